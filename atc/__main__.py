@@ -1,0 +1,5 @@
+"""``python -m atc``."""
+
+from atc.cli import main
+
+main()

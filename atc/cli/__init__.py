@@ -1,0 +1,45 @@
+"""The command line. Each command is a small module; this one only puts them together."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+import atc
+from atc.cli import atlas, doctor, model, run, runs, tools
+from atc.cli.console import out
+
+app = typer.Typer(
+    name="atc",
+    help="A language model writes one whole program over your tools; a sandbox runs it; what fails is traced to one tool and mended.",
+    no_args_is_help=True,
+    pretty_exceptions_enable=False,
+    context_settings={"help_option_names": ["-h", "--help"]},
+)
+app.command()(run.run)
+app.add_typer(tools.app, name="tools")
+app.add_typer(model.app, name="model")
+app.command()(runs.runs)
+app.command()(runs.show)
+app.command()(runs.resume)
+app.add_typer(atlas.app, name="atlas")
+app.command()(doctor.doctor)
+
+
+def _version(wanted: bool) -> None:
+    if wanted:
+        out.print(f"atc {atc.__version__}")
+        raise typer.Exit
+
+
+@app.callback()
+def root(
+    version: Annotated[bool, typer.Option("--version", callback=_version, is_eager=True, help="Print the version.")] = False,
+) -> None:
+    """A language model writes one whole program over your tools; a sandbox runs it; what fails is traced and mended."""
+
+
+def main() -> None:
+    """Entry point of the ``atc`` command."""
+    app()

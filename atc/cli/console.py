@@ -1,0 +1,62 @@
+"""What all commands share: consoles, exit codes, and errors said in one line."""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Callable
+from functools import wraps
+from typing import Any, NoReturn, ParamSpec, TypeVar
+
+import typer
+from rich.console import Console
+
+from atc.errors import AtcError, EnvironmentProblem, ModelError, UsageError
+
+SOLVED, NOT_SOLVED, WRONG_USE, ENVIRONMENT, INTERRUPTED = 0, 1, 2, 3, 130
+
+out = Console(highlight=False, soft_wrap=True)
+err = Console(stderr=True, highlight=False, soft_wrap=True)
+
+P = ParamSpec("P")
+R = TypeVar("R")
+
+
+def clean(text: str) -> str:
+    """Text from outside without what could steer a terminal."""
+    return "".join(c if c.isprintable() or c in "\n\t" else "\N{REPLACEMENT CHARACTER}" for c in text)
+
+
+def print_json(value: Any) -> None:
+    """One JSON document on stdout."""
+    sys.stdout.write(json.dumps(value, ensure_ascii=False, indent=2, default=str) + "\n")
+
+
+def fail(code: int, message: str) -> NoReturn:
+    """Say what is wrong on stderr and leave."""
+    err.print(f"atc: {clean(message)}", markup=False, style="red")
+    raise typer.Exit(code)
+
+
+def exit_code_of(error: BaseException) -> int:
+    """2 for wrong use, 3 for the environment, 1 for the rest."""
+    if isinstance(error, UsageError):
+        return WRONG_USE
+    return ENVIRONMENT if isinstance(error, EnvironmentProblem | ModelError) else NOT_SOLVED
+
+
+def guarded(command: Callable[P, R]) -> Callable[P, R]:
+    """Turn ATC's errors and Ctrl-C into a line on stderr and an exit code."""
+
+    @wraps(command)
+    def wrapped(*args: P.args, **kwargs: P.kwargs) -> R:
+        try:
+            return command(*args, **kwargs)
+        except AtcError as error:
+            fail(exit_code_of(error), str(error))
+        except KeyboardInterrupt:
+            fail(INTERRUPTED, "interrupted; nothing is left running")
+        except BrokenPipeError:
+            raise typer.Exit(NOT_SOLVED) from None
+
+    return wrapped

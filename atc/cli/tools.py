@@ -1,0 +1,61 @@
+"""``atc tools``: look at tools before an agent uses them."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+from rich.table import Table
+from rich.text import Text
+
+from atc.cli import options
+from atc.cli.console import clean, guarded, out, print_json
+from atc.errors import UsageError
+from atc.tools.links import hints_for
+from atc.tools.parameters import parameters_of
+from atc.tools.sources import open_tools
+from atc.tools.stubs import render_stub
+from atc.tools.tool import Toolset
+
+app = typer.Typer(help="List tools, show a tool's protocol, print the stub that a model is shown.", no_args_is_help=True)
+Source = Annotated[str, typer.Argument(help="Where the tools are; as for `atc run --tools`.")]
+Name = Annotated[str, typer.Argument(help="The tool's name.")]
+
+
+@app.command("list")
+@guarded
+def list_tools(source: Source, as_json: options.Json = False) -> None:
+    """List the tools of a source: name, effect, arguments, what it does."""
+    tools = open_tools([source])
+    if as_json:
+        print_json([protocol.model_dump(mode="json") for protocol in tools.protocols])
+        return
+    table = Table("tool", "effect", "arguments", "what it does", box=None, header_style="bold")
+    for protocol in tools.protocols:
+        arguments = ", ".join(p.name + ("" if p.required else "?") for p in parameters_of(protocol))
+        first = clean(protocol.description).strip().split("\n")[0]
+        table.add_row(protocol.name, protocol.effect.value, Text(arguments), Text(first[:100]))
+    out.print(table)
+
+
+@app.command()
+@guarded
+def show(source: Source, name: Name) -> None:
+    """Print one tool's protocol as a JSON document."""
+    print_json(_one(open_tools([source]), name).only(name).protocols[0].model_dump(mode="json"))
+
+
+@app.command()
+@guarded
+def stub(source: Source, name: Annotated[str | None, typer.Argument(help="The tool's name; all tools without it.")] = None) -> None:
+    """Print the typed Python stub of a tool, exactly as a model reads it."""
+    tools = open_tools([source])
+    hints = hints_for(tools.protocols)
+    for protocol in (_one(tools, name).only(name) if name else tools).protocols:
+        out.print(Text(clean(render_stub(protocol, hints.get(protocol.name)))), "\n")
+
+
+def _one(tools: Toolset, name: str) -> Toolset:
+    if name not in tools:
+        raise UsageError(f"there is no tool {name!r}; the tools are {', '.join(list(tools)[:40])}")
+    return tools

@@ -1,0 +1,145 @@
+"""The live view of a run: each event as it happens. Colours and a spinner on a terminal, plain lines elsewhere."""
+
+from __future__ import annotations
+
+import difflib
+import json
+from typing import Any
+
+from rich.console import Console
+from rich.status import Status
+from rich.syntax import Syntax
+from rich.text import Text
+
+from atc.cli.console import clean
+from atc.traces.events import Event
+
+_MARKS = {"ok": ("✓", "green"), "replayed": ("↺", "cyan"), "refused": ("✗", "red"), "failed": ("✗", "red"), "in_doubt": ("?", "yellow")}
+_PURPOSES = {"program": "writing a program", "attribute": "tracing the fault", "answer": "putting the answer into words"}
+
+
+class RunView:
+    """Prints the events of one run to a console."""
+
+    def __init__(self, console: Console) -> None:
+        self._console = console
+        self._status: Status | None = None
+        self._program = ""
+
+    def __call__(self, event: Event) -> None:
+        handler = getattr(self, f"_on_{event.kind}", None)
+        if handler is not None:
+            handler(event.data)
+
+    def close(self) -> None:
+        self._wait_for(None)
+
+    def line(self, text: str, style: str = "") -> None:
+        self._console.print(Text(clean(text), style=style))
+
+    def _wait_for(self, what: str | None) -> None:
+        if self._status is not None:
+            self._status.stop()
+            self._status = None
+        if what is not None and self._console.is_terminal:
+            self._status = self._console.status(Text(clean(what)))
+            self._status.start()
+
+    def _on_run_started(self, data: dict[str, Any]) -> None:
+        self.line(f"run {data['run_id']}  model {data['model']}", "dim")
+
+    def _on_tools_chosen(self, data: dict[str, Any]) -> None:
+        names = ", ".join(data["tools"])
+        self.line(f"tools ({len(data['tools'])} of {data['of']}): {names}", "dim")
+
+    def _on_model_started(self, data: dict[str, Any]) -> None:
+        self._wait_for(f"{_PURPOSES.get(data['purpose'], data['purpose'])} …")
+
+    def _on_model_ended(self, data: dict[str, Any]) -> None:
+        self._wait_for(None)
+        cached = ", from the cache" if data["cached"] else ""
+        used = f"{data['prompt_tokens']}+{data['completion_tokens']} tokens, {data['seconds']:.1f} s{cached}"
+        self.line(f"{_PURPOSES.get(data['purpose'], data['purpose'])}: {used}", "dim")
+
+    def _on_program_written(self, data: dict[str, Any]) -> None:
+        program = clean(data["program"])
+        if not program:
+            return
+        title = f"program {data['attempt'] + 1}"
+        if self._program:
+            lines = difflib.unified_diff(self._program.splitlines(), program.splitlines(), "before", "after", lineterm="", n=2)
+            text, language, title = "\n".join(lines) or "(the same program)", "diff", f"{title}, what changed"
+        else:
+            text, language = program.rstrip("\n"), "python"
+        self.line(f"── {title} ──", "bold")
+        if self._console.is_terminal:
+            self._console.print(Syntax(text, language, theme="ansi_dark", background_color="default"))
+        else:
+            self.line(text)
+        for note in data["mended"]:
+            self.line(f"  mended: {note}", "dim")
+        self._program = program
+
+    def _on_findings(self, data: dict[str, Any]) -> None:
+        self.line("── not run; the check found ──", "bold yellow")
+        for finding in data["findings"]:
+            self.line(f"  {finding['message']}", "yellow")
+
+    def _on_program_started(self, data: dict[str, Any]) -> None:
+        self.line("── calls ──", "bold")
+        self._wait_for("running …")
+
+    def _on_call_started(self, data: dict[str, Any]) -> None:
+        self._wait_for(f"{data['tool']} …")
+
+    def _on_call_ended(self, data: dict[str, Any]) -> None:
+        self._wait_for("running …")
+        mark, style = _MARKS[data["status"]]
+        arguments = ", ".join(f"{name}={_short(value, 60)}" for name, value in data["arguments"].items())
+        result = f"{data['status']}: {data['error']}" if data["error"] is not None else _short(data["value"], 100)
+        took = "from the journal" if data["status"] == "replayed" else f"{data['seconds'] * 1000:.0f} ms"
+        self.line(f"  {mark} {data['index']}. {data['tool']}({arguments})  {took}", style)
+        self.line(f"      → {result}", "dim")
+        for note in data["notes"]:
+            self.line(f"      note: {note}", "dim")
+
+    def _on_program_ended(self, data: dict[str, Any]) -> None:
+        self._wait_for(None)
+        if data["stdout"].strip():
+            self.line("  printed: " + data["stdout"].strip()[:500], "dim")
+
+    def _on_fault(self, data: dict[str, Any]) -> None:
+        fault = data["fault"]
+        tool = f" of {fault['tool']}" if fault["tool"] else ""
+        self.line(f"── fault{tool} ({fault['kind']}) ──", "bold red")
+        self.line(f"  {fault['message']}", "red")
+        if fault["source_line"]:
+            self.line(f"  in: {fault['source_line']}", "dim")
+        if fault["evidence"]:
+            self.line(f"  {fault['evidence'][:400]}", "dim")
+
+    def _on_answered(self, data: dict[str, Any]) -> None:
+        self.line("── answer ──", "bold green")
+        if data["answer"]:
+            self.line(data["answer"])
+        if data["answer"] != data["value"]:
+            self.line(f"value: {_short(data['value'], 2000)}")
+
+    def _on_run_ended(self, data: dict[str, Any]) -> None:
+        self._wait_for(None)
+        if data["status"] != "answered":
+            self.line(f"── {data['status']} ──", "bold red")
+            if data["fault"]:
+                self.line(data["fault"]["message"], "red")
+        usage = data["usage"]
+        tokens = f"{usage['prompt_tokens']}+{usage['completion_tokens']} tokens"
+        self.line(
+            f"{usage['seconds']:.1f} s: {usage['model_calls']} model calls ({tokens}, {usage['model_seconds']:.1f} s), "
+            f"{usage['tool_calls']} tool calls ({usage['tool_seconds']:.2f} s); isolation: {', '.join(data['isolation']) or 'not run'}",
+            "dim",
+        )
+
+
+def _short(value: Any, limit: int) -> str:
+    text = json.dumps(value, ensure_ascii=False, default=str)
+    return text if len(text) <= limit else text[:limit] + " …"

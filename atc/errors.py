@@ -1,0 +1,115 @@
+"""Every exception that ATC raises.
+
+    AtcError
+    ├── UsageError              wrong input from the user; says what, where and what to do (also a ValueError)
+    │   ├── ToolImportError     a tool document, an OpenAPI file or a function that cannot become a tool
+    │   └── SettingsError       a setting with a wrong value
+    ├── EnvironmentProblem      something outside is missing; the message says the fix
+    │   ├── ModelUnavailable    no model is set up, or its endpoint cannot be used
+    │   └── SandboxUnavailable  the isolation that was asked for cannot be had
+    ├── ModelError              the model's endpoint failed in the middle of work
+    ├── ToolError               a tool refused or failed; the program in the sandbox may catch its twin
+    │   └── CallRefused         the broker would not make the call: not granted, bad arguments, over a limit
+    ├── FrameError              bytes out of the sandbox that are not the protocol
+    ├── BudgetExceeded          a run used up its model calls, tokens, seconds or tool calls
+    ├── JournalError            a run's journal cannot be read or written
+    └── RunFailed               raised by ``Result.unwrap()`` when a run has no answer
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Literal
+
+if TYPE_CHECKING:
+    from atc.result import Result
+
+Outcome = Literal["refused", "unknown"]
+
+
+class AtcError(Exception):
+    """Base of every ATC exception."""
+
+
+class UsageError(AtcError, ValueError):
+    """The input is wrong. The message says what was wrong, where, and what to do."""
+
+
+class ToolImportError(UsageError):
+    """A document or function cannot become a tool."""
+
+
+class SettingsError(UsageError):
+    """A setting has a wrong value."""
+
+
+class EnvironmentProblem(AtcError):
+    """Something outside ATC is missing or broken. The message says the fix."""
+
+
+class ModelUnavailable(EnvironmentProblem):
+    """No model is set up, or its endpoint cannot be used at all."""
+
+
+class SandboxUnavailable(EnvironmentProblem):
+    """The isolation that was asked for cannot be had; nothing weaker is used instead."""
+
+
+class ModelError(AtcError):
+    """The model's endpoint failed in the middle of work, after retries."""
+
+
+class ToolError(AtcError):
+    """A tool refused or failed.
+
+    Args:
+        message: what happened, in words that may be shown to a model. Never a credential.
+        status: the service's own status (an HTTP status code, or a word), if there is one.
+        outcome: ``"refused"``: the tool surely did nothing. ``"unknown"``: it may have acted before it failed.
+        retry_after: seconds that the service asked to wait, if it did.
+        transient: the same call may succeed when it is repeated (only reads ever are).
+    """
+
+    def __init__(
+        self,
+        message: str,
+        *,
+        status: int | str | None = None,
+        outcome: Outcome = "refused",
+        retry_after: float | None = None,
+        transient: bool = False,
+    ) -> None:
+        super().__init__(message)
+        self.message = message
+        self.status = status
+        self.outcome: Outcome = outcome
+        self.retry_after = retry_after
+        self.transient = transient
+
+
+class CallRefused(ToolError):
+    """The broker would not make the call: not granted, wrong arguments, denied, or over a limit."""
+
+
+class FrameError(AtcError):
+    """Bytes on the sandbox channel that are not the protocol. Never trusted, never repaired."""
+
+
+class BudgetExceeded(AtcError):
+    """A run used up one of its budgets. ``which`` names it."""
+
+    def __init__(self, which: str, message: str) -> None:
+        super().__init__(message)
+        self.which = which
+
+
+class JournalError(AtcError):
+    """A run's journal cannot be read or written."""
+
+
+class RunFailed(AtcError):
+    """Raised by :meth:`atc.result.Result.unwrap` when a run has no answer; ``result`` tells why."""
+
+    def __init__(self, result: Result) -> None:
+        self.result = result
+        fault = f": {result.fault.message}" if result.fault else ""
+        super().__init__(f"run {result.run_id} ended as {result.status}{fault}")

@@ -1,0 +1,276 @@
+"""The broker: the one door through which every tool call passes.
+
+granted? → arguments → replay → approval → journal → transport → response → journal → reply. Credentials live on this side.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import inspect
+import json
+import time
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass, field
+from typing import Any
+
+import tenacity
+
+from atc.errors import CallRefused, ToolError
+from atc.execution.journal import Entry, Journal
+from atc.execution.redact import Redactor
+from atc.execution.sandbox import CallReply, CallRequest
+from atc.result import Call, CallStatus
+from atc.tools import schemas
+from atc.tools.parameters import original_arguments
+from atc.tools.protocol import Effect
+from atc.tools.tool import Tool, Toolset
+from atc.traces.events import Emit
+
+
+@dataclass(frozen=True)
+class CallPolicy:
+    """What the broker allows.
+
+    Attributes:
+        max_calls: calls a run, replays not counted.
+        call_timeout_s: seconds that one call may take, its retries included.
+        response_bytes: size of one response as JSON; a longer text is cut, a larger structure is refused.
+        read_attempts: how often a read that failed in passing is tried in all. A write is tried once.
+        retry_wait_s: the first pause between two tries; it doubles, with jitter, unless the service names its own.
+        replay: answer repeated calls from the journal and refuse to repeat an effect. Off only to measure what it is worth.
+    """
+
+    max_calls: int = 50
+    call_timeout_s: float = 30.0
+    response_bytes: int = 2_000_000
+    read_attempts: int = 3
+    retry_wait_s: float = 0.3
+    replay: bool = True
+
+
+@dataclass(frozen=True)
+class ApprovalRequest:
+    """A call with effects that waits for a yes."""
+
+    tool: str
+    arguments: dict[str, Any]
+    effect: Effect
+    description: str
+
+
+Approve = Callable[[ApprovalRequest], bool | Awaitable[bool]]
+
+
+@dataclass
+class Broker:
+    """Makes the calls of one run. :meth:`call` is what a sandbox driver is given.
+
+    Args:
+        tools: what is granted. Nothing else can be called.
+        journal: where calls are written down and replayed from.
+        emit: told of every call as it begins and ends.
+        approve: asked before every call whose effect is not a read; ``None`` allows all.
+    """
+
+    tools: Toolset
+    journal: Journal
+    emit: Emit
+    policy: CallPolicy = field(default_factory=CallPolicy)
+    approve: Approve | None = None
+    redactor: Redactor = field(default_factory=Redactor)
+    calls: list[Call] = field(default_factory=list)
+    made: int = 0
+
+    def __post_init__(self) -> None:
+        self._approving = asyncio.Lock()
+        self._numbers = max(self.journal.entries, default=0)
+
+    async def call(self, request: CallRequest) -> CallReply:
+        """Handle one call of a program, whatever it is; what goes wrong is the reply's error."""
+        self._numbers += 1
+        record = _Draft(self._numbers, self.journal.attempt, request.tool, request.arguments, request.line)
+        try:
+            value = await self._handle(record)
+        except ToolError as error:
+            return self._failed(record, error)
+        except asyncio.CancelledError:
+            entry = self.journal.entries.get(record.number)
+            if entry is not None:  # it was begun, and nobody will learn how it ended
+                record.status = "in_doubt" if entry.in_doubt else "failed"
+                self._ended(record, CallReply(error="the run was stopped during this call", status="stopped"))
+            raise
+        return self._ended(record, CallReply(value=value))
+
+    async def _handle(self, record: _Draft) -> Any:
+        tool = self._granted(record)
+        self._check_arguments(record, tool)
+        if self.policy.replay:
+            if (entry := self.journal.claim(record.tool, record.arguments)) is not None:
+                record.status = "replayed"
+                return entry.value
+            self._once_only(record)
+        if self.made >= self.policy.max_calls:
+            raise CallRefused(f"this run has used up its {self.policy.max_calls} tool calls", status="too_many_calls")
+        self.made += 1
+        await self._approved(record, tool)
+        self.emit("call_started", self.redactor.value(record.started()))
+        return await self._make(record, tool)
+
+    def _granted(self, record: _Draft) -> Tool:
+        tool = self.tools.get(record.tool)
+        if tool is None or tool.transport is None:
+            what = "is not one of the tools of this task" if tool is None else "has no transport: it can be shown, not called"
+            raise CallRefused(f"{record.tool!r} {what}", status="not_granted")
+        record.effect = tool.protocol.effect
+        return tool
+
+    def _check_arguments(self, record: _Draft, tool: Tool) -> None:
+        """The schema gate (RETO §3.4, Eq. 11) with its deterministic tier of repair."""
+        arguments = original_arguments(tool.protocol, record.arguments)
+        record.arguments, notes = schemas.repaired(tool.protocol.parameters, arguments)
+        record.notes += notes
+        wrong = schemas.problems(tool.protocol.parameters, record.arguments)
+        if wrong:
+            raise CallRefused("; ".join(map(str, wrong[:3])), status="invalid_arguments")
+
+    def _once_only(self, record: _Draft) -> None:
+        """Refuse what could do the same thing twice."""
+        if record.effect is Effect.READ:
+            return
+        if self.journal.doubtful(record.tool, record.arguments) is not None:
+            raise CallRefused(
+                "the same call was begun before and its outcome is unknown; it is not made again", status="in_doubt"
+            )
+        if earlier := self.journal.unclaimed_writes(record.tool):
+            done = json.dumps(earlier[0].arguments, ensure_ascii=False)[:500]
+            raise CallRefused(
+                f"an earlier program already did {record.tool} with {done}; call it with exactly these arguments "
+                "to get its recorded answer before you call it with others",
+                status="already_done",
+            )
+
+    async def _approved(self, record: _Draft, tool: Tool) -> None:
+        if self.approve is None or record.effect is Effect.READ:
+            return
+        request = ApprovalRequest(record.tool, record.arguments, record.effect, tool.protocol.description)
+        async with self._approving:  # one question at a time
+            verdict = self.approve(request)
+            if inspect.isawaitable(verdict):
+                verdict = await verdict
+        if verdict is not True:
+            raise CallRefused("the user did not approve this call", status="denied")
+
+    async def _make(self, record: _Draft, tool: Tool) -> Any:
+        entry = self.journal.begin(record.number, record.tool, record.arguments, record.effect)
+        began = time.perf_counter()
+        try:
+            value = await asyncio.wait_for(self._send(tool, record), self.policy.call_timeout_s)
+            value = self._bounded(self.redactor.value(_plain(value)), record)
+        except TimeoutError:
+            message = f"no answer within {self.policy.call_timeout_s:g} s"
+            self._note_failure(entry, record, ToolError(message, status="timeout", outcome="unknown"))
+        except ToolError as error:
+            self._note_failure(entry, record, error)
+        finally:
+            record.seconds = time.perf_counter() - began
+        self._note_drift(record, tool, value)
+        self.journal.succeed(entry, value)
+        return value
+
+    async def _send(self, tool: Tool, record: _Draft) -> Any:
+        assert tool.transport is not None
+        attempts = self.policy.read_attempts if record.effect is Effect.READ else 1
+        retrying = tenacity.AsyncRetrying(
+            stop=tenacity.stop_after_attempt(attempts),
+            retry=tenacity.retry_if_exception(lambda error: isinstance(error, ToolError) and error.transient),
+            wait=_pause(self.policy.retry_wait_s),
+            reraise=True,
+        )
+        async for attempt in retrying:
+            with attempt:
+                if attempt.retry_state.attempt_number > 1:
+                    record.notes.append(f"tried again after a passing failure ({attempt.retry_state.attempt_number})")
+                return await tool.transport(record.arguments)
+        raise AssertionError("tenacity ended without a result")
+
+    def _note_failure(self, entry: Entry, record: _Draft, error: ToolError) -> None:
+        message = self.redactor.text(error.message)
+        surely_not = error.outcome == "refused"
+        self.journal.fail(entry, surely_not_done=surely_not, message=message)
+        record.status = "failed" if surely_not or record.effect is Effect.READ else "in_doubt"
+        raise ToolError(message, status=error.status, outcome=error.outcome) from None
+
+    def _bounded(self, value: Any, record: _Draft) -> Any:
+        size = len(json.dumps(value, ensure_ascii=False))
+        if size <= self.policy.response_bytes:
+            return value
+        if isinstance(value, str):
+            record.notes.append(f"the response was cut from {len(value):,} characters")
+            return value[: self.policy.response_bytes] + f" … [cut: {len(value) - self.policy.response_bytes:,} characters more]"
+        if record.effect is not Effect.READ:  # it was done: say so rather than fail
+            record.notes.append(f"the response of {size:,} characters was dropped")
+            return None
+        raise ToolError(
+            f"the response has {size:,} characters, over the limit of {self.policy.response_bytes:,}: ask for less", status="too_large"
+        )
+
+    def _note_drift(self, record: _Draft, tool: Tool, value: Any) -> None:
+        if tool.protocol.returns is not None:
+            record.notes += [f"response differs from its schema: {p}" for p in schemas.problems(tool.protocol.returns, value)[:3]]
+
+    def _failed(self, record: _Draft, error: ToolError) -> CallReply:
+        if isinstance(error, CallRefused):
+            record.status = "in_doubt" if error.status == "in_doubt" else "refused"
+        elif record.status == "ok":
+            record.status = "failed"
+        return self._ended(record, CallReply(error=self.redactor.text(error.message), status=error.status))
+
+    def _ended(self, record: _Draft, reply: CallReply) -> CallReply:
+        call = record.finish(reply, self.redactor)
+        self.calls.append(call)
+        self.emit("call_ended", call.model_dump(mode="json"))
+        return reply
+
+
+@dataclass
+class _Draft:
+    """A call's record while it is made."""
+
+    number: int
+    attempt: int
+    tool: str
+    arguments: dict[str, Any]
+    line: int
+    effect: Effect = Effect.UNKNOWN
+    status: CallStatus = "ok"
+    seconds: float = 0.0
+    notes: list[str] = field(default_factory=list)
+
+    def started(self) -> dict[str, Any]:
+        return {"index": self.number, "tool": self.tool, "arguments": self.arguments, "effect": self.effect.value, "line": self.line}
+
+    def finish(self, reply: CallReply, redactor: Redactor) -> Call:
+        return Call(
+            index=self.number, attempt=self.attempt, tool=self.tool, arguments=redactor.value(self.arguments),
+            effect=self.effect, status=self.status, value=reply.value, error=reply.error, error_status=reply.status,
+            line=self.line, seconds=round(self.seconds, 6), notes=tuple(self.notes),
+        )  # fmt: skip
+
+
+def _plain(value: Any) -> Any:
+    """The response as JSON values; what has no JSON form is the tool's failure, after the fact."""
+    try:
+        return json.loads(json.dumps(value, allow_nan=False))
+    except (TypeError, ValueError, RecursionError) as error:
+        raise ToolError(f"the response is not JSON: {error}", status="bad_response", outcome="unknown") from None
+
+
+def _pause(first_s: float) -> Callable[[tenacity.RetryCallState], float]:
+    backoff = tenacity.wait_exponential_jitter(initial=first_s, max=10, jitter=first_s)
+
+    def wait(state: tenacity.RetryCallState) -> float:
+        error = state.outcome.exception() if state.outcome else None
+        asked = error.retry_after if isinstance(error, ToolError) else None
+        return asked if asked is not None else backoff(state)
+
+    return wait

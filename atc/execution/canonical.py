@@ -1,0 +1,34 @@
+"""The canonical form of a call's arguments: two calls with one form are the same call."""
+
+from __future__ import annotations
+
+import json
+import unicodedata
+from typing import Any
+
+
+def canonical(value: Any) -> str:
+    """Return JSON text that is equal exactly for equal values.
+
+    Key order does not count; text is in Unicode normal form C; a float without a fraction is the integer (1.0 is 1, as
+    JSON Schema has it), but ``True`` is not 1.
+
+    Raises:
+        ValueError: NaN or infinity, or two keys of an object that differ only in their Unicode form.
+    """
+    return json.dumps(_normal(value), sort_keys=True, ensure_ascii=False, allow_nan=False, separators=(",", ":"))
+
+
+def _normal(value: Any) -> Any:
+    if isinstance(value, str):
+        return unicodedata.normalize("NFC", value)
+    if isinstance(value, float) and value.is_integer():
+        return int(value)
+    if isinstance(value, list | tuple):
+        return [_normal(item) for item in value]
+    if isinstance(value, dict):
+        made = {unicodedata.normalize("NFC", key): _normal(item) for key, item in value.items()}
+        if len(made) != len(value):
+            raise ValueError("two keys are the same text in different Unicode forms")
+        return made
+    return value

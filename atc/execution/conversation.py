@@ -1,0 +1,128 @@
+"""Talk with one program over its channel: answer its calls, several at once, until it reports its end.
+
+Nothing that it says is believed beyond its form: identifiers must rise, calls in flight are bounded, a report ends the
+talk. What a call may do is the broker's business.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Any
+
+from atc.errors import FrameError
+from atc.execution import frames
+from atc.execution.sandbox import CallHandler, CallReply, CallRequest, Job, Limits, Outcome, ProgramError
+
+
+class Conversation:
+    """One program's channel, host side. Use :meth:`hold` once."""
+
+    def __init__(
+        self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter, limits: Limits, call: CallHandler
+    ) -> None:
+        self._reader, self._writer, self._limits, self._call = reader, writer, limits, call
+        self._last_id = 0
+        self._calls: set[asyncio.Task[None]] = set()
+        self._write_lock = asyncio.Lock()
+
+    async def hold(self, job: Job) -> Outcome:
+        """Send the program and serve it to its end.
+
+        Raises:
+            FrameError: it broke the rules of the channel.
+        """
+        try:
+            await self._send({"op": "run", "program": job.program, "tools": {k: list(v) for k, v in job.tools.items()}})
+            while True:
+                frame = await self._next_frame()
+                if frame is None:
+                    return Outcome("killed")
+                match frame.get("op"):
+                    case "call":
+                        await self._begin(_call_request(frame))
+                    case "done":
+                        return Outcome("finished", answered=frame.get("answered") is True, value=frame.get("value"))
+                    case "raised":
+                        return Outcome("raised", error=_program_error(frame.get("error")))
+                    case "started":
+                        continue
+                    case op:
+                        raise FrameError(f"the sandbox sent an unknown frame {str(op)[:40]!r}")
+        finally:
+            await self._end_calls()
+
+    async def _next_frame(self) -> dict[str, Any] | None:
+        """The next frame; a failure inside a call's own task (ours, or a cancelled run) surfaces here."""
+        reading = asyncio.ensure_future(frames.read(self._reader, self._limits.frame_bytes))
+        try:
+            while not reading.done():
+                await asyncio.wait({reading, *self._calls}, return_when=asyncio.FIRST_COMPLETED)
+                for task in [task for task in self._calls if task.done()]:
+                    self._calls.discard(task)
+                    task.result()
+            return reading.result()
+        finally:
+            reading.cancel()
+
+    async def _begin(self, request: CallRequest) -> None:
+        if request.number <= self._last_id:
+            raise FrameError(f"call number {request.number} does not follow {self._last_id}")
+        if len(self._calls) >= self._limits.calls_in_flight:
+            raise FrameError(f"more than {self._limits.calls_in_flight} calls at once")
+        self._last_id = request.number
+        self._calls.add(asyncio.create_task(self._serve(request)))
+
+    async def _serve(self, request: CallRequest) -> None:
+        reply = await self._call(request)
+        await self._send(_reply_frame(request.number, reply))
+
+    async def _send(self, message: dict[str, Any]) -> None:
+        async with self._write_lock:
+            try:
+                self._writer.write(frames.encode(message))
+                await self._writer.drain()
+            except ConnectionError:
+                return  # the program has gone; reading tells how
+
+    async def _end_calls(self) -> None:
+        for task in self._calls:
+            task.cancel()
+        await asyncio.gather(*self._calls, return_exceptions=True)
+
+
+def _reply_frame(number: int, reply: CallReply) -> dict[str, Any]:
+    if reply.error is not None:
+        return {"op": "reply", "id": number, "error": {"message": reply.error, "status": reply.status}}
+    return {"op": "reply", "id": number, "value": reply.value}
+
+
+def _call_request(frame: dict[str, Any]) -> CallRequest:
+    number, tool, arguments, line = (frame.get(key) for key in ("id", "tool", "args", "line"))
+    if type(number) is not int or not 0 < number < 2**53 or not isinstance(tool, str) or not isinstance(arguments, dict):
+        raise FrameError("the sandbox sent a call that is no call")
+    return CallRequest(number, tool[:200], arguments, line if type(line) is int and 0 <= line < 10**6 else 0)
+
+
+def _program_error(raw: Any) -> ProgramError:
+    if not isinstance(raw, dict):
+        raise FrameError("the sandbox reported an error that is no error")
+    span, tool, line = raw.get("span"), raw.get("tool"), raw.get("line")
+    whole = isinstance(span, list) and len(span) == 4 and all(type(item) is int for item in span)
+    trace = raw.get("trace") if isinstance(raw.get("trace"), list) else []
+    return ProgramError(
+        type=str(raw.get("type"))[:100],
+        message=str(raw.get("message"))[:2000],
+        line=line if type(line) is int else 0,
+        span=tuple(span) if whole else None,  # type: ignore[arg-type]
+        tool=tool[:200] if isinstance(tool, str) else None,
+        origin=_origin(raw.get("origin")),
+        trace=tuple((str(f[0])[:80], f[1]) for f in trace[:20] if isinstance(f, list) and len(f) == 2 and type(f[1]) is int),
+    )
+
+
+def _origin(raw: Any) -> tuple[int, tuple[str | int, ...]] | None:
+    if not isinstance(raw, list) or len(raw) != 2 or type(raw[0]) is not int or not isinstance(raw[1], list):
+        return None
+    if not all(type(step) in (str, int) for step in raw[1]):
+        return None
+    return raw[0], tuple(raw[1])

@@ -1,0 +1,113 @@
+"""The channel to a sandbox, host side: a 4-byte big-endian length, then that many bytes of UTF-8 JSON.
+
+Every byte that comes in is hostile until it has passed :func:`decode`: the length is checked before anything is read,
+and JSON is held to its letter (no NaN, no duplicate key, no lone surrogate, bounded depth and integers).
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from typing import Any
+
+from atc.errors import FrameError
+
+MAX_DEPTH = 128
+MAX_INTEGER_DIGITS = 400
+
+
+def encode(message: dict[str, Any]) -> bytes:
+    """Return ``message`` as one frame. Raises ValueError for NaN and infinity."""
+    body = json.dumps(message, allow_nan=False, separators=(",", ":"), ensure_ascii=True).encode()
+    return len(body).to_bytes(4, "big") + body
+
+
+def decode(body: bytes) -> dict[str, Any]:
+    """Parse the body of a frame.
+
+    Raises:
+        FrameError: it is not exactly one JSON object of bounded depth.
+    """
+    try:
+        text = body.decode("utf-8")
+        _bound_depth(text)
+        message = json.loads(
+            text, object_pairs_hook=_unique, parse_constant=_no_constant, parse_int=_integer, parse_float=_number
+        )
+        if "\\u" in text:  # an escape can still smuggle in half of a surrogate pair
+            json.dumps(message, ensure_ascii=False).encode("utf-8")
+    except (ValueError, RecursionError) as error:
+        raise FrameError(f"a frame from the sandbox is not valid: {str(error)[:200]}") from None
+    if not isinstance(message, dict):
+        raise FrameError(f"a frame from the sandbox is a {type(message).__name__}, not an object")
+    return message
+
+
+async def read(stream: asyncio.StreamReader, limit: int) -> dict[str, Any] | None:
+    """Read one frame of at most ``limit`` bytes; ``None`` at a clean end.
+
+    Raises:
+        FrameError: it is too large, cut short, or not valid.
+    """
+    try:
+        head = await stream.readexactly(4)
+    except asyncio.IncompleteReadError as error:
+        if error.partial:
+            raise FrameError("the sandbox closed the channel inside a frame's length") from None
+        return None
+    except ConnectionError:
+        return None
+    length = int.from_bytes(head, "big")
+    if length > limit:
+        raise FrameError(f"a frame of {length:,} bytes is over the limit of {limit:,}")
+    try:
+        return decode(await stream.readexactly(length))
+    except (asyncio.IncompleteReadError, ConnectionError):
+        raise FrameError("the sandbox closed the channel inside a frame") from None
+
+
+def _unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    made = dict(pairs)
+    if len(made) != len(pairs):
+        raise ValueError("an object has the same key twice")
+    return made
+
+
+def _no_constant(name: str) -> None:
+    raise ValueError(f"{name} is not JSON")
+
+
+def _integer(digits: str) -> int:
+    if len(digits) > MAX_INTEGER_DIGITS:
+        raise ValueError(f"an integer has {len(digits)} digits")
+    return int(digits)
+
+
+def _number(digits: str) -> float:
+    number = float(digits)
+    if number in (float("inf"), float("-inf")):
+        raise ValueError("a number is too large")
+    return number
+
+
+def _bound_depth(text: str) -> None:
+    """Refuse deep nesting before the parser recurses into it. Brackets inside strings do not count."""
+    if text.count("[") + text.count("{") <= MAX_DEPTH:
+        return
+    depth, inside, escaped = 0, False, False
+    for character in text:
+        if inside:
+            if escaped:
+                escaped = False
+            elif character == "\\":
+                escaped = True
+            elif character == '"':
+                inside = False
+        elif character == '"':
+            inside = True
+        elif character in "[{":
+            depth += 1
+            if depth > MAX_DEPTH:
+                raise ValueError(f"nested deeper than {MAX_DEPTH} levels")
+        elif character in "]}":
+            depth -= 1

@@ -1,0 +1,30 @@
+"""Language models: one client for every OpenAI-compatible endpoint, a small model on this machine, a fake for tests."""
+
+from __future__ import annotations
+
+from atc.models.base import FinishReason, Message, Model, OnText, Reply, Role, estimate_tokens
+from atc.models.budget import Budget, BudgetedModel
+from atc.models.cache import CachedModel
+from atc.models.choice import Choice, choose_model, open_model
+from atc.models.embedded import EmbeddedModel
+from atc.models.fake import FakeModel
+from atc.models.openai_compatible import OpenAICompatible
+
+__all__ = [
+    "Budget",
+    "BudgetedModel",
+    "CachedModel",
+    "Choice",
+    "EmbeddedModel",
+    "FakeModel",
+    "FinishReason",
+    "Message",
+    "Model",
+    "OnText",
+    "OpenAICompatible",
+    "Reply",
+    "Role",
+    "choose_model",
+    "estimate_tokens",
+    "open_model",
+]

@@ -1,0 +1,151 @@
+"""What a run may spend on models, and what it has spent."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+import anyio
+
+from atc.errors import BudgetExceeded
+from atc.models.base import Message, Model, OnText, Reply, estimate_tokens
+
+
+@dataclass
+class Budget:
+    """Limits and counters of one run. ``None`` is no limit. Replies from the disk cost a call and no tokens.
+
+    Attributes:
+        model_calls: the most calls to a model.
+        tokens: the most tokens, of prompts and replies together.
+        seconds: wall time from the making of this object.
+        calls_used: calls that were begun.
+        prompt_tokens: tokens read.
+        completion_tokens: tokens written.
+        model_seconds: time spent waiting for replies; parallel calls add up.
+    """
+
+    model_calls: int | None = None
+    tokens: int | None = None
+    seconds: float | None = None
+    calls_used: int = field(default=0, init=False)
+    prompt_tokens: int = field(default=0, init=False)
+    completion_tokens: int = field(default=0, init=False)
+    model_seconds: float = field(default=0.0, init=False)
+    _reserved: int = field(default=0, init=False, repr=False)  # tokens that calls under way may still use
+    _started: float = field(default_factory=time.monotonic, init=False, repr=False)
+
+    @property
+    def tokens_used(self) -> int:
+        return self.prompt_tokens + self.completion_tokens
+
+    @property
+    def seconds_left(self) -> float | None:
+        return None if self.seconds is None else self.seconds - (time.monotonic() - self._started)
+
+    def begin(self, messages: Sequence[Message], max_tokens: int) -> int:
+        """Count a call that is about to be made and return the tokens its reply may have, ``max_tokens`` at most.
+
+        Raises:
+            BudgetExceeded: the call would go over a limit; nothing is counted then.
+        """
+        if self.model_calls is not None and self.calls_used >= self.model_calls:
+            raise BudgetExceeded(
+                "model_calls", f"the run has used its {self.model_calls} model calls: raise model_calls to go on"
+            )
+        left = self.seconds_left
+        if left is not None and left <= 0:
+            raise self.out_of_time()
+        prompt = estimate_tokens(messages)
+        if self.tokens is not None:
+            room = self.tokens - self.tokens_used - self._reserved - prompt
+            if room < 1:
+                raise BudgetExceeded(
+                    "tokens",
+                    f"the run has used {self.tokens_used} of its {self.tokens} tokens "
+                    f"and the next prompt has about {prompt}: raise tokens to go on",
+                )
+            max_tokens = min(max_tokens, room)
+        self.calls_used += 1
+        self._reserved += prompt + max_tokens
+        return max_tokens
+
+    def end(self, messages: Sequence[Message], max_tokens: int, reply: Reply | None) -> None:
+        """Count what a call begun with these messages and tokens has used; ``reply`` is ``None`` when it failed."""
+        self._reserved -= estimate_tokens(messages) + max_tokens
+        if reply is not None and not reply.cached:
+            self.prompt_tokens += reply.prompt_tokens
+            self.completion_tokens += reply.completion_tokens
+            self.model_seconds += reply.seconds
+
+    def out_of_time(self) -> BudgetExceeded:
+        return BudgetExceeded("seconds", f"the run has used its {self.seconds:g} s: raise seconds to go on")
+
+
+class BudgetedModel(Model):
+    """A model that keeps to a budget: a call that would go over it is not made, one that outlasts it is stopped.
+
+    Args:
+        inner: the model to ask.
+        budget: limits and counters; several models may share one.
+    """
+
+    def __init__(self, inner: Model, budget: Budget) -> None:
+        self.inner = inner
+        self.budget = budget
+        self.name = inner.name
+        self.context_tokens = inner.context_tokens
+
+    async def complete(
+        self,
+        messages: Sequence[Message],
+        *,
+        max_tokens: int = 1024,
+        temperature: float = 0.0,
+        seed: int | None = None,
+        stop: Sequence[str] = (),
+        on_text: OnText | None = None,
+    ) -> Reply:
+        allowed = self.budget.begin(messages, max_tokens)
+        reply: Reply | None = None
+        try:
+            with anyio.move_on_after(self.budget.seconds_left):
+                reply = await self.inner.complete(
+                    messages, max_tokens=allowed, temperature=temperature, seed=seed, stop=stop, on_text=on_text
+                )
+        finally:
+            self.budget.end(messages, allowed, reply)
+        if reply is None:
+            raise self.budget.out_of_time()
+        return reply
+
+    async def sample(
+        self,
+        messages: Sequence[Message],
+        count: int,
+        *,
+        max_tokens: int = 1024,
+        temperature: float = 0.7,
+        seed: int | None = None,
+        stop: Sequence[str] = (),
+    ) -> list[Reply]:
+        """As :meth:`Model.sample`; each reply is a call, and their prompt counts for each."""
+        begun: list[int] = []
+        replies: list[Reply] = []
+        try:
+            for _ in range(count):
+                begun.append(self.budget.begin(messages, max_tokens))
+            with anyio.move_on_after(self.budget.seconds_left):
+                replies = await self.inner.sample(
+                    messages, count, max_tokens=min(begun, default=1), temperature=temperature, seed=seed, stop=stop
+                )
+        finally:
+            for index, allowed in enumerate(begun):
+                self.budget.end(messages, allowed, replies[index] if replies else None)
+        if len(replies) < count:
+            raise self.budget.out_of_time()
+        return replies
+
+    async def aclose(self) -> None:
+        await self.inner.aclose()

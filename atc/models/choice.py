@@ -1,0 +1,134 @@
+"""Which model is used, and why: what the caller says, then the environment, then the embedded default."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Literal
+
+from atc.errors import ModelUnavailable, UsageError
+from atc.models.base import Model
+from atc.models.cache import CachedModel
+from atc.models.catalogue import CATALOGUE, DEFAULT_MODEL, known
+from atc.models.embedded import HOW_TO_GET_A_MODEL, EmbeddedModel
+from atc.models.fetch import models_dir
+from atc.models.openai_compatible import OpenAICompatible
+
+
+@dataclass(frozen=True)
+class Choice:
+    """A model that was decided on, not yet opened.
+
+    Attributes:
+        kind: on this machine, or behind an endpoint.
+        model: the name at the endpoint, or the path of the file.
+        why: what decided it, in words.
+        base_url: the endpoint's address; ``None`` for OpenAI's own.
+        api_key: its key.
+    """
+
+    kind: Literal["embedded", "endpoint"]
+    model: str
+    why: str
+    base_url: str | None = None
+    api_key: str | None = field(default=None, repr=False)
+
+
+def choose_model(
+    spec: str | None = None,
+    *,
+    base_url: str | None = None,
+    api_key: str | None = None,
+    environment: Mapping[str, str] | None = None,
+) -> Choice:
+    """Decide which model to use; see :func:`open_model` for the rules. Nothing is opened.
+
+    Raises:
+        UsageError: the spec means nothing, or contradicts ``base_url`` or ``api_key``.
+        ModelUnavailable: an endpoint is set up without a model's name, or a name without an endpoint.
+    """
+    env = os.environ if environment is None else environment
+    why = "it was asked for"
+    if not spec and env.get("ATC_MODEL"):
+        spec, why = env["ATC_MODEL"], "ATC_MODEL says so"
+    named, _, rest = (spec or "").partition(":")
+    if named == "embedded":
+        if base_url or api_key:
+            raise UsageError(
+                f"the model {spec!r} runs on this machine and base_url or api_key is for an endpoint: leave one out"
+            )
+        return Choice("embedded", str(_embedded_path(rest)), why)
+    url = base_url or env.get("OPENAI_BASE_URL") or None
+    key = api_key or env.get("OPENAI_API_KEY") or None
+    if not spec and not url and not key:
+        return Choice("embedded", str(_embedded_path("")), "no endpoint is set up, so the embedded default is used")
+    name = rest if named == "openai" else spec
+    if not name and env.get("OPENAI_MODEL"):
+        name, why = env["OPENAI_MODEL"], "OPENAI_MODEL says so"
+    if not name:
+        setting = "an endpoint is set up (OPENAI_BASE_URL or OPENAI_API_KEY, or as arguments)"
+        raise ModelUnavailable(
+            f"{setting}, but no model is named: set ATC_MODEL to one it has, or ATC_MODEL=embedded to use none of it"
+        )
+    if not url and not key:
+        hint = f"did you mean 'embedded:{name}'? Else, " if name in CATALOGUE else ""
+        raise ModelUnavailable(
+            f"the model {name!r} is behind an endpoint and none is set up: {hint}{HOW_TO_GET_A_MODEL}"
+        )
+    return Choice("endpoint", name, why, url, key)
+
+
+def _embedded_path(rest: str) -> Path:
+    """The file that ``embedded:<rest>`` means: a catalogue name, or a path."""
+    if "/" in rest or rest.endswith(".gguf"):
+        return Path(rest).expanduser()
+    return models_dir() / known(rest or DEFAULT_MODEL).file
+
+
+def open_model(
+    spec: str | Model | None = None,
+    *,
+    base_url: str | None = None,
+    api_key: str | None = None,
+    cache_dir: str | Path | None = None,
+    timeout_s: float = 300.0,
+    context_tokens: int | None = None,
+    slots: int = 1,
+    threads: int | None = None,
+) -> Model:
+    """Return the model that is meant.
+
+    Args:
+        spec: ``"embedded"``, ``"embedded:NAME"``, ``"embedded:/path/file.gguf"``; ``"openai:NAME"`` or a plain ``NAME``
+            for an endpoint; a model, which is returned as it is. When not given, the environment decides:
+            ``ATC_MODEL`` is such a spec; ``OPENAI_BASE_URL`` or ``OPENAI_API_KEY`` mean an endpoint, with ``ATC_MODEL``
+            or ``OPENAI_MODEL`` for the name; without any of them it is the embedded default.
+        base_url: the endpoint's address, in place of ``OPENAI_BASE_URL``.
+        api_key: its key, in place of ``OPENAI_API_KEY``.
+        cache_dir: a folder to keep replies in; none are kept when not given.
+        timeout_s: seconds for one attempt at an endpoint.
+        context_tokens: what prompt and reply may take together; 8,192 embedded, 32,768 at an endpoint when not given.
+        slots: replies that an embedded model can write at the same time.
+        threads: processor threads of an embedded model.
+
+    Raises:
+        UsageError: the spec means nothing, or contradicts the other arguments.
+        ModelUnavailable: an endpoint is set up without a model's name, or a name without an endpoint. Whether a file is
+            there or an endpoint answers shows at the first call.
+    """
+    model: Model
+    if isinstance(spec, Model):
+        if base_url or api_key:
+            raise UsageError("an opened model was given together with base_url or api_key: leave one out")
+        model = spec
+    else:
+        choice = choose_model(spec, base_url=base_url, api_key=api_key)
+        if choice.kind == "embedded":
+            model = EmbeddedModel(choice.model, slots, threads, context_tokens or 8_192)
+        else:
+            model = OpenAICompatible(
+                choice.model, choice.base_url, choice.api_key, timeout_s, context_tokens=context_tokens or 32_768
+            )
+    return model if cache_dir is None else CachedModel(model, cache_dir)

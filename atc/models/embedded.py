@@ -1,0 +1,165 @@
+"""The embedded model: a small language model on this machine, behind llama.cpp's own server, without account or key."""
+
+from __future__ import annotations
+
+import importlib.util
+import os
+from collections.abc import Sequence
+from pathlib import Path
+
+import anyio.to_thread
+
+from atc.errors import ModelError, ModelUnavailable, UsageError
+from atc.models.base import Message, Model, OnText, Reply
+from atc.models.catalogue import CATALOGUE, DEFAULT_MODEL
+from atc.models.embedded_process import EmbeddedServer, ServerSettings, shared
+from atc.models.fetch import models_dir
+from atc.models.openai_compatible import OpenAICompatible
+
+HOW_TO_GET_A_MODEL = (
+    "either `pip install 'atc-runtime[embedded]' && atc model pull`, "
+    "or set OPENAI_BASE_URL, OPENAI_API_KEY and ATC_MODEL to use an OpenAI-compatible endpoint"
+)
+
+
+def runtime_installed() -> bool:
+    """Whether the embedded model's runtime (the package ``xllamacpp``) is installed."""
+    return importlib.util.find_spec("xllamacpp") is not None
+
+
+class EmbeddedModel(Model):
+    """A model that runs on this machine, in a process of its own that is started at the first call.
+
+    Everyone in this Python process with the same settings shares that process; it is stopped by the last one's
+    :meth:`aclose`, at exit, and when this process dies in whatever way.
+
+    Args:
+        model_path: a GGUF file; the default model in the user's cache when not given.
+        slots: replies that can be written at the same time.
+        threads: processor threads; as many as this process may use when not given.
+        context_tokens: what prompt and reply may take together, for each slot.
+        port: of the server, on this machine's loopback alone; a free one when 0.
+    """
+
+    def __init__(
+        self,
+        model_path: str | Path | None = None,
+        slots: int = 1,
+        threads: int | None = None,
+        context_tokens: int = 8192,
+        port: int = 0,
+    ) -> None:
+        for what, value in (("slots", slots), ("threads", threads), ("context_tokens", context_tokens)):
+            if value is not None and value < 1:
+                raise UsageError(f"an embedded model with {value} {what} cannot work: give 1 or more")
+        self.path = default_path() if model_path is None else Path(model_path).expanduser()
+        self.context_tokens = context_tokens
+        known = next((entry.name for entry in CATALOGUE.values() if entry.file == self.path.name), self.path.stem)
+        self.name = f"embedded:{known}"
+        self.settings = ServerSettings(
+            model_path=str(self.path.absolute()),
+            alias=known,
+            slots=slots,
+            threads=threads or len(os.sched_getaffinity(0)),
+            context_tokens=context_tokens,
+            port=port,
+        )
+        self._user = object()  # who holds the shared server
+
+    def __repr__(self) -> str:
+        return f"EmbeddedModel({str(self.path)!r}, slots={self.settings.slots})"
+
+    def check(self) -> None:
+        """Look whether file and runtime are there, without starting anything.
+
+        Raises:
+            ModelUnavailable: one is missing; the message says how to get it.
+        """
+        if not self.path.is_file():
+            raise ModelUnavailable(f"no language model: {self.path} is not there. To get one, {HOW_TO_GET_A_MODEL}")
+        entry = next((entry for entry in CATALOGUE.values() if entry.file == self.path.name), None)
+        if entry is not None and self.path.stat().st_size != entry.size:
+            raise ModelUnavailable(f"{self.path} is not whole: delete it and run `atc model pull {entry.name}`")
+        if not runtime_installed():
+            raise ModelUnavailable(
+                f"the embedded model's runtime, xllamacpp, is not installed. To get a model, {HOW_TO_GET_A_MODEL}"
+            )
+
+    async def complete(
+        self,
+        messages: Sequence[Message],
+        *,
+        max_tokens: int = 1024,
+        temperature: float = 0.0,
+        seed: int | None = None,
+        stop: Sequence[str] = (),
+        on_text: OnText | None = None,
+    ) -> Reply:
+        server = await self._server()
+        try:
+            return await self._client(server).complete(
+                messages, max_tokens=max_tokens, temperature=temperature, seed=seed, stop=stop, on_text=on_text
+            )
+        except (ModelError, ModelUnavailable) as error:
+            raise self._explained(error, server) from None
+
+    async def sample(
+        self,
+        messages: Sequence[Message],
+        count: int,
+        *,
+        max_tokens: int = 1024,
+        temperature: float = 0.7,
+        seed: int | None = None,
+        stop: Sequence[str] = (),
+    ) -> list[Reply]:
+        """As :meth:`Model.sample`, but the prompt is read once for as many replies as there are slots."""
+        server = await self._server()
+        client = self._client(server)
+        replies: list[Reply] = []
+        try:
+            while len(replies) < count:
+                replies += await client.complete_many(
+                    messages,
+                    min(count - len(replies), self.settings.slots),
+                    max_tokens=max_tokens,
+                    temperature=temperature,
+                    seed=None if seed is None else seed + len(replies),
+                    stop=stop,
+                )
+        except (ModelError, ModelUnavailable) as error:
+            raise self._explained(error, server) from None
+        return replies
+
+    async def aclose(self) -> None:
+        await anyio.to_thread.run_sync(shared.release, self.settings, self._user)
+
+    async def _server(self) -> EmbeddedServer:
+        self.check()
+        return await anyio.to_thread.run_sync(shared.get, self.settings, self._user)
+
+    def _client(self, server: EmbeddedServer) -> OpenAICompatible:
+        # Two cores read some fifty tokens of a prompt a second: the first piece of a reply may be minutes away.
+        return OpenAICompatible(
+            self.settings.alias,
+            server.url,
+            server.api_key,
+            timeout_s=1800,
+            stall_s=300,
+            max_attempts=2,
+            context_tokens=self.context_tokens,
+            name=self.name,
+            direct=True,
+        )
+
+    def _explained(self, error: ModelError | ModelUnavailable, server: EmbeddedServer) -> ModelError | ModelUnavailable:
+        if server.alive():
+            return error
+        return ModelError(
+            f"the embedded model's server ended in the middle of work: too little memory? Its log is {server.log}"
+        )
+
+
+def default_path() -> Path:
+    """Where the default model's file is, or would be."""
+    return models_dir() / CATALOGUE[DEFAULT_MODEL].file

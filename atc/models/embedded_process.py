@@ -1,0 +1,207 @@
+"""The process of the embedded model: started, found to be up, shared inside this process, and never left behind."""
+
+from __future__ import annotations
+
+import atexit
+import json
+import os
+import secrets
+import select
+import subprocess
+import sys
+import threading
+import time
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+
+import httpx
+import platformdirs
+
+from atc.errors import ModelUnavailable
+
+_SERVER = Path(__file__).with_name("embedded_server.py")
+_START_S = 120.0  # seconds until the server must be up: a cold disk reads a gigabyte in less
+_LOG_LIMIT = 1_000_000  # bytes; a longer log is begun anew
+# What the server's process may see of the environment: where things are and how threads behave. No keys.
+_ENVIRONMENT = (
+    "PATH",
+    "HOME",
+    "LANG",
+    "LC_",
+    "TMPDIR",
+    "LD_LIBRARY_PATH",
+    "PYTHON",
+    "VIRTUAL_ENV",
+    "OMP_",
+    "GOMP_",
+    "XDG_",
+)
+
+
+@dataclass(frozen=True)
+class ServerSettings:
+    """What a server is started with; two users with equal settings share one."""
+
+    model_path: str
+    alias: str
+    slots: int
+    threads: int
+    context_tokens: int
+    host: str = "127.0.0.1"
+    port: int = 0
+
+
+class EmbeddedServer:
+    """One running server process.
+
+    Args:
+        settings: what to run.
+        api_key: the key its callers must show; a random one when not given, none for ``""``.
+        log: file for what it prints; the one in the user's cache when not given.
+
+    Raises:
+        ModelUnavailable: it did not come up.
+    """
+
+    def __init__(self, settings: ServerSettings, *, api_key: str | None = None, log: Path | None = None) -> None:
+        self.settings = settings
+        self.api_key = secrets.token_urlsafe(24) if api_key is None else api_key
+        self.log = log or platformdirs.user_cache_path("atc") / "logs" / "embedded-model.log"
+        self._owner = os.getpid()
+        started = time.monotonic()
+        self._process = self._spawn()
+        try:
+            self.url = self._await_address(started + _START_S)
+            self._await_health(started + _START_S)
+        except BaseException:
+            self.stop()
+            raise
+        self.start_seconds = time.monotonic() - started
+
+    @property
+    def pid(self) -> int:
+        return self._process.pid
+
+    def alive(self) -> bool:
+        return self._process.poll() is None
+
+    def wait(self) -> int:
+        """Wait until the process ends, and return its exit status."""
+        return self._process.wait()
+
+    def stop(self) -> None:
+        """End the process and wait until it is gone."""
+        if os.getpid() != self._owner:  # a fork of the owner: the server is not ours to end
+            return
+        if self._process.stdin is not None:
+            with suppress(OSError):  # settings that a dead process never read
+                self._process.stdin.close()
+        try:
+            self._process.wait(timeout=2)
+        except subprocess.TimeoutExpired:
+            self._process.kill()
+            self._process.wait()
+        if self._process.stdout is not None:
+            self._process.stdout.close()
+
+    def _spawn(self) -> subprocess.Popen[bytes]:
+        settings = vars(self.settings) | {"api_key": self.api_key}
+        environment = {name: value for name, value in os.environ.items() if name.startswith(_ENVIRONMENT)}
+        environment |= {"GOMP_SPINCOUNT": "1000"}  # spinning threads starve each other as soon as a core is shared
+        try:
+            self.log.parent.mkdir(parents=True, exist_ok=True)
+            fresh = self.log.exists() and self.log.stat().st_size > _LOG_LIMIT
+            with self.log.open("wb" if fresh else "ab") as log:
+                process = subprocess.Popen(
+                    [sys.executable, "-P", str(_SERVER)],
+                    stdin=subprocess.PIPE,
+                    stdout=subprocess.PIPE,
+                    stderr=log,
+                    env=environment,
+                    start_new_session=True,  # Ctrl-C is for the parent; it ends the server in its own time
+                )
+        except OSError as error:
+            raise ModelUnavailable(f"the embedded model cannot be started: {error}") from error
+        assert process.stdin is not None
+        with suppress(BrokenPipeError):  # it died at once; waiting for its address says so
+            process.stdin.write(json.dumps(settings).encode() + b"\n")
+            process.stdin.flush()
+        return process
+
+    def _await_address(self, deadline: float) -> str:
+        out = self._process.stdout
+        assert out is not None
+        line = b""
+        while not line.endswith(b"\n"):
+            ready, _, _ = select.select([out], [], [], max(deadline - time.monotonic(), 0))
+            if not ready:
+                raise self._failed(f"was not up after {_START_S:.0f} s")
+            block = os.read(out.fileno(), 4096)
+            if not block:
+                raise self._failed("ended while it was loading the model")
+            line += block
+        return str(json.loads(line)["address"]) + "/v1"
+
+    def _await_health(self, deadline: float) -> None:
+        with httpx.Client(trust_env=False, timeout=5) as client:
+            while time.monotonic() < deadline and self.alive():
+                with suppress(httpx.HTTPError):  # not up yet
+                    if client.get(self.url.removesuffix("/v1") + "/health").status_code == 200:
+                        return
+                time.sleep(0.05)
+        raise self._failed("did not become healthy")
+
+    def _failed(self, what: str) -> ModelUnavailable:
+        settings = self.settings
+        hint = f"the port {settings.port} may be taken; " if settings.port else ""
+        return ModelUnavailable(
+            f"the embedded model's server {what} "
+            f"({settings.model_path}, {settings.slots} slots of {settings.context_tokens} tokens): "
+            f"{hint}too little memory, or a file that is no GGUF model? Its log is {self.log}"
+        )
+
+
+class Shared:
+    """The servers of this process, each started by its first user and stopped by its last."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._servers: dict[ServerSettings, EmbeddedServer] = {}
+        self._users: dict[ServerSettings, set[object]] = {}
+
+    def get(self, settings: ServerSettings, user: object) -> EmbeddedServer:
+        with self._lock:
+            server = self._servers.get(settings)
+            if server is None or not server.alive():
+                if server is not None:
+                    server.stop()
+                server = self._servers[settings] = EmbeddedServer(settings)
+            self._users.setdefault(settings, set()).add(user)
+            return server
+
+    def release(self, settings: ServerSettings, user: object) -> None:
+        with self._lock:
+            users = self._users.get(settings, set())
+            users.discard(user)
+            server = None if users else self._servers.pop(settings, None)
+            if server is not None:
+                server.stop()
+
+    def forget(self) -> None:
+        """Own nothing: a fork has its parent's servers in its memory, and its parent's lock in whatever state."""
+        self._lock = threading.Lock()
+        self._servers = {}
+        self._users = {}
+
+    def stop_all(self) -> None:
+        with self._lock:
+            for server in self._servers.values():
+                server.stop()
+            self._servers.clear()
+            self._users.clear()
+
+
+shared = Shared()
+atexit.register(shared.stop_all)
+os.register_at_fork(after_in_child=shared.forget)

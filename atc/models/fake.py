@@ -1,0 +1,52 @@
+"""A model that says what it was told to say: for tests, yours and ours."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+from atc.errors import ModelError
+from atc.models.base import Message, Model, OnText, Reply, estimate_tokens
+
+Scripted = str | Reply | Exception | Callable[[Sequence[Message]], str]
+
+
+class FakeModel(Model):
+    """Gives the replies one after the other.
+
+    Args:
+        replies: each a text, a whole :class:`Reply`, an exception to raise, or a function of the messages.
+
+    Attributes:
+        prompts: the messages of each call, in order.
+    """
+
+    def __init__(self, replies: Sequence[Scripted], *, name: str = "fake", context_tokens: int = 32_768) -> None:
+        self.name = name
+        self.context_tokens = context_tokens
+        self.prompts: list[list[Message]] = []
+        self._replies = list(replies)
+
+    async def complete(
+        self,
+        messages: Sequence[Message],
+        *,
+        max_tokens: int = 1024,
+        temperature: float = 0.0,
+        seed: int | None = None,
+        stop: Sequence[str] = (),
+        on_text: OnText | None = None,
+    ) -> Reply:
+        self.prompts.append(list(messages))
+        if len(self.prompts) > len(self._replies):
+            raise ModelError(
+                f"the fake model has {len(self._replies)} replies and was asked {len(self.prompts)} times: add one"
+            )
+        scripted = self._replies[len(self.prompts) - 1]
+        if isinstance(scripted, Exception):
+            raise scripted
+        if not isinstance(scripted, Reply):
+            text = scripted if isinstance(scripted, str) else scripted(messages)
+            scripted = Reply(text, "stop", estimate_tokens(messages), estimate_tokens(text), 0.0, model=self.name)
+        if on_text is not None:
+            on_text(scripted.text)
+        return scripted

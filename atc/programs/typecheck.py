@@ -1,0 +1,160 @@
+"""The type checker's part of the check: ``ty`` over the lenient stubs and the program, as text; nothing is imported.
+
+``ty`` was chosen over mypy and pyrefly for what it finds in such programs and its 30 ms (docs/benchmarks.md). Its words are
+turned into one sentence for a model; what could be a matter of opinion is left out, so that no correct program is refused.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import re
+import shutil
+import sys
+import tempfile
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from atc.errors import EnvironmentProblem
+from atc.result import Finding
+from atc.tools.protocol import Protocol
+from atc.tools.stubs import render_checker_stubs
+
+TIMEOUT_S = 20.0
+PRELUDE = "from _tools import *\n"
+
+_KEY = re.compile(r'Unknown key "(?P<key>.*?)" for TypedDict `(?P<type>\w+)`')
+_NAME = re.compile(r"Name `(?P<name>\w+)` used when not defined")
+_UNKNOWN = re.compile(r"Argument `(?P<argument>\w+)` does not match any known parameter of function `(?P<tool>\w+)`")
+_MISSING = re.compile(r"No arguments? provided for required parameters? (?P<arguments>.*) of function `(?P<tool>\w+)`")
+_TYPE = re.compile(r"Argument to function `(?P<tool>\w+)` is incorrect: Expected `(?P<wanted>.*)`, found `(?P<found>.*)`")
+_MANY = re.compile(r"Too many positional arguments to function `(?P<tool>\w+)`")
+_ATTRIBUTE = re.compile(r"(?:Object of type|Attribute) `(?P<type>.*?)` .*?attribute `(?P<name>\w+)`")
+_SURE = {"not-iterable", "call-non-callable", "not-subscriptable", "non-subscriptable", "unsupported-operator", "parameter-already-assigned"}
+_UNSURE = re.compile(r"\bNone\b|\bUnknown\b| \| |\bTodo\b|\bobject\b|~")
+
+
+@dataclass(frozen=True)
+class Diagnostic:
+    """What the type checker said, at a place of the program (line from 1, column from 0)."""
+
+    rule: str
+    message: str
+    line: int
+    column: int
+
+
+class TypeChecker:
+    """Checks programs against one set of tools. Its folder holds the stubs; :meth:`close` removes it.
+
+    Raises:
+        EnvironmentProblem: ``ty`` is not installed where this Python is.
+    """
+
+    def __init__(self, protocols: Sequence[Protocol]) -> None:
+        self._tools = {protocol.name for protocol in protocols}
+        self._ty = find_ty()
+        self._folder = Path(tempfile.mkdtemp(prefix="atc-check-"))
+        (self._folder / "_tools.pyi").write_text(render_checker_stubs(protocols), encoding="utf-8")
+        (self._folder / "ty.toml").write_text('[environment]\npython-version = "3.11"\n')
+        self._number = 0
+
+    async def check(self, source: str) -> list[Finding]:
+        """What is surely wrong with the types of a program, in the order of its lines."""
+        found = [self._finding(diagnostic, source) for diagnostic in await self._diagnose(source)]
+        return [finding for finding in found if finding is not None]
+
+    def close(self) -> None:
+        shutil.rmtree(self._folder, ignore_errors=True)
+
+    async def _diagnose(self, source: str) -> list[Diagnostic]:
+        self._number += 1
+        path = self._folder / f"program_{self._number}.py"
+        path.write_text(PRELUDE + source, encoding="utf-8", errors="replace")
+        command = [self._ty, "check", "--output-format", "gitlab", "--project", str(self._folder), str(path)]
+        process = await asyncio.create_subprocess_exec(
+            *command, stdin=asyncio.subprocess.DEVNULL, stdout=asyncio.subprocess.PIPE,
+            stderr=asyncio.subprocess.DEVNULL, cwd=self._folder, env={"NO_COLOR": "1", "TY_MAX_PARALLELISM": "1"},
+        )  # fmt: skip
+        try:
+            output, _ = await asyncio.wait_for(process.communicate(), TIMEOUT_S)
+            return _read(output)
+        except (TimeoutError, ValueError):
+            return []  # the jail and the broker still stand; a program is not refused for the checker's failure
+        finally:
+            if process.returncode is None:
+                process.kill()
+                await process.wait()
+            path.unlink(missing_ok=True)
+
+    def _finding(self, said: Diagnostic, source: str) -> Finding | None:
+        message, line = said.message, said.line
+        if (m := _NAME.search(message)) and said.rule == "unresolved-reference":
+            return Finding(kind="undefined_name", message=m["name"], line=line)
+        if m := _UNKNOWN.search(message):
+            return Finding(kind="unknown_argument", message=m["argument"], line=line, tool=m["tool"]) if m["tool"] in self._tools else None
+        if m := _MISSING.search(message):
+            names = " and ".join(re.findall(r"`(\w+)`", m["arguments"]))
+            return Finding(kind="missing_argument", message=names, line=line, tool=m["tool"]) if m["tool"] in self._tools else None
+        if m := _MANY.search(message):
+            return Finding(kind="unknown_argument", message="", line=line, tool=m["tool"]) if m["tool"] in self._tools else None
+        if m := _TYPE.search(message):
+            return self._wrong_type(m, line)
+        if m := _KEY.search(message):
+            return Finding(kind="unknown_field", message=m["key"], line=line)
+        if said.rule == "unresolved-attribute" and (m := _ATTRIBUTE.search(message)) and not _UNSURE.search(m["type"]):
+            return _plain(said, source)
+        if "__getitem__" in message and not _UNSURE.search(message.rsplit("on object of type", 1)[-1]):
+            return _plain(said, source)
+        return _plain(said, source) if said.rule in _SURE and not _UNSURE.search(message) else None
+
+    def _wrong_type(self, m: re.Match[str], line: int) -> Finding | None:
+        wanted, found = m["wanted"], m["found"]
+        if m["tool"] not in self._tools or _UNSURE.search(found) or _repairable(wanted, found):
+            return None
+        kind = "not_in_enum" if "Literal[" in wanted else "wrong_type"
+        return Finding(kind=kind, message=f"{wanted}|{found}", line=line, tool=m["tool"])
+
+
+def _repairable(wanted: str, found: str) -> bool:
+    """Whether the broker's schema gate mends it: numbers as text, text as numbers, a list of one."""
+    wanted_types = {w for part in wanted.split(" | ") if (w := part.strip())}
+    number = re.fullmatch(r"Literal\[(?:-?\d+|\"-?\d+(?:\.\d+)?\")\]|int|float", found)
+    if number and wanted_types & {"str", "int", "float"}:
+        return '"' not in found or bool(wanted_types & {"float"}) or "." not in found
+    if "bool" in wanted_types and found.lower() in ('literal["true"]', 'literal["false"]'):
+        return True
+    inner = re.fullmatch(r"list\[(\w+)\]", wanted)
+    return bool(inner) and (found == inner[1] or (inner[1] == "str" and found.startswith('Literal["')))  # type: ignore[index]
+
+
+def _plain(said: Diagnostic, source: str) -> Finding:
+    lines = source.split("\n")
+    text = lines[said.line - 1].strip() if 0 < said.line <= len(lines) else ""
+    message = re.sub(r"\s*\(.*|, Overload.*|Overload\[.*", "", said.message.split(" - did")[0])
+    if "__getitem__" in said.message and (m := re.search(r"of type `(Literal\[.*?\]|\w+)` on object of type `(.*)`", said.message)):
+        kind = re.sub(r"\[.*", "", m[2])
+        what = "a list, so take an item with [0] or a loop first" if kind == "list" else f"a {kind}, which has no such keys"
+        message = f"{m[1].removeprefix('Literal[').removesuffix(']')} is looked up in {what}"
+    if m := re.search(r"Object of type `(.*)` has no attribute `(\w+)`", said.message):
+        message = f"a value of this kind has no attribute .{m[2]}; a response is plain dicts and lists: use [{m[2]!r}]"
+    return Finding(kind="type_error", message=f"`{text[:160]}`: {message[:300]}", line=said.line)
+
+
+def _read(output: bytes) -> list[Diagnostic]:
+    made = []
+    for item in json.loads(output or b"[]"):
+        begin = item["location"]["positions"]["begin"]
+        message = item["description"].removeprefix(f"{item['check_name']}: ")
+        if item["location"]["path"].endswith(".py") and begin["line"] > 1:
+            made.append(Diagnostic(item["check_name"], message, begin["line"] - 1, begin["column"] - 1))
+    return made
+
+
+def find_ty() -> str:
+    beside = Path(sys.executable).parent / "ty"
+    found = str(beside) if beside.exists() else shutil.which("ty")
+    if found is None:
+        raise EnvironmentProblem("the type checker `ty` is missing: install it where ATC is (`pip install ty`)")
+    return found

@@ -1,0 +1,149 @@
+"""What a run leaves behind: plain data that can be read, stored and compared."""
+
+from __future__ import annotations
+
+from typing import Any, Literal
+
+from pydantic import BaseModel, ConfigDict, Field
+
+from atc.errors import RunFailed
+from atc.tools.protocol import Effect
+
+FaultKind = Literal["arguments", "tool", "response", "program", "sandbox", "limit", "answer"]
+CallStatus = Literal["ok", "replayed", "refused", "failed", "in_doubt"]
+RunStatus = Literal["answered", "unsolved", "budget", "failed"]
+
+
+class _Record(BaseModel):
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+
+class Finding(_Record):
+    """Something wrong in a program that was seen before it ran. ``message`` is one sentence for whoever mends it."""
+
+    kind: str
+    message: str
+    line: int = 0
+    tool: str | None = None
+
+
+class Fault(_Record):
+    """A failure, traced to one tool where it came from one (ATC §3.3).
+
+    Attributes:
+        kind: ``arguments`` (a call was refused for them), ``tool`` (it failed), ``response`` (its answer was not what the
+            program took it for), ``program``, ``sandbox``, ``limit`` or ``answer`` (none, empty, or resting on no call).
+        message: one sentence that says what is wrong.
+        tool: the tool it is traced to; ``None`` when the program alone is at fault.
+        call: the number of that call in the run (:attr:`Call.index`).
+        line: line of the program, from 1; 0 when unknown. ``source_line`` is its text.
+        evidence: what the tool really answered there, or the arguments it refused; short text.
+        by: how it was traced: ``structure`` or ``model``.
+    """
+
+    kind: FaultKind
+    message: str
+    tool: str | None = None
+    call: int | None = None
+    line: int = 0
+    source_line: str = ""
+    evidence: str = ""
+    by: Literal["structure", "model"] = "structure"
+
+
+class Call(_Record):
+    """One tool call as the broker saw it.
+
+    Attributes:
+        index: number of the call in the run, from 1.
+        attempt: number of the program that made it, from 0.
+        arguments: as they reached the tool, after repair. ``notes`` tells every repair and every drift of the response.
+        seconds: time at the tool; 0 for a replay.
+    """
+
+    index: int
+    attempt: int
+    tool: str
+    arguments: dict[str, Any]
+    effect: Effect
+    status: CallStatus
+    value: Any = None
+    error: str | None = None
+    error_status: int | str | None = None
+    line: int = 0
+    seconds: float = 0.0
+    notes: tuple[str, ...] = ()
+
+    @property
+    def succeeded(self) -> bool:
+        return self.status in ("ok", "replayed")
+
+
+class Revision(_Record):
+    """One program of a run and how it went: findings before it ran, or the fault that ended it, or neither."""
+
+    attempt: int
+    program: str
+    findings: tuple[Finding, ...] = ()
+    fault: Fault | None = None
+    mended: tuple[str, ...] = ()
+
+
+class Usage(_Record):
+    """What a run used. Seconds are wall time; tokens are as the endpoint counted them."""
+
+    model_calls: int = 0
+    prompt_tokens: int = 0
+    completion_tokens: int = 0
+    model_seconds: float = 0.0
+    tool_calls: int = 0
+    tool_seconds: float = 0.0
+    seconds: float = 0.0
+
+
+class Result(_Record):
+    """How a run ended.
+
+    Attributes:
+        status: ``answered``; ``unsolved`` (all revisions used up); ``budget`` (a budget was used up); ``failed`` (the
+            model or the sandbox failed in the middle).
+        value: what the program computed. ``answer`` says it in a sentence, grounded in value and calls only.
+        program: the last program. ``revisions`` holds every one, in order.
+        calls: every call that the broker saw. ``in_doubt`` names writes that may or may not have happened.
+        fault: why it ended without an answer.
+        isolation: the sandbox layers that held for the program that ran last.
+    """
+
+    run_id: str
+    task: str
+    status: RunStatus
+    value: Any = None
+    answer: str = ""
+    program: str = ""
+    calls: tuple[Call, ...] = ()
+    revisions: tuple[Revision, ...] = ()
+    fault: Fault | None = None
+    usage: Usage = Field(default_factory=Usage)
+    isolation: tuple[str, ...] = ()
+    trace: str | None = None
+
+    @property
+    def faults(self) -> tuple[Fault, ...]:
+        """The faults of all programs, in order."""
+        return tuple(revision.fault for revision in self.revisions if revision.fault is not None)
+
+    @property
+    def in_doubt(self) -> tuple[Call, ...]:
+        """Calls with effects whose outcome is unknown: check them by hand before you repeat them."""
+        return tuple(call for call in self.calls if call.status == "in_doubt")
+
+    def unwrap(self) -> Any:
+        """Return ``value``.
+
+        Raises:
+            RunFailed: the run has no answer.
+        """
+        if self.status != "answered":
+            raise RunFailed(self)
+        return self.value
+

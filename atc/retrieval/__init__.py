@@ -1,0 +1,1 @@
+"""Finding the tools that a task needs among many."""

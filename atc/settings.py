@@ -1,0 +1,79 @@
+"""What can be set: by argument, then by environment (``ATC_MODEL``), then by ``atc.toml`` in the working folder."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any, Literal
+
+import platformdirs
+from pydantic import Field, SecretStr, ValidationError
+from pydantic_settings import BaseSettings, PydanticBaseSettingsSource, SettingsConfigDict, TomlConfigSettingsSource
+
+from atc.errors import SettingsError
+
+
+class Settings(BaseSettings):
+    """All settings with their defaults. ``Settings.load(**given)`` reads the other sources too."""
+
+    model_config = SettingsConfigDict(env_prefix="ATC_", toml_file="atc.toml", extra="forbid", frozen=True)
+
+    model: str | None = Field(None, description="`embedded`, `embedded:NAME`, or a model's name at the endpoint")
+    base_url: str | None = Field(None, description="OpenAI-compatible endpoint; else OPENAI_BASE_URL")
+    api_key: SecretStr | None = Field(None, description="its key; else OPENAI_API_KEY")
+    cache: bool = Field(False, description="keep the model's replies on disk and use them again")
+    temperature: float = Field(0.0, ge=0, le=2, description="of the first program")
+    revision_temperature: float = Field(0.3, ge=0, le=2, description="of every later program")
+    seed: int = Field(0, ge=0, description="of the sampling, where the endpoint has one")
+    max_tokens: int = Field(1024, ge=16, description="tokens of one reply")
+
+    max_tools: int = Field(20, ge=1, description="offered to the model at once; from more, the best are picked")
+    max_revisions: int = Field(3, ge=0, description="α of the paper: programs after the first")
+    candidates: int = Field(1, ge=1, le=16, description="first programs to choose among, where all tools only read")
+    revision: Literal["notes", "edit"] = Field("notes", description="write anew from notes, or edit the failed program")
+    attribution: Literal["structure", "model", "none"] = Field("structure", description="how a fault is traced to a tool")
+    check: bool = Field(True, description="check programs before they run")
+    answer: bool = Field(True, description="say the result in a sentence (one more call of the model)")
+
+    sandbox: Literal["process"] = Field("process", description="where programs run")
+    sandbox_require: tuple[Literal["network", "files", "processes"], ...] = Field(
+        ("network", "files", "processes"), description="isolation layers without which nothing runs"
+    )
+    wall_s: float = Field(120.0, gt=0, description="seconds that a program may run")
+    cpu_s: int = Field(30, ge=1, description="processor seconds that a program may use")
+    memory_mb: int = Field(1024, ge=128, description="address space of a program, MiB")
+    max_calls: int = Field(50, ge=1, description="tool calls a run")
+    call_timeout_s: float = Field(30.0, gt=0, description="seconds for one tool call, its retries included")
+
+    budget_model_calls: int | None = Field(None, ge=1, description="model calls a run")
+    budget_tokens: int | None = Field(None, ge=1, description="tokens a run, prompt and reply")
+    budget_s: float | None = Field(None, gt=0, description="seconds a run")
+
+    runs_dir: Path = Field(default_factory=lambda: Path(platformdirs.user_state_dir("atc")) / "runs", description="where runs are kept")
+    keep_runs: bool = Field(True, description="write a trace and a journal of every run")
+
+    @classmethod
+    def settings_customise_sources(
+        cls,
+        settings_cls: type[BaseSettings],
+        init_settings: PydanticBaseSettingsSource,
+        env_settings: PydanticBaseSettingsSource,
+        dotenv_settings: PydanticBaseSettingsSource,
+        file_secret_settings: PydanticBaseSettingsSource,
+    ) -> tuple[PydanticBaseSettingsSource, ...]:
+        return init_settings, env_settings, TomlConfigSettingsSource(settings_cls)
+
+    @classmethod
+    def load(cls, **given: Any) -> Settings:
+        """Read all sources; ``None`` in ``given`` means not given.
+
+        Raises:
+            SettingsError: a value is wrong; the message names the setting and what it takes.
+        """
+        try:
+            return cls(**{name: value for name, value in given.items() if value is not None})
+        except ValidationError as error:
+            lines = [f"{'.'.join(map(str, e['loc'])) or 'settings'}: {e['msg']}" for e in error.errors(include_input=False)]
+            hint = "arguments, ATC_* variables and atc.toml are read; `atc doctor --settings` lists them all"
+            raise SettingsError("; ".join(lines) + f" ({hint})") from None
+        except (OSError, ValueError) as error:
+            raise SettingsError(f"atc.toml cannot be read: {error}") from None

@@ -1,0 +1,40 @@
+"""The answer as a sentence, grounded in what the program computed (after RETO §3.3, answer synthesis)."""
+
+from __future__ import annotations
+
+import json
+import re
+from typing import Any
+
+from atc.models.base import Message
+from atc.prompting import fenced, prompt
+from atc.strategies.run import Run
+
+MAX_VALUE = 3000
+_NUMBER = re.compile(r"\d+(?:[.,]\d+)*")
+
+
+def plain(value: Any) -> str:
+    """The value itself as text."""
+    return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
+
+
+async def sentence(run: Run, value: Any) -> str:
+    """Say the value in a sentence. A sentence with a number that is in neither value nor task is not used.
+
+    Raises:
+        ModelError, BudgetExceeded: from the model.
+    """
+    told = plain(value)
+    calls = "; ".join(f"{c.tool}({', '.join(f'{k}={v!r}' for k, v in c.arguments.items())})" for c in run.calls if c.succeeded)
+    text = prompt("answer", task=run.task, value=fenced(told[:MAX_VALUE]), calls=fenced(calls[:600]))
+    reply = await run.writer.ask("answer", [Message("user", text)], temperature=0.0, seed=run.settings.seed, max_tokens=120)
+    said = reply.text.strip()
+    known = set(_numbers(told + " " + run.task + " " + calls))
+    if not said or reply.finish_reason != "stop" or any(number not in known for number in _numbers(said)):
+        return told
+    return said
+
+
+def _numbers(text: str) -> list[str]:
+    return [number.replace(",", "").rstrip(".") for number in _NUMBER.findall(text)]

@@ -1,0 +1,115 @@
+"""One run and all that it works with: the pieces that a strategy puts in order."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+from atc.execution.broker import Broker
+from atc.execution.sandbox import Job, Limits, Outcome, Sandbox
+from atc.programs.attribute import Attribution
+from atc.programs.check import Checker
+from atc.result import Call, Fault, Finding, Revision
+from atc.settings import Settings
+from atc.strategies.writer import Draft, Writer
+from atc.tools.parameters import parameters_of
+from atc.tools.tool import Toolset
+from atc.traces.events import Emit
+
+
+@dataclass
+class Run:
+    """The state of one run. Strategies call its steps; it tells the trace what happens.
+
+    Attributes:
+        revisions: every program so far and how it went.
+        isolation: the sandbox layers of the last program.
+    """
+
+    task: str
+    tools: Toolset
+    settings: Settings
+    writer: Writer
+    checker: Checker | None
+    sandbox: Sandbox
+    broker: Broker
+    emit: Emit
+    revisions: list[Revision] = field(default_factory=list)
+    isolation: tuple[str, ...] = ()
+
+    @property
+    def calls(self) -> list[Call]:
+        """All calls so far, in the order in which they were asked for."""
+        return sorted(self.broker.calls, key=lambda call: call.index)
+
+    async def write(self) -> Draft:
+        """Write the next program."""
+        await self.sandbox.prepare()  # a jail boots while the model writes
+        draft = await self.writer.write(self.revisions, self.calls)
+        self.announce(draft)
+        return draft
+
+    def announce(self, draft: Draft) -> None:
+        """Tell the trace of a program that is about to be checked."""
+        data = {"attempt": len(self.revisions), "program": draft.program, "mended": list(draft.mended)}
+        self.emit("program_written", data)
+
+    async def check(self, draft: Draft) -> list[Finding]:
+        """What is surely wrong with a program, before it runs."""
+        if not draft.program:
+            findings = [Finding(kind="no_program", message=draft.problem)]
+        else:
+            findings = await self.checker.check(draft.program) if self.checker else []
+        if findings:
+            found = [finding.model_dump() for finding in findings]
+            self.emit("findings", {"attempt": len(self.revisions), "findings": found})
+        return findings
+
+    async def execute(self, program: str) -> Outcome:
+        """Run a program in a fresh jail, its calls through the broker."""
+        self.broker.journal.begin_attempt()
+        names = {name: [p.name for p in parameters_of(tool.protocol)] for name, tool in self.tools.items()}
+        limits = Limits(
+            wall_s=self.settings.wall_s, cpu_s=self.settings.cpu_s, memory_bytes=self.settings.memory_mb << 20,
+        )  # fmt: skip
+        self.emit("program_started", {"attempt": len(self.revisions)})
+        outcome = await self.sandbox.run(Job(program, names, limits), self.broker.call)
+        self.isolation = outcome.isolation
+        told = {"kind": outcome.kind, "seconds": round(outcome.seconds, 6), "detail": outcome.detail}
+        texts = {"stdout": outcome.stdout[-20_000:], "stderr": outcome.stderr[-20_000:]}
+        self.emit("program_ended", {"attempt": len(self.revisions), **told, **texts, "isolation": list(outcome.isolation)})
+        return outcome
+
+    async def attribute(self, program: str, outcome: Outcome) -> Fault | None:
+        """Trace a failure to the tool it came from; ``None`` if the program answered."""
+        own = [call for call in self.calls if call.attempt == self.broker.journal.attempt]
+        fault = Attribution(program, outcome, own, self.tools).fault()
+        if fault is None:
+            return None
+        if self.settings.attribution == "none":
+            fault = _bare(fault, outcome)
+        elif self.settings.attribution == "model" or (fault.tool is None and fault.kind in ("program", "answer") and own):
+            fault = await self._ask_for_culprit(program, fault)
+        self.emit("fault", {"attempt": len(self.revisions), "fault": fault.model_dump()})
+        return fault
+
+    async def _ask_for_culprit(self, program: str, fault: Fault) -> Fault:
+        """The paper's way (§3.3), where it is asked for or structure gives nothing."""
+        if self.settings.attribution == "structure" and fault.kind == "program" and fault.message.count("Error"):
+            return fault  # the program alone is at fault: that is an answer too
+        named = await self.writer.name_culprit(program, fault.message)
+        return fault.model_copy(update={"tool": named, "call": None, "by": "model"})
+
+    def keep(self, draft: Draft, findings: Sequence[Finding], fault: Fault | None) -> None:
+        """Write down a program and how it went."""
+        revision = Revision(
+            attempt=len(self.revisions), program=draft.program, findings=tuple(findings), fault=fault, mended=draft.mended
+        )
+        self.revisions.append(revision)
+
+
+def _bare(fault: Fault, outcome: Outcome) -> Fault:
+    """The fault as a plain traceback tells it: no tool, no evidence (to measure what attribution is worth)."""
+    error = outcome.error
+    text = f"line {error.line}: {error.type}: {error.message}" if error else fault.message
+    return Fault(kind="program", message=text, line=fault.line, source_line=fault.source_line)

@@ -1,0 +1,164 @@
+"""Write programs: the prompt, the reply, the program in it (ATC §3.2, Eq. 1; revisions §3.3, Eq. 2)."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from atc.models.base import Message, Model, Reply
+from atc.programs.extract import extract
+from atc.programs.mend import mend
+from atc.prompting import fenced, prompt
+from atc.result import Call, Fault, Finding, Revision
+from atc.settings import Settings
+from atc.tools.links import hints_for
+from atc.tools.protocol import Effect
+from atc.tools.stubs import render_stub
+from atc.tools.tool import Toolset
+from atc.traces.events import Emit
+
+MAX_NOTES = 8
+_LINE = re.compile(r"^line \d+: ")
+
+
+@dataclass(frozen=True)
+class Draft:
+    """A program as it came from a reply. Without a program ``problem`` says why."""
+
+    program: str
+    mended: tuple[str, ...] = ()
+    problem: str = ""
+
+
+class Writer:
+    """Writes the programs of one run.
+
+    Args:
+        task: what the user wants.
+        tools: the tools that are offered.
+    """
+
+    def __init__(self, task: str, tools: Toolset, model: Model, settings: Settings, emit: Emit) -> None:
+        self._tools, self._model, self._settings, self._emit, self._task = tools, model, settings, emit, task
+        hints = hints_for(tools.protocols)
+        stubs = [fenced(render_stub(tool.protocol, hints.get(name))) for name, tool in tools.items()]
+        self._stubs = "\n\n\n".join(stubs)
+
+    async def write(self, history: Sequence[Revision], calls: Sequence[Call]) -> Draft:
+        """The next program, given those that failed and the calls that were made.
+
+        Raises:
+            ModelError, ModelUnavailable, BudgetExceeded: from the model.
+        """
+        settings = self._settings
+        messages = self._messages(history, calls)
+        temperature = settings.revision_temperature if history else settings.temperature
+        earlier = {revision.program for revision in history}
+        for again in range(3):
+            reply = await self.ask("program", messages, temperature=temperature, seed=settings.seed + 101 * len(history) + again)
+            draft = self._draft(reply)
+            if draft.program not in earlier or not draft.program:
+                break
+            temperature = max(0.8, temperature)  # it said the same again: ask for something else
+        return draft
+
+    async def candidates(self, count: int) -> list[Draft]:
+        """Several first programs: the likeliest, and samples beside it; the same program is kept once."""
+        drafts = [await self.write((), ())]
+        for number in range(1, count):
+            reply = await self.ask("program", self._messages((), ()), temperature=0.7, seed=self._settings.seed + number)
+            drafts.append(self._draft(reply))
+        unique = {draft.program: draft for draft in drafts}
+        return list(unique.values())
+
+    async def ask(self, purpose: str, messages: Sequence[Message], *, temperature: float, seed: int, max_tokens: int | None = None) -> Reply:
+        """One call of the model, told in the trace."""
+        self._emit("model_started", {"purpose": purpose})
+        reply = await self._model.complete(
+            messages, max_tokens=max_tokens or self._settings.max_tokens, temperature=temperature, seed=seed
+        )
+        self._emit(
+            "model_ended",
+            {"purpose": purpose, "seconds": reply.seconds, "prompt_tokens": reply.prompt_tokens, "cached": reply.cached,
+             "completion_tokens": reply.completion_tokens, "finish_reason": reply.finish_reason, "text": reply.text},
+        )  # fmt: skip
+        return reply
+
+    async def name_culprit(self, program: str, error: str) -> str | None:
+        """Ask the model which tool is at fault (§3.3): t_j = M(x, T, I_a, r_j)."""
+        text = prompt("attribute", task=self._task, tools=list(self._tools), program=fenced(program), error=error[:1500])
+        reply = await self.ask("attribute", [Message("user", text)], temperature=0.0, seed=self._settings.seed, max_tokens=40)
+        named = [name for name in re.findall(r"\w+", reply.text) if name in self._tools]
+        return named[0] if named else None
+
+    def _draft(self, reply: Reply) -> Draft:
+        found = extract(reply.text, self._tools, truncated=reply.finish_reason == "length")
+        if found.source is None:
+            return Draft("", problem=found.problem)
+        mended = mend(found.source, self._tools)
+        return Draft(mended.source, mended.notes)
+
+    # -- prompts -----------------------------------------------------------------------------------------------------
+
+    def _messages(self, history: Sequence[Revision], calls: Sequence[Call]) -> list[Message]:
+        task = prompt("task", stubs=self._stubs, task=self._task)
+        base = [
+            Message("system", prompt("system")),
+            Message("user", prompt("example_task")),
+            Message("assistant", prompt("example_program")),
+        ]
+        if self._settings.revision == "edit" and history:
+            return [*base, Message("user", task), *self._edits(history, calls)]
+        notes = notes_from(history)
+        return [*base, Message("user", task + (prompt("notes", notes=notes, done=done_calls(calls)) if notes else ""))]
+
+    def _edits(self, history: Sequence[Revision], calls: Sequence[Call]) -> list[Message]:
+        """The pairs (program, result) so far, the last with the tool's protocol and what it answered (Eq. 2)."""
+        messages = []
+        for revision in history:
+            last = revision is history[-1]
+            fault = revision.fault
+            protocol = render_stub(self._tools[fault.tool].protocol) if last and fault and fault.tool in self._tools else ""
+            problem = "\n".join(f.message for f in revision.findings) or (fault.message if fault else "")
+            messages.append(Message("assistant", f"```python\n{revision.program}```" if revision.program else "(no program)"))
+            messages.append(Message("user", prompt(
+                "edit", problem=fenced(problem), protocol=fenced(protocol), evidence=fenced(fault.evidence if fault and last else ""),
+                done=done_calls(calls) if last else [],
+            )))  # fmt: skip
+        return messages
+
+
+def notes_from(history: Sequence[Revision]) -> list[str]:
+    """One exact sentence for every different thing that went wrong, the latest last."""
+    notes: list[str] = []
+    for revision in history:
+        notes += [_finding_note(finding) for finding in revision.findings[:4]]
+        if revision.fault is not None:
+            notes += _fault_notes(revision.fault)
+    return [fenced(note) for note in list(dict.fromkeys(notes))[-MAX_NOTES:]]
+
+
+def _finding_note(finding: Finding) -> str:
+    return _LINE.sub("", finding.message)
+
+
+def _fault_notes(fault: Fault) -> list[str]:
+    said = _LINE.sub("", fault.message)
+    if fault.kind == "program" and fault.source_line:
+        said = f"`{fault.source_line}` failed: {said}"
+    notes = [said[:400]]
+    if fault.evidence and fault.evidence not in said:
+        notes.append(fault.evidence[:500])
+    return notes
+
+
+def done_calls(calls: Sequence[Call]) -> list[str]:
+    """The calls with effects that succeeded, as a program writes them, with what they returned."""
+    made = {}
+    for call in calls:
+        if call.status == "ok" and call.effect is not Effect.READ:
+            arguments = ", ".join(f"{name}={value!r}" for name, value in call.arguments.items())
+            made[call.index] = fenced(f"{call.tool}({arguments}) returned {json.dumps(call.value, ensure_ascii=False)[:300]}")
+    return list(made.values())

@@ -1,0 +1,393 @@
+"""Tools from Python functions: the signature becomes the schema of the arguments, the docstring the description.
+
+A parameter's type hint gives its schema (anything that pydantic can describe), the docstring its description, and the
+return hint the schema of the response. Arguments reach the function as the annotated Python types; what it returns
+leaves as plain JSON values.
+"""
+
+from __future__ import annotations
+
+import functools
+import inspect
+import json
+import typing
+from collections.abc import Callable, Iterable, Mapping
+from contextlib import AbstractAsyncContextManager
+from dataclasses import dataclass, field
+from typing import Any, Literal, TypeVar, overload
+
+import anyio.to_thread
+from pydantic import BaseModel, ConfigDict, Field, TypeAdapter, ValidationError, create_model
+from pydantic.errors import PydanticUserError
+from pydantic.fields import FieldInfo
+from pydantic.json_schema import GenerateJsonSchema, JsonSchemaMode
+from pydantic_core import CoreSchema, to_jsonable_python
+
+from atc.errors import ToolError, ToolImportError
+from atc.tools.protocol import Effect, Example, JsonSchema, Protocol, Source, Status
+from atc.tools.tool import Tool
+
+MAX_MESSAGE = 500
+"""Characters of a function's own exception that are passed on."""
+
+EffectName = Literal["read", "write"]
+ExampleLike = Example | Mapping[str, Any]
+_F = TypeVar("_F", bound=Callable[..., Any])
+_ANY: TypeAdapter[Any] = TypeAdapter(Any, config=ConfigDict(ser_json_inf_nan="constants"))
+_METADATA = "__atc_tool__"
+
+
+@dataclass(frozen=True)
+class _Metadata:
+    """What :func:`tool` writes on a function."""
+
+    effect: EffectName | None = None
+    name: str | None = None
+    examples: tuple[ExampleLike, ...] = ()
+
+
+@overload
+def tool(function: _F, /) -> _F: ...
+@overload
+def tool(
+    *, effect: EffectName | None = None, name: str | None = None, examples: Iterable[ExampleLike] = ()
+) -> Callable[[_F], _F]: ...
+def tool(
+    function: Callable[..., Any] | None = None,
+    /,
+    *,
+    effect: EffectName | None = None,
+    name: str | None = None,
+    examples: Iterable[ExampleLike] = (),
+) -> Any:
+    """Say of a function what its signature cannot. The function itself stays as it is.
+
+    Args:
+        function: the function, where the decorator is used bare.
+        effect: ``"read"`` if a call changes nothing, ``"write"`` if it does; unknown when left out.
+        name: the tool's name, where it is not the function's.
+        examples: calls with their responses: :class:`Example` or ``{"arguments": …, "response": …}``.
+    """
+    if function is not None:
+        return tool()(function)
+    metadata = _Metadata(effect, name, tuple(examples))
+
+    def mark(marked: _F) -> _F:
+        setattr(marked, _METADATA, metadata)
+        return marked
+
+    return mark
+
+
+def tool_from_function(
+    function: Callable[..., Any],
+    *,
+    name: str | None = None,
+    description: str | None = None,
+    effect: EffectName | Effect | None = None,
+) -> Tool:
+    """Make a tool of a function, a bound method or an async function.
+
+    A sync function runs in a worker thread, with the caller's context variables. ``**kwargs`` are let through
+    unchecked. What the docstring says it raises becomes the tool's statuses; ``ToolError: word: …`` is entered
+    under that word, which is the ``status`` the error carries.
+
+    Args:
+        function: what to call.
+        name: the tool's name; else the decorator's, else the function's.
+        description: what the tool does; else the docstring's text.
+        effect: whether a call only reads; else the decorator's, else unknown.
+
+    Raises:
+        ToolImportError: the function cannot be a tool; the message says why, where and what to do.
+    """
+    where = _location(function)
+    _refuse_unusable(function, where)
+    metadata: _Metadata = getattr(function, _METADATA, None) or _Metadata()
+    docs = _read_docstring(function)
+    hints = _hints(function, where)
+    arguments = _arguments_model(function, hints, where)
+    returns = _return_schema(hints, where)
+    text = docs.text if description is None else description
+    if docs.returns and returns is not None:
+        returns = {**returns, "description": docs.returns}
+    elif docs.returns and description is None:
+        text = f"{text}\n\nReturns: {docs.returns}".strip()
+    try:
+        protocol = Protocol(
+            name=name or metadata.name or function.__name__,
+            description=text,
+            parameters=_parameters_schema(arguments, docs, where),
+            returns=returns,
+            statuses=docs.statuses,
+            effect=Effect(effect or metadata.effect or Effect.UNKNOWN),
+            examples=tuple(Example.model_validate(example) for example in metadata.examples),
+            source=Source(kind="function", location=where, operation=function.__name__),
+        )
+    except ValueError as error:
+        reason = _describe(error) if isinstance(error, ValidationError) else str(error)
+        raise ToolImportError(f"{where} cannot be a tool: {reason} (a name can be set with name=…)") from None
+    return Tool(protocol, _FunctionTransport(function, arguments))
+
+
+# The function -------------------------------------------------------------------------------------------------------
+
+
+def _location(function: Any) -> str:
+    module = getattr(function, "__module__", None) or "builtins"
+    return f"{module}:{getattr(function, '__qualname__', None) or repr(function)}"
+
+
+def _refuse_unusable(function: Any, where: str) -> None:
+    """Refuse what has no name, no signature, or no single answer."""
+    if inspect.isclass(function):
+        raise ToolImportError(f"{where} is a class, not a function: pass a function, or a bound method of an instance")
+    if not inspect.isroutine(function):
+        raise ToolImportError(f"{where} is no function: write a `def` with type hints that calls it, and pass that")
+    if function.__name__ == "<lambda>":
+        raise ToolImportError(f"{where} is a lambda, which has no name and no type hints: write it as a `def`")
+    if inspect.isgeneratorfunction(function) or inspect.isasyncgenfunction(function):
+        raise ToolImportError(f"{where} is a generator, a tool gives one answer: return a list instead of yielding")
+
+
+def _hints(function: Callable[..., Any], where: str) -> dict[str, Any]:
+    try:
+        return typing.get_type_hints(function, include_extras=True)
+    except Exception as error:  # a hint is any expression, so resolving one can fail in any way
+        raise ToolImportError(
+            f"{where} has a type hint that cannot be resolved ({type(error).__name__}: {error}): "
+            "define or import the type at the top level of its module"
+        ) from None
+
+
+def _arguments_model(function: Callable[..., Any], hints: dict[str, Any], where: str) -> type[BaseModel]:
+    """The pydantic model of the arguments. Fields are numbered: a parameter may have a name that a model reserves."""
+    try:
+        parameters = inspect.signature(function).parameters
+    except (ValueError, TypeError):
+        raise ToolImportError(
+            f"{where} does not tell its signature: write a `def` with type hints that calls it, and pass that"
+        ) from None
+    fields: dict[str, Any] = {}
+    extra: Literal["forbid", "allow"] = "forbid"
+    for index, parameter in enumerate(parameters.values()):
+        _refuse_parameter(function, parameter, index, where)
+        if parameter.kind is inspect.Parameter.VAR_KEYWORD:
+            extra = "allow"
+        else:
+            annotation = hints.get(parameter.name, Any)
+            fields[f"p{index}"] = (annotation, _field(parameter))
+    try:
+        model: type[BaseModel] = create_model(
+            "Arguments", __config__=ConfigDict(extra=extra, protected_namespaces=()), **fields
+        )
+    except (PydanticUserError, TypeError, NameError) as error:
+        raise _no_schema(where, "a parameter", error) from None
+    return model
+
+
+def _refuse_parameter(function: Callable[..., Any], parameter: inspect.Parameter, index: int, where: str) -> None:
+    shown = f"parameter {parameter.name!r} of {where}"
+    if parameter.kind is inspect.Parameter.VAR_POSITIONAL:
+        raise ToolImportError(f"{shown} takes *args, tools are called by keyword: take one list parameter instead")
+    if parameter.kind is inspect.Parameter.POSITIONAL_ONLY:
+        raise ToolImportError(f"{shown} is positional-only, tools are called by keyword: drop the '/' or wrap it")
+    if index == 0 and parameter.name in ("self", "cls") and "." in function.__qualname__:
+        raise ToolImportError(f"{where} is an unbound method: pass the bound method of an instance (`thing.method`)")
+    if isinstance(parameter.default, FieldInfo):
+        raise ToolImportError(f"{shown} has a Field as its default: write Annotated[type, Field(…)] = default")
+
+
+def _field(parameter: inspect.Parameter) -> Any:
+    if parameter.default is inspect.Parameter.empty:
+        return Field(alias=parameter.name)
+    default = parameter.default
+    try:
+        json.dumps(to_jsonable_python(default), allow_nan=False)
+    except ValueError:  # cannot stand in a schema; the parameter is optional all the same
+        return Field(default_factory=lambda: default, alias=parameter.name)
+    return Field(default, alias=parameter.name)
+
+
+# Schemas ------------------------------------------------------------------------------------------------------------
+
+
+class _PlainSchema(GenerateJsonSchema):
+    """JSON Schema without the titles that only repeat a name: they cost a model tokens and tell it nothing."""
+
+    def field_title_should_be_set(self, schema: Any) -> bool:
+        return False
+
+    def generate(self, schema: CoreSchema, mode: JsonSchemaMode = "validation") -> JsonSchema:
+        document = super().generate(schema, mode)
+        for key, definition in document.get("$defs", {}).items():
+            if key.endswith(str(definition.get("title"))):
+                del definition["title"]
+        return document
+
+
+def _parameters_schema(arguments: type[BaseModel], docs: _Docs, where: str) -> JsonSchema:
+    try:
+        schema = arguments.model_json_schema(schema_generator=_PlainSchema)
+    except PydanticUserError as error:
+        raise _no_schema(where, "a parameter", error) from None
+    schema.pop("title", None)
+    for name, property_schema in schema.get("properties", {}).items():
+        if name in docs.parameters:
+            property_schema.setdefault("description", docs.parameters[name])
+    return schema
+
+
+def _return_schema(hints: dict[str, Any], where: str) -> JsonSchema | None:
+    annotation = hints.get("return", Any)
+    if annotation is Any:
+        return None
+    try:
+        schema = TypeAdapter(annotation).json_schema(mode="serialization", schema_generator=_PlainSchema)
+    except (PydanticUserError, TypeError, NameError) as error:
+        raise _no_schema(where, "the returned value", error) from None
+    if schema.get("title") == getattr(annotation, "__name__", None):
+        schema.pop("title", None)
+    return schema or None
+
+
+def _no_schema(where: str, what: str, error: Exception) -> ToolImportError:
+    reason = str(error).partition("\n")[0]
+    return ToolImportError(
+        f"{where}: the type of {what} cannot be put into a JSON Schema ({reason}): use plain types, lists, dicts, "
+        "dataclasses, TypedDicts or pydantic models, or leave the hint out"
+    )
+
+
+# The docstring ------------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class _Docs:
+    text: str = ""
+    parameters: dict[str, str] = field(default_factory=dict)
+    returns: str = ""
+    statuses: tuple[Status, ...] = ()
+
+
+def _read_docstring(function: Callable[..., Any]) -> _Docs:
+    """Take apart a docstring in Google's, Numpy's or Sphinx's style, whichever it is."""
+    text = inspect.getdoc(function)
+    if not text:
+        return _Docs()
+    import griffe  # only here: a toolset without docstrings need not pay for it
+
+    quiet: Any = {style: {"warnings": False} for style in ("google", "numpy", "sphinx")}
+    sections = griffe.parse_auto(griffe.Docstring(text, lineno=1), per_style_options=quiet, default="google")
+    body: list[str] = []
+    parameters: dict[str, str] = {}
+    returns: list[str] = []
+    statuses: dict[int | str, str] = {}
+    for section in sections:
+        if section.kind is griffe.DocstringSectionKind.text:
+            body.append(section.value.strip())
+        elif section.kind is griffe.DocstringSectionKind.admonition:
+            body.append(f"{section.title}: {section.value.contents}".strip())
+        elif section.kind is griffe.DocstringSectionKind.parameters:
+            parameters |= {item.name.lstrip("*"): _one_line(item.description) for item in section.value}
+        elif section.kind is griffe.DocstringSectionKind.returns:
+            returns += [_one_line(item.description) for item in section.value]
+        elif section.kind is griffe.DocstringSectionKind.raises:
+            statuses |= dict(_status(str(item.annotation), _one_line(item.description)) for item in section.value)
+    return _Docs(
+        "\n\n".join(filter(None, body)),
+        parameters,
+        " ".join(returns),
+        tuple(Status(code=code, description=said) for code, said in statuses.items()),
+    )
+
+
+def _one_line(text: str) -> str:
+    return " ".join(text.split())
+
+
+def _status(exception: str, description: str) -> tuple[int | str, str]:
+    word, colon, rest = description.partition(":")
+    word = word.strip("` ")
+    if exception.rpartition(".")[2] == "ToolError" and colon and word.isidentifier():
+        return word, rest.strip()
+    return exception, description
+
+
+# The call -----------------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class _FunctionTransport:
+    """Calls the function: arguments in as the annotated types, the answer out as plain JSON values."""
+
+    function: Callable[..., Any]
+    model: type[BaseModel]
+
+    async def __call__(self, arguments: dict[str, Any]) -> Any:
+        keywords = self._keywords(arguments)
+        if inspect.iscoroutinefunction(self.function):
+            return await self._await(self.function(**keywords))
+        # The thread is abandoned on cancellation: a run's deadline must not wait for a function that hangs.
+        answer = await anyio.to_thread.run_sync(functools.partial(self._call, keywords), abandon_on_cancel=True)
+        return await self._await(answer) if inspect.isawaitable(answer) else answer
+
+    def opened(self) -> AbstractAsyncContextManager[Any] | None:
+        return None
+
+    def _keywords(self, arguments: dict[str, Any]) -> dict[str, Any]:
+        """The arguments that were given, as the annotated types. Defaults are left to the function itself."""
+        try:
+            model = self.model.model_validate(arguments)
+        except ValidationError as error:
+            raise ToolError(_describe(error), status="invalid_arguments") from None
+        except Exception as error:  # a validator of the user's type; the function has not been called
+            raise _failure(error, outcome="refused") from error
+        fields = type(model).model_fields
+        given = {str(fields[key].alias): getattr(model, key) for key in fields if key in model.model_fields_set}
+        return given | (model.model_extra or {})
+
+    def _call(self, keywords: dict[str, Any]) -> Any:
+        try:
+            answer = self.function(**keywords)
+        except ToolError:
+            raise
+        except (Exception, SystemExit) as error:  # whatever a user's function raises, the run goes on
+            raise _failure(error) from error
+        return answer if inspect.isawaitable(answer) else _plain(answer)
+
+    async def _await(self, answer: Any) -> Any:
+        try:
+            value = await answer
+        except ToolError:
+            raise
+        except (Exception, SystemExit) as error:  # as above
+            raise _failure(error) from error
+        return _plain(value)
+
+
+def _failure(error: BaseException, *, outcome: Literal["refused", "unknown"] = "unknown") -> ToolError:
+    name = type(error).__name__
+    return ToolError(f"{name}: {error}"[:MAX_MESSAGE], status=name, outcome=outcome)
+
+
+def _plain(value: Any) -> Any:
+    """Turn what a function returned into plain JSON values.
+
+    Raises:
+        ToolError: it cannot be written as JSON. The function has run, so the outcome is unknown.
+    """
+    try:
+        plain = _ANY.dump_python(value, mode="json", by_alias=True)
+        json.dumps(plain, allow_nan=False)
+    except Exception as error:  # a serializer of the user's type may raise anything
+        message = f"the function returned what is no JSON value ({type(error).__name__}: {error})"
+        raise ToolError(message[:MAX_MESSAGE], status="invalid_response", outcome="unknown") from error
+    return plain
+
+
+def _describe(error: ValidationError) -> str:
+    """The findings of a validation, with their places and without the values."""
+    findings = error.errors(include_url=False, include_input=False, include_context=False)
+    lines = (f"{'.'.join(map(str, finding['loc']))}: {finding['msg']}".lstrip(": ") for finding in findings)
+    return "; ".join(lines)[:MAX_MESSAGE]

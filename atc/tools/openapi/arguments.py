@@ -1,0 +1,176 @@
+"""The parameters and the body of an operation → the tool's arguments: one object schema and a plan for the request."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass, field, replace
+from typing import Any, get_args
+
+from atc.errors import ToolImportError
+from atc.tools.names import UniqueNames, parameter_name
+from atc.tools.openapi.bodies import BodyPlan, read_body
+from atc.tools.openapi.examples import MISSING, Examples
+from atc.tools.openapi.media import is_json
+from atc.tools.openapi.plan import QUERY_STYLES, Body, Location, Parameter, Style
+from atc.tools.openapi.refs import Resolver
+from atc.tools.openapi.schema import SchemaConverter
+from atc.tools.openapi.security import Scheme, is_token
+from atc.tools.openapi.text import clean
+
+MAX_PARAMETERS = 500
+"""Parameters (or body properties) of one operation."""
+
+MAX_ARGUMENT_TEXT = 1_000
+"""Characters of an argument's description."""
+
+_LOCATIONS: dict[str, Location] = {location: location for location in get_args(Location)}
+_TEMPLATE = re.compile(r"\{([^{}/]{1,200})\}")
+# The transport sets these itself, or they carry credentials, which no argument ever does.
+_OWN_HEADERS = frozenset({
+    "accept", "content-type", "authorization", "proxy-authorization", "cookie", "host", "content-length",
+    "transfer-encoding", "connection", "upgrade", "te", "trailer", "expect", "accept-encoding",
+})  # fmt: skip
+_DEFAULT_STYLE: dict[str, Style] = {"path": "simple", "query": "form", "header": "simple", "cookie": "form"}
+_ALLOWED_STYLES: dict[str, tuple[str, ...]] = {
+    "path": ("simple", "label", "matrix"),
+    "query": QUERY_STYLES,
+    "header": ("simple",),
+    "cookie": ("form",),
+}
+
+
+@dataclass
+class Arguments:
+    """What :class:`ArgumentReader` finds: the plan of the request and the schema of the arguments (not closed yet)."""
+
+    parameters: list[Parameter] = field(default_factory=list)
+    body: Body | None = None
+    properties: dict[str, Any] = field(default_factory=dict)
+    required: list[str] = field(default_factory=list)
+    dependent: dict[str, list[str]] = field(default_factory=dict)
+    example: dict[str, Any] = field(default_factory=dict)
+    key_schemes: list[str] = field(default_factory=list)
+
+    def schema(self) -> dict[str, Any]:
+        """The object schema of the arguments; it allows no other."""
+        made: dict[str, Any] = {"type": "object", "properties": self.properties, "additionalProperties": False}
+        if self.required:
+            made["required"] = self.required
+        if self.dependent:
+            made["dependentRequired"] = self.dependent
+        return made
+
+
+class ArgumentReader:
+    """Reads the arguments of one document's operations."""
+
+    def __init__(self, resolver: Resolver, converter: SchemaConverter, schemes: dict[str, Scheme]) -> None:
+        self._resolver = resolver
+        self._converter = converter
+        self._examples = Examples(resolver)
+        self._keys = {(s.location, s.wire.lower()): name for name, s in schemes.items() if s.wire != "Authorization"}
+
+    def read(self, path: str, shared: list[Any], operation: dict[str, Any]) -> Arguments:
+        """Read one operation's parameters and body.
+
+        Args:
+            path: its path template.
+            shared: the parameters of the path.
+            operation: the operation, in OpenAPI 3's form.
+
+        Raises:
+            ToolImportError: it cannot be imported; the message says why.
+        """
+        found, names = Arguments(), UniqueNames()
+        nodes = self._parameters(path, shared, operation)
+        if len(nodes) > MAX_PARAMETERS:
+            raise ToolImportError(f"it has more than {MAX_PARAMETERS} parameters")
+        for (location, name), node in nodes.items():
+            scheme = self._keys.get((location, name.lower()))
+            if scheme is not None and location != "path":
+                found.key_schemes.append(scheme)
+            elif not (location == "header" and name.lower() in _OWN_HEADERS):
+                self._add_parameter(found, names, location, name, node)
+        if operation.get("requestBody") is not None:
+            body = self._resolver.mapping(operation["requestBody"], "the request body")
+            plan = read_body(body, self._converter, self._examples, set(found.properties))
+            if plan is not None:
+                _join(found, names, plan)
+        return found
+
+    def _parameters(self, path: str, shared: list[Any], operation: dict[str, Any]) -> dict[tuple[Location, str], Any]:
+        in_path = list(dict.fromkeys(_TEMPLATE.findall(path)))
+        nodes: dict[tuple[Location, str], Any] = {("path", name): {"schema": {"type": "string"}} for name in in_path}
+        own = operation.get("parameters")
+        for raw in [*shared, *(own if isinstance(own, list) else [])]:
+            node = self._resolver.mapping(raw, "a parameter")
+            name, location = node.get("name"), _LOCATIONS.get(str(node.get("in")))
+            if name == "" and node.get("required") is not True:
+                continue  # nobody can send it
+            if not isinstance(name, str) or not name or location is None:
+                raise ToolImportError(
+                    f"a parameter has no usable name and place (name={name!r}, in={node.get('in')!r})"
+                )
+            if location in ("header", "cookie") and not is_token(name):
+                raise ToolImportError(f"the {location} parameter {name[:80]!r} has a name that HTTP does not allow")
+            if location != "path" or name in in_path:  # one that its path does not hold cannot be sent anywhere
+                nodes[location, name] = node
+        return nodes
+
+    def _add_parameter(
+        self, found: Arguments, names: UniqueNames, location: Location, name: str, node: dict[str, Any]
+    ) -> None:
+        media = _content_of(node)
+        style, explode = _style(node, location)
+        if media is not None:
+            style = "json" if is_json(media[0]) else style
+        holder = media[1] if media is not None else node
+        argument = names.take(parameter_name(name), f"{parameter_name(name)}_{location}")
+        schema = self._converter.convert(holder.get("schema", {}), "request")
+        if description := clean(node.get("description"), MAX_ARGUMENT_TEXT):
+            schema["description"] = description
+        if node.get("deprecated") is True:
+            schema["deprecated"] = True
+        found.properties[argument] = schema
+        found.parameters.append(
+            Parameter(argument, name, location, style, explode, allow_reserved=node.get("allowReserved") is True)
+        )
+        if location == "path" or node.get("required") is True:
+            found.required.append(argument)
+        example = self._examples.of_media({**holder, **{k: node[k] for k in ("example", "examples") if k in node}})
+        if example is not MISSING:
+            found.example[argument] = example
+
+
+def _join(found: Arguments, names: UniqueNames, plan: BodyPlan) -> None:
+    """Add the body's arguments to those of the parameters."""
+    arguments = {part: names.take(parameter_name(part), "request_body") for part in plan.schemas}
+    found.properties.update({arguments[part]: schema for part, schema in plan.schemas.items()})
+    found.required.extend(arguments[part] for part in plan.required)
+    found.example.update({arguments[part]: value for part, value in plan.example.items()})
+    if plan.whole:
+        found.body = replace(plan.body, argument=arguments["body"])
+        return
+    found.body = replace(plan.body, properties={argument: part for part, argument in arguments.items()})
+    needed = [arguments[part] for part in plan.together]
+    dependent = {argument: [name for name in needed if name != argument] for argument in arguments.values()}
+    found.dependent = {argument: others for argument, others in dependent.items() if others}
+
+
+def _content_of(node: dict[str, Any]) -> tuple[str, dict[str, Any]] | None:
+    content = node.get("content")
+    if isinstance(content, dict):
+        for media_type, media in content.items():
+            if isinstance(media, dict):
+                return media_type, media
+    return None
+
+
+def _style(node: dict[str, Any], location: Location) -> tuple[Style, bool]:
+    style = node.get("style")
+    if style not in _ALLOWED_STYLES[location]:
+        style = _DEFAULT_STYLE[location]
+    explode = node.get("explode")
+    if isinstance(explode, str):
+        explode = {"true": True, "false": False}.get(explode.lower())
+    return style, explode if isinstance(explode, bool) else style in ("form", "deepObject")

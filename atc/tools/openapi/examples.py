@@ -1,0 +1,100 @@
+"""The examples of an operation, where the document gives any. Nothing is invented."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+from atc.errors import ToolImportError
+from atc.tools.openapi.refs import Resolver
+
+MAX_EXAMPLE = 6_000
+"""Characters of JSON that an example may have; lists are shortened to get there."""
+
+_MISSING: Any = object()
+_MAX_DEPTH = 8
+_SHORT_LIST = 3
+
+
+class Examples:
+    """Finds examples in the parts of one document."""
+
+    def __init__(self, resolver: Resolver) -> None:
+        self._resolver = resolver
+
+    def of_media(self, media: dict[str, Any]) -> Any:
+        """The example of a media type or parameter: its own, its schema's, or one made of its properties' examples.
+
+        Returns:
+            A bounded JSON value, or :data:`MISSING`.
+        """
+        try:
+            found = self._own(media)
+            if found is _MISSING:
+                found = self._of_schema(media.get("schema"), 0)
+        except ToolImportError:  # an example behind a reference that cannot be followed is no loss
+            return MISSING
+        if isinstance(found, str) and self._is_structured(media.get("schema")):
+            found = _parsed(found)
+        return _bounded(found)
+
+    def _own(self, node: dict[str, Any]) -> Any:
+        if "example" in node:
+            return node["example"]
+        examples = node.get("examples")
+        if isinstance(examples, list) and examples:
+            return examples[0]
+        if isinstance(examples, dict):
+            for raw in examples.values():
+                example = self._resolver.follow(raw)
+                if isinstance(example, dict) and "value" in example:
+                    return example["value"]
+        return _MISSING
+
+    def _of_schema(self, node: Any, depth: int) -> Any:
+        schema = self._resolver.follow(node)
+        if not isinstance(schema, dict) or depth > _MAX_DEPTH:
+            return _MISSING
+        own = self._own(schema)
+        if own is not _MISSING:
+            return own
+        if isinstance(schema.get("properties"), dict):
+            made = {name: self._of_schema(item, depth + 1) for name, item in schema["properties"].items()}
+            known = {name: value for name, value in made.items() if value is not _MISSING}
+            return known or _MISSING
+        if isinstance(schema.get("items"), dict):
+            item = self._of_schema(schema["items"], depth + 1)
+            return _MISSING if item is _MISSING else [item]
+        return _MISSING
+
+    def _is_structured(self, node: Any) -> bool:
+        try:
+            schema = self._resolver.follow(node)
+        except ToolImportError:
+            return False
+        return isinstance(schema, dict) and (schema.get("type") in ("object", "array") or "properties" in schema)
+
+
+MISSING = _MISSING
+"""Stands for "the document gives no example"."""
+
+
+def _parsed(text: str) -> Any:
+    """Documents often give a JSON example as a string."""
+    try:
+        return json.loads(text)
+    except (ValueError, RecursionError):
+        return _MISSING
+
+
+def _bounded(value: Any) -> Any:
+    if value is _MISSING or len(json.dumps(value)) <= MAX_EXAMPLE:
+        return value
+    value = _with_short_lists(value)
+    return value if len(json.dumps(value)) <= MAX_EXAMPLE else _MISSING
+
+
+def _with_short_lists(value: Any) -> Any:
+    if isinstance(value, list):
+        return [_with_short_lists(item) for item in value[:_SHORT_LIST]]
+    return {key: _with_short_lists(item) for key, item in value.items()} if isinstance(value, dict) else value

@@ -1,0 +1,241 @@
+"""Operations of a document → protocols and request plans."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from typing import Any
+
+from atc.errors import ToolImportError
+from atc.tools.names import tool_name
+from atc.tools.openapi import swagger2
+from atc.tools.openapi.arguments import ArgumentReader
+from atc.tools.openapi.examples import MISSING, Examples
+from atc.tools.openapi.load import Document
+from atc.tools.openapi.media import is_json, is_media_type, is_text
+from atc.tools.openapi.plan import Operation
+from atc.tools.openapi.refs import Resolver
+from atc.tools.openapi.schema import SchemaConverter
+from atc.tools.openapi.security import Scheme
+from atc.tools.openapi.servers import server_url
+from atc.tools.openapi.text import clean
+from atc.tools.protocol import Effect, Example, Protocol, Provenance, Source, Status
+from atc.tools.schemas import problems, repaired
+
+METHODS = ("get", "head", "options", "post", "put", "patch", "delete")
+MAX_OPERATIONS = 5_000
+"""Operations of one document."""
+
+MAX_TOOL_TEXT = 4_000
+"""Characters of a tool's description."""
+
+_MAX_STATUS_TEXT = 300
+
+
+@dataclass(frozen=True)
+class Found:
+    """One operation of a document before it is read: where it stands and what it says.
+
+    Attributes:
+        shared: the parameters of its path.
+        servers: its own or its path's servers, if there are any.
+        problem: why it cannot be read at all, or ``""``.
+    """
+
+    method: str
+    path: str
+    node: dict[str, Any] = field(default_factory=dict)
+    shared: list[Any] = field(default_factory=list)
+    servers: Any = None
+    problem: str = ""
+
+    @property
+    def label(self) -> str:
+        return f"{self.method.upper()} {self.path}".strip()
+
+    @property
+    def original(self) -> str:
+        """Its ``operationId``, else its label."""
+        given = self.node.get("operationId")
+        return given.strip() if isinstance(given, str) and given.strip() else self.label
+
+
+def find_operations(document: Document, resolver: Resolver) -> Iterator[Found]:
+    """Walk over the paths of a document and yield each operation, those with a problem too."""
+    for path, raw in document.root["paths"].items():
+        if path.startswith("x-"):
+            continue
+        try:
+            item = resolver.mapping(raw, "a path")
+        except ToolImportError as error:
+            yield Found("", path, problem=str(error))
+            continue
+        shared = item["parameters"] if isinstance(item.get("parameters"), list) else []
+        for method in METHODS:
+            node = item.get(method)
+            if node is None:
+                continue
+            if not isinstance(node, dict):
+                yield Found(method, path, problem=f"it is a {type(node).__name__}, not a mapping")
+            elif not path.startswith("/"):
+                yield Found(method, path, node, problem="its path does not start with '/'")
+            else:
+                yield Found(method, path, node, shared, node.get("servers") or item.get("servers"))
+        if "trace" in item:
+            yield Found("trace", path, problem="the TRACE method is not supported")
+
+
+class OperationReader:
+    """Reads operations one at a time.
+
+    Args:
+        document: the document that they stand in.
+        resolver: follows its references.
+        schemes: its security schemes.
+        base_url: replaces every server of the document.
+        server_variables: values for variables in server URLs.
+    """
+
+    def __init__(
+        self,
+        document: Document,
+        resolver: Resolver,
+        schemes: dict[str, Scheme],
+        base_url: str | None,
+        server_variables: dict[str, str],
+    ) -> None:
+        self._document = document
+        self._resolver = resolver
+        self._schemes = schemes
+        self._base_url = base_url
+        self._variables = server_variables
+        self._converter = SchemaConverter(resolver)
+        self._examples = Examples(resolver)
+        self._arguments = ArgumentReader(resolver, self._converter, schemes)
+        root = document.root
+        self._servers = swagger2.servers(root) if document.is_swagger2 else root.get("servers")
+
+    def read(self, found: Found) -> tuple[Protocol, Operation]:
+        """Read one operation. The protocol's name is made of the original name and not yet unique.
+
+        Raises:
+            ToolImportError: it cannot be imported; the message says why.
+            UsageError: a server variable that the document does not allow.
+        """
+        if found.problem:
+            raise ToolImportError(found.problem)
+        node, shared = found.node, found.shared
+        if self._document.is_swagger2:
+            node, shared = swagger2.operation(self._document.root, node, shared, self._resolver)
+        arguments = self._arguments.read(found.path, shared, node)
+        responses = self._responses(node)
+        success = _success(responses)
+        accepts = tuple(dict.fromkeys(m for _, r in success for m in _content(r) if is_media_type(m)))
+        if accepts and not any(is_json(m) or is_text(m) or "*" in m for m in accepts):
+            raise ToolImportError(f"it answers only with {', '.join(accepts[:5])}, which a program cannot read")
+        returns, response_example = self._returns(success)
+        server, problem = self._server(found)
+        operation = Operation(
+            method=found.method.upper(),
+            path=found.path,
+            parameters=tuple(arguments.parameters),
+            body=arguments.body,
+            server=server,
+            server_problem=problem,
+            security=self._security(node, arguments.key_schemes),
+            accepts=accepts,
+            returns_text=returns is not None and returns.get("type") == "string",
+        )
+        parameters = self._converter.closed(arguments.schema(), "request")
+        protocol = Protocol(
+            name=tool_name(found.original),
+            description=_description(node, found.label),
+            parameters=parameters,
+            returns=None if returns is None else self._converter.closed(returns, "response"),
+            statuses=_statuses(responses),
+            effect=Effect.READ if operation.reads else Effect.WRITE,
+            examples=_examples(parameters, arguments.example, response_example),
+            source=Source(kind="openapi", location=self._document.location, operation=found.original),
+            provenance=Provenance.IMPORTED,
+        )
+        return protocol, operation
+
+    def _responses(self, node: dict[str, Any]) -> dict[str, dict[str, Any]]:
+        raw = node["responses"] if isinstance(node.get("responses"), dict) else {}
+        return {
+            str(code).upper(): self._resolver.mapping(response, f"the response {code}")
+            for code, response in raw.items()
+            if not code.lower().startswith("x-")
+        }
+
+    def _returns(self, success: list[tuple[str, dict[str, Any]]]) -> tuple[dict[str, Any] | None, Any]:
+        """The schema and the example of the first answer that has JSON, else text, else none."""
+        contents = [(media_type, media) for _, response in success for media_type, media in _content(response).items()]
+        for media_type, media in contents:
+            if is_json(media_type) or "*" in media_type:
+                schema = self._converter.convert(media["schema"], "response") if "schema" in media else None
+                return schema or None, self._examples.of_media(media)
+        for media_type, media in contents:
+            if is_text(media_type):
+                return {"type": "string"}, self._text_example(media)
+        nothing = bool(success) and all(code in ("204", "205") for code, _ in success)
+        return ({"type": "null"} if nothing else None), MISSING
+
+    def _text_example(self, media: dict[str, Any]) -> Any:
+        example = self._examples.of_media(media)
+        return example if isinstance(example, str) else MISSING
+
+    def _server(self, found: Found) -> tuple[str | None, str]:
+        if self._base_url is not None:
+            return self._base_url, ""
+        return server_url(found.servers or self._servers, self._document.url, self._variables)
+
+    def _security(self, node: dict[str, Any], key_schemes: list[str]) -> tuple[tuple[str, ...], ...]:
+        raw = node.get("security", self._document.root.get("security"))
+        listed = [tuple(item) for item in raw if isinstance(item, dict)] if isinstance(raw, list) else []
+        alternatives = list(dict.fromkeys(listed))
+        if key_schemes and not any(alternatives):  # the key is only declared as a parameter
+            return (tuple(key_schemes), ())
+        return tuple(alternatives)
+
+
+def _success(responses: dict[str, dict[str, Any]]) -> list[tuple[str, dict[str, Any]]]:
+    """The answers of a call that went well, in the order of their codes."""
+    good = sorted((code, response) for code, response in responses.items() if code.startswith("2"))
+    return good or ([("default", responses["DEFAULT"])] if set(responses) == {"DEFAULT"} else [])
+
+
+def _content(response: dict[str, Any]) -> dict[str, dict[str, Any]]:
+    content = response.get("content")
+    if not isinstance(content, dict):
+        return {}
+    return {media_type: media for media_type, media in content.items() if isinstance(media, dict)}
+
+
+def _statuses(responses: dict[str, dict[str, Any]]) -> tuple[Status, ...]:
+    return tuple(
+        Status(
+            code=int(code) if code.isascii() and code.isdigit() else code.lower() if code == "DEFAULT" else code,
+            description=clean(response.get("description"), _MAX_STATUS_TEXT),
+        )
+        for code, response in list(responses.items())[:50]
+        if len(code) <= 20
+    )
+
+
+def _examples(parameters: dict[str, Any], arguments: dict[str, Any], response: Any) -> tuple[Example, ...]:
+    """The document's example; its arguments only where they could really be given."""
+    given = repaired(parameters, arguments)[0]
+    if given and problems(parameters, given):
+        given = {}
+    if response is MISSING and not given:
+        return ()
+    return (Example(arguments=given, response=None if response is MISSING else response),)
+
+
+def _description(node: dict[str, Any], label: str) -> str:
+    summary = clean(node.get("summary"), 300)
+    detail = clean(node.get("description"), MAX_TOOL_TEXT - len(summary) - 2)
+    if detail.startswith(summary.rstrip(".")):
+        summary = ""
+    return "\n\n".join(part for part in (summary, detail) if part) or label

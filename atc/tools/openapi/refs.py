@@ -1,0 +1,114 @@
+"""Following ``$ref``: inside the document always, to other documents only where the caller allowed it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+from urllib.parse import unquote, urldefrag, urljoin
+
+from atc.errors import ToolImportError
+from atc.tools.openapi.load import Document, fetch, public_url
+from atc.tools.openapi.parse import parse_document
+
+MAX_REMOTE_DOCUMENTS = 50
+_MAX_CHAIN = 50
+
+
+class Resolver:
+    """Finds what a ``$ref`` names.
+
+    Args:
+        document: the document whose references are followed.
+        allow_remote: whether references to http(s) documents may be downloaded.
+        timeout_s: seconds for each download.
+    """
+
+    def __init__(self, document: Document, *, allow_remote: bool = False, timeout_s: float = 30.0) -> None:
+        self._document = document
+        self._allow_remote = allow_remote
+        self._timeout_s = timeout_s
+        self._remote: dict[str, Any] = {}
+        self._found: dict[str, Any] = {}
+
+    def lookup(self, ref: object) -> Any:
+        """Return what ``ref`` names; it may be a reference again.
+
+        Raises:
+            ToolImportError: it leaves the document without permission, or names nothing.
+        """
+        if not isinstance(ref, str):
+            raise ToolImportError(f"$ref must be a string, not {str(ref)[:80]!r}")
+        if ref not in self._found:
+            base, fragment = urldefrag(ref)
+            root = self._document.root if not base else self._other(base, ref)
+            self._found[ref] = _at(root, fragment, ref)
+        return self._found[ref]
+
+    def follow(self, node: Any) -> Any:
+        """Return ``node``, or what it refers to at the end of its chain of references.
+
+        Raises:
+            ToolImportError: as :meth:`lookup`; or the chain is a circle.
+        """
+        for _ in range(_MAX_CHAIN):
+            if not (isinstance(node, dict) and "$ref" in node):
+                return node
+            node = self.lookup(node["$ref"])
+        raise ToolImportError(f"$ref {node['$ref']!r} leads in a circle: let it name a definition")
+
+    def mapping(self, node: Any, what: str) -> dict[str, Any]:
+        """Like :meth:`follow`, for what must be a mapping.
+
+        Raises:
+            ToolImportError: also when it is none; ``what`` names it in the message.
+        """
+        found = self.follow(node)
+        if not isinstance(found, dict):
+            raise ToolImportError(f"{what} must be a mapping, not {type(found).__name__}")
+        return found
+
+    def _other(self, base: str, ref: str) -> Any:
+        url = urljoin(self._document.url or "", base)
+        if not url.startswith(("http://", "https://")):
+            raise ToolImportError(
+                f"$ref {ref!r} names another file, which is never read: bundle the document into one file"
+            )
+        if not self._allow_remote:
+            raise ToolImportError(
+                f"$ref {ref!r} names another document: bundle the documents into one, or pass allow_remote_refs=True"
+            )
+        if url not in self._remote:
+            if len(self._remote) >= MAX_REMOTE_DOCUMENTS:
+                raise ToolImportError(
+                    f"$ref {ref!r}: more than {MAX_REMOTE_DOCUMENTS} other documents: bundle them into one"
+                )
+            parsed = parse_document(fetch(url, self._timeout_s), public_url(url))
+            self._remote[url] = _absolute(parsed, lambda inner: urljoin(url, inner))
+        return self._remote[url]
+
+
+def _absolute(node: Any, absolute: Callable[[str], str]) -> Any:
+    """References of another document, as seen from this one."""
+    if isinstance(node, dict):
+        return {
+            key: absolute(value) if key == "$ref" and isinstance(value, str) else _absolute(value, absolute)
+            for key, value in node.items()
+        }
+    return [_absolute(item, absolute) for item in node] if isinstance(node, list) else node
+
+
+def _at(root: Any, fragment: str, ref: str) -> Any:
+    if fragment and not fragment.startswith("/"):
+        raise ToolImportError(f"$ref {ref!r} names an anchor: only JSON pointers (#/components/…) can be followed")
+    node = root
+    for raw in fragment.split("/")[1:]:
+        token = unquote(raw).replace("~1", "/").replace("~0", "~")
+        if isinstance(node, dict) and token in node:
+            node = node[token]
+        elif (
+            isinstance(node, list) and token.isascii() and token.isdigit() and len(token) < 8 and int(token) < len(node)
+        ):
+            node = node[int(token)]
+        else:
+            raise ToolImportError(f"$ref {ref!r} names nothing: there is no {token[:80]!r}")
+    return node

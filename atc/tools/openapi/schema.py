@@ -1,0 +1,278 @@
+"""Schemas of OpenAPI 3.0, 3.1 and Swagger 2.0 → JSON Schema 2020-12 that stands alone.
+
+Every ``$ref`` becomes ``#/$defs/…``, so cycles stay cycles; :meth:`SchemaConverter.closed` puts the definitions that a
+schema reaches beside it. A definition is converted once and shared by all protocols that need it.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from typing import Any, Literal
+from urllib.parse import unquote
+
+from atc.errors import ToolImportError
+from atc.tools.names import UniqueNames
+from atc.tools.openapi.keywords import (
+    RIGHT_VALUE,
+    SUBSCHEMA,
+    SUBSCHEMA_LISTS,
+    SUBSCHEMA_MAPS,
+    is_pattern,
+    json_types,
+    subschemas,
+)
+from atc.tools.openapi.merge import merged
+from atc.tools.openapi.refs import Resolver
+from atc.tools.openapi.text import clean
+
+Direction = Literal["request", "response"]
+
+MAX_DEFINITIONS = 2_000
+"""Definitions that one schema may reach."""
+
+MAX_SCHEMA_TEXT = 1_000
+"""Characters of a description inside a schema."""
+
+_MAX_EXAMPLE = 1_000
+_INLINE_DEPTH = 40
+_DEFS = "#/$defs/"
+_NOT_KEY = re.compile(r"[^A-Za-z0-9_.-]+")
+_HIDDEN = {"request": "readOnly", "response": "writeOnly"}
+
+
+class SchemaConverter:
+    """Converts the schemas of one document.
+
+    Args:
+        resolver: follows the references of that document.
+    """
+
+    def __init__(self, resolver: Resolver) -> None:
+        self._resolver = resolver
+        self._names: dict[str, str] = {}
+        self._unique = UniqueNames()
+        self._refs: dict[str, str] = {}
+        self._bodies: dict[tuple[str, Direction], Any] = {}
+        self._inside: set[tuple[str, Direction]] = set()
+        self._edges: dict[tuple[str, Direction], frozenset[str]] = {}
+        self._converted: dict[tuple[int, Direction], dict[str, Any]] = {}
+
+    def convert(self, node: Any, direction: Direction) -> dict[str, Any]:
+        """Convert one schema. Its references point into ``$defs`` that :meth:`closed` adds.
+
+        A schema that only refers to another is replaced by it, so that its type can be seen at the top.
+
+        Args:
+            node: the schema as the document has it.
+            direction: ``"request"`` drops read-only properties, ``"response"`` write-only ones.
+
+        Raises:
+            ToolImportError: a reference cannot be followed.
+        """
+        key = (id(node), direction)  # the resolver keeps every node alive; shared parameters are converted once
+        if not isinstance(node, dict):
+            return {"not": {}} if node is False else {}
+        if key not in self._converted:
+            schema = self._inlined(self._schema(node, direction, 0), direction, 0)
+            self._converted[key] = schema if isinstance(schema, dict) else self.convert(schema, direction)
+        return dict(self._converted[key])
+
+    def closed(self, schema: dict[str, Any], direction: Direction) -> dict[str, Any]:
+        """Return ``schema`` with the ``$defs`` that it reaches.
+
+        Raises:
+            ToolImportError: a reference cannot be followed, or it reaches more than :data:`MAX_DEFINITIONS`.
+        """
+        reached: dict[str, Any] = {}
+        waiting = sorted(_references(schema))
+        while waiting:
+            name = waiting.pop()
+            if name in reached:
+                continue
+            if len(reached) >= MAX_DEFINITIONS:
+                raise ToolImportError(f"its schema reaches more than {MAX_DEFINITIONS:,} definitions")
+            reached[name] = self._definition(name, direction, 0)
+            edge = (name, direction)
+            if edge not in self._edges:
+                self._edges[edge] = _references(reached[name])
+            waiting.extend(sorted(self._edges[edge] - reached.keys()))
+        return {**schema, "$defs": {name: reached[name] for name in sorted(reached)}} if reached else schema
+
+    def _definition(self, name: str, direction: Direction, depth: int) -> Any:
+        key = (name, direction)
+        if key not in self._bodies:
+            self._inside.add(key)
+            try:
+                self._bodies[key] = self._schema(self._resolver.lookup(self._refs[name]), direction, depth)
+            finally:
+                self._inside.discard(key)
+        return self._bodies[key]
+
+    def _name(self, ref: Any) -> str:
+        if not isinstance(ref, str) or ref not in self._names:
+            self._resolver.lookup(ref)  # refuses what cannot be followed
+            last = unquote(ref).rsplit("/", 1)[-1].replace("~1", "/").replace("~0", "~")
+            self._names[ref] = self._unique.take(_NOT_KEY.sub("_", last).strip("_")[:80] or "schema")
+            self._refs[self._names[ref]] = ref
+        return self._names[ref]
+
+    def _schema(self, node: Any, direction: Direction, depth: int) -> Any:
+        if isinstance(node, bool):
+            return node
+        if not isinstance(node, dict):
+            return {}
+        out: dict[str, Any] = {}
+        _keep_plain(node, out)
+        if "$ref" in node:
+            out["$ref"] = _DEFS + self._name(node["$ref"])
+        self._keep_subschemas(node, out, direction, depth)
+        self._keep_properties(node, out, direction, depth)
+        if isinstance(node.get("discriminator"), dict):
+            self._hint_discriminator(node, out)
+        if "allOf" in out:
+            out = self._merge_all_of(out, direction, depth)
+        _make_nullable(node, out)
+        return out
+
+    def _keep_subschemas(self, node: dict[str, Any], out: dict[str, Any], direction: Direction, depth: int) -> None:
+        for key in SUBSCHEMA:
+            if isinstance(node.get(key), (dict, bool)):
+                out[key] = self._schema(node[key], direction, depth + 1)
+        if isinstance(node.get("items"), list):  # the tuples of drafts before 2020-12
+            out["prefixItems"] = [self._schema(item, direction, depth + 1) for item in node["items"]]
+        for key in SUBSCHEMA_LISTS:
+            if isinstance(node.get(key), list) and node[key]:
+                out[key] = [self._schema(item, direction, depth + 1) for item in node[key]]
+        if out.get("prefixItems") == []:
+            del out["prefixItems"]
+        if ("items" in out or "prefixItems" in out) and "$ref" not in out:
+            out.setdefault("type", "array")
+
+    def _keep_properties(self, node: dict[str, Any], out: dict[str, Any], direction: Direction, depth: int) -> None:
+        hidden: set[str] = set()
+        for key in SUBSCHEMA_MAPS:
+            if not isinstance(node.get(key), dict):
+                continue
+            kept = {}
+            for name, item in node[key].items():
+                if key == "patternProperties" and not is_pattern(name):
+                    continue
+                if key == "properties" and self._is_hidden(item, direction):
+                    hidden.add(name)
+                else:
+                    kept[name] = self._schema(item, direction, depth + 1)
+            out[key] = kept
+        required = node.get("required")
+        if isinstance(required, list):
+            names = dict.fromkeys(name for name in required if isinstance(name, str) and name not in hidden)
+            if names:
+                out["required"] = list(names)
+        if "properties" in out and "type" not in out and "$ref" not in out:
+            out["type"] = "object"
+
+    def _is_hidden(self, node: Any, direction: Direction) -> bool:
+        mark = _HIDDEN[direction]
+        if not isinstance(node, dict):
+            return False
+        return node.get(mark) is True or ("$ref" in node and self._target(node["$ref"]).get(mark) is True)
+
+    def _target(self, ref: Any) -> dict[str, Any]:
+        found = self._resolver.lookup(ref)
+        return found if isinstance(found, dict) else {}
+
+    def _merge_all_of(self, out: dict[str, Any], direction: Direction, depth: int) -> dict[str, Any]:
+        members = [self._inlined(member, direction, depth) for member in out["allOf"]]
+        rest = {key: value for key, value in out.items() if key != "allOf"}
+        whole = merged([*members, rest])
+        if whole is not None:
+            return whole
+        if len(out["allOf"]) == 1 and isinstance(out["allOf"][0], dict) and not (out["allOf"][0].keys() & rest.keys()):
+            return {**out["allOf"][0], **rest}
+        return out
+
+    def _inlined(self, member: Any, direction: Direction, depth: int) -> Any:
+        """What a bare reference names; the reference itself where it leads back here or too deep."""
+        for _ in range(_INLINE_DEPTH):
+            if not (isinstance(member, dict) and set(member) == {"$ref"}):
+                break
+            name = member["$ref"].removeprefix(_DEFS)
+            if (name, direction) in self._inside or depth > _INLINE_DEPTH:
+                break
+            member = self._definition(name, direction, depth + 1)
+        return member
+
+    def _hint_discriminator(self, node: dict[str, Any], out: dict[str, Any]) -> None:
+        """Say in each branch which value of the discriminator belongs to it, where the document lists that."""
+        name, mapping = node["discriminator"].get("propertyName"), node["discriminator"].get("mapping")
+        if not isinstance(name, str) or not isinstance(mapping, dict):
+            return
+        values: dict[str, list[str]] = {}
+        for value, target in mapping.items():
+            if isinstance(target, str):
+                values.setdefault(target.rsplit("/", 1)[-1], []).append(value)
+        for key in ("oneOf", "anyOf"):
+            for index, branch in enumerate(node[key] if isinstance(node.get(key), list) else []):
+                ref = branch.get("$ref") if isinstance(branch, dict) else None
+                named = values.get(ref.rsplit("/", 1)[-1]) if isinstance(ref, str) else None
+                if named:
+                    hint = {"const": named[0]} if len(named) == 1 else {"enum": named}
+                    out[key][index] = {**out[key][index], "properties": {name: hint}}
+
+
+def _keep_plain(node: dict[str, Any], out: dict[str, Any]) -> None:
+    types = json_types(node.get("type")) if "type" in node else []
+    if types:
+        out["type"] = types[0] if len(types) == 1 else types
+    for key, is_right in RIGHT_VALUE.items():
+        if key in node and is_right(node[key]):
+            out[key] = node[key]
+    for bound, exclusive in (("minimum", "exclusiveMinimum"), ("maximum", "exclusiveMaximum")):
+        if node.get(exclusive) is True and bound in out:
+            out[exclusive] = out.pop(bound)
+    if "enum" in out and types and not any(_fits(value, types) for value in out["enum"] if value is not None):
+        del out["type"]  # `type: string` over an enum of numbers: the values are the surer statement
+    for key in ("title", "description"):
+        text = clean(node.get(key), MAX_SCHEMA_TEXT)
+        if text:
+            out[key] = text
+    examples = node.get("examples") if isinstance(node.get("examples"), list) else None
+    if examples is None and "example" in node:
+        examples = [node["example"]]
+    if examples and len(json.dumps(examples[0])) <= _MAX_EXAMPLE:
+        out["examples"] = examples[:1]
+
+
+def _make_nullable(node: dict[str, Any], out: dict[str, Any]) -> None:
+    if node.get("nullable") is not True and node.get("x-nullable") is not True:
+        return
+    if "enum" in out and None not in out["enum"]:
+        out["enum"] = [*out["enum"], None]
+    if "type" in out:
+        types = json_types(out["type"])
+        out["type"] = [*types, "null"] if "null" not in types else types
+        if not ({"$ref", "allOf", "oneOf", "anyOf"} & out.keys()):
+            return
+    if {"$ref", "allOf", "oneOf", "anyOf"} & out.keys():
+        inner = {key: out.pop(key) for key in list(out) if key not in ("title", "description", "default", "examples")}
+        out["anyOf"] = [inner, {"type": "null"}]
+
+
+def _fits(value: Any, types: list[str]) -> bool:
+    if isinstance(value, bool):
+        return "boolean" in types
+    if isinstance(value, (int, float)):
+        return "number" in types or ("integer" in types and float(value).is_integer())
+    return ("string" if isinstance(value, str) else "array" if isinstance(value, list) else "object") in types
+
+
+def _references(schema: Any) -> frozenset[str]:
+    """The definitions that a converted schema names."""
+    names: set[str] = set()
+    waiting = [schema]
+    while waiting:
+        node = waiting.pop()
+        if isinstance(node, dict) and isinstance(node.get("$ref"), str):
+            names.add(node["$ref"].removeprefix(_DEFS))
+        waiting.extend(subschemas(node))
+    return frozenset(names)

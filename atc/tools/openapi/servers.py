@@ -1,0 +1,97 @@
+"""Which base URL an operation has."""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+from urllib.parse import urljoin, urlsplit
+
+from atc.errors import UsageError
+
+_VARIABLE = re.compile(r"\{([^{}]{1,200})\}")
+_PASS_BASE_URL = "pass base_url='https://…' to the import"
+
+
+def checked_base_url(url: str) -> str:
+    """Check a base URL that the user gave.
+
+    Returns:
+        The URL without a trailing slash.
+
+    Raises:
+        UsageError: it is no plain http(s) URL.
+    """
+    problem = _problem(url)
+    if problem:
+        raise UsageError(f"base_url {problem}; give scheme, host and path only, 'https://api.example.org/v1' say")
+    return url.rstrip("/")
+
+
+def server_url(servers: Any, document_url: str | None, given: dict[str, str]) -> tuple[str | None, str]:
+    """The base URL out of a list of servers: the first that can be used.
+
+    Args:
+        servers: ``servers`` as the document has it.
+        document_url: the URL that the document was read from.
+        given: values of server variables from the user.
+
+    Returns:
+        The URL without a trailing slash and ``""``, or ``None`` and what is missing.
+
+    Raises:
+        UsageError: a value that the document does not allow for its variable.
+    """
+    first_problem = ""
+    for server in servers if isinstance(servers, list) and servers else [{"url": "/"}]:
+        if not isinstance(server, dict) or not isinstance(server.get("url"), str):
+            continue
+        url, problem = _filled(server, given)
+        if not problem:
+            url = urljoin(document_url, url) if document_url else f"https:{url}" if url.startswith("//") else url
+            problem = _problem(url)
+            if not problem:
+                return url.rstrip("/"), ""
+        first_problem = first_problem or problem
+    return None, f"the document's server {first_problem or 'is missing'}: {_PASS_BASE_URL}"
+
+
+def variables_of(servers: Any) -> set[str]:
+    """The names of the variables in a list of servers."""
+    urls = [server.get("url") for server in servers if isinstance(server, dict)] if isinstance(servers, list) else []
+    return {name for url in urls if isinstance(url, str) for name in _VARIABLE.findall(url)}
+
+
+def _filled(server: dict[str, Any], given: dict[str, str]) -> tuple[str, str]:
+    variables = server.get("variables")
+    url = server["url"]
+    for name in dict.fromkeys(_VARIABLE.findall(url)):
+        declared = variables.get(name) if isinstance(variables, dict) else None
+        declared = declared if isinstance(declared, dict) else {}
+        allowed = declared.get("enum")
+        value = given.get(name, declared.get("default"))
+        if name in given and isinstance(allowed, list) and allowed and given[name] not in allowed:
+            choices = ", ".join(repr(choice) for choice in allowed[:20])
+            raise UsageError(f"server_variables[{name!r}] is {given[name]!r}; the document allows {choices}")
+        if value is None or isinstance(value, (dict, list)):
+            return url, f"has the variable {name!r} without a default (server_variables can give it)"
+        url = url.replace(f"{{{name}}}", str(value))
+    return url, ""
+
+
+def _problem(url: str) -> str:
+    try:
+        parts = urlsplit(url)
+        host, _ = parts.hostname, parts.port
+    except ValueError:
+        return "is no valid URL"
+    if parts.scheme not in ("http", "https"):
+        return (
+            f"{url[:80]!r} is relative"
+            if not parts.scheme
+            else f"has the scheme {parts.scheme[:20]!r}, not http or https"
+        )
+    if not host or any(ord(char) <= 32 for char in url):
+        return "is no valid URL"
+    if "@" in parts.netloc:
+        return "holds a user or password (credentials belong in auth=)"
+    return "has a query or fragment" if parts.query or parts.fragment else ""

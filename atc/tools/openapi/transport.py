@@ -1,0 +1,255 @@
+"""Calls over HTTP: one service that all tools of an import share, and one transport for each operation."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+import weakref
+from collections.abc import AsyncIterator, Callable
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from dataclasses import dataclass, field
+from http.cookiejar import CookieJar, DefaultCookiePolicy
+from types import TracebackType
+from typing import Any
+from urllib.parse import quote
+
+import httpx
+
+from atc.errors import Outcome, ToolError
+from atc.tools.openapi.answers import TooLarge, error_of, read_body, value_of
+from atc.tools.openapi.encode import Request, encode
+from atc.tools.openapi.plan import Operation
+from atc.tools.openapi.security import Credentials
+
+MAX_REDIRECTS = 5
+_ERROR_BYTES = 65_536
+_NOT_SENT = (httpx.ConnectError, httpx.ConnectTimeout, httpx.PoolTimeout, httpx.ProxyError, httpx.UnsupportedProtocol)
+
+
+@dataclass
+class _Held:
+    client: httpx.AsyncClient
+    users: int
+
+
+class HttpService:
+    """The client that all operations of one import share: one for each running event loop, closed by its last user.
+
+    It is an asynchronous context manager that may be entered many times, also at once.
+
+    Args:
+        credentials: what is put on the requests.
+        timeout_s: seconds that one call may take in all.
+        max_bytes: bytes of an answer's body.
+        client_factory: called with keyword settings to make each client.
+    """
+
+    def __init__(
+        self,
+        credentials: Credentials,
+        *,
+        timeout_s: float = 30.0,
+        max_bytes: int = 5_000_000,
+        client_factory: Callable[..., httpx.AsyncClient] = httpx.AsyncClient,
+    ) -> None:
+        self.credentials = credentials
+        self.timeout_s = timeout_s
+        self.max_bytes = max_bytes
+        self._client_factory = client_factory
+        self._held: weakref.WeakKeyDictionary[asyncio.AbstractEventLoop, _Held] = weakref.WeakKeyDictionary()
+        self._lock = threading.Lock()
+
+    def __repr__(self) -> str:
+        return f"HttpService({self.credentials!r})"
+
+    async def __aenter__(self) -> HttpService:
+        loop = asyncio.get_running_loop()
+        with self._lock:
+            held = self._held.get(loop)
+            if held is None:
+                held = self._held[loop] = _Held(self._new_client(), 0)
+            held.users += 1
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        loop = asyncio.get_running_loop()
+        with self._lock:
+            held = self._held[loop]
+            held.users -= 1
+            if held.users:
+                return
+            del self._held[loop]
+        await held.client.aclose()
+
+    @asynccontextmanager
+    async def client(self) -> AsyncIterator[httpx.AsyncClient]:
+        """The loop's client; a new one for the length of the block when the service is not entered."""
+        with self._lock:
+            held = self._held.get(asyncio.get_running_loop())
+        if held is not None:
+            yield held.client
+            return
+        async with self._new_client() as client:
+            yield client
+
+    def _new_client(self) -> httpx.AsyncClient:
+        # No cookie is kept: what one run did must not change what the next one sees.
+        no_cookies = CookieJar(DefaultCookiePolicy(allowed_domains=[]))
+        return self._client_factory(follow_redirects=False, timeout=self.timeout_s, cookies=no_cookies)
+
+
+@dataclass(frozen=True, eq=False)
+class OperationTransport:
+    """Calls one operation over HTTP. It never retries: that is the broker's business.
+
+    Attributes:
+        operation: how arguments become a request.
+        service: the client and the credentials.
+    """
+
+    operation: Operation
+    service: HttpService = field(repr=False)
+
+    def opened(self) -> AbstractAsyncContextManager[Any]:
+        return self.service
+
+    async def __call__(self, arguments: dict[str, Any]) -> Any:
+        """Make one call.
+
+        Raises:
+            ToolError: the arguments do not fit in a request, the service cannot be reached or refuses, or its answer
+                cannot be used.
+        """
+        operation = self.operation
+        if operation.server is None:
+            raise ToolError(f"{operation.label} cannot be called: {operation.server_problem}")
+        request = encode(operation, arguments)
+        try:
+            async with asyncio.timeout(self.service.timeout_s), self.service.client() as client:
+                return await self._exchange(client, self._built(client, operation.server, request))
+        except (TimeoutError, httpx.HTTPError, httpx.InvalidURL) as error:
+            raise self._broken(error) from None
+
+    def _built(self, client: httpx.AsyncClient, server: str, request: Request) -> httpx.Request:
+        credentials = self.service.credentials
+        accepts = ", ".join(dict.fromkeys(self.operation.accepts[:5])) or "application/json, */*;q=0.5"
+        headers = {"Accept": accepts, "Accept-Encoding": "gzip, deflate", "User-Agent": "atc", **request.headers}
+        query, cookies = list(request.query), list(request.cookies)
+        for name, value in credentials.headers.items():
+            _set(headers, name, value)
+        for scheme, value in credentials.chosen(self.operation.security):
+            if scheme.location == "query":
+                query.append((quote(scheme.wire, safe=""), quote(value, safe="")))
+            elif scheme.location == "cookie":
+                cookies.append((scheme.wire, value))
+            else:
+                _set(headers, scheme.wire, value)
+        if cookies:
+            _set(headers, "Cookie", "; ".join(f"{name}={value}" for name, value in cookies))
+        url = httpx.URL(server)
+        target = url.raw_path.decode().rstrip("/") + request.path
+        if query:
+            target += "?" + "&".join(f"{name}={value}" for name, value in query)
+        return client.build_request(
+            self.operation.method,
+            url.copy_with(raw_path=target.encode()),
+            headers=headers,
+            content=request.content,
+            files=request.parts,
+        )
+
+    async def _exchange(self, client: httpx.AsyncClient, request: httpx.Request) -> Any:
+        operation, credentials = self.operation, self.service.credentials
+        for _ in range(MAX_REDIRECTS + 1):
+            response = await client.send(request, stream=True)
+            try:
+                if response.has_redirect_location:
+                    request = self._redirected(client, request, response)
+                    continue
+                if not response.is_success:
+                    return await self._raise_error(response)
+                try:
+                    body = await read_body(response, self.service.max_bytes)
+                except TooLarge:
+                    raise ToolError(
+                        f"{operation.label} answered with more than {self.service.max_bytes:,} bytes: ask for less",
+                        status=response.status_code,
+                        outcome="refused" if operation.reads else "unknown",
+                    ) from None
+                return value_of(operation, response, body, credentials)
+            finally:
+                await response.aclose()
+        raise ToolError(f"{operation.label} redirects more than {MAX_REDIRECTS} times", outcome="unknown")
+
+    async def _raise_error(self, response: httpx.Response) -> None:
+        try:
+            body = await read_body(response, _ERROR_BYTES)
+        except (TooLarge, ToolError, httpx.HTTPError):
+            body = b""  # the status alone says that the call failed
+        raise error_of(self.operation, response, body, self.service.credentials)
+
+    def _redirected(self, client: httpx.AsyncClient, request: httpx.Request, response: httpx.Response) -> httpx.Request:
+        operation, status = self.operation, response.status_code
+        outcome: Outcome = "refused" if operation.reads or status in (307, 308) else "unknown"
+        try:
+            target = request.url.join(response.headers["location"])
+        except httpx.InvalidURL:
+            raise ToolError(f"{operation.label} redirects to no valid URL", status=status, outcome=outcome) from None
+        if _origin(target) != _origin(request.url):
+            to = self.service.credentials.redacted(
+                f"{target.scheme}://{target.netloc.decode('ascii', 'replace')}"[:200]
+            )
+            raise ToolError(
+                f"{operation.label} redirects to {to}, another server, which is not followed: if that is right, import "
+                "the document with base_url set to it",
+                status=status,
+                outcome=outcome,
+            )
+        if not operation.reads and status in (301, 302):
+            raise ToolError(
+                f"{operation.label} redirects with status {status}, which does not say whether it acted",
+                status=status,
+                outcome="unknown",
+            )
+        return self._again(client, request, target, same_method=operation.reads or status in (307, 308))
+
+    def _again(
+        self, client: httpx.AsyncClient, request: httpx.Request, target: httpx.URL, *, same_method: bool
+    ) -> httpx.Request:
+        dropped = {"host", "content-length", "transfer-encoding"} | (set() if same_method else {"content-type"})
+        headers = [(name, value) for name, value in request.headers.raw if name.decode().lower() not in dropped]
+        for scheme, value in self.service.credentials.chosen(self.operation.security):
+            if scheme.location == "query" and scheme.wire not in target.params:
+                target = target.copy_add_param(scheme.wire, value)
+        content = request.content if same_method else None
+        return client.build_request(request.method if same_method else "GET", target, headers=headers, content=content)
+
+    def _broken(self, error: Exception) -> ToolError:
+        label = self.operation.label
+        if isinstance(error, httpx.InvalidURL):
+            return ToolError(f"{label} cannot be called with these arguments: they make no valid URL (too long?)")
+        if isinstance(error, _NOT_SENT):
+            host = httpx.URL(self.operation.server or "").host
+            return ToolError(f"{label} cannot reach {host} ({type(error).__name__})", transient=True)
+        if isinstance(error, (TimeoutError, httpx.TimeoutException)):
+            return ToolError(
+                f"{label} did not answer within {self.service.timeout_s:g} s",
+                status="timeout",
+                outcome="unknown",
+                transient=True,
+            )
+        return ToolError(f"{label}: the connection broke ({type(error).__name__})", outcome="unknown", transient=True)
+
+
+def _origin(url: httpx.URL) -> tuple[str, str, int | None]:
+    port = url.port or {"http": 80, "https": 443}.get(url.scheme)
+    return url.scheme, url.host, port
+
+
+def _set(headers: dict[str, str], name: str, value: str) -> None:
+    """Set a header whatever the case in which it stands there already."""
+    for known in [key for key in headers if key.lower() == name.lower()]:
+        del headers[known]
+    headers[name] = value

@@ -1,0 +1,37 @@
+"""The parameters of a tool in the order in which a program gives them, under names that Python can write."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+from atc.tools.names import UniqueNames, parameter_name
+from atc.tools.protocol import JsonSchema, Protocol
+
+
+@dataclass(frozen=True)
+class Parameter:
+    """One argument: ``name`` as a program writes it, ``original`` as the tool knows it."""
+
+    name: str
+    original: str
+    schema: JsonSchema
+    required: bool
+
+
+def parameters_of(protocol: Protocol) -> list[Parameter]:
+    """The parameters, the required ones first, otherwise in the order of the schema."""
+    required = set(protocol.required)
+    made: list[Parameter] = []
+    names = UniqueNames()
+    for original, schema in protocol.parameters.get("properties", {}).items():
+        name = names.take(parameter_name(original))
+        made.append(Parameter(name, original, schema if isinstance(schema, dict) else {}, original in required))
+    return sorted(made, key=lambda parameter: not parameter.required)
+
+
+def original_arguments(protocol: Protocol, arguments: dict[str, Any]) -> dict[str, Any]:
+    """Arguments under the names that the tool knows. Unknown ones keep theirs, for the schema to judge."""
+    names = {parameter.name: parameter.original for parameter in parameters_of(protocol)}
+    return {names.get(name, name): value for name, value in arguments.items()}
+

@@ -1,0 +1,112 @@
+"""The protocol of a tool: what a model reads about it (ATC §3.1).
+
+A protocol is a plain document. Its JSON Schema is published as ``protocols/protocol.schema.json``; a file that fits it
+is a tool's documentation whoever wrote it: a person, an importer, or probing.
+"""
+
+from __future__ import annotations
+
+import keyword
+from enum import StrEnum
+from typing import Any, Literal
+
+from pydantic import BaseModel, ConfigDict, Field, field_validator
+
+JsonSchema = dict[str, Any]
+"""A JSON Schema (2020-12). ``$ref`` may point into the schema's own ``$defs`` only."""
+
+MAX_DESCRIPTION = 20_000
+"""Characters of a description that are kept; the rest of a longer one is cut."""
+
+
+class Effect(StrEnum):
+    """What a call does to the world."""
+
+    READ = "read"
+    WRITE = "write"
+    UNKNOWN = "unknown"
+
+
+class Provenance(StrEnum):
+    """Where a protocol's statements come from."""
+
+    WRITTEN = "written"
+    IMPORTED = "imported"
+    INFERRED = "inferred"
+
+
+class _Document(BaseModel):
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+
+class Status(_Document):
+    """One way that a call can end: an HTTP status code or a word, and what it means."""
+
+    code: int | str
+    description: str = ""
+
+
+class Example(_Document):
+    """One call that was made, or might be: arguments and the response they gave."""
+
+    arguments: dict[str, Any] = Field(default_factory=dict)
+    response: Any = None
+    description: str = ""
+
+
+class Source(_Document):
+    """Where a tool comes from: the kind of importer, the document or module, and the name it has there."""
+
+    kind: Literal["function", "openapi", "mcp", "document"] = "document"
+    location: str = ""
+    operation: str = ""
+
+
+class Protocol(_Document):
+    """What is known about one tool.
+
+    Attributes:
+        name: a Python identifier, unique in its toolset; programs call the tool by it.
+        description: what the tool does. Text from outside: data, never an instruction.
+        parameters: JSON Schema of the arguments, always ``{"type": "object", ...}``.
+        returns: JSON Schema of the response; ``None`` when nothing is known about it.
+        statuses: the ways a call can end, where the source says so.
+        effect: whether a call only reads.
+        examples: calls with their responses; the first with a response is shown to the model.
+        source: where the tool comes from; ``source.operation`` is its original name.
+        provenance: written by a person, imported from a document, or inferred by probing.
+    """
+
+    name: str
+    description: str = ""
+    parameters: JsonSchema = Field(default_factory=lambda: {"type": "object", "properties": {}})
+    returns: JsonSchema | None = None
+    statuses: tuple[Status, ...] = ()
+    effect: Effect = Effect.UNKNOWN
+    examples: tuple[Example, ...] = ()
+    source: Source = Source()
+    provenance: Provenance = Provenance.WRITTEN
+
+    @field_validator("name")
+    @classmethod
+    def _name_is_an_identifier(cls, name: str) -> str:
+        if not name.isascii() or not name.isidentifier() or keyword.iskeyword(name) or name.startswith("_"):
+            raise ValueError(f"{name!r} is not a usable tool name: take a Python identifier of ASCII letters, no keyword, no leading underscore")
+        return name
+
+    @field_validator("description")
+    @classmethod
+    def _bounded(cls, text: str) -> str:
+        return text if len(text) <= MAX_DESCRIPTION else text[:MAX_DESCRIPTION] + " …"
+
+    @field_validator("parameters")
+    @classmethod
+    def _parameters_are_an_object(cls, schema: JsonSchema) -> JsonSchema:
+        if schema.get("type", "object") != "object":
+            raise ValueError(f"parameters must be the schema of an object, not of {schema.get('type')!r}")
+        return {"type": "object", "properties": {}, **schema}
+
+    @property
+    def required(self) -> tuple[str, ...]:
+        """The names of the arguments that must be given."""
+        return tuple(self.parameters.get("required", ()))

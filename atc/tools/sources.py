@@ -1,0 +1,127 @@
+"""A word on the command line → a toolset: ``atlas``, a file, a folder, a URL, or ``module:attribute``."""
+
+from __future__ import annotations
+
+import importlib
+import importlib.util
+import inspect
+import sys
+from collections.abc import Callable, Iterable, Sequence
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+from atc.errors import ToolImportError
+from atc.tools.tool import Tool, Toolset
+
+FORMS = "`atlas`, an OpenAPI file or URL, a folder of protocol documents, FILE.py, FILE.py:NAME or MODULE:NAME"
+
+
+def open_tools(sources: Sequence[str], **openapi_options: Any) -> Toolset:
+    """Join the toolsets that the words name.
+
+    Args:
+        sources: words in one of the :data:`FORMS`.
+        **openapi_options: passed on to the OpenAPI importer (``base_url``, ``auth`` …).
+
+    Raises:
+        ToolImportError: a word names nothing, or what it names holds no tools.
+    """
+    if not sources:
+        raise ToolImportError(f"no tools are named: give {FORMS}")
+    made = Toolset()
+    for source in sources:
+        made = made + _open(source, openapi_options)
+    return made
+
+
+def _open(source: str, options: dict[str, Any]) -> Toolset:
+    if source == "atlas":
+        from atc.atlas import atlas_toolset
+
+        return atlas_toolset()
+    if source.startswith(("http://", "https://")):
+        return Toolset.from_openapi(source, **options)
+    path = Path(source)
+    if path.is_dir():
+        return Toolset.from_protocols(path)
+    if path.suffix.lower() in (".json", ".yaml", ".yml"):
+        return _from_document(path, options)
+    name, _, attribute = source.rpartition(":") if ":" in source else (source, "", "")
+    if name.endswith(".py"):
+        return _from_module(_load_file(Path(name)), attribute, source)
+    if attribute:
+        return _from_module(_load_module(name, source), attribute, source)
+    raise ToolImportError(f"{source!r} names no tools: there is no such file or folder. Give {FORMS}")
+
+
+def _from_document(path: Path, options: dict[str, Any]) -> Toolset:
+    if not path.exists():
+        raise ToolImportError(f"there is no file {path}")
+    head = path.read_bytes()[:200_000]
+    if b"openapi" in head or b"swagger" in head:
+        return Toolset.from_openapi(path, **options)
+    return Toolset.from_protocols(path)
+
+
+def _load_file(path: Path) -> ModuleType:
+    """Import the user's own file, as ``python FILE`` would: naming it is the user's consent."""
+    if not path.exists():
+        raise ToolImportError(f"there is no file {path}")
+    spec = importlib.util.spec_from_file_location(path.stem, path)
+    assert spec is not None
+    assert spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    sys.modules[path.stem] = module
+    try:
+        spec.loader.exec_module(module)
+    except Exception as error:
+        raise ToolImportError(f"{path} cannot be imported: {type(error).__name__}: {error}") from error
+    return module
+
+
+def _load_module(name: str, source: str) -> ModuleType:
+    sys.path.insert(0, "")
+    try:
+        return importlib.import_module(name)
+    except Exception as error:
+        raise ToolImportError(f"{source!r}: module {name} cannot be imported: {type(error).__name__}: {error}") from error
+    finally:
+        sys.path.remove("")
+
+
+def _from_module(module: ModuleType, attribute: str, source: str) -> Toolset:
+    if not attribute:
+        functions = [f for n, f in vars(module).items() if inspect.isfunction(f) and f.__module__ == module.__name__ and not n.startswith("_")]
+        if not functions:
+            raise ToolImportError(f"{source} defines no public function")
+        return Toolset.from_functions(*functions)
+    if not hasattr(module, attribute):
+        raise ToolImportError(f"{source!r}: {module.__name__} has no {attribute}")
+    found = getattr(module, attribute)
+    if isinstance(found, Toolset):
+        return found
+    if isinstance(found, Tool):
+        return Toolset([found])
+    if isinstance(found, Iterable) and not isinstance(found, str | bytes | dict):
+        return _from_items(list(found), source)
+    if callable(found):
+        return _from_callable(found, source)
+    raise ToolImportError(f"{source!r} is a {type(found).__name__}: give a Toolset, a function, or a list of functions")
+
+
+def _from_items(items: list[Any], source: str) -> Toolset:
+    if not items or not all(callable(item) for item in items):
+        raise ToolImportError(f"{source!r} must be a list of functions")
+    return Toolset.from_functions(*items)
+
+
+def _from_callable(found: Callable[..., Any], source: str) -> Toolset:
+    """A function is a tool, unless it says that it returns a toolset."""
+    annotation = getattr(found, "__annotations__", {}).get("return")
+    if annotation in (Toolset, "Toolset"):
+        made = found()
+        if isinstance(made, Toolset):
+            return made
+        raise ToolImportError(f"{source!r} did not return the Toolset that it promised")
+    return Toolset.from_functions(found)

@@ -1,0 +1,138 @@
+"""Protocol → typed Python stub: what a model is shown of a tool, and what a type checker holds programs to.
+
+Text of a protocol only ever lands inside a comment, a docstring or a string literal, as one line without quotes that could
+end it; :func:`render_stubs` parses what it made and refuses anything but classes, functions and imports.
+"""
+
+from __future__ import annotations
+
+import ast
+import json
+from collections.abc import Sequence
+from typing import Any
+
+from atc.errors import ToolImportError
+from atc.tools.parameters import Parameter, parameters_of
+from atc.tools.protocol import Effect, Example, Protocol
+from atc.tools.types import TypeWriter, camel, one_line
+
+HEADER = "from typing import Any, Literal, NotRequired, TypedDict\n"
+MAX_EXAMPLE = 700
+"""Characters of an example response that a model is shown."""
+
+
+def render_stubs(protocols: Sequence[Protocol]) -> str:
+    """All stubs as one Python source, as a model reads them.
+
+    Raises:
+        ToolImportError: a protocol cannot be written as a stub (never expected; a guard).
+    """
+    return HEADER + "\n\n" + "\n\n\n".join(render_stub(protocol) for protocol in protocols) + "\n"
+
+
+def render_stub(protocol: Protocol, hints: dict[str, str] | None = None) -> str:
+    """One tool: its response's classes, its signature, and a docstring.
+
+    Args:
+        protocol: the tool.
+        hints: for a parameter, where its value can be had (see :mod:`atc.tools.links`).
+    """
+    writer = TypeWriter(_root(protocol), camel(protocol.name))
+    returns = "Any" if protocol.returns is None else writer.write(protocol.returns, "response")
+    arguments = TypeWriter(protocol.parameters, camel(protocol.name), classes=writer.classes)
+    signature = ", ".join(_parameter(arguments, parameter) for parameter in parameters_of(protocol))
+    lines = [f"def {protocol.name}({signature}) -> {returns}:", *_docstring(protocol, hints or {})]
+    return _guarded("\n\n".join([*writer.classes.values(), "\n".join(lines)]), protocol.name)
+
+
+def render_checker_stubs(protocols: Sequence[Protocol]) -> str:
+    """The lenient reading of all tools, as a ``.pyi`` for a type checker, with what every program has besides."""
+    parts = [HEADER, _BUILTIN_STUBS]
+    for protocol in protocols:
+        writer = TypeWriter(_root(protocol), camel(protocol.name), lenient=True)
+        returns = "Any" if protocol.returns is None else writer.write(protocol.returns, "response")
+        arguments = TypeWriter(protocol.parameters, camel(protocol.name), lenient=False, classes=writer.classes)
+        signature = ", ".join(_parameter(arguments, parameter) for parameter in parameters_of(protocol))
+        stub = "\n".join([*writer.classes.values(), f"def {protocol.name}({signature}) -> {returns}: ..."])
+        parts.append(_guarded(stub, protocol.name))
+    return "\n".join(parts) + "\n"
+
+
+_BUILTIN_STUBS = """\
+class ToolError(Exception):
+    tool: str
+    message: str
+    status: Any
+def parallel(*thunks: Any) -> list[Any]: ...
+"""
+
+
+def _root(protocol: Protocol) -> dict[str, Any]:
+    return protocol.returns or {}
+
+
+def _parameter(writer: TypeWriter, parameter: Parameter) -> str:
+    text = f"{parameter.name}: {writer.write(parameter.schema, parameter.name)}"
+    return text if parameter.required else f"{text} = ..."
+
+
+def _docstring(protocol: Protocol, hints: dict[str, str]) -> list[str]:
+    lines = [f'    """{one_line(protocol.description, 400) or protocol.name}']
+    for parameter in parameters_of(protocol):
+        text = "; ".join(filter(None, [_about(parameter), hints.get(parameter.original, "")]))
+        if text:
+            lines.append(f"    {parameter.name}: {text}")
+    if protocol.effect is not Effect.READ:
+        lines.append("    Has an effect: call it once." if protocol.effect is Effect.WRITE else "    May have an effect.")
+    if errors := [s for s in protocol.statuses if not str(s.code).startswith("2")][:4]:
+        lines.append("    Errors: " + "; ".join(one_line(f"{s.code} {s.description}".strip(), 60) for s in errors))
+    if (example := _example(protocol.examples)) is not None:
+        lines.append(f"    Example response: {example}")
+    return [*lines[:-1], f'{lines[-1]}"""'] if len(lines) == 1 else [*lines, '    """']
+
+
+def _about(parameter: Parameter) -> str:
+    schema = parameter.schema
+    text = one_line(str(schema.get("description", "")), 160)
+    default = schema.get("default")
+    if default is not None and "default" not in text.lower():
+        text = f"{text} (default {one_line(json.dumps(default), 40)})".strip()
+    if isinstance(schema.get("format"), str) and schema["format"] not in text:
+        text = f"{text} ({one_line(schema['format'], 20)})".strip()
+    return text
+
+
+def _example(examples: Sequence[Example]) -> str | None:
+    for example in examples:
+        if example.response is not None:
+            return _example_text(example.response)
+    return None
+
+
+def _example_text(response: Any) -> str:
+    """The response as one line of Python, its lists cut to their first members until it is short."""
+    for keep in (3, 2, 1):
+        text = one_line(repr(_cut(response, keep)), 10**6)
+        if len(text) <= MAX_EXAMPLE:
+            return text
+    return text[:MAX_EXAMPLE].rstrip("\\ ") + " …"
+
+
+def _cut(value: Any, keep: int) -> Any:
+    if isinstance(value, list):
+        return [_cut(item, keep) for item in value[:keep]]
+    if isinstance(value, dict):
+        return {key: _cut(item, keep) for key, item in value.items()}
+    return value[:80] if isinstance(value, str) else value
+
+
+def _guarded(stub: str, name: str) -> str:
+    allowed = (ast.ClassDef, ast.FunctionDef, ast.Assign)
+    try:
+        body = ast.parse(stub).body
+    except (SyntaxError, ValueError, RecursionError, MemoryError) as error:
+        raise ToolImportError(f"the stub of {name} cannot be written: {error}") from None
+    functions = [node.name for node in body if isinstance(node, ast.FunctionDef)]
+    if functions != [name] or not all(isinstance(node, allowed) for node in body):
+        raise ToolImportError(f"the stub of {name} is not one function: its protocol holds text that became code")
+    return stub

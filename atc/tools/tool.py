@@ -1,0 +1,137 @@
+"""A tool is a protocol and a way to call it; a toolset is a set of tools with unique names."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Mapping
+from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager
+from dataclasses import dataclass
+from fnmatch import fnmatchcase
+from pathlib import Path
+from typing import Any, Protocol as Interface
+
+from atc.errors import UsageError
+from atc.tools.protocol import Protocol
+
+
+class Transport(Interface):
+    """The way a call reaches its tool. Only the broker uses it."""
+
+    async def __call__(self, arguments: dict[str, Any]) -> Any:
+        """Make one call and return the response as plain JSON values.
+
+        Raises:
+            ToolError: the tool refused or failed; ``outcome`` tells whether it may have acted.
+        """
+        ...
+
+    def opened(self) -> AbstractAsyncContextManager[Any] | None:
+        """What must be entered for the length of a run (an HTTP client, say); ``None`` if nothing must.
+
+        Tools that share a resource return an equal, hashable manager: it is entered once.
+        """
+        ...
+
+
+@dataclass(frozen=True)
+class Tool:
+    """One tool: what is known about it and how it is called. Without a transport it can be shown, not called."""
+
+    protocol: Protocol
+    transport: Transport | None = None
+
+    @property
+    def name(self) -> str:
+        return self.protocol.name
+
+
+class Toolset(Mapping[str, Tool]):
+    """An immutable set of tools, by name, in the order they were given.
+
+    Build one with :meth:`from_functions`, :meth:`from_openapi` or :meth:`from_protocols`; join two with ``+``;
+    narrow one with :meth:`select` (patterns) or :meth:`only` (names).
+
+    Raises:
+        UsageError: two tools have the same name.
+    """
+
+    def __init__(self, tools: Iterable[Tool] = ()) -> None:
+        self._tools: dict[str, Tool] = {}
+        for tool in tools:
+            if tool.name in self._tools:
+                raise UsageError(f"two tools are named {tool.name!r}: rename one before joining the toolsets")
+            self._tools[tool.name] = tool
+
+    def __getitem__(self, name: str) -> Tool:
+        return self._tools[name]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._tools)
+
+    def __len__(self) -> int:
+        return len(self._tools)
+
+    def __repr__(self) -> str:
+        shown = ", ".join(list(self._tools)[:6])
+        return f"Toolset({len(self)}: {shown}{', …' if len(self) > 6 else ''})"
+
+    def __add__(self, other: Toolset) -> Toolset:
+        return Toolset([*self.values(), *other.values()])
+
+    @property
+    def protocols(self) -> list[Protocol]:
+        return [tool.protocol for tool in self.values()]
+
+    def only(self, *names: str) -> Toolset:
+        """The named tools, in the order given.
+
+        Raises:
+            UsageError: a name is not in the set.
+        """
+        missing = [name for name in names if name not in self]
+        if missing:
+            raise UsageError(f"no tool named {', '.join(map(repr, missing))} in {self!r}")
+        return Toolset(self[name] for name in names)
+
+    def select(self, *patterns: str) -> Toolset:
+        """The tools whose name fits one of the shell patterns (``"get_*"``).
+
+        Raises:
+            UsageError: a pattern fits no tool.
+        """
+        for pattern in patterns:
+            if not any(fnmatchcase(name, pattern) for name in self):
+                raise UsageError(f"no tool fits the pattern {pattern!r} in {self!r}")
+        return Toolset(tool for tool in self.values() if any(fnmatchcase(tool.name, p) for p in patterns))
+
+    @asynccontextmanager
+    async def opened(self) -> AsyncIterator[Toolset]:
+        """Hold what the transports need (HTTP clients) for the length of the block."""
+        async with AsyncExitStack() as stack:
+            seen: set[Any] = set()
+            for tool in self.values():
+                manager = tool.transport.opened() if tool.transport else None
+                if manager is not None and manager not in seen:
+                    seen.add(manager)
+                    await stack.enter_async_context(manager)
+            yield self
+
+    @classmethod
+    def from_functions(cls, *functions: Callable[..., Any]) -> Toolset:
+        """Tools from Python functions: see :func:`atc.tools.functions.tool_from_function`."""
+        from atc.tools.functions import tool_from_function
+
+        return cls(tool_from_function(function) for function in functions)
+
+    @classmethod
+    def from_openapi(cls, source: str | Path | dict[str, Any], **options: Any) -> Toolset:
+        """Tools from an OpenAPI document: see :func:`atc.tools.openapi.import_openapi` for the options."""
+        from atc.tools.openapi import import_openapi
+
+        return import_openapi(source, **options)
+
+    @classmethod
+    def from_protocols(cls, directory: str | Path) -> Toolset:
+        """Tools from protocol documents (JSON or YAML files): see :func:`atc.tools.documents.load_protocols`."""
+        from atc.tools.documents import load_protocols
+
+        return load_protocols(directory)

@@ -1,0 +1,162 @@
+"""JSON Schema → Python types as text: ``TypedDict``, ``Literal``, lists, unions.
+
+Two readings of one schema. *Exact* is what a model is shown. *Lenient* is what a type checker is given: where a response
+may be null or of several types a correct program often knows better than the schema, so it is not held against it.
+"""
+
+from __future__ import annotations
+
+import keyword
+import re
+from dataclasses import dataclass, field
+from typing import Any
+
+from atc.tools.protocol import JsonSchema
+from atc.tools.schemas import resolve, types_of
+
+MAX_DEPTH = 8
+MAX_LITERALS = 40
+MAX_FIELDS = 400
+_SIMPLE = {"string": "str", "integer": "int", "number": "float", "boolean": "bool", "null": "None"}
+
+
+@dataclass
+class TypeWriter:
+    """Writes types, collecting the ``TypedDict`` classes that they need, in order of use.
+
+    Args:
+        root: the schema whose ``$defs`` references point into.
+        prefix: CamelCase name of the tool; every class name begins with it.
+        lenient: the type checker's reading.
+    """
+
+    root: JsonSchema
+    prefix: str
+    lenient: bool = False
+    classes: dict[str, str] = field(default_factory=dict)
+    _by_reference: dict[str, str] = field(default_factory=dict)
+
+    def write(self, schema: Any, name: str = "", depth: int = 0) -> str:
+        """The type of ``schema`` as text. ``name`` tells a nested class what to be called."""
+        if not isinstance(schema, dict) or not schema or depth > MAX_DEPTH:
+            return "Any"
+        reference = schema.get("$ref")
+        if isinstance(reference, str):
+            if reference in self._by_reference:  # a cycle, or the second use of one class
+                return self._by_reference[reference]
+            return self.write_reference(reference, schema, name, depth)
+        if "const" in schema:
+            return self._literal([schema["const"]])
+        if isinstance(schema.get("enum"), list):
+            return self._literal(schema["enum"])
+        for keyword_ in ("anyOf", "oneOf"):
+            if isinstance(schema.get(keyword_), list):
+                return self._union([self.write(s, name, depth + 1) for s in schema[keyword_]])
+        if isinstance(schema.get("allOf"), list):
+            return self.write(merge_all_of(self.root, schema), name, depth + 1)
+        types = sorted(types_of(schema)) or (["object"] if "properties" in schema else ["array"] if "items" in schema else [])
+        return self._union([self._typed(kind, schema, name, depth) for kind in types]) if types else "Any"
+
+    def write_reference(self, reference: str, schema: JsonSchema, name: str, depth: int) -> str:
+        target = resolve(self.root, schema)
+        if "object" in types_of(target) or "properties" in target:
+            class_name = self._class_name(reference.rsplit("/", 1)[-1])
+            self._by_reference[reference] = class_name
+            if self._is_record(target):
+                return self._record(target, class_name, depth)
+            del self._by_reference[reference]
+        return self.write({**target, "$ref": None} if "$ref" in target else target, name, depth + 1)
+
+    def _typed(self, kind: str, schema: JsonSchema, name: str, depth: int) -> str:
+        if kind in _SIMPLE:
+            return _SIMPLE[kind]
+        if kind == "array":
+            return f"list[{self.write(schema.get('items'), f'{name}_item', depth + 1)}]"
+        if kind == "object":
+            if self._is_record(schema):
+                return self._record(schema, self._class_name(name or "response"), depth)
+            values = schema.get("additionalProperties")
+            return f"dict[str, {self.write(values, f'{name}_value', depth + 1)}]"
+        return "Any"
+
+    def _is_record(self, schema: JsonSchema) -> bool:
+        properties = schema.get("properties")
+        if not isinstance(properties, dict) or not properties or len(properties) > MAX_FIELDS:
+            return False
+        return not (self.lenient and schema.get("additionalProperties"))
+
+    def _record(self, schema: JsonSchema, class_name: str, depth: int) -> str:
+        self.classes[class_name] = ""  # keeps the order of first use
+        required = set(schema.get("required", ()))
+        lines = []
+        for key, value in schema["properties"].items():
+            text = self.write(value, f"{class_name.removeprefix(self.prefix)}_{key}", depth + 1)
+            lines.append((key, text if key in required else f"NotRequired[{text}]", _comment(resolve(self.root, value))))
+        if all(_plain_name(key) for key, _, _ in lines):
+            fields = "".join(f"\n    {key}: {text}{'' if self.lenient else note}" for key, text, note in lines)
+            self.classes[class_name] = f"class {class_name}(TypedDict):{fields}"
+        else:
+            fields = ", ".join(f"{ascii(key)}: {text}" for key, text, _ in lines)
+            self.classes[class_name] = f"{class_name} = TypedDict('{class_name}', {{{fields}}})"
+        return class_name
+
+    def _class_name(self, name: str) -> str:
+        base = candidate = self.prefix + camel(name)
+        number = 2
+        while candidate in self.classes or candidate in self._by_reference.values():
+            candidate, number = f"{base}{number}", number + 1
+        return candidate
+
+    def _literal(self, values: list[Any]) -> str:
+        usable = [v for v in values if v is None or isinstance(v, str | int) and len(str(v)) < 200]
+        if len(usable) != len(values) or len(values) > MAX_LITERALS or not values:
+            names = {type(None): "None", str: "str", bool: "bool", int: "int", float: "float"}
+            return self._union([names.get(type(v), "Any") for v in values]) if values else "Any"
+        return f"Literal[{', '.join(ascii(v) for v in values)}]"
+
+    def _union(self, members: list[str]) -> str:
+        unique = list(dict.fromkeys(members))
+        if "Any" in unique:
+            return "Any"
+        if self.lenient and len(rest := [m for m in unique if m != "None"]) != len(unique):
+            unique = rest or ["None"]
+        if self.lenient and len(unique) > 1:
+            return "Any"
+        return " | ".join(unique)
+
+
+def merge_all_of(root: JsonSchema, schema: JsonSchema) -> JsonSchema:
+    """One schema for an ``allOf``: properties and required names joined; of other keywords the last one holds."""
+    merged: JsonSchema = {key: value for key, value in schema.items() if key != "allOf"}
+    for part in schema["allOf"]:
+        part = resolve(root, part)
+        part = merge_all_of(root, part) if isinstance(part.get("allOf"), list) and part is not schema else part
+        properties = {**merged.get("properties", {}), **part.get("properties", {})}
+        required = list(dict.fromkeys([*merged.get("required", ()), *part.get("required", ())]))
+        merged = {**merged, **part, **({"properties": properties} if properties else {}), **({"required": required} if required else {})}
+    return merged
+
+
+def camel(text: str) -> str:
+    """``find_cities`` → ``FindCities``; only ASCII letters, digits and underscores are left."""
+    words = re.findall(r"[A-Za-z0-9]+", text)
+    made = "".join(word[0].upper() + word[1:] for word in words)[:60]
+    return made if made and not made[0].isdigit() else f"T{made}"
+
+
+def one_line(text: str, limit: int) -> str:
+    """Text from outside as one harmless line: no control character, no quote that could end a docstring."""
+    flat = " ".join("".join(c if c.isprintable() else " " for c in text).split())
+    flat = flat.replace("\\", "\\\\").replace('"""', "'''").replace('"', "'")
+    return flat if len(flat) <= limit else flat[: limit - 2].rstrip("\\ ") + " …"
+
+
+def _plain_name(key: str) -> bool:
+    return key.isascii() and key.isidentifier() and not keyword.iskeyword(key) and not key.startswith("__")
+
+
+def _comment(schema: JsonSchema) -> str:
+    parts = [one_line(str(schema["description"]), 80)] if schema.get("description") else []
+    if isinstance(schema.get("format"), str) and not parts:
+        parts.append(one_line(schema["format"], 20))
+    return f"  # {parts[0]}" if parts else ""

@@ -1,0 +1,40 @@
+"""Events: what happens in a run, in order, as it happens. A trace is a file of them."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from dataclasses import asdict, dataclass, field
+from typing import Any, Literal
+
+EventKind = Literal[
+    "run_started",  # task, tools, settings
+    "tools_chosen",  # tools, of
+    "model_started",  # purpose
+    "model_ended",  # purpose, seconds, prompt_tokens, completion_tokens, finish_reason, cached
+    "program_written",  # attempt, program, mended
+    "findings",  # attempt, findings
+    "program_started",  # attempt, isolation
+    "call_started",  # index, tool, arguments, effect, line
+    "call_ended",  # the whole Call
+    "program_ended",  # attempt, kind, seconds, stdout, stderr, detail
+    "fault",  # attempt, fault
+    "answered",  # value, answer
+    "run_ended",  # the whole Result, less its calls and revisions
+]
+
+
+@dataclass(frozen=True)
+class Event:
+    """One thing that happened. ``at`` is in seconds since the epoch; ``data`` is plain JSON values."""
+
+    kind: EventKind
+    data: dict[str, Any]
+    at: float = field(default_factory=time.time)
+
+    def record(self) -> dict[str, Any]:
+        return asdict(self)
+
+
+Emit = Callable[[EventKind, dict[str, Any]], None]
+"""How a part of a run tells what happens in it."""

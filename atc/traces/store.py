@@ -1,0 +1,110 @@
+"""The run store: one folder a run, with its trace (``trace.jsonl``) and its journal (``journal.jsonl``)."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import secrets
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, TextIO
+
+from atc.errors import UsageError
+from atc.traces.events import Event
+
+_RUN_ID = re.compile(r"[0-9]{8}-[0-9]{6}-[0-9a-f]{6}")
+
+
+def new_run_id() -> str:
+    """A name that sorts by time."""
+    return f"{time.strftime('%Y%m%d-%H%M%S')}-{secrets.token_hex(3)}"
+
+
+class TraceWriter:
+    """Appends events to a file, flushed one by one. Without a path they go nowhere."""
+
+    def __init__(self, path: Path | None) -> None:
+        self.path = path
+        self._file: TextIO | None = None
+        if path is not None:
+            path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+            self._file = os.fdopen(os.open(path, os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o600), "a", encoding="utf-8")
+
+    def write(self, event: Event) -> None:
+        if self._file is not None:
+            self._file.write(json.dumps(event.record(), ensure_ascii=False, default=str).encode("utf-8", "replace").decode() + "\n")
+            self._file.flush()
+
+    def close(self) -> None:
+        if self._file is not None:
+            self._file.close()
+            self._file = None
+
+
+@dataclass(frozen=True)
+class StoredRun:
+    """A run on disk."""
+
+    run_id: str
+    folder: Path
+
+    @property
+    def trace(self) -> Path:
+        return self.folder / "trace.jsonl"
+
+    @property
+    def journal(self) -> Path:
+        return self.folder / "journal.jsonl"
+
+    def events(self) -> Iterator[dict[str, Any]]:
+        """Its events, in order; a last line that was cut short by a crash is left out."""
+        with self.trace.open(encoding="utf-8") as file:
+            for line in file:
+                try:
+                    yield json.loads(line)
+                except ValueError:
+                    return
+
+    def first(self, kind: str) -> dict[str, Any] | None:
+        return next((event["data"] for event in self.events() if event["kind"] == kind), None)
+
+    def last(self, kind: str) -> dict[str, Any] | None:
+        found = None
+        for event in self.events():
+            if event["kind"] == kind:
+                found = event["data"]
+        return found
+
+
+class RunStore:
+    """The runs under one folder."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+
+    def run(self, run_id: str) -> StoredRun:
+        """The folder of a run, whether it is there yet or not."""
+        return StoredRun(run_id, self.folder / run_id)
+
+    def find(self, name: str) -> StoredRun:
+        """The run whose id is, or begins or ends with, ``name``; ``last`` is the latest.
+
+        Raises:
+            UsageError: there is none, or more than one.
+        """
+        runs = self.list()
+        found = runs[:1] if name == "last" else [r for r in runs if r.run_id.startswith(name) or r.run_id.endswith(name)]
+        if len(found) != 1:
+            what = "no run is" if not found else f"{len(found)} runs are"
+            raise UsageError(f"{what} named {name!r} in {self.folder}: `atc runs` lists them")
+        return found[0]
+
+    def list(self) -> list[StoredRun]:
+        """All runs, the latest first."""
+        if not self.folder.is_dir():
+            return []
+        names = [entry.name for entry in self.folder.iterdir() if _RUN_ID.fullmatch(entry.name) and (entry / "trace.jsonl").exists()]
+        return [StoredRun(name, self.folder / name) for name in sorted(names, reverse=True)]

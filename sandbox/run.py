@@ -1,0 +1,156 @@
+"""Run one program over stubs whose calls go out to the host.
+
+Everything here can be patched by the program it runs: nothing on this side is trusted, and what is reported from here
+is only ever a claim. It is written for honest programs, so that their errors are told exactly.
+"""
+
+import itertools
+import linecache
+import os
+import socket
+import sys
+import threading
+import time
+
+import convert
+import frames
+import origin
+
+PROGRAM = "<program>"
+PRELOADED = (
+    "asyncio base64 bisect calendar collections collections.abc concurrent.futures copy csv dataclasses datetime decimal "
+    "difflib enum fractions functools hashlib heapq html io itertools json math numbers operator pprint queue random re "
+    "statistics string struct textwrap threading time traceback types typing unicodedata urllib.parse uuid zlib zoneinfo"
+).split()
+
+
+def preload() -> None:
+    """Import what programs use, before the lock closes the way to it."""
+    for name in PRELOADED:
+        __import__(name)
+
+
+class ToolError(Exception):
+    """A tool refused or failed. ``tool``, ``status`` and ``message`` say which, how and why."""
+
+    def __init__(self, tool: str, message: str, status: object = None) -> None:
+        super().__init__(f"{tool}: {message}")
+        self.tool, self.message, self.status = tool, message, status
+
+
+class Channel:
+    """Calls to the host. Several threads may call at once: whoever waits first reads for all."""
+
+    def __init__(self, sock: socket.socket) -> None:
+        self._sock = sock
+        self._ids = itertools.count(1)
+        self._state = threading.Condition()
+        self._replies: dict[int, dict[str, object]] = {}
+        self._reading = False
+        self.origins = origin.Origins()
+
+    def call(self, tool: str, arguments: dict[str, object]) -> object:
+        with self._state:  # ids go out in order
+            number = next(self._ids)
+            frames.send(self._sock, {"op": "call", "id": number, "tool": tool, "args": arguments, "line": _line()})
+        reply = self._wait(number)
+        if "error" in reply:
+            error = reply["error"]
+            assert isinstance(error, dict)
+            raise ToolError(tool, error["message"], error["status"])
+        self.origins.add(number, reply["value"])
+        return reply["value"]
+
+    def _wait(self, number: int) -> dict[str, object]:
+        while True:
+            with self._state:
+                while number not in self._replies and self._reading:
+                    self._state.wait()
+                if number in self._replies:
+                    return self._replies.pop(number)
+                self._reading = True
+            try:
+                reply = frames.receive(self._sock)
+            finally:
+                with self._state:
+                    self._reading = False
+                    self._state.notify_all()
+            with self._state:
+                self._replies[reply["id"]] = reply  # type: ignore[index,assignment]
+                self._state.notify_all()
+
+    def send(self, message: dict[str, object]) -> None:
+        with self._state:
+            frames.send(self._sock, message)
+
+
+def _line() -> int:
+    frame = sys._getframe(1)
+    while frame is not None:
+        if frame.f_code.co_filename == PROGRAM:
+            return frame.f_lineno
+        frame = frame.f_back  # type: ignore[assignment]
+    return 0
+
+
+def make_stub(channel: Channel, name: str, parameters: list[str]):  # type: ignore[no-untyped-def]
+    """The function that a program calls as ``name``; positional arguments take the parameters in their order."""
+
+    def tool(*args: object, **kwargs: object) -> object:
+        if len(args) > len(parameters):
+            raise TypeError(f"{name}() takes {len(parameters)} arguments but {len(args)} were given")
+        for parameter, value in zip(parameters, args, strict=False):
+            if parameter in kwargs:
+                raise TypeError(f"{name}() got multiple values for argument {parameter!r}")
+            kwargs[parameter] = value
+        return channel.call(name, {key: convert.to_json(value, f"{name}({key}=…)") for key, value in kwargs.items()})
+
+    tool.__name__ = tool.__qualname__ = name
+    return tool
+
+
+def parallel(*thunks):  # type: ignore[no-untyped-def]
+    """Run callables at once and return their results in order: ``parallel(lambda: a(x=1), lambda: b(y=2))``.
+
+    A single list of callables is accepted too. The first exception is raised after all have ended.
+    """
+    from concurrent.futures import ThreadPoolExecutor
+
+    work = list(thunks[0]) if len(thunks) == 1 and not callable(thunks[0]) else list(thunks)
+    if not work:
+        return []
+    with ThreadPoolExecutor(max_workers=min(16, len(work))) as pool:
+        return [future.result() for future in [pool.submit(thunk) for thunk in work]]
+
+
+def run_program(sock: socket.socket, start: object) -> None:
+    """Execute ``start["program"]`` and report ``done`` or ``raised`` to the host; never returns."""
+    assert isinstance(start, dict)
+    source, channel = start["program"], Channel(sock)
+    linecache.cache[PROGRAM] = (len(source), None, source.splitlines(True), PROGRAM)
+    scope = {"__name__": "__main__", "ToolError": ToolError, "parallel": parallel}
+    scope |= {name: make_stub(channel, name, parameters) for name, parameters in start["tools"].items()}
+    began = time.perf_counter()
+    try:
+        channel.send({"op": "started"})
+        exec(compile(source, PROGRAM, "exec"), scope)  # noqa: S102 - this is the place where programs run
+        if "answer" in scope:
+            report = {"op": "done", "answered": True, "value": convert.to_json(scope["answer"], "answer")}
+        else:
+            report = {"op": "done", "answered": False, "value": None}
+    except BaseException as error:
+        report = {"op": "raised", "error": origin.describe(error, source, PROGRAM, channel.origins)}
+    report["seconds"] = time.perf_counter() - began
+    _finish(channel, report)
+
+
+def _finish(channel: Channel, report: dict[str, object]) -> None:
+    for stream in (sys.stdout, sys.stderr):
+        try:
+            stream.flush()
+        except (OSError, ValueError):
+            continue  # the program closed it: there is nothing to flush
+    channel.send(report)
+    os._exit(0)  # no atexit hook and no other thread outlives the report
+
+
