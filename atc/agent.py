@@ -4,15 +4,16 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import threading
 import time
-from collections.abc import AsyncIterator, Callable, Coroutine, Iterable
+from collections.abc import AsyncIterator, Callable, Iterable
 from contextlib import AsyncExitStack
-from typing import Any, Self, TypeVar
+from dataclasses import dataclass, field
+from typing import Any, Self
 
-from atc.errors import BudgetExceeded, JournalError, ModelError, UsageError
+from atc.blocking import wait_for
+from atc.errors import BudgetExceeded, JournalError, ModelError, ModelUnavailable, SandboxUnavailable, UsageError
 from atc.execution.broker import Approve, Broker, CallPolicy
-from atc.execution.journal import Journal
+from atc.execution.journal import Entry, Journal
 from atc.execution.process import ProcessSandbox
 from atc.execution.redact import Redactor
 from atc.execution.sandbox import Limits, Sandbox
@@ -20,19 +21,17 @@ from atc.models import open_model
 from atc.models.base import Model
 from atc.models.budget import Budget, BudgetedModel
 from atc.programs.check import Checker
-from atc.result import Call, Fault, Result, Usage
+from atc.result import Call, Fault, Result, RunStatus, Usage
 from atc.retrieval.choose import Chooser, LexicalChooser
 from atc.settings import Settings
 from atc.strategies import answer
 from atc.strategies.chain import Ending, chain
 from atc.strategies.run import Run
 from atc.strategies.writer import Draft, Writer
-from atc.tools.protocol import Effect
 from atc.tools.tool import Toolset
 from atc.traces.events import Emit, Event, EventKind
 from atc.traces.store import RunStore, StoredRun, TraceWriter, new_run_id
 
-T = TypeVar("T")
 MAX_TASK = 20_000
 """Characters of a task."""
 
@@ -69,7 +68,7 @@ class Agent:
         **settings: Any,
     ) -> None:
         self.settings = Settings.load(**settings)
-        self.tools = tools if isinstance(tools, Toolset) else Toolset.from_functions(*tools)
+        self.tools = _toolset(tools)
         if not self.tools:
             raise UsageError("an agent needs at least one tool")
         self._model, self._approve, self._sandbox, self._on_event = model, approve, sandbox, on_event
@@ -87,7 +86,7 @@ class Agent:
             UsageError: the task is empty or far too long.
             EnvironmentProblem: no model, or not the isolation that was asked for.
         """
-        return _wait(self.arun(task))
+        return wait_for(self.arun(task))
 
     async def arun(self, task: str, *, source: str | None = None) -> Result:
         """:meth:`run` for asynchronous code. ``source`` is noted in the trace: where the tools came from, for a resume."""
@@ -95,6 +94,9 @@ class Agent:
 
     async def stream(self, task: str) -> AsyncIterator[Event]:
         """Solve a task and yield every event as it happens; the last is ``run_ended`` with the result.
+
+        Whoever breaks off before the end stops the run: at once if the stream is closed (``contextlib.aclosing``), else
+        when it is collected as garbage.
 
         Raises:
             As :meth:`arun`, after the events that came before.
@@ -116,9 +118,9 @@ class Agent:
 
         Raises:
             UsageError: there is no such run, or it has ended with an answer.
-            JournalError: its journal is damaged.
+            JournalError: its journal is damaged, or another process works on the run.
         """
-        return _wait(self.aresume(run_id))
+        return wait_for(self.aresume(run_id))
 
     async def aresume(self, run_id: str) -> Result:
         """:meth:`resume` for asynchronous code."""
@@ -128,15 +130,15 @@ class Agent:
             raise UsageError(f"run {stored.run_id} has no beginning in its trace: it cannot be resumed")
         if ended is not None and ended.get("status") == "answered":
             raise UsageError(f"run {stored.run_id} ended with an answer: there is nothing to resume (`atc show` reads it)")
-        written = stored.last("program_written")
-        first = Draft(written["program"]) if written and written["program"] else None
-        return await self._begin(started["task"], stored.run_id, first=first, source=started.get("source"))
+        written = stored.last("program_written") or {}
+        first = Draft(written["program"]) if written.get("program") else None
+        return await self._begin(started["task"], stored.run_id, resumed=stored, first=first, source=started.get("source"))
 
     def close(self) -> None:
         """Let go of the model that this agent opened (an embedded one's process ends); done at exit otherwise."""
         if self._opened is not None:
             opened, self._opened = self._opened, None
-            _wait(opened.aclose())
+            wait_for(opened.aclose())
 
     def __enter__(self) -> Self:
         return self
@@ -151,80 +153,76 @@ class Agent:
         task: str,
         run_id: str,
         *,
+        resumed: StoredRun | None = None,
         first: Draft | None = None,
         source: str | None = None,
         listener: Callable[[Event], None] | None = None,
     ) -> Result:
-        stored = self.store.run(run_id) if self.settings.keep_runs else None
+        stored = resumed or (self.store.run(run_id) if self.settings.keep_runs else None)
         redactor = Redactor(self._secrets())
         async with AsyncExitStack() as stack:
+            model = self._opened_model()
+            tools = await self._chooser.choose(task, self.tools, self.settings.max_tools)
+            await stack.enter_async_context(tools.opened())
+            if stored is not None:
+                stored.make()
+            journal = Journal(stored.journal if stored else None)
+            stack.callback(journal.close)
             trace = TraceWriter(stored.trace if stored else None)
             stack.callback(trace.close)
             emit = self._emitter(trace, redactor, listener)
-            model = self._opened_model()
             budget = Budget(self.settings.budget_model_calls, self.settings.budget_tokens, self.settings.budget_s)
-            tools = await self._chooser.choose(task, self.tools, self.settings.max_tools)
-            await stack.enter_async_context(tools.opened())
+            broker = Broker(tools, journal, emit, self._policy, self._approve, redactor)
+            session = _Session(task, run_id, stored, budget, broker, emit)
             emit("run_started", self._started(task, run_id, model, source))
             emit("tools_chosen", {"tools": list(tools), "of": len(self.tools)})
-            journal = Journal(stored.journal if stored else None)
-            stack.callback(journal.close)
-            broker = Broker(tools, journal, emit, self._policy, self._approve, redactor)
-            run = await self._assemble(stack, task, tools, BudgetedModel(model, budget), broker, emit)
-            return await self._to_the_end(run, first, run_id, stored, budget)
+            try:
+                session.run = self._assemble(stack, session, tools, BudgetedModel(model, budget))
+                result = await self._to_the_end(session, session.run, first)
+            except BaseException as error:
+                session.broke_off(error)
+                raise
+            session.end(result)
+            return result
 
-    async def _assemble(
-        self, stack: AsyncExitStack, task: str, tools: Toolset, model: Model, broker: Broker, emit: Emit
-    ) -> Run:
-        writer = Writer(task, tools, model, self.settings, emit)
+    def _assemble(self, stack: AsyncExitStack, session: _Session, tools: Toolset, model: Model) -> Run:
+        writer = Writer(session.task, tools, model, self.settings, session.emit)
         checker = Checker(tools.protocols) if self.settings.check else None
         if checker is not None:
             stack.callback(checker.close)
-        sandbox = self._sandbox or ProcessSandbox(
-            Limits(cpu_s=self.settings.cpu_s, memory_bytes=self.settings.memory_mb << 20), self.settings.sandbox_require
-        )
-        if self._sandbox is None:
+        sandbox = self._sandbox
+        if sandbox is None:
+            limits = Limits(cpu_s=self.settings.cpu_s, memory_bytes=self.settings.memory_mb << 20)
+            sandbox = ProcessSandbox(limits, self.settings.sandbox_require)
             stack.push_async_callback(sandbox.aclose)
-        return Run(task, tools, self.settings, writer, checker, sandbox, broker, emit)
+        return Run(session.task, tools, self.settings, writer, checker, sandbox, session.broker, session.emit)
 
-    async def _to_the_end(
-        self, run: Run, first: Draft | None, run_id: str, stored: StoredRun | None, budget: Budget
-    ) -> Result:
+    async def _to_the_end(self, session: _Session, run: Run, first: Draft | None) -> Result:
         """Run the strategy; what stops it from outside becomes the result's status."""
-        began = time.perf_counter()
+        ending: Ending | None = None
         said = ""
         try:
-            async with asyncio.timeout(self.settings.budget_s):
+            async with asyncio.timeout(self.settings.budget_s) as clock:
                 ending = await chain(run, first)
                 if ending.status == "answered":
-                    said = await answer.sentence(run, ending.value) if self.settings.answer else answer.plain(ending.value)
-        except (BudgetExceeded, TimeoutError) as error:
-            text = str(error) or f"the run used up its {self.settings.budget_s:g} seconds"
-            ending = _stopped(run, "budget", Fault(kind="limit", message=text))
+                    said = answer.plain(ending.value)  # it stands if the sentence fails
+                    said = await self._sentence(run, ending.value)
+        except BudgetExceeded as error:
+            ending = session.stopped("budget", Fault(kind="limit", message=str(error)))
+        except TimeoutError:
+            if not clock.expired():
+                raise
+            text = f"the run used up its {self.settings.budget_s:g} seconds"
+            ending = ending or session.stopped("budget", Fault(kind="limit", message=text))
         except (ModelError, JournalError) as error:
-            ending = _stopped(run, "failed", Fault(kind="sandbox" if isinstance(error, JournalError) else "program", message=str(error)))
-        result = self._result(run, ending, said, run_id, stored, budget, time.perf_counter() - began)
-        if ending.status == "answered":
-            run.emit("answered", {"value": result.value, "answer": result.answer})
-        run.emit("run_ended", result.model_dump(mode="json", exclude={"calls", "revisions"}))
-        return result
+            ending = session.stopped("failed", _fault_of(error))
+        return session.result(ending, said)
 
-    def _result(
-        self, run: Run, ending: Ending, said: str, run_id: str, stored: StoredRun | None, budget: Budget, seconds: float
-    ) -> Result:
-        calls = run.calls
-        told = {call.index for call in calls}
-        calls += [_from_before(e) for e in run.broker.journal.entries.values() if e.in_doubt and e.number not in told]
-        usage = Usage(
-            model_calls=budget.calls_used, prompt_tokens=budget.prompt_tokens,
-            completion_tokens=budget.completion_tokens, model_seconds=budget.model_seconds,
-            tool_calls=run.broker.made, tool_seconds=sum(call.seconds for call in calls), seconds=seconds,
-        )  # fmt: skip
-        return Result(
-            run_id=run_id, task=run.task, status=ending.status, value=ending.value, answer=said, program=ending.program,
-            calls=tuple(calls), revisions=tuple(run.revisions), fault=ending.fault, usage=usage, isolation=run.isolation,
-            trace=str(stored.trace) if stored else None,
-        )  # fmt: skip
+    async def _sentence(self, run: Run, value: Any) -> str:
+        if self.settings.answer:
+            with contextlib.suppress(ModelError, ModelUnavailable, BudgetExceeded):  # the value is there all the same
+                return await answer.sentence(run, value)
+        return answer.plain(value)
 
     def _started(self, task: str, run_id: str, model: Model, source: str | None) -> dict[str, Any]:
         settings = self.settings.model_dump(mode="json", exclude={"api_key"})
@@ -257,17 +255,74 @@ class Agent:
         return [key] if (key := self._api_key()) else []
 
 
-def _stopped(run: Run, status: Any, fault: Fault) -> Ending:
-    program = run.revisions[-1].program if run.revisions else ""
-    return Ending(status, program, fault=fault)
+@dataclass
+class _Session:
+    """One run from its beginning to its result, whatever happens in between."""
+
+    task: str
+    run_id: str
+    stored: StoredRun | None
+    budget: Budget
+    broker: Broker
+    emit: Emit
+    run: Run | None = None
+    began: float = field(default_factory=time.perf_counter)
+
+    def stopped(self, status: RunStatus, fault: Fault) -> Ending:
+        """How a run ends that something from outside stopped."""
+        revisions = self.run.revisions if self.run else ()
+        return Ending(status, revisions[-1].program if revisions else "", fault=fault)
+
+    def result(self, ending: Ending, said: str = "") -> Result:
+        calls = list(self.broker.calls)
+        told = {call.index for call in calls}
+        calls += [_from_before(e) for e in self.broker.journal.entries.values() if e.in_doubt and e.number not in told]
+        budget = self.budget
+        usage = Usage(
+            model_calls=budget.calls_used, prompt_tokens=budget.prompt_tokens,
+            completion_tokens=budget.completion_tokens, model_seconds=budget.model_seconds,
+            tool_calls=self.broker.made, tool_seconds=sum(call.seconds for call in calls),
+            seconds=time.perf_counter() - self.began,
+        )  # fmt: skip
+        return Result(
+            run_id=self.run_id, task=self.task, status=ending.status, value=ending.value, answer=said, program=ending.program,
+            calls=tuple(sorted(calls, key=lambda call: call.index)), revisions=tuple(self.run.revisions if self.run else ()),
+            fault=ending.fault, usage=usage, isolation=self.run.isolation if self.run else (),
+            trace=str(self.stored.trace) if self.stored else None,
+        )  # fmt: skip
+
+    def end(self, result: Result) -> None:
+        if result.status == "answered":
+            self.emit("answered", {"value": result.value, "answer": result.answer})
+        self.emit("run_ended", result.model_dump(mode="json", exclude={"calls", "revisions"}))
+
+    def broke_off(self, error: BaseException) -> None:
+        """Write down how a run ended that raises instead of returning a result."""
+        with contextlib.suppress(Exception):  # a listener may be what failed; the trace is written before it is told
+            self.end(self.result(self.stopped("failed", _fault_of(error))))
 
 
-def _from_before(entry: Any) -> Call:
+def _fault_of(error: BaseException) -> Fault:
+    kind: Any = "sandbox" if isinstance(error, JournalError | SandboxUnavailable) else "program"
+    if isinstance(error, asyncio.CancelledError | KeyboardInterrupt | GeneratorExit):
+        return Fault(kind="limit", message="the run was stopped from outside")
+    return Fault(kind=kind, message=f"{type(error).__name__}: {error}"[:1000])
+
+
+def _from_before(entry: Entry) -> Call:
     """A call in doubt that an earlier process began."""
     return Call(
-        index=entry.number, attempt=entry.attempt, tool=entry.tool, arguments=entry.arguments, effect=Effect(entry.effect),
+        index=entry.number, attempt=entry.attempt, tool=entry.tool, arguments=entry.arguments, effect=entry.effect,
         status="in_doubt", error="the run was cut off during this call",
     )  # fmt: skip
+
+
+def _toolset(tools: Toolset | Iterable[Callable[..., Any]]) -> Toolset:
+    if isinstance(tools, Toolset):
+        return tools
+    if isinstance(tools, str | bytes) or not isinstance(tools, Iterable):
+        raise UsageError(f"tools must be a Toolset or a list of functions, not {type(tools).__name__}")
+    return Toolset.from_functions(*tools)
 
 
 def _checked(task: str) -> str:
@@ -276,26 +331,3 @@ def _checked(task: str) -> str:
     if len(task) > MAX_TASK:
         raise UsageError(f"the task has {len(task):,} characters; the limit is {MAX_TASK:,}: give data through a tool instead")
     return task.strip()
-
-
-def _wait(work: Coroutine[Any, Any, T]) -> T:
-    """Run to the end from blocking code, also where an event loop is running already (a notebook)."""
-    try:
-        asyncio.get_running_loop()
-    except RuntimeError:
-        return asyncio.run(work)
-    made: list[T] = []
-    failed: list[BaseException] = []
-
-    def inside() -> None:
-        try:
-            made.append(asyncio.run(work))
-        except BaseException as error:  # handed to the thread that waits
-            failed.append(error)
-
-    thread = threading.Thread(target=inside, name="atc-run")
-    thread.start()
-    thread.join()
-    if failed:
-        raise failed[0]
-    return made[0]

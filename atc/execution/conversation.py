@@ -1,7 +1,7 @@
 """Talk with one program over its channel: answer its calls, several at once, until it reports its end.
 
-Nothing that it says is believed beyond its form: identifiers must rise, calls in flight are bounded, a report ends the
-talk. What a call may do is the broker's business.
+Nothing that it says is believed beyond its form: identifiers must rise, calls in flight are bounded (more wait unread),
+a report ends the talk. What a call may do is the broker's business.
 """
 
 from __future__ import annotations
@@ -12,6 +12,10 @@ from typing import Any
 from atc.errors import FrameError
 from atc.execution import frames
 from atc.execution.sandbox import CallHandler, CallReply, CallRequest, Job, Limits, Outcome, ProgramError
+
+MAX_LINE = 10**6
+MAX_STEPS = 50
+"""Steps of a path into a response that a program may claim."""
 
 
 class Conversation:
@@ -39,36 +43,38 @@ class Conversation:
                     return Outcome("killed")
                 match frame.get("op"):
                     case "call":
-                        await self._begin(_call_request(frame))
+                        self._begin(_call_request(frame))
                     case "done":
                         return Outcome("finished", answered=frame.get("answered") is True, value=frame.get("value"))
                     case "raised":
                         return Outcome("raised", error=_program_error(frame.get("error")))
-                    case "started":
-                        continue
                     case op:
                         raise FrameError(f"the sandbox sent an unknown frame {str(op)[:40]!r}")
         finally:
             await self._end_calls()
 
     async def _next_frame(self) -> dict[str, Any] | None:
-        """The next frame; a failure inside a call's own task (ours, or a cancelled run) surfaces here."""
+        """The next frame, once there is room for another call. A failure inside a call's own task surfaces here."""
+        while len(self._calls) >= self._limits.calls_in_flight:
+            await asyncio.wait(self._calls, return_when=asyncio.FIRST_COMPLETED)
+            self._reap()
         reading = asyncio.ensure_future(frames.read(self._reader, self._limits.frame_bytes))
         try:
             while not reading.done():
                 await asyncio.wait({reading, *self._calls}, return_when=asyncio.FIRST_COMPLETED)
-                for task in [task for task in self._calls if task.done()]:
-                    self._calls.discard(task)
-                    task.result()
+                self._reap()
             return reading.result()
         finally:
             reading.cancel()
 
-    async def _begin(self, request: CallRequest) -> None:
+    def _reap(self) -> None:
+        for task in [task for task in self._calls if task.done()]:
+            self._calls.discard(task)
+            task.result()
+
+    def _begin(self, request: CallRequest) -> None:
         if request.number <= self._last_id:
             raise FrameError(f"call number {request.number} does not follow {self._last_id}")
-        if len(self._calls) >= self._limits.calls_in_flight:
-            raise FrameError(f"more than {self._limits.calls_in_flight} calls at once")
         self._last_id = request.number
         self._calls.add(asyncio.create_task(self._serve(request)))
 
@@ -98,31 +104,52 @@ def _reply_frame(number: int, reply: CallReply) -> dict[str, Any]:
 
 def _call_request(frame: dict[str, Any]) -> CallRequest:
     number, tool, arguments, line = (frame.get(key) for key in ("id", "tool", "args", "line"))
-    if type(number) is not int or not 0 < number < 2**53 or not isinstance(tool, str) or not isinstance(arguments, dict):
+    if (
+        type(number) is not int
+        or not 0 < number < 2**53
+        or not isinstance(tool, str)
+        or not isinstance(arguments, dict)
+    ):
         raise FrameError("the sandbox sent a call that is no call")
-    return CallRequest(number, tool[:200], arguments, line if type(line) is int and 0 <= line < 10**6 else 0)
+    return CallRequest(number, tool[:200], arguments, _line(line))
 
 
 def _program_error(raw: Any) -> ProgramError:
     if not isinstance(raw, dict):
         raise FrameError("the sandbox reported an error that is no error")
-    span, tool, line = raw.get("span"), raw.get("tool"), raw.get("line")
-    whole = isinstance(span, list) and len(span) == 4 and all(type(item) is int for item in span)
-    trace = raw.get("trace") if isinstance(raw.get("trace"), list) else []
+    tool = raw.get("tool")
     return ProgramError(
         type=str(raw.get("type"))[:100],
         message=str(raw.get("message"))[:2000],
-        line=line if type(line) is int else 0,
-        span=tuple(span) if whole else None,  # type: ignore[arg-type]
+        line=_line(raw.get("line")),
+        span=_span(raw.get("span")),
         tool=tool[:200] if isinstance(tool, str) else None,
         origin=_origin(raw.get("origin")),
-        trace=tuple((str(f[0])[:80], f[1]) for f in trace[:20] if isinstance(f, list) and len(f) == 2 and type(f[1]) is int),
+        trace=_trace(raw.get("trace")),
     )
+
+
+def _line(raw: Any) -> int:
+    return raw if type(raw) is int and 0 <= raw < MAX_LINE else 0
+
+
+def _span(raw: Any) -> tuple[int, int, int, int] | None:
+    if not isinstance(raw, list) or len(raw) != 4 or not all(type(item) is int and abs(item) < 2**31 for item in raw):
+        return None
+    line, end_line, column, end_column = raw
+    return line, end_line, column, end_column
 
 
 def _origin(raw: Any) -> tuple[int, tuple[str | int, ...]] | None:
     if not isinstance(raw, list) or len(raw) != 2 or type(raw[0]) is not int or not isinstance(raw[1], list):
         return None
-    if not all(type(step) in (str, int) for step in raw[1]):
+    if len(raw[1]) > MAX_STEPS or not all(type(step) in (str, int) for step in raw[1]):
         return None
     return raw[0], tuple(raw[1])
+
+
+def _trace(raw: Any) -> tuple[tuple[str, int], ...]:
+    frames_ = raw[:20] if isinstance(raw, list) else []
+    return tuple(
+        (str(frame[0])[:80], _line(frame[1])) for frame in frames_ if isinstance(frame, list) and len(frame) == 2
+    )

@@ -7,6 +7,8 @@ never learned is *in doubt*: it is reported, and never made again.
 
 from __future__ import annotations
 
+import fcntl
+import hashlib
 import json
 import os
 from collections import Counter
@@ -19,20 +21,36 @@ from atc.execution.canonical import canonical
 from atc.tools.protocol import Effect
 
 CallKey = tuple[str, str]
-"""A tool's name and its canonical arguments."""
+"""A tool's name and the digest of its canonical arguments."""
+
+
+def call_key(tool: str, arguments: dict[str, Any]) -> CallKey:
+    """What makes two calls the same call.
+
+    Raises:
+        ValueError: the arguments have no canonical form.
+    """
+    return tool, hashlib.sha256(canonical(arguments).encode("utf-8", "surrogatepass")).hexdigest()
 
 
 @dataclass
 class Entry:
-    """One call that was begun. ``state`` is ``open`` until its outcome is written."""
+    """One call that was begun. ``state`` is ``open`` until its outcome is written.
+
+    ``arguments`` are for people to read, credentials masked; ``key`` is made from what was really sent.
+    """
 
     number: int
-    tool: str
+    key: CallKey
     arguments: dict[str, Any]
     effect: Effect
     attempt: int
     state: Literal["open", "done", "refused", "unknown"] = "open"
     value: Any = None
+
+    @property
+    def tool(self) -> str:
+        return self.key[0]
 
     @property
     def in_doubt(self) -> bool:
@@ -44,10 +62,10 @@ class Journal:
 
     Args:
         path: the file; ``None`` keeps the journal in memory only. An existing file is read back and continued; a last
-            line that was cut short by a crash is dropped.
+            line that was cut short by a crash is dropped. One process at a time may hold it.
 
     Raises:
-        JournalError: the file cannot be read, written or understood.
+        JournalError: the file cannot be read, written or understood, or another process holds it.
     """
 
     def __init__(self, path: Path | None = None) -> None:
@@ -56,22 +74,26 @@ class Journal:
         self.attempt = -1
         self._successes: dict[CallKey, list[Entry]] = {}
         self._claimed: Counter[CallKey] = Counter()
+        self._met: set[int] = set()
         self._file: BinaryIO | None = None
         if path is not None:
             try:
-                self._read(path)
-                self._file = path.open("ab", buffering=0)
+                self._open(path)
             except OSError as error:
+                self.close()
                 raise JournalError(f"cannot use the journal {path}: {error.strerror}") from None
+            except JournalError:
+                self.close()
+                raise
 
     def begin_attempt(self) -> None:
         """A new program starts: earlier successes may be claimed again from the first one on."""
         self.attempt += 1
         self._claimed.clear()
+        self._met.clear()
 
-    def claim(self, tool: str, arguments: dict[str, Any]) -> Entry | None:
+    def claim(self, key: CallKey) -> Entry | None:
         """Return the recorded success that answers this call, if an earlier program made it; each answers once."""
-        key = (tool, canonical(arguments))
         recorded = self._successes.get(key, [])
         position = self._claimed[key]
         if position < len(recorded) and recorded[position].attempt < self.attempt:
@@ -79,30 +101,39 @@ class Journal:
             return recorded[position]
         return None
 
-    def doubtful(self, tool: str, arguments: dict[str, Any]) -> Entry | None:
-        """The same call with effects, made before, whose outcome is unknown."""
-        text = canonical(arguments)
+    def doubtful(self, key: CallKey) -> Entry | None:
+        """The same call with effects, made before, whose outcome is unknown. A call still under way is none."""
         for entry in self.entries.values():
-            if entry.in_doubt and entry.tool == tool and canonical(entry.arguments) == text:
+            under_way = entry.state == "open" and entry.attempt == self.attempt
+            if entry.key == key and entry.in_doubt and not under_way:
+                self._met.add(entry.number)
                 return entry
         return None
 
-    def unclaimed_writes(self, tool: str) -> list[Entry]:
-        """What earlier programs did with effects through ``tool`` and this one has not asked for again (yet)."""
-        left = []
+    def unasked(self, tool: str) -> Entry | None:
+        """What an earlier program did, or may have done, with effects through ``tool`` and this one has not asked for."""
+        for entry in self.entries.values():
+            if entry.tool == tool and entry.attempt < self.attempt and entry.in_doubt and entry.number not in self._met:
+                return entry
         for key, recorded in self._successes.items():
             if key[0] == tool:
-                rest = recorded[self._claimed[key] :]
-                left += [e for e in rest if e.effect is not Effect.READ and e.attempt < self.attempt]
-        return left
+                for entry in recorded[self._claimed[key] :]:
+                    if entry.effect is not Effect.READ and entry.attempt < self.attempt:
+                        return entry
+        return None
 
-    def begin(self, number: int, tool: str, arguments: dict[str, Any], effect: Effect) -> Entry:
+    def begin(self, number: int, key: CallKey, arguments: dict[str, Any], effect: Effect) -> Entry:
         """Write down that a call is about to be made. On disk before this returns, if it has effects."""
-        entry = Entry(number, tool, arguments, effect, self.attempt)
-        self._append(
-            {"call": number, "begin": tool, "args": arguments, "effect": effect.value, "attempt": self.attempt},
-            sync=effect is not Effect.READ,
-        )
+        entry = Entry(number, key, arguments, effect, self.attempt)
+        record = {
+            "call": number,
+            "begin": key[0],
+            "key": key[1],
+            "args": arguments,
+            "effect": effect.value,
+            "attempt": self.attempt,
+        }
+        self._append(record, sync=effect is not Effect.READ)
         self.entries[number] = entry
         return entry
 
@@ -124,43 +155,76 @@ class Journal:
 
     def _done(self, entry: Entry, value: Any) -> None:
         entry.state, entry.value = "done", value
-        key = (entry.tool, canonical(entry.arguments))
-        self._successes.setdefault(key, []).append(entry)
-        if entry.attempt == self.attempt:
-            self._claimed[key] += 1  # made by this program itself: no later call of it is answered by it
+        self._successes.setdefault(entry.key, []).append(entry)
+
+    # -- the file ------------------------------------------------------------------------------------------------------
+
+    def _open(self, path: Path) -> None:
+        new = not path.exists()
+        self._file = os.fdopen(
+            os.open(path, os.O_RDWR | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC, 0o600), "r+b", buffering=0
+        )
+        try:
+            fcntl.flock(self._file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            raise JournalError(f"the journal {path} is in use: another process works on this run") from None
+        if new:
+            _sync_folder(path.parent)
+        self._read(path, self._file)
 
     def _append(self, record: dict[str, Any], *, sync: bool) -> None:
         if self.path is None:
             return
         if self._file is None:
             raise JournalError(f"the journal {self.path} is closed")
+        line = json.dumps(record, ensure_ascii=True, allow_nan=False).encode() + b"\n"
         try:
-            self._file.write(json.dumps(record, ensure_ascii=True, allow_nan=False).encode() + b"\n")
+            if self._file.write(line) != len(line):
+                raise OSError(0, "the disk took a part of it only")
             if sync:
                 os.fsync(self._file.fileno())
         except OSError as error:
+            self.close()  # nothing may follow half a line
             raise JournalError(f"cannot write the journal {self.path}: {error.strerror}") from None
 
-    def _read(self, path: Path) -> None:
-        if not path.exists():
-            return
-        content = path.read_bytes()
+    def _read(self, path: Path, file: BinaryIO) -> None:
+        content = file.read()
         whole = content.rfind(b"\n") + 1
         if whole < len(content):
-            os.truncate(path, whole)
+            file.truncate(whole)
         for line_number, line in enumerate(content[:whole].splitlines(), start=1):
             try:
                 self._apply(json.loads(line))
-            except (ValueError, KeyError, TypeError, AttributeError) as error:
+            except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
                 raise JournalError(f"{path}, line {line_number} is not a journal record: {error!r}") from None
 
     def _apply(self, record: dict[str, Any]) -> None:
         number = record["call"]
         if "begin" in record:
-            entry = Entry(number, record["begin"], record["args"], Effect(record["effect"]), record["attempt"])
+            entry = Entry(
+                number, (record["begin"], record["key"]), record["args"], Effect(record["effect"]), record["attempt"]
+            )
+            well_formed = type(number) is int and type(entry.attempt) is int and isinstance(entry.arguments, dict)
+            if not well_formed or number in self.entries or not all(isinstance(part, str) for part in entry.key):
+                raise ValueError("not the beginning of a new call")
             self.entries[number] = entry
             self.attempt = max(self.attempt, entry.attempt)
-        elif "value" in record:
-            self._done(self.entries[number], record["value"])
+            return
+        entry = self.entries[number]
+        if entry.state != "open":
+            raise ValueError(f"call {number} has ended before")
+        if "value" in record:
+            self._done(entry, record["value"])
+        elif record["failed"] in ("refused", "unknown"):
+            entry.state = record["failed"]
         else:
-            self.entries[number].state = record["failed"]
+            raise ValueError("not an outcome")
+
+
+def _sync_folder(folder: Path) -> None:
+    """A new file's name is on disk only when its folder is."""
+    descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)

@@ -7,6 +7,7 @@ the model writes. Calls travel over a private socket pair; stdout and stderr are
 from __future__ import annotations
 
 import asyncio
+import dataclasses
 import json
 import os
 import shutil
@@ -27,6 +28,8 @@ from atc.resources import resource_dir
 
 BOOT_S = 20.0
 """Seconds that a child gets to boot and lock itself."""
+END_S = 5.0
+"""Seconds that a child's guardian gets to end it and to clean up."""
 
 
 class ProcessSandbox(Sandbox):
@@ -42,24 +45,20 @@ class ProcessSandbox(Sandbox):
     def __init__(self, limits: Limits | None = None, require: Iterable[str] = LAYERS) -> None:
         self.limits = limits or Limits()
         self.require = tuple(require)
-        self._waiting: asyncio.Task[_Child] | None = None
-        self._loop: asyncio.AbstractEventLoop | None = None
+        self._waiting: _Waiting | None = None
         if unknown := set(self.require) - set(LAYERS):
             raise SandboxUnavailable(f"there is no isolation layer {sorted(unknown)}: choose from {', '.join(LAYERS)}")
 
     async def prepare(self) -> None:
-        if self._waiting is None or self._loop is not asyncio.get_running_loop():
-            self._loop = asyncio.get_running_loop()
-            self._waiting = asyncio.create_task(_Child.boot(self.limits, self.require))
+        self._next()
 
     async def run(self, job: Job, call: CallHandler) -> Outcome:
-        await self.prepare()
-        waiting, self._waiting = self._waiting, None
-        assert waiting is not None
+        waiting, self._waiting = self._next(), None
+        waiting.wanted.set()
         try:
-            child = await waiting
+            child = await waiting.child
         except asyncio.CancelledError:
-            await _dispose(waiting)
+            await waiting.dispose()
             raise
         try:
             return await child.converse(job, call)
@@ -68,17 +67,39 @@ class ProcessSandbox(Sandbox):
 
     async def aclose(self) -> None:
         waiting, self._waiting = self._waiting, None
-        if waiting is not None and self._loop is asyncio.get_running_loop():
-            await _dispose(waiting)
+        if waiting is not None and waiting.loop is asyncio.get_running_loop():
+            await waiting.dispose()
+
+    def _next(self) -> _Waiting:
+        if self._waiting is None or self._waiting.loop is not asyncio.get_running_loop():
+            self._waiting = _Waiting(self.limits, self.require)
+        return self._waiting
 
 
-async def _dispose(waiting: asyncio.Task[_Child]) -> None:
-    waiting.cancel()
-    try:
-        child = await waiting
-    except (asyncio.CancelledError, SandboxUnavailable):
-        return
-    await child.end()
+class _Waiting:
+    """A child that boots and waits to be wanted. It ends with its event loop if it never is."""
+
+    def __init__(self, limits: Limits, require: tuple[str, ...]) -> None:
+        self.loop = asyncio.get_running_loop()
+        self.wanted = asyncio.Event()
+        self.child = asyncio.create_task(self._boot(limits, require))
+
+    async def _boot(self, limits: Limits, require: tuple[str, ...]) -> _Child:
+        child = await _Child.boot(limits, require)
+        try:
+            await self.wanted.wait()
+        except asyncio.CancelledError:
+            await child.end()
+            raise
+        return child
+
+    async def dispose(self) -> None:
+        self.child.cancel()
+        try:
+            child = await self.child
+        except (asyncio.CancelledError, SandboxUnavailable):
+            return
+        await child.end()
 
 
 @dataclass
@@ -96,10 +117,22 @@ class _Child:
     @classmethod
     async def boot(cls, limits: Limits, require: tuple[str, ...]) -> _Child:
         if sys.platform != "linux":
-            raise SandboxUnavailable(f"the process sandbox needs Linux; this is {sys.platform}. Use a Docker or service sandbox there")
+            raise SandboxUnavailable(f"the process sandbox needs Linux; this is {sys.platform}: run ATC on Linux")
+        try:
+            child = await cls._start(limits)
+        except OSError as error:
+            raise SandboxUnavailable(f"a sandbox process cannot be started: {error}") from None
+        try:
+            await child._await_ready(require)
+        except BaseException:
+            await child.end()
+            raise
+        return child
+
+    @classmethod
+    async def _start(cls, limits: Limits) -> _Child:
         scratch = tempfile.mkdtemp(prefix="atc-run-")
         ours, theirs = socket.socketpair()
-        child = None
         try:
             process = await asyncio.create_subprocess_exec(
                 *(sys.executable, "-I", "-S", str(resource_dir("sandbox") / "main.py")),
@@ -109,18 +142,13 @@ class _Child:
             )  # fmt: skip
             ours.setblocking(False)
             reader, writer = await asyncio.open_connection(sock=ours, limit=1 << 20)
-            child = cls(process, reader, writer, scratch, limits)
-            await child._await_ready(require)
         except BaseException:
-            if child is not None:
-                await child.end()
-            else:
-                ours.close()
-                shutil.rmtree(scratch, ignore_errors=True)
+            ours.close()
+            shutil.rmtree(scratch, ignore_errors=True)
             raise
         finally:
             theirs.close()
-        return child
+        return cls(process, reader, writer, scratch, limits)
 
     async def _await_ready(self, require: tuple[str, ...]) -> None:
         assert self.process.stdout is not None
@@ -135,7 +163,9 @@ class _Child:
             raise SandboxUnavailable(f"a sandbox process did not come up in {BOOT_S:.0f} s: {error}") from None
         if ready is None:
             _, stderr = await self.output(1.0)
-            raise SandboxUnavailable(f"a sandbox process ended while it locked itself: {stderr.strip()[-300:] or 'no message'}")
+            raise SandboxUnavailable(
+                f"a sandbox process ended while it locked itself: {stderr.strip()[-300:] or 'no message'}"
+            )
         self.layers = tuple(layer for layer in LAYERS if layer in ready.get("layers", ()))
         if missing := [layer for layer in require if layer not in self.layers]:
             raise SandboxUnavailable(
@@ -158,19 +188,18 @@ class _Child:
             end = await self._why_it_ended(end)
         await self.kill()
         stdout, stderr = await self.output(2.0)
-        return Outcome(
-            end.kind, end.answered, end.value, end.error, end.detail, stdout, stderr, seconds, self.layers
-        )  # fmt: skip
+        return dataclasses.replace(end, stdout=stdout, stderr=stderr, seconds=seconds, isolation=self.layers)
 
     async def _why_it_ended(self, end: Outcome) -> Outcome:
         try:
             code = await asyncio.wait_for(self.process.wait(), 2.0)
         except TimeoutError:
             return Outcome("violation", detail="it closed its channel and ran on")
-        if -code in (signal.SIGXCPU, signal.SIGKILL):
-            return Outcome("limit", detail=f"it used more than {self.limits.cpu_s} s of processor time, or was killed")
+        if -code == signal.SIGXCPU:
+            return Outcome("limit", detail=f"it used more than {self.limits.cpu_s} s of processor time")
         if code < 0:
-            return Outcome("killed", detail=f"it was ended by {signal.Signals(-code).name}")
+            hint = " (did the machine run out of memory?)" if -code == signal.SIGKILL else ""
+            return Outcome("killed", detail=f"it was ended by {signal.Signals(-code).name}{hint}")
         return Outcome("killed", detail=f"it left with exit status {code} before it reported an answer")
 
     async def output(self, patience_s: float) -> tuple[str, str]:
@@ -179,19 +208,21 @@ class _Child:
         return done[0].decode("utf-8", "replace"), done[1].decode("utf-8", "replace")
 
     async def kill(self) -> None:
+        """Have the guardian end the program and clean up."""
         if self.process.returncode is None:
+            self.process.terminate()
             try:
-                os.killpg(self.process.pid, signal.SIGKILL)
-            except ProcessLookupError:
-                pass  # it ended by itself in between
-            await self.process.wait()
+                await asyncio.wait_for(self.process.wait(), END_S)
+            except TimeoutError:
+                self.process.kill()
+                await self.process.wait()
 
     async def end(self) -> None:
         await self.kill()
         self.writer.close()
         for task in self._output:
             task.cancel()
-        shutil.rmtree(self.scratch, ignore_errors=True)
+        shutil.rmtree(self.scratch, ignore_errors=True)  # the guardian did, unless it was killed itself
 
 
 async def _drain(stream: asyncio.StreamReader, keep: int) -> bytes:
@@ -207,5 +238,6 @@ async def _drain(stream: asyncio.StreamReader, keep: int) -> bytes:
 
 
 def _limits_for_child(limits: Limits) -> str:
-    wanted: dict[str, Any] = {name: getattr(limits, name) for name in ("cpu_s", "memory_bytes", "file_bytes", "open_files", "processes")}
-    return json.dumps(wanted | {"namespaces": True, "landlock": True})
+    names = ("cpu_s", "memory_bytes", "file_bytes", "frame_bytes", "open_files", "processes")
+    wanted: dict[str, Any] = {name: getattr(limits, name) for name in names}
+    return json.dumps(wanted | {"namespaces": True, "landlock": True, "seccomp": True, "host": os.getpid()})

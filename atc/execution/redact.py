@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
+import json
 import os
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from typing import Any
+from urllib.parse import quote, quote_plus
 
 MASK = "[secret]"
-_SECRET_NAME = re.compile(r"(KEY|TOKEN|SECRET|PASSWORD|PASSWD|CREDENTIAL)S?(_|$)", re.IGNORECASE)
+_SECRET_NAME = re.compile(
+    r"(^|_|API|ACCESS)KEYS?(_|$)|(TOKEN|SECRET|PASSWORD|PASSWD|PASSPHRASE|CREDENTIAL)S?(_|$)|_(PASS|PAT|PWD)$|^ATC_AUTH_",
+    re.IGNORECASE,
+)
 _MIN_LENGTH = 8
 """Shorter values are too likely to be ordinary words to be masked wherever they stand."""
 
@@ -16,10 +21,11 @@ _MIN_LENGTH = 8
 class Redactor:
     """Masks the given secrets, and the values of environment variables whose names say that they are secrets."""
 
-    def __init__(self, secrets: Iterable[str] = (), environment: dict[str, str] | None = None) -> None:
+    def __init__(self, secrets: Iterable[str] = (), environment: Mapping[str, str] | None = None) -> None:
         variables = os.environ if environment is None else environment
         named = (value for name, value in variables.items() if _SECRET_NAME.search(name))
-        self._secrets = sorted({s for s in (*secrets, *named) if len(s) >= _MIN_LENGTH}, key=len, reverse=True)
+        known = {s.strip() for s in (*secrets, *named) if len(s.strip()) >= _MIN_LENGTH}
+        self._secrets = sorted({form for secret in known for form in _spellings(secret)}, key=len, reverse=True)
 
     def text(self, text: str) -> str:
         for secret in self._secrets:
@@ -28,13 +34,24 @@ class Redactor:
         return text
 
     def value(self, value: Any) -> Any:
-        """A copy of plain JSON values with every secret masked, in keys too; the value itself if it holds none."""
+        """A copy of plain JSON values with every secret masked, in keys too; the value itself if no secret is known."""
         if not self._secrets:
             return value
         if isinstance(value, str):
             return self.text(value)
-        if isinstance(value, list):
+        if isinstance(value, list | tuple):
             return [self.value(item) for item in value]
         if isinstance(value, dict):
             return {self.text(key): self.value(item) for key, item in value.items()}
         return value
+
+
+def _spellings(secret: str) -> set[str]:
+    """A secret as it is, inside JSON text, and in a URL."""
+    return {
+        secret,
+        json.dumps(secret)[1:-1],
+        json.dumps(secret, ensure_ascii=False)[1:-1],
+        quote(secret, safe=""),
+        quote_plus(secret),
+    }

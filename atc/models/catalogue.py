@@ -1,4 +1,4 @@
-"""The model files that ATC knows by name: where they are, how long they are, and the hash that makes them trustworthy."""
+"""The model files that ATC knows by name: where they are, how long, and the hash that makes them trustworthy."""
 
 from __future__ import annotations
 

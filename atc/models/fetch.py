@@ -197,7 +197,7 @@ def _hub_get(client: httpx.Client, url: str, entry: ModelFile, part: Path, repor
         if length.isdigit() and done + int(length) != entry.size:
             raise _SourceFailed(f"{url} has {done + int(length)} bytes, not the {entry.size} of {entry.file}")
         with part.open("ab" if done else "wb") as out:
-            for block in response.iter_raw(_BLOCK):
+            for block in response.iter_raw():
                 done += len(block)
                 if done > entry.size:
                     part.unlink(missing_ok=True)

@@ -325,7 +325,7 @@ class OpenAICompatible(Model):
 
 def _shown_url(base_url: str | None) -> str:
     try:
-        url = httpx.URL(base_url or "https://api.openai.com/v1")
+        url = httpx.URL("https://api.openai.com/v1" if base_url is None else base_url)
     except (httpx.InvalidURL, TypeError):
         url = httpx.URL()
     if url.scheme not in ("http", "https") or not url.host:

@@ -78,11 +78,17 @@ class Attribution:
         if failed is not None:
             return self._refused(failed, error)
         if error.type in _PROGRAM_ERRORS or error.type == "ToolError":
-            return self._made("program", f"{error.type}: {error.message}", error.line)
+            return self._of_program(error)
         suspect = self._claimed(error) or self._traced(error)
         if suspect is None:
-            return self._made("program", f"{error.type}: {error.message}", error.line)
+            return self._of_program(error)
         return self._misread(suspect, error)
+
+    def _of_program(self, error: ProgramError) -> Fault:
+        """The program's own fault; a call that found nothing is told beside it, for it may be the reason."""
+        hollow = next((c for c in reversed(self.calls) if c.succeeded and hollow(c.value)), None)
+        evidence = _found_nothing(hollow) if hollow is not None else ""
+        return self._made("program", f"{error.type}: {error.message}", error.line, evidence=evidence)
 
     def _failed_call(self, error: ProgramError) -> Call | None:
         """The call whose error the program did not catch. The program's word alone is not enough."""
@@ -189,21 +195,30 @@ class Attribution:
             wanted, suspect = path[-1], Suspect(call, path[:-1], inner)
         lacks = f"has no {wanted!r}: it " if wanted is not None and isinstance(suspect.value, dict) else ""
         text = f"{where} {lacks}{describe(suspect.value)} ({error.type}: {error.message})"
-        evidence = f"{call.tool}({short(call.arguments, 150)}) answered {short(call.value, 500)}"
+        evidence = _found_nothing(call) if hollow(call.value) else f"{call.tool}({short(call.arguments, 150)}) answered {short(call.value, 500)}"
         return self._made("response", text, error.line, tool=call.tool, call=call.index, evidence=evidence)
 
     # -- it ended, but without an answer that rests on something ---------------------------------------------------------
 
     def _answer(self) -> Fault | None:
         if not self.outcome.answered:
-            return self._made("answer", "the program ended without setting `answer`")
+            return self._nothing_said("the program ended without setting `answer`")
         if not any(call.succeeded for call in self.calls):
             failed = next((call for call in reversed(self.calls)), None)
             text = "the answer rests on no successful call of a tool"
             return self._made("answer", text + (f": {failed.tool} said {failed.error}" if failed else ""), tool=failed.tool if failed else None)
         if self.outcome.value in (None, "", [], {}) and self.outcome.value is not False and self.outcome.value != 0:
             return self._empty()
+        if all(hollow(call.value) for call in self.calls if call.succeeded):
+            return self._nothing_said("the answer rests on nothing: every tool that was called answered emptily")
         return None
+
+    def _nothing_said(self, text: str) -> Fault:
+        """A fault of the answer, with the last call that answered emptily, if one did."""
+        call = next((c for c in reversed(self.calls) if c.succeeded and hollow(c.value)), None)
+        if call is None:
+            return self._made("answer", text, self._answer_line())
+        return self._made("answer", f"{text}: {_found_nothing(call)}", call.line, tool=call.tool, call=call.index)
 
     def _empty(self) -> Fault:
         """An empty answer: traced to a call that answered emptily, if there is one behind it."""
@@ -214,12 +229,11 @@ class Attribution:
             for call in self.calls:
                 if call.tool == origin.tool and not call.succeeded:
                     return self._made("answer", f"{text}: {call.tool} failed: {call.error}", call.line, tool=call.tool, call=call.index)
-        blame = [c for c in self.calls if c.succeeded and _hollow(c.value)]
+        blame = [c for c in self.calls if c.succeeded and hollow(c.value)]
         blame = [c for c in blame if c.tool in {o.tool for o in behind.origins}] or blame
         if blame:
             call = blame[-1]
-            said = f"{call.tool}({', '.join(f'{k}={short(v, 60)}' for k, v in call.arguments.items())}) answered {short(call.value, 200)}"
-            return self._made("answer", f"{text}: {said}", call.line, tool=call.tool, call=call.index, evidence=said)
+            return self._made("answer", f"{text}: {_found_nothing(call)}", call.line, tool=call.tool, call=call.index)
         return self._made("answer", f"{text}, although every tool answered something", self._answer_line())
 
     def _answer_line(self) -> int:
@@ -298,7 +312,12 @@ def _types_in(message: str) -> set[str]:
     )
 
 
-def _hollow(value: Any) -> bool:
+def _found_nothing(call: Call) -> str:
+    arguments = ", ".join(f"{name}={short(value, 60)}" for name, value in call.arguments.items())
+    return f"{call.tool}({arguments}) found nothing, it answered {short(call.value, 150)}: ask with fewer or other arguments"
+
+
+def hollow(value: Any) -> bool:
     """Whether a response says nothing: empty, null, or an object whose every list is empty."""
     if value in (None, "", [], {}):
         return value is not False and value != 0 or value is None

@@ -19,6 +19,7 @@ from atc.programs.hygiene import hygiene
 from atc.programs.typecheck import TypeChecker
 from atc.result import Finding
 from atc.tools import schemas
+from atc.tools.links import expression_of, fields_of, hints_for
 from atc.tools.parameters import original_arguments, parameters_of
 from atc.tools.protocol import Protocol
 
@@ -35,16 +36,25 @@ class Checker:
 
     def __init__(self, protocols: Sequence[Protocol], *, types: bool = True) -> None:
         self._protocols = {protocol.name: protocol for protocol in protocols}
+        self._hints = hints_for(protocols)
         self._types = TypeChecker(protocols) if types else None
 
-    async def check(self, source: str) -> list[Finding]:
-        """Every sure finding, one a line and kind, in the order of lines."""
+    async def check(self, source: str, known: str | None = None) -> list[Finding]:
+        """Every sure finding, one a line and kind, in the order of lines.
+
+        Args:
+            source: the program.
+            known: the task and all that tools have answered so far, as text. An identifier that is written out in the
+                program and stands nowhere in it is a finding (``invented_id``) where a tool could supply it.
+        """
         try:
             tree = parse(source)
         except NotParsed as problem:
             return [Finding(kind="syntax", message=_at(problem.line, source, problem.message), line=problem.line)]
         flow = Flow(tree, self._protocols)
         found = hygiene(tree) + self._calls(flow) + self._accesses(flow) + self._whole(tree, flow)
+        if known is not None:
+            found += self._invented(flow, known.casefold())
         if self._types is not None:
             found += [self._in_words(f) for f in await self._types.check(source)]
         return _unique(found)
@@ -74,6 +84,19 @@ class Checker:
                     found.append(Finding(kind=kind, message=text, line=call.node.lineno, tool=call.tool))
         return found
 
+    def _invented(self, flow: Flow, known: str) -> list[Finding]:
+        """Identifiers out of thin air."""
+        found = []
+        for call in flow.calls.values():
+            protocol, line = self._protocols[call.tool], call.node.lineno
+            for name, value in (_literal_arguments(call, protocol) or {}).items():
+                source = self._hints.get(call.tool, {}).get(name)
+                if source is None or value is _UNKNOWN_VALUE or not name.lower().endswith("id") or str(value).casefold() in known:
+                    continue
+                text = f"line {line}: there is no {name} {value!r}: first make the call that gives the {name}, {source.removeprefix('from ')}"
+                found.append(Finding(kind="invented_id", message=text, line=line, tool=call.tool))
+        return found
+
     def _accesses(self, flow: Flow) -> list[Finding]:
         """Fields that no response they can come from has; also through loops, helpers and variables."""
         found = []
@@ -95,10 +118,10 @@ class Checker:
         return found
 
     def _elsewhere(self, key: str) -> str:
-        from atc.tools.links import fields_of
+        from atc.tools.links import expression_of, fields_of, hints_for
 
-        tools = [p.name for p in self._protocols.values() if any(path[-1] == key for path in fields_of(p.returns))]
-        return f". The key {key!r} is in the response of {' and '.join(tools[:2])}" if tools else ""
+        places = [expression_of(p.name, path) for p in self._protocols.values() for path in fields_of(p.returns) if path[-1] == key]
+        return f". {key!r} is at {' or at '.join(places[:2])}" if places else ""
 
     def _whole(self, tree: ast.Module, flow: Flow) -> list[Finding]:
         found = []

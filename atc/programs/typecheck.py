@@ -135,7 +135,10 @@ def _plain(said: Diagnostic, source: str) -> Finding:
     message = re.sub(r"\s*\(.*|, Overload.*|Overload\[.*", "", said.message.split(" - did")[0])
     if "__getitem__" in said.message and (m := re.search(r"of type `(Literal\[.*?\]|\w+)` on object of type `(.*)`", said.message)):
         kind = re.sub(r"\[.*", "", m[2])
-        what = "a list, so take an item with [0] or a loop first" if kind == "list" else f"a {kind}, which has no such keys"
+        what = {
+            "list": "a list: take an item with [0] or a loop first",
+            "str": "a text: a loop over a dict gives its keys, so loop over the list inside it",
+        }.get(kind, f"a {kind}, which has no such keys")
         message = f"{m[1].removeprefix('Literal[').removesuffix(']')} is looked up in {what}"
     if m := re.search(r"Object of type `(.*)` has no attribute `(\w+)`", said.message):
         message = f"a value of this kind has no attribute .{m[2]}; a response is plain dicts and lists: use [{m[2]!r}]"

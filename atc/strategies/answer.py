@@ -26,9 +26,13 @@ async def sentence(run: Run, value: Any) -> str:
         ModelError, BudgetExceeded: from the model.
     """
     told = plain(value)
-    calls = "; ".join(f"{c.tool}({', '.join(f'{k}={v!r}' for k, v in c.arguments.items())})" for c in run.calls if c.succeeded)
+    calls = "; ".join(
+        f"{c.tool}({', '.join(f'{k}={v!r}' for k, v in c.arguments.items())})" for c in run.calls if c.succeeded
+    )
     text = prompt("answer", task=run.task, value=fenced(told[:MAX_VALUE]), calls=fenced(calls[:600]))
-    reply = await run.writer.ask("answer", [Message("user", text)], temperature=0.0, seed=run.settings.seed, max_tokens=120)
+    reply = await run.writer.ask(
+        "answer", [Message("user", text)], temperature=0.0, seed=run.settings.seed, max_tokens=120
+    )
     said = reply.text.strip()
     known = set(_numbers(told + " " + run.task + " " + calls))
     if not said or reply.finish_reason != "stop" or any(number not in known for number in _numbers(said)):

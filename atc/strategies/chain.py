@@ -41,7 +41,7 @@ async def chain(run: Run, first: Draft | None = None) -> Ending:
         if not findings:
             outcome = await run.execute(draft.program)
             fault = await run.attribute(draft.program, outcome)
-            if fault is not None and _insisted_empty(fault, outcome.value, last_value):
+            if fault is not None and _insisted(fault, outcome.value, last_value):
                 fault = None  # two programs found the same nothing: that is the answer
             last_value = outcome.value
         run.keep(draft, findings, fault)
@@ -55,8 +55,8 @@ def _may_choose(run: Run) -> bool:
     return run.settings.candidates > 1 and not run.revisions
 
 
-def _insisted_empty(fault: Fault, value: Any, before: Any) -> bool:
-    return fault.kind == "answer" and value in ([], {}) and value is not None and before == value
+def _insisted(fault: Fault, value: Any, before: Any) -> bool:
+    return fault.kind == "answer" and value not in (None, "") and before == value
 
 
 def _as_fault(run: Run) -> Fault:

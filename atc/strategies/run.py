@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
@@ -59,11 +60,17 @@ class Run:
         if not draft.program:
             findings = [Finding(kind="no_program", message=draft.problem)]
         else:
-            findings = await self.checker.check(draft.program) if self.checker else []
+            findings = await self.checker.check(draft.program, self._known()) if self.checker else []
         if findings:
             found = [finding.model_dump() for finding in findings]
             self.emit("findings", {"attempt": len(self.revisions), "findings": found})
         return findings
+
+    def _known(self) -> str:
+        """What a program may have its values from: the task, and what tools have answered."""
+        return " ".join(
+            [self.task, *(json.dumps(call.value, ensure_ascii=False) for call in self.broker.calls if call.succeeded)]
+        )
 
     async def execute(self, program: str) -> Outcome:
         """Run a program in a fresh jail, its calls through the broker."""
@@ -77,7 +84,9 @@ class Run:
         self.isolation = outcome.isolation
         told = {"kind": outcome.kind, "seconds": round(outcome.seconds, 6), "detail": outcome.detail}
         texts = {"stdout": outcome.stdout[-20_000:], "stderr": outcome.stderr[-20_000:]}
-        self.emit("program_ended", {"attempt": len(self.revisions), **told, **texts, "isolation": list(outcome.isolation)})
+        self.emit(
+            "program_ended", {"attempt": len(self.revisions), **told, **texts, "isolation": list(outcome.isolation)}
+        )
         return outcome
 
     async def attribute(self, program: str, outcome: Outcome) -> Fault | None:
@@ -88,22 +97,24 @@ class Run:
             return None
         if self.settings.attribution == "none":
             fault = _bare(fault, outcome)
-        elif self.settings.attribution == "model" or (fault.tool is None and fault.kind in ("program", "answer") and own):
+        elif self.settings.attribution == "model" or (fault.tool is None and fault.kind == "answer" and own):
             fault = await self._ask_for_culprit(program, fault)
         self.emit("fault", {"attempt": len(self.revisions), "fault": fault.model_dump()})
         return fault
 
     async def _ask_for_culprit(self, program: str, fault: Fault) -> Fault:
         """The paper's way (§3.3), where it is asked for or structure gives nothing."""
-        if self.settings.attribution == "structure" and fault.kind == "program" and fault.message.count("Error"):
-            return fault  # the program alone is at fault: that is an answer too
         named = await self.writer.name_culprit(program, fault.message)
         return fault.model_copy(update={"tool": named, "call": None, "by": "model"})
 
     def keep(self, draft: Draft, findings: Sequence[Finding], fault: Fault | None) -> None:
         """Write down a program and how it went."""
         revision = Revision(
-            attempt=len(self.revisions), program=draft.program, findings=tuple(findings), fault=fault, mended=draft.mended
+            attempt=len(self.revisions),
+            program=draft.program,
+            findings=tuple(findings),
+            fault=fault,
+            mended=draft.mended,
         )
         self.revisions.append(revision)
 

@@ -20,7 +20,9 @@ async def best_candidate(run: Run) -> Draft:
     """
     await run.sandbox.prepare()
     drafts = await run.writer.candidates(run.settings.candidates)
-    checked = [(draft, await run.checker.check(draft.program) if run.checker and draft.program else []) for draft in drafts]
+    checked = [
+        (draft, await run.checker.check(draft.program) if run.checker and draft.program else []) for draft in drafts
+    ]
     clean = [draft for draft, findings in checked if draft.program and not findings]
     chosen = min(checked, key=lambda pair: (not pair[0].program, len(pair[1])))[0]
     only_reads = all(tool.protocol.effect is Effect.READ for tool in run.tools.values())

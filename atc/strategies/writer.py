@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from atc.models.base import Message, Model, Reply
 from atc.programs.extract import extract
 from atc.programs.mend import mend
+from atc.programs.remember import without_made_up_arguments
+from atc.programs.repair import repair
 from atc.prompting import fenced, prompt
 from atc.result import Call, Fault, Finding, Revision
 from atc.settings import Settings
@@ -42,8 +44,8 @@ class Writer:
 
     def __init__(self, task: str, tools: Toolset, model: Model, settings: Settings, emit: Emit) -> None:
         self._tools, self._model, self._settings, self._emit, self._task = tools, model, settings, emit, task
-        hints = hints_for(tools.protocols)
-        stubs = [fenced(render_stub(tool.protocol, hints.get(name))) for name, tool in tools.items()]
+        self._hints = hints_for(tools.protocols)
+        stubs = [fenced(render_stub(tool.protocol, self._hints.get(name))) for name, tool in tools.items()]
         self._stubs = "\n\n\n".join(stubs)
 
     async def write(self, history: Sequence[Revision], calls: Sequence[Call]) -> Draft:
@@ -57,8 +59,10 @@ class Writer:
         temperature = settings.revision_temperature if history else settings.temperature
         earlier = {revision.program for revision in history}
         for again in range(3):
-            reply = await self.ask("program", messages, temperature=temperature, seed=settings.seed + 101 * len(history) + again)
-            draft = self._draft(reply)
+            reply = await self.ask(
+                "program", messages, temperature=temperature, seed=settings.seed + 101 * len(history) + again
+            )
+            draft = self._draft(reply, calls)
             if draft.program not in earlier or not draft.program:
                 break
             temperature = max(0.8, temperature)  # it said the same again: ask for something else
@@ -68,12 +72,16 @@ class Writer:
         """Several first programs: the likeliest, and samples beside it; the same program is kept once."""
         drafts = [await self.write((), ())]
         for number in range(1, count):
-            reply = await self.ask("program", self._messages((), ()), temperature=0.7, seed=self._settings.seed + number)
-            drafts.append(self._draft(reply))
+            reply = await self.ask(
+                "program", self._messages((), ()), temperature=0.7, seed=self._settings.seed + number
+            )
+            drafts.append(self._draft(reply, ()))
         unique = {draft.program: draft for draft in drafts}
         return list(unique.values())
 
-    async def ask(self, purpose: str, messages: Sequence[Message], *, temperature: float, seed: int, max_tokens: int | None = None) -> Reply:
+    async def ask(
+        self, purpose: str, messages: Sequence[Message], *, temperature: float, seed: int, max_tokens: int | None = None
+    ) -> Reply:
         """One call of the model, told in the trace."""
         self._emit("model_started", {"purpose": purpose})
         reply = await self._model.complete(
@@ -88,17 +96,26 @@ class Writer:
 
     async def name_culprit(self, program: str, error: str) -> str | None:
         """Ask the model which tool is at fault (§3.3): t_j = M(x, T, I_a, r_j)."""
-        text = prompt("attribute", task=self._task, tools=list(self._tools), program=fenced(program), error=error[:1500])
-        reply = await self.ask("attribute", [Message("user", text)], temperature=0.0, seed=self._settings.seed, max_tokens=40)
+        text = prompt(
+            "attribute", task=self._task, tools=list(self._tools), program=fenced(program), error=error[:1500]
+        )
+        reply = await self.ask(
+            "attribute", [Message("user", text)], temperature=0.0, seed=self._settings.seed, max_tokens=40
+        )
         named = [name for name in re.findall(r"\w+", reply.text) if name in self._tools]
         return named[0] if named else None
 
-    def _draft(self, reply: Reply) -> Draft:
+    def _draft(self, reply: Reply, calls: Sequence[Call]) -> Draft:
         found = extract(reply.text, self._tools, truncated=reply.finish_reason == "length")
         if found.source is None:
             return Draft("", problem=found.problem)
         mended = mend(found.source, self._tools)
-        return Draft(mended.source, mended.notes)
+        if not self._settings.check:
+            return Draft(mended.source, mended.notes)
+        protocols = {name: tool.protocol for name, tool in self._tools.items()}
+        repaired, notes = repair(mended.source, protocols)
+        repaired, more = without_made_up_arguments(repaired, calls, protocols, self._task)
+        return Draft(repaired, mended.notes + notes + more)
 
     # -- prompts -----------------------------------------------------------------------------------------------------
 
@@ -111,7 +128,7 @@ class Writer:
         ]
         if self._settings.revision == "edit" and history:
             return [*base, Message("user", task), *self._edits(history, calls)]
-        notes = notes_from(history)
+        notes = notes_from(history, self._hints)
         return [*base, Message("user", task + (prompt("notes", notes=notes, done=done_calls(calls)) if notes else ""))]
 
     def _edits(self, history: Sequence[Revision], calls: Sequence[Call]) -> list[Message]:
@@ -120,9 +137,13 @@ class Writer:
         for revision in history:
             last = revision is history[-1]
             fault = revision.fault
-            protocol = render_stub(self._tools[fault.tool].protocol) if last and fault and fault.tool in self._tools else ""
+            protocol = (
+                render_stub(self._tools[fault.tool].protocol) if last and fault and fault.tool in self._tools else ""
+            )
             problem = "\n".join(f.message for f in revision.findings) or (fault.message if fault else "")
-            messages.append(Message("assistant", f"```python\n{revision.program}```" if revision.program else "(no program)"))
+            messages.append(
+                Message("assistant", f"```python\n{revision.program}```" if revision.program else "(no program)")
+            )
             messages.append(Message("user", prompt(
                 "edit", problem=fenced(problem), protocol=fenced(protocol), evidence=fenced(fault.evidence if fault and last else ""),
                 done=done_calls(calls) if last else [],
@@ -130,13 +151,24 @@ class Writer:
         return messages
 
 
-def notes_from(history: Sequence[Revision]) -> list[str]:
-    """One exact sentence for every different thing that went wrong, the latest last."""
+def notes_from(history: Sequence[Revision], hints: Mapping[str, Mapping[str, str]] | None = None) -> list[str]:
+    """One exact sentence for every different thing that went wrong, the latest last.
+
+    Args:
+        history: the programs that failed.
+        hints: for a tool's parameter, which response can supply it.
+    """
     notes: list[str] = []
     for revision in history:
         notes += [_finding_note(finding) for finding in revision.findings[:4]]
         if revision.fault is not None:
             notes += _fault_notes(revision.fault)
+            if revision.fault.kind == "arguments":
+                supply = (hints or {}).get(revision.fault.tool or "", {})
+                notes += [
+                    f"{name} of {revision.fault.tool} is an id, not a name: take it {source}"
+                    for name, source in supply.items()
+                ]
     return [fenced(note) for note in list(dict.fromkeys(notes))[-MAX_NOTES:]]
 
 
@@ -160,5 +192,7 @@ def done_calls(calls: Sequence[Call]) -> list[str]:
     for call in calls:
         if call.status == "ok" and call.effect is not Effect.READ:
             arguments = ", ".join(f"{name}={value!r}" for name, value in call.arguments.items())
-            made[call.index] = fenced(f"{call.tool}({arguments}) returned {json.dumps(call.value, ensure_ascii=False)[:300]}")
+            made[call.index] = fenced(
+                f"{call.tool}({arguments}) returned {json.dumps(call.value, ensure_ascii=False)[:300]}"
+            )
     return list(made.values())

@@ -1,7 +1,8 @@
 """Protocol documents: JSON and YAML files that hold what is known about tools.
 
 A file holds one protocol or a list of them, as ``protocols/protocol.schema.json`` says. A document is data: it names no
-code, so a tool that is read from one can be shown and chosen, and called only where something else brings its transport.
+code, so a tool that is read from one can be shown and chosen; it is called only where something else brings its
+transport.
 
 ``python -m atc.tools.documents`` writes the published JSON Schema anew.
 """

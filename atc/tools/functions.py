@@ -26,6 +26,7 @@ from pydantic_core import CoreSchema, to_jsonable_python
 from atc.errors import ToolError, ToolImportError
 from atc.tools.protocol import Effect, Example, JsonSchema, Protocol, Source, Status
 from atc.tools.tool import Tool
+from atc.tools.typeddicts import with_modern_typeddicts
 
 MAX_MESSAGE = 500
 """Characters of a function's own exception that are passed on."""
@@ -152,7 +153,8 @@ def _refuse_unusable(function: Any, where: str) -> None:
 
 def _hints(function: Callable[..., Any], where: str) -> dict[str, Any]:
     try:
-        return typing.get_type_hints(function, include_extras=True)
+        hints = typing.get_type_hints(function, include_extras=True)
+        return {name: with_modern_typeddicts(hint) for name, hint in hints.items()}
     except Exception as error:  # a hint is any expression, so resolving one can fail in any way
         raise ToolImportError(
             f"{where} has a type hint that cannot be resolved ({type(error).__name__}: {error}): "

@@ -10,41 +10,50 @@ from collections.abc import Iterator, Sequence
 from typing import Any
 
 from atc.tools.parameters import parameters_of
-from atc.tools.protocol import Effect, JsonSchema, Protocol
+from atc.tools.protocol import JsonSchema, Protocol
 from atc.tools.schemas import resolve, types_of
 
 MAX_DEPTH = 5
+MAX_NODES = 5000
 ID_ENDINGS = ("id", "ids", "code", "iata", "icao", "key", "slug", "token", "uuid", "handle", "symbol", "number", "reference")
 
 
 def fields_of(schema: JsonSchema | None) -> Iterator[tuple[str, ...]]:
-    """The paths of all named fields of a response; ``[]`` stands for the items of a list."""
-    if schema is not None:
-        yield from _fields(schema, schema, (), 0)
+    """The paths of the named fields of a response; ``[]`` stands for the items of a list.
+
+    Of a schema that unfolds without end (it refers to itself, or its choices multiply) only the first ones.
+    """
+    todo: list[tuple[Any, tuple[str, ...], int, bool]] = [(schema, (), 0, False)] if schema is not None else []
+    for _ in range(MAX_NODES):
+        if not todo:
+            return
+        node, path, depth, named = todo.pop()
+        if named:
+            yield path
+        if depth <= MAX_DEPTH:
+            todo += reversed([(child, way, depth + 1, name) for child, way, name in _children(resolve(schema or {}, node), path)])
 
 
-def _fields(root: JsonSchema, schema: Any, path: tuple[str, ...], depth: int) -> Iterator[tuple[str, ...]]:
-    schema = resolve(root, schema)
-    if depth > MAX_DEPTH:
-        return
-    for member in (m for k in ("allOf", "anyOf", "oneOf") for m in schema.get(k, ()) if isinstance(m, dict)):
-        yield from _fields(root, member, path, depth + 1)
+def _children(schema: JsonSchema, path: tuple[str, ...]) -> Iterator[tuple[Any, tuple[str, ...], bool]]:
+    for keyword in ("allOf", "anyOf", "oneOf"):
+        members = schema.get(keyword)
+        if isinstance(members, list):
+            yield from ((member, path, False) for member in members if isinstance(member, dict))
     if isinstance(schema.get("properties"), dict):
-        for name, value in schema["properties"].items():
-            yield (*path, name)
-            yield from _fields(root, value, (*path, name), depth + 1)
+        yield from ((value, (*path, name), True) for name, value in schema["properties"].items())
     if "items" in schema:
-        yield from _fields(root, schema["items"], (*path, "[]"), depth + 1)
+        yield schema["items"], (*path, "[]"), False
 
 
 def hints_for(protocols: Sequence[Protocol]) -> dict[str, dict[str, str]]:
     """For every tool, for those of its parameters that another tool's response can supply: a short sentence."""
     supply: dict[str, list[tuple[str, str]]] = {}
     for protocol in protocols:
-        if protocol.effect is Effect.READ or protocol.returns:
-            for path in fields_of(protocol.returns):
-                for name in _names(path):
-                    supply.setdefault(name, []).append((protocol.name, _expression(protocol.name, path)))
+        wanted = {parameter.original.lower() for parameter in parameters_of(protocol) if parameter.required}
+        for path in fields_of(protocol.returns):
+            for name in _names(path):
+                if name not in wanted:  # what a tool must be given it only echoes
+                    supply.setdefault(name, []).append((protocol.name, expression_of(protocol.name, path)))
     hints: dict[str, dict[str, str]] = {}
     for protocol in protocols:
         for parameter in parameters_of(protocol):
@@ -70,6 +79,7 @@ def _names(path: tuple[str, ...]) -> list[str]:
     return names
 
 
-def _expression(tool: str, path: tuple[str, ...]) -> str:
-    steps = "".join("[0]" if step == "[]" else f"['{step}']" for step in path)
+def expression_of(tool: str, path: tuple[str, ...]) -> str:
+    """A path as a program writes it: ``find_cities(...)['cities'][0]['id']``."""
+    steps = "".join("[0]" if step == "[]" else f"[{step!r}]" for step in path)
     return f"{tool}(...){steps}"

@@ -17,8 +17,11 @@ from atc.tools.protocol import Effect, Example, Protocol
 from atc.tools.types import TypeWriter, camel, one_line
 
 HEADER = "from typing import Any, Literal, NotRequired, TypedDict\n"
-MAX_EXAMPLE = 700
+MAX_EXAMPLE = 400
 """Characters of an example response that a model is shown."""
+MAX_DESCRIPTION, MAX_HINT = 260, 300
+COMMENT, COMMENT_BESIDE_EXAMPLE = 80, 40
+"""Characters of what is said of a response field; a longer text beside an example is left out."""
 
 
 def render_stubs(protocols: Sequence[Protocol]) -> str:
@@ -37,7 +40,8 @@ def render_stub(protocol: Protocol, hints: dict[str, str] | None = None) -> str:
         protocol: the tool.
         hints: for a parameter, where its value can be had (see :mod:`atc.tools.links`).
     """
-    writer = TypeWriter(_root(protocol), camel(protocol.name))
+    shown = any(example.response is not None for example in protocol.examples)  # then it speaks for most fields
+    writer = TypeWriter(_root(protocol), camel(protocol.name), comment_length=COMMENT_BESIDE_EXAMPLE if shown else COMMENT)
     returns = "Any" if protocol.returns is None else writer.write(protocol.returns, "response")
     arguments = TypeWriter(protocol.parameters, camel(protocol.name), classes=writer.classes)
     signature = ", ".join(_parameter(arguments, parameter) for parameter in parameters_of(protocol))
@@ -77,9 +81,9 @@ def _parameter(writer: TypeWriter, parameter: Parameter) -> str:
 
 
 def _docstring(protocol: Protocol, hints: dict[str, str]) -> list[str]:
-    lines = [f'    """{one_line(protocol.description, 400) or protocol.name}']
+    lines = [f'    """{one_line(protocol.description, MAX_DESCRIPTION) or protocol.name}']
     for parameter in parameters_of(protocol):
-        text = "; ".join(filter(None, [_about(parameter), hints.get(parameter.original, "")]))
+        text = "; ".join(filter(None, [_about(parameter), one_line(hints.get(parameter.original, ""), MAX_HINT)]))
         if text:
             lines.append(f"    {parameter.name}: {text}")
     if protocol.effect is not Effect.READ:
@@ -93,7 +97,7 @@ def _docstring(protocol: Protocol, hints: dict[str, str]) -> list[str]:
 
 def _about(parameter: Parameter) -> str:
     schema = parameter.schema
-    text = one_line(str(schema.get("description", "")), 160)
+    text = one_line(str(schema.get("description", "")), 120)
     default = schema.get("default")
     if default is not None and "default" not in text.lower():
         text = f"{text} (default {one_line(json.dumps(default), 40)})".strip()
@@ -111,7 +115,7 @@ def _example(examples: Sequence[Example]) -> str | None:
 
 def _example_text(response: Any) -> str:
     """The response as one line of Python, its lists cut to their first members until it is short."""
-    for keep in (3, 2, 1):
+    for keep in (2, 1):
         text = one_line(repr(_cut(response, keep)), 10**6)
         if len(text) <= MAX_EXAMPLE:
             return text

@@ -7,7 +7,8 @@ from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontext
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
 from pathlib import Path
-from typing import Any, Protocol as Interface
+from typing import Any
+from typing import Protocol as Interface
 
 from atc.errors import UsageError
 from atc.tools.protocol import Protocol

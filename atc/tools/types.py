@@ -15,6 +15,8 @@ from atc.tools.protocol import JsonSchema
 from atc.tools.schemas import resolve, types_of
 
 MAX_DEPTH = 8
+MAX_NODES = 5000
+"""Schemas in one response that are looked at: choices that multiply have no end."""
 MAX_LITERALS = 40
 MAX_FIELDS = 400
 _SIMPLE = {"string": "str", "integer": "int", "number": "float", "boolean": "bool", "null": "None"}
@@ -28,17 +30,21 @@ class TypeWriter:
         root: the schema whose ``$defs`` references point into.
         prefix: CamelCase name of the tool; every class name begins with it.
         lenient: the type checker's reading.
+        comment_length: characters of a field's comment; a longer one is left out.
     """
 
     root: JsonSchema
     prefix: str
     lenient: bool = False
+    comment_length: int = 80
     classes: dict[str, str] = field(default_factory=dict)
     _by_reference: dict[str, str] = field(default_factory=dict)
+    _nodes: int = 0
 
     def write(self, schema: Any, name: str = "", depth: int = 0) -> str:
         """The type of ``schema`` as text. ``name`` tells a nested class what to be called."""
-        if not isinstance(schema, dict) or not schema or depth > MAX_DEPTH:
+        self._nodes += 1
+        if not isinstance(schema, dict) or not schema or depth > MAX_DEPTH or self._nodes > MAX_NODES:
             return "Any"
         reference = schema.get("$ref")
         if isinstance(reference, str):
@@ -91,12 +97,12 @@ class TypeWriter:
         lines = []
         for key, value in schema["properties"].items():
             text = self.write(value, f"{class_name.removeprefix(self.prefix)}_{key}", depth + 1)
-            lines.append((key, text if key in required else f"NotRequired[{text}]", _comment(resolve(self.root, value))))
+            lines.append((key, text if key in required else f"NotRequired[{text}]", _comment(resolve(self.root, value), self.comment_length)))
         if all(_plain_name(key) for key, _, _ in lines):
             fields = "".join(f"\n    {key}: {text}{'' if self.lenient else note}" for key, text, note in lines)
             self.classes[class_name] = f"class {class_name}(TypedDict):{fields}"
         else:
-            fields = ", ".join(f"{ascii(key)}: {text}" for key, text, _ in lines)
+            fields = ", ".join(f"{key!a}: {text}" for key, text, _ in lines)
             self.classes[class_name] = f"{class_name} = TypedDict('{class_name}', {{{fields}}})"
         return class_name
 
@@ -108,7 +114,7 @@ class TypeWriter:
         return candidate
 
     def _literal(self, values: list[Any]) -> str:
-        usable = [v for v in values if v is None or isinstance(v, str | int) and len(str(v)) < 200]
+        usable = [v for v in values if v is None or (isinstance(v, str | int) and len(str(v)) < 200)]
         if len(usable) != len(values) or len(values) > MAX_LITERALS or not values:
             names = {type(None): "None", str: "str", bool: "bool", int: "int", float: "float"}
             return self._union([names.get(type(v), "Any") for v in values]) if values else "Any"
@@ -155,8 +161,6 @@ def _plain_name(key: str) -> bool:
     return key.isascii() and key.isidentifier() and not keyword.iskeyword(key) and not key.startswith("__")
 
 
-def _comment(schema: JsonSchema) -> str:
-    parts = [one_line(str(schema["description"]), 80)] if schema.get("description") else []
-    if isinstance(schema.get("format"), str) and not parts:
-        parts.append(one_line(schema["format"], 20))
-    return f"  # {parts[0]}" if parts else ""
+def _comment(schema: JsonSchema, limit: int) -> str:
+    text = one_line(str(schema.get("description") or schema.get("format") or ""), 200)
+    return f"  # {text}" if text and len(text) <= limit else ""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import logging
 import os
 import re
 import secrets
@@ -10,12 +11,13 @@ import time
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, TextIO
+from typing import Any, BinaryIO
 
-from atc.errors import UsageError
+from atc.errors import EnvironmentProblem, UsageError
 from atc.traces.events import Event
 
 _RUN_ID = re.compile(r"[0-9]{8}-[0-9]{6}-[0-9a-f]{6}")
+_log = logging.getLogger(__name__)
 
 
 def new_run_id() -> str:
@@ -24,24 +26,45 @@ def new_run_id() -> str:
 
 
 class TraceWriter:
-    """Appends events to a file, flushed one by one. Without a path they go nowhere."""
+    """Appends events to a file, one line each, as they happen. Without a path they go nowhere.
+
+    A trace only tells: where it cannot be written any more, that is logged and the run goes on. What a run must not
+    lose is in its journal.
+    """
 
     def __init__(self, path: Path | None) -> None:
         self.path = path
-        self._file: TextIO | None = None
+        self._file: BinaryIO | None = None
         if path is not None:
-            path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
-            self._file = os.fdopen(os.open(path, os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o600), "a", encoding="utf-8")
+            self._file = os.fdopen(os.open(path, os.O_RDWR | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC, 0o600), "r+b", buffering=0)
+            _drop_torn_line(self._file)
 
     def write(self, event: Event) -> None:
-        if self._file is not None:
-            self._file.write(json.dumps(event.record(), ensure_ascii=False, default=str).encode("utf-8", "replace").decode() + "\n")
-            self._file.flush()
+        if self._file is None:
+            return
+        line = json.dumps(event.record(), ensure_ascii=False, default=str).encode("utf-8", "replace") + b"\n"
+        try:
+            written = self._file.write(line)
+        except OSError as error:
+            written, why = 0, error.strerror
+        else:
+            why = "the disk took a part of an event only"
+        if written != len(line):
+            _log.warning("the trace %s ends here: %s", self.path, why)
+            self.close()
 
     def close(self) -> None:
         if self._file is not None:
             self._file.close()
             self._file = None
+
+
+def _drop_torn_line(file: BinaryIO) -> None:
+    """What follows the line that a crash cut short would be unreadable."""
+    content = file.read()
+    whole = content.rfind(b"\n") + 1
+    if whole < len(content):
+        file.truncate(whole)
 
 
 @dataclass(frozen=True)
@@ -59,14 +82,28 @@ class StoredRun:
     def journal(self) -> Path:
         return self.folder / "journal.jsonl"
 
+    def make(self) -> None:
+        """Make its folder, for its owner's eyes only.
+
+        Raises:
+            EnvironmentProblem: it cannot be made.
+        """
+        try:
+            self.folder.mkdir(parents=True, exist_ok=True, mode=0o700)
+        except OSError as error:
+            fix = "set another folder with ATC_RUNS_DIR, or keep no runs with ATC_KEEP_RUNS=false"
+            raise EnvironmentProblem(f"the run cannot be kept in {self.folder}: {error.strerror}; {fix}") from None
+
     def events(self) -> Iterator[dict[str, Any]]:
-        """Its events, in order; a last line that was cut short by a crash is left out."""
-        with self.trace.open(encoding="utf-8") as file:
+        """Its events, in order; a line that was cut short by a crash is left out."""
+        with self.trace.open("rb") as file:
             for line in file:
                 try:
-                    yield json.loads(line)
-                except ValueError:
-                    return
+                    event = json.loads(line)
+                except (ValueError, RecursionError):
+                    continue
+                if isinstance(event, dict) and isinstance(event.get("data"), dict) and {"kind", "at"} <= event.keys():
+                    yield event
 
     def first(self, kind: str) -> dict[str, Any] | None:
         return next((event["data"] for event in self.events() if event["kind"] == kind), None)

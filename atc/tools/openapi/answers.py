@@ -26,7 +26,6 @@ MAX_ERROR_TEXT = 500
 MAX_ANSWER_DEPTH = 200
 """Levels of nesting of an answer."""
 
-_ERROR_BYTES = 65_536
 _SHOWN = 200
 _TRANSIENT = frozenset({408, 425, 429, 502, 503, 504})
 _ERROR_KEYS = (
@@ -96,12 +95,12 @@ def value_of(operation: Operation, response: httpx.Response, body: bytes, creden
     declared = {essence(media_type) for media_type in operation.accepts}
     wants_json = not declared or any(is_json(m) or "*" in m for m in declared)
     if text is not None and is_json(kind):
-        return _json(operation, response, credentials.redacted(text))
+        return credentials.redacted_value(_json(operation, response, text))
     text_expected = operation.returns_text or essence(kind) in declared or "text/*" in declared or not wants_json
     if text is not None and (is_text(kind) or not kind):
         if wants_json and not operation.returns_text:  # JSON under a wrong label is common
             try:
-                return _json(operation, response, credentials.redacted(text))
+                return credentials.redacted_value(_json(operation, response, text))
             except ToolError:
                 if not text_expected:
                     raise _unreadable(operation, response, text, credentials) from None
@@ -113,7 +112,7 @@ def value_of(operation: Operation, response: httpx.Response, body: bytes, creden
 def error_of(operation: Operation, response: httpx.Response, body: bytes, credentials: Credentials) -> ToolError:
     """The ToolError for an answer with an error status."""
     status = response.status_code
-    words = _service_words(body.decode("utf-8", "replace"))
+    words = _service_words(body.decode("utf-8", "replace"), credentials)
     message = f"{operation.label} answered with status {status}"
     message += f": {words}" if words else f" {response.reason_phrase}".rstrip()
     if status in (401, 403):
@@ -208,7 +207,7 @@ def _unreadable(
     operation: Operation, response: httpx.Response, text: str | None, credentials: Credentials
 ) -> ToolError:
     kind = response.headers.get("content-type", "no content type")[:100]
-    shown = f": {clean(text, _SHOWN)!r}" if text is not None else " (binary)"
+    shown = f": {clean(credentials.redacted(text), _SHOWN)!r}" if text is not None else " (binary)"
     return ToolError(
         credentials.redacted(f"{operation.label} answered with {kind} instead of JSON{shown}"),
         status=response.status_code,
@@ -216,12 +215,12 @@ def _unreadable(
     )
 
 
-def _service_words(text: str) -> str:
+def _service_words(text: str, credentials: Credentials) -> str:
     """What the service itself says about an error, in at most :data:`MAX_ERROR_TEXT` characters."""
-    try:
-        found = _message_in(json.loads(text), 0)
+    try:  # a credential goes before anything is cut: half of one would not be found any more
+        found = _message_in(credentials.redacted_value(json.loads(text)), 0)
     except (ValueError, RecursionError):
-        found = clean(text, MAX_ERROR_TEXT)
+        found = clean(credentials.redacted(text), MAX_ERROR_TEXT)
     return found if len(found) <= MAX_ERROR_TEXT else found[:MAX_ERROR_TEXT] + " …"
 
 

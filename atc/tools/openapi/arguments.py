@@ -144,7 +144,8 @@ class ArgumentReader:
 
 def _join(found: Arguments, names: UniqueNames, plan: BodyPlan) -> None:
     """Add the body's arguments to those of the parameters."""
-    arguments = {part: names.take(parameter_name(part), "request_body") for part in plan.schemas}
+    other = ["request_body"] if plan.whole else []
+    arguments = {part: names.take(parameter_name(part), *other) for part in plan.schemas}
     found.properties.update({arguments[part]: schema for part, schema in plan.schemas.items()})
     found.required.extend(arguments[part] for part in plan.required)
     found.example.update({arguments[part]: value for part, value in plan.example.items()})

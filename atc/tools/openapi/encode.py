@@ -91,9 +91,11 @@ def in_query(parameter: Parameter, value: Any) -> Pairs:
 
 def scalar(value: Any) -> str:
     """A value as text: ``true``, ``3``, ``abc``; objects and lists inside others as JSON."""
-    if isinstance(value, str):
-        return value
-    return to_json(value) if value is not None else ""
+    if not isinstance(value, str):
+        return to_json(value) if value is not None else ""
+    if any("\ud800" <= char <= "\udfff" for char in value):
+        raise ToolError("an argument holds half a character (a lone surrogate), which cannot be sent")
+    return value
 
 
 def to_json(value: Any) -> str:
@@ -223,7 +225,7 @@ def _write_body(request: Request, body: Body, arguments: dict[str, Any]) -> None
     elif body.kind == "form" and isinstance(value, dict):
         request.content = _form(value, body.fields).encode()
     elif isinstance(value, str):
-        request.content = value.encode("utf-8", "replace")
+        request.content = scalar(value).encode()
     else:
         raise ToolError(f"the body must be {'a string' if body.kind == 'text' else 'an object'} for {body.media_type}")
 
@@ -247,4 +249,4 @@ def _parts(name: str, value: Any, how: Field) -> list[Part]:
     if how.file:
         return [(name, (name, scalar(value).encode(), how.media_type or "text/plain; charset=utf-8"))]
     default = "application/json" if isinstance(value, dict) else None
-    return [(name, (None, scalar(value).encode("utf-8", "replace"), how.media_type or default))]
+    return [(name, (None, scalar(value).encode(), how.media_type or default))]

@@ -6,6 +6,7 @@ import json
 from typing import Any
 
 from atc.errors import ToolImportError
+from atc.tools.openapi.parse import parse_document
 from atc.tools.openapi.refs import Resolver
 
 MAX_EXAMPLE = 6_000
@@ -13,6 +14,7 @@ MAX_EXAMPLE = 6_000
 
 _MISSING: Any = object()
 _MAX_DEPTH = 8
+_MAX_STEPS = 1_000  # schemas looked at for one example: a schema that holds itself many times has no end
 _SHORT_LIST = 3
 
 
@@ -21,6 +23,7 @@ class Examples:
 
     def __init__(self, resolver: Resolver) -> None:
         self._resolver = resolver
+        self._steps = 0
 
     def of_media(self, media: dict[str, Any]) -> Any:
         """The example of a media type or parameter: its own, its schema's, or one made of its properties' examples.
@@ -31,6 +34,7 @@ class Examples:
         try:
             found = self._own(media)
             if found is _MISSING:
+                self._steps = _MAX_STEPS
                 found = self._of_schema(media.get("schema"), 0)
         except ToolImportError:  # an example behind a reference that cannot be followed is no loss
             return MISSING
@@ -53,7 +57,8 @@ class Examples:
 
     def _of_schema(self, node: Any, depth: int) -> Any:
         schema = self._resolver.follow(node)
-        if not isinstance(schema, dict) or depth > _MAX_DEPTH:
+        self._steps -= 1
+        if not isinstance(schema, dict) or depth > _MAX_DEPTH or self._steps < 0:
             return _MISSING
         own = self._own(schema)
         if own is not _MISSING:
@@ -82,9 +87,10 @@ MISSING = _MISSING
 def _parsed(text: str) -> Any:
     """Documents often give a JSON example as a string."""
     try:
-        return json.loads(text)
-    except (ValueError, RecursionError):
+        found = parse_document(text, "an example")
+    except ToolImportError:
         return _MISSING
+    return found if isinstance(found, (dict, list)) else _MISSING
 
 
 def _bounded(value: Any) -> Any:

@@ -43,7 +43,8 @@ def load_document(source: str | Path | dict[str, Any], *, timeout_s: float = 30.
         ToolImportError: it cannot be read, is over a limit, or is no such document.
     """
     if isinstance(source, dict):
-        return Document(_checked(plain(source, "the document"), "the document"), _title(source))
+        root = _checked(plain(source, "the document"), "the document")
+        return Document(root, _title(root))
     text = str(source)
     if text.startswith(("http://", "https://")):
         location = public_url(text)
@@ -78,8 +79,15 @@ def fetch(url: str, timeout_s: float) -> bytes:
 
 
 def public_url(url: str) -> str:
-    """The URL without what may be a credential: user, password, query and fragment."""
-    parts = urlsplit(url)
+    """The URL without what may be a credential: user, password, query and fragment.
+
+    Raises:
+        ToolImportError: it is no URL.
+    """
+    try:
+        parts = urlsplit(url)
+    except ValueError:
+        raise ToolImportError("the document's URL is not valid: check its brackets") from None
     return urlunsplit((parts.scheme, parts.netloc.rpartition("@")[2], parts.path, "", ""))
 
 

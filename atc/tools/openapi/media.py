@@ -49,6 +49,14 @@ def body_kind(media_type: str) -> BodyKind | None:
     return "text" if is_text(kind) else None
 
 
+def accept_header(declared: tuple[str, ...]) -> str:
+    """What to ask for, of the types that an operation declares for its answers: JSON wherever there is any."""
+    json_types = [media_type for media_type in declared if is_json(media_type)][:3]
+    if json_types or not declared:
+        return ", ".join([*(json_types or ["application/json"]), "*/*;q=0.1"])
+    return ", ".join(declared[:5])
+
+
 def best_body(media_types: Iterable[str]) -> tuple[str, BodyKind] | None:
     """The media type to send, of those that an operation takes: JSON first, then forms, then text."""
     order: tuple[BodyKind, ...] = ("json", "form", "multipart", "text")

@@ -20,7 +20,7 @@ from atc.tools.openapi.security import Scheme
 from atc.tools.openapi.servers import server_url
 from atc.tools.openapi.text import clean
 from atc.tools.protocol import Effect, Example, Protocol, Provenance, Source, Status
-from atc.tools.schemas import problems, repaired
+from atc.tools.schemas import problems
 
 METHODS = ("get", "head", "options", "post", "put", "patch", "delete")
 MAX_OPERATIONS = 5_000
@@ -131,9 +131,9 @@ class OperationReader:
         responses = self._responses(node)
         success = _success(responses)
         accepts = tuple(dict.fromkeys(m for _, r in success for m in _content(r) if is_media_type(m)))
-        if accepts and not any(is_json(m) or is_text(m) or "*" in m for m in accepts):
+        if accepts and found.method != "head" and not any(is_json(m) or is_text(m) or "*" in m for m in accepts):
             raise ToolImportError(f"it answers only with {', '.join(accepts[:5])}, which a program cannot read")
-        returns, response_example = self._returns(success)
+        returns, response_example = self._returns(found.method, success)
         server, problem = self._server(found)
         operation = Operation(
             method=found.method.upper(),
@@ -168,8 +168,10 @@ class OperationReader:
             if not code.lower().startswith("x-")
         }
 
-    def _returns(self, success: list[tuple[str, dict[str, Any]]]) -> tuple[dict[str, Any] | None, Any]:
+    def _returns(self, method: str, success: list[tuple[str, dict[str, Any]]]) -> tuple[dict[str, Any] | None, Any]:
         """The schema and the example of the first answer that has JSON, else text, else none."""
+        if method == "head":
+            return {"type": "null"}, MISSING
         contents = [(media_type, media) for _, response in success for media_type, media in _content(response).items()]
         for media_type, media in contents:
             if is_json(media_type) or "*" in media_type:
@@ -225,9 +227,7 @@ def _statuses(responses: dict[str, dict[str, Any]]) -> tuple[Status, ...]:
 
 def _examples(parameters: dict[str, Any], arguments: dict[str, Any], response: Any) -> tuple[Example, ...]:
     """The document's example; its arguments only where they could really be given."""
-    given = repaired(parameters, arguments)[0]
-    if given and problems(parameters, given):
-        given = {}
+    given = {} if arguments and problems(parameters, arguments) else arguments
     if response is MISSING and not given:
         return ()
     return (Example(arguments=given, response=None if response is MISSING else response),)

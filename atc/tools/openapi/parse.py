@@ -80,7 +80,9 @@ class _Copier:
             raise ToolImportError(f"{self.where} has more than {MAX_NODES:,} values (aliases counted): cut it down")
         if depth > MAX_DEPTH:
             raise ToolImportError(f"{self.where} is nested deeper than {MAX_DEPTH} levels at {path[:80]}…: flatten it")
-        if value is None or isinstance(value, (str, bool)):
+        if isinstance(value, str):
+            return _whole_characters(value)
+        if value is None or isinstance(value, bool):
             return value
         if isinstance(value, (int, float)):
             if isinstance(value, float) and not math.isfinite(value):
@@ -101,12 +103,17 @@ class _Copier:
 
     def key(self, key: Any, path: str) -> str:
         if isinstance(key, str):
-            return key
+            return _whole_characters(key)
         if key is None or isinstance(key, (bool, int, float)):  # response codes in a dict: {200: …}
             return json.dumps(key)
         raise ToolImportError(
             f"{self.where} has a key of type {type(key).__name__} at {path or 'its root'}: keys must be strings"
         )
+
+
+def _whole_characters(text: str) -> str:
+    """Half characters (lone surrogates, which JSON can write) would fail wherever the text is written."""
+    return text if text.isascii() else text.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
 
 
 def _from_json(text: str, where: str) -> Any:

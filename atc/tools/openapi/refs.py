@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Any
 from urllib.parse import unquote, urldefrag, urljoin
 
@@ -39,8 +38,12 @@ class Resolver:
         if not isinstance(ref, str):
             raise ToolImportError(f"$ref must be a string, not {str(ref)[:80]!r}")
         if ref not in self._found:
-            base, fragment = urldefrag(ref)
-            root = self._document.root if not base else self._other(base, ref)
+            try:
+                base, fragment = urldefrag(ref)
+                url = urljoin(self._document.url or "", base)
+            except ValueError:
+                raise ToolImportError(f"$ref {ref[:200]!r} is no valid reference") from None
+            root = self._other(url, ref) if base else self._document.root
             self._found[ref] = _at(root, fragment, ref)
         return self._found[ref]
 
@@ -67,8 +70,7 @@ class Resolver:
             raise ToolImportError(f"{what} must be a mapping, not {type(found).__name__}")
         return found
 
-    def _other(self, base: str, ref: str) -> Any:
-        url = urljoin(self._document.url or "", base)
+    def _other(self, url: str, ref: str) -> Any:
         if not url.startswith(("http://", "https://")):
             raise ToolImportError(
                 f"$ref {ref!r} names another file, which is never read: bundle the document into one file"
@@ -83,18 +85,25 @@ class Resolver:
                     f"$ref {ref!r}: more than {MAX_REMOTE_DOCUMENTS} other documents: bundle them into one"
                 )
             parsed = parse_document(fetch(url, self._timeout_s), public_url(url))
-            self._remote[url] = _absolute(parsed, lambda inner: urljoin(url, inner))
+            self._remote[url] = _absolute(parsed, url)
         return self._remote[url]
 
 
-def _absolute(node: Any, absolute: Callable[[str], str]) -> Any:
-    """References of another document, as seen from this one."""
+def _absolute(node: Any, url: str) -> Any:
+    """The content of another document with its references as seen from this one."""
     if isinstance(node, dict):
         return {
-            key: absolute(value) if key == "$ref" and isinstance(value, str) else _absolute(value, absolute)
+            key: _joined(url, value) if key == "$ref" and isinstance(value, str) else _absolute(value, url)
             for key, value in node.items()
         }
-    return [_absolute(item, absolute) for item in node] if isinstance(node, list) else node
+    return [_absolute(item, url) for item in node] if isinstance(node, list) else node
+
+
+def _joined(url: str, ref: str) -> str:
+    try:
+        return urljoin(url, ref)
+    except ValueError:
+        return ref  # refused, by its name, if it is ever followed
 
 
 def _at(root: Any, fragment: str, ref: str) -> Any:

@@ -55,8 +55,8 @@ class SchemaConverter:
         self._refs: dict[str, str] = {}
         self._bodies: dict[tuple[str, Direction], Any] = {}
         self._inside: set[tuple[str, Direction]] = set()
-        self._edges: dict[tuple[str, Direction], frozenset[str]] = {}
-        self._converted: dict[tuple[int, Direction], dict[str, Any]] = {}
+        self._edges: dict[tuple[str, Direction], list[str]] = {}
+        self._converted: dict[tuple[int, Direction], tuple[Any, dict[str, Any]]] = {}
 
     def convert(self, node: Any, direction: Direction) -> dict[str, Any]:
         """Convert one schema. Its references point into ``$defs`` that :meth:`closed` adds.
@@ -70,13 +70,16 @@ class SchemaConverter:
         Raises:
             ToolImportError: a reference cannot be followed.
         """
-        key = (id(node), direction)  # the resolver keeps every node alive; shared parameters are converted once
+        key = (
+            id(node),
+            direction,
+        )  # shared parameters are converted once; the entry keeps its node, so the id stays its own
         if not isinstance(node, dict):
             return {"not": {}} if node is False else {}
         if key not in self._converted:
             schema = self._inlined(self._schema(node, direction, 0), direction, 0)
-            self._converted[key] = schema if isinstance(schema, dict) else self.convert(schema, direction)
-        return dict(self._converted[key])
+            self._converted[key] = (node, schema if isinstance(schema, dict) else self.convert(schema, direction))
+        return dict(self._converted[key][1])
 
     def closed(self, schema: dict[str, Any], direction: Direction) -> dict[str, Any]:
         """Return ``schema`` with the ``$defs`` that it reaches.
@@ -85,7 +88,7 @@ class SchemaConverter:
             ToolImportError: a reference cannot be followed, or it reaches more than :data:`MAX_DEFINITIONS`.
         """
         reached: dict[str, Any] = {}
-        waiting = sorted(_references(schema))
+        waiting = _references(schema)
         while waiting:
             name = waiting.pop()
             if name in reached:
@@ -96,7 +99,7 @@ class SchemaConverter:
             edge = (name, direction)
             if edge not in self._edges:
                 self._edges[edge] = _references(reached[name])
-            waiting.extend(sorted(self._edges[edge] - reached.keys()))
+            waiting.extend(target for target in self._edges[edge] if target not in reached)
         return {**schema, "$defs": {name: reached[name] for name in sorted(reached)}} if reached else schema
 
     def _definition(self, name: str, direction: Direction, depth: int) -> Any:
@@ -266,8 +269,8 @@ def _fits(value: Any, types: list[str]) -> bool:
     return ("string" if isinstance(value, str) else "array" if isinstance(value, list) else "object") in types
 
 
-def _references(schema: Any) -> frozenset[str]:
-    """The definitions that a converted schema names."""
+def _references(schema: Any) -> list[str]:
+    """The definitions that a converted schema names, sorted: every run must give the same names."""
     names: set[str] = set()
     waiting = [schema]
     while waiting:
@@ -275,4 +278,4 @@ def _references(schema: Any) -> frozenset[str]:
         if isinstance(node, dict) and isinstance(node.get("$ref"), str):
             names.add(node["$ref"].removeprefix(_DEFS))
         waiting.extend(subschemas(node))
-    return frozenset(names)
+    return sorted(names)

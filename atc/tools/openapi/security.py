@@ -23,7 +23,7 @@ from atc.tools.openapi.refs import Resolver
 REDACTED = "[redacted]"
 _TOKEN = re.compile(r"[A-Za-z0-9!#$%&'*+.^_`|~-]{1,200}\Z")
 _SHORTEST_SECRET = 4
-_SHORTEST_HEADER = 8
+_SHORTEST_HEADER = _LONG_SECRET = 8
 
 
 @dataclass(frozen=True)
@@ -96,12 +96,19 @@ class Credentials:
                 known = ", ".join(map(repr, schemes)) or "none; pass headers= instead"
                 raise UsageError(f"auth names {name!r}, which is no security scheme of the document (it has: {known})")
         self._values: dict[str, str] = {}
+        secrets = {
+            value for value in self.headers.values() if isinstance(value, str) and len(value) >= _SHORTEST_HEADER
+        }
         for name, scheme in schemes.items():
             given = (auth or {}).get(name) or os.environ.get(variable_for(name), "")
             if given:
                 self._values[name] = _header_value(scheme, given)
+                secrets |= {given.strip(), self._values[name]}
+                if scheme.prefix == "Basic ":
+                    secrets.add(given.strip().partition(":")[2])
         self._check_headers()
-        self._secrets = _spellings(auth or {}, self._values, self.headers, schemes)
+        self._secrets = _spellings(secrets)
+        self._long_secrets = [secret for secret in self._secrets if len(secret) >= _LONG_SECRET]
         _LOG_FILTER.watch(self)
 
     def __repr__(self) -> str:
@@ -135,6 +142,23 @@ class Credentials:
             text = text.replace(secret, REDACTED)
         return text
 
+    def redacted_value(self, value: Any) -> Any:
+        """A JSON value with every credential in it replaced, in keys too.
+
+        Short ones stay: a credential like ``demo`` is no secret, and replacing it would spoil what the service says.
+        """
+        if not self._long_secrets:
+            return value
+        if isinstance(value, str):
+            for secret in self._long_secrets:
+                value = value.replace(secret, REDACTED)
+            return value
+        if isinstance(value, list):
+            return [self.redacted_value(item) for item in value]
+        if isinstance(value, dict):
+            return {self.redacted_value(key): self.redacted_value(item) for key, item in value.items()}
+        return value
+
     def _check_headers(self) -> None:
         for name, value in self.headers.items():
             if not is_token(name) or not isinstance(value, str) or not is_header_value(value):
@@ -158,20 +182,13 @@ def _header_value(scheme: Scheme, given: str) -> str:
     return scheme.prefix + given
 
 
-def _spellings(
-    auth: Mapping[str, str], values: Mapping[str, str], headers: Mapping[str, str], schemes: Mapping[str, Scheme]
-) -> list[str]:
+def _spellings(secrets: set[str]) -> list[str]:
     """Every way in which a credential may be echoed, the longest first."""
-    plain = {value.strip() for name, value in auth.items() if value and name in schemes} | set(values.values())
-    for name in values:
-        plain.add(os.environ.get(variable_for(name), "").strip())
-    plain |= {value for value in headers.values() if len(value) >= _SHORTEST_HEADER}
-    for value in list(plain):
+    plain = set(secrets)
+    for value in secrets:
         words = value.split(" ")
         if len(words) == 2 and words[0].lower() in ("basic", "bearer", "token", "apikey"):
             plain.add(words[1])
-        if value.count(":") == 1 and "/" not in value:
-            plain.add(value.partition(":")[2])  # the password of "user:password"
     spelled = {
         form
         for value in plain

@@ -47,7 +47,7 @@ def server_url(servers: Any, document_url: str | None, given: dict[str, str]) ->
             continue
         url, problem = _filled(server, given)
         if not problem:
-            url = urljoin(document_url, url) if document_url else f"https:{url}" if url.startswith("//") else url
+            url = _absolute(url, document_url)
             problem = _problem(url)
             if not problem:
                 return url.rstrip("/"), ""
@@ -59,6 +59,15 @@ def variables_of(servers: Any) -> set[str]:
     """The names of the variables in a list of servers."""
     urls = [server.get("url") for server in servers if isinstance(server, dict)] if isinstance(servers, list) else []
     return {name for url in urls if isinstance(url, str) for name in _VARIABLE.findall(url)}
+
+
+def _absolute(url: str, document_url: str | None) -> str:
+    if document_url is None:
+        return f"https:{url}" if url.startswith("//") else url
+    try:
+        return urljoin(document_url, url)
+    except ValueError:
+        return url  # no URL either way, as will be said
 
 
 def _filled(server: dict[str, Any], given: dict[str, str]) -> tuple[str, str]:

@@ -18,6 +18,7 @@ import httpx
 from atc.errors import Outcome, ToolError
 from atc.tools.openapi.answers import TooLarge, error_of, read_body, value_of
 from atc.tools.openapi.encode import Request, encode
+from atc.tools.openapi.media import accept_header
 from atc.tools.openapi.plan import Operation
 from atc.tools.openapi.security import Credentials
 
@@ -134,8 +135,12 @@ class OperationTransport:
 
     def _built(self, client: httpx.AsyncClient, server: str, request: Request) -> httpx.Request:
         credentials = self.service.credentials
-        accepts = ", ".join(dict.fromkeys(self.operation.accepts[:5])) or "application/json, */*;q=0.5"
-        headers = {"Accept": accepts, "Accept-Encoding": "gzip, deflate", "User-Agent": "atc", **request.headers}
+        headers = {
+            "Accept": accept_header(self.operation.accepts),
+            "Accept-Encoding": "gzip, deflate",
+            "User-Agent": "atc",
+            **request.headers,
+        }
         query, cookies = list(request.query), list(request.cookies)
         for name, value in credentials.headers.items():
             _set(headers, name, value)

@@ -1,0 +1,41 @@
+# Two commands matter: `make demo` and `make test`. Each sets up what it needs in .venv.
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+PIP_FLAGS := --quiet --disable-pip-version-check
+
+TASK ?= Which of the airports within 100 km of Zurich is the nearest to the city? Answer with its name.
+TOOLS ?= --tools atlas --only find_cities --only get_city --only airports_near --only get_airport --only sun_times
+
+.PHONY: demo test test-slow lint clean
+
+demo: $(VENV)/.demo  ## a real task over real tools with a real language model on this machine
+	@$(BIN)/atc model pull
+	$(BIN)/atc run "$(TASK)" $(TOOLS)
+
+test: $(VENV)/.test  ## the tests: quick and offline
+	$(BIN)/python -m pytest -m "not slow"
+
+test-slow: $(VENV)/.demo $(VENV)/.test  ## the tests that take long, one task with the embedded model among them
+	-$(BIN)/atc model pull
+	$(BIN)/python -m pytest -m slow -rs
+
+lint: $(VENV)/.test
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy
+
+$(VENV)/bin/python:
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || { echo "ATC needs Python 3.11 or later: make PYTHON=python3.12"; exit 1; }
+	$(PYTHON) -m venv $(VENV)
+
+$(VENV)/.demo: $(VENV)/bin/python pyproject.toml
+	$(BIN)/python -m pip install $(PIP_FLAGS) -e '.[atlas,embedded]'
+	@touch $@
+
+$(VENV)/.test: $(VENV)/bin/python pyproject.toml
+	$(BIN)/python -m pip install $(PIP_FLAGS) -e '.[dev]'
+	@touch $@
+
+clean:
+	rm -rf $(VENV) build dist *.egg-info

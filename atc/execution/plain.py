@@ -1,0 +1,21 @@
+"""What a tool returned, as plain JSON values that every later reader can take."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+from atc.execution import frames
+
+
+def plain(value: Any) -> Any:
+    """Return ``value`` as JSON gives it back: keys are text, tuples are lists, half characters are question marks.
+
+    Raises:
+        ValueError: it has no JSON form that a program could be given (see :func:`atc.execution.frames.parse`).
+    """
+    try:
+        text = json.dumps(value, allow_nan=False, ensure_ascii=False).encode("utf-8", "replace").decode()
+        return frames.parse(text)
+    except (TypeError, ValueError, RecursionError) as error:
+        raise ValueError(str(error)[:300]) from None

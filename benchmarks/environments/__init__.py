@@ -1,0 +1,35 @@
+"""Environments for :mod:`benchmarks.tasks`: a task, fresh tools, and a judge of what a system made of them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+from atc.errors import UsageError
+from benchmarks.environments.atlas import AtlasEnvironment
+from benchmarks.environments.base import Environment, Episode, MadeCall, Task
+from benchmarks.environments.comptoolbench import CompToolBench
+from benchmarks.environments.m3tooleval import M3ToolEval
+
+__all__ = ["ENVIRONMENTS", "Environment", "Episode", "MadeCall", "Task", "open_environment"]
+
+ENVIRONMENTS: dict[str, Callable[[Path | None], Environment]] = {
+    "atlas": lambda data: AtlasEnvironment(),
+    "comptoolbench": CompToolBench,
+    "m3tooleval": M3ToolEval,
+}
+
+
+def open_environment(name: str, data: Path | None = None) -> Environment:
+    """The environment of that name.
+
+    Args:
+        name: one of :data:`ENVIRONMENTS`.
+        data: the directory with ``executable/<name>``, for those that need it.
+
+    Raises:
+        UsageError: there is none of that name.
+    """
+    if name not in ENVIRONMENTS:
+        raise UsageError(f"there is no environment {name!r}: take some of {', '.join(ENVIRONMENTS)}")
+    return ENVIRONMENTS[name](data)

@@ -1,0 +1,42 @@
+"""Atlas: this project's own tasks. Solved means the right answer and, in the trip store, what the reference leaves."""
+
+from __future__ import annotations
+
+from functools import cached_property
+from typing import Any
+
+from atc.atlas import Atlas, atlas_toolset
+from benchmarks.atlas import AtlasTask, ReferenceRun, check, load_tasks, reference_answer
+from benchmarks.environments.base import Environment, Episode, Task
+
+
+class AtlasEnvironment(Environment):
+    """The forty tasks of :mod:`benchmarks.atlas`. It needs no data beside the repository's."""
+
+    name = "atlas"
+
+    def __init__(self) -> None:
+        self._references: dict[str, ReferenceRun] = {}
+
+    @cached_property
+    def _tasks(self) -> dict[str, AtlasTask]:
+        return {task.id: task for task in load_tasks()}
+
+    def tasks(self) -> list[Task]:
+        return [Task(task.id, task.task, task.tools) for task in self._tasks.values()]
+
+    def open(self, task: Task) -> Episode:
+        own = self._tasks[task.id]
+        expected = self._reference(own)
+        atlas = Atlas()
+
+        def judge(value: Any) -> bool:
+            return check(value, expected.value, unordered=own.unordered) and atlas.trips.state() == expected.trips
+
+        gold = [(call.tool, call.arguments) for call in expected.calls]
+        return Episode(atlas_toolset(atlas).only(*own.tools), judge, gold)
+
+    def _reference(self, task: AtlasTask) -> ReferenceRun:
+        if task.id not in self._references:
+            self._references[task.id] = reference_answer(task)
+        return self._references[task.id]

@@ -1,0 +1,33 @@
+"""What all tests share: no test sees the user's settings, or writes into the user's runs."""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from support_sandbox import left_behind
+
+
+@pytest.fixture(autouse=True)
+def _own_world(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    for name in os.environ:
+        if name.startswith(("ATC_", "OPENAI_")):
+            monkeypatch.delenv(name)
+    monkeypatch.setenv("ATC_RUNS_DIR", str(tmp_path / "runs"))
+
+
+@pytest.fixture
+def nothing_left(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[None]:
+    """After the test: no sandbox process of it is left, and no folder."""
+    temporary = tmp_path / "temporary"
+    temporary.mkdir()
+    monkeypatch.setenv("TMPDIR", str(temporary))
+    monkeypatch.setattr("tempfile.tempdir", None)
+    yield
+    deadline = time.monotonic() + 5
+    while left_behind(temporary) and time.monotonic() < deadline:
+        time.sleep(0.02)
+    assert left_behind(temporary) == []

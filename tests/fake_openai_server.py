@@ -1,0 +1,172 @@
+"""A scripted OpenAI-compatible endpoint over real HTTP: each request is answered by the next step of the script."""
+
+from __future__ import annotations
+
+import json
+import threading
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager, suppress
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from typing import Any
+
+Step = Callable[["Handler"], None]
+
+
+class Handler(BaseHTTPRequestHandler):
+    protocol_version = "HTTP/1.1"
+    server: Server
+
+    def do_POST(self) -> None:
+        body = self.rfile.read(int(self.headers["Content-Length"]))
+        self.server.requests.append(json.loads(body))
+        self.server.keys.append(self.headers.get("Authorization", ""))
+        with self.server.lock:
+            step = self.server.steps.pop(0) if len(self.server.steps) > 1 else self.server.steps[0]
+        with suppress(BrokenPipeError, ConnectionResetError):  # the client has heard enough
+            step(self)
+        self.close_connection = True
+
+    def do_GET(self) -> None:
+        models = {"object": "list", "data": [{"id": "tiny", "object": "model"}]}
+        answers(200 if self.path == "/v1/models" else 404, json.dumps(models).encode())(self)
+
+    def log_message(self, *_: Any) -> None:
+        pass
+
+    def begin_stream(self) -> None:
+        self.send_response(200)
+        self.send_header("Content-Type", "text/event-stream")
+        self.send_header("Transfer-Encoding", "chunked")
+        self.end_headers()
+
+    def send_chunk(self, data: bytes) -> None:
+        self.wfile.write(b"%x\r\n%s\r\n" % (len(data), data))
+        self.wfile.flush()
+
+    def send_event(self, payload: Any) -> None:
+        self.send_chunk(b"data: " + json.dumps(payload).encode() + b"\n\n")
+
+    def end_stream(self) -> None:
+        self.send_chunk(b"data: [DONE]\n\n")
+        self.wfile.write(b"0\r\n\r\n")
+
+
+class Server(ThreadingHTTPServer):
+    daemon_threads = True
+
+    def __init__(self, steps: Sequence[Step]) -> None:
+        super().__init__(("127.0.0.1", 0), Handler)
+        self.steps = list(steps)
+        self.requests: list[dict[str, Any]] = []
+        self.keys: list[str] = []
+        self.lock = threading.Lock()
+        self.released = threading.Event()
+
+    @property
+    def url(self) -> str:
+        return f"http://127.0.0.1:{self.server_address[1]}/v1"
+
+    def handle_error(self, *_: Any) -> None:
+        pass
+
+
+@contextmanager
+def serving(*steps: Step) -> Iterator[Server]:
+    """A server that answers the n-th request with the n-th step, and every later one with the last."""
+    server = Server(steps)
+    thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.01}, daemon=True)
+    thread.start()
+    try:
+        yield server
+    finally:
+        server.released.set()
+        server.shutdown()
+        server.server_close()
+
+
+def piece(text: str | None, finish: str | None = None, index: int = 0) -> dict[str, Any]:
+    return {
+        "object": "chat.completion.chunk",
+        "choices": [{"index": index, "delta": {"content": text}, "finish_reason": finish}],
+    }
+
+
+def says(*texts: str, finish: str | None = "stop", usage: tuple[int, int] | None = (11, 7)) -> Step:
+    """Stream the texts."""
+
+    def step(handler: Handler) -> None:
+        handler.begin_stream()
+        handler.send_event({"choices": [{"index": 0, "delta": {"role": "assistant", "content": None}}]})
+        for text in texts:
+            handler.send_event(piece(text))
+        handler.send_event(piece(None, finish))
+        if usage is not None:
+            handler.send_event({"choices": [], "usage": {"prompt_tokens": usage[0], "completion_tokens": usage[1]}})
+        handler.end_stream()
+
+    return step
+
+
+def fails(status: int, message: str = "no", headers: dict[str, str] | None = None, param: str | None = None) -> Step:
+    """Answer with an error."""
+    return answers(status, json.dumps({"error": {"message": message, "param": param}}).encode(), headers=headers)
+
+
+def answers(
+    status: int, body: bytes, content_type: str = "application/json", headers: dict[str, str] | None = None
+) -> Step:
+    """Answer with these bytes, whatever they are."""
+
+    def step(handler: Handler) -> None:
+        handler.send_response(status)
+        for name, value in {"Content-Type": content_type, "Content-Length": str(len(body)), **(headers or {})}.items():
+            handler.send_header(name, value)
+        handler.end_headers()
+        handler.wfile.write(body)
+
+    return step
+
+
+def streams(*raw: bytes) -> Step:
+    """Stream these bytes and end well."""
+
+    def step(handler: Handler) -> None:
+        handler.begin_stream()
+        for data in raw:
+            handler.send_chunk(data)
+        handler.wfile.write(b"0\r\n\r\n")
+
+    return step
+
+
+def breaks_off(*texts: str) -> Step:
+    """Stream the texts and drop the connection in the middle."""
+
+    def step(handler: Handler) -> None:
+        handler.begin_stream()
+        for text in texts:
+            handler.send_event(piece(text))
+        handler.connection.close()
+
+    return step
+
+
+def hangs(*texts: str, finish: str | None = None) -> Step:
+    """Stream the texts, then say nothing until the server is closed."""
+
+    def step(handler: Handler) -> None:
+        handler.begin_stream()
+        for text in texts:
+            handler.send_event(piece(text))
+        if finish:
+            handler.send_event(piece(None, finish))
+        handler.server.released.wait(5)
+
+    return step
+
+
+def never_stops(handler: Handler) -> None:
+    """Stream until the client hangs up."""
+    handler.begin_stream()
+    while not handler.server.released.is_set():
+        handler.send_event(piece("la " * 100))

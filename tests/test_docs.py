@@ -1,0 +1,95 @@
+"""What the documents show is run: every Python block, every `$ atc …` line, every figure's command exists."""
+
+from __future__ import annotations
+
+import re
+import shlex
+from pathlib import Path
+
+import pytest
+from fake_openai_server import says, serving
+from typer.testing import CliRunner
+
+from atc.cli import app
+
+ROOT = Path(__file__).resolve().parent.parent
+DOCUMENTS = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
+PROGRAM = (
+    '```python\nfound = find_cities(name="Lyon", country_code="FR")\nanswer = found["cities"][0]["population"]\n```'
+)
+UNSAFE = ("model pull", "model serve", "atlas serve", "make ", "pip ", "model info")
+"""Commands that fetch, or that never end: shown, not run here."""
+
+
+def blocks(language: str) -> list[tuple[str, str]]:
+    found = []
+    for document in DOCUMENTS:
+        text = document.read_text()
+        found += [
+            (f"{document.name}-{n}", body)
+            for n, body in enumerate(re.findall(rf"```{language}\n(.*?)```", text, re.DOTALL))
+        ]
+    return found
+
+
+def commands() -> list[str]:
+    lines = [line[2:] for _, body in blocks("console") for line in body.splitlines() if line.startswith("$ atc ")]
+    return sorted({line for line in lines if not any(word in line for word in UNSAFE)})
+
+
+@pytest.fixture
+def endpoint(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> object:
+    """A scripted model that the documents' snippets and commands find in the environment."""
+    with serving(says(PROGRAM)) as server:
+        monkeypatch.setenv("OPENAI_BASE_URL", server.url)
+        monkeypatch.setenv("OPENAI_API_KEY", "not-a-real-key")
+        monkeypatch.setenv("ATC_MODEL", "tiny")
+        monkeypatch.setenv("ATC_RUNS_DIR", str(tmp_path / "runs"))
+        yield server
+
+
+@pytest.mark.parametrize(("name", "source"), blocks("python"), ids=[name for name, _ in blocks("python")])
+def test_python_blocks_run(name: str, source: str, endpoint: object, tmp_path: Path) -> None:
+    script = tmp_path / "snippet.py"
+    script.write_text(source)
+    exec(compile(source, str(script), "exec"), {"__name__": "snippet"})
+
+
+@pytest.mark.parametrize("line", commands())
+def test_commands_run(line: str, endpoint: object, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(ROOT)
+    if any(word in line for word in ("atc show", "atc resume")):
+        CliRunner().invoke(app, ["run", "How many people live in Lyon?", "--tools", "atlas", "--no-answer"])
+    result = CliRunner().invoke(app, shlex.split(line, comments=True)[1:])
+    assert result.exit_code == 0, result.output
+
+
+def test_every_command_is_documented() -> None:
+    text = "".join(document.read_text() for document in DOCUMENTS)
+    for command in (
+        "run",
+        "tools list",
+        "tools show",
+        "tools stub",
+        "model pull",
+        "model serve",
+        "model info",
+        "runs",
+        "show",
+        "resume",
+        "atlas serve",
+        "doctor",
+    ):
+        assert f"atc {command}" in text, f"`atc {command}` is in no document"
+
+
+def test_links_between_documents_hold() -> None:
+    for document in DOCUMENTS:
+        for target in re.findall(r"\]\((?!https?:)([^)#]+)", document.read_text()):
+            assert (document.parent / target).exists(), f"{document.name} links to {target}"
+
+
+def test_every_benchmark_named_in_the_documents_exists() -> None:
+    for document in DOCUMENTS:
+        for module in re.findall(r"python -m (benchmarks\.\w+)", document.read_text()):
+            assert (ROOT / f"{module.replace('.', '/')}.py").exists(), f"{document.name} names {module}"

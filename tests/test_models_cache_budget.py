@@ -1,0 +1,193 @@
+"""Replies can be kept on disk, a run's spending has limits, and the fake model does what its script says."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import anyio
+import pytest
+
+from atc.errors import BudgetExceeded, ModelError
+from atc.models import Budget, BudgetedModel, CachedModel, FakeModel, Message, Model, Reply
+
+PROMPT = [Message("user", "x" * 40)]  # about 14 tokens
+
+
+def ask(model: Model, messages: Sequence[Message] = PROMPT, **options: Any) -> Reply:
+    return asyncio.run(model.complete(messages, **options))
+
+
+# The fake.
+
+
+def test_the_fake_follows_its_script_and_remembers_the_prompts() -> None:
+    whole = Reply("cut", "length", 1, 2, 3.0)
+    fake = FakeModel(["a", whole, lambda messages: messages[-1].content.upper(), ModelError("down")])
+    assert ask(fake).text == "a"
+    assert ask(fake) is whole
+    assert ask(fake, [Message("user", "shout")]).text == "SHOUT"
+    with pytest.raises(ModelError, match="down"):
+        ask(fake)
+    with pytest.raises(ModelError, match="4 replies and was asked 5 times"):
+        ask(fake)
+    assert [prompt[-1].content for prompt in fake.prompts][:3] == ["x" * 40, "x" * 40, "shout"]
+
+
+def test_samples_come_in_order_with_a_seed_each() -> None:
+    class Seeded(FakeModel):
+        async def complete(self, messages: Sequence[Message], **options: Any) -> Reply:
+            await anyio.sleep(0.01 if options["seed"] == 5 else 0)
+            return Reply(str(options["seed"]), "stop", 1, 1, 0.0)
+
+    replies = asyncio.run(Seeded([]).sample(PROMPT, 3, seed=5))
+    assert [reply.text for reply in replies] == ["5", "6", "7"]
+
+
+def test_a_failed_sample_is_raised_as_itself() -> None:
+    with pytest.raises(ModelError, match="down"):
+        asyncio.run(FakeModel(["a", ModelError("down")]).sample(PROMPT, 2))
+
+
+# The cache.
+
+
+def test_the_same_question_is_answered_from_the_disk(tmp_path: Path) -> None:
+    fake = FakeModel(["first", "second"])
+    assert not ask(CachedModel(fake, tmp_path), seed=1).cached
+    seen: list[str] = []
+    again = ask(CachedModel(fake, tmp_path), seed=1, on_text=seen.append)
+    assert (again.text, again.cached, seen) == ("first", True, ["first"])
+    assert len(fake.prompts) == 1
+
+
+@pytest.mark.parametrize(
+    "other",
+    [
+        {"seed": 2},
+        {"temperature": 0.5},
+        {"max_tokens": 7},
+        {"stop": ["END"]},
+        {"messages": [Message("system", "x" * 40)]},
+    ],
+)
+def test_any_other_parameter_is_another_question(tmp_path: Path, other: dict[str, Any]) -> None:
+    cached = CachedModel(FakeModel(["first", "second"]), tmp_path)
+    ask(cached, seed=1)
+    assert ask(cached, **{"seed": 1, **other}).text == "second"
+
+
+def test_another_model_is_another_question(tmp_path: Path) -> None:
+    ask(CachedModel(FakeModel(["first"], name="a"), tmp_path))
+    assert ask(CachedModel(FakeModel(["second"], name="b"), tmp_path)).text == "second"
+
+
+@pytest.mark.parametrize("damage", [b"", b"{", b'{"text": 5}', b"[]", b"\xff\xfe"])
+def test_a_damaged_entry_is_asked_for_again_and_mended(tmp_path: Path, damage: bytes) -> None:
+    cached = CachedModel(FakeModel(["first", "second"]), tmp_path)
+    ask(cached)
+    (entry,) = tmp_path.iterdir()
+    entry.write_bytes(damage)
+    assert ask(cached).text == "second"
+    assert ask(cached).text == "second"
+    assert list(tmp_path.iterdir()) == [entry]
+
+
+def test_a_cache_that_cannot_be_written_does_not_cost_the_reply(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    (tmp_path / "file").write_text("")
+    assert ask(CachedModel(FakeModel(["fine"]), tmp_path / "file" / "cache")).text == "fine"
+    assert "could not keep" in caplog.text
+
+
+def test_failures_are_not_kept(tmp_path: Path) -> None:
+    cached = CachedModel(FakeModel([ModelError("down"), "up"]), tmp_path)
+    with pytest.raises(ModelError):
+        ask(cached)
+    assert ask(cached).text == "up"
+
+
+# The budget.
+
+
+def test_calls_and_tokens_are_counted() -> None:
+    budget = Budget()
+    model = BudgetedModel(FakeModel([Reply("a", "stop", 10, 5, 0.5), Reply("b", "stop", 20, 7, 0.25)]), budget)
+    ask(model)
+    ask(model)
+    assert (budget.calls_used, budget.prompt_tokens, budget.completion_tokens) == (2, 30, 12)
+    assert budget.tokens_used == 42
+    assert budget.model_seconds == 0.75
+
+
+def test_the_call_that_is_one_too_many_is_not_made() -> None:
+    fake = FakeModel(["a", "b"])
+    model = BudgetedModel(fake, Budget(model_calls=1))
+    ask(model)
+    with pytest.raises(BudgetExceeded, match="1 model calls") as caught:
+        ask(model)
+    assert caught.value.which == "model_calls"
+    assert len(fake.prompts) == 1
+
+
+def test_a_prompt_that_does_not_fit_is_not_sent() -> None:
+    fake = FakeModel(["a"])
+    with pytest.raises(BudgetExceeded) as caught:
+        ask(BudgetedModel(fake, Budget(tokens=10)))
+    assert caught.value.which == "tokens"
+    assert fake.prompts == []
+
+
+def test_a_reply_may_be_as_long_as_what_is_left() -> None:
+    asked: list[int] = []
+
+    class Recording(FakeModel):
+        async def complete(self, messages: Sequence[Message], **options: Any) -> Reply:
+            asked.append(options["max_tokens"])
+            return Reply("a", "stop", 14, 1, 0.0)
+
+    ask(BudgetedModel(Recording([]), Budget(tokens=100)), max_tokens=1_000)
+    assert asked == [86]
+
+
+def test_parallel_calls_do_not_spend_the_same_tokens_twice() -> None:
+    fake = FakeModel([Reply("a", "stop", 14, 20, 0.0)] * 4)
+    budget = Budget(tokens=100)
+    with pytest.raises(BudgetExceeded):
+        asyncio.run(BudgetedModel(fake, budget).sample(PROMPT, 4, max_tokens=20))
+    assert fake.prompts == []
+    assert ask(BudgetedModel(fake, budget), max_tokens=20).text == "a"  # what was set aside is free again
+
+
+def test_a_call_that_outlasts_the_time_is_stopped() -> None:
+    class Slow(FakeModel):
+        async def complete(self, messages: Sequence[Message], **options: Any) -> Reply:
+            await anyio.sleep(5)
+            raise AssertionError
+
+    model = BudgetedModel(Slow([]), Budget(seconds=0.05))
+    for _ in range(2):  # stopped in the middle, then not begun
+        with pytest.raises(BudgetExceeded) as caught:
+            ask(model)
+        assert caught.value.which == "seconds"
+
+
+def test_a_failed_call_gives_back_what_was_set_aside() -> None:
+    budget = Budget(tokens=100)
+    model = BudgetedModel(FakeModel([ModelError("down"), "ok"]), budget)
+    with pytest.raises(ModelError):
+        ask(model, max_tokens=80)
+    assert ask(model, max_tokens=80).text == "ok"
+
+
+def test_replies_from_the_disk_cost_no_tokens(tmp_path: Path) -> None:
+    budget = Budget()
+    model = BudgetedModel(CachedModel(FakeModel(["a"]), tmp_path), budget)
+    ask(model)
+    spent = budget.tokens_used
+    ask(model)
+    assert budget.tokens_used == spent
+    assert budget.calls_used == 2

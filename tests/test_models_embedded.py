@@ -1,0 +1,162 @@
+"""The embedded model needs no account: what it needs is said, and its process is never left behind."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+from atc.errors import ModelUnavailable, UsageError
+from atc.models import EmbeddedModel, Message, embedded
+from atc.models.catalogue import CATALOGUE
+from atc.models.embedded import runtime_installed
+from atc.models.embedded_process import EmbeddedServer, ServerSettings
+from atc.models.fetch import models_dir
+
+PROMPT = [Message("user", "Write one line of Python that prints hello. Only the code.")]
+BOTH_WAYS = r"pip install 'atc-runtime\[embedded\]' && atc model pull.*OPENAI_BASE_URL"
+
+
+def test_a_missing_file_names_both_ways_to_a_model(tmp_path: Path) -> None:
+    with pytest.raises(ModelUnavailable, match=BOTH_WAYS):
+        asyncio.run(EmbeddedModel(tmp_path / "none.gguf").complete(PROMPT))
+
+
+def test_a_missing_runtime_names_both_ways_to_a_model(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "some.gguf").write_bytes(b"GGUF")
+    monkeypatch.setattr(embedded, "runtime_installed", lambda: False)
+    with pytest.raises(ModelUnavailable, match="xllamacpp.*" + BOTH_WAYS):
+        asyncio.run(EmbeddedModel(tmp_path / "some.gguf").complete(PROMPT))
+
+
+def test_half_a_known_file_is_told_from_a_whole_one(tmp_path: Path) -> None:
+    entry = CATALOGUE["smollm2-135m"]
+    (tmp_path / entry.file).write_bytes(b"GGUF")
+    with pytest.raises(ModelUnavailable, match="atc model pull smollm2-135m"):
+        EmbeddedModel(tmp_path / entry.file).check()
+
+
+@pytest.mark.parametrize("wrong", [{"slots": 0}, {"threads": 0}, {"context_tokens": -1}])
+def test_settings_that_cannot_work_are_turned_down(wrong: dict[str, int]) -> None:
+    with pytest.raises(UsageError, match=next(iter(wrong))):
+        EmbeddedModel(**wrong)  # type: ignore[arg-type]
+
+
+def test_closing_a_model_that_was_never_used_is_nothing() -> None:
+    asyncio.run(EmbeddedModel("/nowhere/none.gguf").aclose())
+
+
+def test_a_server_that_does_not_come_up_names_its_log_and_leaves_nothing(tmp_path: Path) -> None:
+    junk = tmp_path / "junk.gguf"
+    junk.write_bytes(b"this is no model")
+    with pytest.raises(ModelUnavailable, match=r"junk\.gguf.*server\.log"):
+        EmbeddedServer(ServerSettings(str(junk), "junk", 1, 1, 512), log=tmp_path / "server.log")
+    assert (tmp_path / "server.log").exists()
+    assert children(os.getpid()) == []
+
+
+def children(pid: int) -> list[int]:
+    """The server processes among a process's children."""
+    found: list[int] = []
+    for task in Path(f"/proc/{pid}/task").iterdir():
+        for child in (task / "children").read_text().split():
+            if "embedded_server" in Path(f"/proc/{child}/cmdline").read_text():
+                found.append(int(child))
+    return found
+
+
+def gone(pid: int, within: float) -> bool:
+    deadline = time.monotonic() + within
+    while time.monotonic() < deadline:
+        try:
+            if Path(f"/proc/{pid}/stat").read_text().rsplit(")", 1)[1].split()[0] == "Z":
+                return True
+        except (FileNotFoundError, ProcessLookupError):
+            return True
+        time.sleep(0.05)
+    return False
+
+
+@pytest.fixture
+def real_file() -> Path:
+    """The smallest known model that is on this machine."""
+    if not runtime_installed():
+        pytest.skip("xllamacpp is not installed: pip install 'atc-runtime[embedded]'")
+    for entry in sorted(CATALOGUE.values(), key=lambda known: known.size):
+        if (models_dir() / entry.file).is_file():
+            return models_dir() / entry.file
+    pytest.skip(f"no model file in {models_dir()}: run `atc model pull`")
+
+
+@pytest.mark.slow
+def test_a_real_model_answers_and_its_process_is_gone_after_closing(real_file: Path) -> None:
+    model = EmbeddedModel(real_file, slots=2, context_tokens=1024)
+
+    async def both_ways() -> tuple[str, list[str]]:
+        pieces: list[str] = []
+        reply = await model.complete(PROMPT, max_tokens=24, on_text=pieces.append)
+        assert reply.text == "".join(pieces)
+        assert reply.prompt_tokens > 10
+        assert 0 < reply.completion_tokens <= 24
+        again = await model.complete(PROMPT, max_tokens=24)
+        assert again.text == reply.text
+        samples = await model.sample(PROMPT, 3, max_tokens=16, seed=1, temperature=1.0)
+        return reply.text, [sample.text for sample in samples]
+
+    text, samples = asyncio.run(both_ways())
+    assert text.strip()
+    assert len(samples) == 3
+    (server,) = children(os.getpid())
+    cmdline = Path(f"/proc/{server}/cmdline").read_text()
+    assert "key" not in cmdline
+    asyncio.run(model.aclose())
+    assert gone(server, within=1)
+
+
+@pytest.mark.slow
+def test_two_users_share_a_process_and_the_last_one_ends_it(real_file: Path) -> None:
+    one, two = (EmbeddedModel(real_file, context_tokens=512) for _ in range(2))
+    for model in (one, two):
+        asyncio.run(model.complete(PROMPT, max_tokens=1))
+    (server,) = children(os.getpid())
+    asyncio.run(one.aclose())
+    assert not gone(server, within=0.2)
+    asyncio.run(two.aclose())
+    assert gone(server, within=1)
+
+
+PARENT = """
+import asyncio, sys, time
+from atc.models import EmbeddedModel, Message
+model = EmbeddedModel(sys.argv[1], context_tokens=512)
+asyncio.run(model.complete([Message("user", "hi")], max_tokens=1))
+print("up", flush=True)
+if sys.argv[2] == "wait":
+    time.sleep(60)
+"""
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("end", [signal.SIGKILL, signal.SIGTERM, signal.SIGINT, None])
+def test_the_process_dies_with_its_parent_however_that_ends(real_file: Path, end: signal.Signals | None) -> None:
+    parent = subprocess.Popen(
+        [sys.executable, "-c", PARENT, str(real_file), "wait" if end else "exit"],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.DEVNULL,
+        env=os.environ | {"PYTHONPATH": str(Path(embedded.__file__).parents[2])},
+    )
+    assert parent.stdout is not None
+    with parent:
+        assert parent.stdout.readline() == b"up\n"
+        servers = children(parent.pid)
+        if end is not None:
+            assert len(servers) == 1
+            parent.send_signal(end)
+        parent.wait(timeout=10)
+    assert all(gone(server, within=3) for server in servers)

@@ -1,0 +1,92 @@
+"""Names of tools and arguments: safe, unique, readable, always the same."""
+
+from __future__ import annotations
+
+import builtins
+import keyword
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from atc.tools.names import MAX_NAME, UniqueNames, parameter_name, tool_name
+from atc.tools.protocol import Protocol
+
+
+@pytest.mark.parametrize(
+    ("original", "name"),
+    [
+        ("getUserByID", "get_user_by_id"),
+        ("HTTPServerStatus", "http_server_status"),
+        ("GET /users/{id}/posts", "get_users_by_id_posts"),
+        ("calendar.acl.delete", "calendar_acl_delete"),
+        ("repos/get-content", "repos_get_content"),
+        ("Größe abrufen", "grosse_abrufen"),
+        ("__private__", "private"),
+        ("3d-model", "tool_3d_model"),
+        ("print", "print_"),
+        ("match", "match_"),
+        ("import", "import_"),
+        ("List", "list_"),
+    ],
+)
+def test_a_tools_name_reads_like_its_original(original: str, name: str) -> None:
+    assert tool_name(original) == name
+
+
+@pytest.mark.parametrize(
+    ("original", "name"),
+    [
+        ("userId", "userId"),
+        ("id", "id"),
+        ("from", "from_"),
+        ("page[size]", "page_size"),
+        ("X-Request-Id", "x_request_id"),
+        ("_links", "links"),
+        ("$filter", "filter"),
+        ("@type", "type"),
+        ("2fa", "arg_2fa"),
+    ],
+)
+def test_an_arguments_name_stays_as_it_is_where_python_allows_it(original: str, name: str) -> None:
+    assert parameter_name(original) == name
+
+
+@given(st.text(max_size=200))
+def test_any_text_becomes_a_name_that_a_protocol_takes(text: str) -> None:
+    name = tool_name(text)
+    assert Protocol(name=name).name == name
+    assert name == tool_name(text) == name.lower()
+    assert len(name) <= MAX_NAME
+    assert name not in dir(builtins)
+    assert not keyword.issoftkeyword(name)
+    argument = parameter_name(text)
+    assert argument.isascii()
+    assert argument.isidentifier()
+    assert not keyword.iskeyword(argument)
+    assert not argument.startswith("_")
+
+
+def test_names_that_ascii_cannot_hold_stay_apart() -> None:
+    assert tool_name("获取用户") != tool_name("删除用户")
+    assert tool_name("获取user") != tool_name("删除user")
+
+
+def test_long_names_are_cut_and_stay_apart() -> None:
+    first, second = tool_name("x" * 100 + "a"), tool_name("x" * 100 + "b")
+    assert first != second
+    assert len(first) <= MAX_NAME
+
+
+@given(st.lists(st.sampled_from(["a", "a_2", "b", "a_2_2", "x" * 64]), max_size=30))
+def test_a_name_is_handed_out_once(wanted: list[str]) -> None:
+    names = UniqueNames()
+    taken = [names.take(name) for name in wanted]
+    assert len(set(taken)) == len(taken)
+    assert all(len(name) <= MAX_NAME and name.isidentifier() for name in taken)
+
+
+def test_an_alternative_is_preferred_to_a_number() -> None:
+    names = UniqueNames(["id"])
+    assert names.take("id", "id_query") == "id_query"
+    assert names.take("id", "id_query") == "id_2"
