@@ -34,6 +34,7 @@ from atc.traces.store import RunStore, StoredRun, TraceWriter, new_run_id
 
 MAX_TASK = 20_000
 """Characters of a task."""
+RESERVED_NAMES = ("answer", "parallel", "ToolError")
 
 
 class Agent:
@@ -71,6 +72,8 @@ class Agent:
         self.tools = _toolset(tools)
         if not self.tools:
             raise UsageError("an agent needs at least one tool")
+        if taken := [name for name in RESERVED_NAMES if name in self.tools]:
+            raise UsageError(f"no tool may be named {taken[0]!r}, which means something else in a program: rename it")
         self._model, self._approve, self._sandbox, self._on_event = model, approve, sandbox, on_event
         self._opened: Model | None = None
         self._chooser: Chooser = chooser or LexicalChooser()

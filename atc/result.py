@@ -31,8 +31,8 @@ class Fault(_Record):
     """A failure, traced to one tool where it came from one (ATC §3.3).
 
     Attributes:
-        kind: ``arguments`` (a call was refused for them), ``tool`` (it failed), ``response`` (its answer was not what the
-            program took it for), ``program``, ``sandbox``, ``limit`` or ``answer`` (none, empty, or resting on no call).
+        kind: ``arguments`` (a call was refused for them), ``tool`` (it failed), ``response`` (its answer was not what
+            the program took it for), ``program``, ``sandbox``, ``limit``, or ``answer`` (none, empty, resting on no call).
         message: one sentence that says what is wrong.
         tool: the tool it is traced to; ``None`` when the program alone is at fault.
         call: the number of that call in the run (:attr:`Call.index`).

@@ -554,6 +554,19 @@ def test_an_agent_needs_tools(tools: Any, words: str) -> None:
         Agent(tools)
 
 
+@pytest.mark.parametrize("name", ["answer", "parallel", "ToolError"])
+def test_no_tool_takes_a_name_that_programs_use(name: str) -> None:
+    with pytest.raises(UsageError, match=f"no tool may be named '{name}'"):
+        Agent(Toolset([make_tool(name, lambda a: 1)]))
+
+
+def test_a_tool_whose_schema_is_none_is_refused_before_anything_runs() -> None:
+    made = agent(GOOD, tools=Toolset([make_tool("double", lambda a: 1, n={"type": "integr"})]))
+    with pytest.raises(UsageError, match="the parameters of double is not a usable JSON Schema"):
+        made.run("double 21")
+    assert made.store.list() == []
+
+
 def test_a_setting_that_does_not_exist_is_refused() -> None:
     with pytest.raises(atc.UsageError, match="max_revision: "):
         Agent([double], max_revision=1)

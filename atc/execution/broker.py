@@ -77,6 +77,9 @@ class Broker:
         journal: where calls are written down and replayed from.
         emit: told of every call as it begins and ends.
         approve: asked before every call whose effect is not a read; ``None`` allows all.
+
+    Raises:
+        ToolImportError: a tool's schema is none.
     """
 
     tools: Toolset
@@ -92,6 +95,10 @@ class Broker:
         self._approving = asyncio.Lock()
         self._denied: set[CallKey] = set()
         self._numbers = max(self.journal.entries, default=0)
+        for name, tool in self.tools.items():
+            schemas.ensure_valid_schema(tool.protocol.parameters, f"the parameters of {name}")
+            if tool.protocol.returns is not None:
+                schemas.ensure_valid_schema(tool.protocol.returns, f"the response of {name}")
 
     async def call(self, request: CallRequest) -> CallReply:
         """Handle one call of a program, whatever it is; what goes wrong with it is the reply's error.

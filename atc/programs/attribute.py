@@ -86,8 +86,8 @@ class Attribution:
 
     def _of_program(self, error: ProgramError) -> Fault:
         """The program's own fault; a call that found nothing is told beside it, for it may be the reason."""
-        hollow = next((c for c in reversed(self.calls) if c.succeeded and hollow(c.value)), None)
-        evidence = _found_nothing(hollow) if hollow is not None else ""
+        nothing = next((c for c in reversed(self.calls) if c.succeeded and hollow(c.value)), None)
+        evidence = _found_nothing(nothing) if nothing is not None else ""
         return self._made("program", f"{error.type}: {error.message}", error.line, evidence=evidence)
 
     def _failed_call(self, error: ProgramError) -> Call | None:

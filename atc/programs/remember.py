@@ -21,7 +21,7 @@ from atc.tools.protocol import Protocol
 def without_made_up_arguments(
     source: str, calls: Sequence[Call], protocols: Mapping[str, Protocol], task: str
 ) -> tuple[str, tuple[str, ...]]:
-    """Return the program without optional arguments that were made up and are known to find nothing, and a note for each.
+    """Return the program without optional arguments that were made up and found nothing before, and a note for each.
 
     Args:
         source: the next program.
@@ -51,7 +51,7 @@ def without_made_up_arguments(
             text = f"{protocol.name}({', '.join(kept)})".encode()
             lines[node.lineno - 1] = line[: node.col_offset] + text + line[node.end_col_offset :]
             notes.append(
-                f"line {node.lineno}: left out {', '.join(sorted(made_up))}, with which {protocol.name} found nothing before"
+                f"line {node.lineno}: left out {', '.join(sorted(made_up))}: {protocol.name} found nothing with it before"
             )
     return b"\n".join(lines).decode(), tuple(notes)
 

@@ -1,7 +1,7 @@
 """Repair by the schemas what can only be meant one way, without asking the model.
 
-RETO §3.4 repairs a rejected call by rule before it spends a model call. Here the same is done to a whole program before it
-runs. Only an expression that is sure to fail is touched, and only where the schemas leave one way to mend it:
+RETO §3.4 repairs a rejected call by rule before it spends a model call. Here the same is done to a whole program
+before it runs. Only an expression that is sure to fail is touched, and only where the schemas leave one way to mend it:
 
 - a loop over, or an index into, a response object with one list in it means that list;
 - a key that is not there, but once and only once deeper inside (no list on the way), means that one;
@@ -41,7 +41,7 @@ class Edit:
 
 
 def repair(source: str, protocols: Mapping[str, Protocol]) -> tuple[str, tuple[str, ...]]:
-    """Return the program with what is sure repaired, and a note for each repair; the same text when there is nothing."""
+    """Return the program with what is sure repaired, and a note for each repair; unchanged where nothing is."""
     notes: list[str] = []
     for _ in range(ROUNDS):  # one repair shows the next
         try:
@@ -92,7 +92,7 @@ class _Repairs:
                 f"line {node.lineno}: took the list [{lists[0]!r}] of the object that was looped over",
             )
 
-    # -- a key that is elsewhere, or spelt otherwise ----------------------------------------------------------------------
+    # -- a key that is elsewhere, or spelt otherwise -------------------------------------------------------------
 
     def _keys(self) -> Iterator[Edit]:
         for access in self._flow.accesses:
@@ -139,7 +139,7 @@ class _Repairs:
         for name in shape.keys:
             yield from self._ways(base.step(name), key, (*path, name))
 
-    # -- arguments ---------------------------------------------------------------------------------------------------------
+    # -- arguments ------------------------------------------------------------------------------------------------
 
     def _arguments(self) -> Iterator[Edit]:
         for call in self._flow.calls.values():
@@ -155,7 +155,7 @@ class _Repairs:
                     yield Edit(start, end, new, f"line {keyword.lineno}: read the argument {keyword.arg} as {new}")
 
     def _meant(self, given: str, node: ast.Call, parameters: Mapping[str, Any]) -> str | None:
-        """The parameter that an unknown argument means: the same in another spelling, or ``id`` for the one missing id."""
+        """The parameter that an unknown argument means: another spelling of it, or ``id`` for the one missing id."""
         used = {k.arg for k in node.keywords} | set(list(parameters)[: len(node.args)])
         free = [name for name in parameters if name not in used]
         alike = [name for name in free if _plain(name) == _plain(given)]
@@ -180,7 +180,7 @@ class _Repairs:
                 node, f"[{field!r}]", f"line {node.lineno}: took the field {field!r} of the object given for {name}"
             )
 
-    # -- shapes ------------------------------------------------------------------------------------------------------------
+    # -- shapes ---------------------------------------------------------------------------------------------------
 
     def _shape(self, node: ast.expr) -> Shape | None:
         return (

@@ -145,7 +145,8 @@ class Writer:
                 Message("assistant", f"```python\n{revision.program}```" if revision.program else "(no program)")
             )
             messages.append(Message("user", prompt(
-                "edit", problem=fenced(problem), protocol=fenced(protocol), evidence=fenced(fault.evidence if fault and last else ""),
+                "edit", problem=fenced(problem), protocol=fenced(protocol),
+                evidence=fenced(fault.evidence if fault and last else ""),
                 done=done_calls(calls) if last else [],
             )))  # fmt: skip
         return messages

@@ -44,7 +44,7 @@ def ensure_valid_schema(schema: JsonSchema, what: str) -> None:
     """Raise ToolImportError, naming ``what``, when ``schema`` is not a JSON Schema that can be used."""
     try:
         _validator(_key(schema))
-    except (jsonschema_rs.ValidationError, ValueError) as error:
+    except (jsonschema_rs.ValidationError, TypeError, ValueError, RecursionError) as error:
         raise ToolImportError(f"{what} is not a usable JSON Schema: {_shorten(str(error))}") from None
 
 

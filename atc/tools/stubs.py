@@ -14,7 +14,7 @@ from typing import Any
 from atc.errors import ToolImportError
 from atc.tools.parameters import Parameter, parameters_of
 from atc.tools.protocol import Effect, Example, Protocol
-from atc.tools.types import TypeWriter, camel, one_line
+from atc.tools.types import RESERVED, TypeWriter, camel, one_line
 
 HEADER = "from typing import Any, Literal, NotRequired, TypedDict\n"
 MAX_EXAMPLE = 400
@@ -52,13 +52,16 @@ def render_stub(protocol: Protocol, hints: dict[str, str] | None = None) -> str:
 def render_checker_stubs(protocols: Sequence[Protocol]) -> str:
     """The lenient reading of all tools, as a ``.pyi`` for a type checker, with what every program has besides."""
     parts = [HEADER, _BUILTIN_STUBS]
+    taken = {*RESERVED, *(protocol.name for protocol in protocols)}
     for protocol in protocols:
-        writer = TypeWriter(_root(protocol), camel(protocol.name), lenient=True)
+        prefix = camel(protocol.name)
+        writer = TypeWriter(_root(protocol), prefix, lenient=True, taken=taken)
         returns = "Any" if protocol.returns is None else writer.write(protocol.returns, "response")
-        arguments = TypeWriter(protocol.parameters, camel(protocol.name), lenient=False, classes=writer.classes)
+        arguments = TypeWriter(protocol.parameters, prefix, classes=writer.classes, taken=taken)
         signature = ", ".join(_parameter(arguments, parameter) for parameter in parameters_of(protocol))
         stub = "\n".join([*writer.classes.values(), f"def {protocol.name}({signature}) -> {returns}: ..."])
         parts.append(_guarded(stub, protocol.name))
+        taken |= writer.classes.keys()
     return "\n".join(parts) + "\n"
 
 
@@ -131,12 +134,21 @@ def _cut(value: Any, keep: int) -> Any:
 
 
 def _guarded(stub: str, name: str) -> str:
-    allowed = (ast.ClassDef, ast.FunctionDef, ast.Assign)
+    """The stub, if it is what it should be: classes of fields, and one function with nothing but a docstring."""
     try:
         body = ast.parse(stub).body
     except (SyntaxError, ValueError, RecursionError, MemoryError) as error:
         raise ToolImportError(f"the stub of {name} cannot be written: {error}") from None
-    functions = [node.name for node in body if isinstance(node, ast.FunctionDef)]
-    if functions != [name] or not all(isinstance(node, allowed) for node in body):
+    functions = [node for node in body if isinstance(node, ast.FunctionDef)]
+    if [function.name for function in functions] != [name] or not all(_is_declaration(node) for node in body):
         raise ToolImportError(f"the stub of {name} is not one function: its protocol holds text that became code")
     return stub
+
+
+def _is_declaration(node: ast.stmt) -> bool:
+    if isinstance(node, ast.FunctionDef):
+        return len(node.body) == 1 and isinstance(node.body[0], ast.Expr) and isinstance(node.body[0].value, ast.Constant)
+    if isinstance(node, ast.ClassDef):
+        return all(isinstance(field, ast.AnnAssign) and field.value is None for field in node.body)
+    made = node.value if isinstance(node, ast.Assign) else None  # Name = TypedDict('Name', {…})
+    return isinstance(made, ast.Call) and isinstance(made.func, ast.Name) and made.func.id == "TypedDict"

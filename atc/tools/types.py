@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import keyword
 import re
+from collections.abc import Collection
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -19,6 +20,7 @@ MAX_NODES = 5000
 """Schemas in one response that are looked at: choices that multiply have no end."""
 MAX_LITERALS = 40
 MAX_FIELDS = 400
+RESERVED = frozenset({"Any", "Literal", "NotRequired", "TypedDict", "ToolError", "Exception"})
 _SIMPLE = {"string": "str", "integer": "int", "number": "float", "boolean": "bool", "null": "None"}
 
 
@@ -30,6 +32,7 @@ class TypeWriter:
         root: the schema whose ``$defs`` references point into.
         prefix: CamelCase name of the tool; every class name begins with it.
         lenient: the type checker's reading.
+        taken: names that no class may have.
         comment_length: characters of a field's comment; a longer one is left out.
     """
 
@@ -38,6 +41,7 @@ class TypeWriter:
     lenient: bool = False
     comment_length: int = 80
     classes: dict[str, str] = field(default_factory=dict)
+    taken: Collection[str] = RESERVED
     _by_reference: dict[str, str] = field(default_factory=dict)
     _nodes: int = 0
 
@@ -109,7 +113,7 @@ class TypeWriter:
     def _class_name(self, name: str) -> str:
         base = candidate = self.prefix + camel(name)
         number = 2
-        while candidate in self.classes or candidate in self._by_reference.values():
+        while candidate in self.taken or candidate in self.classes or candidate in self._by_reference.values():
             candidate, number = f"{base}{number}", number + 1
         return candidate
 
@@ -122,7 +126,7 @@ class TypeWriter:
 
     def _union(self, members: list[str]) -> str:
         unique = list(dict.fromkeys(members))
-        if "Any" in unique:
+        if "Any" in unique or not unique:
             return "Any"
         if self.lenient and len(rest := [m for m in unique if m != "None"]) != len(unique):
             unique = rest or ["None"]
@@ -131,16 +135,25 @@ class TypeWriter:
         return " | ".join(unique)
 
 
-def merge_all_of(root: JsonSchema, schema: JsonSchema) -> JsonSchema:
+def merge_all_of(root: JsonSchema, schema: JsonSchema, seen: set[str] | None = None) -> JsonSchema:
     """One schema for an ``allOf``: properties and required names joined; of other keywords the last one holds."""
+    seen = set() if seen is None else seen
     merged: JsonSchema = {key: value for key, value in schema.items() if key != "allOf"}
     for part in schema["allOf"]:
+        reference = str(part.get("$ref", "")) if isinstance(part, dict) else ""
+        if reference and reference in seen:
+            continue  # a cycle, or the same again
+        seen.add(reference)
         part = resolve(root, part)
-        part = merge_all_of(root, part) if isinstance(part.get("allOf"), list) and part is not schema else part
-        properties = {**merged.get("properties", {}), **part.get("properties", {})}
+        part = merge_all_of(root, part, seen) if isinstance(part.get("allOf"), list) else part
+        properties = {**_dict(merged.get("properties")), **_dict(part.get("properties"))}
         required = list(dict.fromkeys([*merged.get("required", ()), *part.get("required", ())]))
         merged = {**merged, **part, **({"properties": properties} if properties else {}), **({"required": required} if required else {})}
     return merged
+
+
+def _dict(value: Any) -> dict[str, Any]:
+    return value if isinstance(value, dict) else {}
 
 
 def camel(text: str) -> str:

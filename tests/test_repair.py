@@ -1,0 +1,103 @@
+"""What the schemas leave only one way to mean is repaired without asking the model; nothing else is touched."""
+
+from __future__ import annotations
+
+import pytest
+
+from atc import Effect, Protocol
+from atc.programs.remember import without_made_up_arguments
+from atc.programs.repair import repair
+from atc.result import Call
+
+REF = {"type": "object", "properties": {"city_id": {"type": "integer"}, "name": {"type": "string"}}, "required": ["city_id"]}
+FIND = Protocol(
+    name="find",
+    effect=Effect.READ,
+    parameters={"properties": {"name": {"type": "string"}, "year": {"type": "integer"}}, "required": ["name"]},
+    returns={"type": "object", "properties": {"cities": {"type": "array", "items": REF}, "total": {"type": "integer"}}},
+)
+DETAILS = Protocol(
+    name="details",
+    effect=Effect.READ,
+    parameters={"properties": {"city_id": {"type": "integer"}}, "required": ["city_id"]},
+    returns={
+        "type": "object",
+        "properties": {
+            "place": {"type": "object", "properties": {"latitude": {"type": "number"}, "longitude": {"type": "number"}}},
+            "population": {"type": "integer"},
+        },
+    },
+)
+DELETE = DETAILS.model_copy(update={"name": "delete", "effect": Effect.WRITE})
+TOOLS = {protocol.name: protocol for protocol in (FIND, DETAILS)}
+
+
+@pytest.mark.parametrize(
+    ("written", "meant"),
+    [
+        ("r = find(name='a')\nx = [c['name'] for c in r]", "r = find(name='a')\nx = [c['name'] for c in r['cities']]"),
+        ("x = find(name='a')[0]", "x = find(name='a')['cities'][0]"),
+        ("r = find(name='a')\nx = max(r, key=lambda c: c['name'])", "r = find(name='a')\nx = max(r['cities'], key=lambda c: c['name'])"),
+        ("d = details(city_id=1)\nx = d['latitude']", "d = details(city_id=1)\nx = d['place']['latitude']"),
+        ("x = details(city_id=1)['Population']", "x = details(city_id=1)['population']"),
+        ("x = details(cityId=1)", "x = details(city_id=1)"),
+        ("x = details(id=1)", "x = details(city_id=1)"),
+        ("c = find(name='ä')['cities'][0]\nx = details(city_id=c)", "c = find(name='ä')['cities'][0]\nx = details(city_id=c['city_id'])"),
+        (
+            "c = find(name='a')['cities'][0]\nx = c['population']",
+            "c = find(name='a')['cities'][0]\nx = details(city_id=c['city_id'])['population']",
+        ),
+    ],
+)  # fmt: skip
+def test_what_can_only_be_meant_one_way_is_repaired(written: str, meant: str) -> None:
+    repaired, notes = repair(written, TOOLS)
+    assert repaired == meant
+    assert notes
+
+
+@pytest.mark.parametrize(
+    "program",
+    [
+        "r = find(name='a')\nfor key in r:\n    print(key)",  # a loop over keys is no mistake
+        "r = find(name='a')\nx = len(r['cities'])",
+        "x = details(city_id=1)['altitude']",  # no tool has it
+        "x = unknown()['cities'][0]['zip']",
+        "d = details(city_id=1)\nx = d.get('latitude', 0)",
+        "this is no program",
+    ],
+)
+def test_everything_else_is_left_alone(program: str) -> None:
+    assert repair(program, TOOLS) == (program, ())
+
+
+def test_a_repair_never_adds_a_call_with_an_effect() -> None:
+    program = "c = find(name='a')['cities'][0]\nx = c['population']"
+    assert repair(program, {"find": FIND, "delete": DELETE}) == (program, ())
+
+
+def test_two_ways_are_no_way() -> None:
+    other = DETAILS.model_copy(update={"name": "details_too"})
+    program = "c = find(name='a')['cities'][0]\nx = c['population']"
+    assert repair(program, {**TOOLS, "details_too": other}) == (program, ())
+
+
+def call(arguments: dict[str, object], value: object) -> Call:
+    return Call(index=1, attempt=0, tool="find", arguments=arguments, effect=Effect.READ, status="ok", value=value)
+
+
+def test_a_made_up_argument_that_found_nothing_is_left_out_the_next_time() -> None:
+    empty = [call({"name": "Rome", "year": 2020}, {"cities": [], "total": 0})]
+    program = "x = find(name='Rome', year=2020)['cities']"
+    assert without_made_up_arguments(program, empty, TOOLS, "find Rome")[0] == "x = find(name='Rome')['cities']"
+
+
+def test_an_argument_that_the_task_gave_stays() -> None:
+    empty = [call({"name": "Rome", "year": 2020}, {"cities": [], "total": 0})]
+    program = "x = find(name='Rome', year=2020)['cities']"
+    assert without_made_up_arguments(program, empty, TOOLS, "find Rome as of 2020") == (program, ())
+
+
+def test_an_argument_of_a_call_that_found_something_stays() -> None:
+    found = [call({"name": "Rome", "year": 2020}, {"cities": [{"city_id": 1}], "total": 1})]
+    program = "x = find(name='Rome', year=2020)['cities']"
+    assert without_made_up_arguments(program, found, TOOLS, "find Rome") == (program, ())

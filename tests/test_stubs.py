@@ -1,0 +1,310 @@
+"""Stubs: what a model reads of a tool, what a type checker holds programs to, and that no text in them becomes code."""
+
+from __future__ import annotations
+
+import ast
+import subprocess
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from atc.errors import ToolImportError
+from atc.programs.typecheck import find_ty
+from atc.tools import stubs
+from atc.tools.links import fields_of, hints_for
+from atc.tools.parameters import original_arguments, parameters_of
+from atc.tools.protocol import Effect, Example, Protocol, Status
+from atc.tools.stubs import render_checker_stubs, render_stub, render_stubs
+from atc.tools.types import MAX_LITERALS, TypeWriter, camel, merge_all_of, one_line
+
+
+def protocol(returns: Any = None, name: str = "look", **fields: Any) -> Protocol:
+    return Protocol(name=name, returns=returns, **fields)
+
+
+def type_of(schema: Any, *, lenient: bool = False) -> str:
+    return TypeWriter(schema if isinstance(schema, dict) else {}, "T", lenient=lenient).write(schema)
+
+
+# -- what a model reads ----------------------------------------------------------------------------------------------------
+
+
+def test_a_stub_reads_like_python() -> None:
+    made = Protocol(
+        name="find_cities",
+        description="Cities by name.",
+        parameters={
+            "type": "object",
+            "properties": {
+                "country": {"type": "string", "enum": ["DE", "FR"]},
+                "name": {"type": "string", "description": "Its name, or the beginning of it."},
+                "limit": {"type": "integer", "default": 10},
+                "page[size]": {"type": "integer"},
+            },
+            "required": ["name"],
+        },
+        returns={
+            "type": "object",
+            "properties": {"cities": {"type": "array", "items": {"$ref": "#/$defs/City"}}},
+            "required": ["cities"],
+            "$defs": {
+                "City": {
+                    "type": "object",
+                    "properties": {"id": {"type": "integer"}, "mayor": {"type": ["string", "null"], "description": "Who governs it."}},
+                    "required": ["id"],
+                }
+            },
+        },
+        statuses=(Status(code=200), Status(code=404, description="no such city")),
+        effect=Effect.WRITE,
+        examples=(Example(arguments={"name": "Ber"}, response={"cities": [{"id": 1}]}),),
+    )
+    assert render_stub(made, {"limit": "from count()['n']"}) == '''\
+class FindCitiesCity(TypedDict):
+    id: int
+    mayor: NotRequired[None | str]  # Who governs it.
+
+class FindCitiesResponse(TypedDict):
+    cities: list[FindCitiesCity]
+
+def find_cities(name: str, country: Literal['DE', 'FR'] = ..., limit: int = ..., page_size: int = ...) -> FindCitiesResponse:
+    """Cities by name.
+    name: Its name, or the beginning of it.
+    limit: (default 10); from count()['n']
+    Has an effect: call it once.
+    Errors: 404 no such city
+    Example response: {'cities': [{'id': 1}]}
+    """'''
+
+
+@pytest.mark.parametrize(
+    ("schema", "exact", "lenient"),
+    [
+        ({"type": "string"}, "str", "str"),
+        ({"type": ["integer", "null"]}, "int | None", "int"),
+        ({"anyOf": [{"type": "string"}, {"type": "null"}]}, "str | None", "str"),
+        ({"oneOf": [{"type": "string"}, {"type": "integer"}]}, "str | int", "Any"),
+        ({"anyOf": []}, "Any", "Any"),
+        ({"enum": ["a", "b"]}, "Literal['a', 'b']", "Literal['a', 'b']"),
+        ({"enum": [1, None, True]}, "Literal[1, None, True]", "Literal[1, None, True]"),
+        ({"enum": [1.5, "x"]}, "float | str", "Any"),
+        ({"enum": [f"v{n}" for n in range(10_000)]}, "str", "str"),
+        ({"enum": []}, "Any", "Any"),
+        ({"const": 5}, "Literal[5]", "Literal[5]"),
+        ({"const": {"a": 1}}, "Any", "Any"),
+        ({"type": "array", "items": {"type": "number"}}, "list[float]", "list[float]"),
+        ({"type": "array"}, "list[Any]", "list[Any]"),
+        ({"type": "object"}, "dict[str, Any]", "dict[str, Any]"),
+        ({"type": "object", "additionalProperties": {"type": "integer"}}, "dict[str, int]", "dict[str, int]"),
+        ({"allOf": [{"type": "string"}]}, "str", "str"),
+        ({"$ref": "#/$defs/x", "$defs": {"x": {"type": "array", "items": {"$ref": "#/$defs/x"}}}}, None, None),
+        ({"$ref": "#/nowhere"}, "Any", "Any"),
+        (True, "Any", "Any"),
+        ({}, "Any", "Any"),
+    ],
+)
+def test_types_in_both_readings(schema: Any, exact: str | None, lenient: str | None) -> None:
+    for wanted, made in ((exact, type_of(schema)), (lenient, type_of(schema, lenient=True))):
+        ast.parse(made, mode="eval")
+        assert wanted in (None, made)
+
+
+def test_all_of_is_joined_and_cycles_end() -> None:
+    root = {
+        "allOf": [{"$ref": "#/$defs/a"}, {"properties": {"c": {}}}],
+        "properties": {"d": {}},
+        "$defs": {
+            "a": {"allOf": [{"$ref": "#/$defs/b"}, True], "properties": {"a": {}}, "required": ["a"]},
+            "b": {"allOf": [{"$ref": "#/$defs/a"}], "properties": {"b": {}}, "required": ["b"]},
+        },
+    }
+    merged = merge_all_of(root, root)
+    assert set(merged["properties"]) == {"a", "b", "c", "d"}
+    assert set(merged["required"]) == {"a", "b"}
+
+
+@pytest.mark.parametrize("width", [2, 20])
+@pytest.mark.parametrize(
+    "inner",
+    [
+        lambda ref, width: {"type": "object", "properties": {f"p{n}": ref for n in range(width)}},
+        lambda ref, width: {"type": "array", "items": {"anyOf": [ref, {"type": "string"}] * width}},
+        lambda ref, width: {"type": "object", "additionalProperties": {"oneOf": [ref] * width}},
+        lambda ref, width: {"allOf": [ref] * width},
+        lambda ref, width: {"allOf": [{"properties": {"a": ref}}, {"anyOf": [ref] * width}]},
+    ],
+)
+def test_schemas_that_refer_to_themselves_are_written_quickly(inner: Any, width: int) -> None:
+    schema = {"$defs": {"a": inner({"$ref": "#/$defs/a"}, width)}, "$ref": "#/$defs/a"}
+    for text in (render_stub(protocol(schema)), render_checker_stubs([protocol(schema)])):
+        ast.parse(text)
+    assert len(list(fields_of(schema))) <= 5000
+
+
+def test_a_schema_whose_choices_multiply_is_cut() -> None:
+    definitions: dict[str, Any] = {f"a{n}": {"anyOf": [{"$ref": f"#/$defs/a{n + 1}"}] * 30} for n in range(8)} | {"a8": {"type": "string"}}
+    schema = {"$defs": definitions, "$ref": "#/$defs/a0"}
+    ast.parse(render_stub(protocol(schema)))
+    assert list(fields_of(schema)) == []
+
+
+def test_a_deep_schema_ends_somewhere() -> None:
+    schema: dict[str, Any] = {"type": "string"}
+    for _ in range(500):
+        schema = {"type": "object", "properties": {"a": schema}}
+    assert render_stub(protocol(schema)).count("TypedDict") == 9
+
+
+# -- names -----------------------------------------------------------------------------------------------------------------
+
+
+def test_arguments_that_python_cannot_write_get_names_and_are_given_back() -> None:
+    names = ["from", "class", "page[size]", "page-size", "X-Id", "größe", "", "1st", "a b", "self", "None", "__init__", "日本"]
+    made = protocol(parameters={"type": "object", "properties": {name: {"type": "integer"} for name in names}})
+    parameters = parameters_of(made)
+    assert len({parameter.name for parameter in parameters}) == len(names)
+    tree = ast.parse(render_stub(made)).body[0]
+    assert isinstance(tree, ast.FunctionDef)
+    assert [argument.arg for argument in tree.args.args] == [parameter.name for parameter in parameters]
+    given = {parameter.name: index for index, parameter in enumerate(parameters)}
+    assert original_arguments(made, given) == {parameter.original: index for index, parameter in enumerate(parameters)}
+
+
+def test_classes_of_different_tools_never_meet() -> None:
+    schema = {"type": "object", "properties": {"a": {"type": "string"}}}
+    other = {"type": "object", "properties": {"b": {"type": "string"}}}
+    reference = {"$ref": "#/$defs/Dict", "$defs": {"Dict": other}}
+    protocols = [protocol(schema, "find_city"), protocol(other, "findCity"), protocol(reference, "typed"), protocol(schema, "TypedDict2")]
+    tree = ast.parse(render_checker_stubs(protocols))
+    names = [node.name for node in tree.body if isinstance(node, ast.ClassDef | ast.FunctionDef)]
+    assert len(names) == len(set(names))
+    assert "TypedDict" not in names
+
+
+# -- no text becomes code ----------------------------------------------------------------------------------------------------
+
+NASTY = st.sampled_from(
+    ['"""', "'''", '"""\nimport os\n"""', "\\", '\\"""', "\\\\", "\n", "\r\n    return 1", "\x00", "\x0c", "\u2028", "\ud800", "#", "\\N{BULLET}",
+     "\\u0041", "{x}", "]: int", "'] = 1\n", "): pass\n", "a" * 300, '"' * 5, "%s", "\t", "\N{RIGHT-TO-LEFT OVERRIDE}", "\\x", "'", "None", "```"]
+)  # fmt: skip
+TEXT = st.lists(NASTY | st.text(max_size=6), max_size=4).map("".join)
+LEAF = st.one_of(
+    st.just({}),
+    st.fixed_dictionaries({"type": st.sampled_from(["string", "integer", "number", "boolean", "null"])}, optional={"description": TEXT, "format": TEXT, "default": TEXT}),
+    st.lists(TEXT | st.integers() | st.none() | st.booleans(), max_size=4).map(lambda values: {"enum": values}),
+    TEXT.map(lambda value: {"const": value}),
+    TEXT.map(lambda name: {"$ref": f"#/$defs/{name}"}),
+)
+SCHEMA = st.recursive(
+    LEAF,
+    lambda inner: st.one_of(
+        st.fixed_dictionaries({"type": st.just("object"), "properties": st.dictionaries(TEXT, inner, max_size=3)}, optional={"description": TEXT}),
+        inner.map(lambda items: {"type": "array", "items": items}),
+        st.lists(inner, max_size=3).map(lambda members: {"anyOf": members}),
+        st.lists(inner, max_size=3).map(lambda members: {"allOf": members}),
+    ),
+    max_leaves=6,
+)
+
+
+def assert_only_declarations(source: str, tools: set[str]) -> None:
+    """Classes of annotated fields, functions with a docstring or ``...``, the functional TypedDict: nothing that acts."""
+    for node in ast.parse(source).body:
+        if isinstance(node, ast.FunctionDef):
+            assert node.name in tools | {"parallel"}
+            assert len(node.body) == 1
+            assert isinstance(node.body[0], ast.Expr)
+            assert isinstance(node.body[0].value, ast.Constant)
+            assert not node.decorator_list
+            assert all(isinstance(default, ast.Constant) and default.value is ... for default in node.args.defaults)
+        elif isinstance(node, ast.ClassDef):
+            assert all(isinstance(field, ast.AnnAssign) and field.value is None for field in node.body)
+        elif isinstance(node, ast.Assign):
+            assert isinstance(node.value, ast.Call)
+            assert ast.unparse(node.value.func) == "TypedDict"
+        else:
+            assert isinstance(node, ast.ImportFrom)
+            assert node.module == "typing"
+    calls = [ast.unparse(node.func) for node in ast.walk(ast.parse(source)) if isinstance(node, ast.Call)]
+    assert set(calls) <= {"TypedDict"}
+
+
+@settings(max_examples=250, deadline=None)
+@given(description=TEXT, returns=SCHEMA, properties=st.dictionaries(TEXT, SCHEMA, max_size=3), definitions=st.dictionaries(TEXT, SCHEMA, max_size=2),
+       status=st.integers() | TEXT, example=st.recursive(TEXT | st.none() | st.integers(), lambda x: st.lists(x, max_size=3) | st.dictionaries(TEXT, x, max_size=3), max_leaves=4))  # fmt: skip
+def test_a_tools_text_never_leaves_its_place(description: str, returns: Any, properties: Any, definitions: Any, status: Any, example: Any) -> None:
+    made = Protocol(
+        name="look", description=description, parameters={"type": "object", "properties": properties, "$defs": definitions},
+        returns={**returns, "$defs": definitions}, statuses=(Status(code=status, description=description),),
+        examples=(Example(response=example, description=description),),
+    )  # fmt: skip
+    other = Protocol(name="other", returns={"type": "object", "properties": {name: {} for name in properties}})
+    hints = hints_for([made, other])
+    for source in (render_stub(made, hints.get("look")), render_stubs([made, other]), render_checker_stubs([made, other])):
+        assert_only_declarations(source, {"look", "other"})
+    docstring = ast.get_docstring(ast.parse(render_stub(made)).body[-1])  # type: ignore[arg-type]
+    assert docstring is not None
+
+
+def test_a_hint_cannot_leave_the_docstring() -> None:
+    evil = "x_id']\"\"\"\n    import os\n    \"\"\""
+    taker = protocol(name="take", parameters={"type": "object", "properties": {evil: {"type": "string"}, "city_id": {"type": "string"}}})
+    giver = protocol({"type": "object", "properties": {evil: {}, 'a"""\n': {"type": "object", "properties": {"city_id": {}}}}}, "give")
+    hints = hints_for([taker, giver])
+    assert "city_id" in hints["take"]
+    assert_only_declarations(render_stub(taker, hints["take"]), {"take"})
+
+
+def test_the_guard_refuses_what_is_no_declaration(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Were a text to escape all the same, nothing is rendered."""
+    for escaped in ('x"""\n    import os\n    """', 'x"""\nimport os\n"""', 'x"""; import os; """'):
+        monkeypatch.setattr(stubs, "one_line", lambda text, limit, escaped=escaped: escaped)
+        with pytest.raises(ToolImportError, match=r"the stub of look"):
+            render_stub(protocol(description="x"))
+
+
+@given(TEXT, st.integers(10, 60))
+def test_one_line_is_one_harmless_line(text: str, limit: int) -> None:
+    line = one_line(text, limit)
+    assert len(line) <= limit + 2
+    assert '"' not in line
+    assert all(character.isprintable() for character in line)
+    assert ast.literal_eval(f'"""{line}"""') is not None
+    assert ast.literal_eval(f'"{line}"') is not None
+
+
+@given(TEXT)
+def test_camel_is_always_a_name(text: str) -> None:
+    assert camel(text).isidentifier()
+    assert camel(text).isascii()
+
+
+# -- the type checker ------------------------------------------------------------------------------------------------------
+
+
+def test_lenient_stubs_are_accepted_by_the_type_checker(tmp_path: Path) -> None:
+    cycle = {"$ref": "#/$defs/Node", "$defs": {"Node": {"type": "object", "properties": {"next": {"$ref": "#/$defs/Node"}, "all": {"type": "array", "items": {"$ref": "#/$defs/Node"}}}}}}
+    keywords = {"type": "object", "properties": {"from": {"type": "string"}, "class": {}, "a b": {"type": "integer"}, "__x": {}}, "required": ["from"]}
+    nested = {"type": "object", "properties": {"from": keywords, "x": {"type": "array", "items": keywords}, "e": {"enum": ["a'b", 'c"d', "\n", "é"]}}}
+    protocols = [
+        protocol(cycle, "walk"),
+        protocol(keywords, "keywords", parameters={"type": "object", "properties": {"from": {}, "self": {"type": "integer"}, "None": {}}, "required": ["None"]}),
+        protocol(nested, "nested"),
+        protocol({"allOf": [cycle, keywords]}, "both"),
+        protocol({"anyOf": [cycle, {"type": "null"}, {"type": "string"}]}, "either"),
+        protocol({"enum": [f"v{n}" for n in range(MAX_LITERALS + 1)]}, "many"),
+        protocol({"type": "array", "items": {"enum": [None, True, 1, -1, "x"]}}, "literals"),
+        protocol({"type": "object", "properties": {f"p{n}": {"type": "string"} for n in range(401)}}, "wide"),
+        protocol(nested, "findCity"),
+        protocol(cycle, "find_city"),
+    ]
+    (tmp_path / "_tools.pyi").write_text(render_checker_stubs(protocols), encoding="utf-8")
+    (tmp_path / "ty.toml").write_text('[environment]\npython-version = "3.11"\n')
+    ran = subprocess.run(
+        [find_ty(), "check", "--output-format", "concise", "--project", str(tmp_path), str(tmp_path / "_tools.pyi")],
+        capture_output=True, text=True, timeout=60, check=False,
+    )  # fmt: skip
+    assert ran.returncode == 0, ran.stdout
