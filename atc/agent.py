@@ -42,11 +42,11 @@ class Agent:
 
     Args:
         tools: a toolset, or Python functions.
-        model: a model, or how to open one (see :func:`atc.models.open_model`); by default what the settings say, else the
-            embedded model.
+        model: a model, or how to open one (see :func:`atc.models.open_model`); by default what the settings say, else
+            the embedded model.
         approve: asked before every call that is not a read; ``None`` allows what the given tools can do.
         chooser: picks the tools to offer where there are more than ``max_tools``.
-        sandbox: where programs run; by default the one that the settings name.
+        sandbox: where programs run: a sandbox, which stays yours to close, or the setting of that name.
         policy: the broker's limits; by default from the settings.
         on_event: told of every event as it happens.
         **settings: any field of :class:`atc.settings.Settings`.
@@ -63,11 +63,13 @@ class Agent:
         model: Model | str | None = None,
         approve: Approve | None = None,
         chooser: Chooser | None = None,
-        sandbox: Sandbox | None = None,
+        sandbox: Sandbox | str | None = None,
         policy: CallPolicy | None = None,
         on_event: Callable[[Event], None] | None = None,
         **settings: Any,
     ) -> None:
+        if isinstance(sandbox, str):
+            settings["sandbox"], sandbox = sandbox, None
         self.settings = Settings.load(**settings)
         self.tools = _toolset(tools)
         if not self.tools:
@@ -92,7 +94,7 @@ class Agent:
         return wait_for(self.arun(task))
 
     async def arun(self, task: str, *, source: str | None = None) -> Result:
-        """:meth:`run` for asynchronous code. ``source`` is noted in the trace: where the tools came from, for a resume."""
+        """:meth:`run` for asynchronous code. ``source`` is noted in the trace: where the tools are, for a resume."""
         return await self._begin(_checked(task), new_run_id(), source=source)
 
     async def stream(self, task: str) -> AsyncIterator[Event]:
@@ -113,7 +115,9 @@ class Agent:
             await work
         finally:
             work.cancel()
-            with contextlib.suppress(asyncio.CancelledError, Exception):  # its outcome was raised above, or nobody waits for it
+            with contextlib.suppress(
+                asyncio.CancelledError, Exception
+            ):  # its outcome was raised above, or nobody waits for it
                 await work
 
     def resume(self, run_id: str) -> Result:
@@ -132,10 +136,14 @@ class Agent:
         if started is None:
             raise UsageError(f"run {stored.run_id} has no beginning in its trace: it cannot be resumed")
         if ended is not None and ended.get("status") == "answered":
-            raise UsageError(f"run {stored.run_id} ended with an answer: there is nothing to resume (`atc show` reads it)")
+            raise UsageError(
+                f"run {stored.run_id} ended with an answer: there is nothing to resume (`atc show` reads it)"
+            )
         written = stored.last("program_written") or {}
         first = Draft(written["program"]) if written.get("program") else None
-        return await self._begin(started["task"], stored.run_id, resumed=stored, first=first, source=started.get("source"))
+        return await self._begin(
+            started["task"], stored.run_id, resumed=stored, first=first, source=started.get("source")
+        )
 
     def close(self) -> None:
         """Let go of the model that this agent opened (an embedded one's process ends); done at exit otherwise."""
@@ -149,7 +157,7 @@ class Agent:
     def __exit__(self, *exc: object) -> None:
         self.close()
 
-    # -- one run -------------------------------------------------------------------------------------------------------
+    # -- one run ------------------------------------------------------------------------------------------------------
 
     async def _begin(
         self,
@@ -229,7 +237,14 @@ class Agent:
 
     def _started(self, task: str, run_id: str, model: Model, source: str | None) -> dict[str, Any]:
         settings = self.settings.model_dump(mode="json", exclude={"api_key"})
-        return {"run_id": run_id, "task": task, "model": model.name, "tools": len(self.tools), "source": source, "settings": settings}
+        return {
+            "run_id": run_id,
+            "task": task,
+            "model": model.name,
+            "tools": len(self.tools),
+            "source": source,
+            "settings": settings,
+        }
 
     def _emitter(self, trace: TraceWriter, redactor: Redactor, listener: Callable[[Event], None] | None) -> Emit:
         listeners = [told for told in (self._on_event, listener) if told is not None]
@@ -288,8 +303,9 @@ class _Session:
             seconds=time.perf_counter() - self.began,
         )  # fmt: skip
         return Result(
-            run_id=self.run_id, task=self.task, status=ending.status, value=ending.value, answer=said, program=ending.program,
-            calls=tuple(sorted(calls, key=lambda call: call.index)), revisions=tuple(self.run.revisions if self.run else ()),
+            run_id=self.run_id, task=self.task, status=ending.status, value=ending.value, answer=said,
+            program=ending.program, calls=tuple(sorted(calls, key=lambda call: call.index)),
+            revisions=tuple(self.run.revisions if self.run else ()),
             fault=ending.fault, usage=usage, isolation=self.run.isolation if self.run else (),
             trace=str(self.stored.trace) if self.stored else None,
         )  # fmt: skip
@@ -332,5 +348,7 @@ def _checked(task: str) -> str:
     if not isinstance(task, str) or not task.strip():
         raise UsageError("the task is empty: say in plain words what is wanted")
     if len(task) > MAX_TASK:
-        raise UsageError(f"the task has {len(task):,} characters; the limit is {MAX_TASK:,}: give data through a tool instead")
+        raise UsageError(
+            f"the task has {len(task):,} characters; the limit is {MAX_TASK:,}: give data through a tool instead"
+        )
     return task.strip()

@@ -3,13 +3,29 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any, Literal
+from typing import Annotated, Any, Literal
 
 import platformdirs
-from pydantic import Field, SecretStr, ValidationError
-from pydantic_settings import BaseSettings, PydanticBaseSettingsSource, SettingsConfigDict, TomlConfigSettingsSource
+from pydantic import BeforeValidator, Field, SecretStr, ValidationError
+from pydantic_settings import (
+    BaseSettings,
+    NoDecode,
+    PydanticBaseSettingsSource,
+    SettingsConfigDict,
+    TomlConfigSettingsSource,
+)
 
 from atc.errors import SettingsError
+
+
+def _layers(value: Any) -> Any:
+    """``"network, files"`` as a list; ``"none"`` is the empty one."""
+    if not isinstance(value, str):
+        return value
+    return () if value.strip() in ("", "none") else tuple(part.strip(" []\"'") for part in value.split(","))
+
+
+Layers = Annotated[tuple[Literal["network", "files", "processes"], ...], NoDecode, BeforeValidator(_layers)]
 
 
 class Settings(BaseSettings):
@@ -30,13 +46,16 @@ class Settings(BaseSettings):
     max_revisions: int = Field(3, ge=0, description="α of the paper: programs after the first")
     candidates: int = Field(1, ge=1, le=16, description="first programs to choose among, where all tools only read")
     revision: Literal["notes", "edit"] = Field("notes", description="write anew from notes, or edit the failed program")
-    attribution: Literal["structure", "model", "none"] = Field("structure", description="how a fault is traced to a tool")
+    attribution: Literal["structure", "model", "none"] = Field(
+        "structure", description="how a fault is traced to a tool"
+    )
     check: bool = Field(True, description="check programs before they run")
     answer: bool = Field(True, description="say the result in a sentence (one more call of the model)")
 
     sandbox: Literal["process"] = Field("process", description="where programs run")
-    sandbox_require: tuple[Literal["network", "files", "processes"], ...] = Field(
-        ("network", "files", "processes"), description="isolation layers without which nothing runs"
+    sandbox_require: Layers = Field(
+        ("network", "files", "processes"),
+        description="isolation layers without which nothing runs; `none` asks for none",
     )
     wall_s: float = Field(120.0, gt=0, description="seconds that a program may run")
     cpu_s: int = Field(30, ge=1, description="processor seconds that a program may use")
@@ -48,7 +67,9 @@ class Settings(BaseSettings):
     budget_tokens: int | None = Field(None, ge=1, description="tokens a run, prompt and reply")
     budget_s: float | None = Field(None, gt=0, description="seconds a run")
 
-    runs_dir: Path = Field(default_factory=lambda: Path(platformdirs.user_state_dir("atc")) / "runs", description="where runs are kept")
+    runs_dir: Path = Field(
+        default_factory=lambda: Path(platformdirs.user_state_dir("atc")) / "runs", description="where runs are kept"
+    )
     keep_runs: bool = Field(True, description="write a trace and a journal of every run")
 
     @classmethod
@@ -72,8 +93,10 @@ class Settings(BaseSettings):
         try:
             return cls(**{name: value for name, value in given.items() if value is not None})
         except ValidationError as error:
-            lines = [f"{'.'.join(map(str, e['loc'])) or 'settings'}: {e['msg']}" for e in error.errors(include_input=False)]
+            lines = [
+                f"{'.'.join(map(str, e['loc'])) or 'settings'}: {e['msg']}" for e in error.errors(include_input=False)
+            ]
             hint = "arguments, ATC_* variables and atc.toml are read; `atc doctor --settings` lists them all"
             raise SettingsError("; ".join(lines) + f" ({hint})") from None
         except (OSError, ValueError) as error:
-            raise SettingsError(f"atc.toml cannot be read: {error}") from None
+            raise SettingsError(f"atc.toml or the ATC_* variables cannot be read: {error}") from None

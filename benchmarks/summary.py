@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import random
 from collections import Counter, defaultdict
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
+from rich import box
 from rich.console import Console
 from rich.table import Table
 
@@ -80,11 +81,18 @@ def print_table(lines: Sequence[dict[str, Any]], console: Console) -> None:
         console.print("no results yet")
         return
     for model in dict.fromkeys(line["model"] for line in lines):
-        console.print(_table(model, [line for line in lines if line["model"] == model]))
+        own = [line for line in lines if line["model"] == model]
+        console.print(
+            _table(f"Tasks solved, {model}", ("solved", "(95 %)", "stated", "first", "faults"), own, _outcome)
+        )
+        console.print(
+            _table(f"What it took, {model}", ("asked", "tokens", "tools", "again", "crashes", "s"), own, _cost)
+        )
     console.print(
-        "stated: of the tasks that say all that their solution needs. first: by the first program. again: effects done "
-        "again, of all. crashes: programs. s: seconds a try, cached replies at their first cost. faults: programs that "
-        "failed, by kind."
+        "stated: of the tasks that say all that their solution needs. first: by the first\n"
+        "program. faults: programs that failed, by kind. asked: model calls. tokens: read +\n"
+        "written. tools: calls. again: effects that were done again, of all effects. crashes:\n"
+        "programs. s: seconds a try, cached replies at their first cost."
     )
     if lost := sum(line["lost"] for line in lines if line["env"] != "all"):
         console.print(
@@ -92,42 +100,36 @@ def print_table(lines: Sequence[dict[str, Any]], console: Console) -> None:
         )
 
 
-def _table(model: str, lines: list[dict[str, Any]]) -> Table:
-    table = Table(title=f"Tasks solved, {model}")
-    for name in ("environment", "system"):
-        table.add_column(name)
-    for name in (
-        "solved",
-        "%",
-        "95 %",
-        "stated",
-        "first",
-        "model calls",
-        "tokens in",
-        "out",
-        "tool calls",
-        "again",
-        "crashes",
-        "s",
-    ):
-        table.add_column(name, justify="right")
-    table.add_column("faults")
-    env = lines[0]["env"]
-    for line in lines:
-        if line["env"] != env:
-            table.add_section()
-            env = line["env"]
-        table.add_row(*_cells(line))
+def _table(
+    title: str, names: Sequence[str], lines: list[dict[str, Any]], cells: Callable[[dict[str, Any]], list[str]]
+) -> Table:
+    table = Table(title=title, title_justify="left", box=box.SIMPLE_HEAD, show_edge=False, pad_edge=False)
+    table.add_column("environment", no_wrap=True)
+    table.add_column("system", no_wrap=True)
+    for name in names:
+        table.add_column(name, justify="left" if name == "faults" else "right", no_wrap=name != "faults")
+    for line, following in zip(lines, [*lines[1:], None], strict=True):
+        last = following is not None and following["env"] != line["env"]
+        table.add_row(line["env"], line["system"], *cells(line), end_section=last)
     return table
 
 
-def _cells(line: dict[str, Any]) -> list[str]:
+def _outcome(line: dict[str, Any]) -> list[str]:
     broken = f" ATC broke:{line['exceptions']}" if line["exceptions"] else ""
     return [
-        line["env"], line["system"], f"{line['solved']}/{line['tries']}", f"{line['share']:.0%}",
-        f"{line['low']:.0%}–{line['high']:.0%}", f"{line['stated_solved']}/{line['stated']}", str(line["first_try"]),
-        *(f"{line[name]:,}" for name in ("model_calls", "prompt_tokens", "completion_tokens", "tool_calls")),
-        f"{line['repeated_writes']}/{line['writes']}", str(line["crashes"]),
-        f"{line['seconds'] / max(1, line['tries']):.1f}",
+        f"{line['solved']}/{line['tries']} {line['share']:.0%}", f"({line['low']:.0%}–{line['high']:.0%})",
+        f"{line['stated_solved']}/{line['stated']}", str(line["first_try"]),
         " ".join(f"{kind}:{count}" for kind, count in line["faults"].items()) + broken,
     ]  # fmt: skip
+
+
+def _cost(line: dict[str, Any]) -> list[str]:
+    return [
+        f"{line['model_calls']:,}", f"{_short(line['prompt_tokens'])}+{_short(line['completion_tokens'])}",
+        f"{line['tool_calls']:,}", f"{line['repeated_writes']}/{line['writes']}", str(line["crashes"]),
+        f"{line['seconds'] / max(1, line['tries']):.1f}",
+    ]  # fmt: skip
+
+
+def _short(count: int) -> str:
+    return f"{count:,}" if count < 10_000 else f"{count / 1000:,.0f}k"

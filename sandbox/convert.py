@@ -22,7 +22,7 @@ def to_json(value: object, where: str, depth: int = 0) -> object:
         TypeError: something in it has no JSON form; the message says where.
         ValueError: it is nested deeper than 100 levels, or holds NaN, infinity or an integer of more than 308 digits.
     """
-    if value is None or isinstance(value, (bool, str)) and not isinstance(value, enum.Enum):
+    if value is None or (isinstance(value, (bool, str)) and not isinstance(value, enum.Enum)):
         return value if not isinstance(value, str) else str(value).encode("utf-8", "replace").decode()
     if depth > MAX_DEPTH:
         raise ValueError(f"{where} is nested deeper than {MAX_DEPTH} levels, or contains itself")

@@ -60,7 +60,8 @@ def _program(machine: str) -> list[tuple[int, int, int, int]]:
     ]  # its flags cannot be read: callers fall back to clone
     made += [  # clone makes threads, and nothing else
         (_EQUAL, 0, 4, _CLONE[column]),
-        (_LOAD, 0, 0, _FIRST_ARGUMENT), (_ANY_BIT, 1, 0, _CLONE_THREAD), (_RETURN, 0, 0, _EPERM), (_RETURN, 0, 0, _ALLOW),
+        (_LOAD, 0, 0, _FIRST_ARGUMENT), (_ANY_BIT, 1, 0, _CLONE_THREAD),
+        (_RETURN, 0, 0, _EPERM), (_RETURN, 0, 0, _ALLOW),
     ]  # fmt: skip
     made += [  # a socket that is there already may be written to, but not to an address of the program's choice
         (_EQUAL, 0, 6, _SENDTO[column]),

@@ -54,14 +54,16 @@ def ended(result_or_agent: Agent | Result) -> dict[str, Any]:
     return dict(last["data"])
 
 
-# -- how a run ends --------------------------------------------------------------------------------------------------------
+# -- how a run ends --------------------------------------------------------------------------------------------------
 
 
 def test_a_task_is_answered() -> None:
     result = agent(GOOD).run("double 21")
     assert (result.status, result.value, result.unwrap(), result.answer) == ("answered", 42, 42, "42")
     assert result.program == "answer = double(n=21)\n"
-    assert [(call.tool, call.arguments, call.value, call.line) for call in result.calls] == [("double", {"n": 21}, 42, 1)]
+    assert [(call.tool, call.arguments, call.value, call.line) for call in result.calls] == [
+        ("double", {"n": 21}, 42, 1)
+    ]
     assert result.isolation == ("network", "files", "processes")
     assert (result.usage.model_calls, result.usage.tool_calls) == (1, 1)
     assert result.fault is None
@@ -102,7 +104,10 @@ def test_the_same_program_again_is_asked_for_differently() -> None:
     model = FakeModel([BAD, BAD, GOOD])
     result = Agent([double], model=model, answer=False).run("double 21")
     assert result.value == 42
-    assert [revision.program for revision in result.revisions] == ["answer = [1][double(n=21)]\n", "answer = double(n=21)\n"]
+    assert [revision.program for revision in result.revisions] == [
+        "answer = [1][double(n=21)]\n",
+        "answer = double(n=21)\n",
+    ]
 
 
 @pytest.mark.parametrize(
@@ -163,7 +168,7 @@ def test_the_answer_is_a_sentence_with_known_numbers_only() -> None:
     assert agent(GOOD, "Twice 21 is 43.", answer=True).run("double 21").answer == "42"
 
 
-# -- what stops a run from outside, with a trace that says so ----------------------------------------------------------------
+# -- what stops a run from outside, with a trace that says so --------------------------------------------------------
 
 
 class Broken(Sandbox):
@@ -184,7 +189,9 @@ class Broken(Sandbox):
         return
 
 
-@pytest.mark.parametrize("error", [SandboxUnavailable("no namespaces left"), ModelUnavailable("moved"), RuntimeError("a bug")])
+@pytest.mark.parametrize(
+    "error", [SandboxUnavailable("no namespaces left"), ModelUnavailable("moved"), RuntimeError("a bug")]
+)
 def test_what_cannot_go_on_is_raised_and_the_trace_is_whole(error: Exception) -> None:
     made = agent(GOOD, sandbox=Broken(error))
     with pytest.raises(type(error), match=str(error)):
@@ -289,11 +296,13 @@ else:
 @pytest.mark.usefixtures("nothing_left")
 @pytest.mark.parametrize("where", ["script", "notebook"])
 def test_an_interrupt_stops_a_run_wherever_it_runs(where: str) -> None:
-    ran = subprocess.run([sys.executable, "-c", _INTERRUPTED, where], capture_output=True, text=True, timeout=30, check=False)
+    ran = subprocess.run(
+        [sys.executable, "-c", _INTERRUPTED, where], capture_output=True, text=True, timeout=30, check=False
+    )
     assert ran.stdout == "interrupted failed True\n", ran.stderr
 
 
-# -- events ----------------------------------------------------------------------------------------------------------------
+# -- events ----------------------------------------------------------------------------------------------------------
 
 
 def test_a_stream_tells_everything_in_order_and_ends_with_the_result() -> None:
@@ -362,7 +371,7 @@ def test_events_hold_no_secret(monkeypatch: pytest.MonkeyPatch) -> None:
     assert "sk-1234567890" not in told
 
 
-# -- where and how often it runs ---------------------------------------------------------------------------------------------
+# -- where and how often it runs -------------------------------------------------------------------------------------
 
 
 def test_run_works_inside_a_running_loop() -> None:
@@ -405,7 +414,9 @@ def test_threads_may_share_an_agent() -> None:
 def test_one_agent_with_a_real_endpoint_and_its_own_sandbox_runs_many_times() -> None:
     with serving(says(GOOD), says(GOOD), fails(401)) as server:
         sandbox = ProcessSandbox()
-        with Agent([double], model="tiny", base_url=server.url, api_key="sk-12345678", answer=False, sandbox=sandbox) as made:
+        with Agent(
+            [double], model="tiny", base_url=server.url, api_key="sk-12345678", answer=False, sandbox=sandbox
+        ) as made:
             assert made.run("double 21").value == 42
             assert made.run("double 21 again").value == 42
             with pytest.raises(ModelUnavailable):
@@ -427,7 +438,7 @@ def test_runs_are_for_their_owner_only() -> None:
     assert all(path.stat().st_mode & 0o077 == 0 for path in folder.iterdir())
 
 
-# -- approval --------------------------------------------------------------------------------------------------------------
+# -- approval --------------------------------------------------------------------------------------------------------
 
 
 def test_effects_wait_for_a_yes() -> None:
@@ -435,14 +446,16 @@ def test_effects_wait_for_a_yes() -> None:
     tools = Toolset([make_tool("book", lambda a: booked.append(a) or "done", Effect.WRITE)])
     program = "```python\ntry:\n    answer = book(n=1)\nexcept ToolError as error:\n    answer = error.status\n```"
     for verdict, expected in ((True, "done"), (False, None)):
-        made = Agent(tools, model=FakeModel([program] * 9), answer=False, max_revisions=0, approve=lambda _, v=verdict: v)
+        made = Agent(
+            tools, model=FakeModel([program] * 9), answer=False, max_revisions=0, approve=lambda _, v=verdict: v
+        )
         result = made.run("book it")
         assert (result.value if result.status == "answered" else None) == expected
     assert booked == [{"n": 1}]
     assert result.calls[0].error_status == "denied"
 
 
-# -- resume ----------------------------------------------------------------------------------------------------------------
+# -- resume ----------------------------------------------------------------------------------------------------------
 
 
 def cut_off(program: str) -> tuple[str, list[int]]:
@@ -476,9 +489,16 @@ BOOK = "```python\nids = [book(n=n)['id'] for n in [1, 2]]\ntry:\n    book(n=3)\
 def test_a_run_goes_on_where_it_was_cut_off(keep_runs: bool) -> None:
     run_id, booked = cut_off(BOOK)
     assert booked == [1, 2, 3]
-    again = agent(tools=Toolset([make_tool("book", lambda a: booked.append(a["n"]), Effect.WRITE)]), keep_runs=keep_runs)
+    again = agent(
+        tools=Toolset([make_tool("book", lambda a: booked.append(a["n"]), Effect.WRITE)]), keep_runs=keep_runs
+    )
     result = again.resume(run_id[-6:])
-    assert (result.run_id, result.task, result.status, result.value) == (run_id, "book three", "answered", [1, 2, "in_doubt"])
+    assert (result.run_id, result.task, result.status, result.value) == (
+        run_id,
+        "book three",
+        "answered",
+        [1, 2, "in_doubt"],
+    )
     assert booked == [1, 2, 3]
     assert [call.arguments for call in result.in_doubt] == [{"n": 3}]
     with pytest.raises(UsageError, match="ended with an answer: there is nothing to resume"):
@@ -531,7 +551,7 @@ def test_a_trace_without_a_beginning_cannot_be_resumed() -> None:
         made.resume("abcdef")
 
 
-# -- wrong use -------------------------------------------------------------------------------------------------------------
+# -- wrong use -------------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("task", ["", "  \n", 42, None, ["x"]])
@@ -547,7 +567,13 @@ def test_a_task_is_not_endless() -> None:
 
 @pytest.mark.parametrize(
     ("tools", "words"),
-    [([], "at least one tool"), (Toolset(), "at least one tool"), (double, "not function"), ("atlas", "not str"), (None, "not NoneType")],
+    [
+        ([], "at least one tool"),
+        (Toolset(), "at least one tool"),
+        (double, "not function"),
+        ("atlas", "not str"),
+        (None, "not NoneType"),
+    ],
 )
 def test_an_agent_needs_tools(tools: Any, words: str) -> None:
     with pytest.raises(UsageError, match=words):
@@ -574,7 +600,9 @@ def test_a_setting_that_does_not_exist_is_refused() -> None:
 
 
 def test_a_policy_goes_before_the_settings() -> None:
-    result = agent("```python\nanswer = [double(n=n) for n in (1, 2)]\n```", policy=CallPolicy(max_calls=1), max_revisions=0).run("x")
+    result = agent(
+        "```python\nanswer = [double(n=n) for n in (1, 2)]\n```", policy=CallPolicy(max_calls=1), max_revisions=0
+    ).run("x")
     assert result.usage.tool_calls == 1
 
 
@@ -582,7 +610,9 @@ def test_isolation_that_cannot_be_had_runs_nothing(monkeypatch: pytest.MonkeyPat
     from atc.execution import process
 
     real = process._limits_for_child
-    monkeypatch.setattr(process, "_limits_for_child", lambda limits: real(limits).replace('"landlock": true', '"landlock": false'))
+    monkeypatch.setattr(
+        process, "_limits_for_child", lambda limits: real(limits).replace('"landlock": true', '"landlock": false')
+    )
     with pytest.raises(SandboxUnavailable, match="cannot isolate files"):
         agent(GOOD).run("double 21")
     result = agent(GOOD, sandbox_require=("network", "processes")).run("double 21")

@@ -108,8 +108,17 @@ class Host:
 Step = tuple[str, int, Way, bool]
 """Tool, argument, how the call goes, whether the program catches an error of it."""
 
-step = st.tuples(st.sampled_from(["look", "book", "book", "pay"]), st.integers(0, 2), st.sampled_from(WAYS) | st.just("ok"), st.booleans())
-programs = st.lists(st.tuples(st.lists(step, max_size=5), st.sampled_from(CRASHES) | st.just("none"), st.integers(0, 4)), min_size=1, max_size=4)
+step = st.tuples(
+    st.sampled_from(["look", "book", "book", "pay"]),
+    st.integers(0, 2),
+    st.sampled_from(WAYS) | st.just("ok"),
+    st.booleans(),
+)
+programs = st.lists(
+    st.tuples(st.lists(step, max_size=5), st.sampled_from(CRASHES) | st.just("none"), st.integers(0, 4)),
+    min_size=1,
+    max_size=4,
+)
 
 
 async def run_program(host: Host, program: list[Step], crash: str, at: int) -> list[tuple[str, str]]:
@@ -135,7 +144,9 @@ async def run_program(host: Host, program: list[Step], crash: str, at: int) -> l
 
 @settings(max_examples=250, deadline=None)
 @given(programs)
-def test_no_write_happens_more_often_than_one_program_asked_for_it(tmp_path_factory: pytest.TempPathFactory, runs: Any) -> None:
+def test_no_write_happens_more_often_than_one_program_asked_for_it(
+    tmp_path_factory: pytest.TempPathFactory, runs: Any
+) -> None:
     path = tmp_path_factory.mktemp("run") / "journal.jsonl"
     world = World()
     host = Host(world, path)
@@ -152,27 +163,35 @@ def test_no_write_happens_more_often_than_one_program_asked_for_it(tmp_path_fact
         for intent, count in Counter(asked).items():
             most[intent] = max(most[intent], count)
         done = Counter(world.effects)
-        assert all(count <= most[intent] for intent, count in done.items()), "done more often than any one program asked for"
+        assert all(count <= most[intent] for intent, count in done.items()), (
+            "done more often than any one program asked for"
+        )
         by_tool = Counter(tool for tool, _ in asked)
         for tool, count in by_tool.items():
             most_of_tool[tool] = max(most_of_tool[tool], count)
-        assert all(count <= most_of_tool[tool] for tool, count in Counter(tool for tool, _ in done.elements()).items()), (
-            "with other arguments, and so more often than any one program asked for"
-        )
+        assert all(
+            count <= most_of_tool[tool] for tool, count in Counter(tool for tool, _ in done.elements()).items()
+        ), "with other arguments, and so more often than any one program asked for"
         told = Counter(
             (entry.tool, canonical(entry.arguments))
             for entry in host.journal.entries.values()
             if entry.effect is not Effect.READ and (entry.in_doubt or entry.state == "done")
         )
         assert all(count <= told[intent] for intent, count in done.items()), "done, and neither recorded nor in doubt"
-        sure = Counter((e.tool, canonical(e.arguments)) for e in host.journal.entries.values() if e.state == "done" and e.effect is not Effect.READ)
+        sure = Counter(
+            (e.tool, canonical(e.arguments))
+            for e in host.journal.entries.values()
+            if e.state == "done" and e.effect is not Effect.READ
+        )
         assert all(count <= done[intent] for intent, count in sure.items()), "recorded as done, and never done"
     host.journal.close()
 
 
 @settings(max_examples=100, deadline=None)
 @given(st.lists(st.tuples(st.sampled_from(["book", "pay"]), st.integers(0, 2)), max_size=4), st.data())
-def test_a_program_run_again_does_nothing_again(tmp_path_factory: pytest.TempPathFactory, calls: Any, data: st.DataObject) -> None:
+def test_a_program_run_again_does_nothing_again(
+    tmp_path_factory: pytest.TempPathFactory, calls: Any, data: st.DataObject
+) -> None:
     """The same calls, in any order, after any number of new processes: answered, and not one effect more."""
     path = tmp_path_factory.mktemp("run") / "journal.jsonl"
     world = World()
@@ -189,7 +208,7 @@ def test_a_program_run_again_does_nothing_again(tmp_path_factory: pytest.TempPat
     host.journal.close()
 
 
-# -- through the whole house -----------------------------------------------------------------------------------------------
+# -- through the whole house -----------------------------------------------------------------------------------------
 
 BOOKS = """```python
 place = look(n=1)
@@ -212,7 +231,10 @@ def test_a_revised_program_books_nothing_twice(tmp_path: Path) -> None:
         booked.append(arguments["n"])
         return {"id": 100 + arguments["n"]}
 
-    replies = [BOOKS.format(rest="answer = first['nothing']"), BOOKS.format(rest="answer = [first['id'], second['id']]")]
+    replies = [
+        BOOKS.format(rest="answer = first['nothing']"),
+        BOOKS.format(rest="answer = [first['id'], second['id']]"),
+    ]
     result = agent(replies, book, tmp_path).run("book two")
     assert (result.status, result.value, booked) == ("answered", [101, 102], [1, 2])
     assert [call.status for call in result.calls] == ["ok"] * 3 + ["replayed"] * 3
@@ -227,14 +249,20 @@ def test_a_write_in_doubt_is_in_the_result_and_never_repeated(tmp_path: Path) ->
             await asyncio.sleep(30)
         return "ok"
 
-    result = agent([BOOKS.format(rest="answer = 1")] * 9, book, tmp_path, call_timeout_s=0.2, max_revisions=2).run("book two")
+    result = agent([BOOKS.format(rest="answer = 1")] * 9, book, tmp_path, call_timeout_s=0.2, max_revisions=2).run(
+        "book two"
+    )
     assert result.status == "unsolved"
     assert booked == [1, 2]
-    assert [(call.tool, call.arguments, call.error_status) for call in result.in_doubt] == [("book", {"n": 2}, "timeout")]
+    assert [(call.tool, call.arguments, call.error_status) for call in result.in_doubt] == [
+        ("book", {"n": 2}, "timeout")
+    ]
 
 
 def test_a_budget_that_ends_in_the_middle_of_a_write_leaves_it_in_doubt(tmp_path: Path) -> None:
-    result = agent([BOOKS.format(rest="answer = 1")], lambda _: asyncio.sleep(30), tmp_path, budget_s=1.0).run("book two")
+    result = agent([BOOKS.format(rest="answer = 1")], lambda _: asyncio.sleep(30), tmp_path, budget_s=1.0).run(
+        "book two"
+    )
     assert result.status == "budget"
     assert [(call.arguments, call.error_status) for call in result.in_doubt] == [({"n": 1}, "stopped")]
 
@@ -274,10 +302,14 @@ def test_a_host_that_is_killed_in_the_middle_of_a_write_is_resumed(tmp_path: Pat
         trace.write('{"kind": "call_en')  # the line that it was writing
     host.send_signal(signal.SIGKILL)
     host.wait(10)
-    ran = subprocess.run([sys.executable, "-c", _HOST, str(tmp_path), "again"], capture_output=True, text=True, timeout=30, check=False)
+    ran = subprocess.run(
+        [sys.executable, "-c", _HOST, str(tmp_path), "again"], capture_output=True, text=True, timeout=30, check=False
+    )
     assert ran.returncode == 0, ran.stderr
     result = Result.model_validate_json(ran.stdout)
     assert (result.status, result.value) == ("answered", [1, "in_doubt", 3])
     assert (tmp_path / "booked").read_text() == "1\n2\n3\n"
-    assert [(call.tool, call.arguments, call.error) for call in result.in_doubt] == [("book", {"n": 2}, "the run was cut off during this call")]
+    assert [(call.tool, call.arguments, call.error) for call in result.in_doubt] == [
+        ("book", {"n": 2}, "the run was cut off during this call")
+    ]
     assert [call.status for call in result.calls] == ["in_doubt", "replayed", "refused", "ok"]

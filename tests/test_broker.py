@@ -61,7 +61,7 @@ def counted(value: Any = "ok") -> tuple[list[Any], Callable[[dict[str, Any]], An
     return seen, function
 
 
-# -- what may be called ----------------------------------------------------------------------------------------------------
+# -- what may be called ----------------------------------------------------------------------------------------------
 
 
 def test_only_granted_tools_are_called() -> None:
@@ -88,7 +88,9 @@ def test_only_granted_tools_are_called() -> None:
 def test_safe_repairs_are_made_and_noted(given: dict[str, Any], sent: dict[str, Any], note: str) -> None:
     seen, function = counted()
     types = {"n": "integer", "flag": "boolean", "word": "string"}
-    properties: Any = {name: {"type": kind} for name, kind in types.items()} | {"many": {"type": "array", "items": {"type": "string"}}}
+    properties: Any = {name: {"type": kind} for name, kind in types.items()} | {
+        "many": {"type": "array", "items": {"type": "string"}}
+    }
     house = House(make_tool("look", function, required=("n",), **properties))
     assert house.call("look", **given).error is None
     assert seen == [sent]
@@ -107,7 +109,9 @@ def test_safe_repairs_are_made_and_noted(given: dict[str, Any], sent: dict[str, 
     ],
 )
 def test_wrong_arguments_are_refused_before_the_tool_sees_them(given: dict[str, Any], words: str) -> None:
-    house = House(make_tool("look", never, required=("n",), n={"type": "integer", "maximum": 10}, unit={"enum": ["km", "mi"]}))
+    house = House(
+        make_tool("look", never, required=("n",), n={"type": "integer", "maximum": 10}, unit={"enum": ["km", "mi"]})
+    )
     assert words in str(house.call("look", **given).error)
     assert (house.last.status, house.last.error_status) == ("refused", "invalid_arguments")
 
@@ -119,16 +123,22 @@ def test_arguments_without_one_meaning_are_refused() -> None:
     assert "the same text in different Unicode forms" in str(reply.error)
 
 
-# -- approval --------------------------------------------------------------------------------------------------------------
+# -- approval --------------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(
-    ("answer", "allowed"), [(True, True), (False, False), (None, False), (1, False), ("yes", False), (RuntimeError("no terminal"), False)]
+    ("answer", "allowed"),
+    [(True, True), (False, False), (None, False), (1, False), ("yes", False), (RuntimeError("no terminal"), False)],
 )
 @pytest.mark.parametrize("asynchronous", [False, True])
 def test_only_a_plain_yes_lets_an_effect_happen(answer: Any, allowed: bool, asynchronous: bool) -> None:
     def say(request: ApprovalRequest) -> Any:
-        assert (request.tool, request.arguments, request.effect, request.description) == ("book", {"n": 1}, WRITE, "book it.")
+        assert (request.tool, request.arguments, request.effect, request.description) == (
+            "book",
+            {"n": 1},
+            WRITE,
+            "book it.",
+        )
         if isinstance(answer, Exception):
             raise answer
         return answer
@@ -185,7 +195,7 @@ def test_a_replay_needs_no_approval() -> None:
     assert (house.last.status, len(asked)) == ("replayed", 1)
 
 
-# -- limits ----------------------------------------------------------------------------------------------------------------
+# -- limits ----------------------------------------------------------------------------------------------------------
 
 
 def test_a_run_has_so_many_calls_and_replays_are_free() -> None:
@@ -263,7 +273,7 @@ def test_an_odd_pause_is_not_believed(retry_after: Any) -> None:
     assert len(seen) == 3
 
 
-# -- responses -------------------------------------------------------------------------------------------------------------
+# -- responses -------------------------------------------------------------------------------------------------------
 
 
 def test_a_long_text_is_cut_and_a_large_structure_refused() -> None:
@@ -284,7 +294,9 @@ def test_an_effect_whose_response_cannot_be_used_is_still_done(response: Any) ->
     if response == "deep":
         for _ in range(200):
             response = [response]
-    house = House(make_tool("book", lambda _: response, WRITE), make_tool("look", lambda _: response), response_bytes=500)
+    house = House(
+        make_tool("book", lambda _: response, WRITE), make_tool("look", lambda _: response), response_bytes=500
+    )
     assert house.call("book", n=1) == CallReply(value=None)
     assert house.last.status == "ok"
     assert "it was done" in house.last.notes[0]
@@ -297,7 +309,13 @@ def test_an_effect_whose_response_cannot_be_used_is_still_done(response: Any) ->
 
 @pytest.mark.parametrize(
     ("response", "value"),
-    [({1: (2, 3)}, {"1": [2, 3]}), ("half \ud83d", "half ?"), (None, None), (2**60, 2**60), ({"a": [None, True, 1.5]}, {"a": [None, True, 1.5]})],
+    [
+        ({1: (2, 3)}, {"1": [2, 3]}),
+        ("half \ud83d", "half ?"),
+        (None, None),
+        (2**60, 2**60),
+        ({"a": [None, True, 1.5]}, {"a": [None, True, 1.5]}),
+    ],
 )
 def test_a_response_is_plain_json(response: Any, value: Any) -> None:
     house = House(make_tool("look", lambda _: response))
@@ -313,7 +331,9 @@ def test_a_response_that_differs_from_its_schema_is_noted_and_kept() -> None:
     assert house.last.notes == ('response differs from its schema: $.n: "one" is not of type "integer"',)
 
 
-@pytest.mark.parametrize("wrong", [RuntimeError("bug"), OSError(5, "I/O"), KeyError("x"), asyncio.CancelledError(), RecursionError("deep")])
+@pytest.mark.parametrize(
+    "wrong", [RuntimeError("bug"), OSError(5, "I/O"), KeyError("x"), asyncio.CancelledError(), RecursionError("deep")]
+)
 def test_whatever_a_transport_raises_is_the_tools_failure(wrong: BaseException) -> None:
     def raises(_: Any) -> Any:
         raise wrong
@@ -334,7 +354,7 @@ def test_an_odd_status_of_a_users_tool_is_taken_as_text(status: Any) -> None:
     assert len(reply.status) <= 100
 
 
-# -- secrets ---------------------------------------------------------------------------------------------------------------
+# -- secrets ---------------------------------------------------------------------------------------------------------
 
 
 SECRET = 'sk-"very"/secret 1'
@@ -373,7 +393,7 @@ def test_a_short_value_is_no_secret() -> None:
     assert Redactor(["demo"], {"X_TOKEN": "true"}).value({"demo": "true"}) == {"demo": "true"}
 
 
-# -- several at once, and cut off --------------------------------------------------------------------------------------------
+# -- several at once, and cut off ------------------------------------------------------------------------------------
 
 
 def test_calls_run_at_once_and_are_numbered_as_they_came() -> None:
@@ -442,7 +462,7 @@ def test_a_write_that_cannot_be_written_down_is_not_made_or_stays_in_doubt(monke
     assert seen == [{"n": 1}]
 
 
-# -- once only -------------------------------------------------------------------------------------------------------------
+# -- once only -------------------------------------------------------------------------------------------------------
 
 
 def test_a_revised_program_must_ask_for_what_was_done_before_it_does_other_things() -> None:

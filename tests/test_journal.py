@@ -45,7 +45,7 @@ def fresh(path: Path | None = None) -> Journal:
     return journal
 
 
-# -- which calls are the same --------------------------------------------------------------------------------------------
+# -- which calls are the same ----------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(
@@ -64,13 +64,23 @@ def test_equal_arguments_have_one_form(one: dict[str, Any], other: dict[str, Any
 
 @pytest.mark.parametrize(
     ("one", "other"),
-    [({"a": True}, {"a": 1}), ({"a": "1"}, {"a": 1}), ({"a": None}, {}), ({"a": [1, 2]}, {"a": [2, 1]}), ({"a": 1.5}, {"a": 1})],
+    [
+        ({"a": True}, {"a": 1}),
+        ({"a": "1"}, {"a": 1}),
+        ({"a": None}, {}),
+        ({"a": [1, 2]}, {"a": [2, 1]}),
+        ({"a": 1.5}, {"a": 1}),
+    ],
 )
 def test_different_arguments_have_different_forms(one: dict[str, Any], other: dict[str, Any]) -> None:
     assert canonical(one) != canonical(other)
 
 
-@given(st.dictionaries(st.text(max_size=3), st.integers() | st.floats(allow_nan=False, allow_infinity=False) | st.text(max_size=3)))
+@given(
+    st.dictionaries(
+        st.text(max_size=3), st.integers() | st.floats(allow_nan=False, allow_infinity=False) | st.text(max_size=3)
+    )
+)
 def test_the_form_survives_json(arguments: dict[str, Any]) -> None:
     try:
         text = canonical(arguments)
@@ -81,7 +91,7 @@ def test_the_form_survives_json(arguments: dict[str, Any]) -> None:
     assert canonical(json.loads(text)) == text
 
 
-# -- replay ----------------------------------------------------------------------------------------------------------------
+# -- replay ----------------------------------------------------------------------------------------------------------
 
 
 def test_each_success_answers_one_call_of_a_later_program() -> None:
@@ -147,7 +157,7 @@ def test_what_an_earlier_program_did_is_told_until_it_is_asked_for() -> None:
     assert journal.unasked("book") is not None, "every program must ask anew"
 
 
-# -- the file --------------------------------------------------------------------------------------------------------------
+# -- the file --------------------------------------------------------------------------------------------------------
 
 
 def test_a_journal_is_read_back_as_it_was(tmp_path: Path) -> None:

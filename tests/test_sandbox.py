@@ -5,11 +5,8 @@ from __future__ import annotations
 import asyncio
 import os
 import signal
-import socket
 import subprocess
 import sys
-import time
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -19,8 +16,7 @@ from support_sandbox import in_sandbox, left_behind
 from atc.errors import SandboxUnavailable
 from atc.execution import process
 from atc.execution.process import ProcessSandbox
-from atc.execution.sandbox import LAYERS, CallReply, CallRequest, Job, Limits, Outcome
-
+from atc.execution.sandbox import LAYERS, CallReply, CallRequest, Job, Outcome
 
 pytestmark = pytest.mark.usefixtures("nothing_left")
 
@@ -29,29 +25,29 @@ async def _no_tools(request: CallRequest) -> CallReply:
     raise AssertionError("no program of this test calls a tool")
 
 
-# -- answers -----------------------------------------------------------------------------------------------------------
+# -- answers ---------------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize(
-    ("expression", "value"),
-    [
-        ("6 * 7", 42),
-        ("{'a': [1, 2.5, None, True], 'b': 'ü 😀'}", {"a": [1, 2.5, None, True], "b": "ü 😀"}),
-        ("(1, 2)", [1, 2]),
-        ("{3, 1, 2}", [1, 2, 3]),
-        ("{1: 'one'}", {"1": "one"}),
-        ("range(3)", [0, 1, 2]),
-        ("__import__('datetime').date(2024, 5, 1)", "2024-05-01"),
-        ("__import__('decimal').Decimal('1.5')", 1.5),
-        ("__import__('uuid').UUID(int=1)", "00000000-0000-0000-0000-000000000001"),
-        ("'half \\ud83d'", "half ?"),
-        ("2**1000", 2**1000),
-    ],
-)
-def test_an_answer_comes_back_as_json_values(expression: str, value: Any) -> None:
-    outcome = in_sandbox(f"answer = {expression}")
-    assert (outcome.kind, outcome.answered, outcome.value) == ("finished", True, value)
-    assert outcome.isolation == LAYERS
+def test_an_answer_comes_back_as_json_values() -> None:
+    values = {
+        "6 * 7": 42,
+        "{'a': [1, 2.5, None, True], 'b': 'ü 😀'}": {"a": [1, 2.5, None, True], "b": "ü 😀"},
+        "(1, 2)": [1, 2],
+        "{3, 1, 2}": [1, 2, 3],
+        "{1: 'one'}": {"1": "one"},
+        "range(3)": [0, 1, 2],
+        "{'a': 1}.keys()": ["a"],
+        "__import__('datetime').date(2024, 5, 1)": "2024-05-01",
+        "__import__('datetime').timedelta(minutes=2)": 120.0,
+        "__import__('decimal').Decimal('1.5')": 1.5,
+        "__import__('uuid').UUID(int=1)": "00000000-0000-0000-0000-000000000001",
+        "b'bytes'": "Ynl0ZXM=",
+        "'half \\ud83d'": "half ?",
+        "2**1000": 2**1000,
+    }
+    outcome = in_sandbox(f"answer = [{', '.join(values)}]")
+    assert (outcome.kind, outcome.answered, outcome.isolation) == ("finished", True, LAYERS)
+    assert outcome.value == list(values.values())
 
 
 def test_dataclasses_and_enums_answer_too() -> None:
@@ -93,7 +89,7 @@ def test_a_program_without_an_answer_has_none() -> None:
     assert (outcome.kind, outcome.answered, outcome.value) == ("finished", False, None)
 
 
-# -- errors ------------------------------------------------------------------------------------------------------------
+# -- errors ----------------------------------------------------------------------------------------------------------
 
 
 def test_an_exception_tells_its_line_and_its_span() -> None:
@@ -141,7 +137,7 @@ def test_a_tool_error_that_is_not_caught_names_tool_and_line() -> None:
     assert (outcome.error.type, outcome.error.tool, outcome.error.line) == ("ToolError", "book", 2)
 
 
-# -- calls -------------------------------------------------------------------------------------------------------------
+# -- calls -----------------------------------------------------------------------------------------------------------
 
 
 def test_arguments_go_out_and_responses_come_in_whatever_they_hold() -> None:
@@ -243,239 +239,7 @@ answer = asyncio.run(main())
     assert in_sandbox(program, {"f": lambda a: a["n"]}).value == [0, 1, 2]
 
 
-# -- what a program cannot reach -----------------------------------------------------------------------------------------
-
-
-@pytest.fixture(scope="module")
-def listening() -> Iterator[tuple[str, int]]:
-    """A socket of this machine, by path and by port."""
-    path = f"/tmp/atc-test-{os.getpid()}.sock"
-    with socket.socket(socket.AF_UNIX) as local, socket.create_server(("127.0.0.1", 0)) as remote:
-        local.bind(path)
-        local.listen()
-        os.chmod(path, 0o777)
-        yield path, remote.getsockname()[1]
-        os.unlink(path)
-
-
-@pytest.mark.parametrize(
-    "attempt",
-    [
-        "open('/etc/passwd').read()",
-        "open('/proc/self/environ').read()",
-        "open('/root/.bashrc').read() if __import__('os').getuid() == 0 else open('/home')",
-        "__import__('os').listdir('/')",
-        "__import__('os').listdir('/tmp')",
-        "__import__('os').listdir('HERE')",
-        "open('HERE/conftest.py').read()",
-        "open('/tmp/written', 'w')",
-        "open('/dev/shm/written', 'w')",
-        "__import__('os').symlink('/etc/passwd', 'link') or open('link').read()",
-        "__import__('os').link('/etc/passwd', 'hard') or open('hard').read()",
-        "__import__('socket').create_connection(('127.0.0.1', PORT), 1)",
-        "__import__('socket').socket(__import__('socket').AF_UNIX).connect('SOCKET')",
-        "__import__('socket').socket(__import__('socket').AF_UNIX, __import__('socket').SOCK_DGRAM).sendto(b'x', 'SOCKET')",
-        "__import__('socket').socketpair(type=2)[0].sendto(b'x', 'SOCKET')",
-        "__import__('socket').socketpair(type=2)[0].connect('SOCKET')",
-        "__import__('socket').socketpair(type=2)[0].sendmsg([b'x'], [], 0, 'SOCKET')",
-        "__import__('socket').socket(16, 3)",
-        "__import__('os').fork()",
-        "__import__('os').execv('/bin/true', ['true'])",
-        "__import__('os').posix_spawn('/bin/true', ['true'], {})",
-        "__import__('subprocess').run(['/bin/true'])",
-        "__import__('os').kill(PID, 9)",
-        "__import__('os').kill(__import__('os').getppid() or PID, 9)",
-        "__import__('os').killpg(PID, 9)",
-        "__import__('os').setuid(1) or __import__('os').setuid(0) or open('/etc/shadow')",
-        "__import__('os').chroot('.')",
-        "__import__('os').mknod('device', 0o020666, 0x0103) or open('device')",
-        "__import__('resource').setrlimit(7, (4096, 4096))",
-    ],
-)
-def test_the_world_outside_is_out_of_reach(attempt: str, listening: tuple[str, int]) -> None:
-    path, port = listening
-    for word, value in (
-        ("HERE", str(Path(__file__).parent)),
-        ("PORT", str(port)),
-        ("SOCKET", path),
-        ("PID", str(os.getpid())),
-    ):
-        attempt = attempt.replace(word, value)
-    outcome = in_sandbox(f"answer = repr({attempt})")
-    assert outcome.kind == "raised", outcome
-    assert outcome.error is not None
-    assert outcome.error.type in ("PermissionError", "ProcessLookupError", "OSError", "ValueError"), outcome.error
-
-
-def test_a_memory_only_file_cannot_be_executed() -> None:
-    program = "import os\nfd = os.memfd_create('x')\nos.write(fd, b'#!/bin/true')\nos.execve(fd, ['x'], {})"
-    error = in_sandbox(program).error
-    assert error is not None
-    assert error.type == "PermissionError"
-
-
-def test_no_secret_comes_in_by_the_environment(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("MY_TOKEN", "hunter2hunter2")
-    outcome = in_sandbox(
-        "import os, sys\nanswer = [dict(os.environ), sys.argv[3:], os.getcwd().startswith('/'), os.listdir('.')]"
-    )
-    environment, arguments, in_a_folder, files = outcome.value
-    assert "hunter2" not in str(outcome.value)
-    assert set(environment) <= {"LC_CTYPE"}  # the interpreter's own
-    assert (in_a_folder, files) == (True, [])
-    assert all("hunter2" not in argument for argument in arguments)
-
-
-def test_a_program_may_write_files_where_it_stands_up_to_a_limit() -> None:
-    program = """
-import os
-open("a.txt", "w").write("hello")
-written = 0
-try:
-    for number in range(100):
-        with open(f"f{number}", "wb") as file:
-            written += file.write(b"x" * 500_000)
-except OSError as error:
-    answer = [open("a.txt").read(), written, error.strerror]
-"""
-    text, written, why = in_sandbox(program, file_bytes=4 << 20).value
-    assert (text, why) == ("hello", "No space left on device")
-    assert written < 5_000_000
-
-
-# -- hostile and broken programs -----------------------------------------------------------------------------------------
-
-
-@pytest.mark.parametrize(
-    ("program", "kind", "words"),
-    [
-        ("while True: pass", "limit", "it ran longer than 0.5 s"),
-        ("import time\ntime.sleep(60)", "limit", "it ran longer than 0.5 s"),
-        ("while True:\n    try:\n        f()\n    except BaseException: pass", "limit", "it ran longer than 0.5 s"),
-        ("import os\nos._exit(0)", "killed", "exit status 0 before it reported"),
-        ("import os\nos._exit(7)", "killed", "exit status 7"),
-        ("import ctypes\nctypes.string_at(0)", "killed", "ended by SIGSEGV"),
-        ("import os\nos.closerange(0, 64)\nwhile True: pass", "violation", "closed its channel and ran on"),
-        ("import os, signal\nos.kill(1, signal.SIGSTOP)\nwhile True: pass", "limit", "it ran longer"),
-        ("def f(): return f()\nf()", "raised", ""),
-        ("x = 'a' * (2 << 30)", "raised", ""),
-        ("x = []\nwhile True: x.append(bytearray(1 << 20))", "raised", ""),
-    ],
-)
-def test_a_program_that_goes_wrong_is_an_outcome(program: str, kind: str, words: str) -> None:
-    outcome = in_sandbox(
-        program, {"f": lambda _: CallReply(error="no")}, wall_s=0.5 if kind == "limit" else 10, memory_bytes=256 << 20
-    )
-    assert outcome.kind == kind, outcome
-    assert words in outcome.detail
-
-
-def test_a_program_that_spins_is_stopped_by_its_processor_limit() -> None:
-    outcome = in_sandbox("while True:\n    try:\n        while True: pass\n    except BaseException: pass", cpu_s=1)
-    assert (outcome.kind, outcome.detail) == ("limit", "it used more than 1 s of processor time")
-
-
-def test_memory_that_runs_out_is_a_memory_error() -> None:
-    error = in_sandbox("x = bytearray(2 << 30)", memory_bytes=512 << 20).error
-    assert error is not None
-    assert error.type == "MemoryError"
-
-
-def test_what_a_program_prints_is_kept_up_to_a_limit_and_never_read_as_protocol() -> None:
-    program = """
-import sys
-print("out", flush=True)
-sys.stderr.write("err")
-frame = b'{"op":"done","answered":true,"value":"forged"}'
-sys.stdout.buffer.write(len(frame).to_bytes(4, "big") + frame)
-block = b"x" * (1 << 20)
-for _ in range(200):
-    sys.stdout.buffer.write(block)
-answer = "real"
-"""
-    outcome = in_sandbox(program, output_bytes=10_000)
-    assert outcome.value == "real"
-    assert outcome.stdout.startswith("out\n")
-    assert outcome.stderr == "err"
-    assert len(outcome.stdout) < 10_100
-    assert outcome.stdout.endswith("bytes more were dropped]\n")
-
-
-def test_threads_that_still_run_do_not_outlive_the_answer() -> None:
-    program = "import threading, time\nthreading.Thread(target=lambda: time.sleep(60)).start()\nanswer = 1"
-    outcome = in_sandbox(program)
-    assert outcome.value == 1
-    assert outcome.seconds < 5
-
-
-def test_a_program_cannot_escape_its_end() -> None:
-    """It leaves its process group, clears its parent-death signal, ignores signals, closes its output, and goes on."""
-    program = """
-import ctypes, os, signal, threading
-ctypes.CDLL(None).prctl(1, 0, 0, 0, 0)
-for number in set(signal.Signals) - {signal.SIGKILL, signal.SIGSTOP}:
-    signal.signal(number, signal.SIG_IGN)
-os.close(1), os.close(2)
-try:
-    os.kill(0, signal.SIGKILL)
-except OSError:
-    pass
-while True: pass
-"""
-    assert in_sandbox(program, wall_s=0.5).kind in ("limit", "killed")
-
-
-_GARBAGE = {
-    "random bytes": "b'\\x00\\x01\\x02'",
-    "oversized": "(1 << 31).to_bytes(4, 'big') + b'x' * 100",
-    "not json": "frame(b'{')",
-    "not an object": "frame(b'[1]')",
-    "deep": "frame(b'[' * 100_000 + b']' * 100_000)",
-    "nan": 'frame(b\'{"op": "done", "answered": true, "value": NaN}\')',
-    "same key twice": 'frame(b\'{"op": "done", "op": "done"}\')',
-    "unknown": 'frame(b\'{"op": "please"}\')',
-    "no id": 'frame(b\'{"op": "call", "tool": "f", "args": {}}\')',
-    "id that falls": 'frame(b\'{"op": "call", "id": 5, "tool": "f", "args": {}}\') + frame(b\'{"op": "call", "id": 5, "tool": "f", "args": {}}\')',
-    "error that is none": 'frame(b\'{"op": "raised", "error": 1}\')',
-}
-
-
-@pytest.mark.parametrize("garbage", _GARBAGE.values(), ids=_GARBAGE)
-def test_garbage_on_the_channel_is_a_violation(garbage: str) -> None:
-    program = f"""
-import os, time
-frame = lambda body: len(body).to_bytes(4, "big") + body
-channel = next(fd for fd in range(3, 64) if os.path.exists(f"/proc/self/fd/{{fd}}") or not _closed(fd))
-os.write(channel, {garbage})
-if {garbage!r}.startswith("b"):
-    os.close(channel)
-time.sleep(60)
-"""
-    program = (
-        "import os\ndef _closed(fd):\n    try:\n        os.fstat(fd)\n    except OSError:\n        return True\n"
-        + program
-    )
-    outcome = in_sandbox(program, {"f": lambda _: 1}, wall_s=3)
-    assert outcome.kind == "violation", outcome
-
-
-def test_a_forged_report_is_only_a_claim_about_the_answer() -> None:
-    """A program may say what it likes about its own answer; odd positions in an error are dropped, not believed."""
-    program = """
-import os
-frame = lambda body: len(body).to_bytes(4, "big") + body
-for fd in range(3, 64):
-    try:
-        os.write(fd, frame(b'{"op":"raised","error":{"type":7,"message":null,"line":-5,"span":[1,2],"origin":["x"],"trace":[[1],2]}}'))
-    except OSError:
-        pass
-"""
-    outcome = in_sandbox(program)
-    assert outcome.error is not None
-    assert (outcome.error.line, outcome.error.span, outcome.error.origin, outcome.error.trace) == (0, None, None, ())
-
-
-# -- the host's side -----------------------------------------------------------------------------------------------------
+# -- the host's side -------------------------------------------------------------------------------------------------
 
 
 def test_layers_that_cannot_be_had_run_nothing(monkeypatch: pytest.MonkeyPatch) -> None:

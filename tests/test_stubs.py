@@ -29,7 +29,7 @@ def type_of(schema: Any, *, lenient: bool = False) -> str:
     return TypeWriter(schema if isinstance(schema, dict) else {}, "T", lenient=lenient).write(schema)
 
 
-# -- what a model reads ----------------------------------------------------------------------------------------------------
+# -- what a model reads ----------------------------------------------------------------------------------------------
 
 
 def test_a_stub_reads_like_python() -> None:
@@ -53,7 +53,10 @@ def test_a_stub_reads_like_python() -> None:
             "$defs": {
                 "City": {
                     "type": "object",
-                    "properties": {"id": {"type": "integer"}, "mayor": {"type": ["string", "null"], "description": "Who governs it."}},
+                    "properties": {
+                        "id": {"type": "integer"},
+                        "mayor": {"type": ["string", "null"], "description": "Who governs it."},
+                    },
                     "required": ["id"],
                 }
             },
@@ -62,13 +65,15 @@ def test_a_stub_reads_like_python() -> None:
         effect=Effect.WRITE,
         examples=(Example(arguments={"name": "Ber"}, response={"cities": [{"id": 1}]}),),
     )
-    assert render_stub(made, {"limit": "from count()['n']"}) == '''\
+    assert (
+        render_stub(made, {"limit": "from count()['n']"})
+        == '''\
+class FindCitiesResponse(TypedDict):
+    cities: list[FindCitiesCity]
+
 class FindCitiesCity(TypedDict):
     id: int
     mayor: NotRequired[None | str]  # Who governs it.
-
-class FindCitiesResponse(TypedDict):
-    cities: list[FindCitiesCity]
 
 def find_cities(name: str, country: Literal['DE', 'FR'] = ..., limit: int = ..., page_size: int = ...) -> FindCitiesResponse:
     """Cities by name.
@@ -78,6 +83,7 @@ def find_cities(name: str, country: Literal['DE', 'FR'] = ..., limit: int = ...,
     Errors: 404 no such city
     Example response: {'cities': [{'id': 1}]}
     """'''
+    )
 
 
 @pytest.mark.parametrize(
@@ -145,7 +151,9 @@ def test_schemas_that_refer_to_themselves_are_written_quickly(inner: Any, width:
 
 
 def test_a_schema_whose_choices_multiply_is_cut() -> None:
-    definitions: dict[str, Any] = {f"a{n}": {"anyOf": [{"$ref": f"#/$defs/a{n + 1}"}] * 30} for n in range(8)} | {"a8": {"type": "string"}}
+    definitions: dict[str, Any] = {f"a{n}": {"anyOf": [{"$ref": f"#/$defs/a{n + 1}"}] * 30} for n in range(8)} | {
+        "a8": {"type": "string"}
+    }
     schema = {"$defs": definitions, "$ref": "#/$defs/a0"}
     ast.parse(render_stub(protocol(schema)))
     assert list(fields_of(schema)) == []
@@ -158,11 +166,25 @@ def test_a_deep_schema_ends_somewhere() -> None:
     assert render_stub(protocol(schema)).count("TypedDict") == 9
 
 
-# -- names -----------------------------------------------------------------------------------------------------------------
+# -- names -----------------------------------------------------------------------------------------------------------
 
 
 def test_arguments_that_python_cannot_write_get_names_and_are_given_back() -> None:
-    names = ["from", "class", "page[size]", "page-size", "X-Id", "größe", "", "1st", "a b", "self", "None", "__init__", "日本"]
+    names = [
+        "from",
+        "class",
+        "page[size]",
+        "page-size",
+        "X-Id",
+        "größe",
+        "",
+        "1st",
+        "a b",
+        "self",
+        "None",
+        "__init__",
+        "日本",
+    ]
     made = protocol(parameters={"type": "object", "properties": {name: {"type": "integer"} for name in names}})
     parameters = parameters_of(made)
     assert len({parameter.name for parameter in parameters}) == len(names)
@@ -177,14 +199,19 @@ def test_classes_of_different_tools_never_meet() -> None:
     schema = {"type": "object", "properties": {"a": {"type": "string"}}}
     other = {"type": "object", "properties": {"b": {"type": "string"}}}
     reference = {"$ref": "#/$defs/Dict", "$defs": {"Dict": other}}
-    protocols = [protocol(schema, "find_city"), protocol(other, "findCity"), protocol(reference, "typed"), protocol(schema, "TypedDict2")]
+    protocols = [
+        protocol(schema, "find_city"),
+        protocol(other, "findCity"),
+        protocol(reference, "typed"),
+        protocol(schema, "TypedDict2"),
+    ]
     tree = ast.parse(render_checker_stubs(protocols))
     names = [node.name for node in tree.body if isinstance(node, ast.ClassDef | ast.FunctionDef)]
     assert len(names) == len(set(names))
     assert "TypedDict" not in names
 
 
-# -- no text becomes code ----------------------------------------------------------------------------------------------------
+# -- no text becomes code --------------------------------------------------------------------------------------------
 
 NASTY = st.sampled_from(
     ['"""', "'''", '"""\nimport os\n"""', "\\", '\\"""', "\\\\", "\n", "\r\n    return 1", "\x00", "\x0c", "\u2028", "\ud800", "#", "\\N{BULLET}",
@@ -193,7 +220,10 @@ NASTY = st.sampled_from(
 TEXT = st.lists(NASTY | st.text(max_size=6), max_size=4).map("".join)
 LEAF = st.one_of(
     st.just({}),
-    st.fixed_dictionaries({"type": st.sampled_from(["string", "integer", "number", "boolean", "null"])}, optional={"description": TEXT, "format": TEXT, "default": TEXT}),
+    st.fixed_dictionaries(
+        {"type": st.sampled_from(["string", "integer", "number", "boolean", "null"])},
+        optional={"description": TEXT, "format": TEXT, "default": TEXT},
+    ),
     st.lists(TEXT | st.integers() | st.none() | st.booleans(), max_size=4).map(lambda values: {"enum": values}),
     TEXT.map(lambda value: {"const": value}),
     TEXT.map(lambda name: {"$ref": f"#/$defs/{name}"}),
@@ -201,7 +231,10 @@ LEAF = st.one_of(
 SCHEMA = st.recursive(
     LEAF,
     lambda inner: st.one_of(
-        st.fixed_dictionaries({"type": st.just("object"), "properties": st.dictionaries(TEXT, inner, max_size=3)}, optional={"description": TEXT}),
+        st.fixed_dictionaries(
+            {"type": st.just("object"), "properties": st.dictionaries(TEXT, inner, max_size=3)},
+            optional={"description": TEXT},
+        ),
         inner.map(lambda items: {"type": "array", "items": items}),
         st.lists(inner, max_size=3).map(lambda members: {"anyOf": members}),
         st.lists(inner, max_size=3).map(lambda members: {"allOf": members}),
@@ -235,7 +268,9 @@ def assert_only_declarations(source: str, tools: set[str]) -> None:
 @settings(max_examples=250, deadline=None)
 @given(description=TEXT, returns=SCHEMA, properties=st.dictionaries(TEXT, SCHEMA, max_size=3), definitions=st.dictionaries(TEXT, SCHEMA, max_size=2),
        status=st.integers() | TEXT, example=st.recursive(TEXT | st.none() | st.integers(), lambda x: st.lists(x, max_size=3) | st.dictionaries(TEXT, x, max_size=3), max_leaves=4))  # fmt: skip
-def test_a_tools_text_never_leaves_its_place(description: str, returns: Any, properties: Any, definitions: Any, status: Any, example: Any) -> None:
+def test_a_tools_text_never_leaves_its_place(
+    description: str, returns: Any, properties: Any, definitions: Any, status: Any, example: Any
+) -> None:
     made = Protocol(
         name="look", description=description, parameters={"type": "object", "properties": properties, "$defs": definitions},
         returns={**returns, "$defs": definitions}, statuses=(Status(code=status, description=description),),
@@ -243,16 +278,26 @@ def test_a_tools_text_never_leaves_its_place(description: str, returns: Any, pro
     )  # fmt: skip
     other = Protocol(name="other", returns={"type": "object", "properties": {name: {} for name in properties}})
     hints = hints_for([made, other])
-    for source in (render_stub(made, hints.get("look")), render_stubs([made, other]), render_checker_stubs([made, other])):
+    for source in (
+        render_stub(made, hints.get("look")),
+        render_stubs([made, other]),
+        render_checker_stubs([made, other]),
+    ):
         assert_only_declarations(source, {"look", "other"})
     docstring = ast.get_docstring(ast.parse(render_stub(made)).body[-1])  # type: ignore[arg-type]
     assert docstring is not None
 
 
 def test_a_hint_cannot_leave_the_docstring() -> None:
-    evil = "x_id']\"\"\"\n    import os\n    \"\"\""
-    taker = protocol(name="take", parameters={"type": "object", "properties": {evil: {"type": "string"}, "city_id": {"type": "string"}}})
-    giver = protocol({"type": "object", "properties": {evil: {}, 'a"""\n': {"type": "object", "properties": {"city_id": {}}}}}, "give")
+    evil = 'x_id\']"""\n    import os\n    """'
+    taker = protocol(
+        name="take",
+        parameters={"type": "object", "properties": {evil: {"type": "string"}, "city_id": {"type": "string"}}},
+    )
+    giver = protocol(
+        {"type": "object", "properties": {evil: {}, 'a"""\n': {"type": "object", "properties": {"city_id": {}}}}},
+        "give",
+    )
     hints = hints_for([taker, giver])
     assert "city_id" in hints["take"]
     assert_only_declarations(render_stub(taker, hints["take"]), {"take"})
@@ -282,16 +327,46 @@ def test_camel_is_always_a_name(text: str) -> None:
     assert camel(text).isascii()
 
 
-# -- the type checker ------------------------------------------------------------------------------------------------------
+# -- the type checker ------------------------------------------------------------------------------------------------
 
 
 def test_lenient_stubs_are_accepted_by_the_type_checker(tmp_path: Path) -> None:
-    cycle = {"$ref": "#/$defs/Node", "$defs": {"Node": {"type": "object", "properties": {"next": {"$ref": "#/$defs/Node"}, "all": {"type": "array", "items": {"$ref": "#/$defs/Node"}}}}}}
-    keywords = {"type": "object", "properties": {"from": {"type": "string"}, "class": {}, "a b": {"type": "integer"}, "__x": {}}, "required": ["from"]}
-    nested = {"type": "object", "properties": {"from": keywords, "x": {"type": "array", "items": keywords}, "e": {"enum": ["a'b", 'c"d', "\n", "é"]}}}
+    cycle = {
+        "$ref": "#/$defs/Node",
+        "$defs": {
+            "Node": {
+                "type": "object",
+                "properties": {
+                    "next": {"$ref": "#/$defs/Node"},
+                    "all": {"type": "array", "items": {"$ref": "#/$defs/Node"}},
+                },
+            }
+        },
+    }
+    keywords = {
+        "type": "object",
+        "properties": {"from": {"type": "string"}, "class": {}, "a b": {"type": "integer"}, "__x": {}},
+        "required": ["from"],
+    }
+    nested = {
+        "type": "object",
+        "properties": {
+            "from": keywords,
+            "x": {"type": "array", "items": keywords},
+            "e": {"enum": ["a'b", 'c"d', "\n", "é"]},
+        },
+    }
     protocols = [
         protocol(cycle, "walk"),
-        protocol(keywords, "keywords", parameters={"type": "object", "properties": {"from": {}, "self": {"type": "integer"}, "None": {}}, "required": ["None"]}),
+        protocol(
+            keywords,
+            "keywords",
+            parameters={
+                "type": "object",
+                "properties": {"from": {}, "self": {"type": "integer"}, "None": {}},
+                "required": ["None"],
+            },
+        ),
         protocol(nested, "nested"),
         protocol({"allOf": [cycle, keywords]}, "both"),
         protocol({"anyOf": [cycle, {"type": "null"}, {"type": "string"}]}, "either"),

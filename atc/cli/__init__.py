@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import io
+import sys
 from typing import Annotated
 
 import typer
@@ -12,7 +14,7 @@ from atc.cli.console import out
 
 app = typer.Typer(
     name="atc",
-    help="A language model writes one whole program over your tools; a sandbox runs it; what fails is traced to one tool and mended.",
+    help="A language model writes one whole program over your tools; a sandbox runs it; what fails is mended.",
     no_args_is_help=True,
     pretty_exceptions_enable=False,
     context_settings={"help_option_names": ["-h", "--help"]},
@@ -35,11 +37,16 @@ def _version(wanted: bool) -> None:
 
 @app.callback()
 def root(
-    version: Annotated[bool, typer.Option("--version", callback=_version, is_eager=True, help="Print the version.")] = False,
+    version: Annotated[
+        bool, typer.Option("--version", callback=_version, is_eager=True, help="Print the version.")
+    ] = False,
 ) -> None:
     """A language model writes one whole program over your tools; a sandbox runs it; what fails is traced and mended."""
 
 
 def main() -> None:
     """Entry point of the ``atc`` command."""
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, io.TextIOWrapper):
+            stream.reconfigure(errors="replace")  # a terminal without a letter gets a question mark for it
     app()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import sys
 from collections.abc import Callable
 from functools import wraps
@@ -15,7 +16,7 @@ from atc.errors import AtcError, EnvironmentProblem, ModelError, UsageError
 
 SOLVED, NOT_SOLVED, WRONG_USE, ENVIRONMENT, INTERRUPTED = 0, 1, 2, 3, 130
 
-out = Console(highlight=False, soft_wrap=True)
+out = Console(highlight=False, soft_wrap=True, width=None if sys.stdout.isatty() else 1000)  # in a pipe a row is a line
 err = Console(stderr=True, highlight=False, soft_wrap=True)
 
 P = ParamSpec("P")
@@ -28,8 +29,13 @@ def clean(text: str) -> str:
 
 
 def print_json(value: Any) -> None:
-    """One JSON document on stdout."""
-    sys.stdout.write(json.dumps(value, ensure_ascii=False, indent=2, default=str) + "\n")
+    """One JSON document on stdout, in ASCII where stdout takes no more."""
+    text = json.dumps(value, ensure_ascii=False, indent=2, default=str) + "\n"
+    try:
+        text.encode(sys.stdout.encoding or "utf-8")
+    except UnicodeEncodeError:
+        text = json.dumps(value, indent=2, default=str) + "\n"
+    sys.stdout.write(text)
 
 
 def fail(code: int, message: str) -> NoReturn:
@@ -57,6 +63,11 @@ def guarded(command: Callable[P, R]) -> Callable[P, R]:
         except KeyboardInterrupt:
             fail(INTERRUPTED, "interrupted; nothing is left running")
         except BrokenPipeError:
+            os.dup2(
+                os.open(os.devnull, os.O_WRONLY), 1
+            )  # whoever read has gone: let the exit find nothing to complain of
             raise typer.Exit(NOT_SOLVED) from None
+        except OSError as error:
+            fail(ENVIRONMENT, str(error))
 
     return wrapped

@@ -36,7 +36,9 @@ class Check:
 
 @guarded
 def doctor(
-    settings: Annotated[bool, typer.Option("--settings", help="List every setting with its value and meaning instead.")] = False,
+    settings: Annotated[
+        bool, typer.Option("--settings", help="List every setting with its value and meaning instead.")
+    ] = False,
     as_json: options.Json = False,
 ) -> None:
     """Look at model, sandbox, type checker and Docker; name what is missing and how to mend it."""
@@ -49,7 +51,11 @@ def doctor(
     else:
         table = Table("", "what", "found", "fix", box=None, header_style="bold")
         for check in checks:
-            mark = Text("ok", "green") if check.ok else Text("MISSING" if check.needed else "absent", "red" if check.needed else "yellow")
+            mark = (
+                Text("ok", "green")
+                if check.ok
+                else Text("MISSING" if check.needed else "absent", "red" if check.needed else "yellow")
+            )
             table.add_row(mark, check.name, Text(check.found), Text(check.fix))
         out.print(table)
     if not all(check.ok for check in checks if check.needed):
@@ -70,7 +76,11 @@ def _model() -> Check:
             EmbeddedModel(choice.model).check()
     except AtcError as error:
         return Check("model", False, "none that can be used", str(error))
-    where = f" at {choice.base_url or 'api.openai.com'} (not asked; `atc model info` does)" if choice.kind == "endpoint" else ""
+    where = (
+        f" at {choice.base_url or 'api.openai.com'} (not asked; `atc model info` does)"
+        if choice.kind == "endpoint"
+        else ""
+    )
     return Check("model", True, f"{choice.model}{where}; {choice.why}")
 
 
@@ -86,24 +96,30 @@ async def _sandbox() -> Check:
     except AtcError as error:
         return Check("sandbox", False, str(error), "use Linux, or Docker there")
     missing = [layer for layer in LAYERS if layer not in outcome.isolation]
-    found = f"process: isolates {', '.join(outcome.isolation) or 'nothing'}" + (f"; not {', '.join(missing)}" if missing else "")
+    found = f"process: isolates {', '.join(outcome.isolation) or 'nothing'}" + (
+        f"; not {', '.join(missing)}" if missing else ""
+    )
     return Check("sandbox", outcome.value == 42 and not missing, found, _sandbox_fix(missing))
 
 
 def _sandbox_fix(missing: list[str]) -> str:
-    fixes = []
-    if {"network", "processes"} & set(missing):
-        fixes.append("allow user namespaces: sysctl -w kernel.unprivileged_userns_clone=1 kernel.apparmor_restrict_unprivileged_userns=0")
-    if "files" in missing:
-        fixes.append("a kernel with Landlock (5.13 or later, lsm=…,landlock)")
-    return "; ".join(fixes)
+    fixes = {
+        "network": "a kernel with seccomp filters (CONFIG_SECCOMP_FILTER)",
+        "files": "a kernel with Landlock (5.13 or later, lsm=…,landlock)",
+        "processes": "user namespaces (sysctl -w kernel.unprivileged_userns_clone=1 "
+        "kernel.apparmor_restrict_unprivileged_userns=0; "
+        "in a container, a seccomp profile that allows unshare and mount)",
+    }
+    return "; ".join(fixes[layer] for layer in missing)
 
 
 def _type_checker() -> Check:
     from atc.programs.typecheck import find_ty
 
     try:
-        version = subprocess.run([find_ty(), "--version"], capture_output=True, text=True, timeout=20, check=False).stdout.strip()
+        version = subprocess.run(
+            [find_ty(), "--version"], capture_output=True, text=True, timeout=20, check=False
+        ).stdout.strip()
     except AtcError as error:
         return Check("type checker", False, str(error), "pip install ty")
     return Check("type checker", bool(version), version or "it does not start", "pip install --force-reinstall ty")
@@ -123,23 +139,42 @@ def _docker() -> Check:
     if shutil.which("docker") is None:
         return Check("docker", False, "no client", fix, needed=False)
     try:
-        said = subprocess.run(["docker", "version", "--format", "{{.Server.Version}}"], capture_output=True, text=True, timeout=10, check=False)
+        said = subprocess.run(
+            ["docker", "version", "--format", "{{.Server.Version}}"],
+            capture_output=True,
+            text=True,
+            timeout=10,
+            check=False,
+        )
     except subprocess.TimeoutExpired:
         return Check("docker", False, "the engine does not answer", fix, needed=False)
     engine = said.stdout.strip()
-    return Check("docker", said.returncode == 0, f"engine {engine}" if engine else "a client, but no engine answers", "" if engine else fix, needed=False)
+    return Check(
+        "docker",
+        said.returncode == 0,
+        f"engine {engine}" if engine else "a client, but no engine answers",
+        "" if engine else fix,
+        needed=False,
+    )
 
 
 def _print_settings(as_json: bool) -> None:
     current = Settings.load()
     rows = {
-        name: {"value": current.model_dump(mode="json")[name], "meaning": field.description, "variable": f"ATC_{name.upper()}"}
+        name: {
+            "value": current.model_dump(mode="json")[name],
+            "meaning": field.description,
+            "variable": f"ATC_{name.upper()}",
+        }
         for name, field in Settings.model_fields.items()
     }
     if as_json:
         print_json(rows)
         return
-    table = Table("setting", "value", "variable", "meaning", box=None, header_style="bold")
-    for name, row in rows.items():
-        table.add_row(name, Text(str(row["value"])), str(row["variable"]), Text(str(row["meaning"])))
+    table = Table(box=None, header_style="bold")
+    table.add_column("variable (without ATC_, in small letters, in atc.toml)", no_wrap=True)
+    table.add_column("value", overflow="fold")
+    table.add_column("meaning")
+    for row in rows.values():
+        table.add_row(str(row["variable"]), Text(str(row["value"])), Text(str(row["meaning"])))
     out.print(table)

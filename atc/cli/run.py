@@ -5,24 +5,26 @@ from __future__ import annotations
 import asyncio
 import json
 import sys
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any
 
 import typer
 
 from atc.agent import Agent
 from atc.cli import options
+from atc.cli.approve import ApproveChoice, approver
 from atc.cli.console import NOT_SOLVED, SOLVED, clean, err, guarded, out, print_json
 from atc.cli.view import RunView
-from atc.errors import UsageError
-from atc.execution.broker import ApprovalRequest, Approve
 from atc.result import Result
 from atc.tools.sources import open_tools
 
-ApproveChoice = Literal["ask", "never", "always"]
-
 Model = Annotated[str | None, typer.Option(help="`embedded`, `embedded:NAME`, or a model's name at the endpoint.")]
-ModelUrl = Annotated[str | None, typer.Option("--base-url", help="OpenAI-compatible endpoint of the model; else OPENAI_BASE_URL.")]
-ApproveOption = Annotated[ApproveChoice | None, typer.Option(help="Calls with effects: ask each time, never, or always. Default: ask on a terminal, else never.")]
+ModelUrl = Annotated[
+    str | None, typer.Option("--base-url", help="OpenAI-compatible endpoint of the model; else OPENAI_BASE_URL.")
+]
+ApproveOption = Annotated[
+    ApproveChoice | None,
+    typer.Option(help="Calls with effects: ask each time, never, or always. Default: ask on a terminal, else never."),
+]
 
 
 @guarded
@@ -35,13 +37,24 @@ def run(
     service_url: options.BaseUrl = None,
     auth: options.Auth = None,
     max_revisions: Annotated[int | None, typer.Option(help="Programs after the first (default 3).")] = None,
-    candidates: Annotated[int | None, typer.Option(help="First programs to choose among, where all tools only read (default 1).")] = None,
+    candidates: Annotated[
+        int | None, typer.Option(help="First programs to choose among, where all tools only read (default 1).")
+    ] = None,
     sandbox: Annotated[str | None, typer.Option(help="Where programs run: `process`.")] = None,
-    sandbox_require: Annotated[str | None, typer.Option(help="Isolation layers without which nothing runs, comma-separated (default network,files,processes; `none`).")] = None,
+    sandbox_require: Annotated[
+        str | None,
+        typer.Option(
+            help="Isolation layers without which nothing runs, comma-separated (default: network,files,processes)."
+        ),
+    ] = None,
     approve: ApproveOption = None,
     budget_s: Annotated[float | None, typer.Option(help="Seconds that the run may take.")] = None,
-    cache: Annotated[bool | None, typer.Option("--cache", help="Keep the model's replies on disk and use them again.")] = None,
-    answer: Annotated[bool | None, typer.Option("--answer/--no-answer", help="Say the result in a sentence (one more model call).")] = None,
+    cache: Annotated[
+        bool | None, typer.Option("--cache", help="Keep the model's replies on disk and use them again.")
+    ] = None,
+    answer: Annotated[
+        bool | None, typer.Option("--answer/--no-answer", help="Say the result in a sentence (one more model call).")
+    ] = None,
     trace: Annotated[bool, typer.Option("--trace", help="Print the path of the run's trace at the end.")] = False,
     as_json: options.Json = False,
 ) -> None:
@@ -53,8 +66,8 @@ def run(
     view = None if as_json else RunView(out)
     agent = Agent(
         toolset.select(*only) if only else toolset, model=model, base_url=base_url, max_revisions=max_revisions,
-        candidates=candidates, sandbox_require=_layers(sandbox_require), budget_s=budget_s, cache=cache, answer=answer,
-        approve=approver(approve, view), on_event=view, **_sandbox(sandbox),
+        candidates=candidates, sandbox=sandbox, sandbox_require=sandbox_require, budget_s=budget_s, cache=cache,
+        answer=answer, approve=approver(approve, view.close if view else None), on_event=view,
     )  # fmt: skip
     source = json.dumps({"tools": tools, "only": only, "service_url": service_url})
     try:
@@ -70,42 +83,18 @@ def finish(result: Result, *, as_json: bool, trace: bool) -> None:
     if as_json:
         print_json(result.model_dump(mode="json"))
     for call in result.in_doubt:
-        err.print(f"in doubt: {call.tool}({clean(str(call.arguments))}) may or may not have happened; check it by hand", markup=False)
+        err.print(
+            f"in doubt: {call.tool}({clean(str(call.arguments))}) may or may not have happened; check it by hand",
+            markup=False,
+        )
+    if denied := len([call for call in result.calls if call.error_status == "denied"]):
+        hint = "--approve ask or always lets them; a function that only reads says so with @atc.tool(effect='read')"
+        err.print(f"not approved: {denied} calls ({hint})", markup=False)
     if trace and not as_json:
         out.print(f"trace: {result.trace}", markup=False)
     raise typer.Exit(SOLVED if result.status == "answered" else NOT_SOLVED)
 
 
-def approver(choice: ApproveChoice | None, view: RunView | None) -> Approve | None:
-    """How calls with effects are approved. Where nobody can be asked, the default is no."""
-    choice = choice or ("ask" if sys.stdin.isatty() and view is not None else "never")
-    if choice == "always":
-        return None
-    if choice == "never":
-        return lambda request: False
-
-    async def ask(request: ApprovalRequest) -> bool:
-        if view is not None:
-            view.close()
-        arguments = ", ".join(f"{name}={value!r}" for name, value in request.arguments.items())
-        question = f"allow {request.tool}({clean(arguments)})? effect: {request.effect.value}"
-        return await asyncio.to_thread(typer.confirm, question, default=False, err=True)
-
-    return ask
-
-
 def _openapi(service_url: str | None, auth: list[str] | None) -> dict[str, Any]:
     given = {"base_url": service_url, "auth": options.auth_of(auth)}
     return {name: value for name, value in given.items() if value}
-
-
-def _layers(text: str | None) -> tuple[str, ...] | None:
-    if text is None:
-        return None
-    return () if text in ("", "none") else tuple(part.strip() for part in text.split(","))
-
-
-def _sandbox(name: str | None) -> dict[str, Any]:
-    if name not in (None, "process"):
-        raise UsageError(f"there is no sandbox {name!r}: this version has `process`")
-    return {}

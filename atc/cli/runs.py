@@ -12,8 +12,9 @@ from rich.text import Text
 
 from atc.agent import Agent
 from atc.cli import options
+from atc.cli.approve import approver
 from atc.cli.console import clean, guarded, out, print_json
-from atc.cli.run import ApproveOption, Model, ModelUrl, approver, finish
+from atc.cli.run import ApproveOption, Model, ModelUrl, finish
 from atc.cli.view import RunView
 from atc.errors import UsageError
 from atc.settings import Settings
@@ -35,7 +36,9 @@ def runs(
         return
     table = Table("run", "status", "calls", "revisions", "task", box=None, header_style="bold")
     for row in rows:
-        table.add_row(row["run_id"], row["status"], str(row["calls"]), str(row["revisions"]), Text(clean(row["task"])[:80]))
+        table.add_row(
+            row["run_id"], row["status"], str(row["calls"]), str(row["revisions"]), Text(clean(row["task"])[:80])
+        )
     out.print(table if rows else Text(f"no runs in {_store().folder}"))
 
 
@@ -59,14 +62,16 @@ def show(run: RunName, as_json: options.Json = False) -> None:
 @guarded
 def resume(
     run: RunName,
-    tools: Annotated[list[str] | None, typer.Option("--tools", "-t", help="Where the tools are now, if not where they were.")] = None,
+    tools: Annotated[
+        list[str] | None, typer.Option("--tools", "-t", help="Where the tools are now, if not where they were.")
+    ] = None,
     model: Model = None,
     base_url: ModelUrl = None,
     auth: options.Auth = None,
     approve: ApproveOption = None,
     as_json: options.Json = False,
 ) -> None:
-    """Go on with a run that was cut off. What succeeded is not done again; a write in doubt is reported, not repeated."""
+    """Go on with a run that was cut off. What succeeded is not done again; a write in doubt is not repeated."""
     stored = _store().find(run)
     source = _source(stored) | ({"tools": tools, "only": None} if tools else {})
     if not source.get("tools"):
@@ -76,7 +81,7 @@ def resume(
     view = None if as_json else RunView(out)
     agent = Agent(
         toolset.select(*source["only"]) if source.get("only") else toolset, model=model, base_url=base_url,
-        approve=approver(approve, view), on_event=view,
+        approve=approver(approve, view.close if view else None), on_event=view,
     )  # fmt: skip
     try:
         result = asyncio.run(agent.aresume(stored.run_id))
@@ -92,12 +97,22 @@ def _store() -> RunStore:
 
 def _source(stored: StoredRun) -> dict[str, Any]:
     started = stored.first("run_started") or {}
-    source: dict[str, Any] = json.loads(started.get("source") or "{}")
-    return source
+    try:
+        source = json.loads(started.get("source") or "{}")
+    except ValueError:
+        return {}  # a run that a program of the user's began: its note is its own
+    return source if isinstance(source, dict) else {}
 
 
 def _summary(stored: StoredRun) -> dict[str, Any]:
-    row: dict[str, Any] = {"run_id": stored.run_id, "status": "cut off", "task": "", "calls": 0, "revisions": 0, "seconds": None}
+    row: dict[str, Any] = {
+        "run_id": stored.run_id,
+        "status": "cut off",
+        "task": "",
+        "calls": 0,
+        "revisions": 0,
+        "seconds": None,
+    }
     for event in stored.events():
         data = event["data"]
         match event["kind"]:

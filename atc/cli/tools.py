@@ -17,7 +17,9 @@ from atc.tools.sources import open_tools
 from atc.tools.stubs import render_stub
 from atc.tools.tool import Toolset
 
-app = typer.Typer(help="List tools, show a tool's protocol, print the stub that a model is shown.", no_args_is_help=True)
+app = typer.Typer(
+    help="List tools, show a tool's protocol, print the stub that a model is shown.", no_args_is_help=True
+)
 Source = Annotated[str, typer.Argument(help="Where the tools are; as for `atc run --tools`.")]
 Name = Annotated[str, typer.Argument(help="The tool's name.")]
 
@@ -47,7 +49,9 @@ def show(source: Source, name: Name) -> None:
 
 @app.command()
 @guarded
-def stub(source: Source, name: Annotated[str | None, typer.Argument(help="The tool's name; all tools without it.")] = None) -> None:
+def stub(
+    source: Source, name: Annotated[str | None, typer.Argument(help="The tool's name; all tools without it.")] = None
+) -> None:
     """Print the typed Python stub of a tool, exactly as a model reads it."""
     tools = open_tools([source])
     hints = hints_for(tools.protocols)

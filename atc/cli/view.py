@@ -14,8 +14,18 @@ from rich.text import Text
 from atc.cli.console import clean
 from atc.traces.events import Event
 
-_MARKS = {"ok": ("✓", "green"), "replayed": ("↺", "cyan"), "refused": ("✗", "red"), "failed": ("✗", "red"), "in_doubt": ("?", "yellow")}
-_PURPOSES = {"program": "writing a program", "attribute": "tracing the fault", "answer": "putting the answer into words"}
+_MARKS = {
+    "ok": ("✓", "green"),
+    "replayed": ("↺", "cyan"),
+    "refused": ("✗", "red"),
+    "failed": ("✗", "red"),
+    "in_doubt": ("?", "yellow"),
+}
+_PURPOSES = {
+    "program": "writing a program",
+    "attribute": "tracing the fault",
+    "answer": "putting the answer into words",
+}
 
 
 class RunView:
@@ -67,7 +77,9 @@ class RunView:
             return
         title = f"program {data['attempt'] + 1}"
         if self._program:
-            lines = difflib.unified_diff(self._program.splitlines(), program.splitlines(), "before", "after", lineterm="", n=2)
+            lines = difflib.unified_diff(
+                self._program.splitlines(), program.splitlines(), "before", "after", lineterm="", n=2
+            )
             text, language, title = "\n".join(lines) or "(the same program)", "diff", f"{title}, what changed"
         else:
             text, language = program.rstrip("\n"), "python"
@@ -135,7 +147,8 @@ class RunView:
         tokens = f"{usage['prompt_tokens']}+{usage['completion_tokens']} tokens"
         self.line(
             f"{usage['seconds']:.1f} s: {usage['model_calls']} model calls ({tokens}, {usage['model_seconds']:.1f} s), "
-            f"{usage['tool_calls']} tool calls ({usage['tool_seconds']:.2f} s); isolation: {', '.join(data['isolation']) or 'not run'}",
+            f"{usage['tool_calls']} tool calls ({usage['tool_seconds']:.2f} s); "
+            f"isolation: {', '.join(data['isolation']) or 'not run'}",
             "dim",
         )
 

@@ -1,6 +1,6 @@
 """The broker: the one door through which every tool call passes.
 
-granted? → arguments → replay → approval → journal → transport → response → journal → reply. Credentials live on this side.
+granted? → arguments → replay → approval → journal → transport → response → journal → reply. Credentials live here.
 """
 
 from __future__ import annotations
@@ -28,7 +28,6 @@ from atc.tools.protocol import Effect
 from atc.tools.tool import Tool, Toolset
 from atc.traces.events import Emit
 
-
 MAX_ERROR = 4000
 """Characters of a tool's error that are passed on."""
 
@@ -42,9 +41,9 @@ class CallPolicy:
         call_timeout_s: seconds that one call may take, its retries included.
         response_bytes: size of one response as JSON; a longer text is cut, a larger structure is refused.
         read_attempts: how often a read that failed in passing is tried in all. A write is tried once.
-        retry_wait_s: the first pause between two tries; it doubles, with jitter, unless the service names its own. Where
-            the pause would outlast ``call_timeout_s`` there is no further try.
-        replay: answer repeated calls from the journal and refuse to repeat an effect. Off only to measure what it is worth.
+        retry_wait_s: the first pause between two tries; it doubles, with jitter, unless the service names its own.
+            Where the pause would outlast ``call_timeout_s`` there is no further try.
+        replay: answer repeated calls from the journal and refuse to repeat an effect. Off only to measure its worth.
     """
 
     max_calls: int = 50
@@ -167,8 +166,8 @@ class Broker:
         said = json.dumps(earlier.arguments, ensure_ascii=False)[:500]
         if earlier.in_doubt:
             raise CallRefused(
-                f"an earlier program began {record.tool} with {said} and its outcome is unknown; calling it with others might "
-                "do it twice. If this is another matter, first call it with exactly those and catch the ToolError",
+                f"an earlier program began {record.tool} with {said} and its outcome is unknown; calling it with "
+                "others might do it twice. If this is another matter, first call it with exactly those and catch the ToolError",
                 status="in_doubt",
             )
         raise CallRefused(
@@ -326,7 +325,8 @@ class _Draft:
 
     def finish(self, reply: CallReply, redactor: Redactor) -> Call:
         return Call(
-            index=self.number, attempt=self.attempt, tool=redactor.text(self.tool), arguments=redactor.value(self.arguments),
+            index=self.number, attempt=self.attempt,
+            tool=redactor.text(self.tool), arguments=redactor.value(self.arguments),
             effect=self.effect, status=self.status, value=reply.value, error=reply.error, error_status=reply.status,
             line=self.line, seconds=round(self.seconds, 6), notes=tuple(map(redactor.text, self.notes)),
         )  # fmt: skip

@@ -111,7 +111,7 @@ class Journal:
         return None
 
     def unasked(self, tool: str) -> Entry | None:
-        """What an earlier program did, or may have done, with effects through ``tool`` and this one has not asked for."""
+        """What an earlier program did, or may have done, through ``tool`` and this one has not asked for (yet)."""
         for entry in self.entries.values():
             if entry.tool == tool and entry.attempt < self.attempt and entry.in_doubt and entry.number not in self._met:
                 return entry
@@ -157,7 +157,7 @@ class Journal:
         entry.state, entry.value = "done", value
         self._successes.setdefault(entry.key, []).append(entry)
 
-    # -- the file ------------------------------------------------------------------------------------------------------
+    # -- the file -----------------------------------------------------------------------------------------------------
 
     def _open(self, path: Path) -> None:
         new = not path.exists()

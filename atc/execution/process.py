@@ -33,7 +33,7 @@ END_S = 5.0
 
 
 class ProcessSandbox(Sandbox):
-    """Fresh processes, locked by namespaces, Landlock and rlimits.
+    """Fresh processes, locked by namespaces, Landlock, a seccomp filter and rlimits.
 
     Args:
         limits: what a program may use. Memory, CPU and file limits are fixed when the child is made.

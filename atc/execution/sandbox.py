@@ -72,8 +72,8 @@ class Outcome:
     """How a program ended.
 
     Attributes:
-        kind: ``finished`` (``value`` holds its answer if ``answered``), ``raised`` (``error`` tells), ``limit`` (it used
-            up time, memory or output), ``killed`` (it ended without a word), ``violation`` (it broke the channel's rules).
+        kind: ``finished`` (``value`` holds its answer if ``answered``), ``raised`` (``error`` tells), ``limit`` (it
+            used up time), ``killed`` (it ended without a word), ``violation`` (it broke the channel's rules).
         detail: a sentence about a limit, a kill or a violation.
         seconds: from handing the program over to its end.
         isolation: the layers that held, of :data:`LAYERS`.

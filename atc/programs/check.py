@@ -93,7 +93,8 @@ class Checker:
                 source = self._hints.get(call.tool, {}).get(name)
                 if source is None or value is _UNKNOWN_VALUE or not name.lower().endswith("id") or str(value).casefold() in known:
                     continue
-                text = f"line {line}: there is no {name} {value!r}: first make the call that gives the {name}, {source.removeprefix('from ')}"
+                # the value is not named: a small model copies what a note names
+                text = f"line {line}: the {name} given to {call.tool} is made up: take it {source}"
                 found.append(Finding(kind="invented_id", message=text, line=line, tool=call.tool))
         return found
 

@@ -40,7 +40,10 @@ class LexicalChooser:
 
 
 def _text(protocol: Protocol) -> str:
-    parameters = " ".join(f"{name} {s.get('description', '') if isinstance(s, dict) else ''}" for name, s in protocol.parameters["properties"].items())
+    parameters = " ".join(
+        f"{name} {s.get('description', '') if isinstance(s, dict) else ''}"
+        for name, s in protocol.parameters["properties"].items()
+    )
     fields = " ".join(dict.fromkeys(path[-1] for path in fields_of(protocol.returns)))
     return f"{protocol.name} {protocol.name} {protocol.description} {parameters} {fields}"
 
@@ -48,4 +51,7 @@ def _text(protocol: Protocol) -> str:
 def _words(text: str) -> list[str]:
     """Lower-case words, ``camelCase`` and ``snake_case`` taken apart, a plural ``s`` dropped."""
     split = re.sub(r"([a-z0-9])([A-Z])", r"\1 \2", text).lower()
-    return [word[:-1] if len(word) > 3 and word.endswith("s") and not word.endswith("ss") else word for word in re.findall(r"[^\W_]+", split)]
+    return [
+        word[:-1] if len(word) > 3 and word.endswith("s") and not word.endswith("ss") else word
+        for word in re.findall(r"[^\W_]+", split)
+    ]

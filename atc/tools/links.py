@@ -15,7 +15,21 @@ from atc.tools.schemas import resolve, types_of
 
 MAX_DEPTH = 5
 MAX_NODES = 5000
-ID_ENDINGS = ("id", "ids", "code", "iata", "icao", "key", "slug", "token", "uuid", "handle", "symbol", "number", "reference")
+ID_ENDINGS = (
+    "id",
+    "ids",
+    "code",
+    "iata",
+    "icao",
+    "key",
+    "slug",
+    "token",
+    "uuid",
+    "handle",
+    "symbol",
+    "number",
+    "reference",
+)
 
 
 def fields_of(schema: JsonSchema | None) -> Iterator[tuple[str, ...]]:
@@ -31,7 +45,9 @@ def fields_of(schema: JsonSchema | None) -> Iterator[tuple[str, ...]]:
         if named:
             yield path
         if depth <= MAX_DEPTH:
-            todo += reversed([(child, way, depth + 1, name) for child, way, name in _children(resolve(schema or {}, node), path)])
+            todo += reversed(
+                [(child, way, depth + 1, name) for child, way, name in _children(resolve(schema or {}, node), path)]
+            )
 
 
 def _children(schema: JsonSchema, path: tuple[str, ...]) -> Iterator[tuple[Any, tuple[str, ...], bool]]:
@@ -48,12 +64,13 @@ def _children(schema: JsonSchema, path: tuple[str, ...]) -> Iterator[tuple[Any, 
 def hints_for(protocols: Sequence[Protocol]) -> dict[str, dict[str, str]]:
     """For every tool, for those of its parameters that another tool's response can supply: a short sentence."""
     supply: dict[str, list[tuple[str, str]]] = {}
-    for protocol in protocols:
-        wanted = {parameter.original.lower() for parameter in parameters_of(protocol) if parameter.required}
+    for protocol in sorted(protocols, key=_ids_needed):  # what can be called out of the blue is named first
+        required = [parameter for parameter in parameters_of(protocol) if parameter.required]
+        wanted, needs = {p.original.lower() for p in required}, [p.name for p in required]
         for path in fields_of(protocol.returns):
             for name in _names(path):
                 if name not in wanted:  # what a tool must be given it only echoes
-                    supply.setdefault(name, []).append((protocol.name, expression_of(protocol.name, path)))
+                    supply.setdefault(name, []).append((protocol.name, expression_of(protocol.name, path, needs)))
     hints: dict[str, dict[str, str]] = {}
     for protocol in protocols:
         for parameter in parameters_of(protocol):
@@ -61,8 +78,14 @@ def hints_for(protocols: Sequence[Protocol]) -> dict[str, dict[str, str]]:
                 continue
             found = [text for tool, text in supply.get(parameter.original.lower(), ()) if tool != protocol.name]
             if found:
-                hints.setdefault(protocol.name, {})[parameter.original] = f"from {' or '.join(dict.fromkeys(found[:2]))}"
+                hints.setdefault(protocol.name, {})[parameter.original] = (
+                    f"from {' or '.join(dict.fromkeys(found[:2]))}"
+                )
     return hints
+
+
+def _ids_needed(protocol: Protocol) -> int:
+    return sum(p.required and _looks_given(p.original, p.schema) for p in parameters_of(protocol))
 
 
 def _looks_given(name: str, schema: JsonSchema) -> bool:
@@ -79,7 +102,7 @@ def _names(path: tuple[str, ...]) -> list[str]:
     return names
 
 
-def expression_of(tool: str, path: tuple[str, ...]) -> str:
-    """A path as a program writes it: ``find_cities(...)['cities'][0]['id']``."""
-    steps = "".join("[0]" if step == "[]" else f"[{step!r}]" for step in path)
-    return f"{tool}(...){steps}"
+def expression_of(tool: str, path: Sequence[str], needs: Sequence[str] | None = None) -> str:
+    """A path as a program writes it: ``find_cities(name=...)['cities'][0]['id']``; ``needs`` names the arguments."""
+    arguments = "..." if needs is None else ", ".join(f"{name}=..." for name in needs)
+    return f"{tool}({arguments})" + "".join("[0]" if step == "[]" else f"[{step!r}]" for step in path)

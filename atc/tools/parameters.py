@@ -34,4 +34,3 @@ def original_arguments(protocol: Protocol, arguments: dict[str, Any]) -> dict[st
     """Arguments under the names that the tool knows. Unknown ones keep theirs, for the schema to judge."""
     names = {parameter.name: parameter.original for parameter in parameters_of(protocol)}
     return {names.get(name, name): value for name, value in arguments.items()}
-

@@ -52,8 +52,8 @@ def repaired(schema: JsonSchema, arguments: dict[str, Any]) -> tuple[dict[str, A
     """Return arguments with the safe repairs made, and a note for each.
 
     Keys that the schema does not know are dropped; a number or truth value written as text becomes one where the schema
-    wants one, a number becomes text where only text is wanted, one value becomes a list of one. ``null`` for an optional
-    argument that may not be null is left out. Nothing is invented: what is missing stays missing.
+    wants one, a number becomes text where only text is wanted, one value becomes a list of one. ``null`` for an
+    optional argument that may not be null is left out. Nothing is invented: what is missing stays missing.
     """
     notes: list[str] = []
     return _object(schema, schema, arguments, "", notes), notes
@@ -148,6 +148,4 @@ def _key(schema: JsonSchema) -> str:
 @lru_cache(maxsize=4096)
 def _validator(text: str) -> Any:
     # the plain regular expression engine runs in linear time: no `pattern` of a document can hang the host
-    return jsonschema_rs.validator_for(
-        json.loads(text), pattern_options=jsonschema_rs.RegexOptions(), offline=True
-    )
+    return jsonschema_rs.validator_for(json.loads(text), pattern_options=jsonschema_rs.RegexOptions(), offline=True)

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import hashlib
 import importlib
 import importlib.util
 import inspect
+import os
 import sys
 from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
@@ -12,6 +14,7 @@ from types import ModuleType
 from typing import Any
 
 from atc.errors import ToolImportError
+from atc.tools.functions import tool_from_function
 from atc.tools.tool import Tool, Toolset
 
 FORMS = "`atlas`, an OpenAPI file or URL, a folder of protocol documents, FILE.py, FILE.py:NAME or MODULE:NAME"
@@ -43,7 +46,7 @@ def _open(source: str, options: dict[str, Any]) -> Toolset:
     if source.startswith(("http://", "https://")):
         return Toolset.from_openapi(source, **options)
     path = Path(source)
-    if path.is_dir():
+    if source and path.is_dir():
         return Toolset.from_protocols(path)
     if path.suffix.lower() in (".json", ".yaml", ".yml"):
         return _from_document(path, options)
@@ -56,7 +59,7 @@ def _open(source: str, options: dict[str, Any]) -> Toolset:
 
 
 def _from_document(path: Path, options: dict[str, Any]) -> Toolset:
-    if not path.exists():
+    if not path.is_file():
         raise ToolImportError(f"there is no file {path}")
     head = path.read_bytes()[:200_000]
     if b"openapi" in head or b"swagger" in head:
@@ -66,16 +69,23 @@ def _from_document(path: Path, options: dict[str, Any]) -> Toolset:
 
 def _load_file(path: Path) -> ModuleType:
     """Import the user's own file, as ``python FILE`` would: naming it is the user's consent."""
-    if not path.exists():
+    if not path.is_file():
         raise ToolImportError(f"there is no file {path}")
-    spec = importlib.util.spec_from_file_location(path.stem, path)
+    name = path.stem
+    if name in sys.modules or name in sys.stdlib_module_names or not name.isidentifier():
+        digest = hashlib.sha256(os.fsencode(path.resolve())).hexdigest()
+        name = f"tools_{digest[:8]}"  # a place that is nobody else's
+    spec = importlib.util.spec_from_file_location(name, path)
     assert spec is not None
     assert spec.loader is not None
     module = importlib.util.module_from_spec(spec)
-    sys.modules[path.stem] = module
+    if (folder := str(path.resolve().parent)) not in sys.path:
+        sys.path.append(folder)  # for what it imports from beside it; last, so that it hides nothing
+    sys.modules[name] = module
     try:
         spec.loader.exec_module(module)
-    except Exception as error:
+    except (Exception, SystemExit) as error:
+        del sys.modules[name]
         raise ToolImportError(f"{path} cannot be imported: {type(error).__name__}: {error}") from error
     return module
 
@@ -84,15 +94,21 @@ def _load_module(name: str, source: str) -> ModuleType:
     sys.path.insert(0, "")
     try:
         return importlib.import_module(name)
-    except Exception as error:
-        raise ToolImportError(f"{source!r}: module {name} cannot be imported: {type(error).__name__}: {error}") from error
+    except (Exception, SystemExit) as error:
+        raise ToolImportError(
+            f"{source!r}: module {name} cannot be imported: {type(error).__name__}: {error}"
+        ) from error
     finally:
         sys.path.remove("")
 
 
 def _from_module(module: ModuleType, attribute: str, source: str) -> Toolset:
     if not attribute:
-        functions = [f for n, f in vars(module).items() if inspect.isfunction(f) and f.__module__ == module.__name__ and not n.startswith("_")]
+        functions = [
+            f
+            for n, f in vars(module).items()
+            if inspect.isfunction(f) and f.__module__ == module.__name__ and not n.startswith("_")
+        ]
         if not functions:
             raise ToolImportError(f"{source} defines no public function")
         return Toolset.from_functions(*functions)
@@ -111,16 +127,19 @@ def _from_module(module: ModuleType, attribute: str, source: str) -> Toolset:
 
 
 def _from_items(items: list[Any], source: str) -> Toolset:
-    if not items or not all(callable(item) for item in items):
-        raise ToolImportError(f"{source!r} must be a list of functions")
-    return Toolset.from_functions(*items)
+    if not items or not all(isinstance(item, Tool) or callable(item) for item in items):
+        raise ToolImportError(f"{source!r} must be a list of functions or tools, and not empty")
+    return Toolset(item if isinstance(item, Tool) else tool_from_function(item) for item in items)
 
 
 def _from_callable(found: Callable[..., Any], source: str) -> Toolset:
     """A function is a tool, unless it says that it returns a toolset."""
     annotation = getattr(found, "__annotations__", {}).get("return")
     if annotation in (Toolset, "Toolset"):
-        made = found()
+        try:
+            made = found()
+        except Exception as error:
+            raise ToolImportError(f"{source!r} failed: {type(error).__name__}: {error}") from error
         if isinstance(made, Toolset):
             return made
         raise ToolImportError(f"{source!r} did not return the Toolset that it promised")

@@ -1,7 +1,7 @@
 """Protocol → typed Python stub: what a model is shown of a tool, and what a type checker holds programs to.
 
-Text of a protocol only ever lands inside a comment, a docstring or a string literal, as one line without quotes that could
-end it; :func:`render_stubs` parses what it made and refuses anything but classes, functions and imports.
+Text of a protocol only ever lands inside a comment, a docstring or a string literal, as one line without quotes that
+could end it; :func:`render_stubs` parses what it made and refuses anything but classes, functions and imports.
 """
 
 from __future__ import annotations
@@ -41,7 +41,9 @@ def render_stub(protocol: Protocol, hints: dict[str, str] | None = None) -> str:
         hints: for a parameter, where its value can be had (see :mod:`atc.tools.links`).
     """
     shown = any(example.response is not None for example in protocol.examples)  # then it speaks for most fields
-    writer = TypeWriter(_root(protocol), camel(protocol.name), comment_length=COMMENT_BESIDE_EXAMPLE if shown else COMMENT)
+    writer = TypeWriter(
+        _root(protocol), camel(protocol.name), comment_length=COMMENT_BESIDE_EXAMPLE if shown else COMMENT
+    )
     returns = "Any" if protocol.returns is None else writer.write(protocol.returns, "response")
     arguments = TypeWriter(protocol.parameters, camel(protocol.name), classes=writer.classes)
     signature = ", ".join(_parameter(arguments, parameter) for parameter in parameters_of(protocol))
@@ -90,7 +92,9 @@ def _docstring(protocol: Protocol, hints: dict[str, str]) -> list[str]:
         if text:
             lines.append(f"    {parameter.name}: {text}")
     if protocol.effect is not Effect.READ:
-        lines.append("    Has an effect: call it once." if protocol.effect is Effect.WRITE else "    May have an effect.")
+        lines.append(
+            "    Has an effect: call it once." if protocol.effect is Effect.WRITE else "    May have an effect."
+        )
     if errors := [s for s in protocol.statuses if not str(s.code).startswith("2")][:4]:
         lines.append("    Errors: " + "; ".join(one_line(f"{s.code} {s.description}".strip(), 60) for s in errors))
     if (example := _example(protocol.examples)) is not None:
@@ -147,7 +151,9 @@ def _guarded(stub: str, name: str) -> str:
 
 def _is_declaration(node: ast.stmt) -> bool:
     if isinstance(node, ast.FunctionDef):
-        return len(node.body) == 1 and isinstance(node.body[0], ast.Expr) and isinstance(node.body[0].value, ast.Constant)
+        return (
+            len(node.body) == 1 and isinstance(node.body[0], ast.Expr) and isinstance(node.body[0].value, ast.Constant)
+        )
     if isinstance(node, ast.ClassDef):
         return all(isinstance(field, ast.AnnAssign) and field.value is None for field in node.body)
     made = node.value if isinstance(node, ast.Assign) else None  # Name = TypedDict('Name', {…})

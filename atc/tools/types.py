@@ -1,7 +1,7 @@
 """JSON Schema → Python types as text: ``TypedDict``, ``Literal``, lists, unions.
 
-Two readings of one schema. *Exact* is what a model is shown. *Lenient* is what a type checker is given: where a response
-may be null or of several types a correct program often knows better than the schema, so it is not held against it.
+Two readings of one schema. *Exact* is what a model is shown. *Lenient* is what a type checker is given: where a
+response may be null or of several types a correct program often knows better than the schema, so it is not held against it.
 """
 
 from __future__ import annotations
@@ -64,7 +64,9 @@ class TypeWriter:
                 return self._union([self.write(s, name, depth + 1) for s in schema[keyword_]])
         if isinstance(schema.get("allOf"), list):
             return self.write(merge_all_of(self.root, schema), name, depth + 1)
-        types = sorted(types_of(schema)) or (["object"] if "properties" in schema else ["array"] if "items" in schema else [])
+        types = sorted(types_of(schema)) or (
+            ["object"] if "properties" in schema else ["array"] if "items" in schema else []
+        )
         return self._union([self._typed(kind, schema, name, depth) for kind in types]) if types else "Any"
 
     def write_reference(self, reference: str, schema: JsonSchema, name: str, depth: int) -> str:
@@ -101,7 +103,13 @@ class TypeWriter:
         lines = []
         for key, value in schema["properties"].items():
             text = self.write(value, f"{class_name.removeprefix(self.prefix)}_{key}", depth + 1)
-            lines.append((key, text if key in required else f"NotRequired[{text}]", _comment(resolve(self.root, value), self.comment_length)))
+            lines.append(
+                (
+                    key,
+                    text if key in required else f"NotRequired[{text}]",
+                    _comment(resolve(self.root, value), self.comment_length),
+                )
+            )
         if all(_plain_name(key) for key, _, _ in lines):
             fields = "".join(f"\n    {key}: {text}{'' if self.lenient else note}" for key, text, note in lines)
             self.classes[class_name] = f"class {class_name}(TypedDict):{fields}"
@@ -148,7 +156,12 @@ def merge_all_of(root: JsonSchema, schema: JsonSchema, seen: set[str] | None = N
         part = merge_all_of(root, part, seen) if isinstance(part.get("allOf"), list) else part
         properties = {**_dict(merged.get("properties")), **_dict(part.get("properties"))}
         required = list(dict.fromkeys([*merged.get("required", ()), *part.get("required", ())]))
-        merged = {**merged, **part, **({"properties": properties} if properties else {}), **({"required": required} if required else {})}
+        merged = {
+            **merged,
+            **part,
+            **({"properties": properties} if properties else {}),
+            **({"required": required} if required else {}),
+        }
     return merged
 
 

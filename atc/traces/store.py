@@ -36,7 +36,9 @@ class TraceWriter:
         self.path = path
         self._file: BinaryIO | None = None
         if path is not None:
-            self._file = os.fdopen(os.open(path, os.O_RDWR | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC, 0o600), "r+b", buffering=0)
+            self._file = os.fdopen(
+                os.open(path, os.O_RDWR | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC, 0o600), "r+b", buffering=0
+            )
             _drop_torn_line(self._file)
 
     def write(self, event: Event) -> None:
@@ -133,7 +135,9 @@ class RunStore:
             UsageError: there is none, or more than one.
         """
         runs = self.list()
-        found = runs[:1] if name == "last" else [r for r in runs if r.run_id.startswith(name) or r.run_id.endswith(name)]
+        found = (
+            runs[:1] if name == "last" else [r for r in runs if r.run_id.startswith(name) or r.run_id.endswith(name)]
+        )
         if len(found) != 1:
             what = "no run is" if not found else f"{len(found)} runs are"
             raise UsageError(f"{what} named {name!r} in {self.folder}: `atc runs` lists them")
@@ -143,5 +147,9 @@ class RunStore:
         """All runs, the latest first."""
         if not self.folder.is_dir():
             return []
-        names = [entry.name for entry in self.folder.iterdir() if _RUN_ID.fullmatch(entry.name) and (entry / "trace.jsonl").exists()]
+        names = [
+            entry.name
+            for entry in self.folder.iterdir()
+            if _RUN_ID.fullmatch(entry.name) and (entry / "trace.jsonl").exists()
+        ]
         return [StoredRun(name, self.folder / name) for name in sorted(names, reverse=True)]

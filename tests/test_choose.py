@@ -1,0 +1,83 @@
+"""Choosing: few tools are all offered; of many, those that speak of the task."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Any
+
+import pytest
+from support_tools import make_tool
+
+from atc import Agent, Toolset
+from atc.models.fake import FakeModel
+from atc.retrieval.choose import LexicalChooser
+from atc.tools.protocol import Protocol
+from atc.tools.tool import Tool
+
+
+def tools(count: int = 0, *more: Tool) -> Toolset:
+    return Toolset([*(make_tool(f"unrelated_{n}", lambda _: n) for n in range(count)), *more])
+
+
+def described(name: str, text: str, **fields: Any) -> Tool:
+    return Tool(Protocol(name=name, description=text, **fields))
+
+
+def choose(task: str, toolset: Toolset, limit: int = 20) -> list[str]:
+    return list(asyncio.run(LexicalChooser().choose(task, toolset, limit)))
+
+
+def test_few_tools_are_all_offered_as_they_were_given() -> None:
+    given = tools(20)
+    assert asyncio.run(LexicalChooser().choose("anything", given, 20)) is given
+
+
+@pytest.mark.parametrize(
+    ("task", "name"),
+    [
+        ("what is the weather in Kyiv", "get_weather"),
+        ("Convert 5 miles", "convertUnits"),
+        ("list all invoices", "billing_list_invoice"),
+        ("who is the mayor?", "lookup"),
+        ("the answer has a population", "lookup"),
+        ("ÜBERSETZUNG bitte", "dictionary"),
+    ],
+)
+def test_the_tool_that_speaks_of_the_task_comes_first(task: str, name: str) -> None:
+    special = [
+        described("get_weather", "Forecast for a place."),
+        described("convertUnits", "From one measure to another.", parameters={"type": "object", "properties": {"miles": {"type": "number"}}}),
+        described("billing_list_invoice", "Bills."),
+        described("lookup", "Facts.", parameters={"type": "object", "properties": {"q": {"description": "a mayor"}}},
+                  returns={"type": "object", "properties": {"population": {}}}),
+        described("dictionary", "Die Übersetzung eines Wortes."),
+    ]  # fmt: skip
+    assert choose(task, tools(60, *special), 5)[0] == name
+
+
+@pytest.mark.parametrize("task", ["????", "日本の天気", "\x00", "x" * 20_000])
+def test_a_task_without_known_words_still_gets_tools(task: str) -> None:
+    chosen = choose(task, tools(30), 20)
+    assert len(chosen) == len(set(chosen)) == 20
+
+
+def test_the_choice_is_the_same_every_time() -> None:
+    given = tools(50, described("get_weather", "Forecast."))
+    assert len({tuple(choose("weather forecast", given)) for _ in range(3)}) == 1
+
+
+def test_an_agent_offers_the_chosen_tools_only() -> None:
+    model = FakeModel(["```python\nanswer = unrelated_7(n=1)\n```"])
+    result = Agent(tools(30), model=model, answer=False, max_tools=3).run("use unrelated 7 please")
+    assert result.value == 29
+    assert {call.tool for call in result.calls} == {"unrelated_7"}
+    assert model.prompts[0][-1].content.count("def unrelated_") == 3
+
+
+def test_a_chooser_of_ones_own_takes_its_place() -> None:
+    class Last:
+        async def choose(self, task: str, tools: Toolset, limit: int) -> Toolset:
+            return tools.only(list(tools)[-1])
+
+    model = FakeModel(["```python\nanswer = unrelated_4(n=1)\n```"])
+    assert Agent(tools(5), model=model, answer=False, chooser=Last()).run("x").value == 4

@@ -1,0 +1,437 @@
+"""The command line: what each command prints, on which stream, and the exit code it leaves with."""
+
+from __future__ import annotations
+
+import json
+import os
+import pty
+import re
+import select
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import click
+import pytest
+import typer
+from click.testing import Result as Ran
+from fake_openai_server import Server, Step, fails, says, serving
+from typer.testing import CliRunner
+
+from atc.cli import app
+from atc.cli.console import clean
+
+TOOLS = '''
+import time
+from atc import ToolError, tool
+
+@tool(effect="read")
+def double(n: int) -> int:
+    """Twice a number."""
+    return 2 * n
+
+@tool(effect="write")
+def book(n: int) -> str:
+    """Book it."""
+    return "booked \\x1b[31m[bold]red\\x07"
+
+@tool(effect="read")
+def evil(n: int) -> str:
+    """Says what steers a terminal: \\x1b[2J."""
+    return "\\x1b]0;title\\x07\\u202e[red]x[/red]"
+
+@tool(effect="write")
+def slow(n: int) -> int:
+    """Takes its time."""
+    time.sleep(1.5)
+    return n
+'''
+GOOD = "```python\nanswer = double(n=21)\n```"
+BOOK = "```python\ntry:\n    answer = book(n=1)\nexcept ToolError as error:\n    answer = 'no: ' + str(error.status)\n    double(n=1)\n```"
+ESCAPES = re.compile(r"[\x00-\x08\x0b-\x1f\x7f\u202e]")
+
+
+@pytest.fixture(autouse=True)
+def _here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("ATC_API_KEY", "sk-1234567890")
+    monkeypatch.setenv("ATC_MODEL", "tiny")
+    monkeypatch.setenv("ATC_ANSWER", "false")
+    Path("tools.py").write_text(TOOLS)
+
+
+def atc(*arguments: str, stdin: str | None = None) -> Ran:
+    return CliRunner().invoke(app, list(arguments), input=stdin, catch_exceptions=False)
+
+
+@pytest.fixture
+def endpoint(monkeypatch: pytest.MonkeyPatch) -> Iterator[Any]:
+    servers: list[Any] = []
+
+    def start(*steps: Step) -> Server:
+        context = serving(*steps)
+        server = context.__enter__()
+        servers.append(context)
+        monkeypatch.setenv("ATC_BASE_URL", server.url)
+        return server
+
+    yield start
+    for context in servers:
+        context.__exit__(None, None, None)
+
+
+# -- atc run ---------------------------------------------------------------------------------------------------------
+
+
+def test_a_solved_task_is_told_in_plain_lines_and_leaves_with_0(endpoint: Any) -> None:
+    endpoint(says(GOOD))
+    ran = atc("run", "double 21", "--tools", "tools.py", "--trace")
+    assert ran.exit_code == 0
+    assert ran.stderr == ""
+    assert not ESCAPES.search(ran.stdout)
+    for line in ("── program 1 ──", "answer = double(n=21)", "  ✓ 1. double(n=21)", "      → 42", "── answer ──"):
+        assert line in ran.stdout
+    assert "isolation: network, files, processes" in ran.stdout
+    assert Path(ran.stdout.strip().splitlines()[-1].removeprefix("trace: ")).is_file()
+
+
+def test_json_is_the_result_and_nothing_else(endpoint: Any) -> None:
+    endpoint(says(GOOD))
+    ran = atc("run", "double 21", "--tools", "tools.py", "--json", "--trace")
+    result = json.loads(ran.stdout)
+    assert (ran.exit_code, result["status"], result["value"], result["calls"][0]["tool"]) == (
+        0,
+        "answered",
+        42,
+        "double",
+    )
+    assert ran.stderr == ""
+
+
+def test_a_task_is_read_from_standard_input(endpoint: Any) -> None:
+    server = endpoint(says(GOOD))
+    assert atc("run", "-", "--tools", "tools.py", "--json", stdin="double 21 from a pipe\n").exit_code == 0
+    assert "double 21 from a pipe" in server.requests[0]["messages"][-1]["content"]
+
+
+def test_an_unsolved_task_leaves_with_1(endpoint: Any) -> None:
+    endpoint(says("I have no idea."))
+    ran = atc("run", "double 21", "--tools", "tools.py", "--max-revisions", "0")
+    assert ran.exit_code == 1
+    assert "── unsolved ──" in ran.stdout
+
+
+@pytest.mark.parametrize(
+    ("arguments", "code", "words"),
+    [
+        (["run", "x"], 2, "Missing option '--tools'"),
+        (["run", "  ", "-t", "tools.py"], 2, "the task is empty"),
+        (["run", "x", "-t", "nothing.py"], 2, "there is no file nothing.py"),
+        (["run", "x", "-t", "nothing.json"], 2, "there is no file nothing.json"),
+        (["run", "x", "-t", "nothing"], 2, "'nothing' names no tools"),
+        (["run", "x", "-t", "tools.py:missing"], 2, "has no missing"),
+        (["run", "x", "-t", "no_module:x"], 2, "module no_module cannot be imported"),
+        (["run", "x", "-t", "broken.py"], 2, "broken.py cannot be imported: ZeroDivisionError"),
+        (["run", "x", "-t", "leaves.py"], 2, "leaves.py cannot be imported: SystemExit"),
+        (["run", "x", "-t", "tools.py", "-t", "tools.py"], 2, "two tools are named 'double'"),
+        (["run", "x", "-t", "tools.py", "--only", "zz*"], 2, "no tool fits the pattern 'zz*'"),
+        (["run", "x", "-t", "tools.py", "--sandbox", "docker"], 2, "sandbox: "),
+        (["run", "x", "-t", "tools.py", "--sandbox-require", "magic"], 2, "sandbox_require"),
+        (["run", "x", "-t", "tools.py", "--budget-s", "-1"], 2, "budget_s"),
+        (["run", "x", "-t", "tools.py", "--approve", "maybe"], 2, "'maybe' is not one of"),
+        (["run", "x", "-t", "tools.py", "--auth", "nothing"], 2, "--auth takes SCHEME=CREDENTIAL"),
+        (["run", "x", "-t", "http://127.0.0.1:9/openapi.json"], 2, "127.0.0.1:9"),
+        (["run", "x", "-t", "tools.py", "--base-url", "http://127.0.0.1:9/v1"], 3, "127.0.0.1:9"),
+        (["tools", "list", "nothing"], 2, "names no tools"),
+        (["tools", "show", "tools.py", "nothing"], 2, "there is no tool 'nothing'; the tools are double, book"),
+        (["tools", "stub", "tools.py", "nothing"], 2, "there is no tool 'nothing'"),
+        (["show", "nothing"], 2, "no run is named 'nothing'"),
+        (["resume", "last"], 2, "no run is named 'last'"),
+        (["nonsense"], 2, "No such command"),
+    ],
+)  # fmt: skip
+def test_what_is_wrong_is_one_line_on_the_error_stream(arguments: list[str], code: int, words: str) -> None:
+    Path("broken.py").write_text("1 / 0")
+    Path("leaves.py").write_text("raise SystemExit(0)")
+    ran = atc(*arguments)
+    assert ran.exit_code == code, ran.output
+    assert words in ran.stderr
+    assert "Traceback" not in ran.output
+    assert "── answer" not in ran.stdout
+
+
+def test_wrong_settings_are_wrong_use(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("ATC_MAX_CALLS", "lots")
+    for arguments in (["run", "x", "-t", "tools.py"], ["runs"], ["doctor", "--settings"]):
+        ran = atc(*arguments)
+        assert (ran.exit_code, "max_calls" in ran.stderr) == (2, True)
+    monkeypatch.delenv("ATC_MAX_CALLS")
+    Path("atc.toml").write_text("max_calls = ")
+    assert "atc.toml" in atc("runs").stderr
+
+
+def test_an_endpoint_that_refuses_the_key_is_the_environments_fault(endpoint: Any) -> None:
+    endpoint(fails(401, "bad key"))
+    ran = atc("run", "double 21", "-t", "tools.py")
+    assert ran.exit_code == 3
+    assert "sk-1234567890" not in ran.output
+
+
+def test_what_tools_say_cannot_steer_the_terminal(endpoint: Any) -> None:
+    endpoint(says("```python\n# \x1b[31m[bold]\x07\nprint('\\x1b[2J')\nanswer = evil(n=1)\n```"))
+    for arguments in (
+        ["run", "x", "-t", "tools.py"],
+        ["show", "last"],
+        ["tools", "list", "tools.py"],
+        ["tools", "stub", "tools.py"],
+    ):
+        ran = atc(*arguments)
+        assert ran.exit_code == 0, ran.output
+        assert not ESCAPES.search(ran.output), arguments
+    assert "[red]x[/red]" in atc("show", "last").stdout
+
+
+def test_clean_keeps_text_and_drops_what_steers() -> None:
+    assert clean("ü 😀\n\ta") == "ü 😀\n\ta"
+    assert clean("\x1b[2J\x07\x9b\u202e\ud800\r") == "�[2J�����"
+
+
+# -- approval --------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("choice", "stdin", "booked"),
+    [("always", "", True), ("never", "", False), ("ask", "y\n", True), ("ask", "YES\n", True), ("ask", "n\n", False),
+     ("ask", "\n", False), ("ask", "", False), ("ask", "yep\n", False), (None, "y\n", False)],
+)  # fmt: skip
+def test_effects_happen_only_when_they_may(endpoint: Any, choice: str | None, stdin: str, booked: bool) -> None:
+    endpoint(says(BOOK))
+    ran = atc("run", "book it", "-t", "tools.py", "--json", *(["--approve", choice] if choice else []), stdin=stdin)
+    result = json.loads(ran.stdout)
+    assert (result["calls"][0]["status"] == "ok") is booked
+    assert ("allow book(n=1)? effect: write [y/N]" in ran.stderr) is (choice == "ask")
+    assert ("not approved: 1 calls (--approve" in ran.stderr) is not booked
+
+
+def test_a_user_at_a_terminal_is_asked(endpoint: Any, tmp_path: Path) -> None:
+    endpoint(says(BOOK))
+    with Terminal("run", "book it", "-t", "tools.py") as terminal:
+        terminal.wait_for("[y/N]")
+        terminal.type("y\n")
+        assert terminal.ended() == 0
+    assert "booked" in terminal.shown
+
+
+def test_an_interrupt_at_the_question_ends_the_run_at_once(endpoint: Any) -> None:
+    endpoint(says(BOOK))
+    with Terminal("run", "book it", "-t", "tools.py") as terminal:
+        terminal.wait_for("[y/N]")
+        terminal.process.send_signal(signal.SIGINT)
+        assert terminal.ended() == 130
+    assert "interrupted; nothing is left running" in terminal.shown
+    assert json.loads(atc("runs", "--json").stdout)[0]["status"] == "failed"
+
+
+class Terminal:
+    """``atc`` in a process of its own, at a pseudo-terminal."""
+
+    def __init__(self, *arguments: str) -> None:
+        self.ours, theirs = pty.openpty()
+        environment = {**os.environ, "TERM": "xterm", "COLUMNS": "120"}
+        self.process = subprocess.Popen(
+            [sys.executable, "-m", "atc", *arguments], stdin=theirs, stdout=theirs, stderr=theirs, env=environment
+        )
+        os.close(theirs)
+        self.shown = ""
+
+    def __enter__(self) -> Terminal:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.process.kill()
+        self.process.wait()
+        os.close(self.ours)
+
+    def type(self, text: str) -> None:
+        os.write(self.ours, text.encode())
+
+    def wait_for(self, text: str | None, seconds: float = 20) -> None:
+        deadline = time.monotonic() + seconds
+        while text is None or text not in self.shown:
+            assert time.monotonic() < deadline, self.shown
+            if select.select([self.ours], [], [], 0.1)[0]:
+                try:
+                    self.shown += os.read(self.ours, 65536).decode("utf-8", "replace")
+                except OSError:  # the other side has gone
+                    assert text is None, self.shown
+                    return
+
+    def ended(self) -> int:
+        self.wait_for(None)
+        return self.process.wait(10)
+
+
+# -- atc tools -------------------------------------------------------------------------------------------------------
+
+
+def test_tools_are_listed_shown_and_rendered() -> None:
+    listed = atc("tools", "list", "tools.py")
+    assert listed.exit_code == 0
+    assert re.search(r"double +read +n +Twice a number", listed.stdout)
+    protocols = json.loads(atc("tools", "list", "tools.py", "--json").stdout)
+    assert [protocol["name"] for protocol in protocols] == ["double", "book", "evil", "slow"]
+    assert json.loads(atc("tools", "show", "tools.py", "double").stdout) == protocols[0]
+    stub = atc("tools", "stub", "tools.py", "double")
+    assert 'def double(n: int) -> int:\n    """Twice a number."""' in stub.stdout
+    assert atc("tools", "stub", "tools.py").stdout.count("def ") == 4
+
+
+# -- atc runs, show, resume ------------------------------------------------------------------------------------------
+
+
+def test_runs_are_listed_and_read_back(endpoint: Any) -> None:
+    assert "no runs in" in atc("runs").stdout
+    assert json.loads(atc("runs", "--json").stdout) == []
+    endpoint(says(GOOD))
+    atc("run", "double 21", "-t", "tools.py")
+    (row,) = json.loads(atc("runs", "--json").stdout)
+    assert (row["status"], row["calls"], row["task"], row["revisions"]) == ("answered", 1, "double 21", 0)
+    assert row["run_id"] in atc("runs").stdout
+    shown = atc("show", row["run_id"][-6:])
+    assert "task: double 21" in shown.stdout
+    assert "── answer ──\n42\n" in shown.stdout
+    assert [event["kind"] for event in json.loads(atc("show", "last", "--json").stdout)][-1] == "run_ended"
+    ran = atc("resume", "last")
+    assert (ran.exit_code, "ended with an answer" in ran.stderr) == (2, True)
+
+
+def test_a_torn_trace_is_listed_as_cut_off(endpoint: Any, tmp_path: Path) -> None:
+    endpoint(says(GOOD))
+    atc("run", "double 21", "-t", "tools.py")
+    (trace,) = (tmp_path / "runs").glob("*/trace.jsonl")
+    content = trace.read_bytes()
+    trace.write_bytes(content[: content.index(b'{"kind": "answered"') + 10])
+    assert json.loads(atc("runs", "--json").stdout)[0]["status"] == "cut off"
+    assert atc("show", "last").exit_code == 0
+    trace.write_bytes(content[:20])
+    assert json.loads(atc("runs", "--json").stdout)[0]["status"] == "cut off"
+    assert atc("show", "last").exit_code == 0
+
+
+def test_a_run_that_was_cut_off_is_resumed_with_its_tools(endpoint: Any) -> None:
+    program = "```python\nanswer = [book(n=1), slow(n=2)]\n```"
+    endpoint(says(program))
+    first = atc("run", "book it", "-t", "tools.py", "--budget-s", "1.2", "--approve", "always", "--json")
+    result = json.loads(first.stdout)
+    assert (first.exit_code, result["status"]) == (1, "budget"), result
+    assert "in doubt: slow({'n': 2}) may or may not have happened" in first.stderr
+    again = atc("resume", "last", "--json", "--approve", "always")
+    calls = json.loads(again.stdout)["calls"]
+    assert [(call["tool"], call["status"]) for call in calls][:3] == [
+        ("slow", "in_doubt"),
+        ("book", "replayed"),
+        ("slow", "refused"),
+    ]
+    assert again.exit_code == 1
+
+
+def test_a_run_begun_elsewhere_needs_its_tools_named() -> None:
+    from atc import Agent
+    from atc.models.fake import FakeModel
+
+    def double(n: int) -> int:
+        """Twice."""
+        return 2 * n
+
+    with pytest.raises(Exception):  # noqa: B017 - it is cut off somehow
+        Agent([double], model=FakeModel([RuntimeError("cut off")])).run("double 21")
+    ran = atc("resume", "last")
+    assert (ran.exit_code, "name them with --tools" in ran.stderr) == (2, True)
+
+
+# -- atc doctor ------------------------------------------------------------------------------------------------------
+
+
+def test_the_doctor_looks_at_everything(endpoint: Any) -> None:
+    endpoint(says(GOOD))
+    checks = {check["name"]: check for check in json.loads(atc("doctor", "--json").stdout)}
+    assert {"python", "model", "sandbox", "type checker"} <= set(checks)
+    assert checks["sandbox"]["found"] == "process: isolates network, files, processes"
+    assert all(check["ok"] or not check["needed"] for check in checks.values())
+    ran = atc("doctor")
+    assert ran.exit_code == 0
+    assert "type checker" in ran.stdout
+
+
+def test_the_doctor_says_what_is_missing_and_how_to_mend_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    from atc.execution import process
+
+    real = process._limits_for_child
+    monkeypatch.setattr(
+        process, "_limits_for_child", lambda limits: real(limits).replace('"landlock": true', '"landlock": false')
+    )
+    ran = atc("doctor", "--json")
+    sandbox = next(check for check in json.loads(ran.stdout) if check["name"] == "sandbox")
+    assert ran.exit_code == 3
+    assert (sandbox["ok"], "not files" in sandbox["found"], "Landlock" in sandbox["fix"]) == (False, True, True)
+
+
+def test_the_doctor_lists_every_setting_and_hides_the_key() -> None:
+    rows = json.loads(atc("doctor", "--settings", "--json").stdout)
+    assert rows["max_calls"] == {"value": 50, "meaning": "tool calls a run", "variable": "ATC_MAX_CALLS"}
+    text = atc("doctor", "--settings")
+    assert "ATC_SANDBOX_REQUIRE" in text.stdout
+    assert "sk-1234567890" not in text.stdout + json.dumps(rows)
+
+
+# -- every command ---------------------------------------------------------------------------------------------------
+
+
+def _commands(command: click.Command, path: tuple[str, ...] = ()) -> Iterator[tuple[str, ...]]:
+    yield path
+    for name, inner in getattr(command, "commands", {}).items():
+        yield from _commands(inner, (*path, name))
+
+
+@pytest.mark.parametrize("path", list(_commands(typer.main.get_command(app))), ids=" ".join)
+def test_every_command_explains_itself(path: tuple[str, ...]) -> None:
+    ran = atc(*path, "--help")
+    assert ran.exit_code == 0
+    assert "Usage: " in ran.stdout
+    assert atc(*path, "-h").stdout == ran.stdout
+
+
+def test_the_version_is_told() -> None:
+    import atc as package
+
+    assert atc("--version").stdout == f"atc {package.__version__}\n"
+
+
+def test_a_reader_that_goes_away_is_no_error() -> None:
+    command = f"{sys.executable} -m atc tools list atlas --json | head -c 10"
+    ran = subprocess.run(command, shell=True, capture_output=True, text=True, timeout=30, check=False)
+    assert (ran.stdout, ran.stderr) == ("[\n  {\n    ", "")
+
+
+def test_a_terminal_without_unicode_gets_something_it_can_show() -> None:
+    environment = {**os.environ, "PYTHONIOENCODING": "ascii", "PYTHONUTF8": "0"}
+    Path("tools.py").write_text(TOOLS.replace("Twice", "Zweifach \u00fc"))
+    for arguments in (
+        ["tools", "list", "tools.py"],
+        ["tools", "list", "tools.py", "--json"],
+        ["tools", "list", "nichts-\u00fc"],
+    ):
+        ran = subprocess.run(
+            [sys.executable, "-m", "atc", *arguments],
+            env=environment,
+            capture_output=True,
+            text=True,
+            timeout=30,
+            check=False,
+        )
+        assert "Traceback" not in ran.stderr, ran.stderr
+        assert ran.returncode == (2 if arguments[-1].startswith("nichts") else 0)

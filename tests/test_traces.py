@@ -1,0 +1,124 @@
+"""Traces: every event as it happened, readable after any crash, never the reason that a run fails."""
+
+from __future__ import annotations
+
+import json
+import logging
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from atc.errors import UsageError
+from atc.traces.events import Event
+from atc.traces.store import RunStore, StoredRun, TraceWriter, new_run_id
+
+
+@pytest.fixture
+def stored(tmp_path: Path) -> StoredRun:
+    run = RunStore(tmp_path / "runs").run("20240101-000000-abcdef")
+    run.make()
+    return run
+
+
+def write(stored: StoredRun, *events: Event) -> None:
+    writer = TraceWriter(stored.trace)
+    for event in events:
+        writer.write(event)
+    writer.close()
+
+
+def test_what_is_written_is_read_back_in_order(stored: StoredRun) -> None:
+    write(stored, Event("run_started", {"task": "ü\n😀", "n": 1}, 1.5), Event("answered", {"value": None}, 2.5))
+    assert list(stored.events()) == [
+        {"kind": "run_started", "data": {"task": "ü\n😀", "n": 1}, "at": 1.5},
+        {"kind": "answered", "data": {"value": None}, "at": 2.5},
+    ]
+    assert stored.first("answered") == {"value": None}
+    assert stored.last("run_ended") is None
+
+
+def test_odd_values_never_stop_a_trace(stored: StoredRun) -> None:
+    write(stored, Event("answered", {"half": "\ud83d", "path": Path("/x"), "nan": float("nan")}))
+    (event,) = stored.events()
+    assert event["data"]["half"] == "?"
+    assert event["data"]["path"] == "/x"
+
+
+def test_every_cut_leaves_the_events_before_it_and_room_for_more(stored: StoredRun) -> None:
+    write(stored, Event("answered", {"value": 1}, 1.0), Event("answered", {"value": "ü"}, 2.0))
+    whole = stored.trace.read_bytes()
+    first = whole.index(b"\n") + 1
+    for cut in range(len(whole)):
+        stored.trace.write_bytes(whole[:cut])
+        assert len(list(stored.events())) == (2 if cut == len(whole) - 1 else int(cut >= first - 1)), cut
+        write(stored, Event("run_ended", {"status": "failed"}, 3.0))
+        assert [event["kind"] for event in stored.events()] == ["answered"] * (cut >= first) + ["run_ended"]
+
+
+def test_lines_that_are_no_events_are_left_out(stored: StoredRun) -> None:
+    write(stored, Event("answered", {}, 1.0))
+    with stored.trace.open("ab") as file:
+        file.write(
+            b'garbage\n\xff\xfe\nnull\n[1]\n{"kind": "answered"}\n{"kind": "x", "at": 1, "data": []}\n'
+            + b"[" * 100_000
+            + b"\n"
+        )
+    write(stored, Event("run_ended", {}, 2.0))
+    assert [event["kind"] for event in stored.events()] == ["answered", "run_ended"]
+
+
+def test_a_disk_that_is_full_ends_the_trace_and_not_the_run(
+    stored: StoredRun, caplog: pytest.LogCaptureFixture
+) -> None:
+    writer = TraceWriter(stored.trace)
+    writer.write(Event("answered", {"value": 1}))
+    with open("/dev/full", "wb", buffering=0) as full:
+        writer._file = full  # type: ignore[assignment]
+        with caplog.at_level(logging.WARNING):
+            for _ in range(3):
+                writer.write(Event("answered", {"value": 2}))
+    assert [record.message for record in caplog.records] == [
+        f"the trace {stored.trace} ends here: No space left on device"
+    ]
+
+
+def test_a_writer_without_a_path_writes_nowhere() -> None:
+    writer = TraceWriter(None)
+    writer.write(Event("answered", {}))
+    writer.close()
+
+
+def test_runs_are_found_by_any_end_of_their_name(tmp_path: Path) -> None:
+    store = RunStore(tmp_path)
+    assert store.list() == []
+    for name in ("20240101-000000-aaaaaa", "20240102-000000-bbbbbb", "not-a-run", "20240103-000000-cccccc"):
+        store.run(name).make()
+        if not name.startswith("20240103"):
+            write(store.run(name), Event("answered", {}))
+    assert [run.run_id for run in store.list()] == ["20240102-000000-bbbbbb", "20240101-000000-aaaaaa"]
+    assert (
+        store.find("last").run_id
+        == store.find("bbb").run_id
+        == store.find("20240102").run_id
+        == "20240102-000000-bbbbbb"
+    )
+    for name, words in (
+        ("2024", "2 runs are"),
+        ("cccccc", "no run is"),
+        ("../20240101-000000-aaaaaa", "no run is"),
+        ("*", "no run is"),
+    ):
+        with pytest.raises(UsageError, match=words):
+            store.find(name)
+
+
+def test_run_ids_sort_by_time_and_are_names_of_folders() -> None:
+    names = {new_run_id() for _ in range(50)}
+    assert len(names) == 50
+    assert all("/" not in name and len(name) == 22 for name in names)
+
+
+def test_an_event_is_plain_data() -> None:
+    record: dict[str, Any] = Event("answered", {"value": [1]}, 5.0).record()
+    assert json.loads(json.dumps(record)) == record == {"kind": "answered", "data": {"value": [1]}, "at": 5.0}
