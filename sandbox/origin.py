@@ -8,14 +8,17 @@ import ast
 import types
 
 MAX_CONTAINERS = 200_000
+MAX_STEPS_BACK = 5
 MISSING = object()
+Place = tuple[int, tuple[object, ...]]
+"""The number of a call, and a path in its response."""
 
 
 class Origins:
     """The containers of all responses so far: identity -> (call number, path)."""
 
     def __init__(self) -> None:
-        self._known: dict[int, tuple[int, tuple[object, ...]]] = {}
+        self._known: dict[int, Place] = {}
         self._alive: list[object] = []  # an identity is only good while its object lives
 
     def add(self, call: int, response: object) -> None:
@@ -30,25 +33,28 @@ class Origins:
                 self._known[id(value)] = (call, path)
                 todo += [(item, (*path, index)) for index, item in enumerate(value)]
 
-    def find(self, value: object) -> tuple[int, tuple[object, ...]] | None:
+    def find(self, value: object) -> Place | None:
         return self._known.get(id(value)) if isinstance(value, (dict, list)) else None
 
 
 def describe(error: BaseException, source: str, filename: str, origins: Origins) -> dict[str, object]:
-    """The exception as plain data: type, message, tool (of a ToolError), position in the program, origin of the value."""
+    """The exception as plain data: type, message, tool (of a ToolError), position in the program, origin of the
+    value."""
     report: dict[str, object] = {"type": type(error).__name__, "message": _text(error), "line": 0, "span": None}
     report["tool"] = getattr(error, "tool", None) if type(error).__name__ == "ToolError" else None
     report["origin"], report["trace"] = None, []
     if isinstance(error, SyntaxError) and error.filename == filename:
         return report | {"line": error.lineno or 0}
-    inner = None
+    inner, trace = None, []
     for frame, position in _program_frames(error, filename):
         inner, report["line"], report["span"] = frame, position[0] or 0, list(position)
-        report["trace"].append([frame.f_code.co_name, position[0] or 0])  # type: ignore[attr-defined]
-    report["trace"] = report["trace"][-20:]  # type: ignore[index]
+        trace.append([frame.f_code.co_name, position[0] or 0])
+    report["trace"] = trace[-20:]
     if inner is not None:
         try:
-            report["origin"] = _origin(inner, report["span"], source, origins)
+            failed = Failed(inner, source, report["span"], origins)
+            report["message"] = f"{report['message']}{failed.length(error)}"
+            report["origin"] = failed.origin(str(report["message"]))
         except Exception as problem:  # an odd object of the program: the report goes out without the claim
             report["origin_problem"] = type(problem).__name__
     return report
@@ -67,20 +73,113 @@ def _program_frames(error: BaseException, filename: str):  # type: ignore[no-unt
         if tb.tb_frame.f_code.co_filename == filename:
             positions = list(tb.tb_frame.f_code.co_positions())
             index = tb.tb_lasti // 2
-            line, end_line, column, end_column = positions[index] if 0 <= index < len(positions) else (tb.tb_lineno,) * 4
+            line, end_line, column, end_column = (
+                positions[index] if 0 <= index < len(positions) else (tb.tb_lineno,) * 4
+            )
             yield tb.tb_frame, (tb.tb_lineno if line is None else line, end_line, column, end_column)
         tb = tb.tb_next
 
 
-def _origin(frame: types.FrameType, span: object, source: str, origins: Origins) -> list[object] | None:
-    """Resolve the failing expression's parts by plain look-ups of names and keys; nothing is executed again."""
-    for node in _nodes_at(ast.parse(source), span):
-        for part in _parts(node):
-            found = _trace(part, frame, origins)
+class Failed:
+    """The expression that failed. Its parts are found again by plain look-ups of names and keys; nothing is
+    executed."""
+
+    def __init__(self, frame: types.FrameType, source: str, span: object, origins: Origins) -> None:
+        self._frame, self._origins = frame, origins
+        self._tree = ast.parse(source)
+        self._nodes = _nodes_at(self._tree, span)
+
+    def origin(self, message: str) -> list[object] | None:
+        """The call and the path in its response of the part that failed; of several that of the null one."""
+        claims = []
+        for part in [part for node in self._nodes for part in _parts(node)]:
+            found = self._trace(part)
             if found:
-                call, path = found
-                return [call, [key if isinstance(key, (str, int)) else repr(key) for key in path]]
-    return None
+                path = [key if isinstance(key, (str, int)) else repr(key) for key in found[1]]
+                claims.append((self._value(part), [found[0], path]))
+        if "NoneType" in message:
+            claims = [claim for claim in claims if claim[0] is None] or claims
+        return claims[0][1] if claims else None
+
+    def length(self, error: BaseException) -> str:
+        """How long the list really is in which a position was not there."""
+        if type(error) is not IndexError:
+            return ""
+        for node in self._nodes:
+            container = self._value(node.value) if isinstance(node, ast.Subscript) else None
+            if type(container) in (list, tuple, str):
+                return f" (it has {len(container)} items)" if container else " (it is empty)"  # type: ignore[arg-type]
+        return ""
+
+    def _trace(self, node: ast.expr, depth: int = 0) -> Place | None:
+        """The origin of an expression: of its value, or of the container that it was looked up in."""
+        value = self._value(node)
+        found = self._origins.find(value)
+        if found is not None or depth > MAX_STEPS_BACK:
+            return found
+        if isinstance(node, ast.Subscript):
+            return self._inside(node.value, self._value(node.slice))
+        if (
+            isinstance(node, ast.Call)
+            and isinstance(node.func, ast.Attribute)
+            and node.func.attr == "get"
+            and node.args
+        ):
+            return self._inside(node.func.value, self._value(node.args[0]))
+        if isinstance(node, ast.Name) and value is not MISSING:
+            return self._set_from(node, value, depth)
+        return None
+
+    def _inside(self, node: ast.expr, key: object) -> Place | None:
+        container = self._origins.find(self._value(node))
+        return (container[0], (*container[1], key)) if container and key is not MISSING else None
+
+    def _set_from(self, name: ast.Name, value: object, depth: int) -> Place | None:
+        """Where a variable has its value from: the last assignment before it, or the loop, that still gives just
+        that."""
+        for node in sorted(ast.walk(self._tree), key=lambda n: -getattr(n, "lineno", 0)):
+            if isinstance(node, ast.Assign) and node.lineno <= name.lineno and _is_name(node.targets[0], name.id):
+                found = self._trace(node.value, depth + 1) if self._value(node.value) is value else None
+            elif isinstance(node, (ast.For, ast.comprehension)) and _is_name(node.target, name.id):
+                found = self._item(self._value(node.iter), value)
+            else:
+                continue
+            if found is not None:
+                return found
+        return None
+
+    def _item(self, container: object, value: object) -> Place | None:
+        found = self._origins.find(container)
+        if found is None or type(container) is not list:
+            return None
+        index = next((i for i, item in enumerate(container) if item is value), None)
+        return None if index is None else (found[0], (*found[1], index))
+
+    def _value(self, node: ast.expr) -> object:
+        if isinstance(node, ast.Constant):
+            return node.value
+        if isinstance(node, ast.Name):
+            return self._frame.f_locals.get(node.id, self._frame.f_globals.get(node.id, MISSING))
+        if isinstance(node, ast.Subscript):
+            container, key = self._value(node.value), self._value(node.slice)
+            if type(container) is dict and isinstance(key, (str, int)):
+                return container.get(key, MISSING)
+            if type(container) is list and type(key) is int and -len(container) <= key < len(container):
+                return container[key]
+        if (
+            isinstance(node, ast.Call)
+            and isinstance(node.func, ast.Attribute)
+            and node.func.attr == "get"
+            and node.args
+        ):
+            container, key = self._value(node.func.value), self._value(node.args[0])
+            if type(container) is dict and isinstance(key, (str, int)):
+                return container.get(key)
+        return MISSING
+
+
+def _is_name(target: ast.expr, name: str) -> bool:
+    return isinstance(target, ast.Name) and target.id == name
 
 
 def _nodes_at(tree: ast.Module, span: object) -> list[ast.expr]:
@@ -97,9 +196,7 @@ def _span(node: ast.expr | ast.stmt) -> list[int | None]:
 
 def _parts(node: ast.expr) -> list[ast.expr]:
     """What can have failed in an expression, the likeliest first (encoded columns count bytes, as ``ast`` does)."""
-    if isinstance(node, ast.Subscript):
-        return [node.value]
-    if isinstance(node, ast.Attribute):
+    if isinstance(node, (ast.Subscript, ast.Attribute)):
         return [node.value]
     if isinstance(node, ast.Call):
         inner = [node.func.value] if isinstance(node.func, ast.Attribute) else []
@@ -109,29 +206,3 @@ def _parts(node: ast.expr) -> list[ast.expr]:
     if isinstance(node, ast.Compare):
         return [node.left, *node.comparators]
     return [node]
-
-
-def _trace(node: ast.expr, frame: types.FrameType, origins: Origins) -> tuple[int, tuple[object, ...]] | None:
-    """The origin of an expression: of its value, or of the container that it was looked up in."""
-    found = origins.find(_value(node, frame))
-    if found is None and isinstance(node, ast.Subscript):
-        container, key = origins.find(_value(node.value, frame)), _value(node.slice, frame)
-        if container and key is not MISSING:
-            return container[0], (*container[1], key)
-    return found
-
-
-def _value(node: ast.expr, frame: types.FrameType) -> object:
-    if isinstance(node, ast.Constant):
-        return node.value
-    if isinstance(node, ast.Name):
-        return frame.f_locals.get(node.id, frame.f_globals.get(node.id, MISSING))
-    if isinstance(node, ast.Subscript):
-        container, key = _value(node.value, frame), _value(node.slice, frame)
-        if type(container) is dict and isinstance(key, (str, int)):
-            return container.get(key, MISSING)
-        if type(container) is list and type(key) is int and -len(container) <= key < len(container):
-            return container[key]
-    return MISSING
-
-

@@ -88,7 +88,8 @@ def test_a_run_without_an_answer_raises_only_when_it_is_unwrapped() -> None:
 
 @pytest.mark.parametrize(
     "junk",
-    ["", "   ", "I cannot do that.", "```python\n```", "```python\nprint('hi')\n```", "```python\nwhile", "\x00\ud800", "{" * 5000,
+    ["", "   ", "I cannot do that.", "```python\n```", "```python\nprint('hi')\n```", "```python\nwhile",
+     "\x00\ud800", "{" * 5000,
      Reply("```python\nanswer = [" + "1, " * 2000, "length", 10, 6000, 0.0)],
 )  # fmt: skip
 def test_a_junk_reply_costs_a_revision_and_no_more(junk: Scripted) -> None:
@@ -282,7 +283,8 @@ def go():
     try:
         agent.run("wait")
     except KeyboardInterrupt:
-        print("interrupted", list(agent.store.find("last").events())[-1]["data"]["status"], threading.active_count() < 4)
+        last = list(agent.store.find("last").events())[-1]
+        print("interrupted", last["data"]["status"], threading.active_count() < 4)
 async def notebook():
     go()
 if sys.argv[1] == "notebook":
@@ -482,7 +484,14 @@ def cut_off(program: str) -> tuple[str, list[int]]:
     return made.store.find("last").run_id, booked
 
 
-BOOK = "```python\nids = [book(n=n)['id'] for n in [1, 2]]\ntry:\n    book(n=3)\nexcept ToolError as error:\n    ids.append(error.status)\nanswer = ids\n```"
+BOOK = """```python
+ids = [book(n=n)['id'] for n in [1, 2]]
+try:
+    book(n=3)
+except ToolError as error:
+    ids.append(error.status)
+answer = ids
+```"""
 
 
 @pytest.mark.parametrize("keep_runs", [True, False])

@@ -1,7 +1,7 @@
 """A write happens at most once for what it is meant to do, and whatever happened is told: after any failure, anywhere.
 
-The property test drives broker and journal directly: random programs over a few tools, every way a call can fail, a host
-that crashes at every point of a call (before, between and after the journal's lines, also in the middle of one), then
+The property test drives broker and journal directly: random programs over a few tools, every way a call can fail, a
+host that crashes at every point of a call (before, between and after the journal's lines, or in the middle of one), then
 revised programs and resumed runs. Below it: a real host process, really killed in the middle of a write.
 """
 
@@ -70,7 +70,7 @@ class World:
 
 
 class Host:
-    """One process of ATC: a broker over the journal on disk. ``crash`` says where it ends in the middle of its next call."""
+    """One process of ATC: a broker over the journal on disk. ``crash`` says where it ends in its next call."""
 
     def __init__(self, world: World, path: Path) -> None:
         self.world, self.crash = world, "none"
@@ -282,7 +282,15 @@ def book(n: int) -> dict:
         (folder / "in the middle").touch()
         time.sleep(60)
     return {"id": n}
-program = "```python\\nids = []\\nfor n in [1, 2, 3]:\\n    try:\\n        ids.append(book(n=n)['id'])\\n    except ToolError as error:\\n        ids.append(error.status)\\nanswer = ids\\n```"
+program = '''```python
+ids = []
+for n in [1, 2, 3]:
+    try:
+        ids.append(book(n=n)['id'])
+    except ToolError as error:
+        ids.append(error.status)
+answer = ids
+```'''
 agent = Agent([book], model=FakeModel([program]), answer=False, runs_dir=folder / "runs")
 if len(sys.argv) == 2:
     agent.run("book three")

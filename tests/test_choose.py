@@ -16,7 +16,7 @@ from atc.tools.tool import Tool
 
 
 def tools(count: int = 0, *more: Tool) -> Toolset:
-    return Toolset([*(make_tool(f"unrelated_{n}", lambda _: n) for n in range(count)), *more])
+    return Toolset([*(make_tool(f"unrelated_{n}", lambda _, n=n: n) for n in range(count)), *more])
 
 
 def described(name: str, text: str, **fields: Any) -> Tool:
@@ -46,7 +46,7 @@ def test_few_tools_are_all_offered_as_they_were_given() -> None:
 def test_the_tool_that_speaks_of_the_task_comes_first(task: str, name: str) -> None:
     special = [
         described("get_weather", "Forecast for a place."),
-        described("convertUnits", "From one measure to another.", parameters={"type": "object", "properties": {"miles": {"type": "number"}}}),
+        described("convertUnits", "One measure to another.", parameters={"type": "object", "properties": {"miles": {}}}),
         described("billing_list_invoice", "Bills."),
         described("lookup", "Facts.", parameters={"type": "object", "properties": {"q": {"description": "a mayor"}}},
                   returns={"type": "object", "properties": {"population": {}}}),
@@ -69,7 +69,7 @@ def test_the_choice_is_the_same_every_time() -> None:
 def test_an_agent_offers_the_chosen_tools_only() -> None:
     model = FakeModel(["```python\nanswer = unrelated_7(n=1)\n```"])
     result = Agent(tools(30), model=model, answer=False, max_tools=3).run("use unrelated 7 please")
-    assert result.value == 29
+    assert result.value == 7
     assert {call.tool for call in result.calls} == {"unrelated_7"}
     assert model.prompts[0][-1].content.count("def unrelated_") == 3
 

@@ -51,7 +51,13 @@ def slow(n: int) -> int:
     return n
 '''
 GOOD = "```python\nanswer = double(n=21)\n```"
-BOOK = "```python\ntry:\n    answer = book(n=1)\nexcept ToolError as error:\n    answer = 'no: ' + str(error.status)\n    double(n=1)\n```"
+BOOK = """```python
+try:
+    answer = book(n=1)
+except ToolError as error:
+    answer = 'no: ' + str(error.status)
+    double(n=1)
+```"""
 ESCAPES = re.compile(r"[\x00-\x08\x0b-\x1f\x7f\u202e]")
 
 

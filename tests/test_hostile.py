@@ -1,4 +1,4 @@
-"""Programs that mean harm, or go badly wrong: what they cannot reach, how they end, and that nothing of them is left."""
+"""Programs that mean harm, or go badly wrong: what they cannot reach, how they end, and that nothing is left."""
 
 from __future__ import annotations
 
@@ -217,7 +217,7 @@ _GARBAGE = {
     "same key twice": 'frame(b\'{"op": "done", "op": "done"}\')',
     "unknown": 'frame(b\'{"op": "please"}\')',
     "no id": 'frame(b\'{"op": "call", "tool": "f", "args": {}}\')',
-    "id that falls": 'frame(b\'{"op": "call", "id": 5, "tool": "f", "args": {}}\') + frame(b\'{"op": "call", "id": 5, "tool": "f", "args": {}}\')',
+    "id that falls": """frame(b'{"op": "call", "id": 5, "tool": "f", "args": {}}') * 2""",
     "error that is none": 'frame(b\'{"op": "raised", "error": 1}\')',
 }
 
@@ -248,7 +248,8 @@ import os
 frame = lambda body: len(body).to_bytes(4, "big") + body
 for fd in range(3, 64):
     try:
-        os.write(fd, frame(b'{"op":"raised","error":{"type":7,"message":null,"line":-5,"span":[1,2],"origin":["x"],"trace":[[1],2]}}'))
+        odd = b'{"type":7,"message":null,"line":-5,"span":[1,2],"origin":["x"],"trace":[[1],2]}'
+        os.write(fd, frame(b'{"op":"raised","error":' + odd + b"}"))
     except OSError:
         pass
 """

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import stat
+import unicodedata
 from pathlib import Path
 from typing import Any
 
@@ -82,11 +83,12 @@ def test_different_arguments_have_different_forms(one: dict[str, Any], other: di
     )
 )
 def test_the_form_survives_json(arguments: dict[str, Any]) -> None:
-    try:
-        text = canonical(arguments)
-    except ValueError as error:
-        assert "the same text in different Unicode forms" in str(error)
+    forms = {unicodedata.normalize("NFC", name) for name in arguments}
+    if len(forms) < len(arguments):
+        with pytest.raises(ValueError, match="the same text in different Unicode forms"):
+            canonical(arguments)
         return
+    text = canonical(arguments)
     assert canonical(json.loads(json.dumps(arguments))) == text
     assert canonical(json.loads(text)) == text
 
@@ -249,7 +251,7 @@ def test_an_outcome_cannot_be_written_twice(tmp_path: Path) -> None:
     journal.close()
     with path.open("a") as file:
         file.write('{"call": 1, "value": "again"}\n')
-    with pytest.raises(JournalError, match="line 3 .*has ended before"):
+    with pytest.raises(JournalError, match=r"line 3 .*has ended before"):
         Journal(path)
 
 
@@ -269,7 +271,7 @@ def test_nobody_else_may_read_it(tmp_path: Path) -> None:
 
 
 def test_a_journal_that_cannot_be_written_stops_the_call(tmp_path: Path) -> None:
-    with pytest.raises(JournalError, match="cannot use the journal .*No such file"):
+    with pytest.raises(JournalError, match=r"cannot use the journal .*No such file"):
         Journal(tmp_path / "nowhere" / "journal.jsonl")
     journal = fresh(tmp_path / "journal.jsonl")
     with open("/dev/full", "wb", buffering=0) as full:

@@ -271,10 +271,10 @@ def test_a_layer_that_does_not_exist_is_refused() -> None:
 
 def test_a_sandbox_that_does_not_come_up_says_why(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(process, "_limits_for_child", lambda limits: "{not json")
-    with pytest.raises(SandboxUnavailable, match="(?s)ended while it locked itself: .*JSONDecodeError"):
+    with pytest.raises(SandboxUnavailable, match=r"(?s)ended while it locked itself: .*JSONDecodeError"):
         in_sandbox("answer = 1")
     monkeypatch.setattr(sys, "executable", "/nowhere/python")
-    with pytest.raises(SandboxUnavailable, match="cannot be started: .*No such file"):
+    with pytest.raises(SandboxUnavailable, match=r"cannot be started: .*No such file"):
         in_sandbox("answer = 1")
 
 
@@ -282,8 +282,10 @@ def test_a_run_that_is_cancelled_ends_its_program_and_its_calls() -> None:
     calls: list[str] = []
 
     async def go() -> None:
+        begun = asyncio.Event()
+
         async def call(request: CallRequest) -> CallReply:
-            calls.append("begun")
+            begun.set()
             try:
                 await asyncio.sleep(60)
             except asyncio.CancelledError:
@@ -293,14 +295,13 @@ def test_a_run_that_is_cancelled_ends_its_program_and_its_calls() -> None:
 
         async with ProcessSandbox() as sandbox:
             work = asyncio.create_task(sandbox.run(Job("f()", {"f": ()}), call))
-            while not calls:
-                await asyncio.sleep(0.01)
+            await begun.wait()
             work.cancel()
             with pytest.raises(asyncio.CancelledError):
                 await work
 
     asyncio.run(go())
-    assert calls == ["begun", "stopped"]
+    assert calls == ["stopped"]
 
 
 def test_a_run_that_is_cancelled_while_its_child_boots_leaves_none() -> None:

@@ -17,16 +17,19 @@ JSON = st.recursive(
     lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=3), inner, max_size=3),
     max_leaves=8,
 )
+NAME = st.text(max_size=2)
 TYPE = st.sampled_from(["string", "integer", "number", "boolean", "array", "object", "null"])
 SCHEMA = st.recursive(
     st.fixed_dictionaries({}, optional={"type": TYPE | st.lists(TYPE, min_size=1, max_size=2, unique=True)}),
     lambda inner: st.one_of(
         st.fixed_dictionaries({"type": st.just("array"), "items": inner}),
-        st.fixed_dictionaries({"type": st.just("object"), "properties": st.dictionaries(st.text(max_size=2), inner, max_size=3)},
-                              optional={"additionalProperties": st.booleans(), "required": st.lists(st.text(max_size=2), max_size=2, unique=True)}),
+        st.fixed_dictionaries(
+            {"type": st.just("object"), "properties": st.dictionaries(NAME, inner, max_size=3)},
+            optional={"additionalProperties": st.booleans(), "required": st.lists(NAME, max_size=2, unique=True)},
+        ),
     ),
     max_leaves=5,
-)  # fmt: skip
+)
 
 
 def parameters(**properties: Any) -> dict[str, Any]:

@@ -101,7 +101,8 @@ def test_the_bundled_tools_need_their_extra(monkeypatch: pytest.MonkeyPatch) -> 
 def test_a_file_never_takes_the_place_of_another_module(name: str) -> None:
     before = sys.modules.get(name)
     Path(f"{name}.py").write_text(
-        "from dataclasses import dataclass\n@dataclass\nclass Car:\n    n: 'int'\ndef make(n: int) -> Car:\n    'Make.'\n    return Car(n)\n"
+        "from dataclasses import dataclass\n@dataclass\nclass Car:\n    n: 'int'\n"
+        "def make(n: int) -> Car:\n    'Make.'\n    return Car(n)\n"
     )
     assert list(open_tools([f"{name}.py"])) == ["make"]
     assert sys.modules.get(name) is before

@@ -41,8 +41,7 @@ def test_a_stub_reads_like_python() -> None:
             "properties": {
                 "country": {"type": "string", "enum": ["DE", "FR"]},
                 "name": {"type": "string", "description": "Its name, or the beginning of it."},
-                "limit": {"type": "integer", "default": 10},
-                "page[size]": {"type": "integer"},
+                "page[size]": {"type": "integer", "default": 10},
             },
             "required": ["name"],
         },
@@ -66,7 +65,7 @@ def test_a_stub_reads_like_python() -> None:
         examples=(Example(arguments={"name": "Ber"}, response={"cities": [{"id": 1}]}),),
     )
     assert (
-        render_stub(made, {"limit": "from count()['n']"})
+        render_stub(made, {"page[size]": "from count()['n']"})
         == '''\
 class FindCitiesResponse(TypedDict):
     cities: list[FindCitiesCity]
@@ -75,10 +74,10 @@ class FindCitiesCity(TypedDict):
     id: int
     mayor: NotRequired[None | str]  # Who governs it.
 
-def find_cities(name: str, country: Literal['DE', 'FR'] = ..., limit: int = ..., page_size: int = ...) -> FindCitiesResponse:
+def find_cities(name: str, country: Literal['DE', 'FR'] = ..., page_size: int = ...) -> FindCitiesResponse:
     """Cities by name.
     name: Its name, or the beginning of it.
-    limit: (default 10); from count()['n']
+    page_size: (default 10); from count()['n']
     Has an effect: call it once.
     Errors: 404 no such city
     Example response: {'cities': [{'id': 1}]}
@@ -214,9 +213,40 @@ def test_classes_of_different_tools_never_meet() -> None:
 # -- no text becomes code --------------------------------------------------------------------------------------------
 
 NASTY = st.sampled_from(
-    ['"""', "'''", '"""\nimport os\n"""', "\\", '\\"""', "\\\\", "\n", "\r\n    return 1", "\x00", "\x0c", "\u2028", "\ud800", "#", "\\N{BULLET}",
-     "\\u0041", "{x}", "]: int", "'] = 1\n", "): pass\n", "a" * 300, '"' * 5, "%s", "\t", "\N{RIGHT-TO-LEFT OVERRIDE}", "\\x", "'", "None", "```"]
-)  # fmt: skip
+    [
+        *(
+            '"""',
+            "'''",
+            '"""\nimport os\n"""',
+            '\\"""',
+            '"' * 5,
+            "'",
+            "'] = 1\n",
+            "]: int",
+            "): pass\n",
+            "\r\n    return 1",
+            "#",
+            "```",
+        ),
+        *(
+            "\\",
+            "\\\\",
+            "\\N{BULLET}",
+            "\\u0041",
+            "\\x",
+            "%s",
+            "{x}",
+            "\n",
+            "\t",
+            "\x00",
+            "\x0c",
+            "\u2028",
+            "\ud800",
+            "\u202e",
+        ),
+        *("None", "a" * 300),
+    ]
+)
 TEXT = st.lists(NASTY | st.text(max_size=6), max_size=4).map("".join)
 LEAF = st.one_of(
     st.just({}),
@@ -244,7 +274,7 @@ SCHEMA = st.recursive(
 
 
 def assert_only_declarations(source: str, tools: set[str]) -> None:
-    """Classes of annotated fields, functions with a docstring or ``...``, the functional TypedDict: nothing that acts."""
+    """Classes of annotated fields, functions with a docstring or ``...``, the functional TypedDict."""
     for node in ast.parse(source).body:
         if isinstance(node, ast.FunctionDef):
             assert node.name in tools | {"parallel"}
@@ -265,14 +295,25 @@ def assert_only_declarations(source: str, tools: set[str]) -> None:
     assert set(calls) <= {"TypedDict"}
 
 
-@settings(max_examples=250, deadline=None)
-@given(description=TEXT, returns=SCHEMA, properties=st.dictionaries(TEXT, SCHEMA, max_size=3), definitions=st.dictionaries(TEXT, SCHEMA, max_size=2),
-       status=st.integers() | TEXT, example=st.recursive(TEXT | st.none() | st.integers(), lambda x: st.lists(x, max_size=3) | st.dictionaries(TEXT, x, max_size=3), max_leaves=4))  # fmt: skip
+@settings(max_examples=150, deadline=None)
+@given(
+    description=TEXT,
+    returns=SCHEMA,
+    properties=st.dictionaries(TEXT, SCHEMA, max_size=3),
+    definitions=st.dictionaries(TEXT, SCHEMA, max_size=2),
+    status=st.integers() | TEXT,
+    example=st.recursive(
+        TEXT | st.none() | st.integers(),
+        lambda inner: st.lists(inner, max_size=3) | st.dictionaries(TEXT, inner, max_size=3),
+        max_leaves=4,
+    ),
+)
 def test_a_tools_text_never_leaves_its_place(
     description: str, returns: Any, properties: Any, definitions: Any, status: Any, example: Any
 ) -> None:
     made = Protocol(
-        name="look", description=description, parameters={"type": "object", "properties": properties, "$defs": definitions},
+        name="look", description=description,
+        parameters={"type": "object", "properties": properties, "$defs": definitions},
         returns={**returns, "$defs": definitions}, statuses=(Status(code=status, description=description),),
         examples=(Example(response=example, description=description),),
     )  # fmt: skip

@@ -167,7 +167,8 @@ class Broker:
         if earlier.in_doubt:
             raise CallRefused(
                 f"an earlier program began {record.tool} with {said} and its outcome is unknown; calling it with "
-                "others might do it twice. If this is another matter, first call it with exactly those and catch the ToolError",
+                "others might do it twice. If this is another matter, first call it with exactly those and catch the "
+                "ToolError",
                 status="in_doubt",
             )
         raise CallRefused(

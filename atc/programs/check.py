@@ -1,29 +1,30 @@
-"""Program → findings, before anything runs (issue a revision, not a side effect).
+"""Program → findings, before anything runs: a finding costs a revision, not a side effect.
 
-Bounds and syntax, then hygiene (imports that the jail does not have, names that reach behind objects), then the type
-checker, then what it cannot see: fields through helper functions, literal arguments against the whole schema, an answer
-that is never set, a program that calls no tool.
+Bounds and syntax, then hygiene (imports that the jail does not have, names that reach behind objects), then the tools'
+schemas held to the values that flow through the program: arguments, and fields through loops, helpers and variables.
+Beside it the type checker, for what follows from Python's own types: names that are not defined, operators,
+iteration.
+
+Only what is sure is a finding: a program that would have run is not refused.
 """
 
 from __future__ import annotations
 
 import ast
+import asyncio
 import difflib
 from collections.abc import Sequence
-from typing import Any
 
+from atc.programs.calls import NOT_LITERAL, call_findings, literal_arguments
 from atc.programs.extract import NotParsed, parse
-from atc.programs.fields import shape_at
-from atc.programs.flow import Access, Flow, ToolCall
+from atc.programs.fields import Shape, shape_at
+from atc.programs.flow import Access, Flow
 from atc.programs.hygiene import hygiene
+from atc.programs.syntax import sets_answer
 from atc.programs.typecheck import TypeChecker
 from atc.result import Finding
-from atc.tools import schemas
 from atc.tools.links import expression_of, fields_of, hints_for
-from atc.tools.parameters import original_arguments, parameters_of
 from atc.tools.protocol import Protocol
-
-_UNKNOWN_VALUE = object()
 
 
 class Checker:
@@ -51,140 +52,154 @@ class Checker:
             tree = parse(source)
         except NotParsed as problem:
             return [Finding(kind="syntax", message=_at(problem.line, source, problem.message), line=problem.line)]
-        flow = Flow(tree, self._protocols)
-        found = hygiene(tree) + self._calls(flow) + self._accesses(flow) + self._whole(tree, flow)
-        if known is not None:
-            found += self._invented(flow, known.casefold())
-        if self._types is not None:
-            found += [self._in_words(f) for f in await self._types.check(source)]
-        return _unique(found)
+        async with asyncio.TaskGroup() as group:  # the type checker is a process: it works beside us
+            types = group.create_task(self._types.check(source)) if self._types is not None else None
+            await asyncio.sleep(0)
+            flow = Flow(tree, self._protocols)
+            found = (
+                hygiene(tree) + call_findings(flow, self._protocols) + self._accesses(flow) + self._whole(tree, flow)
+            )
+            if known is not None:
+                found += self._invented(flow, known.casefold())
+        told = types.result() if types is not None else []
+        return _unique(found + [self._in_words(finding) for finding in told if not self._allowed(finding, flow)])
 
     def close(self) -> None:
         if self._types is not None:
             self._types.close()
 
-    # -- what the type checker cannot see ----------------------------------------------------------------------------
+    # -- fields --------------------------------------------------------------------------------------------------------
 
-    def _calls(self, flow: Flow) -> list[Finding]:
-        """Arguments written as literals, against everything that the schema says of them."""
+    def _accesses(self, flow: Flow) -> list[Finding]:
+        """Fields that no response they can come from has; also through loops, helpers and variables."""
         found = []
-        for call in flow.calls.values():
-            protocol = self._protocols[call.tool]
-            given = _literal_arguments(call, protocol)
-            if given is None:
+        for access in flow.accesses.values() if flow.complete else ():
+            base, origins = access.base, sorted(access.base.origins, key=str)
+            in_own = any(cell.has(str(access.key)) for cell in base.cells)
+            if base.open or base.functions or in_own or self._is_forgiven(access, flow):
                 continue
-            arguments, _ = schemas.repaired(protocol.parameters, original_arguments(protocol, given))
-            known = {k: v for k, v in arguments.items() if v is not _UNKNOWN_VALUE}
-            names = {p.original: p.name for p in parameters_of(protocol)}
-            for name, value in known.items():
-                schema = {**protocol.parameters.get("properties", {}).get(name, {}), "$defs": protocol.parameters.get("$defs", {})}
-                for problem in schemas.problems(schema, value)[:1]:
-                    kind = "not_in_enum" if problem.keyword in ("enum", "const") else "wrong_type"
-                    text = f"line {call.node.lineno}: {call.tool}({names.get(name, name)}={value!r}) is not allowed: {problem.message}"
-                    found.append(Finding(kind=kind, message=text, line=call.node.lineno, tool=call.tool))
+            if not origins:
+                found += _own_dicts(access)
+                continue
+            shapes = {origin: shape_at(self._protocols[origin.tool].returns, origin.path) for origin in origins}
+            if all(_lacks(shape, access) for shape in shapes.values()):
+                line, text = access.node.lineno, self._said(str(origins[0]), shapes[origins[0]], access)
+                found.append(
+                    Finding(kind="unknown_field", message=f"line {line}: {text}", line=line, tool=origins[0].tool)
+                )
+        return found
+
+    def _is_forgiven(self, access: Access, flow: Flow) -> bool:
+        """Whether the program itself put that key there, asks whether it is there, or is ready for it not to be."""
+        if access.hedged or access.key in flow.tested or access.base.origins & flow.doubted:
+            return True
+        added = [flow.added.get(site, set()) for site in (None, *(origin.site for origin in access.base.origins))]
+        return any(access.key in keys or None in keys for keys in added)
+
+    def _said(self, origin: str, shape: Shape, access: Access) -> str:
+        if access.attribute:
+            return f"{origin} is plain dicts and lists: write [{access.key!r}], not .{access.key}"
+        if shape.kind == "list":
+            first = "take an item (a loop, or [0] after a check that it is not empty)"
+            return f"{origin} is a list: {first} before [{access.key!r}]"
+        if shape.kind == "scalar":
+            return f"{origin} is a plain {shape.type}: it has no key {access.key!r}"
+        keys = ", ".join(map(repr, shape.keys[:30]))
+        if isinstance(access.key, int):
+            return f"{origin} is no list, it has the keys {keys}: [{access.key}] is not among them"
+        return f"{origin} has no key {access.key!r}; its keys are {keys}{self._elsewhere(access.key)}"
+
+    def _elsewhere(self, key: str) -> str:
+        places = [
+            expression_of(protocol.name, path, [p.name for p in parameters_of(protocol) if p.required])
+            for protocol in self._protocols.values()
+            for path in fields_of(protocol.returns)
+            if path[-1] == key
+        ]
+        return f". {key!r} is at {' or at '.join(places[:2])}" if places else ""
+
+    # -- the whole -----------------------------------------------------------------------------------------------------
+
+    def _whole(self, tree: ast.Module, flow: Flow) -> list[Finding]:
+        found = []
+        if not sets_answer(tree):
+            text = "the program never sets `answer`: end it with `answer = …`"
+            found.append(Finding(kind="no_answer", message=text))
+        if not flow.calls and not any(isinstance(n, ast.Name) and n.id in self._protocols for n in ast.walk(tree)):
+            text = "the program calls no tool, so its answer would rest on nothing"
+            found.append(Finding(kind="no_call", message=text))
         return found
 
     def _invented(self, flow: Flow, known: str) -> list[Finding]:
         """Identifiers out of thin air."""
         found = []
         for call in flow.calls.values():
-            protocol, line = self._protocols[call.tool], call.node.lineno
-            for name, value in (_literal_arguments(call, protocol) or {}).items():
-                source = self._hints.get(call.tool, {}).get(name)
-                if source is None or value is _UNKNOWN_VALUE or not name.lower().endswith("id") or str(value).casefold() in known:
-                    continue
-                # the value is not named: a small model copies what a note names
-                text = f"line {line}: the {name} given to {call.tool} is made up: take it {source}"
-                found.append(Finding(kind="invented_id", message=text, line=line, tool=call.tool))
+            protocol, line, sources = self._protocols[call.tool], call.node.lineno, self._hints.get(call.tool, {})
+            for name, value in literal_arguments(call, protocol).items() if call.direct else ():
+                is_id = name in sources and name.lower().endswith("id")
+                if is_id and value is not NOT_LITERAL and str(value).casefold() not in known:
+                    # the value is not named: a small model copies what a note names
+                    text = f"line {line}: the {name} given to {call.tool} is made up: take it {sources[name]}"
+                    found.append(Finding(kind="invented_id", message=text, line=line, tool=call.tool))
         return found
 
-    def _accesses(self, flow: Flow) -> list[Finding]:
-        """Fields that no response they can come from has; also through loops, helpers and variables."""
-        found = []
-        for access in flow.accesses:
-            if not access.base.pure or not access.base.origins or (access.forgiving and not _insists(access)):
-                continue
-            shapes = {o: shape_at(self._protocols[o.tool].returns, o.path) for o in access.base.origins}
-            if any(s.kind == "open" or access.key in s.keys for s in shapes.values()):
-                continue
-            origin, shape = next(iter(shapes.items()))
-            if shape.kind == "record":
-                said = f"has no key {access.key!r}; its keys are {', '.join(map(repr, shape.keys[:30]))}{self._elsewhere(access.key)}"
-            elif shape.kind == "list":
-                said = f"is a list: take an item (a loop, or [0] after a check that it is not empty) before [{access.key!r}]"
-            else:
-                said = f"is a plain {shape.type}: it has no key {access.key!r}"
-            text = f"line {access.node.lineno}: {origin} {said}"
-            found.append(Finding(kind="unknown_field", message=text, line=access.node.lineno, tool=origin.tool))
-        return found
+    # -- the type checker's findings -----------------------------------------------------------------------------------
 
-    def _elsewhere(self, key: str) -> str:
-        from atc.tools.links import expression_of, fields_of, hints_for
-
-        places = [expression_of(p.name, path) for p in self._protocols.values() for path in fields_of(p.returns) if path[-1] == key]
-        return f". {key!r} is at {' or at '.join(places[:2])}" if places else ""
-
-    def _whole(self, tree: ast.Module, flow: Flow) -> list[Finding]:
-        found = []
-        if not _stores(tree, "answer"):
-            found.append(Finding(kind="no_answer", message="the program never sets `answer`: end it with `answer = …`"))
-        if not flow.calls and not _names(tree) & set(self._protocols):
-            found.append(Finding(kind="no_call", message="the program calls no tool, so its answer would rest on nothing"))
-        return found
-
-    # -- the type checker's findings in our words ----------------------------------------------------------------------
+    def _allowed(self, finding: Finding, flow: Flow) -> bool:
+        """Whether the flow knows better than the types: a program may add keys, and ask for them, at run time."""
+        if finding.kind not in ("unknown_field", "type_error"):
+            return False
+        if finding.line in flow.hedged_lines:
+            return True
+        if finding.kind == "type_error":
+            return False
+        key = finding.message
+        if key in flow.tested or any(key in keys or None in keys for keys in flow.added.values()):
+            return True
+        origins = {
+            o for a in flow.accesses.values() if (a.node.lineno, a.key) == (finding.line, key) for o in a.base.origins
+        }
+        shapes = [shape_at(self._protocols[origin.tool].returns, origin.path) for origin in origins]
+        return any(shape.kind == "open" or key in shape.keys for shape in shapes)
 
     def _in_words(self, finding: Finding) -> Finding:
         line, tool, said = finding.line, finding.tool, finding.message
-        protocol = self._protocols.get(tool or "")
-        names = [p.name for p in parameters_of(protocol)] if protocol else []
         match finding.kind:
             case "undefined_name":
                 near = difflib.get_close_matches(said, [*self._protocols], 1, 0.6)
-                text = f"{said!r} is not defined" + (f"; did you mean the tool {near[0]}?" if near else "; only the listed tools exist")
+                hint = f"did you mean the tool {near[0]}?" if near else "only the listed tools exist"
                 kind = "unknown_tool" if near else "undefined_name"
-                return Finding(kind=kind, message=f"line {line}: {text}", line=line, tool=near[0] if near else None)
-            case "unknown_argument" if said:
-                text = f"{tool}() has no argument {said!r}; its arguments are {', '.join(names) or 'none'}"
-            case "unknown_argument":
-                text = f"{tool}() is given too many arguments; its arguments are {', '.join(names) or 'none'}"
-            case "missing_argument":
-                text = f"{tool}() needs the argument {said}"
+                text = f"line {line}: {said!r} is not defined; {hint}"
+                return Finding(kind=kind, message=text, line=line, tool=near[0] if near else None)
             case "wrong_type" | "not_in_enum":
-                wanted, got = said.split("|", 1) if said.count("|") == 1 else (said.rpartition("|")[0], said.rpartition("|")[2])
-                text = f"an argument of {tool}() must be {wanted}, but it is {got}"
+                wanted, _, got = said.partition("\n")
+                said = f"an argument of {tool}() must be {wanted}, but it is {got}"
             case "unknown_field":
-                text = f"there is no key {said!r} in that object{self._elsewhere(said)}"
-            case _:
-                text = said
-        return finding.model_copy(update={"message": f"line {line}: {text}"})
+                said = f"there is no key {said!r} in that object{self._elsewhere(said)}"
+        return finding.model_copy(update={"message": f"line {line}: {said}"})
 
 
-def _literal_arguments(call: ToolCall, protocol: Protocol) -> dict[str, Any] | None:
-    """Arguments by name; one that is no literal is marked as unknown. ``None`` where ``*`` or ``**`` hides some."""
-    names = [p.name for p in parameters_of(protocol)]
-    given: dict[str, Any] = {}
-    if any(isinstance(a, ast.Starred) for a in call.node.args) or any(k.arg is None for k in call.node.keywords):
-        return None
-    for name, node in [*zip(names, call.node.args, strict=False), *((k.arg or "", k.value) for k in call.node.keywords)]:
-        try:
-            given[name] = ast.literal_eval(node)
-        except (ValueError, TypeError, SyntaxError, MemoryError, RecursionError):
-            given[name] = _UNKNOWN_VALUE
-    return given
+def _lacks(shape: Shape, access: Access) -> bool:
+    """Whether such a look-up surely fails on what has this shape."""
+    if shape.kind == "open":
+        return False
+    if access.attribute:
+        return shape.kind != "scalar"
+    if isinstance(access.key, int):
+        return shape.kind == "record" or (shape.kind == "scalar" and shape.type != "string")
+    return access.key not in shape.keys
 
 
-def _insists(access: Access) -> bool:
-    """``.get(key)`` without a default, on a response itself."""
-    return isinstance(access.node, ast.Call) and len(access.node.args) == 1
-
-
-def _stores(tree: ast.Module, name: str) -> bool:
-    return any(isinstance(n, ast.Name) and n.id == name and isinstance(n.ctx, ast.Store) for n in ast.walk(tree))
-
-
-def _names(tree: ast.Module) -> set[str]:
-    return {n.id for n in ast.walk(tree) if isinstance(n, ast.Name)}
+def _own_dicts(access: Access) -> list[Finding]:
+    """A key that a dict of the program's own never gets."""
+    cells, line = sorted(access.base.cells, key=lambda cell: list(cell.fields)), access.node.lineno
+    if not cells or not isinstance(access.node, ast.Subscript) or not isinstance(access.key, str):
+        return []
+    if any(cell.keys is None for cell in cells):
+        return []
+    keys = ", ".join(map(repr, list(cells[0].fields)[:30])) or "none"
+    text = f"line {line}: the dict that the program made has no key {access.key!r}; its keys are {keys}"
+    return [Finding(kind="unknown_key", message=text, line=line)]
 
 
 def _at(line: int, source: str, message: str) -> str:

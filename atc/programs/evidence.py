@@ -3,42 +3,49 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Iterator, Sequence
 from typing import Any
 
 from atc.programs.values import ITEM, MEMBER
+from atc.result import Call
 
 MISSING = object()
 MAX_BRANCHES = 200
+Place = tuple[tuple[str | int, ...], Any]
+"""A path into a response, with what stands there."""
+
+_DRIFT = "response differs from its schema: "
 
 
-def places(value: Any, path: Sequence[str | int], *, exact: bool = False) -> Iterator[tuple[tuple[str | int, ...], Any]]:
+def places(value: Any, path: Sequence[str | int], *, exact: bool = False) -> Iterator[Place]:
     """The concrete places that a path means in a recorded response, with what stands there.
 
-    In an abstract path 0 and 1 stand for any item or member; in an ``exact`` one integers are list positions. A path that
-    cannot be followed to its end gives its last step with :data:`MISSING`.
+    In an abstract path 0 and 1 stand for any item or member; in an ``exact`` one integers are list positions. A path
+    that cannot be followed ends with the step that is not there, and :data:`MISSING`.
     """
-    found: list[tuple[tuple[str | int, ...], Any]] = [((), value)]
+    found: list[Place] = [((), value)]
     for step in path:
         found = [place for at, here in found[:MAX_BRANCHES] for place in _step(at, here, step, exact)]
     yield from found[:MAX_BRANCHES]
 
 
-def _step(at: tuple[str | int, ...], here: Any, step: str | int, exact: bool) -> Iterator[tuple[tuple[str | int, ...], Any]]:
+def _step(at: tuple[str | int, ...], here: Any, step: str | int, exact: bool) -> Iterator[Place]:
     if here is MISSING:
-        return
-    if not exact and step in (ITEM, MEMBER) and not isinstance(step, str):
-        if isinstance(here, list):
-            yield from (((*at, i), item) for i, item in enumerate(here))
-            if not here:
-                yield (*at, 0), MISSING
-        elif isinstance(here, dict) and step == MEMBER:
-            yield from (((*at, key), item) for key, item in here.items())
-        return
-    try:
-        yield (*at, step), here[step]
-    except (KeyError, IndexError, TypeError):
-        yield (*at, step), MISSING
+        yield at, MISSING
+    elif not exact and not isinstance(step, str) and isinstance(here, list):
+        yield from (((*at, i), item) for i, item in enumerate(here))
+        if not here:
+            yield (*at, 0), MISSING
+    elif not exact and step == MEMBER and isinstance(here, dict):
+        yield from (((*at, key), item) for key, item in here.items())
+    elif not exact and step == ITEM and isinstance(here, dict):
+        yield from (((*at, f"key {key!r}"), key) for key in here)  # a loop over an object sees its keys
+    else:
+        try:
+            yield (*at, step), here[step]
+        except (KeyError, IndexError, TypeError):
+            yield (*at, step), MISSING
 
 
 def expression(tool: str, path: Sequence[str | int]) -> str:
@@ -62,3 +69,36 @@ def short(value: Any, limit: int = 300) -> str:
     """A value as Python text, cut to ``limit`` characters."""
     text = repr(value) if not isinstance(value, float) else json.dumps(value)
     return text if len(text) <= limit else text[:limit] + " …"
+
+
+def told(call: Call, limit: int = 60) -> str:
+    """A call as a program writes it."""
+    return f"{call.tool}({', '.join(f'{name}={short(value, limit)}' for name, value in call.arguments.items())})"
+
+
+def is_nothing(value: Any) -> bool:
+    """Null, or empty; not 0 and not False."""
+    return value is None or value is MISSING or (isinstance(value, str | list | dict) and not value)
+
+
+def hollow(response: Any) -> bool:
+    """Whether a response says nothing: empty, null, or an object whose every list is empty."""
+    lists = [item for item in response.values() if isinstance(item, list)] if isinstance(response, dict) else []
+    return is_nothing(response) or (bool(lists) and not any(lists))
+
+
+def found_nothing(call: Call) -> str:
+    """What to do about a call that answered emptily."""
+    return f"{told(call)} found nothing, it answered {short(call.value, 150)}: ask with fewer or other arguments"
+
+
+def drift(call: Call, path: Sequence[str | int]) -> str:
+    """What the broker noted of a response that is not what its schema says, at a place or around it; else nothing."""
+    wanted = [step for step in path if isinstance(step, str)]
+    for note in call.notes:
+        where, _, said = note.removeprefix(_DRIFT).partition(": ")
+        steps = re.findall(r"\.([^.\[]+)", where)
+        around = steps == wanted[: len(steps)] or wanted == steps[: len(wanted)]
+        if note.startswith(_DRIFT) and around:
+            return f"{where}: {said}"
+    return ""

@@ -1,21 +1,32 @@
-"""Reply → program: find the one program in what a model really says."""
+"""Reply → program: find the one program in what a model really says. Nothing is executed."""
 
 from __future__ import annotations
 
 import ast
 import re
+import textwrap
 import warnings
-from collections.abc import Collection
+from collections.abc import Collection, Iterator
 from dataclasses import dataclass
+
+from atc.programs.syntax import calls_one_of, sets_answer
 
 MAX_SOURCE = 60_000
 """Characters of a program; a longer one is refused unread."""
 MAX_NESTING = 80
 """Brackets open at once; more is refused before Python's parser sees it."""
+MAX_DEPTH = 120
+"""Levels of the syntax tree."""
+MAX_TRIES = 60
+"""How often a piece of a reply without a fence is tried as a program."""
 
-_FENCE = re.compile(r"^[ \t]*(`{3,}|~{3,})[ \t]*([\w+.-]*)[^\n]*\n(.*?)(?:^[ \t]*\1[ \t]*$|\Z)", re.MULTILINE | re.DOTALL)
-_TAG = re.compile(r"<(tool_code|code|python|execute)>(.*?)(?:</\1>|\Z)", re.DOTALL)
+_FENCE = re.compile(r"^[ \t]*(`{3,}|~{3,})[ \t]*([\w+.-]*)[^\n]*\n(.*?)(?:^[ \t]*\1[ \t]*$|\Z)", re.M | re.S)
+_TAG = re.compile(r"<(tool_code|code|python|execute)>(.*?)(?:</\1>|\Z)", re.S)
 _LANGUAGES = {"", "python", "py", "python3", "tool_code", "code", "tool", "repl", "ipython"}
+_CODE = re.compile(
+    r"(#|@|import |from |for |while |if |with |try:|def |async |class |[A-Za-z_][\w.]*(\[.*\])?\s*[-+|]?=[^=]|[\w.]+\()"
+)
+_PROMPT = re.compile(r"(>>>|\.\.\.)( |$)")
 
 
 class NotParsed(Exception):
@@ -35,7 +46,7 @@ class Extracted:
 
 
 def parse(source: str) -> ast.Module:
-    """Parse a program, with size and nesting bounded first. Nothing is executed.
+    """Parse a program, with size and nesting bounded first.
 
     Raises:
         NotParsed: it is too long, nested too deeply, or not Python.
@@ -43,25 +54,40 @@ def parse(source: str) -> ast.Module:
     if len(source) > MAX_SOURCE:
         raise NotParsed(f"the program has {len(source):,} characters; the limit is {MAX_SOURCE:,}")
     depth = 0
-    for character in source:  # brackets in strings count too: a bound need not be exact
-        depth += (character in "([{") - (character in ")]}")
+    for bracket in re.finditer(r"[()\[\]{}]", source):  # those in texts count too: a bound need not be exact
+        depth += 1 if bracket[0] in "([{" else -1
         if depth > MAX_NESTING:
             raise NotParsed(f"more than {MAX_NESTING} brackets are open at once")
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
-            return ast.parse(source)
+            tree = ast.parse(source)
     except SyntaxError as error:
         raise NotParsed(f"syntax error: {error.msg}", error.lineno or 0) from None
+    except UnicodeEncodeError:
+        raise NotParsed("not a program: it holds a lone surrogate, which is no character") from None
     except (ValueError, RecursionError, MemoryError) as error:
-        raise NotParsed(f"not a program: {type(error).__name__}") from None
+        raise NotParsed(f"not a program: {error or type(error).__name__}") from None
+    if (line := _too_deep(tree)) is not None:
+        raise NotParsed(f"nested deeper than {MAX_DEPTH} levels", line)
+    return tree
+
+
+def _too_deep(tree: ast.Module) -> int | None:
+    """The line from which the tree is too deep to be walked by functions that call themselves."""
+    level: list[ast.AST] = [tree]
+    for _ in range(MAX_DEPTH):
+        level = [child for node in level for child in ast.iter_child_nodes(node)]
+        if not level:
+            return None
+    return min(getattr(node, "lineno", 0) for node in level)
 
 
 def extract(reply: str, tools: Collection[str], *, truncated: bool = False) -> Extracted:
     """Return the program in a reply.
 
-    Fenced and tagged blocks are looked at first, then the bare text less the prose around it. Of several blocks the last
-    that parses and sets ``answer`` is taken; where none does, all blocks that parse are joined.
+    Fenced and tagged blocks are looked at first, then the bare text less the prose around it. Of several blocks the
+    last that parses, sets ``answer`` and calls a tool is taken; where none does, all blocks that parse are joined.
 
     Args:
         reply: what the model said.
@@ -70,9 +96,10 @@ def extract(reply: str, tools: Collection[str], *, truncated: bool = False) -> E
     """
     if len(reply) > 4 * MAX_SOURCE:
         return Extracted(None, "the reply is far too long to hold one program")
+    reply = reply.removeprefix("\ufeff").replace("\r\n", "\n").replace("\r", "\n")
     blocks = [body for _, language, body in _FENCE.findall(reply) if language.lower() in _LANGUAGES]
     blocks = blocks or [body for _, body in _TAG.findall(reply)]
-    sources = [_dedent(block) for block in blocks if block.strip()]
+    sources = [_plain(block) for block in blocks if block.strip()]
     if not sources:
         bare = _without_prose(reply)
         if bare is None:
@@ -83,16 +110,15 @@ def extract(reply: str, tools: Collection[str], *, truncated: bool = False) -> E
 
 
 def _choose(sources: list[str], tools: Collection[str]) -> str:
-    parsed = [(source, _tree(source)) for source in sources]
-    good = [(source, tree) for source, tree in parsed if tree is not None]
+    good = [(source, tree) for source in sources if (tree := _tree(source)) is not None]
     if not good:
         return max(sources, key=len)
     for source, tree in reversed(good):
-        if _sets_answer(tree) and (_calls(tree, tools) or len(good) == 1):
+        if sets_answer(tree) and (calls_one_of(tree, tools) or len(good) == 1):
             return source
-    if any(_sets_answer(tree) for _, tree in good):
+    if any(sets_answer(tree) for _, tree in good):
         return "\n".join(source for source, _ in good)
-    callers = [source for source, tree in good if _calls(tree, tools)]
+    callers = [source for source, tree in good if calls_one_of(tree, tools)]
     return "\n".join(callers) if callers else good[-1][0]
 
 
@@ -103,32 +129,50 @@ def _tree(source: str) -> ast.Module | None:
         return None
 
 
-def _sets_answer(tree: ast.Module) -> bool:
-    return any(isinstance(n, ast.Name) and n.id == "answer" and isinstance(n.ctx, ast.Store) for n in ast.walk(tree))
+def _plain(block: str) -> str:
+    """A block as a program: without the prompts of a session, and without its margin, unless it parses as it is."""
+    source = block.strip("\n").rstrip() + "\n"
+    if _tree(source) is not None:
+        return source
+    lines = source.split("\n")
+    if all(_PROMPT.match(line.lstrip()) for line in lines if line.strip()):
+        lines = [line.lstrip()[4:] for line in lines]
+    tabless = [_expanded(line) for line in lines]
+    return textwrap.dedent("\n".join(tabless))
 
 
-def _calls(tree: ast.Module, tools: Collection[str]) -> bool:
-    return any(isinstance(n, ast.Call) and isinstance(n.func, ast.Name) and n.func.id in tools for n in ast.walk(tree))
-
-
-def _dedent(block: str) -> str:
-    lines = block.expandtabs(4).strip("\n").rstrip().split("\n")
-    if lines and all(line.startswith((">>> ", "... ", ">>>", "...")) for line in lines if line.strip()):
-        lines = [line[4:] for line in lines]
-    margin = min((len(line) - len(line.lstrip()) for line in lines if line.strip()), default=0)
-    return "\n".join(line[margin:] for line in lines) + "\n"
+def _expanded(line: str) -> str:
+    """Tabs in the margin as spaces; those in the text of a line are its own."""
+    body = line.lstrip(" \t")
+    return line[: len(line) - len(body)].expandtabs(4) + body
 
 
 def _without_prose(text: str) -> str | None:
-    """The longest run of whole lines that parses and is more than a bare word or string."""
-    lines = text.replace("\r\n", "\n").split("\n")
-    starts = [i for i, line in enumerate(lines) if re.match(r"(#|import |from |for |if |try:|def |class |[A-Za-z_]\w*(\[.*\])?\s*=|\w+\()", line)]
-    for start in starts[:40]:
-        for end in range(len(lines), start, -1):
-            if len(lines) - end > 60:
-                break
-            source = "\n".join(lines[start:end])
+    """The first run of whole lines that parses and does something, as long as it goes."""
+    lines = text.split("\n")
+    starts = (index for index, line in enumerate(lines) if _CODE.match(line))
+    tries = 0
+    for start in starts:
+        for source in _runs(lines, start):
+            tries += 1
             tree = _tree(source)
-            if tree is not None and any(isinstance(n, ast.Assign | ast.Call | ast.AugAssign) for n in ast.walk(tree)):
+            if tree is not None and any(isinstance(n, ast.Assign | ast.AugAssign | ast.Call) for n in ast.walk(tree)):
                 return source.rstrip() + "\n"
+            if tries >= MAX_TRIES:
+                return None
     return None
+
+
+def _runs(lines: list[str], start: int) -> Iterator[str]:
+    """Ever shorter runs of lines from ``start``: each ends before the line that kept the last from parsing."""
+    end = len(lines)
+    for _ in range(8):
+        source = "\n".join(lines[start:end])
+        yield source
+        try:
+            parse(source)
+            return
+        except NotParsed as problem:
+            end = start + problem.line - 1 if problem.line else start + (end - start) // 2
+        if end <= start:
+            return

@@ -9,6 +9,12 @@ from typing import Any, Literal
 from atc.programs.values import MEMBER, Step
 from atc.tools.protocol import JsonSchema
 from atc.tools.schemas import resolve, types_of
+from atc.tools.types import merge_all_of
+
+_NOT_FOLLOWED = ("if", "not", "dependentSchemas", "unevaluatedProperties", "discriminator", "$dynamicRef")
+_ALTERNATIVES = ("anyOf", "oneOf")
+_TEXT: JsonSchema = {"type": "string"}
+MAX_DEPTH = 6
 
 
 @dataclass(frozen=True)
@@ -31,19 +37,23 @@ OPEN = Shape("open")
 
 def shape_at(schema: JsonSchema | None, path: Sequence[Step | int]) -> Shape:
     """The shape at ``path``; ``open`` where the schema is silent, allows more, or has several answers."""
-    if schema is None:
-        return OPEN
-    places = _members(schema, schema)
+    places = schemas_at(schema, path)
+    shapes = {_shape(place) for place in places}
+    return shapes.pop() if len(shapes) == 1 else _common_record(shapes)
+
+
+def schemas_at(schema: JsonSchema | None, path: Sequence[Step | int]) -> list[JsonSchema]:
+    """The alternatives, null left aside, that a schema has for what stands at ``path``; none where it is silent."""
+    places = [] if schema is None else _members(schema, schema)
     for step in path:
         below: list[JsonSchema] = []
         for place in places:
-            found = _below(schema, place, step)
+            found = _below(schema or {}, place, step)
             if found is None:
-                return OPEN
+                return []
             below += found
         places = below
-    shapes = {_shape(place) for place in places}
-    return shapes.pop() if len(shapes) == 1 else _common_record(shapes)
+    return places
 
 
 def _common_record(shapes: set[Shape]) -> Shape:
@@ -54,18 +64,22 @@ def _common_record(shapes: set[Shape]) -> Shape:
 
 
 def _members(root: JsonSchema, schema: Any, depth: int = 0) -> list[JsonSchema]:
-    """The alternatives that a schema stands for, null left aside."""
+    """The alternatives that a schema stands for, null left aside; ``{}`` stands for anything."""
     schema = resolve(root, schema)
-    if depth > 6:
+    if depth > MAX_DEPTH or any(schema.get(keyword) for keyword in _NOT_FOLLOWED):
         return [{}]
-    for keyword in ("anyOf", "oneOf"):
-        if isinstance(schema.get(keyword), list):
-            found = [m for part in schema[keyword] for m in _members(root, part, depth + 1)]
-            return [m for m in found if types_of(m) != {"null"}] or found
     if isinstance(schema.get("allOf"), list):
-        from atc.tools.types import merge_all_of
-
-        return _members(root, merge_all_of(root, schema), depth + 1)
+        parts = [resolve(root, part) for part in schema["allOf"]]
+        if any(part.get(keyword) for part in (schema, *parts) for keyword in (*_ALTERNATIVES, *_NOT_FOLLOWED)):
+            return [{}]
+        merged = merge_all_of(root, schema)
+        return [{}] if "allOf" in merged else _members(root, merged, depth + 1)
+    for keyword in _ALTERNATIVES:
+        if isinstance(schema.get(keyword), list):
+            if isinstance(schema.get("properties"), dict):  # common fields beside alternatives
+                return [{}]
+            found = [member for part in schema[keyword] for member in _members(root, part, depth + 1)]
+            return [member for member in found if types_of(member) != {"null"}] or found
     return [schema]
 
 
@@ -78,6 +92,8 @@ def _below(root: JsonSchema, place: JsonSchema, step: Step | int) -> list[JsonSc
         if shape.kind == "record" and isinstance(properties, dict) and step in properties:
             return _members(root, properties[step])
         return None
+    if shape.kind == "record":  # a loop over an object sees its keys
+        return [_TEXT]
     return _members(root, place["items"]) if shape.kind == "list" and isinstance(place.get("items"), dict) else None
 
 
@@ -91,4 +107,3 @@ def _shape(place: JsonSchema) -> Shape:
     if len(types) == 1 and (kind := next(iter(types))) != "object":
         return Shape("scalar", type=kind)
     return OPEN
-

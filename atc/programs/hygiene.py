@@ -1,37 +1,34 @@
 """Hygiene before a run: imports that the jail does not have, and names that reach behind objects.
 
-This is not the boundary (the jail is): it spares a run that would fail, and keeps oddities out of programs. The policy is
-RestrictedPython's, told to let pass what honest programs need.
+This is not the boundary (the jail is): it spares a run that would fail, and keeps oddities out of programs.
 """
 
 from __future__ import annotations
 
 import ast
-import copy
 import sys
-from typing import Any
-
-from RestrictedPython.transformer import RestrictingNodeTransformer
 
 from atc.result import Finding
 
-FORBIDDEN_MODULES = frozenset(
-    "os subprocess socket ctypes multiprocessing signal shutil pathlib tempfile ssl http ftplib smtplib telnetlib "
-    "importlib builtins gc marshal pickle shelve sqlite3 pty resource fcntl mmap code codeop runpy site webbrowser "
-    "tkinter turtle idlelib ensurepip venv distutils lib2to3 test".split()
-)
+_FORBIDDEN = """
+os subprocess socket ctypes multiprocessing signal shutil pathlib tempfile ssl http ftplib smtplib telnetlib
+importlib builtins gc marshal pickle shelve sqlite3 pty resource fcntl mmap code codeop runpy site webbrowser
+tkinter turtle idlelib ensurepip venv distutils lib2to3 test
+"""
+_DUNDERS = """
+__name__ __doc__ __class__ __init__ __post_init__ __str__ __repr__ __format__ __len__ __bool__ __hash__ __eq__ __ne__
+__lt__ __le__ __gt__ __ge__ __iter__ __next__ __getitem__ __setitem__ __delitem__ __contains__ __missing__ __call__
+__enter__ __exit__ __add__ __radd__ __sub__ __mul__ __truediv__ __neg__ __abs__ __slots__ __all__ __annotations__
+"""
+FORBIDDEN_MODULES = frozenset(_FORBIDDEN.split())
 ALLOWED_MODULES = frozenset(sys.stdlib_module_names) - FORBIDDEN_MODULES
-_ALLOWED_DUNDERS = {"__name__", "__init__", "__str__", "__repr__", "__len__", "__iter__", "__next__", "__eq__", "__lt__", "__hash__",
-                    "__getitem__", "__contains__", "__enter__", "__exit__", "__call__", "__post_init__", "__doc__", "__class__"}  # fmt: skip
+_ALLOWED_DUNDERS = frozenset(_DUNDERS.split())
 _FORBIDDEN_CALLS = {"exec", "eval", "compile", "__import__", "open", "input", "breakpoint"}
 
 
 def hygiene(tree: ast.Module) -> list[Finding]:
     """The findings of the policy: ``forbidden_import`` and ``forbidden_name``."""
-    found = [finding for node in ast.walk(tree) for finding in _imports(node)]
-    policy = _Policy()
-    policy.visit(copy.deepcopy(tree))  # it changes the tree that it visits
-    return found + policy.findings
+    return [finding for node in ast.walk(tree) for finding in (*_imports(node), *_names(node))]
 
 
 def _imports(node: ast.AST) -> list[Finding]:
@@ -41,35 +38,29 @@ def _imports(node: ast.AST) -> list[Finding]:
         modules = [node.module or "."]
     else:
         return []
+    text = "line {}: the sandbox does not have the module {!r}: use the tools and the standard library"
     bad = [module for module in modules if module.split(".")[0] not in ALLOWED_MODULES]
-    text = "the sandbox does not have the module {!r}: use the tools and the standard library"
-    return [Finding(kind="forbidden_import", message=f"line {node.lineno}: {text.format(m)}", line=node.lineno) for m in bad]
+    return [
+        Finding(kind="forbidden_import", message=text.format(node.lineno, module), line=node.lineno) for module in bad
+    ]
 
 
-class _Policy(RestrictingNodeTransformer):  # type: ignore[misc]
-    """RestrictedPython's walk, for its errors only; what it would rewrite is thrown away."""
+def _names(node: ast.AST) -> list[Finding]:
+    if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id in _FORBIDDEN_CALLS:
+        text = f"{node.func.id}() is not for programs: use the tools"
+    elif (name := _written(node)).startswith("__") and name.endswith("__") and name not in _ALLOWED_DUNDERS:
+        text = f"the name {name} reaches behind objects: programs do without it"
+    else:
+        return []
+    line = getattr(node, "lineno", 0)
+    return [Finding(kind="forbidden_name", message=f"line {line}: {text}", line=line)]
 
-    def __init__(self) -> None:
-        super().__init__()
-        self.findings: list[Finding] = []
 
-    def error(self, node: ast.AST, info: str) -> None:
-        """Called for every breach."""
-        line = getattr(node, "lineno", 0)
-        self.findings.append(Finding(kind="forbidden_name", message=f"line {line}: {info}", line=line))
-
-    def not_allowed(self, node: ast.AST) -> ast.AST:
-        return self.node_contents_visit(node)  # type: ignore[no-any-return]
-
-    def check_name(self, node: ast.AST, name: str | None, allow_magic_methods: bool = False) -> None:
-        if name is not None and name.startswith("__") and name.endswith("__") and name not in _ALLOWED_DUNDERS:
-            self.error(node, f"the name {name} reaches behind objects: programs do without it")
-
-    def visit_Attribute(self, node: ast.Attribute) -> Any:
-        self.check_name(node, node.attr)
-        return self.node_contents_visit(node)
-
-    def visit_Call(self, node: ast.Call) -> Any:
-        if isinstance(node.func, ast.Name) and node.func.id in _FORBIDDEN_CALLS:
-            self.error(node, f"{node.func.id}() is not for programs: use the tools")
-        return self.node_contents_visit(node)
+def _written(node: ast.AST) -> str:
+    match node:
+        case ast.Name(id=name) | ast.Attribute(attr=name):
+            return name
+        case ast.FunctionDef(name=name) | ast.AsyncFunctionDef(name=name) | ast.ClassDef(name=name):
+            return name
+        case _:
+            return ""

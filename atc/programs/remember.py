@@ -11,7 +11,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from atc.execution.canonical import canonical
-from atc.programs.attribute import hollow
+from atc.programs.evidence import hollow
 from atc.programs.extract import NotParsed, parse
 from atc.result import Call
 from atc.tools.parameters import original_arguments, parameters_of

@@ -20,7 +20,8 @@ from typing import Any
 
 from atc.programs.extract import NotParsed, parse
 from atc.programs.fields import Shape, shape_at
-from atc.programs.flow import Flow, span_of
+from atc.programs.flow import Flow
+from atc.programs.syntax import span_of
 from atc.programs.values import Value
 from atc.tools.parameters import parameters_of
 from atc.tools.protocol import Effect, Protocol
@@ -95,9 +96,9 @@ class _Repairs:
     # -- a key that is elsewhere, or spelt otherwise -------------------------------------------------------------
 
     def _keys(self) -> Iterator[Edit]:
-        for access in self._flow.accesses:
+        for access in self._flow.accesses.values():
             node = access.node
-            if access.forgiving or not isinstance(node, ast.Subscript) or not isinstance(access.key, str):
+            if access.hedged or not isinstance(node, ast.Subscript) or not isinstance(access.key, str):
                 continue
             shape = self._shape_of(access.base)
             if shape is None or shape.kind != "record" or access.key in shape.keys:
@@ -137,7 +138,7 @@ class _Repairs:
             yield path
             return
         for name in shape.keys:
-            yield from self._ways(base.step(name), key, (*path, name))
+            yield from self._ways(base.key(name), key, (*path, name))
 
     # -- arguments ------------------------------------------------------------------------------------------------
 
@@ -190,11 +191,11 @@ class _Repairs:
         )
 
     def _shape_below(self, node: ast.expr, key: str) -> Shape:
-        return self._shape_of(self._flow.at(span_of(node)).step(key)) or Shape("open")
+        return self._shape_of(self._flow.at(span_of(node)).key(key)) or Shape("open")
 
     def _shape_of(self, value: Value) -> Shape | None:
         """What a value surely is; ``None`` unless all that it can be agrees."""
-        if not value.pure or not value.origins:
+        if value.open or value.cells or not value.origins:
             return None
         shapes = {shape_at(self._protocols[o.tool].returns, o.path) for o in value.origins}
         return shapes.pop() if len(shapes) == 1 else None

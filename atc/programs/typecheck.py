@@ -1,11 +1,13 @@
 """The type checker's part of the check: ``ty`` over the lenient stubs and the program, as text; nothing is imported.
 
-``ty`` was chosen over mypy and pyrefly for what it finds in such programs and its 30 ms (docs/benchmarks.md). Its words are
-turned into one sentence for a model; what could be a matter of opinion is left out, so that no correct program is refused.
+``ty`` was chosen over mypy and pyrefly for what it finds in such programs and its 30 ms (docs/benchmarks.md). Its
+words are turned into one sentence for a model; what could be a matter of opinion is left out, so that no correct
+program is refused.
 """
 
 from __future__ import annotations
 
+import ast
 import asyncio
 import json
 import re
@@ -26,13 +28,13 @@ PRELUDE = "from _tools import *\n"
 
 _KEY = re.compile(r'Unknown key "(?P<key>.*?)" for TypedDict `(?P<type>\w+)`')
 _NAME = re.compile(r"Name `(?P<name>\w+)` used when not defined")
-_UNKNOWN = re.compile(r"Argument `(?P<argument>\w+)` does not match any known parameter of function `(?P<tool>\w+)`")
-_MISSING = re.compile(r"No arguments? provided for required parameters? (?P<arguments>.*) of function `(?P<tool>\w+)`")
-_TYPE = re.compile(r"Argument to function `(?P<tool>\w+)` is incorrect: Expected `(?P<wanted>.*)`, found `(?P<found>.*)`")
-_MANY = re.compile(r"Too many positional arguments to function `(?P<tool>\w+)`")
+_TYPE = re.compile(
+    r"Argument to function `(?P<tool>\w+)` is incorrect: Expected `(?P<wanted>.*)`, found `(?P<found>.*)`"
+)
 _ATTRIBUTE = re.compile(r"(?:Object of type|Attribute) `(?P<type>.*?)` .*?attribute `(?P<name>\w+)`")
-_SURE = {"not-iterable", "call-non-callable", "not-subscriptable", "non-subscriptable", "unsupported-operator", "parameter-already-assigned"}
+_SURE = {"not-iterable", "call-non-callable", "not-subscriptable", "non-subscriptable", "unsupported-operator"}
 _UNSURE = re.compile(r"\bNone\b|\bUnknown\b| \| |\bTodo\b|\bobject\b|~")
+_CONTAINER = re.compile(r"(list|dict|tuple|set|frozenset)\b")
 
 
 @dataclass(frozen=True)
@@ -57,7 +59,8 @@ class TypeChecker:
         self._ty = find_ty()
         self._folder = Path(tempfile.mkdtemp(prefix="atc-check-"))
         (self._folder / "_tools.pyi").write_text(render_checker_stubs(protocols), encoding="utf-8")
-        (self._folder / "ty.toml").write_text('[environment]\npython-version = "3.11"\n')
+        version = f"{sys.version_info.major}.{sys.version_info.minor}"  # the jail runs this very Python
+        (self._folder / "ty.toml").write_text(f'[environment]\npython-version = "{version}"\n')
         self._number = 0
 
     async def check(self, source: str) -> list[Finding]:
@@ -90,19 +93,14 @@ class TypeChecker:
 
     def _finding(self, said: Diagnostic, source: str) -> Finding | None:
         message, line = said.message, said.line
-        if (m := _NAME.search(message)) and said.rule == "unresolved-reference":
+        if said.rule == "unresolved-reference" and (m := _NAME.search(message)):
             return Finding(kind="undefined_name", message=m["name"], line=line)
-        if m := _UNKNOWN.search(message):
-            return Finding(kind="unknown_argument", message=m["argument"], line=line, tool=m["tool"]) if m["tool"] in self._tools else None
-        if m := _MISSING.search(message):
-            names = " and ".join(re.findall(r"`(\w+)`", m["arguments"]))
-            return Finding(kind="missing_argument", message=names, line=line, tool=m["tool"]) if m["tool"] in self._tools else None
-        if m := _MANY.search(message):
-            return Finding(kind="unknown_argument", message="", line=line, tool=m["tool"]) if m["tool"] in self._tools else None
         if m := _TYPE.search(message):
             return self._wrong_type(m, line)
         if m := _KEY.search(message):
             return Finding(kind="unknown_field", message=m["key"], line=line)
+        if said.rule == "invalid-syntax":
+            return Finding(kind="syntax", message=message, line=line)
         if said.rule == "unresolved-attribute" and (m := _ATTRIBUTE.search(message)) and not _UNSURE.search(m["type"]):
             return _plain(said, source)
         if "__getitem__" in message and not _UNSURE.search(message.rsplit("on object of type", 1)[-1]):
@@ -111,29 +109,48 @@ class TypeChecker:
 
     def _wrong_type(self, m: re.Match[str], line: int) -> Finding | None:
         wanted, found = m["wanted"], m["found"]
-        if m["tool"] not in self._tools or _UNSURE.search(found) or _repairable(wanted, found):
+        if m["tool"] not in self._tools or _UNSURE.search(found) or not _is_sure(wanted, found):
             return None
         kind = "not_in_enum" if "Literal[" in wanted else "wrong_type"
-        return Finding(kind=kind, message=f"{wanted}|{found}", line=line, tool=m["tool"])
+        return Finding(kind=kind, message=f"{wanted}\n{found}", line=line, tool=m["tool"])
 
 
-def _repairable(wanted: str, found: str) -> bool:
-    """Whether the broker's schema gate mends it: numbers as text, text as numbers, a list of one."""
-    wanted_types = {w for part in wanted.split(" | ") if (w := part.strip())}
-    number = re.fullmatch(r"Literal\[(?:-?\d+|\"-?\d+(?:\.\d+)?\")\]|int|float", found)
-    if number and wanted_types & {"str", "int", "float"}:
-        return '"' not in found or bool(wanted_types & {"float"}) or "." not in found
-    if "bool" in wanted_types and found.lower() in ('literal["true"]', 'literal["false"]'):
+def _is_sure(wanted: str, found: str) -> bool:
+    """Whether no value of type ``found`` gets through the broker, whose schema gate takes numbers as text and the
+    like."""
+    if _CONTAINER.match(wanted) or "Any" in wanted:
+        return False
+    if _CONTAINER.match(found):
         return True
-    inner = re.fullmatch(r"list\[(\w+)\]", wanted)
-    return bool(inner) and (found == inner[1] or (inner[1] == "str" and found.startswith('Literal["')))  # type: ignore[index]
+    if not found.startswith("Literal["):
+        return False  # a text may hold a number; a date becomes text
+    values, allowed = _literals(found), _literals(wanted)
+    if "Literal[" in wanted:
+        return bool(values and allowed) and not {str(value) for value in values} & {str(value) for value in allowed}
+    return bool(values) and not any(_passes(value, set(wanted.split(" | "))) for value in values)
+
+
+def _literals(text: str) -> list[object]:
+    """What a ``Literal[…]`` allows; nothing if it is not plain."""
+    m = re.search(r"Literal\[(.*)\]", text)
+    try:
+        return list(ast.literal_eval(f"({m[1]},)")) if m else []
+    except (ValueError, SyntaxError):
+        return []
+
+
+def _passes(value: object, kinds: set[str]) -> bool:
+    if isinstance(value, str):
+        return "str" in kinds or bool(re.fullmatch(r"\s*(-?[\d.eE+-]+|true|false)\s*", value, re.IGNORECASE))
+    return True  # a number for a text, and the like: mended, or refused with a clear word
 
 
 def _plain(said: Diagnostic, source: str) -> Finding:
     lines = source.split("\n")
     text = lines[said.line - 1].strip() if 0 < said.line <= len(lines) else ""
     message = re.sub(r"\s*\(.*|, Overload.*|Overload\[.*", "", said.message.split(" - did")[0])
-    if "__getitem__" in said.message and (m := re.search(r"of type `(Literal\[.*?\]|\w+)` on object of type `(.*)`", said.message)):
+    m = re.search(r"of type `(Literal\[.*?\]|\w+)` on object of type `(.*)`", said.message)
+    if "__getitem__" in said.message and m:
         kind = re.sub(r"\[.*", "", m[2])
         what = {
             "list": "a list: take an item with [0] or a loop first",

@@ -1,9 +1,14 @@
-"""What is known about a value in a program without running it: the tool calls it can have come from, and the way there."""
+"""What is known about a value in a program without running it: the tool calls it can have come from, and the way there.
+
+A :class:`Value` is the union of what it may be: parts of responses, containers that the program made (:class:`Cell`),
+its own functions, constants (``plain``), and, where it is ``open``, anything else.
+"""
 
 from __future__ import annotations
 
 import ast
-from dataclasses import dataclass, field, replace
+from collections.abc import Iterable
+from dataclasses import dataclass, field
 from typing import Literal, NamedTuple
 
 Step = str | Literal[0, 1]
@@ -26,75 +31,188 @@ class Origin(NamedTuple):
         steps = "".join("[…]" if step in (ITEM, MEMBER) else f"[{step!r}]" for step in self.path)
         return f"{self.tool}(...){steps}"
 
+    @property
+    def site(self) -> tuple[int, int]:
+        """Where the call stands."""
+        return self.line, self.column
+
 
 @dataclass(frozen=True)
 class Value:
-    """An abstract value: the union of what it may be.
+    """The union of what an expression may be.
 
     Attributes:
-        origins: parts of responses that it is, or was made from.
-        pure: it is one of the origins itself, nothing made from them and nothing else.
-        items: what its items are, for a list or a tuple that the program built.
-        fields: what its members are, for a dict or an object that the program built.
-        functions: the program's own functions that it may be.
+        origins: parts of responses that it is; of an open value, also those that it was made from.
+        cells: containers and objects that the program made.
+        functions: the program's own functions and classes, and tools.
+        plain: it may be ``None``, a number or a text that the program itself holds.
+        open: it may be something else as well.
     """
 
     origins: frozenset[Origin] = frozenset()
-    pure: bool = False
-    items: Value | None = None
-    fields: dict[str, Value] = field(default_factory=dict, hash=False)
-    functions: tuple[ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda, ...] = ()
+    cells: frozenset[Cell] = frozenset()
+    functions: frozenset[Function] = frozenset()
+    plain: bool = False
+    open: bool = False
 
-    def step(self, step: Step) -> Value:
-        """The value at ``step`` below this one."""
-        below = frozenset(o._replace(path=(*o.path, step)) for o in self.origins if len(o.path) < MAX_PATH)
-        found = Value(below, pure=self.pure and bool(below))
-        if step in (ITEM, MEMBER) and self.items is not None:
-            found = join(found, self.items) if below else self.items
-        if step == MEMBER:
-            for value in self.fields.values():
-                found = join(found, value)
-        if isinstance(step, str) and step in self.fields:
-            found = join(found, self.fields[step]) if below else self.fields[step]
-        return found
+    def key(self, name: str) -> Value:
+        """What stands under a known text key."""
+        found = [cell.fields[name] for cell in self.cells if name in cell.fields]
+        found += [cell.items for cell in self.cells if cell.keys is not None]
+        return join(self._below(name), *found)
+
+    def item(self, position: int) -> Value:
+        """What stands at a known position."""
+        found = [cell.fields.get(str(position)) or cell.everything() for cell in self.cells]
+        return join(self._below(ITEM), *found)
+
+    def each(self) -> Value:
+        """What a loop over it sees: the items of a list, the keys of a dict."""
+        found = [cell.everything() if cell.keys is None else cell.keys for cell in self.cells]
+        return join(self._below(ITEM), *found)
+
+    def member(self) -> Value:
+        """What stands under a key or position that is not known."""
+        return join(self._below(MEMBER), *(cell.everything() for cell in self.cells))
 
     def derived(self) -> Value:
         """Something computed from this value."""
-        origins = set(self.origins)
-        for part in (self.items, *self.fields.values()):
-            origins |= part.derived().origins if part is not None else set()
-        return Value(frozenset(origins))
+        seen: set[Cell] = set()
+        origins, todo = set(self.origins), [*self.cells]
+        while todo:
+            cell = todo.pop()
+            if cell not in seen:
+                seen.add(cell)
+                everything = join(cell.everything(), cell.keys or NOTHING)
+                origins |= everything.origins
+                todo += everything.cells
+        return Value(frozenset(origins), open=True)
 
-    def with_item(self, item: Value) -> Value:
-        return replace(self, items=item if self.items is None else join(self.items, item))
-
-    def with_field(self, name: str, value: Value) -> Value:
-        old = self.fields.get(name)
-        return replace(self, fields={**self.fields, name: value if old is None else join(old, value)})
+    def _below(self, step: Step) -> Value:
+        below = frozenset(o._replace(path=(*o.path, step)) for o in self.origins if len(o.path) < MAX_PATH)
+        return Value(below, open=self.open or len(below) < len(self.origins))
 
 
 NOTHING = Value()
-"""A value about which nothing is known."""
-NONE = Value(pure=True)
-"""``None``: what goes on from it is what came from elsewhere, or fails."""
+"""What is nowhere: the items of an empty list."""
+CONSTANT = Value(plain=True)
+UNKNOWN = Value(open=True)
 
 
-def join(one: Value, other: Value, depth: int = 0) -> Value:
-    """Either of two values. A branch about which nothing is known makes the union impure."""
-    if one == other or depth > 4:
-        return one
-    items = one.items if other.items is None else other.items
-    if one.items is not None and other.items is not None:
-        items = join(one.items, other.items, depth + 1)
-    fields = dict(one.fields)
-    for name, value in other.fields.items():
-        fields[name] = join(fields[name], value, depth + 1) if name in fields else value
-    functions = tuple(dict.fromkeys((*one.functions, *other.functions)))
-    return Value(one.origins | other.origins, one.pure and other.pure, items, fields, functions)
+def join(*values: Value) -> Value:
+    """Any of several values."""
+    kept = [value for value in values if value is not NOTHING]
+    if len(kept) < 2:
+        return kept[0] if kept else NOTHING
+    return Value(
+        frozenset[Origin]().union(*(value.origins for value in kept)),
+        frozenset[Cell]().union(*(value.cells for value in kept)),
+        frozenset[Function]().union(*(value.functions for value in kept)),
+        any(value.plain for value in kept),
+        any(value.open for value in kept),
+    )
 
 
-def join_all(values: list[Value]) -> Value:
-    made = values[0] if values else NOTHING
-    for value in values[1:]:
-        made = join(made, value)
-    return made
+def join_derived(values: Iterable[Value]) -> Value:
+    """Something computed from several values."""
+    return join(UNKNOWN, *(value.derived() for value in values))
+
+
+@dataclass(eq=False)
+class Cell:
+    """A container or an object that the program makes at one place. What is put into it stays in it.
+
+    Attributes:
+        items: what stands at positions, or under keys, that are not known.
+        fields: what stands under known text keys, at a tuple's positions ("0", "1", …), or as an object's attributes.
+        keys: what the keys of a dict are; ``None`` for everything else.
+        made_by: the class of an object.
+        more: it has items or members beside its fields.
+    """
+
+    items: Value = NOTHING
+    fields: dict[str, Value] = field(default_factory=dict)
+    keys: Value | None = None
+    made_by: Function | None = None
+    more: bool = False
+
+    def has(self, name: str) -> bool:
+        """Whether it may have such a key, position or attribute."""
+        return (
+            name in self.fields or self.more or self.items is not NOTHING or (self.keys is not None and self.keys.open)
+        )
+
+    def everything(self) -> Value:
+        return join(self.items, *self.fields.values())
+
+    def put(self, value: Value, name: str | None = None) -> None:
+        """Put a value in, under a name if it is known."""
+        if name is None:
+            self.items, self.more = join(self.items, value), True
+        else:
+            self.fields[name] = join(self.fields.get(name, NOTHING), value)
+
+
+@dataclass(eq=False)
+class Function:
+    """One of the program's own functions or classes with the scope it was made in; or a tool, by its name."""
+
+    node: ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda | ast.ClassDef | None
+    scope: Scope
+    defaults: dict[str, Value] = field(default_factory=dict)
+    tool: str = ""
+
+
+class Scope:
+    """The names of a module, a function or a comprehension.
+
+    Args:
+        parent: where names are looked up that are not here.
+        kind: assignments inside a comprehension (``:=``) belong to what is around it; the names of a class are not seen
+            from inside its functions.
+    """
+
+    def __init__(
+        self, parent: Scope | None = None, kind: Literal["function", "comprehension", "class"] = "function"
+    ) -> None:
+        self.names: dict[str, Value] = {}
+        self.parent, self.kind = parent, kind
+        self.elsewhere: dict[str, Scope] = {}
+        """Names that ``global`` or ``nonlocal`` gave to another scope."""
+
+    def get(self, name: str) -> Value | None:
+        scope: Scope | None = self
+        while scope is not None:
+            if name in scope.names and (scope is self or scope.kind != "class"):
+                return scope.names[name]
+            scope = scope.parent
+        return None
+
+    @property
+    def top(self) -> Scope:
+        return self if self.parent is None else self.parent.top
+
+
+@dataclass
+class Arguments:
+    """The values that a call is given. ``rest`` is what ``*`` adds, ``spread`` what ``**`` adds."""
+
+    positional: list[Value] = field(default_factory=list)
+    named: dict[str, Value] = field(default_factory=dict)
+    rest: Value | None = None
+    spread: Value | None = None
+
+    def at(self, index: int, name: str = "") -> Value:
+        """The argument at a position, or of a name."""
+        if index < len(self.positional):
+            return self.positional[index]
+        return self.named.get(name) or self.rest or NOTHING
+
+    def all(self) -> list[Value]:
+        more = [value for value in (self.rest, self.spread) if value is not None]
+        return [*self.positional, *self.named.values(), *more]
+
+    def by_key(self) -> dict[str | int, Value]:
+        made: dict[str | int, Value] = dict(enumerate(self.positional))
+        made.update(self.named)
+        return made

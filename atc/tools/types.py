@@ -1,7 +1,8 @@
 """JSON Schema → Python types as text: ``TypedDict``, ``Literal``, lists, unions.
 
 Two readings of one schema. *Exact* is what a model is shown. *Lenient* is what a type checker is given: where a
-response may be null or of several types a correct program often knows better than the schema, so it is not held against it.
+response may be null or of several types a correct program often knows better than the schema, so it is not held
+against it.
 """
 
 from __future__ import annotations

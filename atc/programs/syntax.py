@@ -1,0 +1,142 @@
+"""Small questions about a program's syntax tree."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Collection, Iterator
+
+Span = tuple[int, int, int, int]
+"""Line, end line, column, end column; columns count UTF-8 bytes from 0, as ``ast`` does."""
+
+_SCOPES = (ast.FunctionDef, ast.AsyncFunctionDef, ast.Lambda, ast.ClassDef)
+_LOOKUP_ERRORS = {"KeyError", "LookupError", "IndexError", "TypeError", "AttributeError"}
+_ANY_ERROR = {"Exception", "BaseException"}
+
+
+def span_of(node: ast.AST) -> Span:
+    """Where a node stands."""
+    line, column = getattr(node, "lineno", 0), getattr(node, "col_offset", 0)
+    return line, getattr(node, "end_lineno", None) or line, column, getattr(node, "end_col_offset", None) or column
+
+
+def names_in(node: ast.AST) -> set[str]:
+    """All names that are written in a node, and the last names of dotted ones."""
+    found = {part.id for part in ast.walk(node) if isinstance(part, ast.Name)}
+    return found | {part.attr for part in ast.walk(node) if isinstance(part, ast.Attribute)}
+
+
+def sets_answer(tree: ast.Module) -> bool:
+    """Whether some statement gives the module a name ``answer``; a function's own variable does not count."""
+    if any(isinstance(node, ast.Global) and "answer" in node.names for node in ast.walk(tree)):
+        return True
+    return any(_binds(node, "answer") for node in _module_level(tree))
+
+
+def calls_one_of(tree: ast.AST, names: Collection[str]) -> bool:
+    """Whether one of the names is called by itself somewhere."""
+    calls = (node.func for node in ast.walk(tree) if isinstance(node, ast.Call))
+    return any(isinstance(called, ast.Name) and called.id in names for called in calls)
+
+
+def hedges_lookups(node: ast.Try | ast.TryStar, tools: Collection[str]) -> bool:
+    """Whether a ``try`` makes provision for a key that is not there.
+
+    It names an error of look-ups; or it catches everything around a body without a tool in it. Around a tool's call
+    such a net is meant for the tool's failure.
+    """
+    for handler in node.handlers:
+        named = names_in(handler.type) if handler.type is not None else _ANY_ERROR
+        if named & _LOOKUP_ERRORS:
+            return True
+        if named & _ANY_ERROR and not any(names_in(statement) & set(tools) for statement in node.body):
+            return True
+    return False
+
+
+def suppresses_lookups(node: ast.With | ast.AsyncWith) -> bool:
+    """``with contextlib.suppress(KeyError)``."""
+    return any(names_in(item.context_expr) & _LOOKUP_ERRORS for item in node.items)
+
+
+def as_load(target: ast.expr) -> ast.expr:
+    """The expression that reads what an assignment's target names."""
+    if isinstance(target, ast.Name):
+        return ast.copy_location(ast.Name(target.id, ast.Load()), target)
+    if isinstance(target, ast.Subscript):
+        return ast.copy_location(ast.Subscript(target.value, target.slice, ast.Load()), target)
+    if isinstance(target, ast.Attribute):
+        return ast.copy_location(ast.Attribute(target.value, target.attr, ast.Load()), target)
+    return target
+
+
+def defaults_of(arguments: ast.arguments) -> Iterator[tuple[str, ast.expr]]:
+    """The parameters that have a default, with it."""
+    positional = [*arguments.posonlyargs, *arguments.args]
+    if arguments.defaults:
+        for parameter, default in zip(positional[-len(arguments.defaults) :], arguments.defaults, strict=True):
+            yield parameter.arg, default
+    for parameter, keyword_default in zip(arguments.kwonlyargs, arguments.kw_defaults, strict=True):
+        if keyword_default is not None:
+            yield parameter.arg, keyword_default
+
+
+def is_generator(function: ast.FunctionDef | ast.AsyncFunctionDef) -> bool:
+    """Whether the function itself, not one inside it, yields."""
+    return any(isinstance(node, ast.Yield | ast.YieldFrom) for node in _within(function.body))
+
+
+def _module_level(tree: ast.Module) -> Iterator[ast.AST]:
+    return _within(tree.body)
+
+
+def _within(body: list[ast.stmt]) -> Iterator[ast.AST]:
+    """All nodes of a body that belong to its own scope."""
+    todo: list[ast.AST] = list(body)
+    while todo:
+        node = todo.pop()
+        yield node
+        if not isinstance(node, _SCOPES):
+            todo += ast.iter_child_nodes(node)
+
+
+def _binds(node: ast.AST, name: str) -> bool:
+    match node:
+        case ast.Name(id=found, ctx=ast.Store()):
+            return found == name
+        case ast.FunctionDef(name=found) | ast.AsyncFunctionDef(name=found) | ast.ClassDef(name=found):
+            return found == name
+        case ast.alias(name=found, asname=renamed):
+            return (renamed or found) == name
+        case ast.MatchAs(name=found) | ast.MatchStar(name=found):
+            return found == name
+        case _:
+            return False
+
+
+def enclosing(tree: ast.Module, line: int, span: Span | None) -> tuple[ast.stmt | None, list[ast.AST]]:
+    """The innermost statement at a place, and what it stands in, within its function, from the outside."""
+    around: list[ast.AST] = []
+    found: ast.stmt | None = None
+    body: list[ast.AST] = [tree]
+    while body:
+        inside = [n for n in body if _covers(n, line, span)]
+        if not inside:
+            break
+        node = inside[0]
+        if isinstance(node, ast.stmt):
+            found = node
+        around = [] if isinstance(node, _SCOPES) else [*around, node]
+        body = list(ast.iter_child_nodes(node))
+    return found, [node for node in around if node is not found]
+
+
+def _covers(node: ast.AST, line: int, span: Span | None) -> bool:
+    if isinstance(node, ast.Module):
+        return True
+    if not isinstance(node, ast.stmt | ast.ExceptHandler | ast.match_case):
+        return False
+    body = [n for n in ast.iter_child_nodes(node) if isinstance(n, ast.stmt)]
+    if isinstance(node, ast.match_case):
+        return any(_covers(part, line, span) for part in body)
+    first, last = node.lineno, node.end_lineno or node.lineno
+    return first <= (span[0] if span else line) <= last

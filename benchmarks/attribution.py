@@ -1,0 +1,194 @@
+"""Is the right tool blamed? Faulty runs whose culprit is known, traced by structure alone, and by asking a model.
+
+``python -m benchmarks.attribution [--json] [--model SPEC [--sample N]]``: every case is run in the sandbox over
+Atlas, with what goes wrong in it. Right is the right tool (or rightly none) and, where one call alone is to blame,
+the right call. With ``--model`` (``embedded``, say) the same faults are also put to a model, the way the paper does
+it (§3.3): it names a tool from the program and the error, and no call.
+"""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import random
+import sys
+from collections import Counter
+from dataclasses import dataclass, field
+from typing import Any
+
+from atc.atlas import atlas_toolset
+from atc.execution.broker import CallPolicy
+from atc.execution.process import ProcessSandbox
+from atc.models import open_model
+from atc.programs.attribute import Attribution
+from atc.result import Fault
+from atc.settings import Settings
+from atc.strategies.writer import Writer
+from benchmarks.atlas import load_tasks, reference_answer
+from benchmarks.common import Ran, print_json, run_program, share, show
+from benchmarks.faults import FaultCase, drifting_tools, failing_tools, toolset_for
+from benchmarks.faulty_programs import written_cases
+
+TARGET = 0.97
+POLICY = CallPolicy(call_timeout_s=0.25, read_attempts=1, retry_wait_s=0.001)
+
+
+@dataclass
+class Verdict:
+    """A case, what was blamed, and whether that is right."""
+
+    case: FaultCase
+    fault: Fault
+    right: bool
+    right_tool: bool
+    by_model: bool | None = None
+
+
+@dataclass
+class Figures:
+    """What was measured. ``unharmed`` counts drifts with which the program answered all the same."""
+
+    verdicts: list[Verdict] = field(default_factory=list)
+    unharmed: int = 0
+
+
+def cases(seed: int, drifts: int, places: int) -> list[FaultCase]:
+    """All cases: ``drifts`` for every task and the cases by hand with so many places."""
+    made: list[FaultCase] = []
+    for task in load_tasks():
+        run = reference_answer(task)
+        made += failing_tools(task, run, seed)
+        drifting = list(drifting_tools(task, run, seed))
+        made += random.Random(f"{seed} {task.id}").sample(drifting, min(drifts, len(drifting)))
+    return made + list(written_cases(places))
+
+
+async def measure(found: list[FaultCase]) -> Figures:
+    """Run every case and trace its fault."""
+    figures = Figures()
+    async with ProcessSandbox() as sandbox:
+        for case in found:
+            tools = toolset_for(case)
+            ran = await run_program(case.program, tools, sandbox, POLICY)
+            fault = Attribution(case.program, ran.outcome, ran.calls, tools).fault()
+            if _unharmed(case, ran):
+                figures.unharmed += 1
+            elif fault is None:
+                figures.verdicts.append(Verdict(case, Fault(kind="answer", message="no fault was seen"), False, False))
+            else:
+                figures.verdicts.append(_verdict(case, ran, fault))
+    return figures
+
+
+def _unharmed(case: FaultCase, ran: Ran) -> bool:
+    """Whether a drift did not reach the program's end: it answered something all the same."""
+    answered = ran.outcome.kind == "finished" and ran.outcome.answered
+    return case.kind.startswith("drift") and answered and ran.outcome.value not in (None, "", [], {})
+
+
+def _verdict(case: FaultCase, ran: Ran, fault: Fault) -> Verdict:
+    culprit = case.culprit
+    if culprit is None:
+        return Verdict(case, fault, fault.tool is None, fault.tool is None)
+    own = [call for call in ran.calls if call.tool == culprit.tool]
+    if culprit.call is None or len(own) < culprit.call:  # its stub did not let the call out
+        right_call = culprit.call is None or fault.call is None
+    else:
+        right_call = fault.call == own[culprit.call - 1].index
+    right_tool = fault.tool == culprit.tool
+    return Verdict(case, fault, right_tool and right_call, right_tool)
+
+
+async def ask_model(figures: Figures, spec: str, sample: int, seed: int) -> None:
+    """Put the faults to a model too; it sees what the paper shows it, the program and the error."""
+    model = open_model(spec)
+    settings = Settings.load()
+    drawn = random.Random(seed).sample(figures.verdicts, min(sample or len(figures.verdicts), len(figures.verdicts)))
+    try:
+        for verdict in drawn:
+            tools = atlas_toolset().only(*_mentioned(verdict.case))
+            writer = Writer("Run this program.", tools, model, settings, lambda kind, data: None)
+            named = await writer.name_culprit(verdict.case.program, _plain_error(verdict.fault))
+            culprit = verdict.case.culprit
+            verdict.by_model = named == (culprit.tool if culprit else None)
+    finally:
+        await model.aclose()
+
+
+def _mentioned(case: FaultCase) -> list[str]:
+    return [name for name in atlas_toolset() if name in case.program]
+
+
+def _plain_error(fault: Fault) -> str:
+    """The error without what the attribution found out: the exception, or the tool's own words."""
+    message = fault.message
+    return message[message.rfind("(") + 1 : -1] if message.endswith(")") and fault.kind == "response" else message
+
+
+def summary(figures: Figures) -> dict[str, Any]:
+    """The figures as plain data."""
+    kinds: dict[str, Counter[str]] = {}
+    for verdict in figures.verdicts:
+        counts = kinds.setdefault(verdict.case.kind, Counter())
+        asked = verdict.by_model is not None
+        counts.update(
+            runs=1, right=int(verdict.right), right_tool=int(verdict.right_tool),
+            asked=int(asked), by_model=int(verdict.by_model or 0),
+        )  # fmt: skip
+    total: Counter[str] = sum(kinds.values(), Counter())
+    wrong = [v for v in figures.verdicts if not v.right]
+    return {
+        "runs": total["runs"], "right": total["right"], "right_tool": total["right_tool"], "unharmed": figures.unharmed,
+        "asked": total["asked"], "by_model": total["by_model"],
+        "kinds": {kind: dict(counts) for kind, counts in kinds.items()},
+        "misses": [
+            {"kind": v.case.kind, "case": v.case.name, "culprit": str(v.case.culprit),
+             "blamed": f"{v.fault.tool}, call {v.fault.call}", "message": v.fault.message}
+            for v in wrong
+        ],
+    }  # fmt: skip
+
+
+def _print(found: dict[str, Any]) -> None:
+    rows = [_row(kind, counts) for kind, counts in found["kinds"].items()]
+    show(
+        "Faults traced",
+        ("kind", "runs", "right", "by structure", "right tool", "by the model"),
+        [*rows, _row("all", found)],
+    )
+    for miss in found["misses"]:
+        print(f"missed: {miss['case']}: to blame {miss['culprit']}, blamed {miss['blamed']}: {miss['message'][:200]}")
+    print(f"{found['unharmed']} drifted responses did not make the program fail, and do not count")
+
+
+def _row(kind: str, counts: dict[str, int]) -> tuple[object, ...]:
+    by_model = share(counts.get("by_model", 0), counts.get("asked", 0))
+    runs, right = counts["runs"], counts["right"]
+    return kind, runs, right, share(right, runs), share(counts["right_tool"], runs), by_model
+
+
+def main() -> None:
+    """Run the benchmark and print its figures; exit with 1 where the target is missed."""
+    parser = argparse.ArgumentParser(prog="python -m benchmarks.attribution", description=__doc__)
+    parser.add_argument("--json", action="store_true", help="print JSON instead of tables")
+    parser.add_argument("--seed", type=int, default=0, help="of what is drawn (0)")
+    parser.add_argument("--drifts", type=int, default=5, help="drifted responses for a task, at most (5)")
+    parser.add_argument("--places", type=int, default=3, help="places that fill in the cases by hand, 1 to 5 (3)")
+    parser.add_argument("--model", help="ask this model too, the paper's way")
+    parser.add_argument("--sample", type=int, default=0, help="ask it about so many cases only")
+    options = parser.parse_args()
+    figures = asyncio.run(_run(options))
+    found = summary(figures)
+    print_json(found) if options.json else _print(found)
+    sys.exit(0 if found["right"] >= TARGET * found["runs"] else 1)
+
+
+async def _run(options: argparse.Namespace) -> Figures:
+    figures = await measure(cases(options.seed, options.drifts, options.places))
+    if options.model:
+        await ask_model(figures, options.model, options.sample, options.seed)
+    return figures
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,85 @@
+"""What the rulers share: running a program without a model, the machine, and how figures are printed."""
+
+from __future__ import annotations
+
+import json
+import os
+import platform
+import statistics
+import sys
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from rich.console import Console
+from rich.table import Table
+
+from atc.execution.broker import Broker, CallPolicy
+from atc.execution.journal import Journal
+from atc.execution.sandbox import Job, Limits, Outcome, Sandbox
+from atc.result import Call
+from atc.tools.parameters import parameters_of
+from atc.tools.tool import Toolset
+
+
+@dataclass(frozen=True)
+class Ran:
+    """How a program went: its outcome, and the calls that the broker saw, in order."""
+
+    outcome: Outcome
+    calls: list[Call]
+
+
+async def run_program(
+    source: str, tools: Toolset, sandbox: Sandbox, policy: CallPolicy | None = None, *, wall_s: float = 20.0
+) -> Ran:
+    """Run a program in the sandbox, its calls through a broker with a journal in memory. No model has a part in it."""
+    journal = Journal()
+    journal.begin_attempt()
+    broker = Broker(tools, journal, lambda kind, data: None, policy or CallPolicy(retry_wait_s=0.001))
+    names = {name: [p.name for p in parameters_of(tool.protocol)] for name, tool in tools.items()}
+    outcome = await sandbox.run(Job(source, names, Limits(wall_s=wall_s)), broker.call)
+    return Ran(outcome, sorted(broker.calls, key=lambda call: call.index))
+
+
+def machine() -> dict[str, Any]:
+    """What the figures were measured on."""
+    cpu = next((line.split(":")[1].strip() for line in _lines("/proc/cpuinfo") if line.startswith("model name")), "")
+    return {"python": platform.python_version(), "system": platform.release(), "cpu": cpu, "cores": os.cpu_count()}
+
+
+def _lines(path: str) -> list[str]:
+    try:
+        return Path(path).read_text(encoding="utf-8").splitlines()
+    except OSError:
+        return []
+
+
+def percentile(values: Sequence[float], percent: float) -> float:
+    """The value below which ``percent`` of all lie; 0 of none."""
+    ordered = sorted(values)
+    return ordered[min(len(ordered) - 1, int(len(ordered) * percent / 100))] if ordered else 0.0
+
+
+def median(values: Sequence[float]) -> float:
+    """The median; 0 of none."""
+    return statistics.median(values) if values else 0.0
+
+
+def share(part: int, whole: int) -> str:
+    """``95.2 %``."""
+    return f"{100 * part / whole:.1f} %" if whole else "–"
+
+
+def show(title: str, columns: Sequence[str], rows: Sequence[Sequence[object]]) -> None:
+    """Print a table."""
+    table = Table(*columns, title=title)
+    for row in rows:
+        table.add_row(*map(str, row))
+    Console(width=None if sys.stdout.isatty() else 140).print(table)
+
+
+def print_json(figures: dict[str, Any]) -> None:
+    """Print figures with the machine they were measured on, for a program to read."""
+    print(json.dumps({**figures, "machine": machine()}, indent=1, ensure_ascii=False, default=str))
