@@ -14,6 +14,6 @@ __version__ = "0.1.0"
 
 __all__ = [
     "Agent", "ApprovalRequest", "AtcError", "Call", "CallPolicy", "Effect", "EnvironmentProblem", "Event", "Example",
-    "Fault", "Finding", "Protocol", "Result", "Revision", "RunFailed", "Settings", "Tool", "ToolError", "Toolset", "Usage",
-    "UsageError", "tool",
+    "Fault", "Finding", "Protocol", "Result", "Revision", "RunFailed", "Settings", "Tool", "ToolError", "Toolset",
+    "Usage", "UsageError", "tool",
 ]  # fmt: skip

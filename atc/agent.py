@@ -322,9 +322,9 @@ class _Session:
 
 
 def _fault_of(error: BaseException) -> Fault:
-    kind: Any = "sandbox" if isinstance(error, JournalError | SandboxUnavailable) else "program"
+    kind: Any = "sandbox" if isinstance(error, JournalError | SandboxUnavailable) else "environment"
     if isinstance(error, asyncio.CancelledError | KeyboardInterrupt | GeneratorExit):
-        return Fault(kind="limit", message="the run was stopped from outside")
+        return Fault(kind="environment", message="the run was stopped from outside")
     return Fault(kind=kind, message=f"{type(error).__name__}: {error}"[:1000])
 
 

@@ -1,19 +1,19 @@
 """Every exception that ATC raises.
 
-    AtcError
-    ├── UsageError              wrong input from the user; says what, where and what to do (also a ValueError)
-    │   ├── ToolImportError     a tool document, an OpenAPI file or a function that cannot become a tool
-    │   └── SettingsError       a setting with a wrong value
-    ├── EnvironmentProblem      something outside is missing; the message says the fix
-    │   ├── ModelUnavailable    no model is set up, or its endpoint cannot be used
-    │   └── SandboxUnavailable  the isolation that was asked for cannot be had
-    ├── ModelError              the model's endpoint failed in the middle of work
-    ├── ToolError               a tool refused or failed; the program in the sandbox may catch its twin
-    │   └── CallRefused         the broker would not make the call: not granted, bad arguments, over a limit
-    ├── FrameError              bytes out of the sandbox that are not the protocol
-    ├── BudgetExceeded          a run used up its model calls, tokens, seconds or tool calls
-    ├── JournalError            a run's journal cannot be read or written
-    └── RunFailed               raised by ``Result.unwrap()`` when a run has no answer
+AtcError
+├── UsageError              wrong input from the user; says what, where and what to do (also a ValueError)
+│   ├── ToolImportError     a tool document, an OpenAPI file or a function that cannot become a tool
+│   └── SettingsError       a setting with a wrong value
+├── EnvironmentProblem      something outside is missing; the message says the fix
+│   ├── ModelUnavailable    no model is set up, or its endpoint cannot be used
+│   └── SandboxUnavailable  the isolation that was asked for cannot be had
+├── ModelError              the model's endpoint failed in the middle of work
+├── ToolError               a tool refused or failed; the program in the sandbox may catch its twin
+│   └── CallRefused         the broker would not make the call: not granted, bad arguments, over a limit
+├── FrameError              bytes out of the sandbox that are not the protocol
+├── BudgetExceeded          a run used up its model calls, tokens, seconds or tool calls
+├── JournalError            a run's journal cannot be read or written
+└── RunFailed               raised by ``Result.unwrap()`` when a run has no answer
 """
 
 from __future__ import annotations

@@ -22,4 +22,5 @@ def resource_dir(name: str) -> Path:
         path = base / name
         if path.is_dir() and not (path / "__init__.py").exists():
             return path
-    raise FileNotFoundError(f"atc is installed without its {name}/ folder (looked in {_PACKAGE} and beside it); reinstall it")
+    where = f"looked in {_PACKAGE} and beside it"
+    raise FileNotFoundError(f"atc is installed without its {name}/ folder ({where}): reinstall it")

@@ -9,7 +9,7 @@ from pydantic import BaseModel, ConfigDict, Field
 from atc.errors import RunFailed
 from atc.tools.protocol import Effect
 
-FaultKind = Literal["arguments", "tool", "response", "program", "sandbox", "limit", "answer"]
+FaultKind = Literal["arguments", "tool", "response", "program", "sandbox", "limit", "answer", "environment"]
 CallStatus = Literal["ok", "replayed", "refused", "failed", "in_doubt"]
 RunStatus = Literal["answered", "unsolved", "budget", "failed"]
 
@@ -32,7 +32,8 @@ class Fault(_Record):
 
     Attributes:
         kind: ``arguments`` (a call was refused for them), ``tool`` (it failed), ``response`` (its answer was not what
-            the program took it for), ``program``, ``sandbox``, ``limit``, or ``answer`` (none, empty, resting on no call).
+            the program took it for), ``program``, ``sandbox``, ``limit``, ``answer`` (none, empty, resting on no
+            call), or ``environment`` (the model failed, or the run was stopped from outside).
         message: one sentence that says what is wrong.
         tool: the tool it is traced to; ``None`` when the program alone is at fault.
         call: the number of that call in the run (:attr:`Call.index`).
@@ -56,7 +57,8 @@ class Call(_Record):
 
     Attributes:
         index: number of the call in the run, from 1.
-        attempt: number of the program that made it, from 0.
+        attempt: number of the program that made it among those that ran, from 0. A program that the check refused never
+            ran and does not count here, though it has a :class:`Revision`.
         arguments: as they reached the tool, after repair. ``notes`` tells every repair and every drift of the response.
         seconds: time at the tool; 0 for a replay.
     """

@@ -10,12 +10,11 @@ import asyncio
 import copy
 import random
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any
 
 from atc.atlas import Atlas, atlas_toolset
 from atc.errors import ToolError
-from atc.tools.protocol import Effect
 from atc.tools.tool import Tool, Toolset, Transport
 from benchmarks.atlas import AtlasTask, ReferenceRun
 
@@ -71,9 +70,16 @@ class _Injected:
         return None
 
 
-def toolset_for(case: FaultCase) -> Toolset:
-    """A fresh Atlas in which the case's injection is at work."""
+def toolset_for(case: FaultCase, *, documented: bool = True) -> Toolset:
+    """A fresh Atlas in which the case's injection is at work.
+
+    Args:
+        case: the case.
+        documented: the tools say what they return; otherwise no drift can be told from a schema.
+    """
     tools = atlas_toolset(Atlas())
+    if not documented:
+        tools = Toolset(Tool(t.protocol.model_copy(update={"returns": None}), t.transport) for t in tools.values())
     injection = case.injection
     if injection is None:
         return tools
@@ -188,16 +194,6 @@ def drifting_tools(task: AtlasTask, run: ReferenceRun, seed: int) -> Iterator[Fa
                     Culprit(tool, call),
                     Injection(tool, call, change),
                 )
-
-
-def is_write(tool: str) -> bool:
-    """Whether a tool of Atlas has an effect."""
-    return atlas_toolset()[tool].protocol.effect is not Effect.READ
-
-
-def with_injection(case: FaultCase, tool: str, call: int, change: Change) -> FaultCase:
-    """The case with something going wrong in it."""
-    return replace(case, injection=Injection(tool, call, change))
 
 
 def nulled(key: str) -> Change:

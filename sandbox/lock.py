@@ -45,8 +45,8 @@ def dump_no_core() -> None:
 def new_namespaces(scratch: str, scratch_bytes: int) -> bool:
     """Enter fresh user, pid, network, mount, IPC and UTS namespaces (the pid one holds from the next fork on).
 
-    The scratch folder becomes a file system of its own, in memory, of ``scratch_bytes``: nothing that a program writes
-    there reaches the disk or outlives the namespace.
+    Where mounting is allowed, the scratch folder becomes a file system of its own, in memory, of ``scratch_bytes``:
+    nothing that a program writes there reaches the disk or outlives the namespace.
     """
     uid, gid = os.getuid(), os.getgid()
     if _libc.unshare(_NEWUSER | _NEWPID | _NEWNET | _NEWNS | _NEWIPC | _NEWUTS) != 0:
@@ -58,10 +58,9 @@ def new_namespaces(scratch: str, scratch_bytes: int) -> bool:
     except OSError:
         return False
     options = f"size={scratch_bytes},nr_inodes={_MAX_FILES},mode=0700".encode()
-    return bool(
-        _libc.mount(None, b"/", None, _MS_REC | _MS_PRIVATE, None) == 0
-        and _libc.mount(b"tmpfs", os.fsencode(scratch), b"tmpfs", _MS_NOSUID | _MS_NODEV | _MS_NOEXEC, options) == 0
-    )
+    if _libc.mount(None, b"/", None, _MS_REC | _MS_PRIVATE, None) == 0:
+        _libc.mount(b"tmpfs", os.fsencode(scratch), b"tmpfs", _MS_NOSUID | _MS_NODEV | _MS_NOEXEC, options)
+    return True
 
 
 def unmount(scratch: str) -> None:

@@ -17,11 +17,11 @@ import origin
 
 PROGRAM = "<program>"
 PRELOADED = [
-    "asyncio", "base64", "bisect", "calendar", "collections", "collections.abc", "concurrent.futures", "copy", "csv",
-    "dataclasses", "datetime", "decimal", "difflib", "enum", "fractions", "functools", "hashlib", "heapq", "html", "io",
-    "itertools", "json", "math", "numbers", "operator", "pprint", "queue", "random", "re", "statistics", "string",
-    "struct", "textwrap", "threading", "time", "traceback", "types", "typing", "unicodedata", "urllib.parse", "uuid", "zlib",
-    "zoneinfo",
+    "asyncio", "base64", "bisect", "calendar", "collections", "collections.abc", "concurrent.futures", "copy",
+    "csv", "dataclasses", "datetime", "decimal", "difflib", "enum", "fractions", "functools", "hashlib", "heapq",
+    "html", "io", "itertools", "json", "math", "numbers", "operator", "pprint", "queue", "random", "re",
+    "statistics", "string", "struct", "textwrap", "threading", "time", "traceback", "types", "typing",
+    "unicodedata", "urllib.parse", "uuid", "zlib", "zoneinfo",
 ]  # fmt: skip
 
 

@@ -295,6 +295,7 @@ else:
 """
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("nothing_left")
 @pytest.mark.parametrize("where", ["script", "notebook"])
 def test_an_interrupt_stops_a_run_wherever_it_runs(where: str) -> None:

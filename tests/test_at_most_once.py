@@ -1,7 +1,7 @@
 """A write happens at most once for what it is meant to do, and whatever happened is told: after any failure, anywhere.
 
 The property test drives broker and journal directly: random programs over a few tools, every way a call can fail, a
-host that crashes at every point of a call (before, between and after the journal's lines, or in the middle of one), then
+host that crashes at every point of a call (before, between and after the journal's lines, or within one), then
 revised programs and resumed runs. Below it: a real host process, really killed in the middle of a write.
 """
 
@@ -142,7 +142,7 @@ async def run_program(host: Host, program: list[Step], crash: str, at: int) -> l
     return intents
 
 
-@settings(max_examples=250, deadline=None)
+@settings(max_examples=120, deadline=None)
 @given(programs)
 def test_no_write_happens_more_often_than_one_program_asked_for_it(
     tmp_path_factory: pytest.TempPathFactory, runs: Any
@@ -187,7 +187,7 @@ def test_no_write_happens_more_often_than_one_program_asked_for_it(
     host.journal.close()
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=50, deadline=None)
 @given(st.lists(st.tuples(st.sampled_from(["book", "pay"]), st.integers(0, 2)), max_size=4), st.data())
 def test_a_program_run_again_does_nothing_again(
     tmp_path_factory: pytest.TempPathFactory, calls: Any, data: st.DataObject

@@ -46,7 +46,7 @@ def test_few_tools_are_all_offered_as_they_were_given() -> None:
 def test_the_tool_that_speaks_of_the_task_comes_first(task: str, name: str) -> None:
     special = [
         described("get_weather", "Forecast for a place."),
-        described("convertUnits", "One measure to another.", parameters={"type": "object", "properties": {"miles": {}}}),
+        described("convertUnits", "One unit to another.", parameters={"type": "object", "properties": {"miles": {}}}),
         described("billing_list_invoice", "Bills."),
         described("lookup", "Facts.", parameters={"type": "object", "properties": {"q": {"description": "a mayor"}}},
                   returns={"type": "object", "properties": {"population": {}}}),

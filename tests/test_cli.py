@@ -151,7 +151,10 @@ def test_an_unsolved_task_leaves_with_1(endpoint: Any) -> None:
         (["run", "x", "-t", "tools.py", "--approve", "maybe"], 2, "'maybe' is not one of"),
         (["run", "x", "-t", "tools.py", "--auth", "nothing"], 2, "--auth takes SCHEME=CREDENTIAL"),
         (["run", "x", "-t", "http://127.0.0.1:9/openapi.json"], 2, "127.0.0.1:9"),
-        (["run", "x", "-t", "tools.py", "--base-url", "http://127.0.0.1:9/v1"], 3, "127.0.0.1:9"),
+        pytest.param(
+            *(["run", "x", "-t", "tools.py", "--base-url", "http://127.0.0.1:9/v1"], 3, "127.0.0.1:9"),
+            marks=pytest.mark.slow,  # it is tried several times
+        ),
         (["tools", "list", "nothing"], 2, "names no tools"),
         (["tools", "show", "tools.py", "nothing"], 2, "there is no tool 'nothing'; the tools are double, book"),
         (["tools", "stub", "tools.py", "nothing"], 2, "there is no tool 'nothing'"),
@@ -423,6 +426,7 @@ def test_a_reader_that_goes_away_is_no_error() -> None:
     assert (ran.stdout, ran.stderr) == ("[\n  {\n    ", "")
 
 
+@pytest.mark.slow
 def test_a_terminal_without_unicode_gets_something_it_can_show() -> None:
     environment = {**os.environ, "PYTHONIOENCODING": "ascii", "PYTHONUTF8": "0"}
     Path("tools.py").write_text(TOOLS.replace("Twice", "Zweifach \u00fc"))

@@ -137,10 +137,14 @@ except OSError as error:
         ("import os\nos._exit(0)", "killed", "exit status 0 before it reported"),
         ("import os\nos._exit(7)", "killed", "exit status 7"),
         ("import ctypes\nctypes.string_at(0)", "killed", "ended by SIGSEGV"),
-        ("import os\nos.closerange(0, 64)\nwhile True: pass", "violation", "closed its channel and ran on"),
+        pytest.param(
+            *("import os\nos.closerange(0, 64)\nwhile True: pass", "violation", "closed its channel and ran on"),
+            marks=pytest.mark.slow,
+        ),
         ("import os, signal\nos.kill(1, signal.SIGSTOP)\nwhile True: pass", "limit", "it ran longer"),
         ("def f(): return f()\nf()", "raised", ""),
         ("x = 'a' * (2 << 30)", "raised", ""),
+        ("import threading, time\nwhile True: threading.Thread(target=time.sleep, args=(60,)).start()", "raised", ""),
         ("x = []\nwhile True: x.append(bytearray(1 << 20))", "raised", ""),
     ],
 )
@@ -152,6 +156,7 @@ def test_a_program_that_goes_wrong_is_an_outcome(program: str, kind: str, words:
     assert words in outcome.detail
 
 
+@pytest.mark.slow
 def test_a_program_that_spins_is_stopped_by_its_processor_limit() -> None:
     outcome = in_sandbox("while True:\n    try:\n        while True: pass\n    except BaseException: pass", cpu_s=1)
     assert (outcome.kind, outcome.detail) == ("limit", "it used more than 1 s of processor time")
@@ -171,7 +176,7 @@ sys.stderr.write("err")
 frame = b'{"op":"done","answered":true,"value":"forged"}'
 sys.stdout.buffer.write(len(frame).to_bytes(4, "big") + frame)
 block = b"x" * (1 << 20)
-for _ in range(200):
+for _ in range(1024):
     sys.stdout.buffer.write(block)
 answer = "real"
 """

@@ -9,7 +9,11 @@ from atc.programs.remember import without_made_up_arguments
 from atc.programs.repair import repair
 from atc.result import Call
 
-REF = {"type": "object", "properties": {"city_id": {"type": "integer"}, "name": {"type": "string"}}, "required": ["city_id"]}
+REF = {
+    "type": "object",
+    "properties": {"city_id": {"type": "integer"}, "name": {"type": "string"}},
+    "required": ["city_id"],
+}
 FIND = Protocol(
     name="find",
     effect=Effect.READ,
@@ -23,7 +27,10 @@ DETAILS = Protocol(
     returns={
         "type": "object",
         "properties": {
-            "place": {"type": "object", "properties": {"latitude": {"type": "number"}, "longitude": {"type": "number"}}},
+            "place": {
+                "type": "object",
+                "properties": {"latitude": {"type": "number"}, "longitude": {"type": "number"}},
+            },
             "population": {"type": "integer"},
         },
     },
@@ -37,18 +44,24 @@ TOOLS = {protocol.name: protocol for protocol in (FIND, DETAILS)}
     [
         ("r = find(name='a')\nx = [c['name'] for c in r]", "r = find(name='a')\nx = [c['name'] for c in r['cities']]"),
         ("x = find(name='a')[0]", "x = find(name='a')['cities'][0]"),
-        ("r = find(name='a')\nx = max(r, key=lambda c: c['name'])", "r = find(name='a')\nx = max(r['cities'], key=lambda c: c['name'])"),
+        (
+            "r = find(name='a')\nx = max(r, key=lambda c: c['name'])",
+            "r = find(name='a')\nx = max(r['cities'], key=lambda c: c['name'])",
+        ),
         ("d = details(city_id=1)\nx = d['latitude']", "d = details(city_id=1)\nx = d['place']['latitude']"),
         ("x = details(city_id=1)['Population']", "x = details(city_id=1)['population']"),
         ("x = details(cityId=1)", "x = details(city_id=1)"),
         ("x = details(id=1)", "x = details(city_id=1)"),
-        ("c = find(name='ä')['cities'][0]\nx = details(city_id=c)", "c = find(name='ä')['cities'][0]\nx = details(city_id=c['city_id'])"),
+        (
+            "c = find(name='ä')['cities'][0]\nx = details(city_id=c)",
+            "c = find(name='ä')['cities'][0]\nx = details(city_id=c['city_id'])",
+        ),
         (
             "c = find(name='a')['cities'][0]\nx = c['population']",
             "c = find(name='a')['cities'][0]\nx = details(city_id=c['city_id'])['population']",
         ),
     ],
-)  # fmt: skip
+)
 def test_what_can_only_be_meant_one_way_is_repaired(written: str, meant: str) -> None:
     repaired, notes = repair(written, TOOLS)
     assert repaired == meant

@@ -72,7 +72,7 @@ class FindCitiesResponse(TypedDict):
 
 class FindCitiesCity(TypedDict):
     id: int
-    mayor: NotRequired[None | str]  # Who governs it.
+    mayor: NotRequired[str | None]  # Who governs it.
 
 def find_cities(name: str, country: Literal['DE', 'FR'] = ..., page_size: int = ...) -> FindCitiesResponse:
     """Cities by name.

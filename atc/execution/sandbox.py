@@ -13,7 +13,11 @@ LAYERS = ("network", "files", "processes")
 
 @dataclass(frozen=True)
 class Limits:
-    """What one program may use. Seconds, bytes and counts; see each field."""
+    """What one program may use: seconds, bytes and counts.
+
+    ``memory_bytes`` is address space. ``file_bytes`` bounds each file, and all together where the scratch folder can be
+    a file system of its own. ``frame_bytes`` bounds one message on the channel: a call's arguments, or the answer.
+    """
 
     wall_s: float = 120.0
     cpu_s: int = 30

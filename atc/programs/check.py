@@ -24,6 +24,7 @@ from atc.programs.syntax import sets_answer
 from atc.programs.typecheck import TypeChecker
 from atc.result import Finding
 from atc.tools.links import expression_of, fields_of, hints_for
+from atc.tools.parameters import parameters_of
 from atc.tools.protocol import Protocol
 
 

@@ -51,7 +51,7 @@ def without_made_up_arguments(
             text = f"{protocol.name}({', '.join(kept)})".encode()
             lines[node.lineno - 1] = line[: node.col_offset] + text + line[node.end_col_offset :]
             notes.append(
-                f"line {node.lineno}: left out {', '.join(sorted(made_up))}: {protocol.name} found nothing with it before"
+                f"line {node.lineno}: left out {', '.join(sorted(made_up))}: {protocol.name} found nothing with it"
             )
     return b"\n".join(lines).decode(), tuple(notes)
 

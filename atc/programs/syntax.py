@@ -26,7 +26,7 @@ def names_in(node: ast.AST) -> set[str]:
 
 
 def sets_answer(tree: ast.Module) -> bool:
-    """Whether some statement gives the module a name ``answer``; a function's own variable does not count."""
+    """Whether some statement gives the module's ``answer`` a value; a function of that name is none."""
     if any(isinstance(node, ast.Global) and "answer" in node.names for node in ast.walk(tree)):
         return True
     return any(_binds(node, "answer") for node in _module_level(tree))
@@ -102,8 +102,6 @@ def _within(body: list[ast.stmt]) -> Iterator[ast.AST]:
 def _binds(node: ast.AST, name: str) -> bool:
     match node:
         case ast.Name(id=found, ctx=ast.Store()):
-            return found == name
-        case ast.FunctionDef(name=found) | ast.AsyncFunctionDef(name=found) | ast.ClassDef(name=found):
             return found == name
         case ast.alias(name=found, asname=renamed):
             return (renamed or found) == name

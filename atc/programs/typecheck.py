@@ -1,6 +1,6 @@
 """The type checker's part of the check: ``ty`` over the lenient stubs and the program, as text; nothing is imported.
 
-``ty`` was chosen over mypy and pyrefly for what it finds in such programs and its 30 ms (docs/benchmarks.md). Its
+``ty`` was chosen over mypy and pyrefly for what it finds in such programs and its speed (docs/benchmarks.md). Its
 words are turned into one sentence for a model; what could be a matter of opinion is left out, so that no correct
 program is refused.
 """
@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import ast
 import asyncio
-import json
 import re
 import shutil
 import sys
@@ -17,14 +16,17 @@ import tempfile
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 from atc.errors import EnvironmentProblem
+from atc.programs.typeserver import TypeServer
 from atc.result import Finding
 from atc.tools.protocol import Protocol
 from atc.tools.stubs import render_checker_stubs
 
 TIMEOUT_S = 20.0
 PRELUDE = "from _tools import *\n"
+WARM_UP = "import collections, datetime, itertools, json, math, re\nanswer = sorted([1])\n"
 
 _KEY = re.compile(r'Unknown key "(?P<key>.*?)" for TypedDict `(?P<type>\w+)`')
 _NAME = re.compile(r"Name `(?P<name>\w+)` used when not defined")
@@ -56,12 +58,12 @@ class TypeChecker:
 
     def __init__(self, protocols: Sequence[Protocol]) -> None:
         self._tools = {protocol.name for protocol in protocols}
-        self._ty = find_ty()
-        self._folder = Path(tempfile.mkdtemp(prefix="atc-check-"))
+        ty = find_ty()
+        self._folder = Path(tempfile.mkdtemp(prefix="atc-check-")).resolve()
         (self._folder / "_tools.pyi").write_text(render_checker_stubs(protocols), encoding="utf-8")
         version = f"{sys.version_info.major}.{sys.version_info.minor}"  # the jail runs this very Python
         (self._folder / "ty.toml").write_text(f'[environment]\npython-version = "{version}"\n')
-        self._number = 0
+        self._server = TypeServer(ty, self._folder, PRELUDE + WARM_UP)
 
     async def check(self, source: str) -> list[Finding]:
         """What is surely wrong with the types of a program, in the order of its lines."""
@@ -69,27 +71,17 @@ class TypeChecker:
         return [finding for finding in found if finding is not None]
 
     def close(self) -> None:
+        self._server.close()
         shutil.rmtree(self._folder, ignore_errors=True)
 
     async def _diagnose(self, source: str) -> list[Diagnostic]:
-        self._number += 1
-        path = self._folder / f"program_{self._number}.py"
-        path.write_text(PRELUDE + source, encoding="utf-8", errors="replace")
-        command = [self._ty, "check", "--output-format", "gitlab", "--project", str(self._folder), str(path)]
-        process = await asyncio.create_subprocess_exec(
-            *command, stdin=asyncio.subprocess.DEVNULL, stdout=asyncio.subprocess.PIPE,
-            stderr=asyncio.subprocess.DEVNULL, cwd=self._folder, env={"NO_COLOR": "1", "TY_MAX_PARALLELISM": "1"},
-        )  # fmt: skip
+        text = PRELUDE + source.encode("utf-8", "replace").decode()
         try:
-            output, _ = await asyncio.wait_for(process.communicate(), TIMEOUT_S)
-            return _read(output)
-        except (TimeoutError, ValueError):
+            items = await asyncio.wait_for(self._server.diagnose(text), TIMEOUT_S)
+        except (TimeoutError, OSError, ValueError):
+            self._server.close()
             return []  # the jail and the broker still stand; a program is not refused for the checker's failure
-        finally:
-            if process.returncode is None:
-                process.kill()
-                await process.wait()
-            path.unlink(missing_ok=True)
+        return [diagnostic for item in items if (diagnostic := _read(item)) is not None]
 
     def _finding(self, said: Diagnostic, source: str) -> Finding | None:
         message, line = said.message, said.line
@@ -162,14 +154,12 @@ def _plain(said: Diagnostic, source: str) -> Finding:
     return Finding(kind="type_error", message=f"`{text[:160]}`: {message[:300]}", line=said.line)
 
 
-def _read(output: bytes) -> list[Diagnostic]:
-    made = []
-    for item in json.loads(output or b"[]"):
-        begin = item["location"]["positions"]["begin"]
-        message = item["description"].removeprefix(f"{item['check_name']}: ")
-        if item["location"]["path"].endswith(".py") and begin["line"] > 1:
-            made.append(Diagnostic(item["check_name"], message, begin["line"] - 1, begin["column"] - 1))
-    return made
+def _read(item: dict[str, Any]) -> Diagnostic | None:
+    begin = item["range"]["start"]
+    if begin["line"] < PRELUDE.count("\n"):
+        return None
+    line = begin["line"] + 1 - PRELUDE.count("\n")
+    return Diagnostic(str(item.get("code", "")), str(item["message"]), line, begin["character"])
 
 
 def find_ty() -> str:

@@ -137,9 +137,8 @@ class Writer:
         for revision in history:
             last = revision is history[-1]
             fault = revision.fault
-            protocol = (
-                render_stub(self._tools[fault.tool].protocol) if last and fault and fault.tool in self._tools else ""
-            )
+            tool = self._tools.get(fault.tool or "") if last and fault else None
+            protocol = render_stub(tool.protocol) if tool else ""
             problem = "\n".join(f.message for f in revision.findings) or (fault.message if fault else "")
             messages.append(
                 Message("assistant", f"```python\n{revision.program}```" if revision.program else "(no program)")

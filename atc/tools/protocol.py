@@ -91,7 +91,8 @@ class Protocol(_Document):
     @classmethod
     def _name_is_an_identifier(cls, name: str) -> str:
         if not name.isascii() or not name.isidentifier() or keyword.iskeyword(name) or name.startswith("_"):
-            raise ValueError(f"{name!r} is not a usable tool name: take a Python identifier of ASCII letters, no keyword, no leading underscore")
+            wanted = "take a Python identifier of ASCII letters, no keyword, no leading underscore"
+            raise ValueError(f"{name!r} is not a usable tool name: {wanted}")
         return name
 
     @field_validator("description")

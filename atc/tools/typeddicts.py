@@ -44,6 +44,7 @@ def _rebuilt(hint: Any, inside: tuple[Any, ...]) -> Any:
             field = typing.get_args(field)[0]
         wrapper = typing_extensions.Required if name in hint.__required_keys__ else typing_extensions.NotRequired
         fields[name] = wrapper[_modern(field, inside)]
-    made = typing_extensions.TypedDict(hint.__name__, fields)  # type: ignore[operator]
+    make: Any = typing_extensions.TypedDict  # its name is known at run time only, which no type checker allows
+    made = make(hint.__name__, fields)
     made.__doc__, made.__module__ = hint.__doc__, hint.__module__
     return made

@@ -134,7 +134,7 @@ class TypeWriter:
         return f"Literal[{', '.join(ascii(v) for v in values)}]"
 
     def _union(self, members: list[str]) -> str:
-        unique = list(dict.fromkeys(members))
+        unique = sorted(dict.fromkeys(members), key=lambda member: member == "None")  # `str | None`, as people write it
         if "Any" in unique or not unique:
             return "Any"
         if self.lenient and len(rest := [m for m in unique if m != "None"]) != len(unique):

@@ -35,38 +35,35 @@ class TraceWriter:
     def __init__(self, path: Path | None) -> None:
         self.path = path
         self._file: BinaryIO | None = None
-        if path is not None:
-            self._file = os.fdopen(
-                os.open(path, os.O_RDWR | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC, 0o600), "r+b", buffering=0
-            )
-            _drop_torn_line(self._file)
+        self._ended = path is None
 
     def write(self, event: Event) -> None:
-        if self._file is None:
+        if self.path is None or self._ended:
             return
         line = json.dumps(event.record(), ensure_ascii=False, default=str).encode("utf-8", "replace") + b"\n"
         try:
-            written = self._file.write(line)
+            self._file = self._file or _open(self.path)
+            if self._file.write(line) != len(line):
+                raise OSError(0, "the disk took a part of an event only")
         except OSError as error:
-            written, why = 0, error.strerror
-        else:
-            why = "the disk took a part of an event only"
-        if written != len(line):
-            _log.warning("the trace %s ends here: %s", self.path, why)
+            _log.warning("the trace %s ends here: %s", self.path, error.strerror)
             self.close()
 
     def close(self) -> None:
+        self._ended = True
         if self._file is not None:
             self._file.close()
             self._file = None
 
 
-def _drop_torn_line(file: BinaryIO) -> None:
-    """What follows the line that a crash cut short would be unreadable."""
+def _open(path: Path) -> BinaryIO:
+    """Open for more events. A line that a crash cut short goes: what follows it would be unreadable."""
+    file = os.fdopen(os.open(path, os.O_RDWR | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC, 0o600), "r+b", buffering=0)
     content = file.read()
     whole = content.rfind(b"\n") + 1
     if whole < len(content):
         file.truncate(whole)
+    return file
 
 
 @dataclass(frozen=True)

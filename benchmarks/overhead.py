@@ -1,0 +1,175 @@
+"""What ATC adds to a run: everything but the model, the tools and the program.
+
+``python -m benchmarks.overhead [--json] [--runs N]``: a trivial program over one tool is written by a fake model that
+takes 0.3 s (a real one takes longer; a jail boots meanwhile) and run by an agent, with and without the check; the tool
+only reads. What is left when the model's and the tool's time is taken off stands beside a bare ``python -I -S -c
+program`` of the same program.
+"""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from atc.agent import Agent
+from atc.execution.journal import Journal
+from atc.models.base import Message, OnText, Reply
+from atc.models.fake import FakeModel
+from atc.tools.functions import tool_from_function
+from atc.tools.tool import Toolset
+from atc.traces.events import Event
+from atc.traces.store import TraceWriter
+from benchmarks.common import median, percentile, print_json, show
+
+PROGRAM = "total = 0\nfor n in (1, 2, 3):\n    total += double(n=n)\nanswer = total\n"
+BARE = "def double(n):\n    return 2 * n\n" + PROGRAM + "print(answer)\n"
+MODEL_S = 0.3
+TARGET_MS = 30.0
+PARTS = ("start", "draft", "check", "sandbox", "journal and trace", "end")
+
+
+def double(n: int) -> int:
+    """Twice a number.
+
+    Args:
+        n: a number.
+    """
+    return 2 * n
+
+
+class SlowModel(FakeModel):
+    """A fake model that takes its time. ``seconds`` is how long it really was."""
+
+    seconds = 0.0
+
+    async def complete(
+        self,
+        messages: Sequence[Message],
+        *,
+        max_tokens: int = 1024,
+        temperature: float = 0.0,
+        seed: int | None = None,
+        stop: Sequence[str] = (),
+        on_text: OnText | None = None,
+    ) -> Reply:
+        began = time.perf_counter()
+        await asyncio.sleep(MODEL_S)
+        reply = await super().complete(messages, max_tokens=max_tokens, temperature=temperature, seed=seed)
+        self.seconds += time.perf_counter() - began
+        return reply
+
+
+@dataclass
+class Stopwatch:
+    """When things happened in one run, and how long was spent writing them down."""
+
+    at: dict[str, float] = field(default_factory=dict)
+    writing: float = 0.0
+
+    def event(self, event: Event) -> None:
+        """Called for every event of the run."""
+        self.at.setdefault(event.kind, time.perf_counter())
+
+    @contextmanager
+    def watching(self) -> Iterator[None]:
+        """Count the time in the trace's and the journal's writes."""
+        kept = [(TraceWriter, "write"), (Journal, "begin"), (Journal, "succeed")]
+        originals = [(owner, name, getattr(owner, name)) for owner, name in kept]
+        for owner, name, original in originals:
+            setattr(owner, name, self._timed(original))
+        try:
+            yield
+        finally:
+            for owner, name, original in originals:
+                setattr(owner, name, original)
+
+    def _timed(self, function: Callable[..., Any]) -> Callable[..., Any]:
+        def timed(*args: Any, **kwargs: Any) -> Any:
+            began = time.perf_counter()
+            try:
+                return function(*args, **kwargs)
+            finally:
+                self.writing += time.perf_counter() - began
+
+        return timed
+
+
+async def one_run(folder: Path, *, check: bool) -> dict[str, float]:
+    """Run the agent once; milliseconds of each part, and of all together."""
+    watch, model = Stopwatch(), SlowModel([f"```python\n{PROGRAM}```"])
+    tools = Toolset([tool_from_function(double, effect="read")])
+    agent = Agent(tools, model=model, check=check, answer=False, runs_dir=folder, on_event=watch.event)
+    with watch.watching():
+        began = time.perf_counter()
+        result = await agent.arun("Add twice one, two and three.")
+        ended = time.perf_counter()
+    assert result.unwrap() == 12
+    at, at_tools = watch.at, result.usage.tool_seconds
+    spans = {
+        "start": at["model_started"] - began,
+        "draft": at["program_written"] - at["model_started"] - model.seconds,
+        "check": at["program_started"] - at["program_written"],
+        "sandbox": at["program_ended"] - at["program_started"] - at_tools,
+        "journal and trace": watch.writing,
+        "end": ended - at["program_ended"],
+        "all": ended - began - model.seconds - at_tools,
+    }
+    return {name: 1000 * seconds for name, seconds in spans.items()}
+
+
+def bare() -> float:
+    """Milliseconds of the same program in a bare Python process."""
+    began = time.perf_counter()
+    done = subprocess.run([sys.executable, "-I", "-S", "-c", BARE], capture_output=True, text=True, check=True)
+    assert done.stdout == "12\n"
+    return 1000 * (time.perf_counter() - began)
+
+
+async def measure(runs: int) -> dict[str, Any]:
+    """All figures: medians in milliseconds. Runs of either kind and bare ones take turns."""
+    found: dict[str, list[dict[str, float]]] = {"with the check": [], "without": []}
+    alone = []
+    with tempfile.TemporaryDirectory(prefix="atc-overhead-") as folder:
+        for number in range(runs + 2):
+            for kind, made in found.items():
+                run = await one_run(Path(folder), check=kind == "with the check")
+                if number > 1:  # the first load modules
+                    made.append(run)
+            alone.append(await asyncio.to_thread(bare))
+    figures: dict[str, Any] = {"runs": runs, "bare_ms": round(median(alone), 1)}
+    for kind, made in found.items():
+        figures[kind] = {name: round(median([run[name] for run in made]), 1) for name in (*PARTS, "all")}
+        figures[kind]["p95"] = round(percentile([run["all"] for run in made], 95), 1)
+    return figures
+
+
+def _print(figures: dict[str, Any]) -> None:
+    kinds = ("with the check", "without")
+    rows = [(part, *(figures[kind][part] for kind in kinds)) for part in (*PARTS, "all", "p95")]
+    show(f"Overhead of a run, ms (median of {figures['runs']})", ("part", *kinds), rows)
+    print("journal and trace are written within the other parts")
+    print(f"the same program in a bare Python process: {figures['bare_ms']} ms")
+
+
+def main() -> None:
+    """Run the benchmark and print its figures; exit with 1 where the target is missed."""
+    parser = argparse.ArgumentParser(prog="python -m benchmarks.overhead", description=__doc__)
+    parser.add_argument("--json", action="store_true", help="print JSON instead of a table")
+    parser.add_argument("--runs", type=int, default=30, help="runs of either kind (30)")
+    options = parser.parse_args()
+    figures = asyncio.run(measure(options.runs))
+    print_json(figures) if options.json else _print(figures)
+    sys.exit(0 if figures["with the check"]["all"] <= TARGET_MS else 1)
+
+
+if __name__ == "__main__":
+    main()
