@@ -30,8 +30,8 @@ from atc.programs.values import (
 
 MAX_INLINE = 8
 """How deep calls of the program's own functions are followed."""
-MAX_STEPS = 60_000
-"""Expressions looked at before the analysis gives up; :attr:`Flow.complete` tells."""
+MAX_STEPS = 40_000
+"""Statements and expressions looked at before the analysis gives up; :attr:`Flow.complete` tells."""
 
 
 @dataclass(frozen=True)
@@ -112,6 +112,11 @@ class Flow:
     def complete(self) -> bool:
         return self._steps <= MAX_STEPS
 
+    def step(self) -> bool:
+        """Count one step; whether there is leave to make it."""
+        self._steps += 1
+        return self.complete
+
     def at(self, span: Span) -> Value:
         """What the expression at ``span`` can be; nothing if there is none."""
         return self.values.get(span, NOTHING)
@@ -120,8 +125,7 @@ class Flow:
 
     def expr(self, node: ast.expr, scope: Scope) -> Value:
         """Evaluate an expression, and note what it can be."""
-        self._steps += 1
-        value = self._evaluate(node, scope) if self.complete else UNKNOWN
+        value = self._evaluate(node, scope) if self.step() else UNKNOWN
         span = span_of(node)
         self.values[span] = join(self.values[span], value) if span in self.values else value
         return value

@@ -19,7 +19,8 @@ _PLAIN_DECORATORS = {"cache", "lru_cache", "dataclass", "staticmethod", "propert
 
 def block(flow: Flow, body: Sequence[ast.stmt], scope: Scope) -> None:
     for statement in body:
-        _statement(flow, statement, scope)
+        if flow.step():
+            _statement(flow, statement, scope)
 
 
 def _statement(flow: Flow, node: ast.stmt, scope: Scope) -> None:

@@ -58,12 +58,12 @@ class TypeChecker:
 
     def __init__(self, protocols: Sequence[Protocol]) -> None:
         self._tools = {protocol.name for protocol in protocols}
-        ty = find_ty()
+        self._ty = find_ty()
         self._folder = Path(tempfile.mkdtemp(prefix="atc-check-")).resolve()
         (self._folder / "_tools.pyi").write_text(render_checker_stubs(protocols), encoding="utf-8")
         version = f"{sys.version_info.major}.{sys.version_info.minor}"  # the jail runs this very Python
         (self._folder / "ty.toml").write_text(f'[environment]\npython-version = "{version}"\n')
-        self._server = TypeServer(ty, self._folder, PRELUDE + WARM_UP)
+        self._server = self._started()
 
     async def check(self, source: str) -> list[Finding]:
         """What is surely wrong with the types of a program, in the order of its lines."""
@@ -74,12 +74,16 @@ class TypeChecker:
         self._server.close()
         shutil.rmtree(self._folder, ignore_errors=True)
 
+    def _started(self) -> TypeServer:
+        return TypeServer(self._ty, self._folder, PRELUDE + WARM_UP)
+
     async def _diagnose(self, source: str) -> list[Diagnostic]:
         text = PRELUDE + source.encode("utf-8", "replace").decode()
         try:
             items = await asyncio.wait_for(self._server.diagnose(text), TIMEOUT_S)
         except (TimeoutError, OSError, ValueError):
             self._server.close()
+            self._server = self._started()
             return []  # the jail and the broker still stand; a program is not refused for the checker's failure
         return [diagnostic for item in items if (diagnostic := _read(item)) is not None]
 

@@ -12,6 +12,7 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
+MAX_TRIES = 5
 _HEADER = b"content-length:"
 _ENVIRONMENT = {"NO_COLOR": "1", "TY_MAX_PARALLELISM": "1"}
 
@@ -77,15 +78,22 @@ class TypeServer:
         uri = (self._folder / f"program_{self._number}.py").as_uri()
         document = {"uri": uri, "languageId": "python", "version": 1, "text": text}
         self._send({"method": "textDocument/didOpen", "params": {"textDocument": document}})
-        wanted = self._request("textDocument/diagnostic", {"textDocument": {"uri": uri}})
-        self._send({"method": "textDocument/didClose", "params": {"textDocument": {"uri": uri}}})
+        for _ in range(MAX_TRIES):
+            answer = self._answer(self._request("textDocument/diagnostic", {"textDocument": {"uri": uri}}))
+            if isinstance(answer.get("result"), dict):
+                self._send({"method": "textDocument/didClose", "params": {"textDocument": {"uri": uri}}})
+                items = answer["result"].get("items", [])
+                return items if isinstance(items, list) else []
+        raise OSError(f"the type checker would not check: {answer.get('error')}")  # asked again it cancelled again
+
+    def _answer(self, wanted: int) -> dict[str, Any]:
+        """The answer to a request; what comes in between is passed over."""
         while True:
             message = self._receive()
             if "method" in message and "id" in message:  # it asks us something: we have nothing to tell
                 self._send({"id": message["id"], "result": None})
             elif message.get("id") == wanted:
-                result = message.get("result")
-                return result.get("items", []) if isinstance(result, dict) else []
+                return message
 
     def _request(self, method: str, params: dict[str, Any]) -> int:
         self._number += 1
