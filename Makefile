@@ -4,8 +4,8 @@ VENV := .venv
 BIN := $(VENV)/bin
 PIP_FLAGS := --quiet --disable-pip-version-check
 
-TASK ?= Which of the airports within 100 km of Zurich is the nearest to the city? Answer with its name.
-TOOLS ?= --tools atlas --only find_cities --only get_city --only airports_near --only get_airport --only sun_times
+TASK ?= How many minutes longer is the day in Oslo than in Rome on 21 June 2026? Answer with the number of minutes.
+TOOLS ?= --tools atlas --only find_cities --only get_city --only sun_times
 
 .PHONY: demo test test-slow lint clean
 

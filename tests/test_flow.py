@@ -45,22 +45,27 @@ CITY = "find(...)['cities'][…]"
         'answer = list(filter(None, find(name="a")["cities"]))[0]',
         'answer = parallel(lambda: find(name="a"))[0]["cities"][0]',
         'answer = parallel([lambda n=n: find(name=n) for n in ("a", "b")])[0]["cities"][0]',
-        'best = None\nfor c in find(name="a")["cities"]:\n    if best is None or c["n"] > best["n"]:\n        best = c\nanswer = best',
+        'best = None\nfor c in find(name="a")["cities"]:\n    if best is None or c["n"] > best["n"]:\n'
+        '        best = c\nanswer = best',
         'try:\n    answer = find(name="a")["cities"][0]\nexcept ToolError:\n    answer = None',
         'answer = (found := find(name="a"))["cities"][0]',
         'answer = find(name="a").get("cities", [None])[0]',
         'from itertools import chain\nanswer = list(chain(find(name="a")["cities"], []))[0]',
         'import copy\nanswer = copy.deepcopy(find(name="a"))["cities"][0]',
-        "class Box:\n    def __init__(self, value):\n        self.value = value\n    def get_it(self):\n        return self.value\n"
+        "class Box:\n    def __init__(self, value):\n        self.value = value\n    def get_it(self):\n"
+        "        return self.value\n"
         'answer = Box(find(name="a")["cities"][0]).get_it()',
         "from dataclasses import dataclass\n@dataclass\nclass Box:\n    value: dict\n    n: int = 0\n"
         'answer = Box(find(name="a")["cities"][0]).value',
-        'groups = {}\nfor c in find(name="a")["cities"]:\n    groups.setdefault(c["n"], []).append(c)\nanswer = groups[1][0]',
+        'groups = {}\nfor c in find(name="a")["cities"]:\n    groups.setdefault(c["n"], []).append(c)\n'
+        'answer = groups[1][0]',
         "from collections import defaultdict\ngroups = defaultdict(list)\n"
-        'for c in find(name="a")["cities"]:\n    groups[c["n"]].append(c)\nfor key, cities in groups.items():\n    answer = cities[0]',
+        'for c in find(name="a")["cities"]:\n    groups[c["n"]].append(c)\nfor key, cities in groups.items():\n'
+        '    answer = cities[0]',
         'import asyncio\nasync def main():\n    return find(name="a")["cities"][0]\nanswer = asyncio.run(main())',
         'def search(**arguments):\n    return find(**arguments)["cities"]\nanswer = search(name="a")[0]',
-        'def outer():\n    found = None\n    def inner():\n        nonlocal found\n        found = find(name="a")["cities"][0]\n'
+        'def outer():\n    found = None\n    def inner():\n        nonlocal found\n'
+        '        found = find(name="a")["cities"][0]\n'
         "    inner()\n    return found\nanswer = outer()",
     ],
 )  # fmt: skip
@@ -107,7 +112,8 @@ def test_a_tool_that_is_handed_over_is_called_there() -> None:
     "program",
     [
         "".join(" " * i + f"for a{i} in find(name='a'):\n" for i in range(60)) + " " * 60 + "pass",
-        "def f0(x):\n    return x\n" + "".join(f"def f{i}(x):\n    return [f{i - 1}(x), f{i - 1}(x)]\n" for i in range(1, 40)) + "answer = f39(1)",
+        "def f0(x):\n    return x\n" + "".join(f"def f{i}(x):\n    return [f{i - 1}(x), f{i - 1}(x)]\n"
+        "" for i in range(1, 40)) + "answer = f39(1)",
         "def f(x):\n    return [f(x), f(x), f(x)]\nanswer = f(find(name='a'))",
         "x = []\n" + "x.append(x)\n" * 2000 + "answer = x",
         "answer = " + "[" * 70 + "find(name='a')" + "]" * 70,

@@ -20,7 +20,8 @@ MAX_DEPTH = 120
 MAX_TRIES = 60
 """How often a piece of a reply without a fence is tried as a program."""
 
-_FENCE = re.compile(r"^[ \t]*(`{3,}|~{3,})[ \t]*([\w+.-]*)[^\n]*\n(.*?)(?:^[ \t]*\1[ \t]*$|\Z)", re.M | re.S)
+# possessive: a hostile line cannot make it try again and again
+_FENCE = re.compile(r"^[ \t]*+(`{3,}+|~{3,}+)[ \t]*+([\w+.-]*+)[^\n]*+\n(.*?)(?:^[ \t]*+\1[ \t]*+$|\Z)", re.M | re.S)
 _TAG = re.compile(r"<(tool_code|code|python|execute)>(.*?)(?:</\1>|\Z)", re.S)
 _LANGUAGES = {"", "python", "py", "python3", "tool_code", "code", "tool", "repl", "ipython"}
 _CODE = re.compile(

@@ -90,7 +90,7 @@ class _Repairs:
             yield _insert_after(
                 node,
                 f"[{lists[0]!r}]",
-                f"line {node.lineno}: took the list [{lists[0]!r}] of the object that was looped over",
+                f"line {node.lineno}: took the list [{lists[0]!r}] of the response object",
             )
 
     # -- a key that is elsewhere, or spelt otherwise -------------------------------------------------------------

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import sys
 from collections.abc import Callable, Sequence
 from functools import partial
 from typing import TYPE_CHECKING
@@ -154,9 +155,11 @@ def define(flow: Flow, node: ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda
 
 
 def _import(flow: Flow, node: ast.Import | ast.ImportFrom, scope: Scope) -> None:
+    """A module's own names hide tools; an import of the tools themselves gives what is there already."""
     for alias in node.names:
         name = alias.asname or alias.name.split(".")[0]
-        if name not in flow.tools:
+        module = (node.module or "") if isinstance(node, ast.ImportFrom) else alias.name
+        if name not in flow.tools or module.split(".")[0] in sys.stdlib_module_names:
             _bind_name(flow, name, UNKNOWN, scope)
             flow.aliases[name] = alias.name
 

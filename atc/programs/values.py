@@ -102,7 +102,7 @@ UNKNOWN = Value(open=True)
 def join(*values: Value) -> Value:
     """Any of several values."""
     kept = [value for value in values if value is not NOTHING]
-    if len(kept) < 2:
+    if not kept or all(value is kept[0] for value in kept):
         return kept[0] if kept else NOTHING
     return Value(
         frozenset[Origin]().union(*(value.origins for value in kept)),

@@ -1,0 +1,232 @@
+"""What is surely wrong is found before a program runs; a program that would have run is never refused."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterator
+
+import pytest
+
+from atc import Effect, Protocol
+from atc.programs.check import Checker
+from atc.result import Finding
+
+CITY = {
+    "type": "object",
+    "properties": {
+        "city_id": {"type": "integer"},
+        "name": {"type": "string"},
+        "population": {"type": ["integer", "null"]},
+        "founded": {"type": "string", "format": "date"},
+        "mayor": {"anyOf": [{"type": "object", "properties": {"name": {"type": "string"}}}, {"type": "null"}]},
+    },
+    "required": ["city_id", "name"],
+}
+FIND = Protocol(
+    name="find",
+    effect=Effect.READ,
+    parameters={
+        "properties": {"name": {"type": "string"}, "limit": {"type": "integer", "maximum": 50}},
+        "required": ["name"],
+    },
+    returns={
+        "type": "object",
+        "properties": {"cities": {"type": "array", "items": CITY}, "total": {"type": "integer"}},
+        "required": ["cities", "total"],
+    },
+)
+DETAILS = Protocol(
+    name="details",
+    effect=Effect.READ,
+    parameters={"properties": {"city_id": {"type": "integer"}}, "required": ["city_id"]},
+    returns={"type": "object", "properties": {"area": {"type": "number"}}, "additionalProperties": True},
+)
+CONVERT = Protocol(
+    name="convert",
+    effect=Effect.READ,
+    parameters={
+        "properties": {
+            "value": {"type": "number"},
+            "unit": {"enum": ["km", "mile"]},
+            "day": {"type": "string", "format": "date"},
+            "labels": {"type": "array", "items": {"type": "string"}},
+        },
+        "required": ["value", "unit"],
+    },
+    returns={
+        "oneOf": [
+            {"type": "object", "properties": {"value": {"type": "number"}}},
+            {"type": "object", "properties": {"error": {"type": "string"}}},
+        ]
+    },
+)
+ANYTHING = Protocol(name="anything", effect=Effect.READ, parameters={"properties": {"n": {"type": "integer"}}})
+TOOLS = (FIND, DETAILS, CONVERT, ANYTHING)
+EACH = 'for city in find(name="a")["cities"]:\n    '
+
+
+@pytest.fixture(scope="module")
+def checker() -> Iterator[Checker]:
+    made = Checker(TOOLS)
+    yield made
+    made.close()
+
+
+def findings(checker: Checker, program: str, known: str | None = None) -> list[Finding]:
+    return asyncio.run(checker.check(program, known))
+
+
+WRONG = [
+    ('answer = find(nmae="a")', "unknown_argument", "its arguments are name, limit"),
+    ('answer = find("a", 3, "b")', "unknown_argument", "too many"),
+    ("answer = find(limit=3)", "missing_argument", "needs the argument name"),
+    ("answer = find(name={'a': 1})", "wrong_type", "name"),
+    ('answer = find(name="a", limit=99)', "wrong_type", "99"),
+    ('answer = details(city_id="Lyon")', "wrong_type", "Lyon"),
+    ('answer = details(city_id=find(name="a")["cities"][0])', "wrong_type", "the whole object"),
+    ('answer = details(city_id=find(name="a")["cities"])', "wrong_type", "the whole list"),
+    ('ids = [1, 2]\nanswer = details(city_id=ids)', "wrong_type", "list"),
+    ('answer = convert(value=1, unit="yard")', "not_in_enum", "yard"),
+    ('unit = "yard"\nanswer = convert(value=1, unit=unit)', "not_in_enum", "yard"),
+    ('answer = find(name="a")["city"]', "unknown_field", "its keys are 'cities', 'total'"),
+    ('answer = find(name="a").get("city")', "unknown_field", "'city'"),
+    ('answer = find(name="a")["name"]', "unknown_field", "'name' is at find(...)['cities'][0]['name']"),
+    ('answer = find(name="a")["cities"]["name"]', "unknown_field", "is a list"),
+    ('answer = find(name="a")["total"]["name"]', "unknown_field", "plain integer"),
+    ('answer = find(name="a")[0]', "unknown_field", "is no list"),
+    ('answer = [city["name"] for city in find(name="a")]', "unknown_field", "plain string"),
+    ('answer = find(name="a").cities', "unknown_field", "write ['cities']"),
+    (EACH + 'answer = city["size"]', "unknown_field", "'size'"),
+    (EACH + 'answer = city["mayor"]["size"]', "unknown_field", "'size'"),
+    ('answer = max(find(name="a")["cities"], key=lambda c: c["size"])', "unknown_field", "'size'"),
+    ('def size(c):\n    return c["size"]\nanswer = size(find(name="a")["cities"][0])', "unknown_field", "'size'"),
+    ('state = {"a": find(name="a")}\nanswer = state["b"]', "unknown_key", "'a'"),
+    ('answer = fnd(name="a")', "unknown_tool", "did you mean the tool find"),
+    ('answer = find(name=nmae)', "undefined_name", "'nmae'"),
+    ('import os\nanswer = find(name=os.name)', "forbidden_import", "'os'"),
+    ('import requests\nanswer = find(name="a")', "forbidden_import", "'requests'"),
+    ('answer = find(name=open("x").read())', "forbidden_name", "open()"),
+    ('answer = find.__globals__["x"]', "forbidden_name", "__globals__"),
+    ('found = find(name="a")', "no_answer", "never sets `answer`"),
+    ('def main():\n    answer = find(name="a")\nmain()', "no_answer", "never sets `answer`"),
+    ("answer = 1", "no_call", "calls no tool"),
+    ('answer = find(name="a"', "syntax", "line 1"),
+    ('if find(name="a"):\n    return 1\nanswer = 2', "syntax", "return"),
+    ('answer = find(name="a")["total"] + "1"', "type_error", ""),
+    ('answer = find(name="a")["cities"].name', "type_error", ""),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("program", "kind", "said"), WRONG)
+def test_a_mistake_is_found_and_told_in_words_that_say_what_to_do(
+    checker: Checker, program: str, kind: str, said: str
+) -> None:
+    found = findings(checker, program)
+    assert kind in {finding.kind for finding in found} or (kind == "type_error" and found), found
+    assert any(said in finding.message for finding in found), found
+    assert all(finding.line <= program.count("\n") + 1 for finding in found)
+
+
+RIGHT = [
+    'answer = find("a", 3)["total"]',
+    'answer = find(name="a", limit="3")["total"]',
+    'answer = details(city_id="17")["area"]',
+    'answer = convert(value="2.5", unit="km", labels="one")',
+    'import datetime\nanswer = convert(value=1, unit="km", day=datetime.date(2026, 1, 2))',
+    'day = "2026-05-01"\nanswer = find(name="a", limit=day[5:7])',
+    'answer = find(**{"name": "a"})["total"]',
+    'answer = details(city_id=1)["whatever"]["it"]["says"]',
+    'answer = anything(n=1)["x"][0].y',
+    'made = convert(value=1, unit="km")\nanswer = made["error"] if "error" in made else made["value"]',
+    EACH + 'city["near"] = 1\nanswer = city["near"]',
+    EACH + 'city["near"] += 1\nanswer = [c["near"] for c in find(name="a")["cities"]]',
+    EACH + 'city.update(near=1)\nanswer = city["near"]',
+    EACH + 'city.setdefault("near", 1)\nanswer = city["near"]',
+    EACH + 'answer = {**city, "near": 1}["near"]',
+    EACH + 'answer = city["size"] if "size" in city else city["population"]',
+    EACH + 'answer = city.get("size", 0)',
+    EACH + 'answer = city.get("size") or city.get("population")',
+    EACH + 'try:\n        answer = city["size"]\n    except KeyError:\n        answer = 0',
+    'from contextlib import suppress\nanswer = 0\nwith suppress(KeyError):\n    answer = find(name="a")["size"]',
+    'found = find(name="a")\nanswer = found["cities"] if isinstance(found, dict) else found[0]',
+    'counts = {}\n' + EACH + 'counts[city["name"]] = counts.get(city["name"], 0) + 1\nanswer = counts',
+    'counts = {"a": 0}\n' + EACH + 'counts["a"] += 1\nanswer = counts["a"]',
+    'from collections import Counter, defaultdict\nseen = defaultdict(int)\n' + EACH + 'seen["x"] += 1\nanswer = seen["x"]',
+    'state = {}\ndef keep(key, value):\n    state[key] = value\nkeep("a", find(name="a"))\nanswer = state["a"]',
+    'state = {}\nfor i in range(3):\n    if i:\n        answer = state["last"]\n    state["last"] = find(name="a")',
+    'state = dict(zip(["a"], [find(name="a")]))\nanswer = state["a"]',
+    'best = {"name": "none", "size": 0}\n' + EACH + 'best = {"name": city["name"], "size": 1}\nanswer = best["size"]',
+    'def read(r, kind):\n    return r["total"] if kind == 1 else r["area"]\n'
+    'answer = [read(find(name="a"), 1), read(details(city_id=1), 2)]',
+    'def outer():\n    found = 0\n    def inner():\n        nonlocal found\n        found = find(name="a")["total"]\n'
+    "    inner()\n    return found\nanswer = outer()",
+    'found = None\ndef load():\n    global found\n    found = {"size": find(name="a")["total"]}\nload()\nanswer = found["size"]',
+    'match find(name="a"):\n    case {"size": size}:\n        answer = size\n    case {"total": total}:\n        answer = total',
+    'import asyncio\nasync def main():\n    return find(name="a")["total"]\nanswer = asyncio.run(main())',
+    'from dataclasses import dataclass\n@dataclass\nclass Box:\n    size: int\nanswer = Box(find(name="a")["total"]).size',
+    'from typing import NamedTuple\nclass Box(NamedTuple):\n    size: int\nanswer = Box(find(name="a")["total"])[0]',
+    'class Box(dict):\n    pass\nbox = Box(size=find(name="a")["total"])\nanswer = box["size"]',
+    'class Total:\n    def __add__(self, other):\n        return find(name="a")["total"]\nanswer = Total() + 1',
+    'import json\nfound = json.loads(json.dumps(find(name="a")))\nanswer = found["size"]',
+    'sizes = [(c["population"] or 0, c) for c in find(name="a")["cities"]]\nanswer = max(sizes, key=lambda s: s[0])[1]["name"]',
+    'found = find(name="a")\nfor key in ("total", "size"):\n    if key in found:\n        answer = found[key]',
+    'def f(n):\n    return 0 if n == 0 else f(n - 1) + find(name="a")["total"]\nanswer = f(3)',
+    'answer = {"size": find(name="a")["total"]}\nanswer["extra"] = answer["size"]',
+    'if (found := find(name="a"))["total"] > 0:\n    answer = found["cities"][0]["name"].upper().split(" ")[0]',
+    'try:\n    answer = find(name="a")["total"]\nexcept ToolError as error:\n    answer = error.message',
+    'import itertools as it\npairs = it.combinations(find(name="a")["cities"], 2)\nanswer = [a["name"] + b["name"] for a, b in pairs]',
+    'answer, count = [], 0\nwhile count < 3:\n    answer += [find(name=str(count))["total"]]\n    count += 1',
+    'def main():\n    global answer\n    answer = find(name="a")["total"]\nmain()',
+    'größe = find(name="a")["total"]\nanswer = größe',
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("program", RIGHT)
+def test_a_program_that_would_have_run_is_not_refused(checker: Checker, program: str) -> None:
+    assert findings(checker, program) == []
+
+
+def test_what_a_program_takes_from_nowhere_is_a_finding_where_a_tool_could_give_it(checker: Checker) -> None:
+    program = "answer = details(city_id=12345)"
+    assert [f.kind for f in findings(checker, program, "the area of Lyon")] == ["invented_id"]
+    assert findings(checker, program, "the area of city 12345") == []
+    assert findings(checker, program) == []
+
+
+def test_findings_come_in_the_order_of_lines_and_once(checker: Checker) -> None:
+    program = 'a = find(nmae="x")\nb = find(name="x")["foo"]["bar"] + find(name="x")["foo"]\nc = undefined\n'
+    found = findings(checker, program)
+    assert [f.line for f in found] == sorted(f.line for f in found)
+    assert len({(f.line, f.kind) for f in found}) == len(found)
+
+
+@pytest.mark.parametrize(
+    "program",
+    ["", "\0", "x = '\ud800'", "(" * 1_000_000, "[" * 90 + "]" * 90, "x = 1\n" * 12_000, "\ufeffanswer = 1", "é" * 50_000],
+)  # fmt: skip
+def test_hostile_source_ends_in_findings(checker: Checker, program: str) -> None:
+    assert findings(checker, program)
+
+
+def test_a_program_is_not_executed_by_the_check(checker: Checker, tmp_path: object) -> None:
+    findings(checker, f"import pathlib\npathlib.Path({str(tmp_path)!r}, 'made').touch()\nanswer = 1 / 0")
+    assert not __import__("pathlib").Path(str(tmp_path), "made").exists()
+
+
+def test_the_check_goes_on_when_the_type_checker_has_died(checker: Checker) -> None:
+    made = Checker(TOOLS)
+    try:
+        assert made._types is not None
+        made._types._server.close()
+        assert [f.kind for f in findings(made, 'answer = find(nmae="a")')] == ["missing_argument", "unknown_argument"]
+        assert [f.kind for f in findings(made, 'answer = find(name="a" + typo)')] == ["undefined_name"]
+    finally:
+        made.close()
+
+
+def test_several_programs_at_once_are_told_apart(checker: Checker) -> None:
+    async def go() -> list[list[Finding]]:
+        return await asyncio.gather(*(checker.check(f"answer = find(name=name_{i})") for i in range(8)))
+
+    for number, found in enumerate(asyncio.run(go())):
+        assert f"name_{number}" in found[0].message
