@@ -106,9 +106,12 @@ class Failed:
         if type(error) is not IndexError:
             return ""
         for node in self._nodes:
-            container = self._value(node.value) if isinstance(node, ast.Subscript) else None
-            if type(container) in (list, tuple, str):
-                return f" (it has {len(container)} items)" if container else " (it is empty)"  # type: ignore[arg-type]
+            if isinstance(node, ast.Subscript):
+                container = self._value(node.value)
+                if type(container) in (list, tuple, str) and container:
+                    return f" (it has {len(container)} items)"  # type: ignore[arg-type]
+                if type(container) in (list, tuple, str) or ast.unparse(node.slice) in ("0", "-1"):
+                    return " (it is empty)"
         return ""
 
     def _trace(self, node: ast.expr, depth: int = 0) -> Place | None:

@@ -160,6 +160,8 @@ class Checker:
         origins = {
             o for a in flow.accesses.values() if (a.node.lineno, a.key) == (finding.line, key) for o in a.base.origins
         }
+        if not origins and None in flow.tested:  # a key that is not written out
+            return True
         shapes = [shape_at(self._protocols[origin.tool].returns, origin.path) for origin in origins]
         return any(shape.kind == "open" or key in shape.keys for shape in shapes)
 

@@ -72,7 +72,7 @@ class Flow:
         accesses: every look-up, its base joined over all the ways that lead there.
         calls: every call of a tool.
         values: what each expression can be.
-        tested: keys that the program asks for with ``in``.
+        tested: keys that the program asks for with ``in``; ``None`` for one that is not written out.
         doubted: values whose type the program asks for.
         added: keys that the program itself puts into a response (``None``: any key), by the place of the tool's call;
             under ``None`` those that it puts into what may be any response.
@@ -86,7 +86,7 @@ class Flow:
         self.calls: dict[Span, ToolCall] = {}
         self.values: dict[Span, Value] = {}
         self.scope = Scope()
-        self.tested: set[str] = set()
+        self.tested: set[str | None] = set()
         self.doubted: set[Origin] = set()
         self.added: dict[tuple[int, int] | None, set[str | None]] = {}
         self.hedged_lines: set[int] = set()
@@ -204,8 +204,8 @@ class Flow:
 
     def _compare(self, node: ast.Compare, scope: Scope) -> Value:
         key = node.left.value if isinstance(node.left, ast.Constant) else None
-        if isinstance(key, str) and any(isinstance(op, ast.In | ast.NotIn) for op in node.ops):
-            self.tested.add(key)
+        if any(isinstance(op, ast.In | ast.NotIn) for op in node.ops):
+            self.tested.add(key if isinstance(key, str) else None)
         return join_derived([self.expr(part, scope) for part in (node.left, *node.comparators)])
 
     def _subscript(self, node: ast.Subscript, base: Value, index: ast.expr, scope: Scope) -> Value:
