@@ -112,14 +112,15 @@ def test_a_tool_that_is_handed_over_is_called_there() -> None:
     "program",
     [
         "".join(" " * i + f"for a{i} in find(name='a'):\n" for i in range(60)) + " " * 60 + "pass",
-        "def f0(x):\n    return x\n" + "".join(f"def f{i}(x):\n    return [f{i - 1}(x), f{i - 1}(x)]\n"
-        "" for i in range(1, 40)) + "answer = f39(1)",
+        "def f0(x):\n    return x\n"
+        + "".join(f"def f{i}(x):\n    return [f{i - 1}(x), f{i - 1}(x)]\n" for i in range(1, 40))
+        + "answer = f39(1)",
         "def f(x):\n    return [f(x), f(x), f(x)]\nanswer = f(find(name='a'))",
         "x = []\n" + "x.append(x)\n" * 2000 + "answer = x",
         "answer = " + "[" * 70 + "find(name='a')" + "]" * 70,
         "x = {}\n" + "".join(f"x['k{i}'] = x\n" for i in range(1500)) + "answer = str(x)",
     ],
-)  # fmt: skip
+)
 def test_a_hostile_program_takes_bounded_time(program: str) -> None:
     began = time.perf_counter()
     Flow(ast.parse(program), TOOLS)
