@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import asyncio
 from collections.abc import Iterator
 
@@ -9,6 +10,7 @@ import pytest
 
 from atc import Effect, Protocol
 from atc.programs.check import Checker
+from atc.programs.hygiene import hygiene
 from atc.result import Finding
 
 CITY = {
@@ -240,3 +242,8 @@ def test_several_programs_at_once_are_told_apart(checker: Checker) -> None:
 
     for number, found in enumerate(asyncio.run(go())):
         assert f"name_{number}" in found[0].message
+
+
+@pytest.mark.parametrize("attribute", ["gi_frame", "f_globals", "tb_frame", "cr_frame", "__subclasses__"])
+def test_what_leads_behind_objects_is_no_programs_business(attribute: str) -> None:
+    assert "forbidden_name" in {finding.kind for finding in hygiene(ast.parse(f"x = (i for i in ()).{attribute}"))}

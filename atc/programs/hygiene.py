@@ -1,12 +1,16 @@
 """Hygiene before a run: imports that the jail does not have, and names that reach behind objects.
 
-This is not the boundary (the jail is): it spares a run that would fail, and keeps oddities out of programs.
+This is not the boundary (the jail is): it spares a run that would fail, and keeps oddities out of programs. The attributes
+that lead from an object to its frames and code are RestrictedPython's list. The rest of its policy is not used: it refuses
+much that honest programs do (names with an underscore, ``match``, ``async``, ``counts[key] += 1``).
 """
 
 from __future__ import annotations
 
 import ast
 import sys
+
+from RestrictedPython.transformer import INSPECT_ATTRIBUTES
 
 from atc.result import Finding
 
@@ -48,6 +52,8 @@ def _imports(node: ast.AST) -> list[Finding]:
 def _names(node: ast.AST) -> list[Finding]:
     if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id in _FORBIDDEN_CALLS:
         text = f"{node.func.id}() is not for programs: use the tools"
+    elif isinstance(node, ast.Attribute) and node.attr in INSPECT_ATTRIBUTES:
+        text = f"the attribute {node.attr} leads to the frames and code of objects: programs do without it"
     elif (name := _written(node)).startswith("__") and name.endswith("__") and name not in _ALLOWED_DUNDERS:
         text = f"the name {name} reaches behind objects: programs do without it"
     else:
