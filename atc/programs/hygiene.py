@@ -1,8 +1,8 @@
 """Hygiene before a run: imports that the jail does not have, and names that reach behind objects.
 
-This is not the boundary (the jail is): it spares a run that would fail, and keeps oddities out of programs. The attributes
-that lead from an object to its frames and code are RestrictedPython's list. The rest of its policy is not used: it refuses
-much that honest programs do (names with an underscore, ``match``, ``async``, ``counts[key] += 1``).
+This is not the boundary (the jail is): it spares a run that would fail, and keeps oddities out of programs. The
+attributes that lead from an object to its frames and code are RestrictedPython's list. The rest of its policy is not
+used: it refuses much that honest programs do (names with an underscore, ``match``, ``async``, ``counts[key] += 1``).
 """
 
 from __future__ import annotations
