@@ -56,7 +56,7 @@ def doctor(
                 if check.ok
                 else Text("MISSING" if check.needed else "absent", "red" if check.needed else "yellow")
             )
-            table.add_row(mark, check.name, Text(check.found), Text(check.fix))
+            table.add_row(mark, check.name, Text(check.found), Text("" if check.ok else check.fix))
         out.print(table)
     if not all(check.ok for check in checks if check.needed):
         raise typer.Exit(ENVIRONMENT)
