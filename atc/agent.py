@@ -263,7 +263,10 @@ class Agent:
         if self._opened is None:
             replies = self.settings.runs_dir.parent / "replies" if self.settings.cache else None
             spec = self._model or self.settings.model
-            self._opened = open_model(spec, base_url=self.settings.base_url, api_key=self._api_key(), cache_dir=replies)
+            self._opened = open_model(
+                spec, base_url=self.settings.base_url, api_key=self._api_key(), cache_dir=replies,
+                slots=max(self.settings.candidates, self.settings.revision_candidates),
+            )  # fmt: skip
         return self._opened
 
     def _api_key(self) -> str | None:

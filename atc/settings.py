@@ -44,7 +44,8 @@ class Settings(BaseSettings):
 
     max_tools: int = Field(20, ge=1, description="offered to the model at once; from more, the best are picked")
     max_revisions: int = Field(3, ge=0, description="α of the paper: programs after the first")
-    candidates: int = Field(1, ge=1, le=16, description="first programs to choose among, where all tools only read")
+    candidates: int = Field(1, ge=1, le=16, description="first programs to choose among")
+    revision_candidates: int = Field(4, ge=1, le=16, description="programs to choose among in every revision")
     revision: Literal["notes", "edit"] = Field("notes", description="write anew from notes, or edit the failed program")
     attribution: Literal["structure", "model", "none"] = Field(
         "structure", description="how a fault is traced to a tool"
@@ -60,7 +61,7 @@ class Settings(BaseSettings):
     wall_s: float = Field(120.0, gt=0, description="seconds that a program may run")
     cpu_s: int = Field(30, ge=1, description="processor seconds that a program may use")
     memory_mb: int = Field(1024, ge=128, description="address space of a program, MiB")
-    max_calls: int = Field(50, ge=1, description="tool calls a run")
+    max_calls: int = Field(200, ge=1, description="tool calls a run")
     call_timeout_s: float = Field(30.0, gt=0, description="seconds for one tool call, its retries included")
 
     budget_model_calls: int | None = Field(None, ge=1, description="model calls a run")

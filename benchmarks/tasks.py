@@ -46,13 +46,15 @@ class System:
 
 
 SYSTEMS = {
-    "bare": System({"check": False, "attribution": "none"}, replay=False),
-    "check": System({"check": True, "attribution": "none"}, replay=False),
-    "attribution": System({"check": True, "attribution": "structure"}, replay=False),
-    "full": System({"check": True, "attribution": "structure"}),
-    "choose3": System({"check": True, "attribution": "structure", "candidates": 3}),
+    "bare": System({"check": False, "attribution": "none", "revision_candidates": 1}, replay=False),
+    "check": System({"attribution": "none", "revision_candidates": 1}, replay=False),
+    "attribution": System({"revision_candidates": 1}, replay=False),
+    "replay": System({"revision_candidates": 1}),
+    "full": System(),
+    "vote": System({"candidates": 4}),
 }
-"""Each adds one thing to the one before: nothing, the check before a run, attribution, replay, a choice of three."""
+"""Each adds one thing to the one before: nothing, the check before a run, attribution, replay, a choice of four
+programs in every revision (all of ATC's defaults), a choice of four first programs."""
 
 Status = Literal["answered", "unsolved", "budget", "failed", "overtime", "exception", "environment"]
 
@@ -198,6 +200,7 @@ class Plan:
 
     Attributes:
         sample: take so many tasks of each environment, the same ones every time, as if drawn at random.
+        practice: take those that the sample leaves out instead: to work on, never to report.
         limit: of these the first so many.
         stated: only tasks that say all that their solution needs.
     """
@@ -206,6 +209,7 @@ class Plan:
     systems: Sequence[str]
     seeds: Sequence[int] = (0,)
     sample: int | None = None
+    practice: bool = False
     limit: int | None = None
     stated: bool = False
     limit_s: float = 300.0
@@ -219,7 +223,7 @@ class Plan:
         tasks = [task for task in environment.tasks() if task.stated or not self.stated]
         if self.sample is not None:
             drawn = set(sorted(tasks, key=lambda task: _draw(environment.name, task.id))[: self.sample])
-            tasks = [task for task in tasks if task in drawn]
+            tasks = [task for task in tasks if (task in drawn) is not self.practice]
         return tasks[: self.limit]
 
 
@@ -323,6 +327,9 @@ def main(
     sample: Annotated[
         int | None, typer.Option(min=1, help="So many tasks of each environment, always the same.")
     ] = None,
+    practice: Annotated[
+        bool, typer.Option("--practice", help="The tasks that --sample leaves out: to work on, not to report.")
+    ] = False,
     limit: Annotated[int | None, typer.Option(min=1, help="The first so many tasks of each environment.")] = None,
     stated: Annotated[
         bool, typer.Option("--stated", help="Only tasks that say all that their solution needs.")
@@ -338,8 +345,12 @@ def main(
         _report(read_rows(summary), as_json)
         return
     environments = [open_environment(name, data) for name in _listed(env, ENVIRONMENTS, "env")]
-    plan = Plan(environments, _listed(system, SYSTEMS, "system"), _seeds(seeds), sample, limit, stated, limit_s)
-    opened = CachedModel(open_model(model), RESULTS / "cache")
+    if practice and sample is None:
+        raise UsageError("--practice takes what --sample N leaves out: give --sample too")
+    plan = Plan(
+        environments, _listed(system, SYSTEMS, "system"), _seeds(seeds), sample, practice, limit, stated, limit_s
+    )
+    opened = CachedModel(open_model(model, slots=4), RESULTS / "cache")
     try:
         asyncio.run(_to_the_end(plan, opened, file))
     except KeyboardInterrupt:

@@ -34,7 +34,8 @@ class Shop(Environment):
 
     def tasks(self) -> list[Task]:
         return [
-            Task(f"pen-{number}", f"Order pen {number}. Answer with its number.", ("order",)) for number in range(3)
+            Task(f"pen-{number}", f"Order a pen (task number{number}). Answer with its number.", ("order",))
+            for number in range(3)
         ]
 
     def open(self, task: Task) -> Episode:

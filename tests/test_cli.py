@@ -391,7 +391,7 @@ def test_the_doctor_says_what_is_missing_and_how_to_mend_it(monkeypatch: pytest.
 
 def test_the_doctor_lists_every_setting_and_hides_the_key() -> None:
     rows = json.loads(atc("doctor", "--settings", "--json").stdout)
-    assert rows["max_calls"] == {"value": 50, "meaning": "tool calls a run", "variable": "ATC_MAX_CALLS"}
+    assert rows["max_calls"] == {"value": 200, "meaning": "tool calls a run", "variable": "ATC_MAX_CALLS"}
     text = atc("doctor", "--settings")
     assert "ATC_SANDBOX_REQUIRE" in text.stdout
     assert "sk-1234567890" not in text.stdout + json.dumps(rows)

@@ -17,7 +17,7 @@ def _here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_arguments_go_before_the_environment_and_that_before_the_file(monkeypatch: pytest.MonkeyPatch) -> None:
-    assert Settings.load().max_calls == 50
+    assert Settings.load().max_calls == 200
     Path("atc.toml").write_text("max_calls = 1\nmax_tools = 2\nsandbox_require = ['files']\n")
     monkeypatch.setenv("ATC_MAX_CALLS", "3")
     loaded = Settings.load(max_revisions=None)

@@ -38,7 +38,7 @@ def run(
     auth: options.Auth = None,
     max_revisions: Annotated[int | None, typer.Option(help="Programs after the first (default 3).")] = None,
     candidates: Annotated[
-        int | None, typer.Option(help="First programs to choose among, where all tools only read (default 1).")
+        int | None, typer.Option(help="First programs to choose among (default 1; 4 in a revision).")
     ] = None,
     sandbox: Annotated[str | None, typer.Option(help="Where programs run: `process`.")] = None,
     sandbox_require: Annotated[

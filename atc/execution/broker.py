@@ -46,7 +46,7 @@ class CallPolicy:
         replay: answer repeated calls from the journal and refuse to repeat an effect. Off only to measure its worth.
     """
 
-    max_calls: int = 50
+    max_calls: int = 200
     call_timeout_s: float = 30.0
     response_bytes: int = 2_000_000
     read_attempts: int = 3

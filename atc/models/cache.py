@@ -10,6 +10,7 @@ import tempfile
 from collections.abc import Sequence
 from dataclasses import asdict, replace
 from pathlib import Path
+from typing import Any
 
 from pydantic import TypeAdapter, ValidationError
 
@@ -49,15 +50,8 @@ class CachedModel(Model):
         stop: Sequence[str] = (),
         on_text: OnText | None = None,
     ) -> Reply:
-        asked = {
-            "model": self.inner.name,
-            "messages": [asdict(message) for message in messages],
-            "max_tokens": max_tokens,
-            "temperature": float(temperature),
-            "seed": seed,
-            "stop": list(stop),
-        }
-        path = self.directory / f"{hashlib.sha256(json.dumps(asked, sort_keys=True).encode()).hexdigest()}.json"
+        asked = self._asked(messages, max_tokens, temperature, seed, stop)
+        path = self._path(asked)
         reply = _read(path)
         if reply is not None:
             if on_text is not None:
@@ -68,6 +62,44 @@ class CachedModel(Model):
         )
         _write(path, reply)
         return reply
+
+    async def sample(
+        self,
+        messages: Sequence[Message],
+        count: int,
+        *,
+        max_tokens: int = 1024,
+        temperature: float = 0.7,
+        seed: int | None = None,
+        stop: Sequence[str] = (),
+    ) -> list[Reply]:
+        """As :meth:`Model.sample`; the replies to one request are kept together."""
+        asked = self._asked(messages, max_tokens, temperature, seed, stop)
+        paths = [self._path({**asked, "reply": index, "of": count}) for index in range(count)]
+        kept = [reply for path in paths if (reply := _read(path)) is not None]
+        if len(kept) == count:
+            return [replace(reply, cached=True) for reply in kept]
+        replies = await self.inner.sample(
+            messages, count, max_tokens=max_tokens, temperature=temperature, seed=seed, stop=stop
+        )
+        for path, reply in zip(paths, replies, strict=True):
+            _write(path, reply)
+        return replies
+
+    def _asked(
+        self, messages: Sequence[Message], max_tokens: int, temperature: float, seed: int | None, stop: Sequence[str]
+    ) -> dict[str, Any]:
+        return {
+            "model": self.inner.name,
+            "messages": [asdict(message) for message in messages],
+            "max_tokens": max_tokens,
+            "temperature": float(temperature),
+            "seed": seed,
+            "stop": list(stop),
+        }
+
+    def _path(self, asked: dict[str, Any]) -> Path:
+        return self.directory / f"{hashlib.sha256(json.dumps(asked, sort_keys=True).encode()).hexdigest()}.json"
 
     async def aclose(self) -> None:
         await self.inner.aclose()

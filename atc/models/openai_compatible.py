@@ -209,7 +209,7 @@ class OpenAICompatible(Model):
         if stop:
             request["stop"] = list(stop)
         got = await self._with_retries(request, on_text)
-        seconds = time.monotonic() - started
+        seconds = (time.monotonic() - started) / len(got.parts)
         return [self._reply(part, got, messages, seconds) for part in got.parts]
 
     def _reply(self, part: _Part, got: _Answer, messages: Sequence[Message], seconds: float) -> Reply:

@@ -168,6 +168,9 @@ class Checker:
     def _in_words(self, finding: Finding) -> Finding:
         line, tool, said = finding.line, finding.tool, finding.message
         match finding.kind:
+            case "undefined_name" if said == "answer":
+                text = f"line {line}: `answer` is used before it is set: set it first, to an empty list for instance"
+                return Finding(kind="undefined_name", message=text, line=line)
             case "undefined_name":
                 near = difflib.get_close_matches(said, [*self._protocols], 1, 0.6)
                 hint = f"did you mean the tool {near[0]}?" if near else "only the listed tools exist"

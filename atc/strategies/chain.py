@@ -35,7 +35,7 @@ async def chain(run: Run, first: Draft | None = None) -> Ending:
     """
     last_value: Any = _NOTHING
     while True:
-        draft = first or await (best_candidate(run) if _may_choose(run) else run.write())
+        draft = first or await (run.write() if _candidates(run) == 1 else best_candidate(run, _candidates(run)))
         first, fault = None, None
         findings = await run.check(draft)
         if not findings:
@@ -51,8 +51,8 @@ async def chain(run: Run, first: Draft | None = None) -> Ending:
             return Ending("unsolved", draft.program, fault=fault or _as_fault(run))
 
 
-def _may_choose(run: Run) -> bool:
-    return run.settings.candidates > 1 and not run.revisions
+def _candidates(run: Run) -> int:
+    return run.settings.revision_candidates if run.revisions else run.settings.candidates
 
 
 def _insisted(fault: Fault, value: Any, before: Any) -> bool:

@@ -10,6 +10,7 @@ from atc.execution.broker import Broker
 from atc.execution.sandbox import Job, Limits, Outcome, Sandbox
 from atc.programs.attribute import Attribution
 from atc.programs.check import Checker
+from atc.programs.doubt import unused_facts
 from atc.result import Call, Fault, Finding, Revision
 from atc.settings import Settings
 from atc.strategies.writer import Draft, Writer
@@ -57,14 +58,25 @@ class Run:
 
     async def check(self, draft: Draft) -> list[Finding]:
         """What is surely wrong with a program, before it runs."""
-        if not draft.program:
-            findings = [Finding(kind="no_program", message=draft.problem)]
-        else:
-            findings = await self.checker.check(draft.program, self._known()) if self.checker else []
+        findings = await self.findings(draft)
         if findings:
             found = [finding.model_dump() for finding in findings]
             self.emit("findings", {"attempt": len(self.revisions), "findings": found})
         return findings
+
+    async def findings(self, draft: Draft) -> list[Finding]:
+        """As :meth:`check`, and nobody is told."""
+        if not draft.program:
+            return [Finding(kind="no_program", message=draft.problem)]
+        if self.checker is None:
+            return []
+        return await self.checker.check(draft.program, self._known()) or self._doubts(draft.program)
+
+    def _doubts(self, program: str) -> list[Finding]:
+        """What the program leaves out of the task; each is asked about once, for it may be right."""
+        asked = {finding.message for revision in self.revisions for finding in revision.findings}
+        texts = [f"the task says {fact}, but the program uses it nowhere" for fact in unused_facts(self.task, program)]
+        return [Finding(kind="unused_fact", message=text) for text in texts if text not in asked]
 
     def _known(self) -> str:
         """What a program may have its values from: the task, and what tools have answered."""

@@ -1,4 +1,8 @@
-"""Choose among a few first programs where reads allow it: drop those with findings, run the rest, take the majority."""
+"""Choose among a few programs: drop those with findings; where tools only read, run the rest and take the majority.
+
+The check costs milliseconds and a model that reads its prompt once writes three programs in little more than the time
+of one, so a revision is several programs of which the best goes on.
+"""
 
 from __future__ import annotations
 
@@ -12,18 +16,16 @@ from atc.strategies.writer import Draft
 from atc.tools.protocol import Effect
 
 
-async def best_candidate(run: Run) -> Draft:
-    """Write ``settings.candidates`` programs and return the one to go on with.
+async def best_candidate(run: Run, count: int) -> Draft:
+    """Write ``count`` next programs and return the one to go on with.
 
     Fewest findings first. If no tool on offer can have an effect, the programs without findings are run (what they read
     is kept in the journal) and the first of those whose value most of them agree on is returned.
     """
     await run.sandbox.prepare()
-    drafts = await run.writer.candidates(run.settings.candidates)
-    checked = [
-        (draft, await run.checker.check(draft.program) if run.checker and draft.program else []) for draft in drafts
-    ]
-    clean = [draft for draft, findings in checked if draft.program and not findings]
+    drafts = await run.writer.candidates(count, run.revisions, run.calls)
+    checked = [(draft, await run.findings(draft)) for draft in drafts]
+    clean = [draft for draft, findings in checked if not findings]
     chosen = min(checked, key=lambda pair: (not pair[0].program, len(pair[1])))[0]
     only_reads = all(tool.protocol.effect is Effect.READ for tool in run.tools.values())
     if len(clean) > 1 and only_reads:

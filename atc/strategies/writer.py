@@ -22,6 +22,8 @@ from atc.tools.tool import Toolset
 from atc.traces.events import Emit
 
 MAX_NOTES = 8
+SAMPLING_TEMPERATURE = 0.6
+"""Of programs that are written beside each other, to be chosen among."""
 _LINE = re.compile(r"^line \d+: ")
 
 
@@ -68,16 +70,30 @@ class Writer:
             temperature = max(0.8, temperature)  # it said the same again: ask for something else
         return draft
 
-    async def candidates(self, count: int) -> list[Draft]:
-        """Several first programs: the likeliest, and samples beside it; the same program is kept once."""
-        drafts = [await self.write((), ())]
-        for number in range(1, count):
-            reply = await self.ask(
-                "program", self._messages((), ()), temperature=0.7, seed=self._settings.seed + number
-            )
-            drafts.append(self._draft(reply, ()))
+    async def candidates(self, count: int, history: Sequence[Revision], calls: Sequence[Call]) -> list[Draft]:
+        """Several next programs, sampled beside each other. The same program is kept once, and one that failed before
+        only if there is no other.
+
+        Raises:
+            ModelError, ModelUnavailable, BudgetExceeded: from the model.
+        """
+        seed = self._settings.seed + 101 * len(history)
+        replies = await self._sample(self._messages(history, calls), count, seed)
+        drafts = [self._draft(reply, calls) for reply in replies]
         unique = {draft.program: draft for draft in drafts}
-        return list(unique.values())
+        earlier = {revision.program for revision in history}
+        return [draft for draft in unique.values() if draft.program not in earlier] or list(unique.values())
+
+    async def _sample(self, messages: Sequence[Message], count: int, seed: int) -> list[Reply]:
+        """One request for several programs: the model reads the prompt once."""
+        for _ in range(count):
+            self._emit("model_started", {"purpose": "program"})
+        replies = await self._model.sample(
+            messages, count, max_tokens=self._settings.max_tokens, temperature=SAMPLING_TEMPERATURE, seed=seed
+        )
+        for reply in replies:
+            self._told("program", reply)
+        return replies
 
     async def ask(
         self, purpose: str, messages: Sequence[Message], *, temperature: float, seed: int, max_tokens: int | None = None
@@ -87,12 +103,15 @@ class Writer:
         reply = await self._model.complete(
             messages, max_tokens=max_tokens or self._settings.max_tokens, temperature=temperature, seed=seed
         )
+        self._told(purpose, reply)
+        return reply
+
+    def _told(self, purpose: str, reply: Reply) -> None:
         self._emit(
             "model_ended",
             {"purpose": purpose, "seconds": reply.seconds, "prompt_tokens": reply.prompt_tokens, "cached": reply.cached,
              "completion_tokens": reply.completion_tokens, "finish_reason": reply.finish_reason, "text": reply.text},
         )  # fmt: skip
-        return reply
 
     async def name_culprit(self, program: str, error: str) -> str | None:
         """Ask the model which tool is at fault (§3.3): t_j = M(x, T, I_a, r_j)."""

@@ -1,0 +1,55 @@
+"""Doubts: facts of the task that a program nowhere uses. Not sure to be wrong, so a program is asked about each once.
+
+A small model leaves out a filter or a factor more often than it misreads a response, and nothing fails then: the answer
+is there and wrong. What can be seen before the program runs is that a number or a quoted text of the task is missing
+from it.
+"""
+
+from __future__ import annotations
+
+import ast
+import re
+
+_NUMBER = re.compile(r"(?<![\w.,-])\d[\d,]*(?:\.\d+)?(?![\w])\s?%?")
+_QUOTED = re.compile("'([^'\n]{2,60})'|\"([^\"\n]{2,60})\"|“([^”\n]{2,60})”")
+_DIGITS = re.compile(r"\d+(?:\.\d+)?")
+
+
+def unused_facts(task: str, program: str) -> list[str]:
+    """The numbers and quoted texts of a task that a program nowhere has, as the task writes them.
+
+    A percentage is there as a factor too (5 % as 0.05, 1.05 or 0.95), a number as a part of a text (a date), and a
+    quoted text in any case. 0 and 1 are not asked for: programs count from there.
+    """
+    try:
+        tree = ast.parse(program)
+    except (SyntaxError, ValueError, RecursionError, MemoryError):
+        return []
+    texts, numbers = _constants(tree)
+    whole = "\n".join(texts)
+    numbers |= {float(found) for found in _DIGITS.findall(whole)}
+    missing = []
+    for found in _NUMBER.finditer(_QUOTED.sub(" ", task)):
+        said = found.group().strip()
+        value = float(said.rstrip("% ").replace(",", ""))
+        ways = {value, value / 100, 1 + value / 100, 1 - value / 100} if said.endswith("%") else {value}
+        if value > 1 and not any(abs(way - number) < 1e-9 for way in ways for number in numbers):
+            missing.append(said)
+    for found in _QUOTED.finditer(task):
+        said = next(group for group in found.groups() if group)
+        if said.casefold() not in whole:
+            missing.append(found.group())
+    return list(dict.fromkeys(missing))
+
+
+def _constants(tree: ast.AST) -> tuple[list[str], set[float]]:
+    texts, numbers = [], set()
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Constant):
+            if isinstance(node.value, str):
+                texts.append(node.value.casefold())
+            elif isinstance(node.value, int | float) and not isinstance(node.value, bool):
+                numbers.add(abs(float(node.value)))
+        elif isinstance(node, ast.Name):
+            texts.append(node.id.casefold())  # a tool or a variable may have the number in its name
+    return texts, numbers
