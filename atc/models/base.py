@@ -32,8 +32,8 @@ class Reply:
             an endpoint that does not say why included.
         prompt_tokens: tokens of the prompt; an estimate (characters / 4) where the endpoint does not count them.
         completion_tokens: tokens of the reply, likewise.
-        seconds: from the call to the end of the reply, retries included; of several replies to one request, each has its
-            equal share.
+        seconds: from the call to the end of the reply, retries included; several replies to one request each have
+            their share.
         cached: it came from the disk and cost nothing.
         model: the model's name.
     """
