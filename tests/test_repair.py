@@ -50,6 +50,10 @@ TOOLS = {protocol.name: protocol for protocol in (FIND, DETAILS)}
         ),
         ("d = details(city_id=1)\nx = d['latitude']", "d = details(city_id=1)\nx = d['place']['latitude']"),
         ("x = details(city_id=1)['Population']", "x = details(city_id=1)['population']"),
+        (
+            "total, cities = find(name='a')\nx = total",
+            "total, cities = map(find(name='a').get, ['total', 'cities'])\nx = total",
+        ),
         ("x = details(cityId=1)", "x = details(city_id=1)"),
         ("x = details(id=1)", "x = details(city_id=1)"),
         (
@@ -73,6 +77,7 @@ def test_what_can_only_be_meant_one_way_is_repaired(written: str, meant: str) ->
     [
         "r = find(name='a')\nfor key in r:\n    print(key)",  # a loop over keys is no mistake
         "r = find(name='a')\nx = len(r['cities'])",
+        "first, second = find(name='a')\nx = first",  # its keys, perhaps
         "x = details(city_id=1)['altitude']",  # no tool has it
         "x = unknown()['cities'][0]['zip']",
         "d = details(city_id=1)\nx = d.get('latitude', 0)",

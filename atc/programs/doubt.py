@@ -44,7 +44,10 @@ def unused_facts(task: str, program: str) -> list[str]:
 
 def _constants(tree: ast.AST) -> tuple[list[str], set[float]]:
     texts, numbers = [], set()
+    idle = _idle(tree)
     for node in ast.walk(tree):
+        if node in idle:
+            continue
         if isinstance(node, ast.Constant):
             if isinstance(node.value, str):
                 texts.append(node.value.casefold())
@@ -53,3 +56,15 @@ def _constants(tree: ast.AST) -> tuple[list[str], set[float]]:
         elif isinstance(node, ast.Name):
             texts.append(node.id.casefold())  # a tool or a variable may have the number in its name
     return texts, numbers
+
+
+def _idle(tree: ast.AST) -> set[ast.AST]:
+    """Constants that are given to a name which nothing reads: they are written down, not used."""
+    names = [node for node in ast.walk(tree) if isinstance(node, ast.Name)]
+    read = {name.id for name in names if isinstance(name.ctx, ast.Load)} | {"answer"}
+    return {
+        part
+        for node in ast.walk(tree)
+        if isinstance(node, ast.Assign) and all(isinstance(t, ast.Name) and t.id not in read for t in node.targets)
+        for part in ast.walk(node.value)
+    }

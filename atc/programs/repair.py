@@ -4,6 +4,7 @@ RETO §3.4 repairs a rejected call by rule before it spends a model call. Here t
 before it runs. Only an expression that is sure to fail is touched, and only where the schemas leave one way to mend it:
 
 - a loop over, or an index into, a response object with one list in it means that list;
+- a response object unpacked into names that are all keys of it means the values of these keys;
 - a key that is not there, but once and only once deeper inside (no list on the way), means that one;
 - a key or an argument in another spelling (``productId`` for ``product_id``) means the one that exists;
 - an object given for an argument that it has a field of the same name for means that field;
@@ -65,6 +66,7 @@ class _Repairs:
 
     def edits(self) -> Iterator[Edit]:
         yield from self._loops()
+        yield from self._unpacked()
         yield from self._keys()
         yield from self._arguments()
 
@@ -92,6 +94,18 @@ class _Repairs:
                 f"[{lists[0]!r}]",
                 f"line {node.lineno}: took the list [{lists[0]!r}] of the response object",
             )
+
+    def _unpacked(self) -> Iterator[Edit]:
+        """``price, stock = get_product(…)`` unpacks keys where the values of these names are meant."""
+        for node in ast.walk(self._tree):
+            if not isinstance(node, ast.Assign) or len(node.targets) != 1 or not isinstance(node.targets[0], ast.Tuple):
+                continue
+            shape, names = self._shape(node.value), [getattr(name, "id", "") for name in node.targets[0].elts]
+            if shape is not None and shape.kind == "record" and all(name in shape.keys for name in names):
+                start = (node.value.lineno, node.value.col_offset)
+                note = f"line {node.lineno}: took {', '.join(names)} out of the response object by name"
+                yield Edit(start, start, "map(", note)
+                yield _insert_after(node.value, f".get, {names!r})", "")
 
     # -- a key that is elsewhere, or spelt otherwise -------------------------------------------------------------
 

@@ -1,0 +1,45 @@
+"""What of a task a program leaves out: numbers and quoted texts, each asked about once."""
+
+from __future__ import annotations
+
+import pytest
+
+from atc.agent import Agent
+from atc.models.fake import FakeModel
+from atc.programs.doubt import unused_facts
+
+
+def double(n: int) -> int:
+    """Twice a number."""
+    return 2 * n
+
+
+@pytest.mark.parametrize(
+    ("task", "program", "missing"),
+    [
+        ("sell 200 pieces at 3.5", "answer = f(price=3.5)", ["200"]),
+        ("sell 1,200 pieces", "answer = f(n=1200)", []),
+        ("with 5% tax", "answer = f(1) * 1.05", []),
+        ("with 5 % off", "answer = f(1) * 0.95", []),
+        ("with 5% tax", "answer = f(rate=7)", ["5%"]),
+        ("on 12 May 2025", "answer = f(day='2025-05-12')", []),
+        ("the top 3 of them", "n = 3\nanswer = f(1)", ["3"]),
+        ("the top 3 of them", "n = 3\nanswer = f(1)[:n]", []),
+        ("the 1 best, v2 of it", "answer = f()", []),
+        ('those with "Red Hat"', "answer = f(name='red hat')", []),
+        ("those with 'Red Hat'", "answer = f(name='hat')", ["'Red Hat'"]),
+        ("use tool 7", "answer = tool_7()", []),
+        ("sell 200", "this is no program", []),
+    ],
+)
+def test_what_a_program_leaves_out(task: str, program: str, missing: list[str]) -> None:
+    assert unused_facts(task, program) == missing
+
+
+def test_a_run_asks_once_and_then_takes_the_program() -> None:
+    reply = "```python\nanswer = double(n=21)\n```"
+    other = "```python\nvalue = double(n=21)\nanswer = value\n```"
+    result = Agent([double], model=FakeModel([reply, other]), answer=False).run("double 21 for 300 people")
+    assert (result.status, result.value) == ("answered", 42)
+    assert [finding.kind for finding in result.revisions[0].findings] == ["unused_fact"]
+    assert "300" in result.revisions[0].findings[0].message
