@@ -14,9 +14,9 @@ from atc.blocking import wait_for
 from atc.errors import BudgetExceeded, JournalError, ModelError, ModelUnavailable, SandboxUnavailable, UsageError
 from atc.execution.broker import Approve, Broker, CallPolicy
 from atc.execution.journal import Entry, Journal
-from atc.execution.process import ProcessSandbox
 from atc.execution.redact import Redactor
-from atc.execution.sandbox import Limits, Sandbox
+from atc.execution.drivers import open_sandbox
+from atc.execution.sandbox import Sandbox
 from atc.models import open_model
 from atc.models.base import Model
 from atc.models.budget import Budget, BudgetedModel
@@ -78,6 +78,7 @@ class Agent:
             raise UsageError(f"no tool may be named {taken[0]!r}, which means something else in a program: rename it")
         self._model, self._approve, self._sandbox, self._on_event = model, approve, sandbox, on_event
         self._opened: Model | None = None
+        self._own_sandbox: Sandbox | None = None
         self._chooser: Chooser = chooser or LexicalChooser()
         self._policy = policy or CallPolicy(
             max_calls=self.settings.max_calls, call_timeout_s=self.settings.call_timeout_s
@@ -146,10 +147,13 @@ class Agent:
         )
 
     def close(self) -> None:
-        """Let go of the model that this agent opened (an embedded one's process ends); done at exit otherwise."""
-        if self._opened is not None:
-            opened, self._opened = self._opened, None
+        """Let go of the model and the sandbox that this agent opened: their processes end. Done at exit otherwise."""
+        opened, self._opened = self._opened, None
+        sandbox, self._own_sandbox = self._own_sandbox, None
+        if opened is not None:
             wait_for(opened.aclose())
+        if sandbox is not None:
+            wait_for(sandbox.aclose())
 
     def __enter__(self) -> Self:
         return self
@@ -201,12 +205,9 @@ class Agent:
         checker = Checker(tools.protocols) if self.settings.check else None
         if checker is not None:
             stack.callback(checker.close)
-        sandbox = self._sandbox
-        if sandbox is None:
-            limits = Limits(cpu_s=self.settings.cpu_s, memory_bytes=self.settings.memory_mb << 20)
-            sandbox = ProcessSandbox(limits, self.settings.sandbox_require)
-            stack.push_async_callback(sandbox.aclose)
-        return Run(session.task, tools, self.settings, writer, checker, sandbox, session.broker, session.emit)
+        return Run(
+            session.task, tools, self.settings, writer, checker, self._opened_sandbox(), session.broker, session.emit
+        )
 
     async def _to_the_end(self, session: _Session, run: Run, first: Draft | None) -> Result:
         """Run the strategy; what stops it from outside becomes the result's status."""
@@ -269,6 +270,14 @@ class Agent:
             )  # fmt: skip
         return self._opened
 
+    def _opened_sandbox(self) -> Sandbox:
+        """Kept from run to run: its jails wait for the next program."""
+        if self._sandbox is not None:
+            return self._sandbox
+        if self._own_sandbox is None:
+            self._own_sandbox = open_sandbox(self.settings)
+        return self._own_sandbox
+
     def _api_key(self) -> str | None:
         return self.settings.api_key.get_secret_value() if self.settings.api_key else None
 
@@ -309,7 +318,7 @@ class _Session:
             run_id=self.run_id, task=self.task, status=ending.status, value=ending.value, answer=said,
             program=ending.program, calls=tuple(sorted(calls, key=lambda call: call.index)),
             revisions=tuple(self.run.revisions if self.run else ()),
-            fault=ending.fault, usage=usage, isolation=self.run.isolation if self.run else (),
+            fault=ending.fault, usage=usage, isolation=self.run.isolation if self.run else "",
             trace=str(self.stored.trace) if self.stored else None,
         )  # fmt: skip
 

@@ -113,7 +113,8 @@ class Result(_Record):
         program: the last program. ``revisions`` holds every one, in order.
         calls: every call that the broker saw. ``in_doubt`` names writes that may or may not have happened.
         fault: why it ended without an answer.
-        isolation: the sandbox layers that held for the program that ran last.
+        isolation: the sandbox driver and the tier that held for the program that ran last (``process/N``); empty if
+            none ran.
     """
 
     run_id: str
@@ -126,7 +127,7 @@ class Result(_Record):
     revisions: tuple[Revision, ...] = ()
     fault: Fault | None = None
     usage: Usage = Field(default_factory=Usage)
-    isolation: tuple[str, ...] = ()
+    isolation: str = ""
     trace: str | None = None
 
     @property

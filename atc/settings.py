@@ -18,14 +18,12 @@ from pydantic_settings import (
 from atc.errors import SettingsError
 
 
-def _layers(value: Any) -> Any:
-    """``"network, files"`` as a list; ``"none"`` is the empty one."""
-    if not isinstance(value, str):
-        return value
-    return () if value.strip() in ("", "none") else tuple(part.strip(" []\"'") for part in value.split(","))
+def _names(value: Any) -> Any:
+    """``"numpy, pandas"`` as a list."""
+    return [name for part in value.split(",") if (name := part.strip(" []\"'"))] if isinstance(value, str) else value
 
 
-Layers = Annotated[tuple[Literal["network", "files", "processes"], ...], NoDecode, BeforeValidator(_layers)]
+Names = Annotated[tuple[str, ...], NoDecode, BeforeValidator(_names)]
 
 
 class Settings(BaseSettings):
@@ -53,11 +51,15 @@ class Settings(BaseSettings):
     check: bool = Field(True, description="check programs before they run")
     answer: bool = Field(True, description="say the result in a sentence (one more call of the model)")
 
-    sandbox: Literal["process"] = Field("process", description="where programs run")
-    sandbox_require: Layers = Field(
-        ("network", "files", "processes"),
-        description="isolation layers without which nothing runs; `none` asks for none",
+    sandbox: str = Field(
+        "process", description="where programs run: `process`, `docker`, `docker:strict`, or a service's address"
     )
+    sandbox_require: Literal["N", "L", "F"] = Field(
+        "L", description="the least isolation that is accepted: N namespaces, L Landlock, F no files; the best is used"
+    )
+    sandbox_preload: Names = Field((), description="packages that programs may use beside the standard library")
+    sandbox_image: str = Field("atc-sandbox", description="the image of the docker driver (`make image` builds it)")
+    sandbox_token: SecretStr | None = Field(None, description="the key of the sandbox service")
     wall_s: float = Field(120.0, gt=0, description="seconds that a program may run")
     cpu_s: int = Field(30, ge=1, description="processor seconds that a program may use")
     memory_mb: int = Field(1024, ge=128, description="address space of a program, MiB")

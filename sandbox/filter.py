@@ -1,71 +1,139 @@
-"""A seccomp filter: the system calls that a program has no business with, and that the other locks do not reach.
+"""The seccomp filter: the list of system calls that a program may make. Everything else is refused.
 
-Landlock and the network namespace leave two doors open: a socket of this machine (a database, ``docker.sock``) can be
-dialled by its path, and a process can fork out of its group to outlive its run. Both are closed here for good, and with
-them the ways to new privileges. What is refused fails with ``PermissionError``.
+What an honest program may stumble over fails with an error it can read. What only an attack would ask for ends the
+process. Arguments are looked at where a call is two things: a thread is allowed, a process is not; reading a file is,
+writing one is not; a pair of sockets is, a socket is not.
 """
 
-import ctypes
-import platform
+import errno
 import struct
 
-_libc = ctypes.CDLL(None, use_errno=True)
+import kernel
 
-_PR_SET_SECCOMP, _PR_SET_NO_NEW_PRIVS, _MODE_FILTER = 22, 38, 2
-_ALLOW, _EPERM, _ENOSYS = 0x7FFF0000, 0x00050001, 0x00050026
-_LOAD, _EQUAL, _AT_LEAST, _ANY_BIT, _RETURN = 0x20, 0x15, 0x35, 0x45, 0x06
-_NUMBER, _ARCH, _FIRST_ARGUMENT, _FIFTH_ARGUMENT = 0, 4, 16, 48
-_CLONE_THREAD = 0x00010000
+ARCHITECTURES = {"x86_64": 0xC000003E, "aarch64": 0xC00000B7}
 _X32 = 0x40000000
+_LOAD, _EQUAL, _ANY_BIT, _AT_LEAST, _RETURN = 0x20, 0x15, 0x45, 0x35, 0x06
+_ALLOW, _KILL, _ERRNO = 0x7FFF0000, 0x80000000, 0x00050000
+_NUMBER, _ARCH, _ARGUMENTS = 0, 4, 16
+_EPERM, _ENOSYS, _ENOTTY, _EAGAIN = (_ERRNO | code for code in (errno.EPERM, errno.ENOSYS, errno.ENOTTY, errno.EAGAIN))
 
-_ARCHITECTURES = {"x86_64": 0xC000003E, "aarch64": 0xC00000B7}
+Instruction = tuple[int, int, int, int]
+Numbers = tuple[int | None, int | None]
+
 # name: number on x86_64, on aarch64 (None: it has no such call)
-_REFUSED: dict[str, tuple[int, int | None]] = {
-    "socket": (41, 198), "connect": (42, 203), "bind": (49, 200), "sendmsg": (46, 211), "sendmmsg": (307, 269),
-    "fork": (57, None), "vfork": (58, None), "execve": (59, 221), "execveat": (322, 281), "ptrace": (101, 117),
-    "process_vm_readv": (310, 270), "process_vm_writev": (311, 271), "pidfd_getfd": (438, 438), "kcmp": (312, 272),
-    "unshare": (272, 97), "setns": (308, 268), "mount": (165, 40), "umount2": (166, 39), "pivot_root": (155, 41),
-    "open_tree": (428, 428), "move_mount": (429, 429), "fsopen": (430, 430), "fsmount": (432, 432), "chroot": (161, 51),
-    "bpf": (321, 280), "perf_event_open": (298, 241), "userfaultfd": (323, 282), "io_uring_setup": (425, 425),
-    "add_key": (248, 217), "request_key": (249, 218), "keyctl": (250, 219), "open_by_handle_at": (304, 265),
+ALWAYS: dict[str, Numbers] = {
+    "recvfrom": (45, 207), "read": (0, 63), "write": (1, 64), "futex": (202, 98), "munmap": (11, 215), "brk": (12, 214),
+    "clock_gettime": (228, 113), "madvise": (28, 233), "mremap": (25, 216), "close": (3, 57), "lseek": (8, 62),
+    "fstat": (5, 80), "pread64": (17, 67), "readv": (19, 65), "writev": (20, 66), "getdents64": (217, 61),
+    "rt_sigaction": (13, 134), "rt_sigprocmask": (14, 135), "rt_sigreturn": (15, 139), "rt_sigpending": (127, 136),
+    "rt_sigtimedwait": (128, 137), "rt_sigsuspend": (130, 133), "sigaltstack": (131, 132), "pause": (34, None),
+    "sched_yield": (24, 124), "sched_getaffinity": (204, 123), "sched_getparam": (143, 121),
+    "sched_getscheduler": (145, 120), "nanosleep": (35, 101), "clock_nanosleep": (230, 115), "clock_getres": (229, 114),
+    "gettimeofday": (96, 169), "time": (201, None), "times": (100, 153), "getitimer": (36, 102),
+    "setitimer": (38, 103), "alarm": (37, None), "getrusage": (98, 165), "getrlimit": (97, 163), "uname": (63, 160),
+    "getcwd": (79, 17), "getpid": (39, 172), "getppid": (110, 173), "gettid": (186, 178), "getuid": (102, 174),
+    "geteuid": (107, 175), "getgid": (104, 176), "getegid": (108, 177), "getrandom": (318, 278), "dup": (32, 23),
+    "dup2": (33, None), "dup3": (292, 24), "pipe2": (293, 59), "eventfd2": (290, 19), "select": (23, None),
+    "pselect6": (270, 72), "poll": (7, None), "ppoll": (271, 73), "epoll_create1": (291, 20), "epoll_ctl": (233, 21),
+    "epoll_wait": (232, None), "epoll_pwait": (281, 22), "epoll_pwait2": (441, 441), "shutdown": (48, 210),
+    "getsockopt": (55, 209), "getsockname": (51, 204), "getpeername": (52, 205), "exit": (60, 93),
+    "exit_group": (231, 94), "set_robust_list": (273, 99), "set_tid_address": (218, 96), "rseq": (334, 293),
+    "restart_syscall": (219, 128),
 }  # fmt: skip
-_SENDTO, _CLONE, _CLONE3 = (44, 206), (56, 220), (435, 435)
+LOOKING: dict[str, Numbers] = {"stat": (4, None), "lstat": (6, None), "newfstatat": (262, 79)}
+"""Asking about files: allowed where files can be opened."""
+FATAL: dict[str, Numbers] = {
+    "ptrace": (101, 117), "process_vm_readv": (310, 270), "process_vm_writev": (311, 271), "kcmp": (312, 272),
+    "pidfd_getfd": (438, 438), "unshare": (272, 97), "setns": (308, 268), "mount": (165, 40), "umount2": (166, 39),
+    "pivot_root": (155, 41), "chroot": (161, 51), "open_tree": (428, 428), "move_mount": (429, 429),
+    "fsopen": (430, 430), "fsmount": (432, 432), "mount_setattr": (442, 442), "open_by_handle_at": (304, 265),
+    "bpf": (321, 280), "perf_event_open": (298, 241), "userfaultfd": (323, 282), "io_uring_setup": (425, 425),
+    "io_uring_enter": (426, 426), "io_uring_register": (427, 427), "add_key": (248, 217), "request_key": (249, 218),
+    "keyctl": (250, 219), "init_module": (175, 105), "finit_module": (313, 273), "kexec_load": (246, 104),
+    "reboot": (169, 142), "swapon": (167, 224), "acct": (163, 89), "setuid": (105, 146), "setgid": (106, 144),
+}  # fmt: skip
+_ANSWERED: dict[str, tuple[Numbers, int]] = {
+    "clone3": ((435, 435), _ENOSYS),  # its flags lie in memory and cannot be read: callers fall back to clone
+    "fork": ((57, None), _EAGAIN), "vfork": ((58, None), _EAGAIN),
+}  # fmt: skip
+_OPEN_TO_READ_FORBIDS = (
+    0o3 | 0o100 | 0o1000 | 0o2000 | 0o20000000 | 0o10000000
+)  # access, CREAT TRUNC APPEND TMPFILE PATH
+_PROT_EXEC, _AF_UNIX = 4, 1
+_FCNTL = (0, 1, 2, 3, 4, 1030)  # DUPFD, GETFD, SETFD, GETFL, SETFL, DUPFD_CLOEXEC
+_IOCTL = (0x5421, 0x5450, 0x5451)  # FIONBIO, FIONCLEX, FIOCLEX
+_PR_SET_NAME = 15
 
 
-def refuse_system_calls() -> bool:
-    """Install the filter for this process and all that it starts. Returns whether it is in force."""
-    machine = platform.machine()
-    if machine not in _ARCHITECTURES or _libc.prctl(_PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) != 0:
-        return False
-    code = b"".join(struct.pack("=HBBI", *instruction) for instruction in _program(machine))
-    buffer = ctypes.create_string_buffer(code, len(code))
-    header = struct.pack("HxxxxxxP", len(code) // 8, ctypes.addressof(buffer))
-    return bool(_libc.prctl(_PR_SET_SECCOMP, _MODE_FILTER, header, 0, 0) == 0)
+def _argument(index: int) -> Instruction:
+    return (_LOAD, 0, 0, _ARGUMENTS + 8 * index)
 
 
-def _program(machine: str) -> list[tuple[int, int, int, int]]:
-    """The filter as (operation, jump if true, jump if false, operand); jumps count instructions from the next one."""
-    column = 0 if machine == "x86_64" else 1
-    made = [
-        (_LOAD, 0, 0, _ARCH), (_EQUAL, 1, 0, _ARCHITECTURES[machine]), (_RETURN, 0, 0, _EPERM),
-        (_LOAD, 0, 0, _NUMBER), (_AT_LEAST, 0, 1, _X32), (_RETURN, 0, 0, _EPERM),
-    ]  # fmt: skip
-    for numbers in _REFUSED.values():
-        number = numbers[column]
-        if number is not None:
-            made += [(_EQUAL, 0, 1, number), (_RETURN, 0, 0, _EPERM)]
-    made += [
-        (_EQUAL, 0, 1, _CLONE3[column]),
-        (_RETURN, 0, 0, _ENOSYS),
-    ]  # its flags cannot be read: callers fall back to clone
-    made += [  # clone makes threads, and nothing else
-        (_EQUAL, 0, 4, _CLONE[column]),
-        (_LOAD, 0, 0, _FIRST_ARGUMENT), (_ANY_BIT, 1, 0, _CLONE_THREAD),
-        (_RETURN, 0, 0, _EPERM), (_RETURN, 0, 0, _ALLOW),
-    ]  # fmt: skip
-    made += [  # a socket that is there already may be written to, but not to an address of the program's choice
-        (_EQUAL, 0, 6, _SENDTO[column]),
-        (_LOAD, 0, 0, _FIFTH_ARGUMENT), (_EQUAL, 0, 2, 0), (_LOAD, 0, 0, _FIFTH_ARGUMENT + 4), (_EQUAL, 1, 0, 0),
-        (_RETURN, 0, 0, _EPERM), (_RETURN, 0, 0, _ALLOW),
-    ]  # fmt: skip
+def _high(index: int) -> Instruction:
+    return (_LOAD, 0, 0, _ARGUMENTS + 8 * index + 4)
+
+
+def _one_of(index: int, values: tuple[int, ...], otherwise: int = _EPERM) -> list[Instruction]:
+    """Allow the call if an argument is one of these."""
+    tests = [(_EQUAL, len(values) - at, 0, value) for at, value in enumerate(values)]
+    return [_argument(index), *tests, (_RETURN, 0, 0, otherwise), (_RETURN, 0, 0, _ALLOW)]
+
+
+def _without(index: int, bits: int, otherwise: int = _EPERM) -> list[Instruction]:
+    """Allow the call if an argument has none of these bits."""
+    return [_argument(index), (_ANY_BIT, 0, 1, bits), (_RETURN, 0, 0, otherwise), (_RETURN, 0, 0, _ALLOW)]
+
+
+def _null(*indices: int) -> list[Instruction]:
+    """Allow the call if these arguments are 0, all 64 bits of them."""
+    made: list[Instruction] = []
+    for index in indices:
+        for load in (_argument(index), _high(index)):
+            made += [load, (_EQUAL, 1, 0, 0), (_RETURN, 0, 0, _EPERM)]
     return [*made, (_RETURN, 0, 0, _ALLOW)]
+
+
+def _by_argument(pid: int, opens: bool) -> dict[str, tuple[Numbers, list[Instruction]]]:
+    rules: dict[str, tuple[Numbers, list[Instruction]]] = {
+        "sendto": ((44, 206), _null(4)),  # on a socket that is there, to nobody else
+        "mmap": ((9, 222), _without(2, _PROT_EXEC)),
+        "mprotect": ((10, 226), _without(2, _PROT_EXEC)),
+        "clone": (
+            (56, 220),
+            [_argument(0), (_ANY_BIT, 1, 0, kernel.CLONE_THREAD), (_RETURN, 0, 0, _EAGAIN), (_RETURN, 0, 0, _ALLOW)],
+        ),
+        "fcntl": ((72, 25), _one_of(1, _FCNTL)),
+        "ioctl": ((16, 29), _one_of(1, _IOCTL, _ENOTTY)),
+        "prctl": ((157, 167), _one_of(0, (_PR_SET_NAME,))),
+        "prlimit64": ((302, 261), _null(0, 2)),  # its own, and only to read
+        "socketpair": ((53, 199), _one_of(0, (_AF_UNIX,))),
+        "kill": ((62, 129), _one_of(0, (pid,))),
+        "tgkill": ((234, 131), _one_of(0, (pid,))),
+    }
+    if opens:
+        rules["openat"] = ((257, 56), _without(2, _OPEN_TO_READ_FORBIDS, _ERRNO | errno.EROFS))
+    return rules
+
+
+def compile_filter(machine: str, pid: int, *, opens: bool) -> bytes:
+    """The filter for one process.
+
+    Args:
+        machine: ``x86_64`` or ``aarch64``.
+        pid: what the process calls itself: it may signal itself and nobody else.
+        opens: whether it may open files to read.
+    """
+    column = list(ARCHITECTURES).index(machine)
+    made: list[Instruction] = [
+        (_LOAD, 0, 0, _ARCH), (_EQUAL, 1, 0, ARCHITECTURES[machine]), (_RETURN, 0, 0, _KILL),
+        (_LOAD, 0, 0, _NUMBER), (_AT_LEAST, 0, 1, _X32), (_RETURN, 0, 0, _KILL),
+    ]  # fmt: skip
+    plain = [(numbers, _ALLOW) for numbers in {**ALWAYS, **(LOOKING if opens else {})}.values()]
+    for numbers, result in plain + list(_ANSWERED.values()) + [(numbers, _KILL) for numbers in FATAL.values()]:
+        if (number := numbers[column]) is not None:
+            made += [(_EQUAL, 0, 1, number), (_RETURN, 0, 0, result)]
+    for numbers, body in _by_argument(pid, opens).values():
+        if (number := numbers[column]) is not None:
+            made += [(_EQUAL, 0, len(body), number), *body]
+    made.append((_RETURN, 0, 0, _EPERM))
+    return b"".join(struct.pack("=HBBI", *instruction) for instruction in made)

@@ -4,12 +4,16 @@ Everything here can be patched by the program it runs: nothing on this side is t
 is only ever a claim. It is written for honest programs, so that their errors are told exactly.
 """
 
+import contextlib
 import itertools
+import json
 import linecache
 import os
+import random
 import socket
 import sys
 import threading
+from typing import NoReturn
 
 import convert
 import frames
@@ -17,18 +21,50 @@ import origin
 
 PROGRAM = "<program>"
 PRELOADED = [
-    "asyncio", "base64", "bisect", "calendar", "collections", "collections.abc", "concurrent.futures", "copy",
-    "csv", "dataclasses", "datetime", "decimal", "difflib", "enum", "fractions", "functools", "hashlib", "heapq",
-    "html", "io", "itertools", "json", "math", "numbers", "operator", "pprint", "queue", "random", "re",
-    "statistics", "string", "struct", "textwrap", "threading", "time", "traceback", "types", "typing",
-    "unicodedata", "urllib.parse", "uuid", "zlib", "zoneinfo",
+    "__future__", "abc", "array", "ast", "asyncio", "base64", "binascii", "bisect", "bz2", "calendar", "cmath",
+    "collections", "collections.abc", "concurrent.futures", "concurrent.futures.thread", "contextlib", "contextvars",
+    "copy", "csv", "dataclasses", "datetime", "decimal", "difflib", "encodings.ascii", "encodings.cp1252",
+    "encodings.idna", "encodings.latin_1", "encodings.utf_16", "enum", "fractions", "functools", "gettext", "glob",
+    "graphlib", "gzip", "hashlib", "heapq", "hmac", "html", "html.parser", "http", "inspect", "io", "ipaddress",
+    "itertools", "json", "keyword", "linecache", "locale", "logging", "lzma", "math", "mimetypes", "numbers",
+    "operator", "pathlib", "pickle", "pprint", "queue", "random", "re", "reprlib", "sched", "secrets", "select",
+    "selectors", "shlex", "signal", "statistics", "string", "stringprep", "struct", "tempfile", "textwrap",
+    "threading", "time", "timeit", "traceback", "types", "typing", "unicodedata", "urllib.parse", "uuid", "warnings",
+    "weakref", "xml.etree.ElementTree", "zipfile", "zlib", "zoneinfo", "_strptime", "_pydecimal",
 ]  # fmt: skip
 
 
-def preload() -> None:
-    """Import what programs use, before the lock closes the way to it."""
+def preload(packages: list[str]) -> None:
+    """Import what programs use, before the walls close the way to it.
+
+    Raises:
+        OSError: a package that is asked for by setting cannot be imported.
+    """
     for name in PRELOADED:
-        __import__(name)
+        with contextlib.suppress(ImportError):  # an interpreter may be built without it
+            __import__(name)
+    for name in packages:
+        try:
+            __import__(name)
+        except Exception as error:
+            raise OSError(f"the package {name!r} cannot be preloaded: {type(error).__name__}: {error}") from None
+
+
+def warm_up() -> None:
+    """Touch what every program touches: its pages are copied now and not while it runs."""
+    random.seed()  # all children would draw the same numbers
+    scope: dict[str, object] = {}
+    exec(compile("x = [str(i) for i in range(9)]\ny = {'a': f'{x!r}'}", PROGRAM, "exec"), scope)  # noqa: S102
+    json.loads(json.dumps({"op": "call", "args": scope["y"]}))
+
+
+def serve(sock: socket.socket, max_frame: int) -> NoReturn:
+    """Wait for one program and run it."""
+    try:
+        start = frames.receive(sock)
+    except EOFError:
+        os._exit(0)
+    run_program(sock, start, max_frame)
 
 
 class ToolError(Exception):
@@ -126,7 +162,7 @@ def parallel(*thunks):  # type: ignore[no-untyped-def]
         return [future.result() for future in [pool.submit(thunk) for thunk in work]]
 
 
-def run_program(sock: socket.socket, start: object, max_frame: int) -> None:
+def run_program(sock: socket.socket, start: object, max_frame: int) -> NoReturn:
     """Execute ``start["program"]`` and report ``done`` or ``raised`` to the host; never returns."""
     assert isinstance(start, dict)
     source, channel = start["program"], Channel(sock, max_frame)
@@ -149,7 +185,7 @@ def _execute(source: str, scope: dict[str, object]) -> None:
             raise  # to leave early and in peace is one way to end
 
 
-def _finish(channel: Channel, report: dict[str, object]) -> None:
+def _finish(channel: Channel, report: dict[str, object]) -> NoReturn:
     for stream in (sys.stdout, sys.stderr):
         try:
             stream.flush()

@@ -18,7 +18,7 @@ from atc.cli import options
 from atc.cli.console import ENVIRONMENT, guarded, out, print_json
 from atc.errors import AtcError
 from atc.execution.process import ProcessSandbox
-from atc.execution.sandbox import LAYERS, CallReply, CallRequest, Job
+from atc.execution.sandbox import CallReply, CallRequest, Job
 from atc.models import EmbeddedModel, choose_model
 from atc.settings import Settings
 
@@ -85,32 +85,34 @@ def _model() -> Check:
 
 
 async def _sandbox() -> Check:
-    """Really run a program, and report the layers that its jail held."""
+    """Really run a program in the strongest jail to be had, and say which that is and why no stronger one."""
 
     async def no_tools(request: CallRequest) -> CallReply:
         return CallReply(error="no tools here")
 
     try:
-        async with ProcessSandbox(require=()) as sandbox:
+        async with ProcessSandbox(require="F", pool=0) as sandbox:
             outcome = await sandbox.run(Job("answer = 6 * 7", {}), no_tools)
+            reasons = sandbox.reasons
     except AtcError as error:
-        return Check("sandbox", False, str(error), "use Linux, or Docker there")
-    missing = [layer for layer in LAYERS if layer not in outcome.isolation]
-    found = f"process: isolates {', '.join(outcome.isolation) or 'nothing'}" + (
-        f"; not {', '.join(missing)}" if missing else ""
-    )
-    return Check("sandbox", outcome.value == 42 and not missing, found, _sandbox_fix(missing))
+        return Check("sandbox", False, str(error), "use Linux, or `--sandbox docker` there")
+    found = f"process: tier {outcome.isolation} ({_TIERS[outcome.isolation]})"
+    for tier, why in reasons.items():
+        found += f"; not {tier}: {why}"
+    return Check("sandbox", outcome.value == 42 and outcome.isolation in ("N", "L"), found, _FIXES[outcome.isolation])
 
 
-def _sandbox_fix(missing: list[str]) -> str:
-    fixes = {
-        "network": "a kernel with seccomp filters (CONFIG_SECCOMP_FILTER)",
-        "files": "a kernel with Landlock (5.13 or later, lsm=…,landlock)",
-        "processes": "user namespaces (sysctl -w kernel.unprivileged_userns_clone=1 "
-        "kernel.apparmor_restrict_unprivileged_userns=0; "
-        "in a container, a seccomp profile that allows unshare and mount)",
-    }
-    return "; ".join(fixes[layer] for layer in missing)
+_TIERS = {
+    "N": "namespaces, an empty root, Landlock, seccomp",
+    "L": "Landlock and seccomp",
+    "F": "seccomp, no file can be opened",
+}
+_FIXES = {
+    "N": "",
+    "L": "for tier N: sudo sysctl -w kernel.apparmor_restrict_unprivileged_userns=0 (Ubuntu 23.10 and later) or "
+    "kernel.unprivileged_userns_clone=1 (older Debian)",
+    "F": "for tier L: a kernel with Landlock (5.13 or later, started with lsm=landlock,…), or accept F by --sandbox-require F",
+}
 
 
 def _type_checker() -> Check:

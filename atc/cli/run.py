@@ -40,12 +40,13 @@ def run(
     candidates: Annotated[
         int | None, typer.Option(help="First programs to choose among (default 1; 4 in a revision).")
     ] = None,
-    sandbox: Annotated[str | None, typer.Option(help="Where programs run: `process`.")] = None,
+    sandbox: Annotated[
+        str | None,
+        typer.Option(help="Where programs run: `process`, `docker`, `docker:strict`, or a service's address."),
+    ] = None,
     sandbox_require: Annotated[
         str | None,
-        typer.Option(
-            help="Isolation layers without which nothing runs, comma-separated (default: network,files,processes)."
-        ),
+        typer.Option(help="The least isolation to accept: N, L or F (default L). The best there is gets used."),
     ] = None,
     approve: ApproveOption = None,
     budget_s: Annotated[float | None, typer.Option(help="Seconds that the run may take.")] = None,

@@ -148,7 +148,7 @@ class RunView:
         self.line(
             f"{usage['seconds']:.1f} s: {usage['model_calls']} model calls ({tokens}, {usage['model_seconds']:.1f} s), "
             f"{usage['tool_calls']} tool calls ({usage['tool_seconds']:.2f} s); "
-            f"isolation: {', '.join(data['isolation']) or 'not run'}",
+            f"isolation: {data['isolation'] or 'not run'}",
             "dim",
         )
 

@@ -1,16 +1,16 @@
 """Talk with one program over its channel: answer its calls, several at once, until it reports its end.
 
-Nothing that it says is believed beyond its form: identifiers must rise, calls in flight are bounded (more wait unread),
-a report ends the talk. What a call may do is the broker's business.
+Nothing that it says is believed beyond its form: identifiers must rise, calls are counted and those in flight bounded
+(more wait unread), a report ends the talk. What a call may do is the broker's business.
 """
 
 from __future__ import annotations
 
+import abc
 import asyncio
 from typing import Any
 
 from atc.errors import FrameError
-from atc.execution import frames
 from atc.execution.sandbox import CallHandler, CallReply, CallRequest, Job, Limits, Outcome, ProgramError
 
 MAX_LINE = 10**6
@@ -18,82 +18,99 @@ MAX_STEPS = 50
 """Steps of a path into a response that a program may claim."""
 
 
-class Conversation:
-    """One program's channel, host side. Use :meth:`hold` once."""
+class Channel(abc.ABC):
+    """What carries frames to one program and back: a socket pair, or a connection to a service."""
 
-    def __init__(
-        self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter, limits: Limits, call: CallHandler
-    ) -> None:
-        self._reader, self._writer, self._limits, self._call = reader, writer, limits, call
+    @abc.abstractmethod
+    async def receive(self) -> dict[str, Any] | None:
+        """The next frame; ``None`` when the other end has gone.
+
+        Raises:
+            FrameError: what came is no frame.
+        """
+
+    @abc.abstractmethod
+    async def send(self, message: dict[str, Any]) -> None:
+        """Send a frame. One that cannot arrive any more is dropped: receiving tells how it ended."""
+
+
+class Conversation:
+    """One program's talk, host side. Use :meth:`hold` once."""
+
+    def __init__(self, channel: Channel, limits: Limits, call: CallHandler) -> None:
+        self._channel, self._limits, self._call = channel, limits, call
         self._last_id = 0
+        self._count = 0
         self._calls: set[asyncio.Task[None]] = set()
-        self._write_lock = asyncio.Lock()
+        self._talk: asyncio.Task[Any] | None = None
+        self._broken: BaseException | None = None
 
     async def hold(self, job: Job) -> Outcome:
         """Send the program and serve it to its end.
 
         Raises:
             FrameError: it broke the rules of the channel.
+            Exception: whatever the call handler raised: the host is broken then, not the program.
         """
+        self._talk = asyncio.current_task()
         try:
-            await self._send({"op": "run", "program": job.program, "tools": {k: list(v) for k, v in job.tools.items()}})
-            while True:
-                frame = await self._next_frame()
-                if frame is None:
-                    return Outcome("killed")
-                match frame.get("op"):
-                    case "call":
-                        self._begin(_call_request(frame))
-                    case "done":
-                        return Outcome("finished", answered=frame.get("answered") is True, value=frame.get("value"))
-                    case "raised":
-                        return Outcome("raised", error=_program_error(frame.get("error")))
-                    case op:
-                        raise FrameError(f"the sandbox sent an unknown frame {str(op)[:40]!r}")
+            await self._channel.send(
+                {"op": "run", "program": job.program, "tools": {name: list(names) for name, names in job.tools.items()}}
+            )
+            return await self._serve()
+        except asyncio.CancelledError:
+            if self._broken is None or self._talk is None:
+                raise
+            self._talk.uncancel()
+            raise self._broken from None
         finally:
             await self._end_calls()
 
-    async def _next_frame(self) -> dict[str, Any] | None:
-        """The next frame, once there is room for another call. A failure inside a call's own task surfaces here."""
-        while len(self._calls) >= self._limits.calls_in_flight:
-            await asyncio.wait(self._calls, return_when=asyncio.FIRST_COMPLETED)
-            self._reap()
-        reading = asyncio.ensure_future(frames.read(self._reader, self._limits.frame_bytes))
-        try:
-            while not reading.done():
-                await asyncio.wait({reading, *self._calls}, return_when=asyncio.FIRST_COMPLETED)
-                self._reap()
-            return reading.result()
-        finally:
-            reading.cancel()
-
-    def _reap(self) -> None:
-        for task in [task for task in self._calls if task.done()]:
-            self._calls.discard(task)
-            task.result()
+    async def _serve(self) -> Outcome:
+        while True:
+            while len(self._calls) >= self._limits.calls_in_flight:
+                await asyncio.wait(self._calls, return_when=asyncio.FIRST_COMPLETED)
+            frame = await self._channel.receive()
+            if frame is None:
+                return Outcome("killed")
+            match frame.get("op"):
+                case "call":
+                    if self._count >= self._limits.calls:
+                        return Outcome("limit", detail=f"it made more than {self._limits.calls:,} tool calls")
+                    self._begin(_call_request(frame))
+                case "done":
+                    return Outcome("finished", answered=frame.get("answered") is True, value=frame.get("value"))
+                case "raised":
+                    return Outcome("raised", error=_program_error(frame.get("error")))
+                case op:
+                    raise FrameError(f"the sandbox sent an unknown frame {str(op)[:40]!r}")
 
     def _begin(self, request: CallRequest) -> None:
         if request.number <= self._last_id:
             raise FrameError(f"call number {request.number} does not follow {self._last_id}")
         self._last_id = request.number
-        self._calls.add(asyncio.create_task(self._serve(request)))
+        self._count += 1
+        task = asyncio.create_task(self._answer(request))
+        self._calls.add(task)
+        task.add_done_callback(self._ended)
 
-    async def _serve(self, request: CallRequest) -> None:
+    async def _answer(self, request: CallRequest) -> None:
         reply = await self._call(request)
-        await self._send(_reply_frame(request.number, reply))
+        await self._channel.send(_reply_frame(request.number, reply))
 
-    async def _send(self, message: dict[str, Any]) -> None:
-        async with self._write_lock:
-            try:
-                self._writer.write(frames.encode(message))
-                await self._writer.drain()
-            except ConnectionError:
-                return  # the program has gone; reading tells how
+    def _ended(self, task: asyncio.Task[None]) -> None:
+        self._calls.discard(task)
+        if not task.cancelled() and (error := task.exception()) is not None and self._broken is None:
+            self._broken = error
+            if self._talk is not None:
+                self._talk.cancel()  # it waits for the program, which waits for this call
 
     async def _end_calls(self) -> None:
-        for task in self._calls:
+        calls = list(self._calls)
+        for task in calls:
             task.cancel()
-        await asyncio.gather(*self._calls, return_exceptions=True)
+        if calls:
+            await asyncio.gather(*calls, return_exceptions=True)
 
 
 def _reply_frame(number: int, reply: CallReply) -> dict[str, Any]:

@@ -6,7 +6,6 @@ and JSON is held to its letter (no NaN, no duplicate key, no lone surrogate, bou
 
 from __future__ import annotations
 
-import asyncio
 import json
 import re
 from typing import Any
@@ -58,27 +57,21 @@ def parse(text: str) -> Any:
     return value
 
 
-async def read(stream: asyncio.StreamReader, limit: int) -> dict[str, Any] | None:
-    """Read one frame of at most ``limit`` bytes; ``None`` at a clean end.
+def next_frame(buffer: bytes | bytearray, start: int, limit: int) -> tuple[dict[str, Any], int] | None:
+    """The frame that begins at ``start`` and where the next one begins; ``None`` until it is whole.
 
     Raises:
-        FrameError: it is too large, cut short, or not valid.
+        FrameError: it is larger than ``limit`` bytes (told by its length, before the rest is there), or not valid.
     """
-    try:
-        head = await stream.readexactly(4)
-    except asyncio.IncompleteReadError as error:
-        if error.partial:
-            raise FrameError("the sandbox closed the channel inside a frame's length") from None
+    if len(buffer) - start < 4:
         return None
-    except ConnectionError:
-        return None
-    length = int.from_bytes(head, "big")
+    body = start + 4
+    length = int.from_bytes(buffer[start:body], "big")
     if length > limit:
         raise FrameError(f"a frame of {length:,} bytes is over the limit of {limit:,}")
-    try:
-        return decode(await stream.readexactly(length))
-    except (asyncio.IncompleteReadError, ConnectionError):
-        raise FrameError("the sandbox closed the channel inside a frame") from None
+    if len(buffer) - body < length:
+        return None
+    return decode(bytes(buffer[body : body + length])), body + length
 
 
 def _unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:

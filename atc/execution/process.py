@@ -1,243 +1,183 @@
-"""The ``process`` sandbox: one fresh, locked CPython process for every program. Linux.
+"""The ``process`` sandbox: a fresh, locked CPython process for every program, in under a millisecond. Linux.
 
-The child (``sandbox/main.py``) boots and locks itself before it is told a program, so that one is always waiting while
-the model writes. Calls travel over a private socket pair; stdout and stderr are the program's own.
+The parent of all programs (``sandbox/zygote.py``) loads Python once; a few locked children of it always wait. Calls
+travel over a private socket pair; stdout and stderr are the program's own.
 """
 
 from __future__ import annotations
 
 import asyncio
 import dataclasses
-import json
-import os
-import shutil
 import signal
-import socket
 import sys
-import tempfile
 import time
-from collections.abc import Iterable
-from dataclasses import dataclass, field
-from typing import Any
+from collections.abc import Sequence
 
 from atc.errors import FrameError, SandboxUnavailable
-from atc.execution import frames
+from atc.execution.channel import Output, SocketChannel
 from atc.execution.conversation import Conversation
-from atc.execution.sandbox import LAYERS, CallHandler, Job, Limits, Outcome, Sandbox
-from atc.resources import resource_dir
+from atc.execution.pool import Pool, pool_size, tiers_from
+from atc.execution.sandbox import CallHandler, Job, Limits, Outcome, Sandbox
+from atc.execution.zygote import Exit, Jail, Zygote, start_zygote, zygote_settings
 
-BOOT_S = 20.0
-"""Seconds that a child gets to boot and lock itself."""
 END_S = 5.0
-"""Seconds that a child's guardian gets to end it and to clean up."""
+"""Seconds that a killed program gets to be gone."""
+RAN_ON = "it closed its channel and ran on"
 
 
-class ProcessSandbox(Sandbox):
+class JailSandbox(Sandbox):
+    """What drivers share whose jails are forked by a zygote and spoken to over descriptors.
+
+    Args:
+        pool: where jails come from.
+        limits: what a program may use at most.
+    """
+
+    def __init__(self, pool: Pool, limits: Limits) -> None:
+        self.limits = limits
+        self._pool = pool
+
+    async def prepare(self) -> None:
+        self._pool.boot()
+
+    async def isolation(self) -> str:
+        """The tier that holds here.
+
+        Raises:
+            SandboxUnavailable: none that is accepted.
+        """
+        await self._booted()
+        return self._pool.tier
+
+    @property
+    def reasons(self) -> dict[str, str]:
+        """Why stronger tiers than the one in use could not be had."""
+        return dict(self._pool.reasons)
+
+    async def run(self, job: Job, call: CallHandler) -> Outcome:
+        try:
+            jail = self._pool.take()
+        except SandboxUnavailable:
+            await self._booted()
+            jail = self._pool.take()
+        try:
+            return await self._converse(jail, job, call)
+        finally:
+            jail.kill()
+            jail.close()
+            self._pool.refill()
+
+    async def aclose(self) -> None:
+        await asyncio.to_thread(self._pool.close)
+
+    async def _booted(self) -> None:
+        try:
+            await asyncio.wrap_future(self._pool.boot())
+        except SandboxUnavailable as error:
+            raise SandboxUnavailable(self._explained(str(error))) from None
+
+    def _explained(self, why: str) -> str:
+        return (
+            f"this machine cannot isolate a program as required ({why}). Nothing was run. `atc doctor` says what "
+            "would mend it"
+        )
+
+    async def _converse(self, jail: Jail, job: Job, call: CallHandler) -> Outcome:
+        """Hand the program over, answer its calls, and tell how it ended."""
+        began = time.perf_counter()
+        limits = _least(job.limits, self.limits)
+        channel = SocketChannel(jail.channel, limits.frame_bytes)
+        printed = Output(jail.stdout, limits.output_bytes), Output(jail.stderr, limits.output_bytes)
+        try:
+            try:
+                end = await asyncio.wait_for(Conversation(channel, limits, call).hold(job), limits.wall_s)
+            except TimeoutError:
+                end = Outcome("limit", detail=f"it ran longer than {limits.wall_s:g} s")
+            except FrameError as error:
+                end = Outcome("violation", detail=str(error))
+            seconds = time.perf_counter() - began
+            told = await self._end(jail, asked=end.kind != "killed")
+        finally:
+            channel.close()
+            stdout, stderr = (stream.close() for stream in printed)
+        if end.kind == "killed":
+            end = _why_it_ended(told, self.limits)
+        return dataclasses.replace(
+            end, stdout=stdout, stderr=stderr, seconds=seconds, cpu_s=told.cpu_s, memory_bytes=told.memory_bytes,
+            isolation=jail.zygote.tier,
+        )  # fmt: skip
+
+    async def _end(self, jail: Jail, *, asked: bool) -> Exit:
+        """Wait for the process to be gone; what was not asked to go gets a moment to do so by itself."""
+        exit_ = asyncio.wrap_future(jail.exit)
+        if not asked:
+            done, _ = await asyncio.wait([exit_], timeout=1.0)
+            if not done:
+                jail.kill()
+                await asyncio.wait([exit_], timeout=END_S)
+                return Exit(why=RAN_ON)
+        else:
+            jail.kill()
+            await asyncio.wait([exit_], timeout=END_S)
+        return exit_.result() if exit_.done() else Exit(why="it could not be ended")
+
+
+class ProcessSandbox(JailSandbox):
     """Fresh processes, locked by namespaces, Landlock, a seccomp filter and rlimits.
 
     Args:
-        limits: what a program may use. Memory, CPU and file limits are fixed when the child is made.
-        require: the layers (of :data:`atc.execution.sandbox.LAYERS`) without which nothing is run.
+        limits: what a program may use at most.
+        require: the least tier (of :data:`atc.execution.sandbox.TIERS`) that is accepted. The strongest that this
+            machine really has is used; below ``require`` nothing runs.
+        preload: packages that programs may use beside the standard library (``numpy``), loaded before the walls close.
+        packages: folders to load them from; by default where this Python has its own.
+
+    Raises:
+        SandboxUnavailable: there is no such tier.
     """
 
     name = "process"
 
-    def __init__(self, limits: Limits | None = None, require: Iterable[str] = LAYERS) -> None:
-        self.limits = limits or Limits()
-        self.require = tuple(require)
-        self._waiting: _Waiting | None = None
-        if unknown := set(self.require) - set(LAYERS):
-            raise SandboxUnavailable(f"there is no isolation layer {sorted(unknown)}: choose from {', '.join(LAYERS)}")
+    def __init__(
+        self,
+        limits: Limits | None = None,
+        require: str = "L",
+        *,
+        preload: Sequence[str] = (),
+        packages: Sequence[str] | None = None,
+        pool: int | None = None,
+    ) -> None:
+        limits = limits or Limits()
+        folders = _site_packages() if packages is None and preload else list(packages or ())
 
-    async def prepare(self) -> None:
-        self._next()
+        def start(tier: str) -> Zygote:
+            if sys.platform != "linux":
+                raise SandboxUnavailable(f"the process sandbox needs Linux and this is {sys.platform}: use `docker`")
+            return start_zygote(zygote_settings(tier, limits, preload, folders))
 
-    async def run(self, job: Job, call: CallHandler) -> Outcome:
-        waiting, self._waiting = self._next(), None
-        waiting.wanted.set()
-        try:
-            child = await waiting.child
-        except asyncio.CancelledError:
-            await waiting.dispose()
-            raise
-        try:
-            return await child.converse(job, call)
-        finally:
-            await child.end()
-
-    async def aclose(self) -> None:
-        waiting, self._waiting = self._waiting, None
-        if waiting is not None and waiting.loop is asyncio.get_running_loop():
-            await waiting.dispose()
-
-    def _next(self) -> _Waiting:
-        if self._waiting is None or self._waiting.loop is not asyncio.get_running_loop():
-            self._waiting = _Waiting(self.limits, self.require)
-        return self._waiting
+        super().__init__(Pool(start, tiers_from(require), pool_size() if pool is None else pool), limits)
 
 
-class _Waiting:
-    """A child that boots and waits to be wanted. It ends with its event loop if it never is."""
-
-    def __init__(self, limits: Limits, require: tuple[str, ...]) -> None:
-        self.loop = asyncio.get_running_loop()
-        self.wanted = asyncio.Event()
-        self.child = asyncio.create_task(self._boot(limits, require))
-
-    async def _boot(self, limits: Limits, require: tuple[str, ...]) -> _Child:
-        child = await _Child.boot(limits, require)
-        try:
-            await self.wanted.wait()
-        except asyncio.CancelledError:
-            await child.end()
-            raise
-        return child
-
-    async def dispose(self) -> None:
-        self.child.cancel()
-        try:
-            child = await self.child
-        except (asyncio.CancelledError, SandboxUnavailable):
-            return
-        await child.end()
+def _site_packages() -> list[str]:
+    return [path for path in sys.path if path.endswith(("site-packages", "dist-packages"))]
 
 
-@dataclass
-class _Child:
-    """One process that waits for its program, and all that must be undone when it ends."""
-
-    process: asyncio.subprocess.Process
-    reader: asyncio.StreamReader
-    writer: asyncio.StreamWriter
-    scratch: str
-    limits: Limits
-    layers: tuple[str, ...] = ()
-    _output: list[asyncio.Task[bytes]] = field(default_factory=list)
-
-    @classmethod
-    async def boot(cls, limits: Limits, require: tuple[str, ...]) -> _Child:
-        if sys.platform != "linux":
-            raise SandboxUnavailable(f"the process sandbox needs Linux; this is {sys.platform}: run ATC on Linux")
-        try:
-            child = await cls._start(limits)
-        except OSError as error:
-            raise SandboxUnavailable(f"a sandbox process cannot be started: {error}") from None
-        try:
-            await child._await_ready(require)
-        except BaseException:
-            await child.end()
-            raise
-        return child
-
-    @classmethod
-    async def _start(cls, limits: Limits) -> _Child:
-        scratch = tempfile.mkdtemp(prefix="atc-run-")
-        ours, theirs = socket.socketpair()
-        try:
-            process = await asyncio.create_subprocess_exec(
-                *(sys.executable, "-I", "-S", str(resource_dir("sandbox") / "main.py")),
-                *(str(theirs.fileno()), scratch, _limits_for_child(limits)),
-                stdin=asyncio.subprocess.DEVNULL, stdout=asyncio.subprocess.PIPE, stderr=asyncio.subprocess.PIPE,
-                pass_fds=(theirs.fileno(),), env={}, cwd=scratch, start_new_session=True, close_fds=True,
-            )  # fmt: skip
-            ours.setblocking(False)
-            reader, writer = await asyncio.open_connection(sock=ours, limit=1 << 20)
-        except BaseException:
-            ours.close()
-            shutil.rmtree(scratch, ignore_errors=True)
-            raise
-        finally:
-            theirs.close()
-        return cls(process, reader, writer, scratch, limits)
-
-    async def _await_ready(self, require: tuple[str, ...]) -> None:
-        assert self.process.stdout is not None
-        assert self.process.stderr is not None
-        self._output = [
-            asyncio.create_task(_drain(stream, self.limits.output_bytes))
-            for stream in (self.process.stdout, self.process.stderr)
-        ]
-        try:
-            ready = await asyncio.wait_for(frames.read(self.reader, 4096), BOOT_S)
-        except (TimeoutError, FrameError) as error:
-            raise SandboxUnavailable(f"a sandbox process did not come up in {BOOT_S:.0f} s: {error}") from None
-        if ready is None:
-            _, stderr = await self.output(1.0)
-            raise SandboxUnavailable(
-                f"a sandbox process ended while it locked itself: {stderr.strip()[-300:] or 'no message'}"
-            )
-        self.layers = tuple(layer for layer in LAYERS if layer in ready.get("layers", ()))
-        if missing := [layer for layer in require if layer not in self.layers]:
-            raise SandboxUnavailable(
-                f"this machine cannot isolate {' and '.join(missing)} for a program (`atc doctor` says why). "
-                "Nothing was run. To accept less, name the layers you do require: sandbox_require / --sandbox-require"
-            )
-
-    async def converse(self, job: Job, call: CallHandler) -> Outcome:
-        """Hand the program over, answer its calls, and tell how it ended."""
-        began = time.perf_counter()
-        talk = Conversation(self.reader, self.writer, job.limits, call)
-        try:
-            end = await asyncio.wait_for(talk.hold(job), job.limits.wall_s)
-        except TimeoutError:
-            end = Outcome("limit", detail=f"it ran longer than {job.limits.wall_s:g} s")
-        except FrameError as error:
-            end = Outcome("violation", detail=str(error))
-        seconds = time.perf_counter() - began
-        if end.kind == "killed":
-            end = await self._why_it_ended(end)
-        await self.kill()
-        stdout, stderr = await self.output(2.0)
-        return dataclasses.replace(end, stdout=stdout, stderr=stderr, seconds=seconds, isolation=self.layers)
-
-    async def _why_it_ended(self, end: Outcome) -> Outcome:
-        try:
-            code = await asyncio.wait_for(self.process.wait(), 2.0)
-        except TimeoutError:
-            return Outcome("violation", detail="it closed its channel and ran on")
-        if -code == signal.SIGXCPU:
-            return Outcome("limit", detail=f"it used more than {self.limits.cpu_s} s of processor time")
-        if code < 0:
-            hint = " (did the machine run out of memory?)" if -code == signal.SIGKILL else ""
-            return Outcome("killed", detail=f"it was ended by {signal.Signals(-code).name}{hint}")
-        return Outcome("killed", detail=f"it left with exit status {code} before it reported an answer")
-
-    async def output(self, patience_s: float) -> tuple[str, str]:
-        await asyncio.wait(self._output, timeout=patience_s)
-        done = [task.result() if task.done() and not task.cancelled() else b"" for task in self._output]
-        return done[0].decode("utf-8", "replace"), done[1].decode("utf-8", "replace")
-
-    async def kill(self) -> None:
-        """Have the guardian end the program and clean up."""
-        if self.process.returncode is None:
-            self.process.terminate()
-            try:
-                await asyncio.wait_for(self.process.wait(), END_S)
-            except TimeoutError:
-                self.process.kill()
-                await self.process.wait()
-
-    async def end(self) -> None:
-        await self.kill()
-        self.writer.close()
-        for task in self._output:
-            task.cancel()
-        shutil.rmtree(self.scratch, ignore_errors=True)  # the guardian did, unless it was killed itself
+def _least(asked: Limits, most: Limits) -> Limits:
+    """What was asked for, where it is not more than there is."""
+    return Limits(
+        **{item.name: min(getattr(asked, item.name), getattr(most, item.name)) for item in dataclasses.fields(Limits)}
+    )
 
 
-async def _drain(stream: asyncio.StreamReader, keep: int) -> bytes:
-    """Read to the end, keep the first ``keep`` bytes: a flood neither blocks the program nor fills memory."""
-    kept, dropped = bytearray(), 0
-    while part := await stream.read(1 << 16):
-        room = keep - len(kept)
-        kept += part[: max(room, 0)]
-        dropped += max(len(part) - max(room, 0), 0)
-    if dropped:
-        kept += f"\n[{dropped:,} bytes more were dropped]\n".encode()
-    return bytes(kept)
-
-
-def _limits_for_child(limits: Limits) -> str:
-    names = ("cpu_s", "memory_bytes", "file_bytes", "frame_bytes", "open_files", "processes")
-    wanted: dict[str, Any] = {name: getattr(limits, name) for name in names}
-    return json.dumps(wanted | {"namespaces": True, "landlock": True, "seccomp": True, "host": os.getpid()})
+def _why_it_ended(told: Exit, limits: Limits) -> Outcome:
+    status = told.status
+    if status is None:
+        return Outcome("violation" if told.why == RAN_ON else "killed", detail=told.why)
+    if status in (-signal.SIGXCPU, -signal.SIGKILL) and told.cpu_s >= limits.cpu_s:
+        return Outcome("limit", detail=f"it used more than {limits.cpu_s} s of processor time")
+    if status == -signal.SIGSYS:
+        return Outcome("killed", detail="it was ended for a system call that only an attack would make")
+    if status < 0:
+        hint = " (did the machine run out of memory?)" if -status == signal.SIGKILL else ""
+        return Outcome("killed", detail=f"it was ended by {signal.Signals(-status).name}{hint}")
+    return Outcome("killed", detail=f"it left with exit status {status} before it reported an answer")

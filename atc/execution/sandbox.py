@@ -4,30 +4,48 @@ from __future__ import annotations
 
 import abc
 from collections.abc import Awaitable, Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
 from typing import Any, Literal, Self
 
-LAYERS = ("network", "files", "processes")
-"""What a sandbox can take away: connections, the file system outside its scratch folder, sight of other processes."""
+from atc.errors import UsageError
+
+TIERS = ("N", "L", "F")
+"""How a program can be isolated, strongest first (``sandbox/THREATS.md``).
+
+``N``: namespaces, an empty read-only root, Landlock and seccomp. ``L``: Landlock and seccomp. ``F``: seccomp alone, and
+no file can be opened at all. All three take away every connection, every file but the standard library, and every other
+process; nothing less is ever used.
+"""
 
 
 @dataclass(frozen=True)
 class Limits:
-    """What one program may use: seconds, bytes and counts.
+    """What one program may use: seconds, bytes and counts. It is always one process.
 
-    ``memory_bytes`` is address space. ``file_bytes`` bounds each file, and all together where the scratch folder can be
-    a file system of its own. ``frame_bytes`` bounds one message on the channel: a call's arguments, or the answer.
+    Attributes:
+        wall_s: from the moment the program is handed over, tools' time included.
+        cpu_s: processor time.
+        memory_bytes: address space; threads' stacks are in it.
+        output_bytes: kept of stdout and of stderr, each; more is read and dropped.
+        frame_bytes: one message on the channel: a call's arguments, or the answer.
+        open_files: descriptors.
+        calls: tool calls in all; ``calls_in_flight`` at the same time, more wait unread.
     """
 
     wall_s: float = 120.0
     cpu_s: int = 30
     memory_bytes: int = 1 << 30
-    file_bytes: int = 16 << 20
     output_bytes: int = 1 << 20
     frame_bytes: int = 4 << 20
     open_files: int = 64
-    processes: int = 64
+    calls: int = 10_000
     calls_in_flight: int = 64
+
+    def __post_init__(self) -> None:
+        for item in fields(self):
+            value = getattr(self, item.name)
+            if isinstance(value, bool) or not isinstance(value, int | float) or not 0 < value < 2**53:
+                raise UsageError(f"the limit {item.name} must be a number above 0, not {value!r}")
 
 
 @dataclass(frozen=True)
@@ -79,8 +97,11 @@ class Outcome:
         kind: ``finished`` (``value`` holds its answer if ``answered``), ``raised`` (``error`` tells), ``limit`` (it
             used up time), ``killed`` (it ended without a word), ``violation`` (it broke the channel's rules).
         detail: a sentence about a limit, a kill or a violation.
+        stdout, stderr: the program's own, as far as the limit goes.
         seconds: from handing the program over to its end.
-        isolation: the layers that held, of :data:`LAYERS`.
+        cpu_s: processor time it used; 0 where it is not known.
+        memory_bytes: its peak resident memory; 0 where it is not known.
+        isolation: the tier that held, of :data:`TIERS`.
     """
 
     kind: OutcomeKind
@@ -91,7 +112,9 @@ class Outcome:
     stdout: str = ""
     stderr: str = ""
     seconds: float = 0.0
-    isolation: tuple[str, ...] = ()
+    cpu_s: float = 0.0
+    memory_bytes: int = 0
+    isolation: str = ""
 
 
 CallHandler = Callable[[CallRequest], Awaitable[CallReply]]
@@ -107,9 +130,15 @@ class Job:
 
 
 class Sandbox(abc.ABC):
-    """A driver. Use it as an async context manager; one instance may run many programs, also at once."""
+    """A driver. Use it as an async context manager; one instance may run many programs, also at once.
+
+    Attributes:
+        name: ``process``, ``docker`` or ``service``.
+        limits: what a program may use at most; memory, processor time and descriptors are fixed when a jail is made.
+    """
 
     name: str
+    limits: Limits
 
     @abc.abstractmethod
     async def prepare(self) -> None:
@@ -123,8 +152,11 @@ class Sandbox(abc.ABC):
     async def run(self, job: Job, call: CallHandler) -> Outcome:
         """Run one program in a fresh jail and return how it ended. A program's failure is an outcome, not an exception.
 
+        Cancelling it ends the program before the cancellation is passed on.
+
         Raises:
-            SandboxUnavailable: the isolation that was asked for cannot be had.
+            SandboxUnavailable: the isolation that was asked for cannot be had, or the driver's other end went away
+                before the program was handed over.
         """
 
     @abc.abstractmethod

@@ -7,7 +7,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from atc.execution.broker import Broker
-from atc.execution.sandbox import Job, Limits, Outcome, Sandbox
+from atc.execution.drivers import limits_from
+from atc.execution.sandbox import Job, Outcome, Sandbox
 from atc.programs.attribute import Attribution
 from atc.programs.check import Checker
 from atc.programs.doubt import unused_facts
@@ -25,7 +26,7 @@ class Run:
 
     Attributes:
         revisions: every program so far and how it went.
-        isolation: the sandbox layers of the last program.
+        isolation: driver and tier of the last program's sandbox.
     """
 
     task: str
@@ -37,7 +38,7 @@ class Run:
     broker: Broker
     emit: Emit
     revisions: list[Revision] = field(default_factory=list)
-    isolation: tuple[str, ...] = ()
+    isolation: str = ""
 
     @property
     def calls(self) -> list[Call]:
@@ -88,17 +89,12 @@ class Run:
         """Run a program in a fresh jail, its calls through the broker."""
         self.broker.journal.begin_attempt()
         names = {name: [p.name for p in parameters_of(tool.protocol)] for name, tool in self.tools.items()}
-        limits = Limits(
-            wall_s=self.settings.wall_s, cpu_s=self.settings.cpu_s, memory_bytes=self.settings.memory_mb << 20,
-        )  # fmt: skip
         self.emit("program_started", {"attempt": len(self.revisions)})
-        outcome = await self.sandbox.run(Job(program, names, limits), self.broker.call)
-        self.isolation = outcome.isolation
+        outcome = await self.sandbox.run(Job(program, names, limits_from(self.settings)), self.broker.call)
+        self.isolation = f"{self.sandbox.name}/{outcome.isolation}"
         told = {"kind": outcome.kind, "seconds": round(outcome.seconds, 6), "detail": outcome.detail}
         texts = {"stdout": outcome.stdout[-20_000:], "stderr": outcome.stderr[-20_000:]}
-        self.emit(
-            "program_ended", {"attempt": len(self.revisions), **told, **texts, "isolation": list(outcome.isolation)}
-        )
+        self.emit("program_ended", {"attempt": len(self.revisions), **told, **texts, "isolation": self.isolation})
         return outcome
 
     async def attribute(self, program: str, outcome: Outcome) -> Fault | None:

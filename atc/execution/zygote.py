@@ -1,0 +1,241 @@
+"""The parent of all programs, host side: started, spoken to, and never left behind. Linux.
+
+One thread a zygote reads what it says; everything else may be used from any thread and any event loop.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import socket
+import subprocess
+import sys
+import threading
+import time
+import weakref
+from collections.abc import Sequence
+from concurrent.futures import Future
+from dataclasses import dataclass, field
+from typing import Any
+
+from atc.errors import SandboxUnavailable
+from atc.execution.sandbox import Limits
+from atc.resources import resource_dir
+
+BOOT_S = 30.0
+"""Seconds that a zygote gets to load Python and to enter its walls."""
+_MESSAGE = 65536
+
+
+@dataclass(frozen=True)
+class Exit:
+    """How a program's process ended: its status (negative: a signal), processor seconds, peak resident bytes.
+
+    ``status`` is ``None`` where nobody can tell: its parent ended first, or it was never started (``why`` says).
+    """
+
+    status: int | None = None
+    cpu_s: float = 0.0
+    memory_bytes: int = 0
+    why: str = ""
+
+
+@dataclass
+class Jail:
+    """A locked process that waits for one program. :meth:`close` when its end is known."""
+
+    number: int
+    zygote: Zygote
+    channel: socket.socket
+    stdout: int
+    stderr: int
+    exit: Future[Exit] = field(default_factory=Future)
+
+    def kill(self) -> None:
+        """End it; its :attr:`exit` follows."""
+        self.zygote.kill(self.number)
+
+    def close(self) -> None:
+        self.channel.close()
+        for fd in (self.stdout, self.stderr):
+            with contextlib.suppress(OSError):
+                os.close(fd)
+
+
+class Zygote:
+    """A running parent of programs, over the socket that it is spoken to by.
+
+    Args:
+        control: the connected socket (messages kept whole).
+        process: the process to wait for in the end, where it is our child.
+    """
+
+    def __init__(self, control: socket.socket, process: subprocess.Popen[bytes] | None = None) -> None:
+        self._control, self.process = control, process
+        self._lock = threading.Lock()
+        self._jails: dict[int, Jail] = {}
+        self.spawned = 0
+        self.born = time.monotonic()
+        self.dead = False
+        self.tier = ""
+        self._reader = threading.Thread(target=self._listen, name="atc-zygote", daemon=True)
+        _OPEN.add(self)
+
+    def begin(self) -> None:
+        """Wait until it has entered its walls and tried them.
+
+        Raises:
+            SandboxUnavailable: they cannot be had, or do not hold; the message says which.
+        """
+        self._control.settimeout(BOOT_S)
+        try:
+            said = self._control.recv(_MESSAGE)
+        except TimeoutError:
+            said = b""
+        if not said:
+            self.close()
+            raise SandboxUnavailable(f"it did not come up{_last_words(self.process)}")
+        message = json.loads(said)
+        if message["op"] != "ready":
+            self.close()
+            raise SandboxUnavailable(str(message.get("why")))
+        self.tier = message["tier"]
+        self._control.settimeout(None)
+        self._reader.start()
+
+    def spawn(self) -> Jail:
+        """Fork a jail. It locks itself while its first frame may already be on its way.
+
+        Raises:
+            SandboxUnavailable: the zygote is gone.
+        """
+        ours, theirs = socket.socketpair()
+        out, err = os.pipe2(os.O_CLOEXEC), os.pipe2(os.O_CLOEXEC)
+        with self._lock:
+            self.spawned += 1
+            jail = Jail(self.spawned, self, ours, out[0], err[0])
+            self._jails[jail.number] = jail
+        try:
+            self._tell({"op": "spawn", "id": jail.number}, [theirs.fileno(), out[1], err[1]])
+        except OSError:
+            self._jails.pop(jail.number, None)
+            jail.close()
+            raise SandboxUnavailable("the parent of the sandbox's programs is gone") from None
+        finally:
+            theirs.close()
+            os.close(out[1])
+            os.close(err[1])
+        return jail
+
+    def kill(self, number: int) -> None:
+        if number in self._jails:
+            with contextlib.suppress(OSError):
+                self._tell({"op": "kill", "id": number})
+
+    @property
+    def running(self) -> int:
+        """Jails that have not ended, waiting ones among them."""
+        return len(self._jails)
+
+    def close(self) -> None:
+        """End it and all its programs. May be called twice, from any thread."""
+        self.dead = True
+        with contextlib.suppress(OSError):
+            self._control.shutdown(socket.SHUT_RDWR)
+        if self.process is not None:
+            try:
+                self.process.wait(1.0)
+            except subprocess.TimeoutExpired:
+                self.process.kill()
+                self.process.wait()
+            if self.process.stderr is not None:
+                self.process.stderr.close()
+        if self._reader.is_alive() and self._reader is not threading.current_thread():
+            self._reader.join(1.0)
+        self._control.close()
+        self._settle()
+
+    def _tell(self, message: dict[str, Any], fds: Sequence[int] = ()) -> None:
+        socket.send_fds(self._control, [json.dumps(message).encode()], fds)
+
+    def _listen(self) -> None:
+        while True:
+            try:
+                said = self._control.recv(_MESSAGE)
+            except OSError:
+                said = b""
+            if not said:
+                break
+            message = json.loads(said)
+            if message["op"] == "ended":
+                jail = self._jails.pop(message["id"], None)
+                if jail is not None:
+                    jail.exit.set_result(
+                        Exit(message["status"], message.get("cpu_s", 0.0), message.get("memory_bytes", 0),
+                             message.get("why", ""))
+                    )  # fmt: skip
+        self.dead = True
+        self._settle()
+
+    def _settle(self) -> None:
+        """Nobody will tell any more how these ended."""
+        while self._jails:
+            _, jail = self._jails.popitem()
+            jail.exit.set_result(Exit(why="the parent of the sandbox's programs was ended"))
+
+    def forget(self) -> None:
+        """In a fork of this process: let go without ending anything."""
+        self._control.close()
+
+
+_OPEN: weakref.WeakSet[Zygote] = weakref.WeakSet()
+
+
+def _forget_all() -> None:
+    for zygote in list(_OPEN):
+        zygote.forget()
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_forget_all)
+
+
+def zygote_settings(
+    tier: str, limits: Limits, preload: Sequence[str] = (), packages: Sequence[str] = ()
+) -> dict[str, Any]:
+    """What a zygote is told at its start: everything that its children cannot change."""
+    fixed = {name: getattr(limits, name) for name in ("cpu_s", "memory_bytes", "open_files", "frame_bytes")}
+    return {"tier": tier, "preload": list(preload), "packages": list(packages), **fixed}
+
+
+def start_zygote(settings: dict[str, Any]) -> Zygote:
+    """Start one on this machine and wait until it is ready. Blocks for a tenth of a second or so.
+
+    Raises:
+        SandboxUnavailable: this tier cannot be had here; the message says why.
+    """
+    ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+    told = json.dumps({**settings, "control": theirs.fileno()})
+    try:
+        process = subprocess.Popen(
+            [sys.executable, "-I", "-S", str(resource_dir("sandbox") / "zygote.py"), told],
+            stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE,
+            pass_fds=(theirs.fileno(),), env={}, cwd="/", start_new_session=True,
+        )  # fmt: skip
+    except OSError as error:
+        ours.close()
+        raise SandboxUnavailable(f"its process cannot be started: {error}") from None
+    finally:
+        theirs.close()
+    zygote = Zygote(ours, process)
+    zygote.begin()
+    return zygote
+
+
+def _last_words(process: subprocess.Popen[bytes] | None) -> str:
+    if process is None or process.stderr is None:
+        return ""
+    process.kill()
+    lines = process.stderr.read().decode("utf-8", "replace").strip().splitlines()
+    return f": {lines[-1][:300]}" if lines else ""

@@ -1,0 +1,162 @@
+"""The walls: what the parent of all programs enters once, and what each program's process adds for itself.
+
+Whatever cannot be had raises ``OSError``: a jail is whole or it is not there.
+"""
+
+import os
+import resource
+import signal
+import struct
+import sys
+import sysconfig
+import threading
+
+import filter
+import kernel
+
+NOBODY = 65534
+_ROOT = "/tmp"  # a place to build the new root on: it exists everywhere, and is hidden for us alone
+_DATA = ("/usr/share/zoneinfo", "/etc/localtime")
+_HIDDEN = ("site-packages", "dist-packages")
+
+_READ_FILE, _READ_DIR = 1 << 2, 1 << 3
+
+
+def readable_paths(packages: list[str]) -> list[str]:
+    """What programs may read: the standard library, time zone data, and folders of packages by setting."""
+    library = [sysconfig.get_path("stdlib"), sysconfig.get_path("platstdlib")]
+    return [path for path in dict.fromkeys([*library, *_DATA, *packages]) if os.path.exists(path)]
+
+
+# Once, before programs come -----------------------------------------------------------------------------------------
+
+
+def enter_namespaces(readable: list[str]) -> None:
+    """Enter new namespaces, and a root that holds nothing but ``readable``, none of it writable.
+
+    The process namespace is made anew for each program.
+    """
+    walls = (
+        kernel.CLONE_NEWNS | kernel.CLONE_NEWNET | kernel.CLONE_NEWIPC | kernel.CLONE_NEWUTS | kernel.CLONE_NEWCGROUP
+    )
+    own = os.open("/proc/self", os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)  # the new root has no /proc
+    if os.geteuid() == 0:  # the library may lie where nobody but root gets: build first, then give that up
+        kernel.unshare(walls)
+        _new_root(readable)
+        become_nobody()
+        uid, gid = os.geteuid(), os.getegid()
+        kernel.unshare(kernel.CLONE_NEWUSER)
+        _map_user(own, uid, gid)
+    else:
+        uid, gid = os.geteuid(), os.getegid()
+        kernel.unshare(kernel.CLONE_NEWUSER | walls)
+        _map_user(own, uid, gid)
+        _new_root(readable)
+    os.close(own)
+
+
+def _map_user(own: int, uid: int, gid: int) -> None:
+    for name, text in (("setgroups", "deny"), ("uid_map", f"{uid} {uid} 1"), ("gid_map", f"{gid} {gid} 1")):
+        fd = os.open(name, os.O_WRONLY, dir_fd=own)
+        try:
+            os.write(fd, text.encode())
+        finally:
+            os.close(fd)
+
+
+def become_nobody() -> None:
+    """Give up root where we are root: programs run as *nobody*."""
+    if os.geteuid() != 0:
+        return
+    try:
+        os.setgroups([])
+        os.setresgid(NOBODY, NOBODY, NOBODY)
+        os.setresuid(NOBODY, NOBODY, NOBODY)
+    except PermissionError:
+        return  # root in name only, in a container without the right to change users: nothing to give up
+    kernel.set_dumpable(1)  # the kernel took our own /proc entries away with it, and a namespace is set up there
+
+
+def reachable_by_anybody(path: str) -> bool:
+    """Whether a user with no rights of their own can get at a folder."""
+    parents = [path]
+    while (above := os.path.dirname(parents[-1])) != parents[-1]:
+        parents.append(above)
+    return all(os.stat(parent).st_mode & 0o001 for parent in parents)
+
+
+def _new_root(readable: list[str]) -> None:
+    kernel.mount(None, "/", None, kernel.MS_REC | kernel.MS_PRIVATE)
+    kept = [(path, os.open(path, os.O_PATH | os.O_CLOEXEC)) for path in readable]  # one may lie below the new root
+    kernel.mount("tmpfs", _ROOT, "tmpfs", kernel.MS_NOSUID | kernel.MS_NODEV | kernel.MS_NOEXEC, "size=1m,mode=0755")
+    for path, fd in kept:
+        target = _ROOT + path
+        if os.path.isdir(f"/proc/self/fd/{fd}"):
+            os.makedirs(target, exist_ok=True)
+        else:
+            os.makedirs(os.path.dirname(target), exist_ok=True)
+            os.close(os.open(target, os.O_CREAT | os.O_WRONLY))
+        kernel.mount(f"/proc/self/fd/{fd}", target, None, kernel.MS_BIND | kernel.MS_REC)
+        os.close(fd)
+        for name in _HIDDEN:  # what is installed beside the standard library is not part of it
+            if os.path.isdir(f"{target}/{name}"):
+                kernel.mount("tmpfs", f"{target}/{name}", "tmpfs", kernel.MS_NOSUID | kernel.MS_NODEV, "size=4k")
+    old = _ROOT + "/.old"
+    os.mkdir(old)
+    kernel.pivot_root(_ROOT, old)
+    os.chdir("/")
+    kernel.unmount("/.old")
+    os.rmdir("/.old")
+    kernel.make_readonly("/")
+
+
+def confine_files(readable: list[str]) -> None:
+    """Landlock: read what is ``readable``, write nothing, execute nothing, connect nowhere, signal nobody outside."""
+    abi = kernel.landlock_abi()
+    if abi < 1:
+        raise OSError("Landlock: this kernel does not have it, or it is switched off")
+    files = (1 << 13) - 1 | (1 << 13 if abi >= 2 else 0) | (1 << 14 if abi >= 3 else 0) | (1 << 15 if abi >= 5 else 0)
+    attributes = struct.pack("QQQ", files, 0b11, 0b11)[: 24 if abi >= 6 else 16 if abi >= 4 else 8]
+    ruleset = kernel.landlock_ruleset(attributes)
+    for path in readable:
+        fd = os.open(path, os.O_PATH | os.O_CLOEXEC)
+        access = _READ_FILE | _READ_DIR if os.path.isdir(path) else _READ_FILE
+        kernel.landlock_allow(ruleset, access, fd)
+        os.close(fd)
+    kernel.no_new_privileges()
+    kernel.landlock_restrict(ruleset)
+    os.close(ruleset)
+
+
+# For each program ---------------------------------------------------------------------------------------------------
+
+
+def lock(limits: dict[str, int], tier: str) -> None:
+    """Close the last doors of this process. Nothing opens them again."""
+    _limit(limits)
+    kernel.drop_capabilities()
+    kernel.no_new_privileges()
+    kernel.die_with_parent(signal.SIGKILL)
+    kernel.load_filter(filter.compile_filter(kernel.MACHINE, os.getpid(), opens=tier != "F"))
+
+
+def _limit(limits: dict[str, int]) -> None:
+    pairs = {
+        resource.RLIMIT_AS: (limits["memory_bytes"],) * 2,
+        resource.RLIMIT_NOFILE: (limits["open_files"],) * 2,
+        resource.RLIMIT_CPU: (limits["cpu_s"], limits["cpu_s"] + 1),  # SIGXCPU names the reason, SIGKILL ends it
+        resource.RLIMIT_FSIZE: (0, 0),
+        resource.RLIMIT_CORE: (0, 0),
+    }
+    for which, (soft, hard) in pairs.items():
+        given = resource.getrlimit(which)[1]
+        if given != resource.RLIM_INFINITY:
+            soft, hard = min(soft, given), min(hard, given)
+        resource.setrlimit(which, (soft, hard))
+
+
+def spare_memory() -> None:
+    """Have threads take little address space: the limit counts what is reserved, not what is used."""
+    threading.stack_size(1 << 20)
+    kernel.spare_memory()
+    sys.setrecursionlimit(1000)
