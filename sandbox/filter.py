@@ -63,6 +63,7 @@ _PROT_EXEC, _AF_UNIX = 4, 1
 _FCNTL = (0, 1, 2, 3, 4, 1030)  # DUPFD, GETFD, SETFD, GETFL, SETFL, DUPFD_CLOEXEC
 _IOCTL = (0x5421, 0x5450, 0x5451)  # FIONBIO, FIONCLEX, FIOCLEX
 _PR_SET_NAME = 15
+_ITSELF = 0x7A7A7A7A  # stands for the process's own number, which is never that high
 
 
 def _argument(index: int) -> Instruction:
@@ -93,7 +94,7 @@ def _null(*indices: int) -> list[Instruction]:
     return [*made, (_RETURN, 0, 0, _ALLOW)]
 
 
-def _by_argument(pid: int, opens: bool) -> dict[str, tuple[Numbers, list[Instruction]]]:
+def _by_argument(opens: bool) -> dict[str, tuple[Numbers, list[Instruction]]]:
     rules: dict[str, tuple[Numbers, list[Instruction]]] = {
         "sendto": ((44, 206), _null(4)),  # on a socket that is there, to nobody else
         "mmap": ((9, 222), _without(2, _PROT_EXEC)),
@@ -107,21 +108,20 @@ def _by_argument(pid: int, opens: bool) -> dict[str, tuple[Numbers, list[Instruc
         "prctl": ((157, 167), _one_of(0, (_PR_SET_NAME,))),
         "prlimit64": ((302, 261), _null(0, 2)),  # its own, and only to read
         "socketpair": ((53, 199), _one_of(0, (_AF_UNIX,))),
-        "kill": ((62, 129), _one_of(0, (pid,))),
-        "tgkill": ((234, 131), _one_of(0, (pid,))),
+        "kill": ((62, 129), _one_of(0, (_ITSELF,))),
+        "tgkill": ((234, 131), _one_of(0, (_ITSELF,))),
     }
     if opens:
         rules["openat"] = ((257, 56), _without(2, _OPEN_TO_READ_FORBIDS, _ERRNO | errno.EROFS))
     return rules
 
 
-def compile_filter(machine: str, pid: int, *, opens: bool) -> bytes:
-    """The filter for one process.
+def compile_filter(machine: str, *, opens: bool) -> bytes:
+    """The filter of all programs but for one number: :func:`for_process` puts it in.
 
     Args:
         machine: ``x86_64`` or ``aarch64``.
-        pid: what the process calls itself: it may signal itself and nobody else.
-        opens: whether it may open files to read.
+        opens: whether a program may open files to read.
     """
     column = list(ARCHITECTURES).index(machine)
     made: list[Instruction] = [
@@ -132,8 +132,13 @@ def compile_filter(machine: str, pid: int, *, opens: bool) -> bytes:
     for numbers, result in plain + list(_ANSWERED.values()) + [(numbers, _KILL) for numbers in FATAL.values()]:
         if (number := numbers[column]) is not None:
             made += [(_EQUAL, 0, 1, number), (_RETURN, 0, 0, result)]
-    for numbers, body in _by_argument(pid, opens).values():
+    for numbers, body in _by_argument(opens).values():
         if (number := numbers[column]) is not None:
             made += [(_EQUAL, 0, len(body), number), *body]
     made.append((_RETURN, 0, 0, _EPERM))
     return b"".join(struct.pack("=HBBI", *instruction) for instruction in made)
+
+
+def for_process(compiled: bytes, pid: int) -> bytes:
+    """A compiled filter for the process that calls itself ``pid``: it may signal itself and nobody else."""
+    return compiled.replace(struct.pack("=I", _ITSELF), struct.pack("=I", pid))

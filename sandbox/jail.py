@@ -131,13 +131,13 @@ def confine_files(readable: list[str]) -> None:
 # For each program ---------------------------------------------------------------------------------------------------
 
 
-def lock(limits: dict[str, int], tier: str) -> None:
+def lock(limits: dict[str, int], compiled_filter: bytes) -> None:
     """Close the last doors of this process. Nothing opens them again."""
     _limit(limits)
     kernel.drop_capabilities()
     kernel.no_new_privileges()
     kernel.die_with_parent(signal.SIGKILL)
-    kernel.load_filter(filter.compile_filter(kernel.MACHINE, os.getpid(), opens=tier != "F"))
+    kernel.load_filter(filter.for_process(compiled_filter, os.getpid()))
 
 
 def _limit(limits: dict[str, int]) -> None:

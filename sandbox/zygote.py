@@ -23,6 +23,7 @@ from typing import Any, NoReturn
 
 sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
 
+import filter
 import jail
 import kernel
 import run
@@ -51,6 +52,7 @@ class Zygote:
         """
         if not kernel.supported():
             raise OSError(f"{sys.platform} on {kernel.MACHINE} has no such jail")
+        self._filter = filter.compile_filter(kernel.MACHINE, opens=self._tier != "F")
         sys.path += self._settings["packages"]
         run.preload(self._settings["preload"])
         jail.spare_memory()
@@ -109,7 +111,7 @@ class Zygote:
             signal.set_wakeup_fd(-1)
             signal.signal(signal.SIGCHLD, signal.SIG_DFL)
             channel = _take_descriptors(fds, self._alive)
-            jail.lock(self._settings, self._tier)
+            jail.lock(self._settings, self._filter)
             if select.select([CHANNEL + 1], [], [], 0)[0]:
                 os._exit(0)  # our parent went before we could be told
             os.close(CHANNEL + 1)
@@ -143,7 +145,7 @@ class Zygote:
             told = "it could not lock itself"
             try:
                 signal.set_wakeup_fd(-1)
-                jail.lock(self._settings, self._tier)
+                jail.lock(self._settings, self._filter)
                 told = ", ".join(selftest.open_doors(self._tier))
             except OSError as error:
                 told = str(error)

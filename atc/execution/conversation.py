@@ -77,11 +77,11 @@ class Conversation:
                 case "call":
                     if self._count >= self._limits.calls:
                         return Outcome("limit", detail=f"it made more than {self._limits.calls:,} tool calls")
-                    self._begin(_call_request(frame))
+                    self._begin(as_call_request(frame))
                 case "done":
                     return Outcome("finished", answered=frame.get("answered") is True, value=frame.get("value"))
                 case "raised":
-                    return Outcome("raised", error=_program_error(frame.get("error")))
+                    return Outcome("raised", error=as_program_error(frame.get("error")))
                 case op:
                     raise FrameError(f"the sandbox sent an unknown frame {str(op)[:40]!r}")
 
@@ -119,7 +119,8 @@ def _reply_frame(number: int, reply: CallReply) -> dict[str, Any]:
     return {"op": "reply", "id": number, "value": reply.value}
 
 
-def _call_request(frame: dict[str, Any]) -> CallRequest:
+def as_call_request(frame: dict[str, Any]) -> CallRequest:
+    """The call that a frame asks for. Raises FrameError when it is none."""
     number, tool, arguments, line = (frame.get(key) for key in ("id", "tool", "args", "line"))
     if (
         type(number) is not int
@@ -131,7 +132,8 @@ def _call_request(frame: dict[str, Any]) -> CallRequest:
     return CallRequest(number, tool[:200], arguments, _line(line))
 
 
-def _program_error(raw: Any) -> ProgramError:
+def as_program_error(raw: Any) -> ProgramError:
+    """The error that a frame tells, as far as it has the form of one. Raises FrameError when it is none."""
     if not isinstance(raw, dict):
         raise FrameError("the sandbox reported an error that is no error")
     tool = raw.get("tool")

@@ -50,10 +50,7 @@ class Pool:
         with self._lock:
             if self._current is not None and not self._current.dead:
                 return _done()
-            if self._booting is None or self._booting.done():
-                self._booting = Future()
-                threading.Thread(target=self._boot, args=(self._booting,), name="atc-sandbox", daemon=True).start()
-            return self._booting
+            return self._begin_boot()
 
     def take(self) -> Jail:
         """A jail of one's own.
@@ -79,9 +76,8 @@ class Pool:
             if self._closed or current is None or current.dead:
                 return
             old = current.spawned >= RECYCLE_PROGRAMS or time.monotonic() - current.born > RECYCLE_S
-            if old and (self._booting is None or self._booting.done()):
-                self._booting = Future()
-                threading.Thread(target=self._boot, args=(self._booting,), name="atc-sandbox", daemon=True).start()
+            if old:
+                self._begin_boot()
         for _ in range(missing):
             try:
                 jail = current.spawn()
@@ -106,6 +102,14 @@ class Pool:
             booting.exception()  # it ends what it has started, as we are closed
 
     # -- a new zygote ------------------------------------------------------------------------------------------------
+
+    def _begin_boot(self) -> Future[None]:
+        """The boot under way, or one begun now. The lock is held."""
+        if self._booting is None or self._booting.done():
+            self._booting = Future()
+            self._booting.set_running_or_notify_cancel()  # one who waits may give up, the others wait on
+            threading.Thread(target=self._boot, args=(self._booting,), name="atc-sandbox", daemon=True).start()
+        return self._booting
 
     def _boot(self, told: Future[None]) -> None:
         try:

@@ -11,7 +11,9 @@ import dataclasses
 import signal
 import sys
 import time
+import weakref
 from collections.abc import Sequence
+from weakref import WeakKeyDictionary
 
 from atc.errors import FrameError, SandboxUnavailable
 from atc.execution.channel import Output, SocketChannel
@@ -22,6 +24,8 @@ from atc.execution.zygote import Exit, Jail, Zygote, start_zygote, zygote_settin
 
 END_S = 5.0
 """Seconds that a killed program gets to be gone."""
+MAX_RUNNING = 64
+"""Programs at the same time; more wait for their turn, which their wall clock does not count."""
 RAN_ON = "it closed its channel and ran on"
 
 
@@ -36,6 +40,8 @@ class JailSandbox(Sandbox):
     def __init__(self, pool: Pool, limits: Limits) -> None:
         self.limits = limits
         self._pool = pool
+        self._turns: WeakKeyDictionary[asyncio.AbstractEventLoop, asyncio.Semaphore] = WeakKeyDictionary()
+        weakref.finalize(self, pool.close)
 
     async def prepare(self) -> None:
         self._pool.boot()
@@ -55,6 +61,10 @@ class JailSandbox(Sandbox):
         return dict(self._pool.reasons)
 
     async def run(self, job: Job, call: CallHandler) -> Outcome:
+        async with self._turns.setdefault(asyncio.get_running_loop(), asyncio.Semaphore(MAX_RUNNING)):
+            return await self._run(job, call)
+
+    async def _run(self, job: Job, call: CallHandler) -> Outcome:
         try:
             jail = self._pool.take()
         except SandboxUnavailable:

@@ -52,6 +52,9 @@ class Jail:
     stderr: int
     exit: Future[Exit] = field(default_factory=Future)
 
+    def __post_init__(self) -> None:
+        self.exit.set_running_or_notify_cancel()  # whoever waits may give up; the end is told all the same
+
     def kill(self) -> None:
         """End it; its :attr:`exit` follows."""
         self.zygote.kill(self.number)

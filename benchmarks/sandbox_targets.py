@@ -1,0 +1,306 @@
+"""What the sandbox benchmark runs its programs in: ATC's own drivers, and the peers that are installed here.
+
+Each takes the same programs and the same tool, and answers for itself how a fresh jail is made.
+"""
+
+from __future__ import annotations
+
+import abc
+import asyncio
+import contextlib
+import importlib.util
+import os
+import re
+import secrets
+import shutil
+import socket
+import subprocess
+import sys
+from collections.abc import AsyncIterator, Callable, Mapping
+from typing import Any
+
+from atc.errors import AtcError
+from atc.execution.channel import SocketChannel
+from atc.execution.conversation import Conversation
+from atc.execution.process import ProcessSandbox
+from atc.execution.sandbox import CallReply, CallRequest, Job, Limits, Outcome, Sandbox
+from atc.resources import resource_dir
+
+Tools = Mapping[str, Callable[..., Any]]
+
+
+class Missing(Exception):
+    """A target that cannot be had here, and why."""
+
+
+class Target(abc.ABC):
+    """Something that runs programs. ``isolates`` says in a word what stands between a program and the machine."""
+
+    name: str
+    isolates: str
+    stops_loops = True
+
+    async def open(self) -> None:
+        """Get ready. Raises :class:`Missing`."""
+
+    async def close(self) -> None:
+        """End everything."""
+
+    @abc.abstractmethod
+    async def run(self, program: str, tools: Tools, wall_s: float = 60.0) -> Any:
+        """Run a program in a fresh jail; its ``answer``, or ``None`` where it was stopped."""
+
+    def jail_processes(self) -> list[int]:
+        """Processes that exist for the programs running now."""
+        return []
+
+
+class Ours(Target):
+    """A driver of ATC."""
+
+    def __init__(self, name: str, make: Callable[[], Sandbox]) -> None:
+        self.name, self._make = name, make
+        self.isolates = "jail"
+        self.sandbox: Sandbox | None = None
+
+    async def open(self) -> None:
+        self.sandbox = self._make()
+        try:
+            outcome = await self.sandbox.run(Job("answer = 1", {}), _no_tools)
+        except AtcError as error:
+            await self.sandbox.aclose()
+            raise Missing(str(error)) from None
+        self.isolates = f"tier {outcome.isolation}"
+        await asyncio.sleep(0.2)  # the pool fills
+
+    async def close(self) -> None:
+        if self.sandbox is not None:
+            await self.sandbox.aclose()
+
+    async def run(self, program: str, tools: Tools, wall_s: float = 60.0) -> Any:
+        assert self.sandbox is not None
+        job = Job(program, {name: () for name in tools}, Limits(wall_s=wall_s))
+        return (await self.sandbox.run(job, _handler(tools))).value
+
+    def jail_processes(self) -> list[int]:
+        if not isinstance(self.sandbox, ProcessSandbox):
+            return []
+        return [pid for zygote in _children(os.getpid()) for pid in _children(zygote)]
+
+
+class PlainProcess(Target):
+    """A fresh Python process for each program and nothing around it: what isolation is compared with."""
+
+    name, isolates = "plain subprocess", "nothing"
+
+    async def run(self, program: str, tools: Tools, wall_s: float = 60.0) -> Any:
+        ours, theirs = socket.socketpair()
+        code = (
+            f"import sys, socket; sys.path.insert(0, {str(resource_dir('sandbox'))!r}); import run; "
+            f"run.serve(socket.socket(fileno={theirs.fileno()}), 1 << 22)"
+        )
+        process = await asyncio.create_subprocess_exec(
+            sys.executable, "-I", "-S", "-c", code, pass_fds=(theirs.fileno(),), env={}
+        )
+        theirs.close()
+        channel = SocketChannel(ours, 1 << 22)
+        try:
+            limits = Limits(wall_s=wall_s)
+            talk = Conversation(channel, limits, _handler(tools)).hold(Job(program, {name: () for name in tools}))
+            return (await asyncio.wait_for(talk, wall_s)).value
+        except TimeoutError:
+            return None
+        finally:
+            channel.close()
+            ours.close()
+            with contextlib.suppress(ProcessLookupError):
+                process.kill()
+            await process.wait()
+
+    def jail_processes(self) -> list[int]:
+        return [pid for pid in _children(os.getpid()) if b"run.serve" in _command(pid)]
+
+
+class Monty(Target):
+    """pydantic-monty: an interpreter of its own for a subset of Python, in worker processes."""
+
+    isolates = "interpreter"
+
+    def __init__(self, *, recycled: bool) -> None:
+        self.name = "monty, a worker for each program" if recycled else "monty, workers used again"
+        self._once = 1 if recycled else None
+        self._stack = contextlib.AsyncExitStack()
+
+    async def open(self) -> None:
+        if importlib.util.find_spec("pydantic_monty") is None:
+            raise Missing("pip install pydantic-monty")
+        from pydantic_monty import AsyncMonty
+
+        made = AsyncMonty(min_processes=4, max_processes=8, max_checkouts_per_worker=self._once)
+        self._pool = await self._stack.enter_async_context(made)
+
+    async def close(self) -> None:
+        await self._stack.aclose()
+
+    async def run(self, program: str, tools: Tools, wall_s: float = 60.0) -> Any:
+        try:
+            async with self._pool.checkout(limits={"max_feed_duration": wall_s}) as session:
+                return await session.feed_run(program + "\nanswer", external_lookup=dict(tools))
+        except Exception as error:
+            if "Limit" in str(error) or "imeout" in str(error) or "imeout" in type(error).__name__:
+                return None
+            raise
+
+    def jail_processes(self) -> list[int]:
+        return [pid for pid in _children(os.getpid()) if b"monty" in _command(pid)]
+
+
+class Smolagents(Target):
+    """smolagents' local executor: Python walked by Python, in the host's own process."""
+
+    name, isolates, stops_loops = "smolagents, local executor", "syntax tree", False
+
+    async def open(self) -> None:
+        if importlib.util.find_spec("smolagents") is None:
+            raise Missing("pip install smolagents")
+
+    async def run(self, program: str, tools: Tools, wall_s: float = 60.0) -> Any:
+        from smolagents.local_python_executor import LocalPythonExecutor
+
+        executor = LocalPythonExecutor([])
+        executor.send_tools(dict(tools))
+        return executor(program + "\nanswer").output
+
+
+class Restricted(Target):
+    """RestrictedPython: a compiler that leaves things out, in the host's own process."""
+
+    name, isolates, stops_loops = "RestrictedPython", "compiler", False
+
+    async def run(self, program: str, tools: Tools, wall_s: float = 60.0) -> Any:
+        from RestrictedPython import compile_restricted, safe_builtins
+
+        builtins = {**safe_builtins, "_getiter_": iter, "_getitem_": lambda of, key: of[key]}
+        scope: dict[str, Any] = {"__builtins__": {**builtins, "list": list, "sum": sum}, **builtins, **tools}
+        exec(compile_restricted(program, "<program>", "exec"), scope)  # noqa: S102 - the peer's own way
+        return scope.get("answer")
+
+
+class DockerRun(Target):
+    """``docker run`` for each program, with the usual flags: what most products do."""
+
+    name, isolates = "docker run, a container for each program", "container"
+    _FLAGS = (
+        "--network none --read-only --cap-drop ALL --security-opt no-new-privileges --pids-limit 64 "
+        "--memory 256m --user 65534:65534"
+    ).split()
+
+    def __init__(self, image: str = "python:3.11-slim") -> None:
+        self._image = image
+
+    async def open(self) -> None:
+        if shutil.which("docker") is None or subprocess.run(["docker", "version"], capture_output=True).returncode:
+            raise Missing("no Docker engine answers")
+        if subprocess.run(["docker", "image", "inspect", self._image], capture_output=True).returncode:
+            raise Missing(f"no image {self._image}")
+
+    async def run(self, program: str, tools: Tools, wall_s: float = 60.0) -> Any:
+        name = f"atc-bench-{secrets.token_hex(4)}"
+        process = await asyncio.create_subprocess_exec(
+            "docker", "run", "--rm", "-i", "--name", name, *self._FLAGS, self._image, "python", "-I", "-S", "-c",
+            _OVER_STDIO, stdin=asyncio.subprocess.PIPE, stdout=asyncio.subprocess.PIPE, limit=1 << 22,
+        )  # fmt: skip
+        try:
+            return await asyncio.wait_for(_serve_stdio(process, program, tools), wall_s)
+        except TimeoutError:
+            await (
+                await asyncio.create_subprocess_exec("docker", "kill", name, stdout=asyncio.subprocess.DEVNULL)
+            ).wait()
+            return None
+        finally:
+            await process.wait()
+
+
+_OVER_STDIO = """
+import sys, json
+def ask(name):
+    def call(**kwargs):
+        print(json.dumps({"tool": name, "args": kwargs}), flush=True)
+        return json.loads(sys.stdin.readline())
+    return call
+start = json.loads(sys.stdin.readline())
+scope = {name: ask(name) for name in start["tools"]}
+exec(start["program"], scope)
+print(json.dumps({"answer": scope.get("answer")}), flush=True)
+"""
+
+
+async def _serve_stdio(process: asyncio.subprocess.Process, program: str, tools: Tools) -> Any:
+    import json
+
+    assert process.stdin is not None and process.stdout is not None  # noqa: PT018
+    process.stdin.write(json.dumps({"program": program, "tools": list(tools)}).encode() + b"\n")
+    while line := await process.stdout.readline():
+        said = json.loads(line)
+        if "answer" in said:
+            return said["answer"]
+        process.stdin.write(json.dumps(tools[said["tool"]](**said["args"])).encode() + b"\n")
+    return None
+
+
+@contextlib.asynccontextmanager
+async def local_service() -> AsyncIterator[tuple[str, str]]:
+    """A sandbox service on this machine: its address and a key."""
+    token = secrets.token_hex(16)
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        port = probe.getsockname()[1]
+    command = [sys.executable, "-m", "atc", "serve", "--port", str(port)]
+    environment = {**os.environ, "ATC_SERVE_TOKEN": token}
+    process = subprocess.Popen(command, env=environment, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+    try:
+        for _ in range(200):
+            with contextlib.suppress(OSError), socket.create_connection(("127.0.0.1", port), 0.2):
+                break
+            await asyncio.sleep(0.1)
+        yield f"http://127.0.0.1:{port}", token
+    finally:
+        process.terminate()
+        process.wait(20)
+
+
+def _handler(tools: Tools) -> Callable[[CallRequest], Any]:
+    async def call(request: CallRequest) -> CallReply:
+        return CallReply(value=tools[request.tool](**request.arguments))
+
+    return call
+
+
+async def _no_tools(request: CallRequest) -> CallReply:
+    return CallReply(error="no tools here")
+
+
+def _children(pid: int) -> list[int]:
+    found = []
+    for task in os.listdir(f"/proc/{pid}/task"):
+        with contextlib.suppress(OSError), open(f"/proc/{pid}/task/{task}/children") as file:
+            found += [int(child) for child in file.read().split()]
+    return found
+
+
+def _command(pid: int) -> bytes:
+    with contextlib.suppress(OSError), open(f"/proc/{pid}/cmdline", "rb") as file:
+        return file.read()
+    return b""
+
+
+def private_bytes(pid: int) -> int:
+    """What a process has for itself alone."""
+    with open(f"/proc/{pid}/smaps_rollup") as file:
+        return 1024 * sum(int(found) for found in re.findall(r"Private_(?:Clean|Dirty):\s+(\d+) kB", file.read()))
+
+
+__all__ = [
+    "DockerRun", "Missing", "Monty", "Ours", "Outcome", "PlainProcess", "Restricted", "Smolagents", "Target",
+    "local_service", "private_bytes",
+]  # fmt: skip
