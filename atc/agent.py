@@ -13,9 +13,9 @@ from typing import Any, Self
 from atc.blocking import wait_for
 from atc.errors import BudgetExceeded, JournalError, ModelError, ModelUnavailable, SandboxUnavailable, UsageError
 from atc.execution.broker import Approve, Broker, CallPolicy
+from atc.execution.drivers import open_sandbox
 from atc.execution.journal import Entry, Journal
 from atc.execution.redact import Redactor
-from atc.execution.drivers import open_sandbox
 from atc.execution.sandbox import Sandbox
 from atc.models import open_model
 from atc.models.base import Model
@@ -282,7 +282,8 @@ class Agent:
         return self.settings.api_key.get_secret_value() if self.settings.api_key else None
 
     def _secrets(self) -> list[str]:
-        return [key] if (key := self._api_key()) else []
+        token = self.settings.sandbox_token
+        return [secret for secret in (self._api_key(), token and token.get_secret_value()) if secret]
 
 
 @dataclass

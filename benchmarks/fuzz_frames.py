@@ -45,10 +45,10 @@ def hostile(rng: random.Random) -> bytes:
     elif way == 1:
         body = _grown(rng).encode("utf-8", "surrogatepass")
     else:
-        body = bytearray(json.dumps(rng.choice(_SEEDS)).encode())
+        changed = bytearray(json.dumps(rng.choice(_SEEDS)).encode())
         for _ in range(rng.randrange(1, 3)):
-            _mutate(rng, body)
-        body = bytes(body)
+            _mutate(rng, changed)
+        body = bytes(changed)
     length = len(body) if rng.random() < 0.95 else rng.choice([0, 1, len(body) + 1, LIMIT, LIMIT + 1, 2**32 - 1])
     return length.to_bytes(4, "big") + body
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import itertools
 import os
 import signal
 import subprocess
@@ -27,7 +28,17 @@ from atc.execution.process import ProcessSandbox
 from atc.execution.sandbox import Limits
 from atc.execution.service_client import ServiceSandbox
 from benchmarks.sandbox_targets import (
-    DockerRun, Missing, Monty, Ours, PlainProcess, Restricted, Smolagents, Target, local_service, private_bytes,
+    DockerRun,
+    Missing,
+    Monty,
+    Ours,
+    PlainProcess,
+    Restricted,
+    Smolagents,
+    Target,
+    children,
+    local_service,
+    private_bytes,
 )  # fmt: skip
 
 KILOBYTE = "x" * 1000
@@ -105,7 +116,7 @@ async def _calls(target: Target) -> tuple[float, float]:
         return text
 
     await target.run(CALLING, {"echo": echo})
-    gaps = [1e6 * (after - before) for before, after in zip(at, at[1:], strict=False)]
+    gaps = [1e6 * (after - before) for before, after in itertools.pairwise(at)]
     return _middle(gaps), _p95(gaps)
 
 
@@ -175,9 +186,7 @@ def host_death() -> float:
 
 
 def _descendants(pid: int) -> list[int]:
-    from benchmarks.sandbox_targets import _children
-
-    below = _children(pid)
+    below = children(pid)
     return below + [deeper for child in below for deeper in _descendants(child)]
 
 

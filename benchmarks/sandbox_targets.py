@@ -14,10 +14,11 @@ import re
 import secrets
 import shutil
 import socket
-import subprocess
 import sys
 from collections.abc import AsyncIterator, Callable, Mapping
 from typing import Any
+
+import anyio
 
 from atc.errors import AtcError
 from atc.execution.channel import SocketChannel
@@ -42,9 +43,11 @@ class Target(abc.ABC):
 
     async def open(self) -> None:
         """Get ready. Raises :class:`Missing`."""
+        return
 
     async def close(self) -> None:
         """End everything."""
+        return
 
     @abc.abstractmethod
     async def run(self, program: str, tools: Tools, wall_s: float = 60.0) -> Any:
@@ -79,13 +82,13 @@ class Ours(Target):
 
     async def run(self, program: str, tools: Tools, wall_s: float = 60.0) -> Any:
         assert self.sandbox is not None
-        job = Job(program, {name: () for name in tools}, Limits(wall_s=wall_s))
+        job = Job(program, dict.fromkeys(tools, ()), Limits(wall_s=wall_s))
         return (await self.sandbox.run(job, _handler(tools))).value
 
     def jail_processes(self) -> list[int]:
         if not isinstance(self.sandbox, ProcessSandbox):
             return []
-        return [pid for zygote in _children(os.getpid()) for pid in _children(zygote)]
+        return [pid for zygote in children(os.getpid()) for pid in children(zygote)]
 
 
 class PlainProcess(Target):
@@ -106,7 +109,7 @@ class PlainProcess(Target):
         channel = SocketChannel(ours, 1 << 22)
         try:
             limits = Limits(wall_s=wall_s)
-            talk = Conversation(channel, limits, _handler(tools)).hold(Job(program, {name: () for name in tools}))
+            talk = Conversation(channel, limits, _handler(tools)).hold(Job(program, dict.fromkeys(tools, ())))
             return (await asyncio.wait_for(talk, wall_s)).value
         except TimeoutError:
             return None
@@ -118,7 +121,7 @@ class PlainProcess(Target):
             await process.wait()
 
     def jail_processes(self) -> list[int]:
-        return [pid for pid in _children(os.getpid()) if b"run.serve" in _command(pid)]
+        return [pid for pid in children(os.getpid()) if b"run.serve" in _command(pid)]
 
 
 class Monty(Target):
@@ -143,8 +146,10 @@ class Monty(Target):
         await self._stack.aclose()
 
     async def run(self, program: str, tools: Tools, wall_s: float = 60.0) -> Any:
+        from pydantic_monty import ResourceLimits
+
         try:
-            async with self._pool.checkout(limits={"max_feed_duration": wall_s}) as session:
+            async with self._pool.checkout(limits=ResourceLimits(max_feed_duration=wall_s)) as session:
                 return await session.feed_run(program + "\nanswer", external_lookup=dict(tools))
         except Exception as error:
             if "Limit" in str(error) or "imeout" in str(error) or "imeout" in type(error).__name__:
@@ -152,7 +157,7 @@ class Monty(Target):
             raise
 
     def jail_processes(self) -> list[int]:
-        return [pid for pid in _children(os.getpid()) if b"monty" in _command(pid)]
+        return [pid for pid in children(os.getpid()) if b"monty" in _command(pid)]
 
 
 class Smolagents(Target):
@@ -178,7 +183,7 @@ class Restricted(Target):
     name, isolates, stops_loops = "RestrictedPython", "compiler", False
 
     async def run(self, program: str, tools: Tools, wall_s: float = 60.0) -> Any:
-        from RestrictedPython import compile_restricted, safe_builtins
+        from RestrictedPython import compile_restricted, safe_builtins  # type: ignore[attr-defined]
 
         builtins = {**safe_builtins, "_getiter_": iter, "_getitem_": lambda of, key: of[key]}
         scope: dict[str, Any] = {"__builtins__": {**builtins, "list": list, "sum": sum}, **builtins, **tools}
@@ -191,17 +196,17 @@ class DockerRun(Target):
 
     name, isolates = "docker run, a container for each program", "container"
     _FLAGS = (
-        "--network none --read-only --cap-drop ALL --security-opt no-new-privileges --pids-limit 64 "
-        "--memory 256m --user 65534:65534"
-    ).split()
+        "--network=none", "--read-only", "--cap-drop=ALL", "--security-opt=no-new-privileges", "--pids-limit=64",
+        "--memory=256m", "--user=65534:65534",
+    )  # fmt: skip
 
     def __init__(self, image: str = "python:3.11-slim") -> None:
         self._image = image
 
     async def open(self) -> None:
-        if shutil.which("docker") is None or subprocess.run(["docker", "version"], capture_output=True).returncode:
+        if shutil.which("docker") is None or (await anyio.run_process(["docker", "version"], check=False)).returncode:
             raise Missing("no Docker engine answers")
-        if subprocess.run(["docker", "image", "inspect", self._image], capture_output=True).returncode:
+        if (await anyio.run_process(["docker", "image", "inspect", self._image], check=False)).returncode:
             raise Missing(f"no image {self._image}")
 
     async def run(self, program: str, tools: Tools, wall_s: float = 60.0) -> Any:
@@ -257,7 +262,8 @@ async def local_service() -> AsyncIterator[tuple[str, str]]:
         port = probe.getsockname()[1]
     command = [sys.executable, "-m", "atc", "serve", "--port", str(port)]
     environment = {**os.environ, "ATC_SERVE_TOKEN": token}
-    process = subprocess.Popen(command, env=environment, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+    quiet = asyncio.subprocess.DEVNULL
+    process = await asyncio.create_subprocess_exec(*command, env=environment, stdout=quiet, stderr=quiet)
     try:
         for _ in range(200):
             with contextlib.suppress(OSError), socket.create_connection(("127.0.0.1", port), 0.2):
@@ -266,7 +272,7 @@ async def local_service() -> AsyncIterator[tuple[str, str]]:
         yield f"http://127.0.0.1:{port}", token
     finally:
         process.terminate()
-        process.wait(20)
+        await process.wait()
 
 
 def _handler(tools: Tools) -> Callable[[CallRequest], Any]:
@@ -280,7 +286,8 @@ async def _no_tools(request: CallRequest) -> CallReply:
     return CallReply(error="no tools here")
 
 
-def _children(pid: int) -> list[int]:
+def children(pid: int) -> list[int]:
+    """The processes that a process has started and that are still there."""
     found = []
     for task in os.listdir(f"/proc/{pid}/task"):
         with contextlib.suppress(OSError), open(f"/proc/{pid}/task/{task}/children") as file:
@@ -302,5 +309,5 @@ def private_bytes(pid: int) -> int:
 
 __all__ = [
     "DockerRun", "Missing", "Monty", "Ours", "Outcome", "PlainProcess", "Restricted", "Smolagents", "Target",
-    "local_service", "private_bytes",
+    "children", "local_service", "private_bytes",
 ]  # fmt: skip

@@ -22,7 +22,7 @@ Numbers = tuple[int | None, int | None]
 
 # name: number on x86_64, on aarch64 (None: it has no such call)
 ALWAYS: dict[str, Numbers] = {
-    "recvfrom": (45, 207), "read": (0, 63), "write": (1, 64), "futex": (202, 98), "munmap": (11, 215), "brk": (12, 214),
+    "read": (0, 63), "write": (1, 64), "futex": (202, 98), "munmap": (11, 215), "brk": (12, 214),
     "clock_gettime": (228, 113), "madvise": (28, 233), "mremap": (25, 216), "close": (3, 57), "lseek": (8, 62),
     "fstat": (5, 80), "pread64": (17, 67), "readv": (19, 65), "writev": (20, 66), "getdents64": (217, 61),
     "rt_sigaction": (13, 134), "rt_sigprocmask": (14, 135), "rt_sigreturn": (15, 139), "rt_sigpending": (127, 136),
@@ -36,7 +36,7 @@ ALWAYS: dict[str, Numbers] = {
     "dup2": (33, None), "dup3": (292, 24), "pipe2": (293, 59), "eventfd2": (290, 19), "select": (23, None),
     "pselect6": (270, 72), "poll": (7, None), "ppoll": (271, 73), "epoll_create1": (291, 20), "epoll_ctl": (233, 21),
     "epoll_wait": (232, None), "epoll_pwait": (281, 22), "epoll_pwait2": (441, 441), "shutdown": (48, 210),
-    "getsockopt": (55, 209), "getsockname": (51, 204), "getpeername": (52, 205), "exit": (60, 93),
+    "getsockname": (51, 204), "getpeername": (52, 205), "exit": (60, 93),
     "exit_group": (231, 94), "set_robust_list": (273, 99), "set_tid_address": (218, 96), "rseq": (334, 293),
     "restart_syscall": (219, 128),
 }  # fmt: skip
@@ -60,6 +60,8 @@ _OPEN_TO_READ_FORBIDS = (
     0o3 | 0o100 | 0o1000 | 0o2000 | 0o20000000 | 0o10000000
 )  # access, CREAT TRUNC APPEND TMPFILE PATH
 _PROT_EXEC, _AF_UNIX = 4, 1
+_MSG_OOB = 1
+_SOCKET_OPTIONS = (3, 4, 38, 39)  # TYPE, ERROR, PROTOCOL, DOMAIN
 _FCNTL = (0, 1, 2, 3, 4, 1030)  # DUPFD, GETFD, SETFD, GETFL, SETFL, DUPFD_CLOEXEC
 _IOCTL = (0x5421, 0x5450, 0x5451)  # FIONBIO, FIONCLEX, FIOCLEX
 _PR_SET_NAME = 15
@@ -96,7 +98,12 @@ def _null(*indices: int) -> list[Instruction]:
 
 def _by_argument(opens: bool) -> dict[str, tuple[Numbers, list[Instruction]]]:
     rules: dict[str, tuple[Numbers, list[Instruction]]] = {
-        "sendto": ((44, 206), _null(4)),  # on a socket that is there, to nobody else
+        "recvfrom": ((45, 207), _without(3, _MSG_OOB)),
+        "sendto": (
+            (44, 206),
+            [_argument(3), (_ANY_BIT, 0, 1, _MSG_OOB), (_RETURN, 0, 0, _EPERM), *_null(4)],
+        ),  # to the other end
+        "getsockopt": ((55, 209), _one_of(2, _SOCKET_OPTIONS)),
         "mmap": ((9, 222), _without(2, _PROT_EXEC)),
         "mprotect": ((10, 226), _without(2, _PROT_EXEC)),
         "clone": (

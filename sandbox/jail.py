@@ -3,9 +3,11 @@
 Whatever cannot be had raises ``OSError``: a jail is whole or it is not there.
 """
 
+import contextlib
 import os
 import resource
 import signal
+import socket
 import struct
 import sys
 import sysconfig
@@ -15,6 +17,7 @@ import filter
 import kernel
 
 NOBODY = 65534
+MAX_THREADS = 256
 _ROOT = "/tmp"  # a place to build the new root on: it exists everywhere, and is hidden for us alone
 _DATA = ("/usr/share/zoneinfo", "/etc/localtime")
 _HIDDEN = ("site-packages", "dist-packages")
@@ -42,6 +45,7 @@ def enter_namespaces(readable: list[str]) -> None:
     own = os.open("/proc/self", os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)  # the new root has no /proc
     if os.geteuid() == 0:  # the library may lie where nobody but root gets: build first, then give that up
         kernel.unshare(walls)
+        socket.sethostname("sandbox")
         _new_root(readable)
         become_nobody()
         uid, gid = os.geteuid(), os.getegid()
@@ -51,6 +55,7 @@ def enter_namespaces(readable: list[str]) -> None:
         uid, gid = os.geteuid(), os.getegid()
         kernel.unshare(kernel.CLONE_NEWUSER | walls)
         _map_user(own, uid, gid)
+        socket.sethostname("sandbox")
         _new_root(readable)
     os.close(own)
 
@@ -111,14 +116,17 @@ def _new_root(readable: list[str]) -> None:
 
 
 def confine_files(readable: list[str]) -> None:
-    """Landlock: read what is ``readable``, write nothing, execute nothing, connect nowhere, signal nobody outside."""
+    """Landlock: read what is ``readable``, write nothing, execute nothing, connect nowhere, signal nobody outside.
+
+    What is installed beside the standard library is not part of it: its folders are allowed one by one, without those.
+    """
     abi = kernel.landlock_abi()
     if abi < 1:
         raise OSError("Landlock: this kernel does not have it, or it is switched off")
     files = (1 << 13) - 1 | (1 << 13 if abi >= 2 else 0) | (1 << 14 if abi >= 3 else 0) | (1 << 15 if abi >= 5 else 0)
     attributes = struct.pack("QQQ", files, 0b11, 0b11)[: 24 if abi >= 6 else 16 if abi >= 4 else 8]
     ruleset = kernel.landlock_ruleset(attributes)
-    for path in readable:
+    for path in _without_hidden(readable):
         fd = os.open(path, os.O_PATH | os.O_CLOEXEC)
         access = _READ_FILE | _READ_DIR if os.path.isdir(path) else _READ_FILE
         kernel.landlock_allow(ruleset, access, fd)
@@ -128,12 +136,43 @@ def confine_files(readable: list[str]) -> None:
     os.close(ruleset)
 
 
+def _without_hidden(readable: list[str]) -> list[str]:
+    made = []
+    for path in readable:
+        names = os.listdir(path) if os.path.isdir(path) else []
+        if any(name in _HIDDEN for name in names):
+            made += [f"{path}/{name}" for name in names if name not in _HIDDEN]
+        else:
+            made.append(path)
+    return made
+
+
+def room_for_threads(own_namespace: bool) -> int:
+    """The limit on threads: of the program alone where users are counted anew, else of all that this user has."""
+    return MAX_THREADS if own_namespace else MAX_THREADS + 2 * _threads_of(NOBODY if os.geteuid() == 0 else os.getuid())
+
+
+def _threads_of(uid: int) -> int:
+    count = 0
+    for name in os.listdir("/proc"):
+        if name.isdigit():
+            with contextlib.suppress(OSError):
+                if os.stat(f"/proc/{name}").st_uid == uid:
+                    count += len(os.listdir(f"/proc/{name}/task"))
+    return count
+
+
 # For each program ---------------------------------------------------------------------------------------------------
 
 
 def lock(limits: dict[str, int], compiled_filter: bytes) -> None:
     """Close the last doors of this process. Nothing opens them again."""
     _limit(limits)
+    if os.geteuid() == 0:
+        os.setresuid(NOBODY, 0, 0)  # threads are not counted for root; files are still read as the user we are
+    kernel.set_dumpable(
+        0
+    )  # else a neighbour of the same user reads our descriptors through /proc, and a core is written
     kernel.drop_capabilities()
     kernel.no_new_privileges()
     kernel.die_with_parent(signal.SIGKILL)
@@ -144,6 +183,7 @@ def _limit(limits: dict[str, int]) -> None:
     pairs = {
         resource.RLIMIT_AS: (limits["memory_bytes"],) * 2,
         resource.RLIMIT_NOFILE: (limits["open_files"],) * 2,
+        resource.RLIMIT_NPROC: (limits["threads"],) * 2,
         resource.RLIMIT_CPU: (limits["cpu_s"], limits["cpu_s"] + 1),  # SIGXCPU names the reason, SIGKILL ends it
         resource.RLIMIT_FSIZE: (0, 0),
         resource.RLIMIT_CORE: (0, 0),

@@ -5,11 +5,15 @@ and functions it went through. What is told here is a claim that the host checks
 """
 
 import ast
+import os
+import sys
 import types
 
 MAX_CONTAINERS = 200_000
 MAX_STEPS_BACK = 5
+MAX_MESSAGE = 1800  # the host keeps 2000, and there may be a hint to add
 MISSING = object()
+_NOT_LOADED = ("failed to map segment", "cannot open shared object file")  # what the loader says behind the walls
 Place = tuple[int, tuple[object, ...]]
 """The number of a call, and a path in its response."""
 
@@ -53,7 +57,7 @@ def describe(error: BaseException, source: str, filename: str, origins: Origins)
     if inner is not None:
         try:
             failed = Failed(inner, source, report["span"], origins)
-            report["message"] = f"{report['message']}{failed.length(error)}"
+            report["message"] = f"{report['message']}{failed.length(error)}{_import_hint(error)}"
             report["origin"] = failed.origin(str(report["message"]))
         except Exception as problem:  # an odd object of the program: the report goes out without the claim
             report["origin_problem"] = type(problem).__name__
@@ -62,9 +66,44 @@ def describe(error: BaseException, source: str, filename: str, origins: Origins)
 
 def _text(error: BaseException) -> str:
     try:
-        return str(error)[:2000]
+        return str(error)[:MAX_MESSAGE]
     except Exception:
         return "(no message: its __str__ failed)"
+
+
+def _import_hint(error: BaseException) -> str:
+    """What to do about a module that cannot be loaded here, if that is what failed."""
+    setting = "setting `sandbox_preload` or ATC_SANDBOX_PRELOAD"
+    link: BaseException | None = error
+    for _ in range(10):  # a package tells a part that failed as the cause of its own error
+        if not isinstance(link, ImportError):
+            return ""
+        name = link.name if isinstance(link.name, str) else ""
+        if any(words in _text(link) for words in _NOT_LOADED):
+            return f" (what has C parts must be preloaded: add {_package_of(str(link.path))!r} to the {setting})"
+        if name and not _opens_files():
+            return f" (tier F has only preloaded modules, as no file can be opened: {setting})"
+        if isinstance(link, ModuleNotFoundError) and name.split(".")[0] not in sys.stdlib_module_names:
+            return f" (programs have the standard library; other packages must be preloaded: {setting})"
+        link = link.__cause__ or link.__context__
+    return ""
+
+
+def _package_of(path: str) -> str:
+    """What to import to have the module in this file loaded: the package that it is in, or the module itself."""
+    for folder in sorted(sys.path, key=len, reverse=True):
+        if folder and path.startswith(f"{folder}/"):
+            *packages, file = path[len(folder) + 1 :].split("/")
+            return ".".join(packages) or file.split(".")[0]
+    return path
+
+
+def _opens_files() -> bool:
+    try:
+        os.stat(os.path.dirname(os.__file__))
+    except OSError:
+        return False
+    return True
 
 
 def _program_frames(error: BaseException, filename: str):  # type: ignore[no-untyped-def]

@@ -24,6 +24,7 @@ from typing import Any, NoReturn
 sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
 
 import filter
+import inside
 import jail
 import kernel
 import run
@@ -38,6 +39,8 @@ class Zygote:
 
     def __init__(self, control: socket.socket, settings: dict[str, Any]) -> None:
         self._control, self._settings, self._tier = control, settings, settings["tier"]
+        # of its own for each program; a user namespace, too, so that its threads are counted alone
+        self._namespaces = kernel.CLONE_NEWUSER | kernel.CLONE_NEWPID if self._tier == "N" else 0
         self._children: dict[int, int] = {}  # process → number that the host gave it
         self._woken, waker = os.pipe2(os.O_NONBLOCK | os.O_CLOEXEC)
         signal.set_wakeup_fd(waker)
@@ -57,6 +60,7 @@ class Zygote:
         run.preload(self._settings["preload"])
         jail.spare_memory()
         readable = jail.readable_paths(self._settings["packages"])
+        self._settings["threads"] = jail.room_for_threads(bool(self._namespaces))
         if self._tier == "N":
             jail.enter_namespaces(readable)
         elif self._tier == "F" or all(map(jail.reachable_by_anybody, readable)):
@@ -100,7 +104,7 @@ class Zygote:
                     os.kill(pid, signal.SIGKILL)  # nobody else reaps it: the number is still its own
 
     def _spawn(self, number: int, fds: list[int]) -> None:
-        pid = kernel.fork(kernel.CLONE_NEWPID if self._tier == "N" else 0)
+        pid = kernel.fork(self._namespaces)
         if pid == 0:
             self._become_child(fds)
         self._children[pid] = number
@@ -140,7 +144,7 @@ class Zygote:
     def _try_the_walls(self) -> None:
         """A child locked as programs will be tries to get out, and tells what it could do."""
         reader, writer = os.pipe()
-        pid = kernel.fork(kernel.CLONE_NEWPID if self._tier == "N" else 0)
+        pid = kernel.fork(self._namespaces)
         if pid == 0:
             told = "it could not lock itself"
             try:
@@ -175,23 +179,20 @@ def _connected(settings: dict[str, Any]) -> socket.socket:
     """The socket to the host: inherited, or of the one host that dials a path (a container)."""
     if "listen" not in settings:
         return socket.socket(fileno=settings["control"])
-    with socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET) as listener:
-        listener.bind(settings["listen"])
-        listener.listen(1)
-        control, _ = listener.accept()
-    os.unlink(settings["listen"])
-    return control
+    inside.forget_environment()
+    return inside.meet_host(settings["listen"])
 
 
 def main() -> None:
     settings = json.loads(sys.argv[1])
     zygote = Zygote(_connected(settings), settings)
     try:
+        seen = inside.verify(settings["verify"]) if "verify" in settings else {}
         zygote.prepare()
     except OSError as error:
         zygote.tell({"op": "failed", "why": str(error)})
         os._exit(0)
-    zygote.tell({"op": "ready", "tier": settings["tier"], "pid": os.getpid()})
+    zygote.tell({"op": "ready", "tier": settings["tier"], "pid": os.getpid(), **seen})
     zygote.serve()
     zygote.end()
 

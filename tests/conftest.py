@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import gc
 import os
 import time
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from support_sandbox import left_behind
+from support_sandbox import adopt_orphans, left_behind
 
 
 @pytest.fixture(autouse=True)
@@ -21,14 +22,13 @@ def _own_world(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
 
 
 @pytest.fixture
-def nothing_left(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[None]:
-    """After the test: no sandbox process of it is left, and no folder."""
-    temporary = tmp_path / "temporary"
-    temporary.mkdir()
-    monkeypatch.setenv("TMPDIR", str(temporary))
-    monkeypatch.setattr("tempfile.tempdir", None)
+def nothing_left() -> Iterator[None]:
+    """After the test: no sandbox process is left that was not there before it, whoever died how."""
+    adopt_orphans()
+    before = left_behind()
     yield
+    gc.collect()  # a sandbox that nobody closed and nobody has any more ends its processes
     deadline = time.monotonic() + 5
-    while left_behind(temporary) and time.monotonic() < deadline:
+    while left_behind() - before and time.monotonic() < deadline:
         time.sleep(0.02)
-    assert left_behind(temporary) == []
+    assert left_behind() - before == set()

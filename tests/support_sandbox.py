@@ -3,13 +3,19 @@
 from __future__ import annotations
 
 import asyncio
-import os
+import ctypes
 from collections.abc import Callable, Mapping, Sequence
-from pathlib import Path
 from typing import Any
 
+import pytest
+
+from atc.errors import SandboxUnavailable
+from atc.execution.conformance import host
+from atc.execution.conformance.suite import OneTierSandbox
 from atc.execution.process import ProcessSandbox
-from atc.execution.sandbox import CallReply, CallRequest, Job, Limits, Outcome
+from atc.execution.sandbox import CallReply, CallRequest, Job, Limits, Outcome, Sandbox
+
+_PR_SET_CHILD_SUBREAPER = 36
 
 Answer = Callable[[dict[str, Any]], Any]
 
@@ -39,15 +45,40 @@ def in_sandbox(
     return asyncio.run(go())
 
 
-def left_behind(temporary: Path) -> list[str]:
-    """The sandbox processes whose scratch folder is in this temporary folder, and such folders."""
-    found = [str(path) for path in temporary.glob("atc-run-*")]
-    for folder in Path("/proc").iterdir():
-        if folder.name.isdigit():
-            try:
-                command = (folder / "cmdline").read_bytes()
-            except OSError:
-                continue  # it ended in between
-            if os.fsencode(temporary / "atc-run-") in command:
-                found.append(f"process {folder.name}")
-    return found
+def forced(tier: str, limits: Limits | None = None) -> Sandbox:
+    """A sandbox of just this tier; the test is skipped where the machine cannot have it."""
+    sandbox = OneTierSandbox(tier, limits or Limits(wall_s=10.0))
+
+    async def try_it() -> None:
+        try:
+            await sandbox.isolation()
+        except SandboxUnavailable as why:
+            await sandbox.aclose()
+            pytest.skip(f"tier {tier} cannot be had here: {why}")
+
+    asyncio.run(try_it())
+    return sandbox
+
+
+def run_once(sandbox: Sandbox, program: str) -> Outcome:
+    """Run a program that calls no tool, and close the sandbox."""
+
+    async def no_tools(request: CallRequest) -> CallReply:
+        raise AssertionError("no program of this test calls a tool")
+
+    async def go() -> Outcome:
+        async with sandbox:
+            return await sandbox.run(Job(program, {}), no_tools)
+
+    return asyncio.run(go())
+
+
+def adopt_orphans() -> None:
+    """Be the parent of what a host of a test leaves behind when it dies: so it can be found."""
+    if ctypes.CDLL(None, use_errno=True).prctl(_PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0) != 0:
+        raise OSError(ctypes.get_errno(), "prctl CHILD_SUBREAPER")
+
+
+def left_behind() -> set[int]:
+    """The sandbox processes that live below this process: parents of programs, and programs."""
+    return set(host.sandbox_processes())

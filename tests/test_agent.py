@@ -64,7 +64,7 @@ def test_a_task_is_answered() -> None:
     assert [(call.tool, call.arguments, call.value, call.line) for call in result.calls] == [
         ("double", {"n": 21}, 42, 1)
     ]
-    assert result.isolation == ("network", "files", "processes")
+    assert result.isolation in ("process/N", "process/L")
     assert (result.usage.model_calls, result.usage.tool_calls) == (1, 1)
     assert result.fault is None
 
@@ -619,14 +619,18 @@ def test_a_policy_goes_before_the_settings() -> None:
 def test_isolation_that_cannot_be_had_runs_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
     from atc.execution import process
 
-    real = process._limits_for_child
-    monkeypatch.setattr(
-        process, "_limits_for_child", lambda limits: real(limits).replace('"landlock": true', '"landlock": false')
-    )
-    with pytest.raises(SandboxUnavailable, match="cannot isolate files"):
+    real = process.start_zygote
+
+    def without_landlock(settings: dict[str, Any]) -> Any:
+        if settings["tier"] != "F":
+            raise SandboxUnavailable("Landlock: this kernel does not have it")
+        return real(settings)
+
+    monkeypatch.setattr(process, "start_zygote", without_landlock)
+    with pytest.raises(SandboxUnavailable, match=r"cannot isolate a program as required .*Landlock"):
         agent(GOOD).run("double 21")
-    result = agent(GOOD, sandbox_require=("network", "processes")).run("double 21")
-    assert (result.value, result.isolation) == (42, ("network", "processes"))
+    result = agent(GOOD, sandbox_require="F").run("double 21")
+    assert (result.value, result.isolation) == (42, "process/F")
 
 
 def test_it_does_not_matter_where_the_process_stands(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

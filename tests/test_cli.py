@@ -24,6 +24,7 @@ from typer.testing import CliRunner
 
 from atc.cli import app
 from atc.cli.console import clean
+from atc.errors import SandboxUnavailable
 
 TOOLS = '''
 import time
@@ -101,7 +102,7 @@ def test_a_solved_task_is_told_in_plain_lines_and_leaves_with_0(endpoint: Any) -
     assert not ESCAPES.search(ran.stdout)
     for line in ("── program 1 ──", "answer = double(n=21)", "  ✓ 1. double(n=21)", "      → 42", "── answer ──"):
         assert line in ran.stdout
-    assert "isolation: network, files, processes" in ran.stdout
+    assert re.search("isolation: process/[NL]$", ran.stdout, re.MULTILINE)
     assert Path(ran.stdout.strip().splitlines()[-1].removeprefix("trace: ")).is_file()
 
 
@@ -145,7 +146,7 @@ def test_an_unsolved_task_leaves_with_1(endpoint: Any) -> None:
         (["run", "x", "-t", "leaves.py"], 2, "leaves.py cannot be imported: SystemExit"),
         (["run", "x", "-t", "tools.py", "-t", "tools.py"], 2, "two tools are named 'double'"),
         (["run", "x", "-t", "tools.py", "--only", "zz*"], 2, "no tool fits the pattern 'zz*'"),
-        (["run", "x", "-t", "tools.py", "--sandbox", "docker"], 2, "sandbox: "),
+        (["run", "x", "-t", "tools.py", "--sandbox", "podman"], 2, "sandbox: there is no driver 'podman'"),
         (["run", "x", "-t", "tools.py", "--sandbox-require", "magic"], 2, "sandbox_require"),
         (["run", "x", "-t", "tools.py", "--budget-s", "-1"], 2, "budget_s"),
         (["run", "x", "-t", "tools.py", "--approve", "maybe"], 2, "'maybe' is not one of"),
@@ -369,7 +370,7 @@ def test_the_doctor_looks_at_everything(endpoint: Any) -> None:
     endpoint(says(GOOD))
     checks = {check["name"]: check for check in json.loads(atc("doctor", "--json").stdout)}
     assert {"python", "model", "sandbox", "type checker"} <= set(checks)
-    assert checks["sandbox"]["found"] == "process: isolates network, files, processes"
+    assert checks["sandbox"]["found"].startswith(("process: tier N", "process: tier L"))
     assert all(check["ok"] or not check["needed"] for check in checks.values())
     ran = atc("doctor")
     assert ran.exit_code == 0
@@ -379,14 +380,20 @@ def test_the_doctor_looks_at_everything(endpoint: Any) -> None:
 def test_the_doctor_says_what_is_missing_and_how_to_mend_it(monkeypatch: pytest.MonkeyPatch) -> None:
     from atc.execution import process
 
-    real = process._limits_for_child
-    monkeypatch.setattr(
-        process, "_limits_for_child", lambda limits: real(limits).replace('"landlock": true', '"landlock": false')
-    )
+    real = process.start_zygote
+
+    def without_landlock(settings: dict[str, Any]) -> Any:
+        if settings["tier"] != "F":
+            raise SandboxUnavailable("this kernel does not have it")
+        return real(settings)
+
+    monkeypatch.setattr(process, "start_zygote", without_landlock)
     ran = atc("doctor", "--json")
     sandbox = next(check for check in json.loads(ran.stdout) if check["name"] == "sandbox")
     assert ran.exit_code == 3
-    assert (sandbox["ok"], "not files" in sandbox["found"], "Landlock" in sandbox["fix"]) == (False, True, True)
+    assert (sandbox["ok"], "Landlock" in sandbox["fix"]) == (False, True)
+    assert "tier F" in sandbox["found"]
+    assert "not L: this kernel does not have it" in sandbox["found"]
 
 
 def test_the_doctor_lists_every_setting_and_hides_the_key() -> None:

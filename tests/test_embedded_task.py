@@ -28,7 +28,7 @@ def test_the_embedded_model_solves_or_fails_in_order(tmp_path: Path) -> None:
     if result.status == "answered":
         assert result.value is not None
         assert any(call.succeeded for call in result.calls)
-        assert set(result.isolation) == {"network", "files", "processes"}
+        assert result.isolation in ("process/N", "process/L")
     else:
         assert result.fault is not None
         assert result.fault.message

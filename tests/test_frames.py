@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import json
+import socket
 import time
 from typing import Any
 
@@ -14,6 +15,7 @@ from hypothesis import strategies as st
 
 from atc.errors import FrameError
 from atc.execution import frames
+from atc.execution.channel import SocketChannel
 
 LIMIT = 10_000
 JSON = st.recursive(
@@ -24,18 +26,31 @@ JSON = st.recursive(
 
 
 def read(data: bytes, limit: int = LIMIT) -> list[dict[str, Any]]:
-    """All frames of a stream that ends after ``data``."""
+    """All frames of a program that sent ``data`` and closed its end."""
 
     async def go() -> list[dict[str, Any]]:
-        stream = asyncio.StreamReader()
-        stream.feed_data(data)
-        stream.feed_eof()
-        found = []
-        while (frame := await frames.read(stream, limit)) is not None:
-            found.append(frame)
-        return found
+        ours, theirs = socket.socketpair()
+        with ours, theirs:
+            ours.setblocking(False)
+            channel = SocketChannel(ours, limit)
+            sending = asyncio.create_task(asyncio.to_thread(_send, theirs, data))
+            try:
+                found = []
+                while (frame := await channel.receive()) is not None:
+                    found.append(frame)
+                return found
+            finally:
+                channel.close()
+                ours.close()  # what is still to be sent has nobody to read it
+                await sending
 
     return asyncio.run(go())
+
+
+def _send(sock: socket.socket, data: bytes) -> None:
+    with contextlib.suppress(OSError):
+        sock.sendall(data)
+        sock.shutdown(socket.SHUT_WR)
 
 
 @given(st.dictionaries(st.text(), JSON, max_size=5))

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import platform
-import shutil
 import subprocess
 import sys
 from dataclasses import asdict, dataclass
@@ -17,6 +16,7 @@ from rich.text import Text
 from atc.cli import options
 from atc.cli.console import ENVIRONMENT, guarded, out, print_json
 from atc.errors import AtcError
+from atc.execution.docker_engine import Engine
 from atc.execution.process import ProcessSandbox
 from atc.execution.sandbox import CallReply, CallRequest, Job
 from atc.models import EmbeddedModel, choose_model
@@ -111,7 +111,7 @@ _FIXES = {
     "N": "",
     "L": "for tier N: sudo sysctl -w kernel.apparmor_restrict_unprivileged_userns=0 (Ubuntu 23.10 and later) or "
     "kernel.unprivileged_userns_clone=1 (older Debian)",
-    "F": "for tier L: a kernel with Landlock (5.13 or later, started with lsm=landlock,…), or accept F by --sandbox-require F",
+    "F": "for tier L: a kernel with Landlock (5.13 or later, lsm=landlock,…); or accept F: --sandbox-require F",
 }
 
 
@@ -137,27 +137,19 @@ def _atlas() -> Check:
 
 
 def _docker() -> Check:
-    fix = "not used by this version"
-    if shutil.which("docker") is None:
-        return Check("docker", False, "no client", fix, needed=False)
+    """Ask the engine that the docker sandbox would use, as that would."""
+    image = Settings.load().sandbox_image
     try:
-        said = subprocess.run(
-            ["docker", "version", "--format", "{{.Server.Version}}"],
-            capture_output=True,
-            text=True,
-            timeout=10,
-            check=False,
-        )
-    except subprocess.TimeoutExpired:
-        return Check("docker", False, "the engine does not answer", fix, needed=False)
-    engine = said.stdout.strip()
-    return Check(
-        "docker",
-        said.returncode == 0,
-        f"engine {engine}" if engine else "a client, but no engine answers",
-        "" if engine else fix,
-        needed=False,
-    )
+        engine = Engine()
+        try:
+            version, built = engine.version, engine.has_image(image)
+        finally:
+            engine.close()
+    except AtcError as error:
+        said, _, fix = str(error).rpartition(": ")
+        return Check("docker", False, said or fix, fix, needed=False)
+    found = f"engine {version}, {'with' if built else 'without'} the image {image}"
+    return Check("docker", built, found, "make image", needed=False)
 
 
 def _print_settings(as_json: bool) -> None:

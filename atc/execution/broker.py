@@ -31,6 +31,9 @@ from atc.traces.events import Emit
 MAX_ERROR = 4000
 """Characters of a tool's error that are passed on."""
 
+KEPT_OF_REFUSED = 4_000
+"""Characters of a refused call's arguments."""
+
 
 @dataclass(frozen=True)
 class CallPolicy:
@@ -285,6 +288,8 @@ class Broker:
     def _failed(self, record: _Draft, error: ToolError) -> CallReply:
         if record.status == "ok":
             record.status = "refused" if isinstance(error, CallRefused) else "failed"
+        if record.status == "refused":
+            record.arguments = _cut(record.arguments)
         return self._ended(record, CallReply(error=self.redactor.text(error.message), status=error.status))
 
     def _cut_off(self, record: _Draft) -> None:
@@ -331,6 +336,12 @@ class _Draft:
             effect=self.effect, status=self.status, value=reply.value, error=reply.error, error_status=reply.status,
             line=self.line, seconds=round(self.seconds, 6), notes=tuple(map(redactor.text, self.notes)),
         )  # fmt: skip
+
+
+def _cut(arguments: dict[str, Any]) -> dict[str, Any]:
+    """What is kept of a refused call's arguments: a program may be refused as often as it likes."""
+    text = json.dumps(arguments, ensure_ascii=False)
+    return arguments if len(text) <= KEPT_OF_REFUSED else {"(cut)": text[:KEPT_OF_REFUSED]}
 
 
 def _key(record: _Draft) -> CallKey:

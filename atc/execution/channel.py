@@ -101,6 +101,7 @@ class SocketChannel(Channel):
                 self._end = FrameError("the sandbox closed the channel inside a frame")
             return
         self._buffer += part
+        self.received += len(part)
         try:
             taken = 0
             while (found := frames.next_frame(self._buffer, taken, self._limit)) is not None:

@@ -19,7 +19,13 @@ MAX_STEPS = 50
 
 
 class Channel(abc.ABC):
-    """What carries frames to one program and back: a socket pair, or a connection to a service."""
+    """What carries frames to one program and back: a socket pair, or a connection to a service.
+
+    Attributes:
+        received: bytes that came in so far.
+    """
+
+    received: int = 0
 
     @abc.abstractmethod
     async def receive(self) -> dict[str, Any] | None:
@@ -73,6 +79,8 @@ class Conversation:
             frame = await self._channel.receive()
             if frame is None:
                 return Outcome("killed")
+            if self._channel.received > self._limits.channel_bytes:
+                return Outcome("limit", detail=f"it sent more than {self._limits.channel_bytes:,} bytes to its tools")
             match frame.get("op"):
                 case "call":
                     if self._count >= self._limits.calls:

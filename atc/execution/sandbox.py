@@ -28,6 +28,7 @@ class Limits:
         memory_bytes: address space; threads' stacks are in it.
         output_bytes: kept of stdout and of stderr, each; more is read and dropped.
         frame_bytes: one message on the channel: a call's arguments, or the answer.
+        channel_bytes: all such messages together.
         open_files: descriptors.
         calls: tool calls in all; ``calls_in_flight`` at the same time, more wait unread.
     """
@@ -36,7 +37,8 @@ class Limits:
     cpu_s: int = 30
     memory_bytes: int = 1 << 30
     output_bytes: int = 1 << 20
-    frame_bytes: int = 4 << 20
+    frame_bytes: int = 2 << 20
+    channel_bytes: int = 64 << 20
     open_files: int = 64
     calls: int = 10_000
     calls_in_flight: int = 64

@@ -14,7 +14,7 @@ import sys
 import threading
 import time
 import weakref
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from concurrent.futures import Future
 from dataclasses import dataclass, field
 from typing import Any
@@ -72,16 +72,23 @@ class Zygote:
     Args:
         control: the connected socket (messages kept whole).
         process: the process to wait for in the end, where it is our child.
+        on_close: called once it is closed, where something else must go too; may be called again.
     """
 
-    def __init__(self, control: socket.socket, process: subprocess.Popen[bytes] | None = None) -> None:
-        self._control, self.process = control, process
+    def __init__(
+        self,
+        control: socket.socket,
+        process: subprocess.Popen[bytes] | None = None,
+        on_close: Callable[[], None] | None = None,
+    ) -> None:
+        self._control, self.process, self._on_close = control, process, on_close
         self._lock = threading.Lock()
         self._jails: dict[int, Jail] = {}
         self.spawned = 0
         self.born = time.monotonic()
         self.dead = False
         self.tier = ""
+        self.ready: dict[str, Any] = {}
         self._reader = threading.Thread(target=self._listen, name="atc-zygote", daemon=True)
         _OPEN.add(self)
 
@@ -97,13 +104,14 @@ class Zygote:
         except TimeoutError:
             said = b""
         if not said:
+            why = f"it did not come up{_last_words(self.process)}"
             self.close()
-            raise SandboxUnavailable(f"it did not come up{_last_words(self.process)}")
+            raise SandboxUnavailable(why)
         message = json.loads(said)
         if message["op"] != "ready":
             self.close()
             raise SandboxUnavailable(str(message.get("why")))
-        self.tier = message["tier"]
+        self.tier, self.ready = message["tier"], message
         self._control.settimeout(None)
         self._reader.start()
 
@@ -122,6 +130,7 @@ class Zygote:
         try:
             self._tell({"op": "spawn", "id": jail.number}, [theirs.fileno(), out[1], err[1]])
         except OSError:
+            self.dead = True
             self._jails.pop(jail.number, None)
             jail.close()
             raise SandboxUnavailable("the parent of the sandbox's programs is gone") from None
@@ -158,6 +167,8 @@ class Zygote:
             self._reader.join(1.0)
         self._control.close()
         self._settle()
+        if self._on_close is not None:
+            self._on_close()
 
     def _tell(self, message: dict[str, Any], fds: Sequence[int] = ()) -> None:
         socket.send_fds(self._control, [json.dumps(message).encode()], fds)

@@ -17,8 +17,8 @@ MAX_NESTING = 80
 """Brackets open at once; more is refused before Python's parser sees it."""
 MAX_DEPTH = 120
 """Levels of the syntax tree."""
-MAX_TRIES = 60
-"""How often a piece of a reply without a fence is tried as a program."""
+MAX_TRIED = 400_000
+"""Characters of a reply without a fence that are tried as a program, all tries together."""
 
 # possessive: a hostile line cannot make it try again and again
 _FENCE = re.compile(r"^[ \t]*+(`{3,}+|~{3,}+)[ \t]*+([\w+.-]*+)[^\n]*+\n(.*?)(?:^[ \t]*+\1[ \t]*+$|\Z)", re.M | re.S)
@@ -152,15 +152,15 @@ def _without_prose(text: str) -> str | None:
     """The first run of whole lines that parses and does something, as long as it goes."""
     lines = text.split("\n")
     starts = (index for index, line in enumerate(lines) if _CODE.match(line))
-    tries = 0
+    tried = 0
     for start in starts:
         for source in _runs(lines, start):
-            tries += 1
+            tried += len(source) + 1_000  # a try costs something, however short
+            if tried > MAX_TRIED:
+                return None
             tree = _tree(source)
             if tree is not None and any(isinstance(n, ast.Assign | ast.AugAssign | ast.Call) for n in ast.walk(tree)):
                 return source.rstrip() + "\n"
-            if tries >= MAX_TRIES:
-                return None
     return None
 
 

@@ -1,0 +1,103 @@
+"""``atc serve``: this machine's sandbox as a service for agents elsewhere."""
+
+from __future__ import annotations
+
+import asyncio
+import ipaddress
+import logging
+import os
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from atc.cli.console import err, guarded
+from atc.errors import EnvironmentProblem, UsageError
+from atc.execution.drivers import limits_from
+from atc.settings import Settings
+
+
+@guarded
+def serve(
+    host: Annotated[
+        str, typer.Option(envvar="ATC_SERVE_HOST", help="Address to listen at; 0.0.0.0 for all.")
+    ] = "127.0.0.1",
+    port: Annotated[
+        int, typer.Option(envvar="ATC_SERVE_PORT", min=0, max=65535, help="Port; 0 takes a free one.")
+    ] = 8700,
+    token_file: Annotated[
+        Path | None,
+        typer.Option(envvar="ATC_SERVE_TOKEN_FILE", help="File that holds the callers' token; else ATC_SERVE_TOKEN."),
+    ] = None,
+    tenants: Annotated[
+        Path | None, typer.Option(envvar="ATC_SERVE_TENANTS", help="File of lines `tenant token`: several callers.")
+    ] = None,
+    max_runs: Annotated[
+        int, typer.Option(envvar="ATC_SERVE_MAX_RUNS", min=1, help="Programs at once; more are told to come back.")
+    ] = 32,
+    max_runs_per_tenant: Annotated[
+        int, typer.Option(envvar="ATC_SERVE_MAX_RUNS_PER_TENANT", min=0, help="Of these, one tenant's; 0: all.")
+    ] = 0,
+    require: Annotated[
+        str | None, typer.Option(help="Least isolation, N, L or F; without it nothing is served. [default: L]")
+    ] = None,
+    drain_s: Annotated[
+        float, typer.Option(envvar="ATC_SERVE_DRAIN_S", min=0, help="Seconds that runs get to end after SIGTERM.")
+    ] = 30.0,
+    advertise: Annotated[
+        str,
+        typer.Option(
+            envvar="ATC_SERVE_ADVERTISE",
+            help="http(s) address of this replica for its runs' channels, behind a balancer.",
+        ),
+    ] = "",
+    tls_cert: Annotated[
+        Path | None, typer.Option(envvar="ATC_SERVE_TLS_CERT", help="Certificate chain (PEM): serve https.")
+    ] = None,
+    tls_key: Annotated[Path | None, typer.Option(envvar="ATC_SERVE_TLS_KEY", help="Its key.")] = None,
+) -> None:
+    """Run programs for agents elsewhere: `Agent(sandbox="http://HOST:8700")`, with the token in ATC_SANDBOX_TOKEN.
+
+    Their tool calls go back to them: this service executes no tools and holds no credentials. Limits of a program come
+    from the settings (ATC_WALL_S, ATC_CPU_S, ATC_MEMORY_MB). It ends on SIGTERM, after its runs.
+    """
+    try:
+        from atc.execution.service.server import serve as run_service
+        from atc.execution.service.service import ServiceSettings
+        from atc.execution.service.tenants import Tenants, read_tenants, read_token
+    except ImportError as error:
+        raise EnvironmentProblem(f"{error.name} is not installed: pip install 'atc-runtime[service]'") from None
+
+    settings = Settings.load(sandbox_require=require)
+    tokens = read_tenants(tenants) if tenants else {}
+    own = read_token(token_file) if token_file else os.environ.get("ATC_SERVE_TOKEN", "").strip()
+    if own:
+        if "default" in tokens:
+            raise UsageError(f"{tenants}: the tenant `default` is who shows the token of --token-file: rename it")
+        tokens["default"] = own
+    made = ServiceSettings(
+        Tenants(tokens), limits_from(settings), settings.sandbox_require, settings.sandbox_preload, max_runs,
+        max_runs_per_tenant, drain_s=drain_s, advertise=_address(advertise),
+    )  # fmt: skip
+    if (tls_cert is None) != (tls_key is None):
+        raise UsageError("--tls-cert and --tls-key go together")
+    if missing := [path for path in (tls_cert, tls_key) if path and not path.is_file()]:
+        raise UsageError(f"there is no file {missing[0]}: --tls-cert and --tls-key take PEM files")
+    secure = {"ssl_certfile": str(tls_cert), "ssl_keyfile": str(tls_key)} if tls_cert else {}
+    if not secure and not _only_here(host):
+        err.print("atc: serving http without --tls-cert: the way to callers must be encrypted by other means")
+    logging.basicConfig(format="%(asctime)s %(levelname)s %(name)s %(message)s", level=logging.INFO)
+    asyncio.run(run_service(made, host, port, **secure))
+
+
+def _address(advertise: str) -> str:
+    if advertise and not advertise.startswith(("http://", "https://")):
+        raise UsageError(f"--advertise takes http://HOST:PORT or https://…, not {advertise[:200]!r}")
+    return advertise.rstrip("/")
+
+
+def _only_here(host: str) -> bool:
+    try:
+        return host == "localhost" or ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        return False
