@@ -7,7 +7,11 @@ PIP_FLAGS := --quiet --disable-pip-version-check
 TASK ?= How many minutes longer is the day in Oslo than in Rome on 21 June 2026? Answer with the number of minutes.
 TOOLS ?= --tools atlas --only find_cities --only get_city --only sun_times
 
-.PHONY: demo test test-slow lint clean
+IMAGE ?= atc-sandbox
+BASE ?= python:3.11-slim
+BUILD ?=
+
+.PHONY: demo test test-slow lint image clean
 
 demo: $(VENV)/.demo  ## a real task over real tools with a real language model on this machine
 	@$(BIN)/atc model pull
@@ -24,6 +28,9 @@ lint: $(VENV)/.test
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
+
+image:  ## the image of the docker sandbox and of the service; BUILD="--network host" where containers have no network
+	docker build $(BUILD) --build-arg BASE=$(BASE) -t $(IMAGE) .
 
 $(VENV)/bin/python:
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || { echo "ATC needs Python 3.11 or later: make PYTHON=python3.12"; exit 1; }

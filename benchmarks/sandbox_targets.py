@@ -149,7 +149,7 @@ class Monty(Target):
         from pydantic_monty import ResourceLimits
 
         try:
-            async with self._pool.checkout(limits=ResourceLimits(max_feed_duration=wall_s)) as session:
+            async with self._pool.checkout(limits=ResourceLimits(max_feed_duration_secs=wall_s)) as session:
                 return await session.feed_run(program + "\nanswer", external_lookup=dict(tools))
         except Exception as error:
             if "Limit" in str(error) or "imeout" in str(error) or "imeout" in type(error).__name__:

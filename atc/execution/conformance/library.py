@@ -6,7 +6,7 @@ from typing import Any
 
 ABSENT = "absent"
 """What a program answers whose module, or the data for it, is not there."""
-NEED_FILES = ("zoneinfo", "encodings", "modules that were not preloaded")
+NEED_FILES = ("zoneinfo", "modules that were not preloaded")
 """They read files of the standard library while they run."""
 
 SNIPPETS: dict[str, tuple[str, Any]] = {

@@ -1,0 +1,263 @@
+"""A Docker engine on this machine: containers are made, watched and removed here, and every failure gets a remedy."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import threading
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+from atc.errors import SandboxUnavailable
+
+OLDEST_API = (1, 41)
+"""Docker 20.10: the first that keeps control groups apart and takes ``pids`` limits as they are meant."""
+LABEL = "io.atc.sandbox"
+_ANSWER_S = 60
+_INSTALL = "the Python package `docker` is missing: pip install 'atc-runtime[docker]'"
+_START = "start Docker, or set DOCKER_HOST to the address of its socket (group `docker` has the right to use it)"
+
+
+class Words:
+    """What a container says, as it comes. :meth:`close` it.
+
+    Args:
+        connection: the engine's, attached to the container.
+    """
+
+    def __init__(self, connection: Any) -> None:
+        self._connection = connection
+
+    def last(self) -> str:
+        """The last line that a container which is gone has said."""
+        from docker.utils.socket import frames_iter
+
+        said = b"".join(part for _, part in frames_iter(self._connection, tty=False))
+        lines = said.decode("utf-8", "replace").strip().splitlines()
+        return lines[-1][:300] if lines else ""
+
+    def close(self) -> None:
+        self._connection._response.close()  # the client's own: it closes all below it, once
+
+
+class Engine:
+    """A connection to the engine that ``DOCKER_HOST`` names, or to the one of this machine. For any thread.
+
+    Raises:
+        SandboxUnavailable: it cannot be used; the message says why and what to do.
+    """
+
+    def __init__(self) -> None:
+        try:
+            import docker
+        except ImportError:
+            raise SandboxUnavailable(_INSTALL) from None
+        host = os.environ.get("DOCKER_HOST", "")
+        if host and not host.startswith(("unix://", "/")):
+            raise SandboxUnavailable(
+                f"DOCKER_HOST is {host}, an engine on another machine, and programs are spoken to over a local socket: "
+                "run the image as a service there (`atc serve`) and give its address as the sandbox"
+            )
+        with _explained("the Docker engine"):
+            self._client = docker.from_env(version="auto", timeout=_ANSWER_S)
+            self._api = self._client.api
+        self._removals: list[threading.Thread] = []
+        try:
+            self._check()
+        except BaseException:
+            self._client.close()
+            raise
+
+    def _check(self) -> None:
+        with _explained("the Docker engine"):
+            version, info = self._api.version(), self._api.info()
+        told = tuple(int(part) for part in str(version.get("ApiVersion", "0.0")).split("."))
+        if told < OLDEST_API:
+            raise SandboxUnavailable(
+                f"the Docker engine {version.get('Version')} is too old (API {version.get('ApiVersion')}): "
+                f"update it to 20.10 or later (API {'.'.join(map(str, OLDEST_API))})"
+            )
+        if info.get("OSType") != "linux":
+            raise SandboxUnavailable(f"the Docker engine runs {info.get('OSType')} containers: switch it to Linux ones")
+        lacks = [name for name in ("MemoryLimit", "PidsLimit", "CpuCfsQuota") if not info.get(name)]
+        if lacks:
+            raise SandboxUnavailable(
+                f"the Docker engine cannot set {', '.join(lacks)}: its control groups lack the controllers memory, "
+                "pids or cpu. Boot with systemd.unified_cgroup_hierarchy=1; a rootless engine needs them delegated"
+            )
+        if not any(str(option).startswith("name=seccomp") for option in info.get("SecurityOptions") or ()):
+            raise SandboxUnavailable(
+                "the Docker engine has no seccomp: use a kernel and a runc that were built with it"
+            )
+
+    @property
+    def version(self) -> str:
+        return str(self._api.version().get("Version"))
+
+    def has_image(self, image: str) -> bool:
+        from docker.errors import ImageNotFound
+
+        try:
+            with _explained("the Docker engine"):
+                self._client.images.get(image)
+        except ImageNotFound:
+            return False
+        return True
+
+    def create(self, image: str, command: list[str], folder: Path, target: str, options: dict[str, Any]) -> str:
+        """Make a container of this host, which removes itself when it ends, and share one folder with it.
+
+        Returns:
+            its number.
+
+        Raises:
+            SandboxUnavailable: it cannot be made.
+        """
+        from docker.errors import ImageNotFound
+        from docker.types import LogConfig, Mount
+
+        try:
+            with _explained(f"a container of the image {image}"):
+                made = self._client.containers.create(
+                    image, entrypoint=command[:1], command=command[1:], auto_remove=True, detach=True,
+                    labels={LABEL: host_label()}, hostname="sandbox", use_config_proxy=False,
+                    log_config=LogConfig(type="none"), healthcheck={"test": ["NONE"]}, working_dir="/",
+                    mounts=[Mount(target, str(folder), type="bind")], **options,
+                )  # fmt: skip
+        except ImageNotFound:
+            raise SandboxUnavailable(
+                f"the image {image} is missing: `make image` builds it in a checkout; or name another (sandbox_image)"
+            ) from None
+        return str(made.id)
+
+    def start(self, container: str) -> Words:
+        """Start it, and hear what it says on stdout and stderr."""
+        with _explained("its container"):
+            words = Words(self._api.attach_socket(container, params={"stdout": 1, "stderr": 1, "stream": 1}))
+            try:
+                self._api.start(container)
+            except BaseException:
+                words.close()
+                raise
+        return words
+
+    def runs(self, container: str) -> bool:
+        from docker.errors import NotFound
+
+        with _explained("its container"):
+            try:
+                return bool(self._api.inspect_container(container)["State"]["Running"])
+            except NotFound:
+                return False
+
+    def remove(self, container: str) -> None:
+        """End a container and be sure that it is gone. One that is gone already is fine."""
+        from docker.errors import APIError, NotFound
+
+        with _explained("its container"):
+            try:
+                self._api.remove_container(container, force=True, v=True)
+            except NotFound:
+                return
+            except APIError as error:
+                if error.status_code != 409:  # it is just removing itself
+                    raise
+                with contextlib.suppress(NotFound):
+                    self._api.wait(container, timeout=_ANSWER_S, condition="removed")
+
+    def remove_soon(self, container: str) -> None:
+        """:meth:`remove`, without waiting here; :meth:`close` does."""
+
+        def work() -> None:
+            with contextlib.suppress(SandboxUnavailable):  # an engine that is gone has taken it along
+                self.remove(container)
+
+        thread = threading.Thread(target=work, name="atc-docker", daemon=True)
+        self._removals = [other for other in self._removals if other.is_alive()] + [thread]
+        thread.start()
+
+    def reap(self) -> list[str]:
+        """Remove the containers of hosts of this machine that have died; their numbers come back."""
+        with _explained("the Docker engine"):
+            found = self._api.containers(all=True, filters={"label": LABEL})
+        dead = [each["Id"] for each in found if has_died(each["Labels"][LABEL])]
+        for container in dead:
+            self.remove(container)
+        return dead
+
+    def close(self) -> None:
+        """Wait until all that was to be removed is gone."""
+        for thread in self._removals:
+            thread.join(_ANSWER_S)
+        self._client.close()
+
+
+@contextlib.contextmanager
+def _explained(what: str) -> Iterator[None]:
+    """Whatever the engine refuses, as an error that says what to do."""
+    from docker.errors import APIError, DockerException, ImageNotFound, NotFound
+    from requests.exceptions import RequestException
+
+    try:
+        yield
+    except ImageNotFound:
+        raise
+    except APIError as error:
+        said = str(error.explanation or error).strip()
+        if isinstance(error, NotFound) and "no such container" in said.lower():
+            raise SandboxUnavailable("its container ended before it could be used") from None
+        raise SandboxUnavailable(f"the Docker engine refused {what}: {said[:300]}{_remedy(said)}") from None
+    except (DockerException, RequestException, OSError) as error:
+        raise SandboxUnavailable(f"no Docker engine answers ({str(error)[:200]}): {_START}") from None
+
+
+def _remedy(said: str) -> str:
+    text = said.lower()
+    if "no space" in text:
+        return ". Free some: `docker system prune`"
+    if "bind source path" in text or "mount" in text:
+        return (
+            ". It does not see this machine's folders (Docker Desktop, snap, another machine): set TMPDIR to a folder "
+            "that it sees, or use the image as a service"
+        )
+    if "seccomp" in text:
+        return ". Its kernel or its runc is too old for our seccomp profile: update Docker"
+    return ""
+
+
+# -- whose container it is -------------------------------------------------------------------------------------------
+
+
+def host_label() -> str:
+    """This process, told so that another one can see whether it lives: boot, process namespace, number, start."""
+    return f"{_world()}:{os.getpid()}:{_started(os.getpid())}"
+
+
+def has_died(label: str) -> bool:
+    """Whether the process that a label tells of is surely gone. One of another machine or container never is."""
+    world, _, rest = label.rpartition(":")
+    world, _, number = world.rpartition(":")
+    if world != _world() or not number.isdigit():
+        return False
+    try:
+        os.kill(int(number), 0)
+    except ProcessLookupError:
+        return True
+    except OSError:
+        pass  # it is another user's: it lives
+    now = _started(int(number))
+    return now not in (rest, "")
+
+
+def _world() -> str:
+    boot = Path("/proc/sys/kernel/random/boot_id").read_text().strip()
+    return f"{boot}:{os.stat('/proc/self/ns/pid').st_ino}"
+
+
+def _started(pid: int) -> str:
+    """When a process began, in the kernel's ticks; empty where that is hidden."""
+    try:
+        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[19]
+    except (OSError, IndexError):
+        return ""
