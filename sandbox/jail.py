@@ -149,7 +149,9 @@ def _without_hidden(readable: list[str]) -> list[str]:
 
 def room_for_threads(own_namespace: bool) -> int:
     """The limit on threads: of the program alone where users are counted anew, else of all that this user has."""
-    return MAX_THREADS if own_namespace else MAX_THREADS + 2 * _threads_of(NOBODY if os.geteuid() == 0 else os.getuid())
+    if own_namespace:
+        return MAX_THREADS
+    return 4 * MAX_THREADS + 2 * _threads_of(NOBODY if os.geteuid() == 0 else os.getuid())
 
 
 def _threads_of(uid: int) -> int:
@@ -169,7 +171,8 @@ def lock(limits: dict[str, int], compiled_filter: bytes) -> None:
     """Close the last doors of this process. Nothing opens them again."""
     _limit(limits)
     if os.geteuid() == 0:
-        os.setresuid(NOBODY, 0, 0)  # threads are not counted for root; files are still read as the user we are
+        with contextlib.suppress(PermissionError):  # root in name only
+            os.setresuid(NOBODY, 0, 0)  # threads are not counted for root; files are still read as the user we are
     kernel.set_dumpable(
         0
     )  # else a neighbour of the same user reads our descriptors through /proc, and a core is written
