@@ -28,6 +28,9 @@ def double(n: int) -> int:
         ("the 1 best, v2 of it", "answer = f()", []),
         ('those with "Red Hat"', "answer = f(name='red hat')", []),
         ("those with 'Red Hat'", "answer = f(name='hat')", ["'Red Hat'"]),
+        ('from "E" to "A", on Monday', "answer = f('E', 'A')", []),
+        ('from "E" to "A"', "answer = f('E')", ['"A"']),
+        ("the city's and the state's", "answer = f()", []),
         ("use tool 7", "answer = tool_7()", []),
         ("sell 200", "this is no program", []),
     ],
@@ -43,3 +46,11 @@ def test_a_run_asks_once_and_then_takes_the_program() -> None:
     assert (result.status, result.value) == ("answered", 42)
     assert [finding.kind for finding in result.revisions[0].findings] == ["unused_fact"]
     assert "300" in result.revisions[0].findings[0].message
+
+
+def test_a_doubted_program_goes_before_one_that_cannot_run() -> None:
+    doubted = "```python\nanswer = double(n=21)\n```"
+    broken = "```python\nanswer = triple(n=300)\n```"
+    result = Agent([double], model=FakeModel([doubted, broken]), answer=False).run("double 21 for 300 people")
+    assert (result.status, result.value) == ("answered", 42)
+    assert len(result.revisions) == 2

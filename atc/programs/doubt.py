@@ -11,7 +11,10 @@ import ast
 import re
 
 _NUMBER = re.compile(r"(?<![\w.,-])\d[\d,]*(?:\.\d+)?(?![\w])\s?%?")
-_QUOTED = re.compile("'([^'\n]{2,60})'|\"([^\"\n]{2,60})\"|“([^”\n]{2,60})”")
+# a quotation mark opens before a letter or digit and closes after one: an apostrophe, or a gap between two, is neither
+_QUOTED = re.compile(
+    r"""(?<!\w)(?:'(\w(?:[^'\n]{0,60}\w)?)'|"(\w(?:[^"\n]{0,60}\w)?)"|“(\w(?:[^”\n]{0,60}\w)?)”)(?!\w)"""
+)
 _DIGITS = re.compile(r"\d+(?:\.\d+)?")
 
 

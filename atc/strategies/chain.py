@@ -38,6 +38,8 @@ async def chain(run: Run, first: Draft | None = None) -> Ending:
         draft = first or await (run.write() if _candidates(run) == 1 else best_candidate(run, _candidates(run)))
         first, fault = None, None
         findings = await run.check(draft)
+        if findings and (doubted := run.only_doubted()) is not None:
+            draft, findings = doubted, []  # it may be right; what was written in its place cannot run
         if not findings:
             outcome = await run.execute(draft.program)
             fault = await run.attribute(draft.program, outcome)

@@ -19,6 +19,9 @@ from atc.tools.parameters import parameters_of
 from atc.tools.tool import Toolset
 from atc.traces.events import Emit
 
+DOUBT = "unused_fact"
+"""The kind of a finding that may be wrong."""
+
 
 @dataclass
 class Run:
@@ -77,7 +80,14 @@ class Run:
         """What the program leaves out of the task; each is asked about once, for it may be right."""
         asked = {finding.message for revision in self.revisions for finding in revision.findings}
         texts = [f"the task says {fact}, but the program uses it nowhere" for fact in unused_facts(self.task, program)]
-        return [Finding(kind="unused_fact", message=text) for text in texts if text not in asked]
+        return [Finding(kind=DOUBT, message=text) for text in texts if text not in asked]
+
+    def only_doubted(self) -> Draft | None:
+        """The last program, if nothing but doubts kept it from running."""
+        last = self.revisions[-1] if self.revisions else None
+        if last is None or not last.findings or any(finding.kind != DOUBT for finding in last.findings):
+            return None
+        return Draft(last.program, last.mended)
 
     def _known(self) -> str:
         """What a program may have its values from: the task, and what tools have answered."""
