@@ -30,7 +30,6 @@ def unused_facts(task: str, program: str) -> list[str]:
         return []
     texts, numbers = _constants(tree)
     whole = "\n".join(texts)
-    numbers |= {float(found) for found in _DIGITS.findall(whole)}
     missing = []
     for found in _NUMBER.finditer(_QUOTED.sub(" ", task)):
         said = found.group().strip()
@@ -54,11 +53,16 @@ def _constants(tree: ast.AST) -> tuple[list[str], set[float]]:
         if isinstance(node, ast.Constant):
             if isinstance(node.value, str):
                 texts.append(node.value.casefold())
+                numbers |= _digits(node.value)
             elif isinstance(node.value, int | float) and not isinstance(node.value, bool):
                 numbers.add(abs(float(node.value)))
         elif isinstance(node, ast.Name):
-            texts.append(node.id.casefold())  # a tool or a variable may have the number in its name
+            numbers |= _digits(node.id)  # a tool or a variable may have the number in its name
     return texts, numbers
+
+
+def _digits(text: str) -> set[float]:
+    return {float(found) for found in _DIGITS.findall(text)}
 
 
 def _idle(tree: ast.AST) -> set[ast.AST]:
