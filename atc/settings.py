@@ -43,7 +43,7 @@ class Settings(BaseSettings):
     max_tools: int = Field(20, ge=1, description="offered to the model at once; from more, the best are picked")
     max_revisions: int = Field(3, ge=0, description="α of the paper: programs after the first")
     candidates: int = Field(1, ge=1, le=16, description="first programs to choose among")
-    revision_candidates: int = Field(4, ge=1, le=16, description="programs to choose among in every revision")
+    revision_candidates: int = Field(1, ge=1, le=16, description="programs to choose among in a revision")
     revision: Literal["notes", "edit"] = Field("notes", description="write anew from notes, or edit the failed program")
     attribution: Literal["structure", "model", "none"] = Field(
         "structure", description="how a fault is traced to a tool"

@@ -46,15 +46,15 @@ class System:
 
 
 SYSTEMS = {
-    "bare": System({"check": False, "attribution": "none", "revision_candidates": 1}, replay=False),
-    "check": System({"attribution": "none", "revision_candidates": 1}, replay=False),
-    "attribution": System({"revision_candidates": 1}, replay=False),
-    "replay": System({"revision_candidates": 1}),
+    "bare": System({"check": False, "attribution": "none"}, replay=False),
+    "check": System({"attribution": "none"}, replay=False),
+    "attribution": System(replay=False),
     "full": System(),
-    "vote": System({"candidates": 4}),
+    "choose": System({"revision_candidates": 4}),
+    "vote": System({"candidates": 4, "revision_candidates": 4}),
 }
-"""Each adds one thing to the one before: nothing, the check before a run, attribution, replay, a choice of four
-programs in every revision (all of ATC's defaults), a choice of four first programs."""
+"""Each adds one thing to the one before: nothing, the check before a run, attribution, replay (ATC's defaults), a choice
+of four programs in every revision, a choice of four first programs."""
 
 Status = Literal["answered", "unsolved", "budget", "failed", "overtime", "exception", "environment"]
 

@@ -18,7 +18,6 @@ def _own_world(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
         if name.startswith(("ATC_", "OPENAI_")):
             monkeypatch.delenv(name)
     monkeypatch.setenv("ATC_RUNS_DIR", str(tmp_path / "runs"))
-    monkeypatch.setenv("ATC_REVISION_CANDIDATES", "1")  # a fake model's replies are used one a program
 
 
 @pytest.fixture

@@ -37,9 +37,7 @@ def run(
     service_url: options.BaseUrl = None,
     auth: options.Auth = None,
     max_revisions: Annotated[int | None, typer.Option(help="Programs after the first (default 3).")] = None,
-    candidates: Annotated[
-        int | None, typer.Option(help="First programs to choose among (default 1; 4 in a revision).")
-    ] = None,
+    candidates: Annotated[int | None, typer.Option(help="First programs to choose among (default 1).")] = None,
     sandbox: Annotated[
         str | None,
         typer.Option(help="Where programs run: `process`, `docker`, `docker:strict`, or a service's address."),
