@@ -53,7 +53,7 @@ SYSTEMS = {
     "choose": System({"revision_candidates": 4}),
     "vote": System({"candidates": 4, "revision_candidates": 4}),
 }
-"""Each adds one thing to the one before: nothing, the check before a run, attribution, replay (ATC's defaults), a choice
+"""Each adds one thing to the one before: nothing, the check before a run, attribution, replay (the defaults), a choice
 of four programs in every revision, a choice of four first programs."""
 
 Status = Literal["answered", "unsolved", "budget", "failed", "overtime", "exception", "environment"]
