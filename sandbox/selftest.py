@@ -26,6 +26,8 @@ def open_doors(tier: str) -> list[str]:
         attempts["see the machine's files"] = lambda: os.stat("/etc/passwd")
     else:
         attempts["list the root folder"] = lambda: os.listdir("/")
+        parent = f"/proc/{os.getppid()}/fd/2"  # a pipe: no rule on files keeps anybody from it
+        attempts["open its parent's descriptors"] = lambda: os.open(parent, os.O_RDONLY | os.O_NONBLOCK)
     found = [what for what, attempt in attempts.items() if not _refused(attempt)]
     return found + (["see other processes"] if tier == "N" and os.getpid() != 1 else [])
 

@@ -67,6 +67,7 @@ class Zygote:
             jail.become_nobody()
         if self._tier in ("N", "L"):
             jail.confine_files(readable)
+        kernel.set_dumpable(0)  # children of the same user see our descriptors in /proc otherwise, and are as we are
         gc.collect()
         gc.freeze()  # a child that collects garbage must not touch, and so copy, what it shares with us
         self._try_the_walls()

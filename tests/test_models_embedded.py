@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import os
 import signal
 import subprocess
@@ -65,9 +66,10 @@ def children(pid: int) -> list[int]:
     """The server processes among a process's children."""
     found: list[int] = []
     for task in Path(f"/proc/{pid}/task").iterdir():
-        for child in (task / "children").read_text().split():
-            if "embedded_server" in Path(f"/proc/{child}/cmdline").read_text():
-                found.append(int(child))
+        with contextlib.suppress(FileNotFoundError, ProcessLookupError):  # a thread or a process that has just ended
+            for child in (task / "children").read_text().split():
+                if "embedded_server" in Path(f"/proc/{child}/cmdline").read_text():
+                    found.append(int(child))
     return found
 
 
