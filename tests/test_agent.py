@@ -284,7 +284,7 @@ def go():
         agent.run("wait")
     except KeyboardInterrupt:
         last = list(agent.store.find("last").events())[-1]
-        print("interrupted", last["data"]["status"], threading.active_count() < 4)
+        print("interrupted", last["data"]["status"], threading.active_count() < 6)  # the sandbox has two of its own
 async def notebook():
     go()
 if sys.argv[1] == "notebook":
