@@ -109,8 +109,10 @@ class PlainProcess(Target):
         channel = SocketChannel(ours, 1 << 22)
         try:
             limits = Limits(wall_s=wall_s)
-            talk = Conversation(channel, limits, _handler(tools)).hold(Job(program, dict.fromkeys(tools, ())))
-            return (await asyncio.wait_for(talk, wall_s)).value
+            talk = Conversation(channel, limits, _handler(tools))
+            async with asyncio.timeout(wall_s):
+                await talk.begin(Job(program, dict.fromkeys(tools, ())))
+                return (await talk.hold()).value
         except TimeoutError:
             return None
         finally:

@@ -136,14 +136,22 @@ def compile_filter(machine: str, *, opens: bool) -> bytes:
         (_LOAD, 0, 0, _NUMBER), (_AT_LEAST, 0, 1, _X32), (_RETURN, 0, 0, _KILL),
     ]  # fmt: skip
     plain = [(numbers, _ALLOW) for numbers in {**ALWAYS, **(LOOKING if opens else {})}.values()]
-    for numbers, result in plain + list(_ANSWERED.values()) + [(numbers, _KILL) for numbers in FATAL.values()]:
-        if (number := numbers[column]) is not None:
-            made += [(_EQUAL, 0, 1, number), (_RETURN, 0, 0, result)]
-    for numbers, body in _by_argument(opens).values():
-        if (number := numbers[column]) is not None:
-            made += [(_EQUAL, 0, len(body), number), *body]
-    made.append((_RETURN, 0, 0, _EPERM))
+    plain += [*_ANSWERED.values(), *((numbers, _KILL) for numbers in FATAL.values())]
+    rules = [(numbers, [(_RETURN, 0, 0, result)]) for numbers, result in plain] + list(_by_argument(opens).values())
+    made += _search(sorted((number, body) for numbers, body in rules if (number := numbers[column]) is not None))
     return b"".join(struct.pack("=HBBI", *instruction) for instruction in made)
+
+
+def _search(rules: list[tuple[int, list[Instruction]]]) -> list[Instruction]:
+    """Find the rule of a call by halves: the kernel walks the filter for every number when it is loaded."""
+    if len(rules) > 4:
+        half = len(rules) // 2
+        below = _search(rules[:half])
+        return [(_AT_LEAST, len(below), 0, rules[half][0]), *below, *_search(rules[half:])]
+    made: list[Instruction] = []
+    for number, body in rules:
+        made += [(_EQUAL, 0, len(body), number), *body]
+    return [*made, (_RETURN, 0, 0, _EPERM)]
 
 
 def for_process(compiled: bytes, pid: int) -> bytes:

@@ -7,35 +7,48 @@ import json
 import socket
 
 MAX_FRAME = 64 * 1024 * 1024  # the host sends no larger one; it holds us to its own, smaller limit
+_PART = 1 << 16
+_encode = json.JSONEncoder(allow_nan=False, separators=(",", ":"), ensure_ascii=False).encode
 
 
-def send(sock: socket.socket, message: object, limit: int = MAX_FRAME, what: str = "the message") -> None:
-    """Write one frame.
+class Frames:
+    """One end of a channel. Sending and receiving may each be done by one thread at a time.
 
-    Raises:
-        ValueError: ``what`` takes more than ``limit`` bytes, or holds NaN or infinity.
-        TypeError: it holds what JSON cannot say.
+    Args:
+        sock: connected, blocking.
+        limit: the largest body to send, bytes.
     """
-    body = json.dumps(message, allow_nan=False, separators=(",", ":"), ensure_ascii=False).encode("utf-8", "replace")
-    if len(body) > limit:
-        raise ValueError(f"{what} would take {len(body):,} bytes of JSON; the limit is {limit:,}: give less")
-    sock.sendall(len(body).to_bytes(4, "big") + body)
 
+    def __init__(self, sock: socket.socket, limit: int = MAX_FRAME) -> None:
+        self._sock, self._limit = sock, limit
+        self._buffer = bytearray()
 
-def receive(sock: socket.socket) -> object:
-    """Read one frame. Raises EOFError when the host has gone."""
-    length = int.from_bytes(_exactly(sock, 4), "big")
-    if length > MAX_FRAME:
-        raise EOFError("the host sent an impossible frame")
-    return json.loads(_exactly(sock, length))
+    def send(self, message: object, what: str = "the message") -> None:
+        """Write one frame.
 
+        Raises:
+            ValueError: ``what`` takes more than the limit, or holds NaN or infinity.
+            TypeError: it holds what JSON cannot say.
+        """
+        body = _encode(message).encode("utf-8", "replace")
+        if len(body) > self._limit:
+            raise ValueError(f"{what} would take {len(body):,} bytes of JSON; the limit is {self._limit:,}: give less")
+        self._sock.sendall(len(body).to_bytes(4, "big") + body)
 
-def _exactly(sock: socket.socket, count: int) -> bytes:
-    parts = []
-    while count:
-        part = sock.recv(min(count, 1 << 20))
-        if not part:
-            raise EOFError("the host has gone")
-        parts.append(part)
-        count -= len(part)
-    return b"".join(parts)
+    def receive(self) -> object:
+        """Read one frame. Raises EOFError when the host has gone."""
+        self._fill(4)
+        length = int.from_bytes(self._buffer[:4], "big")
+        if length > MAX_FRAME:
+            raise EOFError("the host sent an impossible frame")
+        self._fill(4 + length)
+        body = self._buffer[4 : 4 + length]
+        del self._buffer[: 4 + length]
+        return json.loads(body)
+
+    def _fill(self, count: int) -> None:
+        while len(self._buffer) < count:
+            part = self._sock.recv(_PART)
+            if not part:
+                raise EOFError("the host has gone")
+            self._buffer += part

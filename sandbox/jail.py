@@ -167,35 +167,37 @@ def _threads_of(uid: int) -> int:
 # For each program ---------------------------------------------------------------------------------------------------
 
 
-def lock(limits: dict[str, int], compiled_filter: bytes) -> None:
-    """Close the last doors of this process. Nothing opens them again."""
-    _limit(limits)
-    if os.geteuid() == 0:
-        with contextlib.suppress(PermissionError):  # root in name only
-            os.setresuid(NOBODY, 0, 0)  # threads are not counted for root; files are still read as the user we are
-    kernel.set_dumpable(
-        0
-    )  # else a neighbour of the same user reads our descriptors through /proc, and a core is written
-    kernel.drop_capabilities()
-    kernel.no_new_privileges()
-    kernel.die_with_parent(signal.SIGKILL)
-    kernel.load_filter(filter.for_process(compiled_filter, os.getpid()))
-
-
-def _limit(limits: dict[str, int]) -> None:
+def limits_within(settings: dict[str, int]) -> list[tuple[int, int, int]]:
+    """What a program gets of each resource, (which, soft, hard): never more than this process has."""
     pairs = {
-        resource.RLIMIT_AS: (limits["memory_bytes"],) * 2,
-        resource.RLIMIT_NOFILE: (limits["open_files"],) * 2,
-        resource.RLIMIT_NPROC: (limits["threads"],) * 2,
-        resource.RLIMIT_CPU: (limits["cpu_s"], limits["cpu_s"] + 1),  # SIGXCPU names the reason, SIGKILL ends it
+        resource.RLIMIT_AS: (settings["memory_bytes"],) * 2,
+        resource.RLIMIT_NOFILE: (settings["open_files"],) * 2,
+        resource.RLIMIT_NPROC: (settings["threads"],) * 2,
+        resource.RLIMIT_CPU: (settings["cpu_s"], settings["cpu_s"] + 1),  # SIGXCPU names the reason, SIGKILL ends it
         resource.RLIMIT_FSIZE: (0, 0),
         resource.RLIMIT_CORE: (0, 0),
     }
+    made = []
     for which, (soft, hard) in pairs.items():
         given = resource.getrlimit(which)[1]
         if given != resource.RLIM_INFINITY:
             soft, hard = min(soft, given), min(hard, given)
+        made.append((which, soft, hard))
+    return made
+
+
+def lock(limits: list[tuple[int, int, int]], compiled_filter: bytes) -> None:
+    """Close the last doors of this process. Nothing opens them again."""
+    for which, soft, hard in limits:
         resource.setrlimit(which, (soft, hard))
+    if os.geteuid() == 0:
+        with contextlib.suppress(PermissionError):  # root in name only
+            os.setresuid(NOBODY, 0, 0)  # threads are not counted for root; files are still read as the user we are
+    kernel.set_dumpable(0)  # or a neighbour of the same user reads our descriptors in /proc, and a core is written
+    kernel.drop_capabilities()
+    kernel.no_new_privileges()
+    kernel.die_with_parent(signal.SIGKILL)
+    kernel.load_filter(filter.for_process(compiled_filter, os.getpid()))
 
 
 def spare_memory() -> None:

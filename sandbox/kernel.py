@@ -12,15 +12,14 @@ import sys
 MACHINE = platform.machine()
 _COLUMN = {"x86_64": 0, "aarch64": 1}.get(MACHINE)
 _libc = ctypes.CDLL(None, use_errno=True)
+_libc.prctl.argtypes = (ctypes.c_int, *[ctypes.c_ulong] * 4)
 _held = ctypes.PyDLL(None, use_errno=True)  # keeps the interpreter's lock across the call: a fork must
 
 CLONE_THREAD = 0x00010000
 CLONE_NEWNS, CLONE_NEWUTS, CLONE_NEWIPC, CLONE_NEWUSER, CLONE_NEWPID, CLONE_NEWNET, CLONE_NEWCGROUP = (
     0x00020000, 0x04000000, 0x08000000, 0x10000000, 0x20000000, 0x40000000, 0x02000000,
 )  # fmt: skip
-MS_RDONLY, MS_NOSUID, MS_NODEV, MS_NOEXEC, MS_REMOUNT, MS_BIND, MS_REC, MS_PRIVATE = (
-    1, 2, 4, 8, 0x20, 0x1000, 0x4000, 0x40000,
-)  # fmt: skip
+MS_NOSUID, MS_NODEV, MS_NOEXEC, MS_BIND, MS_REC, MS_PRIVATE = 2, 4, 8, 0x1000, 0x4000, 0x40000
 MNT_DETACH = 2
 _MOUNT_ATTR_RDONLY, _MOUNT_ATTR_NOSUID, _MOUNT_ATTR_NODEV, _MOUNT_ATTR_NOEXEC = 1, 2, 4, 8
 _AT_FDCWD, _AT_RECURSIVE = -100, 0x8000
@@ -58,7 +57,7 @@ def _call(number: int, what: str, *arguments: object) -> int:
 
 
 def _prctl(option: int, value: int, what: str) -> None:
-    _must(_libc.prctl(option, ctypes.c_ulong(value), 0, 0, 0), what)
+    _must(_libc.prctl(option, value, 0, 0, 0), what)
 
 
 def fork(flags: int = 0) -> int:
@@ -121,7 +120,7 @@ def no_new_privileges() -> None:
 def drop_capabilities() -> None:
     """Give up every capability, for good."""
     for capability in range(_LAST_CAPABILITY + 1):
-        if _libc.prctl(_PR_CAPBSET_DROP, ctypes.c_ulong(capability), 0, 0, 0) < 0:
+        if _libc.prctl(_PR_CAPBSET_DROP, capability, 0, 0, 0) < 0:
             break  # one that this kernel does not know, or no right to: then there are none to drop
     header = struct.pack("Ii", _CAPABILITY_VERSION_3, 0)
     _call(_number(_CAPSET), "capset", header, bytes(24))
@@ -130,8 +129,8 @@ def drop_capabilities() -> None:
 def load_filter(program: bytes) -> None:
     """Install a seccomp filter, for good."""
     buffer = ctypes.create_string_buffer(program, len(program))
-    header = struct.pack("HxxxxxxP", len(program) // 8, ctypes.addressof(buffer))
-    _must(_libc.prctl(_PR_SET_SECCOMP, _SECCOMP_MODE_FILTER, header, 0, 0), "prctl SECCOMP")
+    header = ctypes.create_string_buffer(struct.pack("HxxxxxxP", len(program) // 8, ctypes.addressof(buffer)))
+    _must(_libc.prctl(_PR_SET_SECCOMP, _SECCOMP_MODE_FILTER, ctypes.addressof(header), 0, 0), "prctl SECCOMP")
 
 
 def landlock_abi() -> int:

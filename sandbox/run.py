@@ -6,7 +6,6 @@ is only ever a claim. It is written for honest programs, so that their errors ar
 
 import contextlib
 import itertools
-import json
 import linecache
 import os
 import pkgutil
@@ -72,21 +71,29 @@ def _load_whole(package: str) -> None:
                 __import__(f"{package}.{part.name}")
 
 
-def warm_up() -> None:
-    """Touch what every program touches: its pages are copied now and not while it runs."""
-    random.seed()  # all children would draw the same numbers
-    scope: dict[str, object] = {}
-    exec(compile("x = [str(i) for i in range(9)]\ny = {'a': f'{x!r}'}", PROGRAM, "exec"), scope)  # noqa: S102
-    json.loads(json.dumps({"op": "call", "args": scope["y"]}))
-
-
 def serve(sock: socket.socket, max_frame: int) -> NoReturn:
     """Wait for one program and run it."""
+    rehearse()
+    ends = frames.Frames(sock, max_frame)
     try:
-        start = frames.receive(sock)
+        start = ends.receive()
     except EOFError:
         os._exit(0)
-    run_program(sock, start, max_frame)
+    assert isinstance(start, dict)
+    run_program(start["program"], start["tools"], Channel(ends))
+
+
+def rehearse() -> None:
+    """Do once what every program does: the pages that it writes to are made our own now, and not while it runs."""
+    random.seed()  # all children would draw the same numbers
+    ours, theirs = socket.socketpair()
+    frames.Frames(theirs).send({"op": "reply", "id": 1, "value": {"items": [{"name": "a"}]}})
+    channel = Channel(frames.Frames(ours))
+    scope = _scope({"tool": ["x"]}, channel)
+    _execute("found = tool(x=1)\nanswer = [f'{item!r}' for item in found['items']]", scope)
+    channel.send({"op": "done", "value": convert.to_json(scope["answer"], "answer")})
+    ours.close()
+    theirs.close()
 
 
 class ToolError(Exception):
@@ -100,8 +107,8 @@ class ToolError(Exception):
 class Channel:
     """Calls to the host. Several threads may call at once: whoever waits first reads for all."""
 
-    def __init__(self, sock: socket.socket, max_frame: int) -> None:
-        self._sock, self._max_frame = sock, max_frame
+    def __init__(self, ends: frames.Frames) -> None:
+        self._ends = ends
         self._ids = itertools.count(1)
         self._sending = threading.Lock()
         self._state = threading.Condition()
@@ -113,7 +120,7 @@ class Channel:
         with self._sending:  # ids go out in order
             number = next(self._ids)
             message = {"op": "call", "id": number, "tool": tool, "args": arguments, "line": _line()}
-            frames.send(self._sock, message, self._max_frame, f"the arguments of {tool}")
+            self._ends.send(message, f"the arguments of {tool}")
         reply = self._wait(number)
         if "error" in reply:
             error = reply["error"]
@@ -123,26 +130,26 @@ class Channel:
         return reply["value"]
 
     def _wait(self, number: int) -> dict[str, object]:
-        while True:
-            with self._state:
-                while number not in self._replies and self._reading:
-                    self._state.wait()
-                if number in self._replies:
-                    return self._replies.pop(number)
-                self._reading = True
-            try:
-                reply = frames.receive(self._sock)
-            finally:
+        with self._state:
+            while number not in self._replies and self._reading:
+                self._state.wait()
+            if number in self._replies:
+                return self._replies.pop(number)
+            self._reading = True
+        try:
+            while (reply := self._ends.receive())["id"] != number:  # type: ignore[index]
                 with self._state:
-                    self._reading = False
+                    self._replies[reply["id"]] = reply  # type: ignore[index,assignment]
                     self._state.notify_all()
+            return reply  # type: ignore[return-value]
+        finally:
             with self._state:
-                self._replies[reply["id"]] = reply  # type: ignore[index,assignment]
+                self._reading = False
                 self._state.notify_all()
 
     def send(self, message: dict[str, object]) -> None:
         with self._sending:
-            frames.send(self._sock, message, self._max_frame, "the answer")
+            self._ends.send(message, "the answer")
 
 
 def _line() -> int:
@@ -184,13 +191,9 @@ def parallel(*thunks):  # type: ignore[no-untyped-def]
         return [future.result() for future in [pool.submit(thunk) for thunk in work]]
 
 
-def run_program(sock: socket.socket, start: object, max_frame: int) -> NoReturn:
-    """Execute ``start["program"]`` and report ``done`` or ``raised`` to the host; never returns."""
-    assert isinstance(start, dict)
-    source, channel = start["program"], Channel(sock, max_frame)
-    linecache.cache[PROGRAM] = (len(source), None, source.splitlines(True), PROGRAM)
-    scope = {"__name__": "__main__", "ToolError": ToolError, "parallel": parallel}
-    scope |= {name: make_stub(channel, name, parameters) for name, parameters in start["tools"].items()}
+def run_program(source: str, tools: dict[str, list[str]], channel: Channel) -> NoReturn:
+    """Execute a program and report ``done`` or ``raised`` to the host; never returns."""
+    scope = _scope(tools, channel)
     try:
         _execute(source, scope)
         answered = "answer" in scope
@@ -199,7 +202,13 @@ def run_program(sock: socket.socket, start: object, max_frame: int) -> NoReturn:
         _finish(channel, {"op": "raised", "error": origin.describe(error, source, PROGRAM, channel.origins)})
 
 
+def _scope(tools: dict[str, list[str]], channel: Channel) -> dict[str, object]:
+    stubs = {name: make_stub(channel, name, parameters) for name, parameters in tools.items()}
+    return {"__name__": "__main__", "ToolError": ToolError, "parallel": parallel, **stubs}
+
+
 def _execute(source: str, scope: dict[str, object]) -> None:
+    linecache.cache[PROGRAM] = (len(source), None, source.splitlines(True), PROGRAM)
     try:
         exec(compile(source, PROGRAM, "exec"), scope)  # noqa: S102 - this is the place where programs run
     except SystemExit as left:

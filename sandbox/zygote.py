@@ -8,7 +8,6 @@ channel, its stdout, its stderr), ``kill``; back come ``ready`` or ``failed``, `
 closes, however the host ended, every program ends with it.
 """
 
-import contextlib
 import ctypes  # noqa: F401 - before the library may be loaded no more
 import fcntl
 import gc
@@ -19,7 +18,12 @@ import signal
 import socket
 import sys
 import traceback
+from collections.abc import Sequence
 from typing import Any, NoReturn
+
+# This process has one thread and holds no lock when it forks: what modules would mend in a child is whole, and the
+# mending alone would copy half a megabyte of pages into each. Only random numbers need it, and get it (run.rehearse).
+os.register_at_fork = lambda **_: None
 
 sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
 
@@ -41,10 +45,9 @@ class Zygote:
         self._control, self._settings, self._tier = control, settings, settings["tier"]
         # of its own for each program; a user namespace, too, so that its threads are counted alone
         self._namespaces = kernel.CLONE_NEWUSER | kernel.CLONE_NEWPID if self._tier == "N" else 0
-        self._children: dict[int, int] = {}  # process → number that the host gave it
-        self._woken, waker = os.pipe2(os.O_NONBLOCK | os.O_CLOEXEC)
-        signal.set_wakeup_fd(waker)
-        signal.signal(signal.SIGCHLD, lambda *_: None)
+        self._children: dict[int, tuple[int, int]] = {}  # its pidfd → the number that the host gave it, its process
+        self._ready = select.poll()
+        self._ready.register(control, select.POLLIN)
         self._alive, self._life = os.pipe2(os.O_CLOEXEC)  # a child sees the end of it when this process is gone
 
     def prepare(self) -> None:
@@ -61,12 +64,15 @@ class Zygote:
         jail.spare_memory()
         readable = jail.readable_paths(self._settings["packages"])
         self._settings["threads"] = jail.room_for_threads(bool(self._namespaces))
+        self._limits = jail.limits_within(self._settings)
         if self._tier == "N":
             jail.enter_namespaces(readable)
         elif self._tier == "F" or all(map(jail.reachable_by_anybody, readable)):
             jail.become_nobody()
         if self._tier in ("N", "L"):
             jail.confine_files(readable)
+        for _ in range(20):
+            run.rehearse()  # the interpreter rewrites code that is run often: here once, and not in every child
         kernel.set_dumpable(0)  # children of the same user see our descriptors in /proc otherwise, and are as we are
         gc.collect()
         gc.freeze()  # a child that collects garbage must not touch, and so copy, what it shares with us
@@ -75,20 +81,18 @@ class Zygote:
     def serve(self) -> None:
         """Do what the host asks, until it is gone."""
         while True:
-            ready, _, _ = select.select([self._control.fileno(), self._woken], [], [])
-            if self._woken in ready:
-                with contextlib.suppress(BlockingIOError):
-                    os.read(self._woken, 4096)
-                self._reap()
-            if self._control.fileno() in ready:
+            for fd, _ in self._ready.poll():
+                if fd in self._children:
+                    self._reap(fd)
+                    continue
                 body, fds, _, _ = socket.recv_fds(self._control, MAX_MESSAGE, 8)
                 if not body:
                     return
                 self._obey(json.loads(body), fds)
 
     def end(self) -> NoReturn:
-        for pid in self._children:
-            os.kill(pid, signal.SIGKILL)
+        for pidfd in self._children:
+            signal.pidfd_send_signal(pidfd, signal.SIGKILL)
         os._exit(0)
 
     def _obey(self, message: dict[str, Any], fds: list[int]) -> None:
@@ -100,45 +104,43 @@ class Zygote:
             for fd in fds:
                 os.close(fd)
         elif message["op"] == "kill":
-            for pid, number in self._children.items():
+            for pidfd, (number, _) in self._children.items():
                 if number == message["id"]:
-                    os.kill(pid, signal.SIGKILL)  # nobody else reaps it: the number is still its own
+                    signal.pidfd_send_signal(pidfd, signal.SIGKILL)
 
     def _spawn(self, number: int, fds: list[int]) -> None:
         pid = kernel.fork(self._namespaces)
         if pid == 0:
             self._become_child(fds)
-        self._children[pid] = number
-        self.tell({"op": "spawned", "id": number, "pid": pid})
+        pidfd = os.pidfd_open(pid)  # nobody else reaps it: the number is still its own
+        self._children[pidfd] = number, pid
+        self._ready.register(pidfd, select.POLLIN)
+        self.tell({"op": "spawned", "id": number}, [pidfd])
 
     def _become_child(self, fds: list[int]) -> NoReturn:
         try:
-            signal.set_wakeup_fd(-1)
-            signal.signal(signal.SIGCHLD, signal.SIG_DFL)
             channel = _take_descriptors(fds, self._alive)
-            jail.lock(self._settings, self._filter)
+            jail.lock(self._limits, self._filter)
             if select.select([CHANNEL + 1], [], [], 0)[0]:
                 os._exit(0)  # our parent went before we could be told
             os.close(CHANNEL + 1)
-            run.warm_up()
             run.serve(channel, self._settings["frame_bytes"])
         except BaseException:
             traceback.print_exc()
         os._exit(70)
 
-    def _reap(self) -> None:
-        while self._children:
-            pid, status, used = os.wait4(-1, os.WNOHANG)
-            if pid == 0:
-                return
-            number = self._children.pop(pid, None)
-            cpu = used.ru_utime + used.ru_stime
-            told = {"status": os.waitstatus_to_exitcode(status), "cpu_s": cpu, "memory_bytes": used.ru_maxrss << 10}
-            self.tell({"op": "ended", "id": number, **told})
+    def _reap(self, pidfd: int) -> None:
+        number, pid = self._children.pop(pidfd)
+        self._ready.unregister(pidfd)
+        os.close(pidfd)
+        _, status, used = os.wait4(pid, 0)
+        cpu = used.ru_utime + used.ru_stime
+        told = {"status": os.waitstatus_to_exitcode(status), "cpu_s": cpu, "memory_bytes": used.ru_maxrss << 10}
+        self.tell({"op": "ended", "id": number, **told})
 
-    def tell(self, message: dict[str, Any]) -> None:
+    def tell(self, message: dict[str, Any], fds: Sequence[int] = ()) -> None:
         try:
-            self._control.sendall(json.dumps(message).encode())
+            socket.send_fds(self._control, [json.dumps(message).encode()], fds)
         except OSError:
             self.end()  # the host is gone
 
@@ -149,8 +151,7 @@ class Zygote:
         if pid == 0:
             told = "it could not lock itself"
             try:
-                signal.set_wakeup_fd(-1)
-                jail.lock(self._settings, self._filter)
+                jail.lock(self._limits, self._filter)
                 told = ", ".join(selftest.open_doors(self._tier))
             except OSError as error:
                 told = str(error)

@@ -6,16 +6,16 @@ Straight on the event loop's readers: a call and its answer cost two system call
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import os
 import socket
-from collections import deque
 from typing import Any
 
 from atc.errors import FrameError
 from atc.execution import frames
-from atc.execution.conversation import Channel
+from atc.execution.conversation import Channel, Listener
 
-_PART = 1 << 18
+_PART = 1 << 16
 
 
 class SocketChannel(Channel):
@@ -31,85 +31,72 @@ class SocketChannel(Channel):
         self._sock, self._limit = sock, frame_bytes
         sock.setblocking(False)
         self._buffer = bytearray()
-        self._frames: deque[dict[str, Any]] = deque()
-        self._end: Exception | None = None
-        self._ended = False
-        self._waiter: asyncio.Future[None] | None = None
-        self._writing = asyncio.Lock()
+        self._listener: Listener | None = None
         self._reading = False
+        self._writing = asyncio.Lock()
 
-    async def receive(self) -> dict[str, Any] | None:
-        while not self._frames:
-            if self._end is not None:
-                raise self._end
-            if self._ended:
-                return None
-            self._read()
-            if self._frames or self._ended or self._end is not None:
-                continue
-            if not self._reading:
-                self._loop.add_reader(self._sock, self._wake)
-                self._reading = True
-            self._waiter = self._loop.create_future()
-            try:
-                await self._waiter
-            finally:
-                self._waiter = None
-        return self._frames.popleft()
+    def listen(self, listener: Listener) -> None:
+        self._listener = listener
+        self.resume()
+
+    def pause(self) -> None:
+        if self._reading:
+            self._reading = False
+            self._loop.remove_reader(self._sock)
+
+    def resume(self) -> None:
+        if not self._reading:
+            self._reading = True
+            self._loop.add_reader(self._sock, self._read)
+            self._hand_over()  # what had come before the pause
 
     async def send(self, message: dict[str, Any]) -> None:
         body = frames.encode(message)
-        if not self._writing.locked():
+        async with self._writing:  # frames go out whole
             try:
                 sent = self._sock.send(body)
             except BlockingIOError:
                 sent = 0
             except OSError:
                 return
-            if sent == len(body):
-                return
-            body = body[sent:]
-        async with self._writing:
-            try:
-                await self._loop.sock_sendall(self._sock, body)
-            except OSError:
-                return
+            if sent < len(body):
+                with contextlib.suppress(OSError):
+                    await self._loop.sock_sendall(self._sock, body[sent:])
 
     def close(self) -> None:
-        if self._reading:
-            self._loop.remove_reader(self._sock)
-            self._reading = False
-
-    def _wake(self) -> None:
-        if self._waiter is not None:
-            if not self._waiter.done():
-                self._waiter.set_result(None)
-        else:  # nobody wants more now: what is there waits in the kernel
-            self.close()
+        self.pause()
+        self._listener = None
 
     def _read(self) -> None:
-        """Take what is there, and what frames it completes."""
         try:
             part = self._sock.recv(_PART)
         except BlockingIOError:
             return
         except OSError:
             part = b""
-        if not part:
-            self._ended = True
-            if self._buffer:
-                self._end = FrameError("the sandbox closed the channel inside a frame")
-            return
-        self._buffer += part
-        self.received += len(part)
+        if part:
+            self.received += len(part)
+            self._buffer += part
+            self._hand_over()
+        else:
+            self._end(FrameError("the sandbox closed the channel inside a frame") if self._buffer else None)
+
+    def _hand_over(self) -> None:
+        """Hand over the frames that are whole, until there is none or enough."""
+        taken = 0
         try:
-            taken = 0
-            while (found := frames.next_frame(self._buffer, taken, self._limit)) is not None:
+            while self._reading and (found := frames.next_frame(self._buffer, taken, self._limit)) is not None:
                 message, taken = found
-                self._frames.append(message)
-            del self._buffer[:taken]
+                if self._listener is not None:
+                    self._listener.heard(message)
         except FrameError as error:
-            self._end = error
+            self._end(error)
+        del self._buffer[:taken]
+
+    def _end(self, error: FrameError | None) -> None:
+        self.pause()
+        if self._listener is not None:
+            self._listener.ended(error)
 
 
 class Output:
@@ -146,3 +133,19 @@ class Output:
         self._kept += part[: max(room, 0)]
         self._dropped += max(len(part) - max(room, 0), 0)
         return True
+
+
+class Printed:
+    """Both streams of a program."""
+
+    def __init__(self) -> None:
+        self._streams: list[Output] = []
+
+    def read(self, stdout: int, stderr: int, keep: int) -> None:
+        """Begin to read, and keep so many bytes of each."""
+        self._streams = [Output(stdout, keep), Output(stderr, keep)]
+
+    def close(self) -> tuple[str, str]:
+        """What was printed, once the program is gone."""
+        texts = [stream.close() for stream in self._streams]
+        return (texts[0], texts[1]) if texts else ("", "")

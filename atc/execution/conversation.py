@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import abc
 import asyncio
-from typing import Any
+from typing import Any, Protocol
 
 from atc.errors import FrameError
 from atc.execution.sandbox import CallHandler, CallReply, CallRequest, Job, Limits, Outcome, ProgramError
@@ -28,90 +28,132 @@ class Channel(abc.ABC):
     received: int = 0
 
     @abc.abstractmethod
-    async def receive(self) -> dict[str, Any] | None:
-        """The next frame; ``None`` when the other end has gone.
+    def listen(self, listener: Listener) -> None:
+        """Begin to hand over what comes. Once, inside a running event loop."""
 
-        Raises:
-            FrameError: what came is no frame.
-        """
+    @abc.abstractmethod
+    def pause(self) -> None:
+        """Hand over nothing more for now: what comes waits unread."""
+
+    @abc.abstractmethod
+    def resume(self) -> None:
+        """Go on after :meth:`pause`."""
 
     @abc.abstractmethod
     async def send(self, message: dict[str, Any]) -> None:
-        """Send a frame. One that cannot arrive any more is dropped: receiving tells how it ended."""
+        """Send a frame. One that cannot arrive any more is dropped: the listener hears how it ended."""
+
+
+class Listener(Protocol):
+    """Whom a channel hands over to, from the event loop's own callbacks: nothing stands between it and a call."""
+
+    def heard(self, frame: dict[str, Any]) -> None:
+        """A frame came."""
+
+    def ended(self, error: Exception | None) -> None:
+        """Nothing more comes: the other end has gone, or (``FrameError``) what came is no frame. At most once."""
 
 
 class Conversation:
-    """One program's talk, host side. Use :meth:`hold` once."""
+    """One program's talk, host side: :meth:`begin`, then :meth:`hold`, once."""
 
     def __init__(self, channel: Channel, limits: Limits, call: CallHandler) -> None:
         self._channel, self._limits, self._call = channel, limits, call
+        self._loop = asyncio.get_running_loop()
+        self._outcome: asyncio.Future[Outcome] = self._loop.create_future()
         self._last_id = 0
         self._count = 0
         self._calls: set[asyncio.Task[None]] = set()
-        self._talk: asyncio.Task[Any] | None = None
-        self._broken: BaseException | None = None
+        self._full = False
 
-    async def hold(self, job: Job) -> Outcome:
-        """Send the program and serve it to its end.
+    async def begin(self, job: Job) -> None:
+        """Send the program."""
+        tools = {name: list(names) for name, names in job.tools.items()}
+        await self._channel.send({"op": "run", "program": job.program, "tools": tools})
+
+    async def hold(self) -> Outcome:
+        """Serve the program to its end.
 
         Raises:
             FrameError: it broke the rules of the channel.
             Exception: whatever the call handler raised: the host is broken then, not the program.
         """
-        self._talk = asyncio.current_task()
+        self._channel.listen(self)
         try:
-            await self._channel.send(
-                {"op": "run", "program": job.program, "tools": {name: list(names) for name, names in job.tools.items()}}
-            )
-            return await self._serve()
-        except asyncio.CancelledError:
-            if self._broken is None or self._talk is None:
-                raise
-            self._talk.uncancel()
-            raise self._broken from None
+            return await self._outcome
         finally:
+            self._channel.pause()
             await self._end_calls()
 
-    async def _serve(self) -> Outcome:
-        while True:
-            while len(self._calls) >= self._limits.calls_in_flight:
-                await asyncio.wait(self._calls, return_when=asyncio.FIRST_COMPLETED)
-            frame = await self._channel.receive()
-            if frame is None:
-                return Outcome("killed")
-            if self._channel.received > self._limits.channel_bytes:
-                return Outcome("limit", detail=f"it sent more than {self._limits.channel_bytes:,} bytes to its tools")
-            match frame.get("op"):
-                case "call":
-                    if self._count >= self._limits.calls:
-                        return Outcome("limit", detail=f"it made more than {self._limits.calls:,} tool calls")
-                    self._begin(as_call_request(frame))
-                case "done":
-                    return Outcome("finished", answered=frame.get("answered") is True, value=frame.get("value"))
-                case "raised":
-                    return Outcome("raised", error=as_program_error(frame.get("error")))
-                case op:
-                    raise FrameError(f"the sandbox sent an unknown frame {str(op)[:40]!r}")
+    # -- what the channel hands over -------------------------------------------------------------------------------
+
+    def heard(self, frame: dict[str, Any]) -> None:
+        try:
+            self._take(frame)
+        except Exception as error:  # whatever it is: the talk is over, and its holder told
+            self._fail(error)
+
+    def ended(self, error: Exception | None) -> None:
+        if error is not None:
+            self._fail(error)
+        else:
+            self._finish(Outcome("killed"))
+
+    def _take(self, frame: dict[str, Any]) -> None:
+        if self._channel.received > self._limits.channel_bytes:
+            self._stop(f"it sent more than {self._limits.channel_bytes:,} bytes to its tools")
+            return
+        match frame.get("op"):
+            case "call":
+                self._begin(as_call_request(frame))
+            case "done":
+                self._finish(Outcome("finished", answered=frame.get("answered") is True, value=frame.get("value")))
+            case "raised":
+                self._finish(Outcome("raised", error=as_program_error(frame.get("error"))))
+            case op:
+                raise FrameError(f"the sandbox sent an unknown frame {str(op)[:40]!r}")
+
+    def _stop(self, why: str) -> None:
+        self._finish(Outcome("limit", detail=why))
+
+    def _finish(self, outcome: Outcome) -> None:
+        self._channel.pause()
+        if not self._outcome.done():
+            self._outcome.set_result(outcome)
+
+    def _fail(self, error: BaseException) -> None:
+        self._channel.pause()
+        if not self._outcome.done():
+            self._outcome.set_exception(error)
+
+    # -- calls -----------------------------------------------------------------------------------------------------
 
     def _begin(self, request: CallRequest) -> None:
+        if self._count >= self._limits.calls:
+            self._stop(f"it made more than {self._limits.calls:,} tool calls")
+            return
         if request.number <= self._last_id:
             raise FrameError(f"call number {request.number} does not follow {self._last_id}")
         self._last_id = request.number
         self._count += 1
-        task = asyncio.create_task(self._answer(request))
+        task = self._loop.create_task(self._answer(request))
         self._calls.add(task)
-        task.add_done_callback(self._ended)
+        task.add_done_callback(self._answered)
+        if len(self._calls) >= self._limits.calls_in_flight:
+            self._full = True
+            self._channel.pause()
 
     async def _answer(self, request: CallRequest) -> None:
         reply = await self._call(request)
         await self._channel.send(_reply_frame(request.number, reply))
 
-    def _ended(self, task: asyncio.Task[None]) -> None:
+    def _answered(self, task: asyncio.Task[None]) -> None:
         self._calls.discard(task)
-        if not task.cancelled() and (error := task.exception()) is not None and self._broken is None:
-            self._broken = error
-            if self._talk is not None:
-                self._talk.cancel()  # it waits for the program, which waits for this call
+        if not task.cancelled() and (error := task.exception()) is not None:
+            self._fail(error)
+        elif self._full and not self._outcome.done():
+            self._full = False
+            self._channel.resume()
 
     async def _end_calls(self) -> None:
         calls = list(self._calls)

@@ -22,7 +22,7 @@ _TOKEN = re.compile(r'"(?:[^"\\]++|\\.?)*+(?:"|\Z)|[][{},]', re.DOTALL)
 
 def encode(message: dict[str, Any]) -> bytes:
     """Return ``message`` as one frame. Raises ValueError for NaN and infinity."""
-    body = json.dumps(message, allow_nan=False, separators=(",", ":"), ensure_ascii=True).encode()
+    body = _ENCODER.encode(message).encode()
     return len(body).to_bytes(4, "big") + body
 
 
@@ -50,9 +50,7 @@ def parse(text: str) -> Any:
         RecursionError: far more levels.
     """
     _bound_depth(text)
-    value = json.loads(
-        text, object_pairs_hook=_unique, parse_constant=_no_constant, parse_int=_integer, parse_float=_number
-    )
+    value = _DECODER.decode(text)
     if "\\u" in text:  # an escape can still smuggle in half of a surrogate pair
         json.dumps(value, ensure_ascii=False).encode("utf-8")
     return value
@@ -117,3 +115,10 @@ def _bound_depth(text: str) -> None:
             raise ValueError(f"nested deeper than {MAX_DEPTH} levels")
         if values > 2 * MAX_VALUES:  # each value has a comma, a bracket or a text; many have two
             raise ValueError(f"it holds more than {MAX_VALUES:,} values")
+
+
+# made once: each costs more than the small message that it is made for
+_ENCODER = json.JSONEncoder(allow_nan=False, separators=(",", ":"), ensure_ascii=True)
+_DECODER = json.JSONDecoder(
+    object_pairs_hook=_unique, parse_constant=_no_constant, parse_int=_integer, parse_float=_number
+)

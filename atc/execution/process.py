@@ -16,7 +16,7 @@ from collections.abc import Sequence
 from weakref import WeakKeyDictionary
 
 from atc.errors import FrameError, SandboxUnavailable
-from atc.execution.channel import Output, SocketChannel
+from atc.execution.channel import Printed, SocketChannel
 from atc.execution.conversation import Conversation
 from atc.execution.pool import Pool, pool_size, tiers_from
 from atc.execution.sandbox import CallHandler, Job, Limits, Outcome, Sandbox
@@ -100,11 +100,16 @@ class JailSandbox(Sandbox):
         began = time.perf_counter()
         limits = _least(job.limits, self.limits)
         channel = SocketChannel(jail.channel, limits.frame_bytes)
-        printed = Output(jail.stdout, limits.output_bytes), Output(jail.stderr, limits.output_bytes)
+        talk, printed = Conversation(channel, limits, call), Printed()
         try:
             try:
-                end = await asyncio.wait_for(Conversation(channel, limits, call).hold(job), limits.wall_s)
+                async with asyncio.timeout(limits.wall_s) as clock:
+                    await talk.begin(job)
+                    printed.read(jail.stdout, jail.stderr, limits.output_bytes)  # while it starts
+                    end = await talk.hold()
             except TimeoutError:
+                if not clock.expired():
+                    raise
                 end = Outcome("limit", detail=f"it ran longer than {limits.wall_s:g} s")
             except FrameError as error:
                 end = Outcome("violation", detail=str(error))
@@ -112,7 +117,7 @@ class JailSandbox(Sandbox):
             told = await self._end(jail, asked=end.kind != "killed")
         finally:
             channel.close()
-            stdout, stderr = (stream.close() for stream in printed)
+            stdout, stderr = printed.close()
         if end.kind == "killed":
             end = _why_it_ended(told, self.limits)
         return dataclasses.replace(

@@ -100,9 +100,14 @@ class ServiceSandbox(Sandbox):
         tier = self._accept(granted)
         limits = Limits(**{n: min(getattr(job.limits, n), v) for n, v in dataclasses.asdict(self.limits).items()})
         channel = ServiceChannel(await self._connect(granted, limits), limits, granted["message_bytes"])
+        talk = Conversation(channel, limits, call)
         try:
-            end = await asyncio.wait_for(Conversation(channel, limits, call).hold(job), limits.wall_s + GRACE_S)
+            async with asyncio.timeout(limits.wall_s + GRACE_S) as clock:
+                await talk.begin(job)
+                end = await talk.hold()
         except TimeoutError:
+            if not clock.expired():
+                raise
             end = Outcome("limit", detail=f"it ran longer than {limits.wall_s:g} s, and the service did not end it")
         except FrameError as error:
             end = Outcome("violation", detail=f"the service broke the rules of the channel: {error}")

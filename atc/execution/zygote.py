@@ -8,6 +8,7 @@ from __future__ import annotations
 import contextlib
 import json
 import os
+import signal
 import socket
 import subprocess
 import sys
@@ -26,6 +27,7 @@ from atc.resources import resource_dir
 BOOT_S = 30.0
 """Seconds that a zygote gets to load Python and to enter its walls."""
 _MESSAGE = 65536
+_GONE = -2
 
 
 @dataclass(frozen=True)
@@ -51,15 +53,17 @@ class Jail:
     stdout: int
     stderr: int
     exit: Future[Exit] = field(default_factory=Future)
+    pidfd: int = -1
 
     def __post_init__(self) -> None:
         self.exit.set_running_or_notify_cancel()  # whoever waits may give up; the end is told all the same
 
     def kill(self) -> None:
         """End it; its :attr:`exit` follows."""
-        self.zygote.kill(self.number)
+        self.zygote.kill(self)
 
     def close(self) -> None:
+        self.zygote.let_go(self)
         self.channel.close()
         for fd in (self.stdout, self.stderr):
             with contextlib.suppress(OSError):
@@ -140,10 +144,28 @@ class Zygote:
             os.close(err[1])
         return jail
 
-    def kill(self, number: int) -> None:
-        if number in self._jails:
-            with contextlib.suppress(OSError):
-                self._tell({"op": "kill", "id": number})
+    def kill(self, jail: Jail) -> None:
+        with self._lock:
+            if jail.number not in self._jails:
+                return
+            if jail.pidfd >= 0:
+                try:
+                    signal.pidfd_send_signal(jail.pidfd, signal.SIGKILL)
+                except ProcessLookupError:
+                    return  # it is over, and its end is about to be told
+                except PermissionError:
+                    pass  # of another user, in a container: its parent may
+                else:
+                    return
+        with contextlib.suppress(OSError):
+            self._tell({"op": "kill", "id": jail.number})
+
+    def let_go(self, jail: Jail) -> None:
+        """Close what is held of a jail here."""
+        with self._lock:
+            if jail.pidfd >= 0:
+                os.close(jail.pidfd)
+            jail.pidfd = _GONE
 
     @property
     def running(self) -> int:
@@ -176,13 +198,15 @@ class Zygote:
     def _listen(self) -> None:
         while True:
             try:
-                said = self._control.recv(_MESSAGE)
+                said, fds, _, _ = socket.recv_fds(self._control, _MESSAGE, 1)
             except OSError:
                 said = b""
             if not said:
                 break
             message = json.loads(said)
-            if message["op"] == "ended":
+            if message["op"] == "spawned":
+                self._spawned(message["id"], fds)
+            elif message["op"] == "ended":
                 jail = self._jails.pop(message["id"], None)
                 if jail is not None:
                     jail.exit.set_result(
@@ -191,6 +215,14 @@ class Zygote:
                     )  # fmt: skip
         self.dead = True
         self._settle()
+
+    def _spawned(self, number: int, fds: list[int]) -> None:
+        with self._lock:
+            jail = self._jails.get(number)
+            if jail is not None and jail.pidfd != _GONE:
+                jail.pidfd = fds.pop()
+        for fd in fds:
+            os.close(fd)
 
     def _settle(self) -> None:
         """Nobody will tell any more how these ended."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
 import dataclasses
 from typing import Any
@@ -10,7 +11,7 @@ from websockets.asyncio.client import ClientConnection
 from websockets.exceptions import ConnectionClosed
 
 from atc.errors import FrameError, SandboxUnavailable
-from atc.execution.conversation import Channel
+from atc.execution.conversation import Channel, Listener
 from atc.execution.sandbox import Limits, Outcome
 from atc.execution.service import messages
 
@@ -33,8 +34,31 @@ class ServiceChannel(Channel):
         self.outcome: Outcome | None = None
         self.refusal = ""
         self.handed_over = True
+        self._wanted = asyncio.Event()
+        self._wanted.set()
+        self._pump: asyncio.Task[None] | None = None
 
-    async def receive(self) -> dict[str, Any] | None:
+    def listen(self, listener: Listener) -> None:
+        self._pump = asyncio.get_running_loop().create_task(self._listen(listener))
+
+    def pause(self) -> None:
+        self._wanted.clear()
+
+    def resume(self) -> None:
+        self._wanted.set()
+
+    async def _listen(self, listener: Listener) -> None:
+        try:
+            while (frame := await self._receive()) is not None:
+                listener.heard(frame)
+                await self._wanted.wait()
+        except FrameError as error:
+            listener.ended(error)
+        else:
+            listener.ended(None)
+
+    async def _receive(self) -> dict[str, Any] | None:
+        """The next frame; ``None`` when there will be no more. Raises FrameError."""
         try:
             body = await self._connection.recv(decode=True)
         except ConnectionClosed as error:
@@ -70,6 +94,9 @@ class ServiceChannel(Channel):
 
     async def close(self) -> None:
         """Let the connection go; the service ends a program whose caller has gone."""
+        if self._pump is not None:
+            self._pump.cancel()
+            await asyncio.gather(self._pump, return_exceptions=True)
         if self.outcome is not None:
             self._connection.transport.abort()  # all has been said: there is nothing to wait for
         else:

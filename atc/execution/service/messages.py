@@ -61,13 +61,6 @@ def most_bytes(limits: Limits) -> int:
 # -- from the caller -------------------------------------------------------------------------------------------------
 
 
-def run_message(job: Job, limits: Limits) -> dict[str, Any]:
-    return {
-        "op": "run", "program": job.program, "tools": {name: list(names) for name, names in job.tools.items()},
-        "limits": dataclasses.asdict(limits),
-    }  # fmt: skip
-
-
 def job_of(message: dict[str, Any], most: Limits) -> Job:
     """The job that a ``run`` message asks for, held to ``most``.
 
