@@ -45,7 +45,7 @@ def doctor(
     if settings:
         _print_settings(as_json)
         return
-    checks = [_python(), _model(), asyncio.run(_sandbox()), _type_checker(), _atlas(), _docker()]
+    checks = [_python(), _model(), *asyncio.run(_sandbox()), _type_checker(), _atlas(), _docker()]
     if as_json:
         print_json([asdict(check) for check in checks])
     else:
@@ -84,7 +84,7 @@ def _model() -> Check:
     return Check("model", True, f"{choice.model}{where}; {choice.why}")
 
 
-async def _sandbox() -> Check:
+async def _sandbox() -> list[Check]:
     """Really run a program in the strongest jail to be had, and say which that is and why no stronger one."""
 
     async def no_tools(request: CallRequest) -> CallReply:
@@ -93,13 +93,17 @@ async def _sandbox() -> Check:
     try:
         async with ProcessSandbox(require="F", pool=0) as sandbox:
             outcome = await sandbox.run(Job("answer = 6 * 7", {}), no_tools)
-            reasons = sandbox.reasons
+            reasons, together = sandbox.reasons, sandbox.together
     except AtcError as error:
-        return Check("sandbox", False, str(error), "use Linux, or `--sandbox docker` there")
+        return [Check("sandbox", False, str(error), "use Linux, or `--sandbox docker` there")]
     found = f"process: tier {outcome.isolation} ({_TIERS[outcome.isolation]})"
     for tier, why in reasons.items():
         found += f"; not {tier}: {why}"
-    return Check("sandbox", outcome.value == 42 and outcome.isolation in ("N", "L"), found, _FIXES[outcome.isolation])
+    holds = outcome.value == 42 and outcome.isolation in ("N", "L")
+    return [
+        Check("sandbox", holds, found, _FIXES[outcome.isolation]),
+        Check("programs together", bool(together), together.describe() if together else "", _GROUP_FIX, needed=False),
+    ]
 
 
 _TIERS = {
@@ -113,6 +117,12 @@ _FIXES = {
     "kernel.unprivileged_userns_clone=1 (older Debian)",
     "F": "for tier L: a kernel with Landlock (5.13 or later, lsm=landlock,…); or accept F: --sandbox-require F",
 }
+
+
+_GROUP_FIX = (
+    "an extra: `systemd-run --user --scope atc …`; in a service of systemd 254 or later: Delegate=yes and "
+    "DelegateSubgroup=host"
+)
 
 
 def _type_checker() -> Check:

@@ -16,6 +16,7 @@ from collections.abc import Sequence
 from weakref import WeakKeyDictionary
 
 from atc.errors import FrameError, SandboxUnavailable
+from atc.execution.cgroup import Group, confine, memory_for, tasks_for
 from atc.execution.channel import Printed, SocketChannel
 from atc.execution.conversation import Conversation
 from atc.execution.pool import Pool, pool_size, tiers_from
@@ -119,7 +120,7 @@ class JailSandbox(Sandbox):
             channel.close()
             stdout, stderr = printed.close()
         if end.kind == "killed":
-            end = _why_it_ended(told, self.limits)
+            end = _why_it_ended(told, self.limits, jail.zygote.group)
         return dataclasses.replace(
             end, stdout=stdout, stderr=stderr, seconds=seconds, cpu_s=told.cpu_s, memory_bytes=told.memory_bytes,
             isolation=jail.zygote.tier,
@@ -149,6 +150,8 @@ class ProcessSandbox(JailSandbox):
             machine really has is used; below ``require`` nothing runs.
         preload: packages that programs may use beside the standard library (``numpy``), loaded before the walls close.
         packages: folders to load them from; by default where this Python has its own.
+        memory_together: bytes that all programs at once may use, where the host may make a control group; by default
+            as much as they may one by one, up to three quarters of what there is.
 
     Raises:
         SandboxUnavailable: there is no such tier.
@@ -164,14 +167,22 @@ class ProcessSandbox(JailSandbox):
         preload: Sequence[str] = (),
         packages: Sequence[str] | None = None,
         pool: int | None = None,
+        memory_together: int | None = None,
     ) -> None:
         limits = limits or Limits()
+        self.together: Group | None = None
+        """What holds for all programs together, once there was one: its ``describe()`` says why the rest does not."""
         folders = _site_packages() if packages is None and preload else list(packages or ())
 
         def start(tier: str) -> Zygote:
             if sys.platform != "linux":
                 raise SandboxUnavailable(f"the process sandbox needs Linux and this is {sys.platform}: use `docker`")
-            return start_zygote(zygote_settings(tier, limits, preload, folders))
+            zygote = start_zygote(zygote_settings(tier, limits, preload, folders))
+            if zygote.process is not None:
+                memory = memory_together or memory_for(limits.memory_bytes, MAX_RUNNING)
+                zygote.group = confine(zygote.process.pid, memory_bytes=memory, tasks=tasks_for(MAX_RUNNING))
+                self.together = zygote.group
+            return zygote
 
         super().__init__(Pool(start, tiers_from(require), pool_size() if pool is None else pool), limits)
 
@@ -187,7 +198,7 @@ def _least(asked: Limits, most: Limits) -> Limits:
     )
 
 
-def _why_it_ended(told: Exit, limits: Limits) -> Outcome:
+def _why_it_ended(told: Exit, limits: Limits, group: Group | None) -> Outcome:
     status = told.status
     if status is None:
         return Outcome("violation" if told.why == RAN_ON else "killed", detail=told.why)
@@ -196,6 +207,8 @@ def _why_it_ended(told: Exit, limits: Limits) -> Outcome:
         return Outcome("limit", detail=f"it used more than {limits.cpu_s} s of processor time")
     if status == -signal.SIGSYS:
         return Outcome("killed", detail="it was ended for a system call that only an attack would make")
+    if status == -signal.SIGKILL and group is not None and (why := group.out_of_memory()):
+        return Outcome("killed", detail=f"it was ended because {why}")
     if status < 0:
         hint = " (did the machine run out of memory?)" if -status == signal.SIGKILL else ""
         return Outcome("killed", detail=f"it was ended by {signal.Signals(-status).name}{hint}")

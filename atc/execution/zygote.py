@@ -21,6 +21,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from atc.errors import SandboxUnavailable
+from atc.execution.cgroup import Group
 from atc.execution.sandbox import Limits
 from atc.resources import resource_dir
 
@@ -93,6 +94,7 @@ class Zygote:
         self.dead = False
         self.tier = ""
         self.ready: dict[str, Any] = {}
+        self.group: Group | None = None  # that holds it and its programs, where there is one; goes when it goes
         self._reader = threading.Thread(target=self._listen, name="atc-zygote", daemon=True)
         _OPEN.add(self)
 
@@ -188,6 +190,8 @@ class Zygote:
         if self._reader.is_alive() and self._reader is not threading.current_thread():
             self._reader.join(1.0)
         self._control.close()
+        if self.group is not None:
+            self.group.close()
         self._settle()
         if self._on_close is not None:
             self._on_close()
