@@ -634,6 +634,23 @@ def test_isolation_that_cannot_be_had_runs_nothing(monkeypatch: pytest.MonkeyPat
     assert (result.value, result.isolation) == (42, "process/F")
 
 
+def test_where_there_is_no_sandbox_nobody_waits_for_the_model() -> None:
+    class Absent(Broken):
+        async def prepare(self) -> None:
+            raise self.error
+
+    class Slow(FakeModel):
+        async def complete(self, *args: Any, **more: Any) -> Reply:
+            await asyncio.sleep(60)
+            raise AssertionError("it was waited for")
+
+    made = Agent([double], model=Slow([]), sandbox=Absent(SandboxUnavailable("no engine answers")))
+    began = time.monotonic()
+    with pytest.raises(SandboxUnavailable, match="no engine answers"):
+        made.run("double 21")
+    assert time.monotonic() - began < 30
+
+
 def test_it_does_not_matter_where_the_process_stands(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     here = tmp_path / "with a space"
     here.mkdir()

@@ -10,6 +10,7 @@ from collections.abc import Callable
 from concurrent.futures import Future
 
 from atc.errors import SandboxUnavailable
+from atc.execution.cgroup import Group
 from atc.execution.sandbox import TIERS
 from atc.execution.zygote import Jail, Zygote
 
@@ -44,6 +45,10 @@ class Pool:
     @property
     def tier(self) -> str:
         return self._current.tier if self._current is not None else ""
+
+    @property
+    def group(self) -> Group | None:
+        return self._current.group if self._current is not None else None
 
     def boot(self) -> Future[None]:
         """Have a zygote that is up; done at once where there is one. Its failure is ``SandboxUnavailable``."""

@@ -45,7 +45,7 @@ class JailSandbox(Sandbox):
         weakref.finalize(self, pool.close)
 
     async def prepare(self) -> None:
-        self._pool.boot()
+        await self._booted()
 
     async def isolation(self) -> str:
         """The tier that holds here.
@@ -170,8 +170,6 @@ class ProcessSandbox(JailSandbox):
         memory_together: int | None = None,
     ) -> None:
         limits = limits or Limits()
-        self.together: Group | None = None
-        """What holds for all programs together, once there was one: its ``describe()`` says why the rest does not."""
         folders = _site_packages() if packages is None and preload else list(packages or ())
 
         def start(tier: str) -> Zygote:
@@ -181,10 +179,14 @@ class ProcessSandbox(JailSandbox):
             if zygote.process is not None:
                 memory = memory_together or memory_for(limits.memory_bytes, MAX_RUNNING)
                 zygote.group = confine(zygote.process.pid, memory_bytes=memory, tasks=tasks_for(MAX_RUNNING))
-                self.together = zygote.group
             return zygote
 
         super().__init__(Pool(start, tiers_from(require), pool_size() if pool is None else pool), limits)
+
+    @property
+    def together(self) -> Group | None:
+        """What holds for all programs together, once there was one: its ``describe()`` says why the rest does not."""
+        return self._pool.group
 
 
 def _site_packages() -> list[str]:

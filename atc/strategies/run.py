@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
-from collections.abc import Sequence
+from collections.abc import Coroutine, Sequence
 from dataclasses import dataclass, field
+from typing import Any, TypeVar
 
 from atc.execution.broker import Broker
 from atc.execution.drivers import limits_from
@@ -19,6 +21,7 @@ from atc.tools.parameters import parameters_of
 from atc.tools.tool import Toolset
 from atc.traces.events import Emit
 
+T = TypeVar("T")
 DOUBT = "unused_fact"
 """The kind of a finding that may be wrong."""
 
@@ -50,10 +53,23 @@ class Run:
 
     async def write(self) -> Draft:
         """Write the next program."""
-        await self.sandbox.prepare()  # a jail boots while the model writes
-        draft = await self.writer.write(self.revisions, self.calls)
+        draft = await self.while_a_jail_boots(self.writer.write(self.revisions, self.calls))
         self.announce(draft)
         return draft
+
+    async def while_a_jail_boots(self, writing: Coroutine[Any, Any, T]) -> T:
+        """What the model writes. Where there is no sandbox to run it in, nobody waits for it.
+
+        Raises:
+            SandboxUnavailable: there is none.
+        """
+        try:
+            async with asyncio.TaskGroup() as both:
+                both.create_task(self.sandbox.prepare())
+                written = both.create_task(writing)
+        except BaseExceptionGroup as group:
+            raise group.exceptions[0] from None
+        return written.result()
 
     def announce(self, draft: Draft) -> None:
         """Tell the trace of a program that is about to be checked."""

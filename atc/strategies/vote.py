@@ -22,8 +22,7 @@ async def best_candidate(run: Run, count: int) -> Draft:
     Fewest findings first. If no tool on offer can have an effect, the programs without findings are run (what they read
     is kept in the journal) and the first of those whose value most of them agree on is returned.
     """
-    await run.sandbox.prepare()
-    drafts = await run.writer.candidates(count, run.revisions, run.calls)
+    drafts = await run.while_a_jail_boots(run.writer.candidates(count, run.revisions, run.calls))
     checked = [(draft, await run.findings(draft)) for draft in drafts]
     clean = [draft for draft, findings in checked if not findings]
     chosen = min(checked, key=lambda pair: (not pair[0].program, len(pair[1])))[0]
