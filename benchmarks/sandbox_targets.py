@@ -100,7 +100,7 @@ class PlainProcess(Target):
         ours, theirs = socket.socketpair()
         code = (
             f"import sys, socket; sys.path.insert(0, {str(resource_dir('sandbox'))!r}); import run; "
-            f"run.serve(socket.socket(fileno={theirs.fileno()}), 1 << 22)"
+            f"run.serve(socket.socket(fileno={theirs.fileno()}))"
         )
         process = await asyncio.create_subprocess_exec(
             sys.executable, "-I", "-S", "-c", code, pass_fds=(theirs.fileno(),), env={}

@@ -16,11 +16,13 @@ class Frames:
 
     Args:
         sock: connected, blocking.
+
+    Attributes:
         limit: the largest body to send, bytes.
     """
 
-    def __init__(self, sock: socket.socket, limit: int = MAX_FRAME) -> None:
-        self._sock, self._limit = sock, limit
+    def __init__(self, sock: socket.socket) -> None:
+        self._sock, self.limit = sock, MAX_FRAME
         self._buffer = bytearray()
 
     def send(self, message: object, what: str = "the message") -> None:
@@ -31,8 +33,8 @@ class Frames:
             TypeError: it holds what JSON cannot say.
         """
         body = _encode(message).encode("utf-8", "replace")
-        if len(body) > self._limit:
-            raise ValueError(f"{what} would take {len(body):,} bytes of JSON; the limit is {self._limit:,}: give less")
+        if len(body) > self.limit:
+            raise ValueError(f"{what} would take {len(body):,} bytes of JSON; the limit is {self.limit:,}: give less")
         self._sock.sendall(len(body).to_bytes(4, "big") + body)
 
     def receive(self) -> object:

@@ -12,6 +12,7 @@ import struct
 import sys
 import sysconfig
 import threading
+from typing import Any
 
 import filter
 import kernel
@@ -167,13 +168,14 @@ def _threads_of(uid: int) -> int:
 # For each program ---------------------------------------------------------------------------------------------------
 
 
-def limits_within(settings: dict[str, int]) -> list[tuple[int, int, int]]:
+def limits_within(settings: dict[str, Any]) -> list[tuple[int, int, int]]:
     """What a program gets of each resource, (which, soft, hard): never more than this process has."""
     pairs = {
         resource.RLIMIT_AS: (settings["memory_bytes"],) * 2,
         resource.RLIMIT_NOFILE: (settings["open_files"],) * 2,
         resource.RLIMIT_NPROC: (settings["threads"],) * 2,
-        resource.RLIMIT_CPU: (settings["cpu_s"], settings["cpu_s"] + 1),  # SIGXCPU names the reason, SIGKILL ends it
+        # SIGXCPU names the reason, SIGKILL ends it; the first process of a namespace does not die of the former
+        resource.RLIMIT_CPU: (settings["cpu_s"], settings["cpu_s"] + (settings["tier"] != "N")),
         resource.RLIMIT_FSIZE: (0, 0),
         resource.RLIMIT_CORE: (0, 0),
     }

@@ -71,15 +71,16 @@ def _load_whole(package: str) -> None:
                 __import__(f"{package}.{part.name}")
 
 
-def serve(sock: socket.socket, max_frame: int) -> NoReturn:
+def serve(sock: socket.socket) -> NoReturn:
     """Wait for one program and run it."""
     rehearse()
-    ends = frames.Frames(sock, max_frame)
+    ends = frames.Frames(sock)
     try:
         start = ends.receive()
     except EOFError:
         os._exit(0)
     assert isinstance(start, dict)
+    ends.limit = start["frame_bytes"]
     run_program(start["program"], start["tools"], Channel(ends))
 
 

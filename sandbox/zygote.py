@@ -124,7 +124,7 @@ class Zygote:
             if select.select([CHANNEL + 1], [], [], 0)[0]:
                 os._exit(0)  # our parent went before we could be told
             os.close(CHANNEL + 1)
-            run.serve(channel, self._settings["frame_bytes"])
+            run.serve(channel)
         except BaseException:
             traceback.print_exc()
         os._exit(70)

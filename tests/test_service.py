@@ -145,6 +145,14 @@ def test_a_caller_never_gets_more_than_the_service_allows() -> None:
         assert "90 bytes more" in running.run("print('x' * 99)").stdout
 
 
+def test_what_one_run_asked_for_less_of_the_next_one_has() -> None:
+    with serving() as running:
+        assert "80 bytes more" in running.run("print('x' * 99)", output_bytes=20).stdout
+        assert running.run("print('x' * 99)").stdout == "x" * 99 + "\n"
+        assert "longer than 0.2 s" in running.run("while True: pass", wall_s=0.2).detail
+        assert running.run("import time\ntime.sleep(0.4)\nanswer = 1").value == 1
+
+
 def test_a_response_that_cannot_be_passed_on_is_an_error_of_that_tool() -> None:
     deep: Any = 1
     for _ in range(200):

@@ -69,7 +69,8 @@ class Conversation:
     async def begin(self, job: Job) -> None:
         """Send the program."""
         tools = {name: list(names) for name, names in job.tools.items()}
-        await self._channel.send({"op": "run", "program": job.program, "tools": tools})
+        most = self._limits.frame_bytes
+        await self._channel.send({"op": "run", "program": job.program, "tools": tools, "frame_bytes": most})
 
     async def hold(self) -> Outcome:
         """Serve the program to its end.

@@ -41,6 +41,7 @@ class JailSandbox(Sandbox):
     def __init__(self, pool: Pool, limits: Limits) -> None:
         self.limits = limits
         self._pool = pool
+        self._closed = False
         self._turns: WeakKeyDictionary[asyncio.AbstractEventLoop, asyncio.Semaphore] = WeakKeyDictionary()
         weakref.finalize(self, pool.close)
 
@@ -62,6 +63,8 @@ class JailSandbox(Sandbox):
         return dict(self._pool.reasons)
 
     async def run(self, job: Job, call: CallHandler) -> Outcome:
+        if self._closed:
+            raise SandboxUnavailable("this sandbox was closed: open another one")
         async with self._turns.setdefault(asyncio.get_running_loop(), asyncio.Semaphore(MAX_RUNNING)):
             return await self._run(job, call)
 
@@ -75,6 +78,7 @@ class JailSandbox(Sandbox):
             self._pool.refill()
 
     async def aclose(self) -> None:
+        self._closed = True
         await asyncio.to_thread(self._pool.close)
 
     async def _take(self) -> Jail:

@@ -50,6 +50,10 @@ class Limits:
                 raise UsageError(f"the limit {item.name} must be a number above 0, not {value!r}")
 
 
+FIXED = ("cpu_s", "memory_bytes", "open_files")
+"""Limits that are set when a jail is made, before it is known for which program."""
+
+
 @dataclass(frozen=True)
 class CallRequest:
     """A call as the program asked for it. ``line`` is the program's own claim; 0 when unknown."""

@@ -22,7 +22,7 @@ from typing import Any
 
 from atc.errors import SandboxUnavailable
 from atc.execution.cgroup import Group
-from atc.execution.sandbox import Limits
+from atc.execution.sandbox import FIXED, Limits
 from atc.resources import resource_dir
 
 BOOT_S = 30.0
@@ -255,7 +255,7 @@ def zygote_settings(
     tier: str, limits: Limits, preload: Sequence[str] = (), packages: Sequence[str] = ()
 ) -> dict[str, Any]:
     """What a zygote is told at its start: everything that its children cannot change."""
-    fixed = {name: getattr(limits, name) for name in ("cpu_s", "memory_bytes", "open_files", "frame_bytes")}
+    fixed = {name: getattr(limits, name) for name in FIXED}
     return {"tier": tier, "preload": list(preload), "packages": list(packages), **fixed}
 
 

@@ -8,9 +8,9 @@ from collections import OrderedDict
 from collections.abc import AsyncIterator, Callable
 
 from atc.execution.process import ProcessSandbox
-from atc.execution.sandbox import Limits
+from atc.execution.sandbox import FIXED, Limits
 
-_Key = tuple[str, int, int, int, int]
+_Key = tuple[str | int, ...]
 
 Make = Callable[[Limits], ProcessSandbox]
 
@@ -34,7 +34,7 @@ class Jails:
     @contextlib.asynccontextmanager
     async def lent(self, tenant: str, limits: Limits) -> AsyncIterator[ProcessSandbox]:
         """A sandbox for one run. What is not used for long is closed when others take its place."""
-        key = (tenant, limits.cpu_s, limits.memory_bytes, limits.open_files, limits.frame_bytes)
+        key = (tenant, *(getattr(limits, name) for name in FIXED))
         if key not in self._sandboxes:
             self._sandboxes[key] = self._make(limits)
         self._sandboxes.move_to_end(key)

@@ -11,7 +11,7 @@ from starlette.websockets import WebSocket
 
 from atc.errors import FrameError, SandboxUnavailable, UsageError
 from atc.execution.process import ProcessSandbox
-from atc.execution.sandbox import TIERS, CallHandler, Job, Limits, Outcome
+from atc.execution.sandbox import FIXED, TIERS, CallHandler, Job, Limits, Outcome
 from atc.execution.service import messages
 from atc.execution.service.jails import Jails
 from atc.execution.service.metrics import Metrics
@@ -182,6 +182,9 @@ class Service:
         log.info("run %s of %s: nobody connected to it", run.id, run.tenant)
 
     def _sandbox(self, limits: Limits) -> ProcessSandbox:
+        """For every run with these limits on its process; the others are each run's own, up to ours."""
+        fixed = {name: getattr(limits, name) for name in FIXED}
+        limits = dataclasses.replace(self.settings.limits, **fixed)
         return ProcessSandbox(limits, self.tier, preload=self.settings.preload)
 
 
