@@ -172,7 +172,7 @@ def _reply_frame(number: int, reply: CallReply) -> dict[str, Any]:
 
 def as_call_request(frame: dict[str, Any]) -> CallRequest:
     """The call that a frame asks for. Raises FrameError when it is none."""
-    number, tool, arguments, line = (frame.get(key) for key in ("id", "tool", "args", "line"))
+    number, tool, arguments, line = frame.get("id"), frame.get("tool"), frame.get("args"), frame.get("line")
     if (
         type(number) is not int
         or not 0 < number < 2**53

@@ -101,7 +101,7 @@ def _number(digits: str) -> float:
 def _bound_depth(text: str) -> None:
     """Refuse deep nesting, and a great many small values, before the parser builds them. Strings do not count."""
     opening = text.count("[") + text.count("{")
-    if opening <= MAX_DEPTH and opening + text.count(",") <= MAX_VALUES:
+    if opening <= MAX_DEPTH and (len(text) <= MAX_VALUES or opening + text.count(",") <= MAX_VALUES):
         return
     depth = values = 0
     for token in _TOKEN.finditer(text):
