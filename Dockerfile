@@ -13,9 +13,11 @@ RUN python -m pip install --quiet --no-cache-dir --no-deps --prefix=/install .
 FROM ${BASE}
 COPY --from=build /install /usr/local
 # Two names that hold in every version of Python, and compiled forms of all that is loaded before a program runs.
+# What runs inside lies at its name itself: a program may follow no link, and `inspect` asks where its sources are.
 WORKDIR /opt/atc
 RUN python -c "import os, sysconfig; os.symlink(sysconfig.get_path('purelib'), 'packages')" \
- && python -c "import os; os.symlink('packages/atc/sandbox', 'sandbox')" \
+ && python -c "import os, shutil; shutil.move('packages/atc/sandbox', 'sandbox'); \
+    os.symlink('/opt/atc/sandbox', 'packages/atc/sandbox')" \
  && python -I -S -c "import sys; sys.path.insert(0, '/opt/atc/sandbox'); import inside, jail, run; run.preload([])"
 USER 10001:10001
 WORKDIR /

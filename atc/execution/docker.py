@@ -14,6 +14,7 @@ import json
 import os
 import shutil
 import socket
+import stat
 import sys
 import tempfile
 import threading
@@ -211,8 +212,14 @@ def _dial(path: Path, engine: Engine, container: str) -> socket.socket:
     try:
         while True:
             try:
-                made.connect(f"/proc/self/fd/{folder}/{path.name}")  # an address holds 107 bytes, a path may be longer
-                return made
+                there = os.open(path.name, os.O_PATH | os.O_NOFOLLOW, dir_fd=folder)  # no link leads out of the folder
+                try:
+                    if not stat.S_ISSOCK(os.fstat(there).st_mode):
+                        raise SandboxUnavailable("its container made something that is no socket")
+                    made.connect(f"/proc/self/fd/{there}")
+                    return made
+                finally:
+                    os.close(there)
             except (FileNotFoundError, ConnectionRefusedError, PermissionError):
                 time.sleep(0.003)  # not there, not listening, not ours yet
             if time.monotonic() > look:

@@ -37,7 +37,7 @@ class Walls:
         """For a number of programs that may each use up their memory at the same time."""
         mebibytes = (limits.memory_bytes * programs + _OWN + (1 << 20) - 1) >> 20
         cpus = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
-        return cls(memory_bytes=mebibytes << 20, pids=1024, cpus=float(min(cpus, programs)))
+        return cls(memory_bytes=mebibytes << 20, pids=2048, cpus=float(min(cpus, programs)))
 
     def options(self) -> dict[str, Any]:
         """Arguments for creating the container: each is an option of ``docker run``."""

@@ -269,7 +269,7 @@ def start_zygote(settings: dict[str, Any]) -> Zygote:
     told = json.dumps({**settings, "control": theirs.fileno()})
     try:
         process = subprocess.Popen(
-            [sys.executable, "-I", "-S", str(resource_dir("sandbox") / "zygote.py"), told],
+            [sys.executable, "-I", "-S", str(resource_dir("sandbox").resolve() / "zygote.py"), told],
             stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE,
             pass_fds=(theirs.fileno(),), env={}, cwd="/", start_new_session=True,
         )  # fmt: skip

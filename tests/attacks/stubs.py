@@ -37,19 +37,19 @@ answer = 1
     Attack("the converter replaced", "stubs", """
 import sys
 sys.modules["convert"].to_json = lambda *a, **k: {"stolen": [1] * 10}
-sys.modules["json"].dumps = lambda *a, **k: '{"op": "call", "id": 7, "tool": "book", "args": {"n": 1}}'
+sys.modules["frames"]._encode = lambda *a, **k: '{"op": "call", "id": 7, "tool": "book", "args": {"n": 1}}'
 answer = object()
 """, ends=ENDED, check=_only_refused),
     Attack("frames replaced", "stubs", """
 import sys, json
 frames = sys.modules["frames"]
-real = frames.send
-def send(sock, message, *rest):
+real = frames.Frames.send
+def send(self, message, *rest):
     if message["op"] == "done":
         for number in range(1, 5):
-            real(sock, {"op": "call", "id": number, "tool": "book", "args": {"n": number}})
-    real(sock, message)
-frames.send = send
+            real(self, {"op": "call", "id": number, "tool": "book", "args": {"n": number}})
+    real(self, message)
+frames.Frames.send = send
 answer = 1
 """, ends=ENDED, check=_only_refused),
     Attack("ToolError and parallel replaced", "stubs", """

@@ -20,14 +20,26 @@ _LIBC = ctypes.CDLL(None)
 
 
 class World:
-    """Planted secrets, listeners and an open folder; :meth:`damage` tells what has been done to them."""
+    """Planted secrets, listeners and an open folder; :meth:`damage` tells what has been done to them.
 
-    def __init__(self) -> None:
-        self.folder = Path(tempfile.mkdtemp(prefix="atc-world-"))
+    Args:
+        within: a folder to plant in, as we see it; by default one for temporary files.
+        inside: the same folder as programs would see it.
+        token: the secret of the environment; by default a new one.
+
+    Attributes:
+        host: the process that programs would like to get at, by the number that it has for them.
+        memory: an address in it where a secret lies.
+    """
+
+    def __init__(self, within: Path | None = None, inside: Path | None = None, token: str = "") -> None:
+        self.folder = Path(tempfile.mkdtemp(prefix="atc-world-", dir=within))
         self.folder.chmod(0o755)
+        self._inside = self.folder if inside is None else inside / self.folder.name
         self.file_secret, self.environment_secret, self.memory_secret = (
             f"{kind}-{os.urandom(12).hex()}" for kind in ("file", "environment", "memory")
         )
+        self.environment_secret = token or self.environment_secret
         self.secret_file = self.folder / "secret.txt"
         self.secret_file.write_text(self.file_secret)
         self.drop = self.folder / "drop"
@@ -35,16 +47,18 @@ class World:
         self.drop.chmod(0o777)
         os.environ["PLANTED_TOKEN"] = self.environment_secret
         self._abstract = f"atc-world-{os.urandom(6).hex()}"
+        self.host, self.memory = os.getpid(), id(self.memory_secret)
         self._sockets: dict[str, socket.socket] = {}
         self._listen()
 
     def names(self) -> dict[str, Any]:
         """What an attack knows of the host; far more than a program could guess."""
         return {
-            "SECRET_FILE": str(self.secret_file), "DROP": str(self.drop), "HOST": os.getpid(), "MARK": MARK,
-            "REPOSITORY": str(_ROOT), "TCP": self._port("tcp"), "TCP6": self._port("tcp6"), "UDP": self._port("udp"),
-            "NAMED": str(self.folder / "stream"), "NAMED_UDP": str(self.folder / "datagram"),
-            "ABSTRACT": "\0" + self._abstract, "MEMORY": id(self.memory_secret),
+            "SECRET_FILE": str(self._inside / "secret.txt"), "DROP": str(self._inside / "drop"), "HOST": self.host,
+            "MARK": MARK, "REPOSITORY": str(_ROOT), "TCP": self._port("tcp"), "TCP6": self._port("tcp6"),
+            "UDP": self._port("udp"), "NAMED": str(self._inside / "stream"),
+            "NAMED_UDP": str(self._inside / "datagram"), "ABSTRACT": "\0" + self._abstract,
+            "MEMORY": self.memory,
         }  # fmt: skip
 
     def damage(self, said: str) -> list[str]:
@@ -104,10 +118,13 @@ class World:
         found = {what: _spellings(secret) for what, secret in named.items()}
         return {**found, "/etc/passwd": ["root:x:0:0:"], "/etc/shadow": ["root:*:", "root:!:"]}
 
+    def _places(self) -> list[Path]:
+        """Where something may have been left."""
+        return [Path("/tmp"), Path("/dev/shm"), Path("/var/tmp"), Path("/"), Path.cwd(), _ROOT, _ROOT / "sandbox"]
+
     def _written(self) -> list[Path]:
-        places = [Path("/tmp"), Path("/dev/shm"), Path("/var/tmp"), Path("/"), Path.cwd(), _ROOT, _ROOT / "sandbox"]
         here = [*self.drop.iterdir()] if self.drop.is_dir() else [self.drop]
-        for place in dict.fromkeys(places):
+        for place in dict.fromkeys(self._places()):
             with contextlib.suppress(OSError):
                 here += place.glob(f"*{MARK}*")
         return here
@@ -130,26 +147,67 @@ def _reached(sock: socket.socket) -> bool:
 
 
 class Host:
-    """This process: what it uses, to be compared."""
+    """A process of the host, by default this one: what it uses, to be compared."""
 
-    def __init__(self) -> None:
-        if hasattr(_LIBC, "malloc_trim"):
+    def __init__(self, pid: int = 0) -> None:
+        self.pid = pid or os.getpid()
+        if not pid and hasattr(_LIBC, "malloc_trim"):
             _LIBC.malloc_trim(0)  # what was set free is given back, and hides no growth
         with contextlib.suppress(OSError):  # the peak counts from here; where the kernel has no such file, from before
-            Path("/proc/self/clear_refs").write_text("5")
-        self.descriptors = len(os.listdir("/proc/self/fd"))
-        self.resident = _status("VmRSS")
+            Path(f"/proc/{self.pid}/clear_refs").write_text("5")
+        self.descriptors = descriptors_of(self.pid)
+        self.resident = _status(self.pid, "VmRSS")
 
     def peak_growth(self) -> int:
         """Bytes."""
-        return _status("VmHWM") - self.resident
+        return _status(self.pid, "VmHWM") - self.resident
 
 
-def _status(name: str) -> int:
-    for line in Path("/proc/self/status").read_text().splitlines():
+def _status(pid: int, name: str) -> int:
+    for line in Path(f"/proc/{pid}/status").read_text().splitlines():
         if line.startswith(f"{name}:"):
             return int(line.split()[1]) << 10
     raise AssertionError(f"the kernel does not tell {name}")
+
+
+def descriptors_of(pid: int) -> int:
+    """How many descriptors a process holds; -1 where that is not ours to see."""
+    try:
+        return len(os.listdir(f"/proc/{pid}/fd"))
+    except PermissionError:
+        return -1
+
+
+def at_rest(pid: int, waiting: int) -> int:
+    """How many descriptors a parent of programs holds while so many wait and none begins or ends."""
+    seen = []
+    deadline = time.monotonic() + 2
+    while len(seen) < 20 and time.monotonic() < deadline:
+        held = descriptors_of(pid)
+        if len(children(pid)) == waiting:
+            seen.append(held)
+        time.sleep(0.005)
+    assert seen, f"of process {pid} never {waiting} programs wait"
+    return min(seen)
+
+
+def children(pid: int) -> list[int]:
+    """The processes that a process has started."""
+    found = []
+    for task in os.listdir(f"/proc/{pid}/task"):
+        with contextlib.suppress(OSError):
+            found += [int(child) for child in Path(f"/proc/{pid}/task/{task}/children").read_text().split()]
+    return sorted(found)
+
+
+def settled(pid: int, descriptors: int, spare: int = 0) -> list[str]:
+    """What is wrong with the descriptors of a process: asked until it is nothing, for two seconds."""
+    deadline = time.monotonic() + 2
+    while abs((held := descriptors_of(pid)) - descriptors) > spare and time.monotonic() < deadline:
+        time.sleep(0.005)
+    if abs(held - descriptors) > spare:
+        return [f"process {pid} holds {held} descriptors, not {descriptors}"]
+    return []
 
 
 def left_running(zygote: int, waiting: int) -> list[str]:
