@@ -29,6 +29,7 @@ from atc.execution.sandbox import Limits
 from atc.execution.service_client import ServiceSandbox
 from benchmarks.sandbox_targets import (
     DockerRun,
+    LlmSandbox,
     Missing,
     Monty,
     Ours,
@@ -82,6 +83,12 @@ async def measure(target: Target, repeat: int) -> Figures:
         return figures
     figures.isolates = target.isolates
     try:
+        if not target.has_calls:
+            figures.first_ms, figures.first_ms_p95 = await _whole(target, repeat)
+            figures.notes.append(
+                "its programs cannot call tools: the time is that of a whole program, until it is told"
+            )
+            return figures
         figures.first_ms, figures.first_ms_p95 = await _first_line(target, repeat)
         figures.call_us, figures.call_us_p95 = await _calls(target)
         figures.programs_a_second = await _rate(target, repeat)
@@ -105,6 +112,15 @@ async def _first_line(target: Target, repeat: int) -> tuple[float, float]:
         times.append(1e3 * (came[0] - began))
         await asyncio.sleep(0.01)
     return _middle(times[3:]), _p95(times[3:])
+
+
+async def _whole(target: Target, repeat: int) -> tuple[float, float]:
+    """From the request to the end of a program that does nothing; when that was, the target says."""
+    times = []
+    for _ in range(repeat):
+        began = time.perf_counter()
+        times.append(1e3 * (await target.run("print(1)", {}) - began))
+    return _middle(times), _p95(times)
 
 
 async def _calls(target: Target) -> tuple[float, float]:
@@ -219,6 +235,7 @@ async def _all(repeat: int, peers: bool, only: set[str]) -> list[Figures]:
         targets += [
             (PlainProcess(), repeat), (Monty(recycled=False), repeat), (Monty(recycled=True), repeat),
             (Smolagents(), repeat), (Restricted(), repeat), (DockerRun(), min(repeat, 15)),
+            (LlmSandbox(), min(repeat, 5)),
         ]  # fmt: skip
     made = []
     for target, times in targets:

@@ -15,6 +15,7 @@ import secrets
 import shutil
 import socket
 import sys
+import time
 from collections.abc import AsyncIterator, Callable, Mapping
 from typing import Any
 
@@ -24,7 +25,7 @@ from atc.errors import AtcError
 from atc.execution.channel import SocketChannel
 from atc.execution.conversation import Conversation
 from atc.execution.process import ProcessSandbox
-from atc.execution.sandbox import CallReply, CallRequest, Job, Limits, Outcome, Sandbox
+from atc.execution.sandbox import CallReply, CallRequest, Job, Limits, Sandbox
 from atc.resources import resource_dir
 
 Tools = Mapping[str, Callable[..., Any]]
@@ -40,6 +41,8 @@ class Target(abc.ABC):
     name: str
     isolates: str
     stops_loops = True
+    has_calls = True
+    """Whether a program can call tools of its host; without, only a whole program's time is measured."""
 
     async def open(self) -> None:
         """Get ready. Raises :class:`Missing`."""
@@ -228,6 +231,36 @@ class DockerRun(Target):
             await process.wait()
 
 
+class LlmSandbox(Target):
+    """llm-sandbox: a container for each session, started and removed by the library. It has no way back to the host."""
+
+    name, isolates, has_calls = "llm-sandbox (a whole program)", "container", False
+
+    def __init__(self, image: str = "python:3.11-slim") -> None:
+        self._image = image
+
+    async def open(self) -> None:
+        if importlib.util.find_spec("llm_sandbox") is None:
+            raise Missing("pip install 'llm-sandbox[docker]'")
+        try:
+            await self.run("print(1)", {})
+        except Exception as error:
+            raise Missing(f"it does not run here: {type(error).__name__}: {str(error)[:150]}") from None
+
+    async def run(self, program: str, tools: Tools, wall_s: float = 60.0) -> Any:
+        """The moment at which its output was known; that its container is gone takes ten seconds more."""
+        return await asyncio.to_thread(self._session, program)
+
+    def _session(self, program: str) -> float:
+        from llm_sandbox import SandboxSession
+
+        with SandboxSession(
+            lang="python", image=self._image, keep_template=True, skip_environment_setup=True, workdir="/tmp"
+        ) as session:
+            session.run(program)
+            return time.perf_counter()
+
+
 _OVER_STDIO = """
 import sys, json
 def ask(name):
@@ -307,9 +340,3 @@ def private_bytes(pid: int) -> int:
     """What a process has for itself alone."""
     with open(f"/proc/{pid}/smaps_rollup") as file:
         return 1024 * sum(int(found) for found in re.findall(r"Private_(?:Clean|Dirty):\s+(\d+) kB", file.read()))
-
-
-__all__ = [
-    "DockerRun", "Missing", "Monty", "Ours", "Outcome", "PlainProcess", "Restricted", "Smolagents", "Target",
-    "children", "local_service", "private_bytes",
-]  # fmt: skip
