@@ -180,15 +180,17 @@ def descriptors_of(pid: int) -> int:
 
 def at_rest(pid: int, waiting: int) -> int:
     """How many descriptors a parent of programs holds while so many wait and none begins or ends."""
-    seen = []
-    deadline = time.monotonic() + 2
-    while len(seen) < 20 and time.monotonic() < deadline:
+    seen: list[int] = []
+    deadline = time.monotonic() + 10
+    while len(seen) < 20:  # the same every time: a program that has just begun has no descriptor there yet
+        assert time.monotonic() < deadline, f"process {pid} with {waiting} programs that wait never comes to rest"
         held = descriptors_of(pid)
-        if len(children(pid)) == waiting:
+        if len(children(pid)) != waiting or (seen and held != seen[0]):
+            seen.clear()
+        else:
             seen.append(held)
         time.sleep(0.005)
-    assert seen, f"of process {pid} never {waiting} programs wait"
-    return min(seen)
+    return seen[0]
 
 
 def children(pid: int) -> list[int]:
