@@ -3,6 +3,7 @@
 from atc.agent import Agent
 from atc.errors import AtcError, EnvironmentProblem, RunFailed, ToolError, UsageError
 from atc.execution.broker import ApprovalRequest, CallPolicy
+from atc.probing import Prober, probe
 from atc.result import Call, Fault, Finding, Result, Revision, Usage
 from atc.settings import Settings
 from atc.tools.functions import tool
@@ -14,6 +15,6 @@ __version__ = "0.1.0"
 
 __all__ = [
     "Agent", "ApprovalRequest", "AtcError", "Call", "CallPolicy", "Effect", "EnvironmentProblem", "Event", "Example",
-    "Fault", "Finding", "Protocol", "Result", "Revision", "RunFailed", "Settings", "Tool", "ToolError", "Toolset",
-    "Usage", "UsageError", "tool",
+    "Fault", "Finding", "Prober", "Protocol", "Result", "Revision", "RunFailed", "Settings", "Tool", "ToolError",
+    "Toolset", "Usage", "UsageError", "probe", "tool",
 ]  # fmt: skip

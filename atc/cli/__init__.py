@@ -9,7 +9,7 @@ from typing import Annotated
 import typer
 
 import atc
-from atc.cli import atlas, doctor, model, run, runs, sandbox, serve, tools
+from atc.cli import atlas, doctor, model, probe, run, runs, sandbox, serve, tools
 from atc.cli.console import out
 
 app = typer.Typer(
@@ -20,6 +20,7 @@ app = typer.Typer(
     context_settings={"help_option_names": ["-h", "--help"]},
 )
 app.command()(run.run)
+app.command()(probe.probe)
 app.add_typer(tools.app, name="tools")
 app.add_typer(model.app, name="model")
 app.command()(runs.runs)

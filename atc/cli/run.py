@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 import sys
-from typing import Annotated, Any
+from typing import Annotated
 
 import typer
 
@@ -15,7 +15,6 @@ from atc.cli.approve import ApproveChoice, approver
 from atc.cli.console import NOT_SOLVED, SOLVED, clean, err, guarded, out, print_json
 from atc.cli.view import RunView
 from atc.result import Result
-from atc.tools.sources import open_tools
 
 Model = Annotated[str | None, typer.Option(help="`embedded`, `embedded:NAME`, or a model's name at the endpoint.")]
 ModelUrl = Annotated[
@@ -36,6 +35,7 @@ def run(
     base_url: ModelUrl = None,
     service_url: options.BaseUrl = None,
     auth: options.Auth = None,
+    documents: options.Documents = None,
     max_revisions: Annotated[int | None, typer.Option(help="Programs after the first (default 3).")] = None,
     candidates: Annotated[int | None, typer.Option(help="First programs to choose among (default 1).")] = None,
     sandbox: Annotated[
@@ -61,14 +61,14 @@ def run(
 
     Exit codes: 0 answered, 1 not solved, 2 wrong use, 3 something is missing in the environment.
     """
-    toolset = open_tools(tools, **_openapi(service_url, auth))
+    toolset = options.opened(tools, only=only, service_url=service_url, auth=auth, documents=documents)
     view = None if as_json else RunView(out)
     agent = Agent(
-        toolset.select(*only) if only else toolset, model=model, base_url=base_url, max_revisions=max_revisions,
+        toolset, model=model, base_url=base_url, max_revisions=max_revisions,
         candidates=candidates, sandbox=sandbox, sandbox_require=sandbox_require, budget_s=budget_s, cache=cache,
         answer=answer, approve=approver(approve, view.close if view else None), on_event=view,
     )  # fmt: skip
-    source = json.dumps({"tools": tools, "only": only, "service_url": service_url})
+    source = json.dumps({"tools": tools, "only": only, "service_url": service_url, "documents": documents})
     try:
         result = asyncio.run(agent.arun(sys.stdin.read() if task == "-" else task, source=source))
     finally:
@@ -92,8 +92,3 @@ def finish(result: Result, *, as_json: bool, trace: bool) -> None:
     if trace and not as_json:
         out.print(f"trace: {result.trace}", markup=False)
     raise typer.Exit(SOLVED if result.status == "answered" else NOT_SOLVED)
-
-
-def _openapi(service_url: str | None, auth: list[str] | None) -> dict[str, Any]:
-    given = {"base_url": service_url, "auth": options.auth_of(auth)}
-    return {name: value for name, value in given.items() if value}

@@ -18,7 +18,6 @@ from atc.cli.run import ApproveOption, Model, ModelUrl, finish
 from atc.cli.view import RunView
 from atc.errors import UsageError
 from atc.settings import Settings
-from atc.tools.sources import open_tools
 from atc.traces.events import Event
 from atc.traces.store import RunStore, StoredRun
 
@@ -73,15 +72,14 @@ def resume(
 ) -> None:
     """Go on with a run that was cut off. What succeeded is not done again; a write in doubt is not repeated."""
     stored = _store().find(run)
-    source = _source(stored) | ({"tools": tools, "only": None} if tools else {})
+    source = _source(stored) | ({"tools": tools, "only": None, "documents": None} if tools else {})
     if not source.get("tools"):
         raise UsageError(f"run {stored.run_id} does not say where its tools were: name them with --tools")
-    given = {"base_url": source.get("service_url"), "auth": options.auth_of(auth)}
-    toolset = open_tools(source["tools"], **{name: value for name, value in given.items() if value})
+    kept = {name: source.get(name) for name in ("only", "service_url", "documents")}
+    toolset = options.opened(source["tools"], auth=auth, **kept)
     view = None if as_json else RunView(out)
     agent = Agent(
-        toolset.select(*source["only"]) if source.get("only") else toolset, model=model, base_url=base_url,
-        approve=approver(approve, view.close if view else None), on_event=view,
+        toolset, model=model, base_url=base_url, approve=approver(approve, view.close if view else None), on_event=view,
     )  # fmt: skip
     try:
         result = asyncio.run(agent.aresume(stored.run_id))

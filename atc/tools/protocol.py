@@ -47,11 +47,17 @@ class Status(_Document):
 
 
 class Example(_Document):
-    """One call that was made, or might be: arguments and the response they gave."""
+    """One call that was made, or might be: arguments and the response they gave.
+
+    Attributes:
+        description: the question that the call answers.
+        program: a program that makes it, with the calls before it that it needs.
+    """
 
     arguments: dict[str, Any] = Field(default_factory=dict)
     response: Any = None
     description: str = ""
+    program: str = ""
 
 
 class Source(_Document):

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Mapping
 from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import Any
 from typing import Protocol as Interface
 
-from atc.errors import UsageError
+from atc.errors import ToolImportError, UsageError
 from atc.tools.protocol import Protocol
 
 
@@ -115,6 +115,27 @@ class Toolset(Mapping[str, Tool]):
                     seen.add(manager)
                     await stack.enter_async_context(manager)
             yield self
+
+    def documented(self, directory: str | Path) -> Toolset:
+        """These tools with the protocol documents of a folder in place of their own, by name; others stay as they are.
+
+        Args:
+            directory: what ``atc probe -o`` wrote, or documents of your own. Effects are not taken from there.
+
+        Raises:
+            ToolImportError: the folder cannot be read, or none of its documents is of one of these tools.
+        """
+        from atc.tools.documents import load_protocols
+
+        known = {tool.name: tool.protocol for tool in load_protocols(directory).values()}
+        if not known.keys() & self._tools.keys():
+            raise ToolImportError(f"{directory} documents none of these tools, but {', '.join(list(known)[:5])}")
+        made = []
+        for tool in self._tools.values():
+            protocol = known.get(tool.name, tool.protocol)
+            kept = {"effect": tool.protocol.effect, "source": tool.protocol.source}
+            made.append(replace(tool, protocol=protocol.model_copy(update=kept)))
+        return Toolset(made)
 
     @classmethod
     def from_functions(cls, *functions: Callable[..., Any]) -> Toolset:

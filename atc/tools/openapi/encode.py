@@ -49,7 +49,7 @@ def encode(operation: Operation, arguments: dict[str, Any]) -> Request:
     """
     known = {parameter.argument for parameter in operation.parameters} | _body_arguments(operation.body)
     unknown = sorted(arguments.keys() - known)
-    if unknown:
+    if unknown and not operation.undeclared:
         raise ToolError(f"{operation.label} has no argument {unknown[0]!r}")
     given = [(p, arguments[p.argument]) for p in operation.parameters if arguments.get(p.argument) is not None]
     in_path = {p.name: _in_path(p, value) for p, value in given if p.location == "path"}
@@ -61,6 +61,9 @@ def encode(operation: Operation, arguments: dict[str, Any]) -> Request:
             request.headers[parameter.name] = _in_header(parameter, value)
         elif parameter.location == "cookie":
             request.cookies += in_query(parameter, value)
+    for name in unknown:
+        if arguments[name] is not None:
+            request.query += in_query(Parameter(name, name, "query", "form", True), arguments[name])
     if operation.body is not None:
         _write_body(request, operation.body, arguments)
     return request

@@ -51,6 +51,7 @@ def import_openapi(
     server_variables: dict[str, str] | None = None,
     allow_remote_refs: bool = False,
     only: list[str] | None = None,
+    undeclared: bool = False,
     timeout_s: float = 30.0,
     max_bytes: int = 5_000_000,
     client_factory: Callable[..., httpx.AsyncClient] = httpx.AsyncClient,
@@ -68,6 +69,8 @@ def import_openapi(
         server_variables: values for the variables of server URLs.
         allow_remote_refs: download other documents that this one refers to.
         only: keep the operations that one of these shell patterns names by tool name, operation id or ``"GET /path"``.
+        undeclared: a ``GET`` of which the document declares no argument takes any, in its query: what probing finds
+            out about can be sent.
         timeout_s: seconds that one call may take in all.
         max_bytes: bytes of an answer's body, after decompression.
         client_factory: called with keyword settings to make each HTTP client.
@@ -87,6 +90,7 @@ def import_openapi(
         server_variables=server_variables,
         allow_remote_refs=allow_remote_refs,
         only=only,
+        undeclared=undeclared,
         timeout_s=timeout_s,
         max_bytes=max_bytes,
         client_factory=client_factory,
@@ -108,6 +112,7 @@ def read_openapi(
     server_variables: dict[str, str] | None = None,
     allow_remote_refs: bool = False,
     only: list[str] | None = None,
+    undeclared: bool = False,
     timeout_s: float = 30.0,
     max_bytes: int = 5_000_000,
     client_factory: Callable[..., httpx.AsyncClient] = httpx.AsyncClient,
@@ -130,7 +135,7 @@ def read_openapi(
     variables = server_variables or {}
     _check_variables(variables, document, operations)
     checked = checked_base_url(base_url) if base_url is not None else None
-    reader = OperationReader(document, resolver, schemes, checked, variables)
+    reader = OperationReader(document, resolver, schemes, checked, variables, undeclared)
     read, skipped = _read_all(reader, operations, only)
     tools = [Tool(protocol, OperationTransport(plan, service)) for protocol, plan in read]
     version = str(document.root.get("openapi", document.root.get("swagger")))

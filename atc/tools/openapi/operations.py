@@ -94,6 +94,7 @@ class OperationReader:
         schemes: its security schemes.
         base_url: replaces every server of the document.
         server_variables: values for variables in server URLs.
+        undeclared: a ``GET`` of which no argument is declared takes any, in its query.
     """
 
     def __init__(
@@ -103,7 +104,9 @@ class OperationReader:
         schemes: dict[str, Scheme],
         base_url: str | None,
         server_variables: dict[str, str],
+        undeclared: bool = False,
     ) -> None:
+        self._undeclared = undeclared
         self._document = document
         self._resolver = resolver
         self._schemes = schemes
@@ -135,6 +138,7 @@ class OperationReader:
             raise ToolImportError(f"it answers only with {', '.join(accepts[:5])}, which a program cannot read")
         returns, response_example = self._returns(found.method, success)
         server, problem = self._server(found)
+        undeclared = self._undeclared and found.method == "get" and not arguments.properties
         operation = Operation(
             method=found.method.upper(),
             path=found.path,
@@ -145,8 +149,11 @@ class OperationReader:
             security=self._security(node, arguments.key_schemes),
             accepts=accepts,
             returns_text=returns is not None and returns.get("type") == "string",
+            undeclared=undeclared,
         )
         parameters = self._converter.closed(arguments.schema(), "request")
+        if undeclared:
+            parameters = {"type": "object", "properties": {}, "additionalProperties": True}
         protocol = Protocol(
             name=tool_name(found.original),
             description=_description(node, found.label),

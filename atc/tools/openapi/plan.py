@@ -72,6 +72,7 @@ class Operation:
         server_problem: why there is none.
         security: alternatives of scheme names, each to be met as a whole; an empty one allows anonymous calls.
         accepts: media types of its successful answers.
+        undeclared: arguments that the document does not have are sent too, in the query.
     """
 
     method: str
@@ -83,6 +84,7 @@ class Operation:
     security: tuple[tuple[str, ...], ...] = ()
     accepts: tuple[str, ...] = ()
     returns_text: bool = False
+    undeclared: bool = False
 
     @property
     def label(self) -> str:

@@ -1,0 +1,57 @@
+"""Re-probing: the programs that documented a tool run again, and their answers are held against the document."""
+
+from __future__ import annotations
+
+from pydantic import BaseModel, ConfigDict
+
+from atc.probing.drift import Change, compare
+from atc.probing.infer import Shape
+from atc.probing.lab import Laboratory
+from atc.probing.record import Record
+
+AGAIN = 3
+"""Instances of a tool that are run again."""
+
+
+class Drift(BaseModel):
+    """One documented tool, looked at again.
+
+    Attributes:
+        changes: of its response, field by field.
+        problem: why it could not be looked at; empty if it was.
+        answered: calls that it answered now.
+    """
+
+    model_config = ConfigDict(frozen=True, arbitrary_types_allowed=True)
+
+    tool: str
+    changes: tuple[Change, ...] = ()
+    problem: str = ""
+    answered: int = 0
+
+    @property
+    def moved(self) -> bool:
+        """Whether more changed than chance explains: a field that is seldom there may be there now."""
+        return bool(self.problem) or any(change.kind != "newly_seen" for change in self.changes)
+
+
+async def look_again(lab: Laboratory, record: Record) -> Drift:
+    """Run a tool's own examples again and compare.
+
+    An example that fetches its identifiers from other tools fetches them anew, so that a service may forget old ones.
+    """
+    if record.name not in lab.tools:
+        return Drift(tool=record.name, problem="it is not there any more, or may not be called")
+    now, said = Shape(), ""
+    for instance in record.instances[:AGAIN]:
+        trial = await lab.run(instance.program, [record.name, *record.helpers])
+        for call in trial.calls:
+            if call.tool == record.name and call.succeeded:
+                now.add(call.value)
+            elif call.tool == record.name:
+                said = call.error or said
+        said = said or trial.problem
+    if not now.count:
+        return Drift(tool=record.name, problem=f"none of its examples works any more: {said[:300]}")
+    changes = tuple(compare(record.shape.schema(), now.schema()))
+    return Drift(tool=record.name, changes=changes, answered=now.count)

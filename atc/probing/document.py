@@ -1,0 +1,81 @@
+"""Protocol documenting (ATC §4.1): evidence → d = ((q, C), s, t), a protocol document like any other."""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+from atc.probing.evidence import merged_arguments
+from atc.probing.record import Instance, Record
+from atc.tools.protocol import Example, Protocol, Provenance, Status
+
+EXAMPLES = 2
+_LABEL = re.compile(r"[A-Z]+ /\S*")
+MAX_ITEMS, MAX_TEXT = 2, 200
+"""Of lists and texts in an example's response."""
+_WORDS = {"404": "nothing has this id or name", "422": "the arguments are wrong", "400": "the arguments are wrong"}
+
+
+def protocol_of(declared: Protocol, record: Record) -> Protocol:
+    """What is known of a tool: what its source declares, and what its calls told.
+
+    A declared description and declared types stand; probing adds what is missing, with its evidence.
+
+    Args:
+        declared: from the importer.
+        record: of its probing.
+    """
+    returns = record.shape.schema() if record.shape.count else None
+    examples = tuple(_example(instance) for instance in record.instances[:EXAMPLES])
+    return declared.model_copy(
+        update={
+            "description": declared.description if described(declared) else record.description or declared.description,
+            "parameters": merged_arguments(declared, record),
+            "returns": returns if returns is not None and _vague(declared.returns) else declared.returns,
+            "statuses": declared.statuses or _statuses(record),
+            "examples": declared.examples or examples,
+            "provenance": Provenance.INFERRED,
+        }
+    )
+
+
+def described(declared: Protocol) -> bool:
+    """Whether the source says what the tool does, and not only its method and path."""
+    return bool(declared.description) and not _LABEL.fullmatch(declared.description)
+
+
+def _vague(schema: dict[str, Any] | None) -> bool:
+    """Whether a declared response says nothing: none, ``{}``, or an object of which no field is known."""
+    if not schema:
+        return True
+    told = {key for key in schema if key not in ("description", "title", "$schema")}
+    return not told or (told <= {"type", "additionalProperties"} and schema.get("type") in ("object", "array", None))
+
+
+def _statuses(record: Record) -> tuple[Status, ...]:
+    seen = [code for code in record.statuses if code != "ok"]
+    return tuple(
+        Status(
+            code=int(code) if code.isdigit() else code,
+            description=f"{_WORDS.get(code, 'refused')} (seen {record.statuses[code]} times)",
+        )
+        for code in seen
+    )
+
+
+def _example(instance: Instance) -> Example:
+    return Example(
+        arguments=instance.arguments, response=shortened(instance.response), description=instance.question,
+        program=instance.program,
+    )  # fmt: skip
+
+
+def shortened(value: Any) -> Any:
+    """An example of a response that a person can read: short lists, short texts."""
+    if isinstance(value, dict):
+        return {key: shortened(item) for key, item in list(value.items())[:60]}
+    if isinstance(value, list):
+        return [shortened(item) for item in value[:MAX_ITEMS]]
+    if isinstance(value, str) and len(value) > MAX_TEXT:
+        return value[:MAX_TEXT] + "…"
+    return value

@@ -1,0 +1,228 @@
+"""What changed between two schemas of one tool: a service that moved, field by field.
+
+Inferred schemas carry counts (``x-atc-evidence``), and counts decide what may be said: a field that was in one of three
+old answers and is in none of two new ones may just not have been there this time. A schema without counts is taken at
+its word.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import Any, Literal
+
+from atc.probing.infer_schema import EVIDENCE
+from atc.tools.protocol import JsonSchema
+from atc.tools.schemas import resolve, types_of
+from atc.tools.types import merge_all_of
+
+Kind = Literal[
+    "added", "newly_seen", "gone", "type_changed", "now_nullable", "now_optional", "now_required", "now_dictionary",
+    "enum_changed", "format_changed",
+]  # fmt: skip
+MAX_CHANGES, MAX_PLACES, MAX_DEPTH = 1000, 20_000, 40
+"""Changes that are told, places that are compared, and levels."""
+CHANCE = 0.05
+"""A field is only said to be gone, or new, if chance would explain it less often than this."""
+_HARMLESS = frozenset(("added", "newly_seen"))
+
+
+@dataclass(frozen=True)
+class Change:
+    """One difference.
+
+    Attributes:
+        path: where: ``$.cities[].name``; ``{}`` stands for any key of a dictionary.
+        kind: what changed. ``newly_seen`` is a field that the old answers may have lacked by chance.
+        before: the old type, members or format, as words or JSON values; ``None`` for what is new.
+        after: the new one; ``None`` for what is gone.
+        evidence: the counts on both sides, ``{"before": {"seen": 3, "of": 3}, "after": …}``.
+    """
+
+    path: str
+    kind: Kind
+    before: Any = None
+    after: Any = None
+    evidence: dict[str, Any] = field(default_factory=dict)
+
+    @property
+    def breaking(self) -> bool:
+        """Whether a program written for the old schema may fail."""
+        return self.kind not in _HARMLESS
+
+    def __str__(self) -> str:
+        what = self.kind.replace("_", " ")
+        told = {"added": f"{self.after}", "newly_seen": f"{self.after}", "gone": f"was {self.before}"}
+        return f"{self.path}: {what} ({told.get(self.kind, f'{self.before} → {self.after}')})"
+
+
+def compare(old: JsonSchema | None, new: JsonSchema | None, *, arguments: bool = False) -> list[Change]:
+    """The differences that the evidence bears out, in the order of the schema.
+
+    Args:
+        old, new: schemas of a response, or of arguments; ``None`` says that nothing is known, which is no difference.
+        arguments: the schemas are of arguments: one that became required breaks programs, one that became optional
+            does not; for a response it is the other way round.
+    """
+    if old is None or new is None:
+        return []
+    changes: list[Change] = []
+    for change in _Comparison(old, new, arguments).places("$", old, new, 0):
+        changes.append(change)
+        if len(changes) >= MAX_CHANGES:
+            break
+    return changes
+
+
+class _Comparison:
+    def __init__(self, old: JsonSchema, new: JsonSchema, arguments: bool) -> None:
+        self.old, self.new, self.arguments, self.left = old, new, arguments, MAX_PLACES
+
+    def places(self, path: str, old_schema: Any, new_schema: Any, depth: int) -> Iterator[Change]:
+        """Compare what two schemas say of one place, and of all below it."""
+        self.left -= 1
+        if self.left < 0 or depth > MAX_DEPTH:
+            return
+        old, new = _flat(self.old, old_schema), _flat(self.new, new_schema)
+        before, after = types_of(old), types_of(new)
+        counts = {"before": old.get(EVIDENCE), "after": new.get(EVIDENCE)}
+        if before and (more := _more_types(before, after)):
+            yield Change(path, "type_changed", _words(before), _words(after), {**counts, "new": sorted(more)})
+        nulls = "null" in after or bool(_counts(new).get("null"))
+        if before and "null" not in before and nulls and not self.arguments:
+            yield Change(path, "now_nullable", _words(before), _words(after | {"null"}), counts)
+        yield from self._values(path, old, new, counts)
+        if "object" in before and "object" in after:
+            yield from self._objects(path, old, new, depth)
+        if isinstance(old.get("items"), dict) and isinstance(new.get("items"), dict):
+            yield from self.places(f"{path}[]", old["items"], new["items"], depth + 1)
+
+    def _values(self, path: str, old: JsonSchema, new: JsonSchema, counts: dict[str, Any]) -> Iterator[Change]:
+        """Members of an enum, and formats."""
+        members, others = old.get("enum"), new.get("enum")
+        if isinstance(members, list) and isinstance(others, list):
+            had, has = (others, members) if self.arguments else (members, others)
+            wrong = [member for member in has if member not in had]
+            if any(member is not None for member in wrong):
+                yield Change(path, "enum_changed", members, others, counts)
+        was, now = old.get("format"), new.get("format")
+        told = _counts(new).get("seen", 2) >= 2
+        if was and was != now and "string" in types_of(new) and (now or told) and "enum" not in new:
+            yield Change(path, "format_changed", was, now or "text", counts)
+
+    def _objects(self, path: str, old: JsonSchema, new: JsonSchema, depth: int) -> Iterator[Change]:
+        fields, others = _properties(old), _properties(new)
+        values, other_values = old.get("additionalProperties"), new.get("additionalProperties")
+        if isinstance(values, dict):  # the old keys are data: each new one is held against the old values
+            new_values = [other_values] if isinstance(other_values, dict) else []
+            new_values += [schema for key, schema in others.items() if key not in fields]
+            for schema in new_values:
+                yield from self.places(f"{path}{{}}", values, schema, depth + 1)
+        elif isinstance(other_values, dict) and fields and not others:
+            yield Change(path, "now_dictionary", "record", "dictionary", {"after": other_values.get(EVIDENCE)})
+            return
+        for key, schema in fields.items():
+            where = f"{path}.{key}"
+            if key in others:
+                yield from self._requirement(where, key, old, new)
+                yield from self.places(where, schema, others[key], depth + 1)
+            elif (change := self._gone(where, key, old, new)) is not None:
+                yield change
+        if not isinstance(values, dict):
+            yield from (self._added(f"{path}.{key}", key, old, new) for key in others if key not in fields)
+
+    def _requirement(self, path: str, key: str, old: JsonSchema, new: JsonSchema) -> Iterator[Change]:
+        was, now = key in _required(old), key in _required(new)
+        before, after = _counts(_properties(old)[key]), _counts(_properties(new)[key])
+        counts = {"before": before, "after": after}
+        if self.arguments and now and not was:
+            yield Change(path, "now_required", "optional", "required", counts)
+        if not self.arguments and was and not now and after.get("seen", 0) < after.get("of", 1):
+            yield Change(path, "now_optional", "required", "optional", counts)
+
+    def _gone(self, path: str, key: str, old: JsonSchema, new: JsonSchema) -> Change | None:
+        before, objects = _counts(_properties(old)[key]), _objects_of(new)
+        kind = _words(types_of(_flat(self.old, _properties(old)[key])))
+        counts = {"before": before, "after": {"seen": 0, "of": objects} if objects is not None else None}
+        if objects is None:
+            return Change(path, "gone", kind, None, counts)
+        if self.arguments:
+            return None  # nobody gave it this time
+        if key in _required(old):
+            return Change(path, "gone" if objects >= 2 else "now_optional", kind, None, counts)
+        missed_by_chance = (1 - _rate(before)) ** objects
+        return Change(path, "gone", kind, None, counts) if missed_by_chance < CHANCE else None
+
+    def _added(self, path: str, key: str, old: JsonSchema, new: JsonSchema) -> Change:
+        after, objects = _counts(_properties(new)[key]), _objects_of(old)
+        kind = _words(types_of(_flat(self.new, _properties(new)[key])))
+        counts = {"before": {"seen": 0, "of": objects} if objects is not None else None, "after": after}
+        if self.arguments and key in _required(new):
+            return Change(path, "now_required", None, kind, counts)
+        if objects is not None and (1 - _rate(after)) ** objects >= CHANCE:
+            return Change(path, "newly_seen", None, kind, counts)
+        return Change(path, "added", None, kind, counts)
+
+
+def _flat(root: JsonSchema, schema: Any) -> JsonSchema:
+    """A schema with its reference followed and its alternatives laid together, as inferred schemas are."""
+    made = resolve(root, schema)
+    if isinstance(made.get("allOf"), list):
+        made = merge_all_of(root, made)
+    for keyword in ("anyOf", "oneOf"):
+        parts = [resolve(root, part) for part in made.get(keyword, ())] if isinstance(made.get(keyword), list) else []
+        if parts:
+            types = frozenset().union(*(types_of(part) for part in parts))
+            if not all(types_of(part) for part in parts):
+                return {}  # one of them may be anything
+            joined: JsonSchema = {}
+            for part in parts:
+                joined = {**joined, **part, "properties": {**_properties(joined), **_properties(part)}}
+            required = set(_properties(joined))
+            for part in parts:
+                required &= _required(part) if "object" in types_of(part) else required
+            made = {**joined, **{k: v for k, v in made.items() if k != keyword}}
+            made |= {"type": sorted(types), "required": sorted(required)}
+    if "type" not in made and isinstance(made.get("enum"), list) and all(isinstance(m, str) for m in made["enum"]):
+        made = {**made, "type": "string"}
+    if "type" not in made and "properties" in made:
+        made = {**made, "type": "object"}
+    return made
+
+
+def _more_types(before: frozenset[str], after: frozenset[str]) -> frozenset[str]:
+    """Types that are new. A whole number is a number, and null has a kind of change of its own."""
+    new = after - before - {"null"}
+    return new - {"integer"} if "number" in before else new
+
+
+def _words(types: frozenset[str]) -> str:
+    return " or ".join(sorted(types)) or "anything"
+
+
+def _properties(schema: JsonSchema) -> dict[str, Any]:
+    properties = schema.get("properties")
+    return properties if isinstance(properties, dict) else {}
+
+
+def _required(schema: JsonSchema) -> set[str]:
+    return {name for name in schema.get("required", ()) if isinstance(name, str)}
+
+
+def _counts(schema: Any) -> dict[str, int]:
+    counts = schema.get(EVIDENCE) if isinstance(schema, Mapping) else None
+    return {key: n for key, n in counts.items() if type(n) is int} if isinstance(counts, Mapping) else {}
+
+
+def _objects_of(schema: JsonSchema) -> int | None:
+    """How many objects the statements on fields rest on; ``None`` for a schema without counts."""
+    of = [counts["of"] for field_schema in _properties(schema).values() if "of" in (counts := _counts(field_schema))]
+    return max(of, default=_counts(schema).get("seen"))
+
+
+def _rate(counts: Mapping[str, int]) -> float:
+    """In what share of objects a field is, as far as counts tell; without counts, in all."""
+    seen, of = counts.get("seen", 1), counts.get("of", 1)
+    if not counts:
+        return 1.0
+    return (seen + 1) / (of + 2)

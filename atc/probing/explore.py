@@ -1,0 +1,264 @@
+"""Instance discovery (ATC §4.1): ways to call one tool, tried until it answers; then a few more, to see its variety.
+
+Structure goes first: what the schema says, what the service said, what was seen elsewhere. Where it is not sure, the
+model writes a question and a program. No call is made twice.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from typing import Any
+
+from atc.errors import BudgetExceeded, ModelError
+from atc.probing.asking import Asker, Proposal
+from atc.probing.document import described, protocol_of
+from atc.probing.evidence import merged_arguments
+from atc.probing.gate import Meter
+from atc.probing.guess import LIKELY, Bindings, Candidate, candidates, combinations, is_word, least_sure
+from atc.probing.lab import Laboratory, Trial
+from atc.probing.pool import Pool
+from atc.probing.record import Record
+from atc.probing.sources import literal_call, program_for
+from atc.tools.protocol import Protocol
+
+FIRST_STRUCTURAL, LAST_STRUCTURAL = 4, 2
+"""Tries of structure before the model is asked, and after it has failed."""
+MORE_INSTANCES = 2
+NONSENSE = "zzqx-none"
+
+
+@dataclass
+class Explorer:
+    """Probes single tools for a :class:`~atc.probing.prober.Prober`; several at the same time.
+
+    Args:
+        lab: where programs run.
+        records: of all tools.
+        pool: values seen so far.
+        tries: programs that the model writes for a tool in a round.
+        keep: told of a record after every program: whatever stops us, nothing is tried twice.
+    """
+
+    lab: Laboratory
+    records: dict[str, Record]
+    pool: Pool
+    asker: Asker | None
+    meter: Meter
+    tries: int
+    keep: Callable[[Record], None]
+
+    def remember(self) -> None:
+        """Take the values of earlier sessions into the pool."""
+        for record in self.records.values():
+            for instance in record.instances:
+                self.pool.add(record.name, instance.arguments, instance.response)
+
+    async def probe(self, record: Record, number: int) -> None:
+        """Try one tool in one round: alone in the first, with the help of known ones later (``LLMProb(T̂ ∪ {t})``)."""
+        chain = number > 1
+        if not self._may_go_on(record):
+            return
+        found = await self._discover(record, chain)
+        if not self._may_go_on(record) and not found:
+            return
+        if found:
+            record.state, record.reason, record.round = "documented", "", number
+            await self._vary(record, chain)
+            await self._describe(record)
+        elif record.answered:
+            record.state, record.reason = "partial", "every answer was empty"
+        else:
+            record.state, record.reason = "not", _last(record)
+
+    def _may_go_on(self, record: Record) -> bool:
+        place = self.protocol(record.name).source.location or record.name
+        if place in self.meter.stopped:
+            record.state, record.reason = "not", self.meter.stopped[place]
+            return False
+        if not self.meter.left(record.name):
+            record.state = "partial" if record.answered else "not"
+            record.reason = f"its calls are used up; {_last(record)}"
+            return False
+        return True
+
+    def protocol(self, name: str) -> Protocol:
+        return self.lab.tools[name].protocol
+
+    async def _discover(self, record: Record, chain: bool) -> bool:
+        """Try until there is an answer with something in it."""
+        for _ in range(FIRST_STRUCTURAL):
+            if (bindings := self._structural(record, chain, LIKELY)) is None:
+                break
+            if await self._try(record, bindings, chain):
+                return True
+        for _ in range(self.tries):
+            if not self._may_go_on(record):
+                return False
+            proposal = await self._asked(record, chain)
+            if proposal is None:
+                break
+            if proposal.program and await self._run(record, proposal):
+                return True
+            bindings = self._structural(record, chain, LIKELY)  # what the service said may have told us more
+            if bindings is not None and await self._try(record, bindings, chain):
+                return True
+        for _ in range(LAST_STRUCTURAL):
+            if (bindings := self._structural(record, chain, 0.0)) is None or not self._may_go_on(record):
+                break
+            if await self._try(record, bindings, chain):
+                return True
+        return False
+
+    # -- structure ---------------------------------------------------------------------------------------------------
+
+    def _structural(self, record: Record, chain: bool, least: float) -> Bindings | None:
+        """The likeliest way to fill the required arguments that was not tried yet, if it is likely enough."""
+        for bindings in self._ways(record, chain):
+            arguments = {name: candidate.value for name, candidate in bindings.items()}
+            if least_sure(bindings) >= least and not record.was_tried(arguments):
+                return bindings
+        return None
+
+    def _ways(self, record: Record, chain: bool) -> Iterator[Bindings]:
+        schema = self._arguments(record)
+        required = schema.get("required", ())
+        yield from combinations({name: self._options(record, name, schema, chain) for name in required})
+
+    def _options(self, record: Record, name: str, schema: dict[str, Any], chain: bool) -> list[Candidate]:
+        known = schema.get("properties", {}).get(name, {})
+        found = candidates(
+            name, known if isinstance(known, dict) else {}, tool=record.name, pool=self.pool if chain else None
+        )
+        return [c for c in found if c.seen is not None or not is_word(name) or c.sure >= 1.0]
+
+    def _arguments(self, record: Record) -> dict[str, Any]:
+        """The schema of the arguments: what the source says, bettered by evidence."""
+        return merged_arguments(self.protocol(record.name), record)
+
+    async def _try(self, record: Record, bindings: Bindings, chain: bool) -> bool:
+        protocols = {name: tool.protocol for name, tool in self.lab.tools.items()}
+        written = program_for(self.protocol(record.name), bindings, protocols, fetch=chain)
+        arguments = {name: candidate.value for name, candidate in bindings.items()}
+        question = f"What does {literal_call(self.protocol(record.name), arguments)} return?"
+        return await self._run(record, Proposal(question, written.source, written.helpers))
+
+    # -- the model ---------------------------------------------------------------------------------------------------
+
+    async def _asked(self, record: Record, chain: bool) -> Proposal | None:
+        """A question and a program of the model's; ``None`` where it cannot be asked any more."""
+        if self.asker is None:
+            return None
+        helpers = await self._helpers(record, self.asker) if chain else []
+        try:
+            return await self.asker.propose(
+                self._shown(record), [self._shown(self.records[name]) for name in helpers], record,
+                self._values(record) if chain else {}, record.tries,
+            )  # fmt: skip
+        except (BudgetExceeded, ModelError):
+            return None
+
+    async def _helpers(self, record: Record, asker: Asker) -> list[str]:
+        """T̂ ⊆ H: tools whose answers fit this one's arguments; where none does, those that the model names."""
+        wanted = list(self._arguments(record).get("properties", {}))
+        fitting = [seen.tool for name in wanted for _, seen in self.pool.fitting(name, record.name)]
+        chosen = [name for name in dict.fromkeys(fitting) if name != record.name][:3]
+        if chosen:
+            return chosen
+        known = [r for r in self.records.values() if r.state == "documented" and r.name != record.name]
+        try:
+            return await asker.helpers(self._shown(record), [self._shown(r) for r in known]) if known else []
+        except (BudgetExceeded, ModelError):
+            return []
+
+    def _values(self, record: Record) -> dict[str, list[Any]]:
+        """Values that were seen, by the argument that they may serve."""
+        found = {}
+        for name in self._arguments(record).get("properties", {}):
+            values = [seen.value for _, seen in self.pool.fitting(name, record.name)[:4]]
+            if values:
+                found[name] = list(dict.fromkeys(values))
+        return found
+
+    def _shown(self, record: Record) -> Protocol:
+        return protocol_of(self.lab.tools[record.name].protocol, record)
+
+    async def _describe(self, record: Record) -> None:
+        if self.asker is None or described(self.protocol(record.name)) or record.description or not record.instances:
+            return
+        try:
+            record.description = await self.asker.describe(self._shown(record), record.instances[0])
+        except (BudgetExceeded, ModelError):
+            return  # a document without a sentence is one all the same
+
+    # -- trying ------------------------------------------------------------------------------------------------------
+
+    async def _run(self, record: Record, proposal: Proposal) -> bool:
+        """Run a program and learn from every call in it. Whether the probed tool answered with something."""
+        record.tries += 1
+        trial = await self.lab.run(proposal.program, [record.name, *proposal.helpers])
+        found = self._learn(record, proposal, trial)
+        for name in {record.name, *(call.tool for call in trial.calls)} & self.records.keys():
+            self.keep(self.records[name])
+        return found
+
+    def _learn(self, record: Record, proposal: Proposal, trial: Trial) -> bool:
+        found = False
+        for call in trial.calls:
+            if call.tool not in self.lab.tools:
+                continue
+            other, question, program = self.records[call.tool], proposal.question, trial.program
+            if other is not record:
+                written = literal_call(self.protocol(other.name), call.arguments)
+                question, program = f"What does {written} return?", f"answer = {written}\n"
+            full = other.learn(call, question, program)
+            if call.succeeded:
+                self.pool.add(call.tool, call.arguments, call.value)
+            if other is record and full:
+                found = True
+                if len(record.instances) == 1:
+                    record.helpers = tuple(
+                        dict.fromkeys(c.tool for c in trial.calls if c.succeeded and c.tool != record.name)
+                    )
+        return found
+
+    async def _vary(self, record: Record, chain: bool) -> None:
+        """More instances on purpose: other values, each optional argument, one argument less, one that is wrong."""
+        given = dict(record.instances[0].arguments)
+        for _ in range(MORE_INSTANCES):
+            bindings = self._structural(record, True, 0.5)
+            if bindings is None or not await self._worth(record):
+                break
+            await self._try(record, bindings, chain)
+        schema = self._arguments(record)
+        optional = [name for name in schema.get("properties", {}) if name not in schema.get("required", ())]
+        for name in optional[:4]:
+            options = [c for c in self._options(record, name, schema, True) if c.sure >= 0.5]
+            if options and name not in given and await self._worth(record):
+                await self._literal(record, {**given, name: options[0].value})
+        declared = set(self.protocol(record.name).required)
+        for name in [name for name in given if name not in declared][:4]:
+            if await self._worth(record):
+                await self._literal(record, {key: value for key, value in given.items() if key != name})
+        if given and await self._worth(record):
+            name = next(iter(given))
+            wrong = -987_654_321 if isinstance(given[name], int | float) else NONSENSE
+            await self._literal(record, {**given, name: wrong})
+
+    async def _worth(self, record: Record) -> bool:
+        """Whether there are calls left for variety: some are kept for a later need."""
+        return self.meter.left(record.name) > 1
+
+    async def _literal(self, record: Record, arguments: dict[str, Any]) -> None:
+        if not record.was_tried(arguments):
+            call = literal_call(self.protocol(record.name), arguments)
+            await self._run(record, Proposal(f"What does {call} return?", f"answer = {call}\n", ()))
+
+
+def _last(record: Record) -> str:
+    if not record.refusals:
+        return "no way was found to call it"
+    last = record.refusals[-1]
+    said = json.dumps(last.arguments, ensure_ascii=False)[:200]
+    return f"last tried with {said}: {last.said[:300]}"

@@ -1,0 +1,164 @@
+"""Values that were seen once, and for which argument each may serve (ATC §4.2: the private arguments of other tools).
+
+A value's right to be an argument comes from its name, from the thing that it belongs to, and from what it looks like;
+the program that fetches it again comes from where it was seen.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+MAX_VALUES = 20_000
+MAX_OF_A_FIELD = 8
+"""Values kept of one field of one call."""
+MAX_DEPTH = 8
+MAX_ITEMS = 5
+"""Items of a list that are looked at."""
+MAX_TEXT = 200
+_GENERIC = frozenset({"id", "ids", "key", "code", "name", "slug", "uuid", "number", "value", "ref", "reference"})
+_QUALIFIERS = frozenset({
+    "from", "to", "origin", "destination", "source", "target", "start", "end", "first", "second", "new", "old", "by",
+    "of", "the", "other", "parent", "base", "my",
+})  # fmt: skip
+
+Scalar = str | int | float | bool
+Path = tuple[str | int, ...]
+
+
+@dataclass(frozen=True)
+class Seen:
+    """One value of a response.
+
+    Attributes:
+        value: a text or a number.
+        tool: that answered with it.
+        arguments: of that call.
+        path: to the value, from the response down.
+    """
+
+    value: Scalar
+    tool: str
+    arguments: tuple[tuple[str, Any], ...]
+    path: Path
+
+    @property
+    def field(self) -> str:
+        """The name that it goes by."""
+        return next((step for step in reversed(self.path) if isinstance(step, str)), "")
+
+    @property
+    def owner(self) -> frozenset[str]:
+        """Words for the thing that it belongs to: the names above it, and the tool that returned it."""
+        above = [step for step in self.path if isinstance(step, str)][:-1]
+        return frozenset(word for name in (above[-1:] or [self.tool]) for word in words_of(name))
+
+
+class Pool:
+    """What was seen so far."""
+
+    def __init__(self) -> None:
+        self._by_field: dict[str, list[Seen]] = {}
+        self._count = 0
+
+    def add(self, tool: str, arguments: dict[str, Any], response: Any) -> None:
+        """Keep the texts and numbers of a response."""
+        call = tuple(sorted(arguments.items(), key=lambda item: item[0]))
+        for path, value in _leaves(response, ()):
+            seen = Seen(value, tool, call, path)
+            if seen.field and self._count < MAX_VALUES:
+                kept = self._by_field.setdefault(seen.field.lower(), [])
+                same = [s for s in kept if s.tool == tool and s.arguments == call]
+                if len(same) < MAX_OF_A_FIELD and all(s.value != value for s in same):
+                    kept.append(seen)
+                    self._count += 1
+
+    def fitting(self, parameter: str, tool: str, schema: dict[str, Any] | None = None) -> list[tuple[float, Seen]]:
+        """Values that may serve as an argument, the likeliest first; what the tool itself answered comes last.
+
+        Args:
+            parameter: its name.
+            tool: whose argument it is.
+            schema: what is known of it; values of another type do not fit.
+        """
+        found = []
+        for field, kept in self._by_field.items():
+            for seen in kept:
+                score = affinity(parameter, tool, field, seen.owner)
+                if score > 0 and _type_fits(seen.value, schema or {}):
+                    found.append((score - (0.5 if seen.tool == tool else 0.0), seen))
+        found.sort(key=lambda pair: (-pair[0], len(pair[1].path), pair[1].tool, str(pair[1].path), str(pair[1].value)))
+        return [(score, seen) for score, seen in found if score > 0]
+
+    def names(self) -> list[str]:
+        return list(self._by_field)
+
+
+def affinity(parameter: str, tool: str, field: str, owner: frozenset[str]) -> float:
+    """From 0 to 1: how likely a response's field is what a parameter wants, by their names alone.
+
+    ``city_id`` ↔ ``city_id`` 1; ``from_city_id`` ↔ ``city_id`` 0.9; ``city_id`` ↔ ``id`` of a city 0.85; ``name`` of
+    ``find_countries`` ↔ ``name`` of a country 0.6.
+    """
+    wanted, has = words_of(parameter), words_of(field)
+    if not wanted or not has:
+        return 0.0
+    bare = [word for word in wanted if word not in _QUALIFIERS] or wanted
+    specific = [word for word in bare if word not in _GENERIC]
+    if wanted == has or bare == has:
+        if specific:
+            return 1.0 if wanted == has else 0.9
+        about = frozenset(words_of(tool)) & owner  # a bare `id` or `name`: whose?
+        return 0.6 if about else 0.0
+    if specific and has[-1:] == bare[-1:] and bare[-1] in _GENERIC and set(has) <= _GENERIC:
+        return 0.85 if set(specific) & owner else 0.0
+    if len(bare) < len(has) and has[-len(bare) :] == bare and specific:
+        return 0.7  # `country_code` ↔ `home_country_code`
+    if len(has) < len(bare) and bare[-len(has) :] == has and not set(has) <= _GENERIC:
+        return 0.7
+    if len(bare) == 1 and bare[0] not in _GENERIC and set(has) <= _GENERIC and bare[0] in owner:
+        return 0.5  # `currency` ↔ `code` of a currency
+    return 0.0
+
+
+def words_of(name: str) -> list[str]:
+    """The words of a name, singular: ``fromCityIds`` is ``from city id``."""
+    spaced = re.sub(r"(?<=[a-z0-9])(?=[A-Z])|[^A-Za-z0-9]+", " ", name).lower().split()
+    return [_singular(word) for word in spaced]
+
+
+def _singular(word: str) -> str:
+    if word.endswith("ies") and len(word) > 4:
+        return word[:-3] + "y"
+    if word.endswith("s") and not word.endswith(("ss", "us", "is")) and len(word) > 3:
+        return word[:-1]
+    return word
+
+
+def _leaves(value: Any, path: Path) -> Iterator[tuple[Path, Scalar]]:
+    if len(path) > MAX_DEPTH:
+        return
+    if isinstance(value, dict):
+        for key, item in list(value.items())[:200]:
+            yield from _leaves(item, (*path, key))
+    elif isinstance(value, list):
+        for index, item in enumerate(value[:MAX_ITEMS]):
+            yield from _leaves(item, (*path, index))
+    elif (isinstance(value, str) and 0 < len(value) <= MAX_TEXT) or (
+        isinstance(value, int | float) and not isinstance(value, bool)
+    ):
+        yield path, value
+
+
+def _type_fits(value: Scalar, schema: dict[str, Any]) -> bool:
+    types = schema.get("type")
+    allowed = {types} if isinstance(types, str) else set(types or ())
+    if not allowed:
+        return True
+    if isinstance(value, str):
+        return "string" in allowed
+    if isinstance(value, int):
+        return bool(allowed & {"integer", "number", "string"})
+    return bool(allowed & {"number", "string"})

@@ -1,0 +1,200 @@
+"""Chain of probing (ATC §4.2, Fig. 3): first each tool alone, then the rest with the help of those that are known."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Callable, Iterable
+from contextlib import AsyncExitStack, asynccontextmanager
+from dataclasses import dataclass, field
+from typing import Any, Self
+
+import anyio
+
+from atc.blocking import wait_for
+from atc.errors import UsageError
+from atc.execution.broker import Approve
+from atc.execution.drivers import open_sandbox
+from atc.execution.sandbox import Sandbox
+from atc.models import Budget as ModelBudget
+from atc.models import BudgetedModel, Model, open_model
+from atc.probing.asking import Asker
+from atc.probing.check import Drift, look_again
+from atc.probing.explore import Explorer
+from atc.probing.gate import Budget, Meter, gated
+from atc.probing.lab import Laboratory
+from atc.probing.pool import Pool
+from atc.probing.record import Record
+from atc.probing.report import Report, report_of
+from atc.probing.store import Store
+from atc.settings import Settings
+from atc.tools.tool import Toolset
+
+AT_ONCE = 4
+"""Tools that are probed at the same time; those of one round do not depend on each other."""
+
+
+@dataclass(frozen=True)
+class Progress:
+    """Told whenever something is known of a tool."""
+
+    record: Record
+    round: int
+    calls: int
+
+
+@dataclass
+class Prober:
+    """Probes the tools of a toolset until they are documented, or it is known why not.
+
+    Args:
+        tools: from any importer.
+        model: as for an agent; ``None`` takes the settings'.
+        budget: what probing may cost the service.
+        tries: N of the paper: programs that the model writes for a tool in a round; 0 does without a model.
+        rounds: β of the paper; 1 probes each tool alone.
+        allow_effects: shell patterns of tools that are called though they may change something; each call is asked
+            about by ``approve``.
+        approve: asked before every call that is not a read; without it no such call is made.
+        folder: where documents and what is known are kept; probing goes on from there.
+        settings: for the model, the sandbox and time limits.
+
+    Raises:
+        UsageError: no tools, or effects that nobody would approve.
+    """
+
+    tools: Toolset
+    model: Model | str | None = None
+    budget: Budget = field(default_factory=Budget)
+    tries: int = 3
+    rounds: int = 4
+    allow_effects: tuple[str, ...] = ()
+    approve: Approve | None = None
+    folder: str | None = None
+    sandbox: Sandbox | None = None
+    settings: Settings = field(default_factory=Settings.load)
+    on_progress: Callable[[Progress], None] | None = None
+
+    def __post_init__(self) -> None:
+        if not self.tools:
+            raise UsageError("there is no tool to probe")
+        if self.allow_effects and self.approve is None:
+            raise UsageError("calls with effects need somebody who approves each of them: give `approve`")
+        self._opened: Model | None = None
+
+    def probe(self) -> Report:
+        """Probe all tools; a tool that cannot be documented is a line of the report. Blocks; see :meth:`aprobe`.
+
+        Raises:
+            EnvironmentProblem: no model, or not the isolation that was asked for.
+        """
+        return wait_for(self.aprobe())
+
+    async def aprobe(self) -> Report:
+        """:meth:`probe` for asynchronous code. Stopped in the middle, it keeps what is known in ``folder``."""
+        store = Store(self.folder)
+        records, spent = store.load(self.tools), ModelBudget(None, None, None)
+        async with self._laboratory(records) as (lab, meter):
+            asker = Asker(BudgetedModel(self._model(), spent), self.settings) if self.tries else None
+            explorer = Explorer(lab, records, Pool(), asker, meter, self.tries, store.save)
+            explorer.remember()
+            await self._rounds(explorer, records, meter, store)
+        return report_of(self.tools, records, meter, spent)
+
+    def check(self) -> list[Drift]:
+        """Look again at the tools that ``folder`` documents: has one moved? Nothing is written. Blocks.
+
+        Raises:
+            UsageError: the folder holds no record of a probing.
+            EnvironmentProblem: not the isolation that was asked for.
+        """
+        return wait_for(self.acheck())
+
+    async def acheck(self) -> list[Drift]:
+        """:meth:`check` for asynchronous code."""
+        store = Store(self.folder, must_exist=True)
+        records = {name: record for name, record in store.load_all().items() if record.state == "documented"}
+        if not records:
+            raise UsageError(
+                f"{self.folder} holds no record of a documented tool: probe it first, with -o {self.folder}"
+            )
+        made = []
+        async with self._laboratory(records) as (lab, meter):
+            for record in records.values():
+                made.append(await look_again(lab, record))
+                if self.on_progress is not None:
+                    self.on_progress(Progress(record, 0, meter.total))
+        return made
+
+    @asynccontextmanager
+    async def _laboratory(self, records: dict[str, Record]) -> AsyncIterator[tuple[Laboratory, Meter]]:
+        """The tools that may be called, counted, and a jail for the programs over them."""
+        meter = Meter(self.budget)
+        allowed, refused = gated(self.tools, meter, self.allow_effects)
+        for name, why in refused.items():
+            if name in records and records[name].open:
+                records[name].state, records[name].reason = "skipped", why
+        async with AsyncExitStack() as stack:
+            sandbox = self.sandbox
+            if sandbox is None:
+                sandbox = await stack.enter_async_context(open_sandbox(self.settings))
+            await stack.enter_async_context(allowed.opened())
+            await sandbox.prepare()
+            yield Laboratory(allowed, sandbox, self.settings, self.approve, lambda *_: None), meter
+
+    async def _rounds(self, explorer: Explorer, records: dict[str, Record], meter: Meter, store: Store) -> None:
+        """B starts with all tools that may be called, H is empty; until a round adds nothing (Eq. 3)."""
+        for number in range(1, self.rounds + 1):
+            waiting = [record for record in records.values() if record.open]
+            if not waiting:
+                return
+            known = sum(record.state == "documented" for record in records.values())
+            limiter = anyio.CapacityLimiter(AT_ONCE)
+
+            async def one(record: Record, number: int = number, limiter: anyio.CapacityLimiter = limiter) -> None:
+                async with limiter:
+                    await explorer.probe(record, number)
+                store.save(record)
+                if record.state == "documented":
+                    store.document(self.tools[record.name].protocol, record)
+                if self.on_progress is not None:
+                    self.on_progress(Progress(record, number, meter.total))
+
+            try:
+                async with anyio.create_task_group() as group:
+                    for record in waiting:
+                        group.start_soon(one, record)
+            except BaseExceptionGroup as several:  # no model, no jail: the same for all
+                raise several.exceptions[0] from None
+            if number > 1 and known == sum(record.state == "documented" for record in records.values()):
+                return
+
+    def _model(self) -> Model:
+        if isinstance(self.model, Model):
+            return self.model
+        if self._opened is None:
+            key = self.settings.api_key.get_secret_value() if self.settings.api_key else None
+            self._opened = open_model(
+                self.model or self.settings.model, base_url=self.settings.base_url, api_key=key, slots=1
+            )
+        return self._opened
+
+    def close(self) -> None:
+        """Let go of the model that this prober opened."""
+        opened, self._opened = self._opened, None
+        if opened is not None:
+            wait_for(opened.aclose())
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *exc: object) -> None:
+        self.close()
+
+
+def probe(tools: Toolset | Iterable[Callable[..., Any]], **options: Any) -> Report:
+    """Probe tools and return what is known of them: :class:`Prober` in one call.
+
+    Raises:
+        UsageError, EnvironmentProblem: as :class:`Prober`.
+    """
+    with Prober(tools if isinstance(tools, Toolset) else Toolset.from_functions(*tools), **options) as prober:
+        return prober.probe()

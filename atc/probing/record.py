@@ -1,0 +1,135 @@
+"""What is known of one tool so far: every statement from calls that were really made. It is kept between sessions."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any, Literal
+
+from atc.execution.canonical import canonical
+from atc.probing.arguments import ArgumentEvidence
+from atc.probing.gate import REFUSED_BY_US
+from atc.probing.infer import Shape, mask
+from atc.result import Call
+
+State = Literal["waiting", "documented", "partial", "not", "skipped"]
+"""``partial``: it answered, but never with anything in it. ``not``: it never did. ``skipped``: it was not called."""
+
+MAX_INSTANCES = 5
+MAX_COMPLAINTS = 12
+MAX_SAID = 600
+"""Characters kept of what a service said."""
+
+
+@dataclass(frozen=True)
+class Instance:
+    """One use of the tool that worked, (q, C) and r of ATC §4.1, secrets masked.
+
+    Attributes:
+        question: what it answers.
+        program: that was run.
+        arguments: of the call.
+        response: of the tool.
+    """
+
+    question: str
+    program: str
+    arguments: dict[str, Any]
+    response: Any
+
+
+@dataclass(frozen=True)
+class Refusal:
+    """One call that the tool refused."""
+
+    arguments: dict[str, Any]
+    status: int | str | None
+    said: str
+
+
+@dataclass
+class Record:
+    """One tool.
+
+    Attributes:
+        reason: why it is not documented, with the last evidence.
+        round: in which it was; ``helpers`` are the tools that it needed.
+        tries: programs that were written for it.
+        description: a sentence of the model's, where the tool came without one.
+    """
+
+    name: str
+    state: State = "waiting"
+    reason: str = ""
+    round: int = 0
+    tries: int = 0
+    helpers: tuple[str, ...] = ()
+    description: str = ""
+    shape: Shape = field(default_factory=Shape)
+    arguments: ArgumentEvidence = field(default_factory=ArgumentEvidence)
+    statuses: dict[str, int] = field(default_factory=dict)
+    instances: list[Instance] = field(default_factory=list)
+    refusals: list[Refusal] = field(default_factory=list)
+    tried: set[str] = field(default_factory=set)
+
+    @property
+    def answered(self) -> int:
+        """Calls that were answered with something."""
+        return self.shape.count
+
+    @property
+    def open(self) -> bool:
+        return self.state in ("waiting", "partial", "not")
+
+    def was_tried(self, arguments: dict[str, Any]) -> bool:
+        return canonical(arguments) in self.tried
+
+    def learn(self, call: Call, question: str, program: str) -> bool:
+        """Take one call of this tool as evidence. Returns whether it told something new and full."""
+        if call.status == "refused" or call.error_status in REFUSED_BY_US:
+            return False  # it says nothing of the tool
+        key = canonical(call.arguments)
+        if key in self.tried:
+            return False
+        self.tried.add(key)
+        if not call.succeeded:
+            said, status = str(mask(call.error or ""))[:MAX_SAID], str(call.error_status or "error")
+            self.statuses[status] = self.statuses.get(status, 0) + 1
+            self.arguments.refused(call.arguments, said, call.error_status)
+            self.refusals = [*self.refusals, Refusal(mask(call.arguments), call.error_status, said)][-MAX_COMPLAINTS:]
+            return False
+        self.statuses["ok"] = self.statuses.get("ok", 0) + 1
+        self.arguments.accepted(call.arguments)
+        self.shape.add(call.value)
+        full = tells_something(call.value)
+        if full and len(self.instances) < MAX_INSTANCES:
+            self.instances.append(Instance(question, program, mask(call.arguments), mask(call.value)))
+        return full
+
+    def to_json(self) -> dict[str, Any]:
+        return {
+            "name": self.name, "state": self.state, "reason": self.reason, "round": self.round, "tries": self.tries,
+            "helpers": list(self.helpers), "description": self.description, "shape": self.shape.to_json(),
+            "arguments": self.arguments.to_json(), "statuses": self.statuses,
+            "instances": [vars(instance) for instance in self.instances],
+            "refusals": [vars(refusal) for refusal in self.refusals], "tried": sorted(self.tried),
+        }  # fmt: skip
+
+    @classmethod
+    def from_json(cls, raw: dict[str, Any]) -> Record:
+        """Raises KeyError, TypeError, ValueError: it is no record of this version."""
+        plain = {name: raw[name] for name in ("name", "state", "reason", "round", "tries", "description", "statuses")}
+        return cls(
+            **plain, helpers=tuple(raw["helpers"]), shape=Shape.from_json(raw["shape"]),
+            arguments=ArgumentEvidence.from_json(raw["arguments"]),
+            instances=[Instance(**instance) for instance in raw["instances"]],
+            refusals=[Refusal(**refusal) for refusal in raw["refusals"]], tried=set(raw["tried"]),
+        )  # fmt: skip
+
+
+def tells_something(value: Any) -> bool:
+    """Whether a response has a value in it."""
+    if isinstance(value, dict):
+        return any(tells_something(item) for item in value.values())
+    if isinstance(value, list):
+        return any(tells_something(item) for item in value)
+    return value is not None and value != ""

@@ -1,0 +1,90 @@
+"""What probing came to: a line for each tool, and what it cost."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from pydantic import BaseModel, ConfigDict
+
+from atc.models import Budget as ModelBudget
+from atc.probing.document import protocol_of
+from atc.probing.gate import Meter
+from atc.probing.record import Record, State
+from atc.tools.links import fields_of
+from atc.tools.protocol import Protocol
+from atc.tools.tool import Toolset
+
+
+class _Plain(BaseModel):
+    model_config = ConfigDict(frozen=True)
+
+
+class Line(_Plain):
+    """One tool.
+
+    Attributes:
+        reason: why it is not documented, with the last evidence.
+        round: in which it was documented; 0 if it was not.
+        calls: that reached the tool; ``tries``: programs that were written for it.
+        arguments, fields: how many are known.
+        helpers: the tools that its arguments came from.
+    """
+
+    tool: str
+    state: State
+    reason: str = ""
+    round: int = 0
+    tries: int = 0
+    calls: int = 0
+    arguments: int = 0
+    fields: int = 0
+    helpers: tuple[str, ...] = ()
+
+
+class Report(_Plain):
+    """All tools, and what they cost.
+
+    Attributes:
+        lines: in the order of the toolset.
+        protocols: the documents of those that are documented.
+        calls: that reached a tool. ``model_calls``, ``prompt_tokens``, ``completion_tokens``: of the model.
+    """
+
+    lines: tuple[Line, ...]
+    protocols: tuple[Protocol, ...]
+    calls: int
+    response_bytes: int
+    model_calls: int
+    prompt_tokens: int
+    completion_tokens: int
+
+    def count(self, *states: State) -> int:
+        """Tools in these states."""
+        return sum(line.state in states for line in self.lines)
+
+    @property
+    def complete(self) -> bool:
+        """Whether every tool that may be called is documented."""
+        return not self.count("waiting", "partial", "not")
+
+    def to_json(self) -> dict[str, Any]:
+        return self.model_dump(mode="json", exclude={"protocols"})
+
+
+def report_of(tools: Toolset, records: dict[str, Record], meter: Meter, spent: ModelBudget) -> Report:
+    """The report of a probing as it stands."""
+    lines, protocols = [], []
+    for name, tool in tools.items():
+        record = records[name]
+        known = protocol_of(tool.protocol, record)
+        if record.state == "documented":
+            protocols.append(known)
+        lines.append(Line(
+            tool=name, state=record.state, reason=record.reason, round=record.round, tries=record.tries,
+            calls=meter.calls.get(name, 0), arguments=len(known.parameters.get("properties", {})),
+            fields=len(set(fields_of(known.returns))), helpers=record.helpers,
+        ))  # fmt: skip
+    return Report(
+        lines=tuple(lines), protocols=tuple(protocols), calls=meter.total, response_bytes=meter.bytes,
+        model_calls=spent.calls_used, prompt_tokens=spent.prompt_tokens, completion_tokens=spent.completion_tokens,
+    )  # fmt: skip

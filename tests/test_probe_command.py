@@ -1,0 +1,139 @@
+"""``atc probe``: what a person sees and gets, over a service of the kind that most are."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+from typer.testing import CliRunner
+
+from atc.cli import app
+from atc.probing import Prober
+from atc.tools.documents import load_protocols
+from atc.tools.functions import tool
+from atc.tools.tool import Toolset
+
+TOOLS = """
+import atc
+
+@atc.tool(effect="read")
+def find_lakes(country):
+    if country is None:
+        raise ValueError("country: a country code is required")
+    return {"lakes": [{"lake_id": 77, "name": "Inari"}, {"lake_id": 78, "name": "Saimaa"}]}
+
+@atc.tool(effect="read")
+def get_lake(lake_id):
+    if lake_id not in (77, 78):
+        raise ValueError("there is no lake with this id")
+    return {"lake_id": lake_id, "name": "Inari", "area_km2": 1040.3, "depth": DEPTH}
+
+@atc.tool(effect="write")
+def drain_lake(lake_id):
+    open(MARK, "w").close()
+
+@atc.tool(effect="read")
+def count_fish(zone):
+    raise ValueError("closed on Sundays")
+"""
+
+
+@pytest.fixture
+def lakes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A file of tools; ``drained`` beside it is made by the tool that must not be called."""
+    monkeypatch.chdir(tmp_path)
+    return written(tmp_path, "{'metres': 92}")
+
+
+def written(folder: Path, depth: str) -> Path:
+    file = folder / "lakes.py"
+    text = TOOLS.replace("DEPTH", depth).replace("MARK", repr(str(folder / "drained")))
+    file.write_text(text)
+    return file
+
+
+def atc(*words: str) -> Any:
+    return CliRunner().invoke(app, ["probe", *words, "--max-tries", "0"])
+
+
+def test_tools_are_documented_and_what_is_not_says_why(lakes: Path, tmp_path: Path) -> None:
+    ran = atc(str(lakes), "-o", "docs")
+    assert ran.exit_code == 1, ran.output  # one tool could not be documented
+    documents = load_protocols(tmp_path / "docs")
+    assert set(documents) == {"find_lakes", "get_lake"}
+    assert "closed on Sundays" in ran.output
+    assert "its effect is write" in ran.output
+    assert not (tmp_path / "drained").exists()
+    example = documents["get_lake"].protocol.examples[0]
+    assert "find_lakes(" in example.program, "the example fetches the id that it needs"
+    page = (tmp_path / "docs" / "report.html").read_text()
+    assert "<svg" in page
+    assert "closed on Sundays" in page
+
+
+def test_the_same_command_again_calls_nothing_again(lakes: Path) -> None:
+    atc(str(lakes), "-o", "docs")
+    again = json.loads(atc(str(lakes), "-o", "docs", "--json").stdout)
+    assert {line["tool"]: line["state"] for line in again["lines"]}["get_lake"] == "documented"
+    assert again["calls"] == 0
+
+
+def test_a_tool_that_moved_is_told_field_by_field(lakes: Path, tmp_path: Path) -> None:
+    source = f"{lakes.stem}:TOOLS"
+    lakes.write_text(lakes.read_text() + "\nTOOLS = [find_lakes, get_lake]\n")
+    assert atc(str(lakes), "-o", "docs").exit_code in (0, 1)
+    same = atc(str(lakes), "--check", "docs")
+    assert (same.exit_code, "as documented" in same.output) == (0, True), (same.output, source)
+    moved = written(tmp_path, "'ninety-two'").rename(tmp_path / "moved.py")
+    told = atc(str(moved), "--check", "docs")
+    assert told.exit_code == 1
+    assert "get_lake: $.depth" in told.output
+    assert "1 of 2 tools moved" in told.output
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (["nowhere.json"], "there is no file"),
+        (["{lakes}", "--budget", "lots"], "--budget takes tool=NUMBER"),
+        (["{lakes}", "--budget", "calls=0"], "--budget takes"),
+        (["{lakes}", "--check", "nothing-here"], "there is no folder nothing-here"),
+        (["{lakes}", "--check", "docs", "-o", "docs"], "leave -o out"),
+        (["{lakes}", "--only", "river_*"], "river_*"),
+        (["{lakes}", "-o", "lakes.py"], "lakes.py"),
+    ],
+)
+def test_wrong_use_says_what_to_do(words: list[str], said: str, lakes: Path) -> None:
+    ran = atc(*(word.replace("{lakes}", str(lakes)) for word in words))
+    assert (ran.exit_code, said in ran.output) == (2, True), ran.output
+
+
+def test_a_folder_that_no_probing_wrote_cannot_be_checked(lakes: Path, tmp_path: Path) -> None:
+    (tmp_path / "docs").mkdir()
+    ran = atc(str(lakes), "--check", "docs")
+    assert (ran.exit_code, "holds no record" in ran.output) == (2, True), ran.output
+
+
+def test_documents_take_the_place_of_what_a_source_says(lakes: Path, tmp_path: Path) -> None:
+    @tool(effect="read")
+    def get_lake(lake_id):  # type: ignore[no-untyped-def]
+        return {}
+
+    atc(str(lakes), "-o", "docs")
+    tools = Toolset.from_functions(get_lake).documented(tmp_path / "docs")
+    protocol = tools["get_lake"].protocol
+    assert protocol.returns is not None
+    assert set(protocol.returns["properties"]) == {"lake_id", "name", "area_km2", "depth"}
+    assert tools["get_lake"].transport is not None
+
+
+def test_probing_in_python_needs_somebody_who_approves() -> None:
+    with pytest.raises(Exception, match="give `approve`"):
+        Prober(Toolset.from_functions(len_of), allow_effects=("*",))
+
+
+def len_of(text: str) -> int:
+    """How long a text is."""
+    return len(text)
