@@ -4,26 +4,32 @@ from __future__ import annotations
 
 from typing import Any
 
-from atc.probing.record import Record
+from atc.probing.arguments import read_complaint
+from atc.probing.record import Record, complaint_text
 from atc.tools.protocol import Protocol
+
+
+def missing_in(said: str) -> list[str]:
+    """The arguments that a refusal says are missing."""
+    return [c.parameter for c in read_complaint(complaint_text(said)) if c.problem == "missing" and c.parameter]
 
 
 def merged_arguments(protocol: Protocol, record: Record) -> dict[str, Any]:
     """What the source declares of the arguments, bettered by what was accepted and refused.
 
-    Declared types stand. Declared as required stays so; what evidence shows to be required is added where the source
-    does not declare its arguments at all.
+    Declared types stand. Declared as required stays so; added is what the service itself demanded, and where the source
+    declares no arguments at all, whatever evidence shows to be required. No argument beyond those declared is made up.
     """
     declared, learnt = protocol.parameters, record.arguments.schema()
     said, seen = declared.get("properties", {}), learnt.get("properties", {})
     properties: dict[str, Any] = {}
-    for name in {**said, **seen}:
+    for name in said or seen:
         known = said.get(name) if isinstance(said.get(name), dict) else {}
         typed = bool(known.get("type") or "$ref" in known or "enum" in known or "anyOf" in known)
         properties[name] = {**seen.get(name, {}), **known} if typed else {**known, **seen.get(name, {})}
-    required = [name for name in properties if name in protocol.required]
-    if not said:
-        required += [name for name in learnt.get("required", ()) if name in properties]
+    demanded = {refused for refusal in record.refusals for refused in missing_in(refusal.said)}
+    learnt_required = [name for name in learnt.get("required", ()) if not said or name in demanded]
+    required = [name for name in properties if name in protocol.required or name in learnt_required]
     made = {key: value for key, value in declared.items() if key not in ("properties", "required")}
     if not said and properties:
         made["additionalProperties"] = False  # what is known is all that a program should use

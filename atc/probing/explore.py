@@ -12,11 +12,12 @@ from dataclasses import dataclass
 from typing import Any
 
 from atc.errors import BudgetExceeded, ModelError
+from atc.execution.canonical import canonical
 from atc.probing.asking import Asker, Proposal
 from atc.probing.document import described, protocol_of
 from atc.probing.evidence import merged_arguments
 from atc.probing.gate import Meter
-from atc.probing.guess import LIKELY, Bindings, Candidate, candidates, combinations, is_word, least_sure
+from atc.probing.guess import LIKELY, SURE, WEAK, Bindings, Candidate, candidates, combinations, is_word, least_sure
 from atc.probing.lab import Laboratory, Trial
 from atc.probing.pool import Pool
 from atc.probing.record import Record
@@ -122,16 +123,24 @@ class Explorer:
         return None
 
     def _ways(self, record: Record, chain: bool) -> Iterator[Bindings]:
+        """The required arguments; until an answer came, also what the last refusal spoke of: each alone, and all."""
         schema = self._arguments(record)
-        required = schema.get("required", ())
-        yield from combinations({name: self._options(record, name, schema, chain) for name in required})
+        required = list(schema.get("required", ()))
+        spoken = [] if record.answered else record.spoken_of(set(schema["properties"]) - set(required))
+        for more in ([], *([name] for name in spoken), spoken):
+            names = [*required, *more]
+            yield from combinations({name: self._options(record, name, schema, chain) for name in names})
 
     def _options(self, record: Record, name: str, schema: dict[str, Any], chain: bool) -> list[Candidate]:
         known = schema.get("properties", {}).get(name, {})
         found = candidates(
             name, known if isinstance(known, dict) else {}, tool=record.name, pool=self.pool if chain else None
         )
-        return [c for c in found if c.seen is not None or not is_word(name) or c.sure >= 1.0]
+        if is_word(name):  # a guess would be none; a name that was seen elsewhere is better, if nobody knows one
+            found = [c for c in found if c.seen is not None or c.sure >= SURE]
+            found += [Candidate(seen.value, WEAK, seen) for seen in self.pool.words(record.name)[:6]] if chain else []
+        refused = record.refused_values(name)
+        return [candidate for candidate in found if canonical(candidate.value) not in refused]
 
     def _arguments(self, record: Record) -> dict[str, Any]:
         """The schema of the arguments: what the source says, bettered by evidence."""

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import re
 import time
 from collections import deque
 from collections.abc import Iterable
@@ -63,16 +64,20 @@ def why_not(protocol: Protocol, allowed: Iterable[str] = ()) -> str:
         return ""
     if protocol.effect is not Effect.READ:
         return f"its effect is {protocol.effect.value}, and only reads are called: --allow-effects {protocol.name}"
-    first = _words(protocol.source.operation or protocol.name)
-    if told := sorted(TELLTALES & {first[0], *_words(protocol.name)[:1]}) if first else []:
+    verbs = {words[0].lower() for name in (protocol.source.operation, protocol.name) if (words := _verbs(name))}
+    if told := sorted(TELLTALES & verbs):
         return f"it says that it only reads, but its name says {told[0]!r}: --allow-effects {protocol.name}"
     return ""
 
 
+def _verbs(name: str) -> list[str]:
+    """The words of a name, without the method that an operation without a name goes by."""
+    words = _words(name)
+    return words[1:] if words[:1] in (["GET"], ["HEAD"]) else words
+
+
 def _words(name: str) -> list[str]:
-    """The words of a name, ``getUserById`` and ``GET /users/{id}`` among them."""
-    spaced = "".join(f"_{c.lower()}" if c.isupper() else c if c.isalnum() else "_" for c in name)
-    return [word for word in spaced.split("_") if word]
+    return [word for word in re.split(r"(?<=[a-z0-9])(?=[A-Z])|[^A-Za-z0-9]+", name) if word]
 
 
 @dataclass

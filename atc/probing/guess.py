@@ -31,10 +31,12 @@ _BY_NAME: tuple[tuple[tuple[str, ...], tuple[Any, ...]], ...] = (
     (("zip",), ("10001",)), (("postcode",), ("75001",)), (("postal", "code"), ("75001",)), (("ip",), ("192.0.2.1",)),
     (("limit",), (5,)), (("size",), (5,)), (("count",), (5,)), (("per", "page"), (5,)), (("page",), (1,)),
     (("offset",), (0,)), (("skip",), (0,)), (("radius", "km"), (100,)), (("unit",), ("km", "mile")),
-    (("value",), (10,)), (("amount",), (10,)), (("quantity",), (2, "length")), (("day",), (10,)), (("night",), (2,)),
+    (("value",), (10,)), (("amount",), (10,)), (("quantity",), (2,)), (("day",), (10,)), (("night",), (2,)),
 )  # fmt: skip
 _COUNTED = frozenset({"day", "night", "hour", "minute", "second", "week", "month", "year"})
-_WORDS = frozenset({"name", "query", "q", "search", "keyword", "term", "text", "title", "prefix", "pattern"})
+_WORDS = frozenset({
+    "name", "query", "q", "search", "keyword", "term", "text", "title", "prefix", "pattern", "criteria", "criterion",
+})  # fmt: skip
 _BY_FORMAT: dict[str, tuple[Any, ...]] = {
     "date": ("2025-06-16",), "date-time": ("2025-06-16T12:00:00Z",), "time": ("12:00:00",),
     "email": ("ada@example.org",), "uri": ("https://example.org/",), "uuid": ("00000000-0000-4000-8000-000000000001",),
@@ -90,26 +92,29 @@ def candidates(
 def combinations(options: Mapping[str, list[Candidate]]) -> Iterator[Bindings]:
     """Ways to fill all arguments, the likeliest first; each next one changes one argument, then two at once.
 
-    What belongs together stays together: values out of one response are tried with each other before others.
+    Those that give two arguments the same value come last: a way from a place to itself tells little.
     """
     names = [name for name in options if options[name]]
     if len(names) < len(options):
         return
-    made: set[str] = set()
+    ways: dict[str, Bindings] = {}
     for bindings in _ways(names, options):
-        key = canonical({name: bindings[name].value for name in names})
-        if key not in made:
-            made.add(key)
-            yield bindings
-        if len(made) >= MAX_COMBINATIONS:
-            return
+        ways.setdefault(canonical({name: bindings[name].value for name in names}), bindings)
+    ordered = sorted(ways.values(), key=_twice)
+    yield from ordered[:MAX_COMBINATIONS]
+
+
+def _twice(bindings: Bindings) -> int:
+    return len(bindings) - len({canonical(candidate.value) for candidate in bindings.values()})
 
 
 def _ways(names: list[str], options: Mapping[str, list[Candidate]]) -> Iterator[Bindings]:
     first = {name: options[name][0] for name in names}
-    values = [canonical(candidate.value) for candidate in first.values()]
-    if len(set(values)) < len(values):  # two ends of one thing: a way from a place to itself tells little
-        yield _apart(names, options)
+    if _twice(first):
+        apart = _apart(names, options)
+        yield apart
+        if len(names) == 2:
+            yield dict(zip(names, reversed(apart.values()), strict=True))
     yield first
     for depth in range(1, 8):
         for name in names:

@@ -143,7 +143,8 @@ def is_id_name(name: str) -> bool:
 _FREE = listed(
     "name names title description summary text comment comments message note notes body content bio about caption "
     "address street city town author artist album label headline excerpt question answer quote id ids uuid slug url "
-    "uri link email phone"
+    "uri link email phone code codes iata icao symbol ticker sku isbn zip postcode currency country language lang "
+    "locale timezone tz region"
 )
 
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Any
 
 MAX_VALUES = 20_000
@@ -23,7 +24,13 @@ _QUALIFIERS = frozenset({
     "from", "to", "origin", "destination", "source", "target", "start", "end", "first", "second", "new", "old", "by",
     "of", "the", "other", "parent", "base", "my",
 })  # fmt: skip
+_VERBS = frozenset({
+    "get", "list", "find", "search", "fetch", "read", "show", "query", "lookup", "all", "by", "detail", "info", "data",
+    "item", "result", "response", "the", "of", "for", "in", "api", "v1", "v2",
+})  # fmt: skip
+"""Words of tools' names that say nothing of what they are about."""
 
+_DATE = re.compile(r"\d{4}-\d\d-\d\d")
 Scalar = str | int | float | bool
 Path = tuple[str | int, ...]
 
@@ -92,8 +99,11 @@ class Pool:
         found.sort(key=lambda pair: (-pair[0], len(pair[1].path), pair[1].tool, str(pair[1].path), str(pair[1].value)))
         return [(score, seen) for score, seen in found if score > 0]
 
-    def names(self) -> list[str]:
-        return list(self._by_field)
+    def words(self, tool: str) -> list[Seen]:
+        """Names and titles that were seen, for somebody who searches: those of the tool's own matter first."""
+        about = frozenset(words_of(tool)) - _VERBS
+        kept = [seen for field in ("name", "title") for seen in self._by_field.get(field, ()) if seen.tool != tool]
+        return sorted(kept, key=lambda seen: (not about & seen.owner, len(seen.path), str(seen.path)))
 
 
 def affinity(parameter: str, tool: str, field: str, owner: frozenset[str]) -> float:
@@ -105,12 +115,12 @@ def affinity(parameter: str, tool: str, field: str, owner: frozenset[str]) -> fl
     wanted, has = words_of(parameter), words_of(field)
     if not wanted or not has:
         return 0.0
-    bare = [word for word in wanted if word not in _QUALIFIERS] or wanted
+    bare = tuple(word for word in wanted if word not in _QUALIFIERS) or wanted
     specific = [word for word in bare if word not in _GENERIC]
     if wanted == has or bare == has:
         if specific:
             return 1.0 if wanted == has else 0.9
-        about = frozenset(words_of(tool)) & owner  # a bare `id` or `name`: whose?
+        about = (frozenset(words_of(tool)) & owner) - _VERBS  # a bare `id` or `name`: whose?
         return 0.6 if about else 0.0
     if specific and has[-1:] == bare[-1:] and bare[-1] in _GENERIC and set(has) <= _GENERIC:
         return 0.85 if set(specific) & owner else 0.0
@@ -123,10 +133,11 @@ def affinity(parameter: str, tool: str, field: str, owner: frozenset[str]) -> fl
     return 0.0
 
 
-def words_of(name: str) -> list[str]:
+@lru_cache(maxsize=16_384)
+def words_of(name: str) -> tuple[str, ...]:
     """The words of a name, singular: ``fromCityIds`` is ``from city id``."""
     spaced = re.sub(r"(?<=[a-z0-9])(?=[A-Z])|[^A-Za-z0-9]+", " ", name).lower().split()
-    return [_singular(word) for word in spaced]
+    return tuple(_singular(word) for word in spaced)
 
 
 def _singular(word: str) -> str:
@@ -155,6 +166,8 @@ def _leaves(value: Any, path: Path) -> Iterator[tuple[Path, Scalar]]:
 def _type_fits(value: Scalar, schema: dict[str, Any]) -> bool:
     types = schema.get("type")
     allowed = {types} if isinstance(types, str) else set(types or ())
+    if schema.get("format") == "date" and not (isinstance(value, str) and _DATE.fullmatch(value)):
+        return False
     if not allowed:
         return True
     if isinstance(value, str):

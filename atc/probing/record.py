@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
@@ -14,6 +15,7 @@ from atc.result import Call
 State = Literal["waiting", "documented", "partial", "not", "skipped"]
 """``partial``: it answered, but never with anything in it. ``not``: it never did. ``skipped``: it was not called."""
 
+_PREFIX = re.compile(r"^[A-Z]+ \S+ answered with status \d+: ")
 MAX_INSTANCES = 5
 MAX_COMPLAINTS = 12
 MAX_SAID = 600
@@ -83,6 +85,20 @@ class Record:
     def was_tried(self, arguments: dict[str, Any]) -> bool:
         return canonical(arguments) in self.tried
 
+    def spoken_of(self, names: set[str]) -> list[str]:
+        """Of these arguments, those that the last refusal names, in its order."""
+        said = self.refusals[-1].said if self.refusals else ""
+        found = {name: match.start() for name in names if (match := re.search(rf"\b{re.escape(name)}\b", said))}
+        return sorted(found, key=lambda name: found[name])[:4]
+
+    def refused_values(self, name: str) -> set[str]:
+        """Values of an argument that a refusal quotes, in canonical form: the service does not know them."""
+        return {
+            canonical(refusal.arguments[name])
+            for refusal in self.refusals
+            if name in refusal.arguments and _quoted(refusal.arguments[name], refusal.said)
+        }
+
     def learn(self, call: Call, question: str, program: str) -> bool:
         """Take one call of this tool as evidence. Returns whether it told something new and full."""
         if call.status == "refused" or call.error_status in REFUSED_BY_US:
@@ -94,7 +110,7 @@ class Record:
         if not call.succeeded:
             said, status = str(mask(call.error or ""))[:MAX_SAID], str(call.error_status or "error")
             self.statuses[status] = self.statuses.get(status, 0) + 1
-            self.arguments.refused(call.arguments, said, call.error_status)
+            self.arguments.refused(call.arguments, complaint_text(said), call.error_status)
             self.refusals = [*self.refusals, Refusal(mask(call.arguments), call.error_status, said)][-MAX_COMPLAINTS:]
             return False
         self.statuses["ok"] = self.statuses.get("ok", 0) + 1
@@ -126,10 +142,20 @@ class Record:
         )  # fmt: skip
 
 
+def complaint_text(said: str) -> str:
+    """What the service said, without our own words about its status."""
+    return _PREFIX.sub("", said)
+
+
+def _quoted(value: Any, said: str) -> bool:
+    return isinstance(value, str | int) and any(f"{quote}{value}{quote}" in said for quote in "'\"`")
+
+
 def tells_something(value: Any) -> bool:
-    """Whether a response has a value in it."""
+    """Whether a response has a value in it; one around lists has none if they are all empty."""
     if isinstance(value, dict):
-        return any(tells_something(item) for item in value.values())
+        lists = [item for item in value.values() if isinstance(item, list)]
+        return any(tells_something(item) for item in lists or value.values())
     if isinstance(value, list):
         return any(tells_something(item) for item in value)
     return value is not None and value != ""

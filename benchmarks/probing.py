@@ -1,0 +1,191 @@
+"""Probe services whose documents are known, with the documents taken away, and hold what comes of it against them.
+
+``python -m benchmarks.probing [--level bare|described] [--model none|embedded|NAME] [--rounds 4] [--seeds 3]
+[--single] [--data DIR …] [--verbose] [--json]``
+
+* **atlas**: the bundled service over HTTP. ``bare``: names of operations and parameters, and which are required, are
+  all that its document says; ``described``: one line about each besides. The truth is its whole document. Two trips
+  are in it before it serves (stops, a cancelled one, a deposit), as a real system has data: probing only reads. Calls
+  that would change something are counted at the service; one of them fails the run.
+* **recorded services**, with ``--data DIR``: see :mod:`benchmarks.replay_service`.
+
+``--model none`` leaves the model out: what structure alone can do; its model calls are requests that failed.
+``--single`` also probes each tool by itself (one round), for the difference in percentage points. Each seed is a
+probing from nothing.
+What counts as right is in :mod:`benchmarks.probing_truth`. The limit of calls a minute is lifted, others stand.
+"""
+
+from __future__ import annotations
+
+import argparse
+import datetime as dt
+from collections import Counter
+from collections.abc import Sequence
+from functools import reduce
+from operator import add
+from pathlib import Path
+
+from atc.atlas.catalogue import Atlas, atlas_toolset
+from atc.atlas.server import Documented, create_app, openapi_document
+from atc.tools.protocol import Effect
+from atc.tools.tool import Toolset
+from benchmarks.common import median, print_json, show
+from benchmarks.probing_run import NoModel, Run, Service, Truth, measure
+from benchmarks.probing_truth import arguments_of, fields_of_schema
+from benchmarks.replay_service import recorded
+
+
+def atlas(level: Documented) -> Service:
+    """Atlas with two trips in it."""
+    whole = Toolset.from_openapi(openapi_document(atlas_toolset(), base_url="http://127.0.0.1"))
+    reads = {p.name: p for p in whole.protocols if p.effect is Effect.READ}
+    writes = frozenset(f"/{p.name}" for p in whole.protocols if p.effect is not Effect.READ)
+    truth = {name: Truth(arguments_of(p.parameters), fields_of_schema(p.returns or {})) for name, p in reads.items()}
+    return Service(
+        f"atlas, {level}", lambda base: create_app(_travelled(), documented=level, base_url=base), truth, writes,
+        "two trips are there before it serves",
+    )  # fmt: skip
+
+
+def _travelled() -> Atlas:
+    """A world with trips, made as a user makes them."""
+    world = Atlas()
+    trips = world.trips
+    paris, lyon, rome = 2988507, 2996944, 3169070
+    for name, currency in (("Rhône in spring", "EUR"), ("Rome", "USD")):
+        trips.create_trip(name=name, currency_code=currency)
+    trips.add_stop("trip_1", lyon, dt.date(2026, 4, 7), 3)
+    trips.add_stop("trip_1", paris, dt.date(2026, 4, 10), 2)
+    trips.pay_deposit("trip_1", 120.0, "EUR")
+    trips.add_stop("trip_2", rome, dt.date(2026, 9, 1), 4)
+    trips.cancel_stop("trip_2", "stop_1")
+    return world
+
+
+# Showing ------------------------------------------------------------------------------------------------------------
+
+RIGHT = (
+    "service", "rounds", "tools", "documented", "fields: recall", "precision", "required", "args: recall", "precision",
+    "types", "required",
+)  # fmt: skip
+COST = ("service", "rounds", "documented in", "calls", "writes", "model calls", "tokens", "s")
+
+
+def right(runs: Sequence[Run]) -> list[object]:
+    """How much of one service is documented, and how well: all seeds together."""
+    fields = reduce(add, (run.score("returns") for run in runs)).figures()
+    given = reduce(add, (run.score("arguments") for run in runs)).figures()
+    spread = sorted(run.documented for run in runs)
+    share = _percent(sum(spread) / len(spread))
+    if spread[0] != spread[-1]:
+        share += f" ({_percent(spread[0])}–{_percent(spread[-1])})"
+    return [
+        runs[0].service, runs[0].rounds, len(runs[0].tools), share,
+        *(_percent(fields[key]) for key in ("recall", "precision", "required")),
+        *(_percent(given[key]) for key in ("path_recall", "path_precision", "recall", "required")),
+    ]  # fmt: skip
+
+
+def cost(runs: Sequence[Run]) -> list[object]:
+    """What one probing of a service took: medians over the seeds; writes of all seeds together."""
+    rounds: Counter[int] = Counter()
+    for run in runs:
+        rounds.update(run.by_round)
+    reports = [run.report for run in runs]
+    tokens = [report.prompt_tokens + report.completion_tokens for report in reports]
+    counts = [median([r.calls for r in reports]), sum(run.writes for run in runs)]
+    counts += [median([r.model_calls for r in reports]), median(tokens)]
+    shares = ", ".join(f"round {number}: {count / len(runs):.3g}" for number, count in sorted(rounds.items()))
+    seconds = median([run.seconds for run in runs])
+    return [runs[0].service, runs[0].rounds, shares, *(f"{count:.0f}" for count in counts), f"{seconds:.1f}"]
+
+
+def details(run: Run) -> None:
+    """Each tool of one run, then everything that is not as it should be."""
+    rows = []
+    for name, tool in run.tools.items():
+        fields, given = tool.returns.score.figures(), tool.arguments.score.figures()
+        rows.append((
+            name, tool.line.state, tool.line.round or "", ", ".join(tool.line.helpers), tool.line.calls,
+            tool.returns.score.true, *(_percent(fields[key]) for key in ("recall", "precision", "required")),
+            *(_percent(given[key]) for key in ("path_recall", "recall", "required")),
+        ))  # fmt: skip
+    columns = ("tool", "state", "round", "helpers", "calls", "fields", "recall", "precision", "required")
+    show(f"{run.service}, seed {run.seed}, rounds {run.rounds}", (*columns, "args", "types", "required"), rows)
+    for name, tool in run.tools.items():
+        if tool.line.state != "documented":
+            print(f"{name}: {tool.line.state}: {tool.line.reason}")
+            continue
+        for what, found in (("field", tool.returns), ("argument", tool.arguments)):
+            told = [f"missing {path}" for path in found.missing] + [f"invented {path}" for path in found.invented]
+            told += [f"wrong {path}: {said}" for path, said in found.wrong.items()]
+            for wrongly in (True, False):
+                if paths := [path for path, said in found.required.items() if said is wrongly]:
+                    told.append(f"{'' if wrongly else 'not '}required, wrongly: {len(paths)}: {', '.join(paths[:4])}")
+            for text in told:
+                print(f"{name}: {what}: {text}")
+
+
+def _percent(share: float | None) -> str:
+    return "–" if share is None else f"{100 * share:.1f} %"
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--level", choices=("bare", "described"), default="bare", help="what Atlas's document tells")
+    parser.add_argument("--model", default="none", help="none, embedded, or as in the settings")
+    parser.add_argument("--rounds", type=int, default=4)
+    parser.add_argument("--seeds", type=int, default=3, help="probings of each service, each from nothing")
+    parser.add_argument("--single", action="store_true", help="also probe each tool by itself, for the difference")
+    parser.add_argument("--data", type=Path, action="append", default=[], help="folder with restbench/: recorded ones")
+    parser.add_argument("--only", nargs="*", help="services to probe, by the start of their names")
+    parser.add_argument("--verbose", action="store_true", help="each tool of the first seed, and what is wrong")
+    parser.add_argument("--json", action="store_true", help="print the figures as JSON")
+    options = parser.parse_args()
+    services, notes = [atlas(options.level)], []
+    for folder in options.data:
+        found, said = recorded(folder)
+        services += found
+        notes += said
+    if options.only is not None:
+        services = [service for service in services if service.name.startswith(tuple(options.only))]
+    model = NoModel() if options.model == "none" else options.model
+    runs = [
+        measure(service, model, rounds, seed)
+        for service in services
+        for rounds in ([options.rounds, 1] if options.single else [options.rounds])
+        for seed in range(options.seeds)
+    ]
+    notes += [f"{service.name}: {service.note}" for service in services if service.note]
+    if options.json:
+        print_json(
+            {"level": options.level, "model": options.model, "notes": notes, "runs": [r.figures() for r in runs]}
+        )
+    else:
+        _print(runs, notes, options)
+    return 1 if any(run.writes for run in runs) else 0
+
+
+def _print(runs: Sequence[Run], notes: Sequence[str], options: argparse.Namespace) -> None:
+    if options.verbose:
+        for run in runs:
+            if run.seed == 0 and run.rounds == options.rounds:
+                details(run)
+    groups: dict[tuple[str, int], list[Run]] = {}
+    for run in runs:
+        groups.setdefault((run.service, run.rounds), []).append(run)
+    title = f"model {options.model}, {options.seeds} seeds"
+    show(
+        f"Probing, {title}: what is documented, and how much of that is right", RIGHT, list(map(right, groups.values()))
+    )
+    show("What it took", COST, list(map(cost, groups.values())))
+    for (name, rounds), group in groups.items():
+        if rounds != 1 and (alone := groups.get((name, 1))):
+            gain = sum(run.documented for run in group) / len(group) - sum(run.documented for run in alone) / len(alone)
+            print(f"{name}: the chain documents {100 * gain:+.1f} points more than probing each tool by itself")
+    for note in notes:
+        print(note)
+
+
+if __name__ == "__main__":
+    raise SystemExit(main())
