@@ -7,6 +7,7 @@ never learned is *in doubt*: it is reported, and never made again.
 
 from __future__ import annotations
 
+import contextlib
 import fcntl
 import hashlib
 import json
@@ -150,6 +151,8 @@ class Journal:
 
     def close(self) -> None:
         if self._file is not None:
+            with contextlib.suppress(OSError):
+                fcntl.flock(self._file, fcntl.LOCK_UN)  # a process that another thread is just starting holds it too
             self._file.close()
             self._file = None
 
