@@ -67,6 +67,7 @@ class ToolError(AtcError):
         outcome: ``"refused"``: the tool surely did nothing. ``"unknown"``: it may have acted before it failed.
         retry_after: seconds that the service asked to wait, if it did.
         transient: the same call may succeed when it is repeated (only reads ever are).
+        received: bytes of an answer that was read and could not be used.
     """
 
     def __init__(
@@ -77,6 +78,7 @@ class ToolError(AtcError):
         outcome: Outcome = "refused",
         retry_after: float | None = None,
         transient: bool = False,
+        received: int = 0,
     ) -> None:
         super().__init__(message)
         self.message = message
@@ -84,6 +86,7 @@ class ToolError(AtcError):
         self.outcome: Outcome = outcome
         self.retry_after = retry_after
         self.transient = transient
+        self.received = received
 
 
 class CallRefused(ToolError):

@@ -253,6 +253,8 @@ class Broker:
         surely_not = error.outcome == "refused"
         self.journal.fail(entry, surely_not_done=surely_not, message=message)
         record.status = "failed" if surely_not or record.effect is Effect.READ else "in_doubt"
+        if isinstance(error, CallRefused):
+            record.status = "refused"  # by a gate of ours before the transport: the tool never heard of it
         status = error.status
         if status is not None and type(status) is not int:
             status = self.redactor.text(str(status))[:100]

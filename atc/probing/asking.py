@@ -22,6 +22,7 @@ MAX_REFUSALS = 4
 MAX_HELPERS = 3
 _QUESTION = re.compile(r"\s*#\s*(?:question\s*:?)?\s*(.{3,300})", re.IGNORECASE)
 _SENTENCE_CHARACTERS = 200
+_CALL_CHARACTERS = 400
 
 
 @dataclass(frozen=True)
@@ -53,9 +54,10 @@ class Asker:
             helpers=fenced("\n\n\n".join(render_stub(helper) for helper in helpers)),
             values=[fenced(f"{name}: {json.dumps(seen, ensure_ascii=False)[:200]}") for name, seen in values.items()],
             refusals=[
-                fenced(f"{literal_call(tool, refusal.arguments)}: {_line(refusal.said)}")
+                fenced(f"{literal_call(tool, refusal.arguments)[:_CALL_CHARACTERS]}: {_line(refusal.said)}")
                 for refusal in record.refusals[-MAX_REFUSALS:]
-            ],
+            ]
+            + ([fenced(f"the last program as a whole: {_line(record.broke)}")] if record.broke else []),
         )  # fmt: skip
         messages = [
             Message("system", prompt("probe_system")), Message("user", prompt("probe_example")),

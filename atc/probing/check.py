@@ -9,6 +9,7 @@ from atc.probing.infer import Shape
 from atc.probing.lab import Laboratory
 from atc.probing.record import Record
 
+MASKED = "***"
 AGAIN = 3
 """Instances of a tool that are run again."""
 
@@ -43,7 +44,8 @@ async def look_again(lab: Laboratory, record: Record) -> Drift:
     if record.name not in lab.tools:
         return Drift(tool=record.name, problem="it is not there any more, or may not be called")
     now, said = Shape(), ""
-    for instance in record.instances[:AGAIN]:
+    whole = [instance for instance in record.instances if MASKED not in instance.program]
+    for instance in whole[:AGAIN]:
         trial = await lab.run(instance.program, [record.name, *record.helpers])
         for call in trial.calls:
             if call.tool == record.name and call.succeeded:
@@ -51,6 +53,8 @@ async def look_again(lab: Laboratory, record: Record) -> Drift:
             elif call.tool == record.name:
                 said = call.error or said
         said = said or trial.problem
+    if not whole:
+        return Drift(tool=record.name, problem="its examples hold masked secrets, and cannot be run again")
     if not now.count:
         return Drift(tool=record.name, problem=f"none of its examples works any more: {said[:300]}")
     changes = tuple(compare(record.shape.schema(), now.schema()))

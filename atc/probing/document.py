@@ -32,7 +32,7 @@ def protocol_of(declared: Protocol, record: Record) -> Protocol:
             "description": declared.description if described(declared) else record.description or declared.description,
             "parameters": merged_arguments(declared, record),
             "returns": returns if returns is not None and _vague(declared.returns) else declared.returns,
-            "statuses": declared.statuses or _statuses(record),
+            "statuses": _statuses(declared, record),
             "examples": declared.examples or examples,
             "provenance": Provenance.INFERRED,
         }
@@ -52,11 +52,13 @@ def _vague(schema: dict[str, Any] | None) -> bool:
     return not told or (told <= {"type", "additionalProperties"} and schema.get("type") in ("object", "array", None))
 
 
-def _statuses(record: Record) -> tuple[Status, ...]:
-    seen = [code for code in record.statuses if code != "ok"]
-    return tuple(
+def _statuses(declared: Protocol, record: Record) -> tuple[Status, ...]:
+    """Those that the source declares, and those that were seen besides."""
+    known = {str(status.code) for status in declared.statuses} | {"ok"}
+    seen = [code for code in record.statuses if code not in known]
+    return declared.statuses + tuple(
         Status(
-            code=int(code) if code.isdigit() else code,
+            code=int(code) if code.isdecimal() else code,
             description=f"{_WORDS.get(code, 'refused')} (seen {record.statuses[code]} times)",
         )
         for code in seen

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 from atc.errors import BudgetExceeded, ModelError
@@ -18,14 +18,17 @@ from atc.probing.document import described, protocol_of
 from atc.probing.evidence import merged_arguments
 from atc.probing.gate import Meter
 from atc.probing.guess import LIKELY, SURE, WEAK, Bindings, Candidate, candidates, combinations, is_word, least_sure
+from atc.probing.infer import mask
 from atc.probing.lab import Laboratory, Trial
 from atc.probing.pool import Pool
-from atc.probing.record import Record
+from atc.probing.record import Record, hidden, key_of, printable
 from atc.probing.sources import literal_call, program_for
-from atc.tools.protocol import Protocol
+from atc.tools.protocol import Effect, Protocol
 
 FIRST_STRUCTURAL, LAST_STRUCTURAL = 4, 2
 """Tries of structure before the model is asked, and after it has failed."""
+MAX_OFFERED = 60
+"""Known tools that the model is offered as helpers."""
 MORE_INSTANCES = 2
 NONSENSE = "zzqx-none"
 
@@ -49,6 +52,7 @@ class Explorer:
     meter: Meter
     tries: int
     keep: Callable[[Record], None]
+    asks: dict[str, int] = field(default_factory=dict)
 
     def remember(self) -> None:
         """Take the values of earlier sessions into the pool."""
@@ -74,9 +78,8 @@ class Explorer:
             record.state, record.reason = "not", _last(record)
 
     def _may_go_on(self, record: Record) -> bool:
-        place = self.protocol(record.name).source.location or record.name
-        if place in self.meter.stopped:
-            record.state, record.reason = "not", self.meter.stopped[place]
+        if why := self.meter.closed(record.name):
+            record.state, record.reason = "not", why
             return False
         if not self.meter.left(record.name):
             record.state = "partial" if record.answered else "not"
@@ -149,6 +152,7 @@ class Explorer:
     async def _try(self, record: Record, bindings: Bindings, chain: bool) -> bool:
         protocols = {name: tool.protocol for name, tool in self.lab.tools.items()}
         written = program_for(self.protocol(record.name), bindings, protocols, fetch=chain)
+        record.run.add(key_of({name: candidate.value for name, candidate in bindings.items()}))
         arguments = {name: candidate.value for name, candidate in bindings.items()}
         question = f"What does {literal_call(self.protocol(record.name), arguments)} return?"
         return await self._run(record, Proposal(question, written.source, written.helpers))
@@ -163,10 +167,15 @@ class Explorer:
         try:
             return await self.asker.propose(
                 self._shown(record), [self._shown(self.records[name]) for name in helpers], record,
-                self._values(record) if chain else {}, record.tries,
+                self._values(record) if chain else {}, self._asks(record),
             )  # fmt: skip
         except (BudgetExceeded, ModelError):
             return None
+
+    def _asks(self, record: Record) -> int:
+        """How often the model was asked for a program of this tool."""
+        self.asks[record.name] = self.asks.get(record.name, -1) + 1
+        return self.asks[record.name]
 
     async def _helpers(self, record: Record, asker: Asker) -> list[str]:
         """T̂ ⊆ H: tools whose answers fit this one's arguments; where none does, those that the model names."""
@@ -175,7 +184,7 @@ class Explorer:
         chosen = [name for name in dict.fromkeys(fitting) if name != record.name][:3]
         if chosen:
             return chosen
-        known = [r for r in self.records.values() if r.state == "documented" and r.name != record.name]
+        known = [r for r in self.records.values() if r.state == "documented" and r.name != record.name][:MAX_OFFERED]
         try:
             return await asker.helpers(self._shown(record), [self._shown(r) for r in known]) if known else []
         except (BudgetExceeded, ModelError):
@@ -207,6 +216,7 @@ class Explorer:
         """Run a program and learn from every call in it. Whether the probed tool answered with something."""
         record.tries += 1
         trial = await self.lab.run(proposal.program, [record.name, *proposal.helpers])
+        record.broke = printable(str(mask(trial.problem)))
         found = self._learn(record, proposal, trial)
         for name in {record.name, *(call.tool for call in trial.calls)} & self.records.keys():
             self.keep(self.records[name])
@@ -214,12 +224,13 @@ class Explorer:
 
     def _learn(self, record: Record, proposal: Proposal, trial: Trial) -> bool:
         found = False
-        for call in trial.calls:
-            if call.tool not in self.lab.tools:
-                continue
-            other, question, program = self.records[call.tool], proposal.question, trial.program
+        made = [call for call in trial.calls if call.status != "refused" and call.tool in self.lab.tools]
+        given = [call.arguments for call in made]
+        asked, source = hidden(proposal.question, given), hidden(trial.program, given)
+        for call in made:
+            other, question, program = self.records[call.tool], asked, source
             if other is not record:
-                written = literal_call(self.protocol(other.name), call.arguments)
+                written = literal_call(self.protocol(other.name), mask(call.arguments))
                 question, program = f"What does {written} return?", f"answer = {written}\n"
             full = other.learn(call, question, program)
             if call.succeeded:
@@ -234,6 +245,8 @@ class Explorer:
 
     async def _vary(self, record: Record, chain: bool) -> None:
         """More instances on purpose: other values, each optional argument, one argument less, one that is wrong."""
+        if self.lab.tools[record.name].protocol.effect is not Effect.READ:
+            return  # what may change something is not called for variety's sake
         given = dict(record.instances[0].arguments)
         for _ in range(MORE_INSTANCES):
             bindings = self._structural(record, True, 0.5)
@@ -267,7 +280,7 @@ class Explorer:
 
 def _last(record: Record) -> str:
     if not record.refusals:
-        return "no way was found to call it"
+        return f"its last program: {record.broke[:300]}" if record.broke else "no way was found to call it"
     last = record.refusals[-1]
     said = json.dumps(last.arguments, ensure_ascii=False)[:200]
     return f"last tried with {said}: {last.said[:300]}"

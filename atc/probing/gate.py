@@ -19,7 +19,7 @@ from typing import Any
 from atc.errors import CallRefused, ToolError
 from atc.execution.canonical import canonical
 from atc.tools.protocol import Effect, Protocol
-from atc.tools.tool import Toolset, Transport
+from atc.tools.tool import Tool, Toolset, Transport
 
 TELLTALES = frozenset({
     "activate", "add", "approve", "archive", "assign", "ban", "book", "buy", "cancel", "charge", "clear", "close",
@@ -32,6 +32,17 @@ TELLTALES = frozenset({
     "unlock", "unsubscribe", "update", "upload", "upsert", "vote", "wipe", "withdraw", "write",
 })  # fmt: skip
 """Verbs in the name of a tool that says it only reads: it is not believed without a word of the user."""
+
+GRAVE = frozenset({
+    "cancel", "checkout", "deactivate", "logout", "reboot", "remove", "reset", "restart", "revoke", "shutdown",
+    "signout", "suspend", "truncate", "uninstall", "unsubscribe", "wipe",
+})  # fmt: skip
+"""Those that are believed wherever they stand: ``users_remove``, ``GET /admin/shutdown``."""
+_GRAVE_STEMS = ("delete", "destroy", "erase", "purge", "terminat")
+_NOUNS = frozenset({"like", "open", "order", "pin", "post", "share", "store", "start", "set", "run", "book", "stop"})
+_PREFIXES = frozenset({"api", "do", "bulk", "force", "please"})
+PATIENCE_S = 60.0
+"""The longest pause that a service is granted: one that asks for more is not called again in this probing."""
 REFUSED_BY_US = ("budget", "stopped")
 """Statuses of calls that were not made."""
 
@@ -64,20 +75,26 @@ def why_not(protocol: Protocol, allowed: Iterable[str] = ()) -> str:
         return ""
     if protocol.effect is not Effect.READ:
         return f"its effect is {protocol.effect.value}, and only reads are called: --allow-effects {protocol.name}"
-    verbs = {words[0].lower() for name in (protocol.source.operation, protocol.name) if (words := _verbs(name))}
-    if told := sorted(TELLTALES & verbs):
-        return f"it says that it only reads, but its name says {told[0]!r}: --allow-effects {protocol.name}"
+    if told := _telltale(protocol.source.operation) or _telltale(protocol.name):
+        return f"it says that it only reads, but its name says {told!r}: --allow-effects {protocol.name}"
     return ""
 
 
-def _verbs(name: str) -> list[str]:
-    """The words of a name, without the method that an operation without a name goes by."""
+def _telltale(name: str) -> str:
+    """The word of a name or path that tells of an effect: a grave one anywhere, another where a verb stands."""
+    if told := next((word for word in _words(name) if word in GRAVE or word.startswith(_GRAVE_STEMS)), ""):
+        return told
+    if "/" in name:
+        last = name.rstrip("/").rpartition("/")[2].lower()  # `/users/{id}/activate`, not `/orders/{id}/lines`
+        return last if last in TELLTALES and last not in _NOUNS else ""
     words = _words(name)
-    return words[1:] if words[:1] in (["GET"], ["HEAD"]) else words
+    while len(words) > 1 and words[0] in _PREFIXES:
+        words = words[1:]
+    return words[0] if words and words[0] in TELLTALES else ""
 
 
 def _words(name: str) -> list[str]:
-    return [word for word in re.split(r"(?<=[a-z0-9])(?=[A-Z])|[^A-Za-z0-9]+", name) if word]
+    return [word.lower() for word in re.split(r"(?<=[a-z0-9])(?=[A-Z])|[^A-Za-z0-9]+", name) if word]
 
 
 @dataclass
@@ -88,6 +105,8 @@ class Meter:
     calls: dict[str, int] = field(default_factory=dict)
     bytes: int = 0
     stopped: dict[str, str] = field(default_factory=dict)
+    places: dict[str, str] = field(default_factory=dict)
+    _until: dict[str, float] = field(default_factory=dict)
     _recent: deque[float] = field(default_factory=deque)
 
     @property
@@ -114,7 +133,16 @@ class Meter:
         if self.calls.get(tool, 0) >= self.budget.calls_a_tool:
             raise CallRefused(f"probing has made its {self.budget.calls_a_tool} calls of {tool}", status="budget")
         self.calls[tool] = self.calls.get(tool, 0) + 1
+        await self._patience(place)
         await self._turn()
+
+    async def _patience(self, place: str) -> None:
+        """Wait as long as the service asked us to."""
+        while True:
+            pause = self._until.get(place, 0.0) - time.monotonic()
+            if pause <= 0:
+                return
+            await asyncio.sleep(pause)
 
     async def _turn(self) -> None:
         while True:
@@ -126,8 +154,17 @@ class Meter:
                 return
             await asyncio.sleep(60 - (now - self._recent[0]))
 
+    def closed(self, tool: str) -> str:
+        """Why nothing more is asked of a tool's service; empty where it may be asked."""
+        return self.stopped.get(self.places.get(tool, tool), "")
+
     def refused(self, place: str, error: ToolError) -> None:
-        """Remember a service that does not let us in: it is asked nothing more."""
+        """Remember a service that does not let us in, or asks for patience: none of its tools is called then."""
+        self.bytes += error.received
+        if error.retry_after is not None and error.retry_after > PATIENCE_S:
+            self.stopped[place] = f"the service answered {error.status} and asks to wait {error.retry_after:,.0f} s"
+        elif error.retry_after is not None:
+            self._until[place] = max(self._until.get(place, 0.0), time.monotonic() + error.retry_after)
         if error.status in (401, 403):
             self.stopped[place] = f"the service answered {error.status}: it wants a credential (--auth)"
 
@@ -146,6 +183,8 @@ class Metered:
     answered: dict[str, Any] = field(default_factory=dict)
     refused: dict[str, ToolError] = field(default_factory=dict)
     making: dict[str, asyncio.Lock] = field(default_factory=dict)
+    timeout_s: float = 30.0
+    reads: bool = True
 
     def opened(self) -> AbstractAsyncContextManager[Any] | None:
         return self.inner.opened()
@@ -159,18 +198,46 @@ class Metered:
                 raise self.refused[key]
             await self.meter.admit(self.tool, self.place)
             try:
-                value = await self.inner(arguments)
+                value = await self._made(arguments)
             except ToolError as error:
                 self.meter.refused(self.place, error)
-                if not error.transient:
+                if not (error.transient and self.reads):
                     self.refused[key] = error
                 raise
-            self.meter.bytes += len(json.dumps(value, default=str))
             self.answered[key] = value
+            self.meter.bytes += _size(value)
             return value
 
+    async def _made(self, arguments: dict[str, Any]) -> Any:
+        """Make the call; however it fails, it is a ToolError. Waiting for one's turn is not part of its time."""
+        try:
+            return await asyncio.wait_for(self.inner(arguments), self.timeout_s)
+        except ToolError:
+            raise
+        except TimeoutError:
+            message = f"no answer within {self.timeout_s:g} s"
+            raise ToolError(message, status="timeout", outcome="unknown") from None
+        except Exception as error:  # a transport of the user's may raise anything
+            name = type(error).__name__
+            raise ToolError(f"{name}: {error}", status=name, outcome="unknown") from error
 
-def gated(tools: Toolset, meter: Meter, allowed: Iterable[str] = ()) -> tuple[Toolset, dict[str, str]]:
+
+def _size(value: Any) -> int:
+    try:
+        return len(json.dumps(value, default=str))
+    except (TypeError, ValueError, RecursionError):
+        return 0  # no JSON: the broker says so
+
+
+def place_of(tool: Tool) -> str:
+    """The service that a tool belongs to: its address, where it has one; titles of documents are not unique."""
+    operation = getattr(tool.transport, "operation", None)
+    return getattr(operation, "server", None) or tool.protocol.source.location or tool.name
+
+
+def gated(
+    tools: Toolset, meter: Meter, allowed: Iterable[str] = (), timeout_s: float = 30.0
+) -> tuple[Toolset, dict[str, str]]:
     """The tools that may be called, metered; and of the others, why not."""
     allowed, kept, refused = tuple(allowed), [], {}
     for tool in tools.values():
@@ -178,6 +245,11 @@ def gated(tools: Toolset, meter: Meter, allowed: Iterable[str] = ()) -> tuple[To
         if why or tool.transport is None:
             refused[tool.name] = why
             continue
-        place = tool.protocol.source.location or tool.name
-        kept.append(replace(tool, transport=Metered(tool.transport, tool.name, place, meter)))
+        place = meter.places[tool.name] = place_of(tool)
+        protocol = tool.protocol
+        if protocol.effect is Effect.READ and why_not(protocol):  # its name says otherwise: it is asked about
+            protocol = protocol.model_copy(update={"effect": Effect.UNKNOWN})
+        reads = protocol.effect is Effect.READ
+        metered = Metered(tool.transport, tool.name, place, meter, timeout_s=timeout_s, reads=reads)
+        kept.append(replace(tool, protocol=protocol, transport=metered))
     return Toolset(kept), refused

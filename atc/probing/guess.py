@@ -77,15 +77,18 @@ def candidates(
     if pool is not None:
         found += [Candidate(seen.value, score, seen) for score, seen in pool.fitting(parameter, tool, dict(schema))]
     found += [Candidate(value, LIKELY) for value in _by_name(parameter, schema)]
-    types = schema.get("type")
-    for kind in [types] if isinstance(types, str) else list(types or ()):
+    types = _types(schema)
+    for kind in types:
         found += [Candidate(value, WEAK) for value in _BY_TYPE.get(kind, ())]
     if not types:
         found += [Candidate(value, WEAK / 2) for value in _ANYTHING]  # what the service says to it may tell more
     found.sort(key=lambda candidate: -candidate.sure)  # stable: of equals, what was found first
     unique: dict[str, Candidate] = {}
     for candidate in found:
-        unique.setdefault(canonical(candidate.value), candidate)
+        try:
+            unique.setdefault(canonical(candidate.value), candidate)
+        except (ValueError, RecursionError):
+            continue  # NaN and the like: no JSON value
     return list(unique.values())
 
 
@@ -155,8 +158,7 @@ def _told(schema: Mapping[str, Any]) -> Iterator[Any]:
 
 
 def _by_name(parameter: str, schema: Mapping[str, Any]) -> Iterator[Any]:
-    types = schema.get("type")
-    wanted = {types} if isinstance(types, str) else set(types or ())
+    wanted = set(_types(schema))
     yield from _BY_FORMAT.get(str(schema.get("format")), ())
     words = words_of(parameter)
     if parameter.lower().endswith("s") and words[-1:] and words[-1] in _COUNTED:
@@ -165,6 +167,12 @@ def _by_name(parameter: str, schema: Mapping[str, Any]) -> Iterator[Any]:
     for ending, values in _BY_NAME:
         if tuple(words[-len(ending) :]) == ending:
             yield from (value for value in values if not wanted or _kind(value) & wanted)
+
+
+def _types(schema: Mapping[str, Any]) -> list[str]:
+    types = schema.get("type")
+    listed = types if isinstance(types, list) else [types]
+    return [kind for kind in listed if isinstance(kind, str)]
 
 
 def _kind(value: Any) -> set[str]:

@@ -9,6 +9,7 @@ from atc.execution.broker import Approve, Broker, CallPolicy
 from atc.execution.drivers import limits_from
 from atc.execution.journal import Journal
 from atc.execution.sandbox import Job, Sandbox
+from atc.probing.gate import PATIENCE_S
 from atc.result import Call
 from atc.settings import Settings
 from atc.tools.parameters import parameters_of
@@ -52,7 +53,7 @@ class Laboratory:
     policy: CallPolicy = field(init=False)
 
     def __post_init__(self) -> None:
-        timeout = self.settings.call_timeout_s
+        timeout = self.settings.call_timeout_s + PATIENCE_S + 1  # the gate keeps a call's own time
         self.policy = CallPolicy(max_calls=MAX_CALLS, call_timeout_s=timeout, replay=False)
 
     async def run(self, program: str, names: Iterable[str]) -> Trial:

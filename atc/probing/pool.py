@@ -9,10 +9,14 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass
-from functools import lru_cache
+from functools import cached_property, lru_cache
 from typing import Any
 
+from atc.probing.infer_mask import MASKED
+
 MAX_VALUES = 20_000
+MAX_OF_A_TOOL = 400
+"""Values kept of one tool: a big answer leaves room for the others."""
 MAX_OF_A_FIELD = 8
 """Values kept of one field of one call."""
 MAX_DEPTH = 8
@@ -56,7 +60,7 @@ class Seen:
         """The name that it goes by."""
         return next((step for step in reversed(self.path) if isinstance(step, str)), "")
 
-    @property
+    @cached_property
     def owner(self) -> frozenset[str]:
         """Words for the thing that it belongs to: the names above it, and the tool that returned it."""
         above = [step for step in self.path if isinstance(step, str)][:-1]
@@ -69,18 +73,22 @@ class Pool:
     def __init__(self) -> None:
         self._by_field: dict[str, list[Seen]] = {}
         self._count = 0
+        self._of_tool: dict[str, int] = {}
 
     def add(self, tool: str, arguments: dict[str, Any], response: Any) -> None:
         """Keep the texts and numbers of a response."""
         call = tuple(sorted(arguments.items(), key=lambda item: item[0]))
         for path, value in _leaves(response, ()):
             seen = Seen(value, tool, call, path)
-            if seen.field and self._count < MAX_VALUES:
+            if self._of_tool.get(tool, 0) >= MAX_OF_A_TOOL or self._count >= MAX_VALUES:
+                return
+            if seen.field and value != MASKED:
                 kept = self._by_field.setdefault(seen.field.lower(), [])
                 same = [s for s in kept if s.tool == tool and s.arguments == call]
                 if len(same) < MAX_OF_A_FIELD and all(s.value != value for s in same):
                     kept.append(seen)
                     self._count += 1
+                    self._of_tool[tool] = self._of_tool.get(tool, 0) + 1
 
     def fitting(self, parameter: str, tool: str, schema: dict[str, Any] | None = None) -> list[tuple[float, Seen]]:
         """Values that may serve as an argument, the likeliest first; what the tool itself answered comes last.
@@ -106,6 +114,7 @@ class Pool:
         return sorted(kept, key=lambda seen: (not about & seen.owner, len(seen.path), str(seen.path)))
 
 
+@lru_cache(maxsize=100_000)
 def affinity(parameter: str, tool: str, field: str, owner: frozenset[str]) -> float:
     """From 0 to 1: how likely a response's field is what a parameter wants, by their names alone.
 
@@ -143,7 +152,7 @@ def words_of(name: str) -> tuple[str, ...]:
 def _singular(word: str) -> str:
     if word.endswith("ies") and len(word) > 4:
         return word[:-3] + "y"
-    if word.endswith("s") and not word.endswith(("ss", "us", "is")) and len(word) > 3:
+    if word.endswith("s") and not word.endswith(("ss", "us", "is")) and len(word) > 2:
         return word[:-1]
     return word
 

@@ -96,7 +96,15 @@ class Prober:
             asker = Asker(BudgetedModel(self._model(), spent), self.settings) if self.tries else None
             explorer = Explorer(lab, records, Pool(), asker, meter, self.tries, store.save)
             explorer.remember()
-            await self._rounds(explorer, records, meter, store)
+            try:
+                await self._rounds(explorer, records, meter, store)
+            except BaseExceptionGroup as group:
+                raise _first(group) from None  # by itself: a group would hide what to mend
+            finally:  # also what tools learnt while others were probed, and while they were under way
+                for record in records.values():
+                    store.save(record)
+                    if record.state == "documented":
+                        store.document(self.tools[record.name].protocol, record)
         return report_of(self.tools, records, meter, spent)
 
     def check(self) -> list[Drift]:
@@ -128,7 +136,7 @@ class Prober:
     async def _laboratory(self, records: dict[str, Record]) -> AsyncIterator[tuple[Laboratory, Meter]]:
         """The tools that may be called, counted, and a jail for the programs over them."""
         meter = Meter(self.budget)
-        allowed, refused = gated(self.tools, meter, self.allow_effects)
+        allowed, refused = gated(self.tools, meter, self.allow_effects, self.settings.call_timeout_s)
         for name, why in refused.items():
             if name in records and records[name].open:
                 records[name].state, records[name].reason = "skipped", why
@@ -188,6 +196,14 @@ class Prober:
 
     def __exit__(self, *exc: object) -> None:
         self.close()
+
+
+def _first(group: BaseExceptionGroup[BaseException]) -> BaseException:
+    """The first exception that is none of several."""
+    error: BaseException = group
+    while isinstance(error, BaseExceptionGroup):
+        error = error.exceptions[0]
+    return error
 
 
 def probe(tools: Toolset | Iterable[Callable[..., Any]], **options: Any) -> Report:

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import hashlib
 import re
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
@@ -10,6 +12,7 @@ from atc.execution.canonical import canonical
 from atc.probing.arguments import ArgumentEvidence
 from atc.probing.gate import REFUSED_BY_US
 from atc.probing.infer import Shape, mask
+from atc.probing.infer_mask import MASKED
 from atc.result import Call
 
 State = Literal["waiting", "documented", "partial", "not", "skipped"]
@@ -18,6 +21,8 @@ State = Literal["waiting", "documented", "partial", "not", "skipped"]
 _PREFIX = re.compile(r"^[A-Z]+ \S+ answered with status \d+: ")
 MAX_INSTANCES = 5
 MAX_COMPLAINTS = 12
+PASSING = frozenset({"408", "425", "429", "502", "503", "504", "timeout", "unreachable", "broken"})
+"""Failures that say nothing of the call: a later session makes it again."""
 MAX_SAID = 600
 """Characters kept of what a service said."""
 
@@ -72,6 +77,10 @@ class Record:
     instances: list[Instance] = field(default_factory=list)
     refusals: list[Refusal] = field(default_factory=list)
     tried: set[str] = field(default_factory=set)
+    run: set[str] = field(default_factory=set)
+    """What structure has tried in this session, whether or not a call came of it."""
+    broke: str = ""
+    """How the last program ended, if it did not end well. Not kept."""
 
     @property
     def answered(self) -> int:
@@ -83,7 +92,7 @@ class Record:
         return self.state in ("waiting", "partial", "not")
 
     def was_tried(self, arguments: dict[str, Any]) -> bool:
-        return canonical(arguments) in self.tried
+        return key_of(arguments) in self.tried or key_of(arguments) in self.run
 
     def spoken_of(self, names: set[str]) -> list[str]:
         """Of these arguments, those that the last refusal names, in its order."""
@@ -103,12 +112,14 @@ class Record:
         """Take one call of this tool as evidence. Returns whether it told something new and full."""
         if call.status == "refused" or call.error_status in REFUSED_BY_US:
             return False  # it says nothing of the tool
-        key = canonical(call.arguments)
+        key = key_of(call.arguments)
         if key in self.tried:
             return False
-        self.tried.add(key)
+        status = str(call.error_status or "error")
+        if call.succeeded or status not in PASSING:
+            self.tried.add(key)
         if not call.succeeded:
-            said, status = str(mask(call.error or ""))[:MAX_SAID], str(call.error_status or "error")
+            said = printable(str(mask(hidden(call.error or "", [call.arguments]))))[:MAX_SAID]
             self.statuses[status] = self.statuses.get(status, 0) + 1
             self.arguments.refused(call.arguments, complaint_text(said), call.error_status)
             self.refusals = [*self.refusals, Refusal(mask(call.arguments), call.error_status, said)][-MAX_COMPLAINTS:]
@@ -149,6 +160,36 @@ def complaint_text(said: str) -> str:
 
 def _quoted(value: Any, said: str) -> bool:
     return isinstance(value, str | int) and any(f"{quote}{value}{quote}" in said for quote in "'\"`")
+
+
+def key_of(arguments: Mapping[str, Any]) -> str:
+    """The canonical form of a call; of one with a secret in it, its hash."""
+    text = canonical(arguments)
+    return text if mask(arguments) == arguments else hashlib.sha256(text.encode(errors="surrogatepass")).hexdigest()
+
+
+def hidden(text: str, arguments: Iterable[Mapping[str, Any]]) -> str:
+    """A text without the secrets that are among these arguments."""
+    for given in arguments:
+        for secret in _secrets(given, mask(given)):
+            text = text.replace(secret, MASKED)
+    return text
+
+
+def _secrets(value: Any, masked: Any) -> Iterator[str]:
+    if isinstance(value, Mapping) and isinstance(masked, Mapping):
+        for item, other in zip(value.values(), masked.values(), strict=False):
+            yield from _secrets(item, other)
+    elif isinstance(value, list) and isinstance(masked, list):
+        for item, other in zip(value, masked, strict=False):
+            yield from _secrets(item, other)
+    elif value != masked and str(value):
+        yield str(value)
+
+
+def printable(text: str) -> str:
+    """A text that drives no terminal and hides nothing."""
+    return "".join(c if c.isprintable() or c == "\n" else " " for c in text)
 
 
 def tells_something(value: Any) -> bool:

@@ -37,7 +37,7 @@ def program_for(protocol: Protocol, bindings: Bindings, protocols: Mapping[str, 
         seen = candidate.seen
         written = None
         if fetch and seen is not None and seen.tool in protocols and seen.tool != protocol.name:
-            written = _fetched(seen, protocols[seen.tool], variables, lines)
+            written = _fetched(seen, protocols, variables, lines)
         arguments[name] = written or repr(candidate.value)
     call = call_of(protocol, arguments)
     helpers = tuple(dict.fromkeys(tool for tool, _ in variables))
@@ -57,13 +57,17 @@ def call_of(protocol: Protocol, written: Mapping[str, str]) -> str:
 
 
 def _fetched(
-    seen: Seen, protocol: Protocol, variables: dict[tuple[str, tuple[tuple[str, str], ...]], str], lines: list[str]
+    seen: Seen,
+    protocols: Mapping[str, Protocol],
+    variables: dict[tuple[str, tuple[tuple[str, str], ...]], str],
+    lines: list[str],
 ) -> str:
     arguments = tuple((name, repr(value)) for name, value in seen.arguments)
     key = (seen.tool, arguments)
     if key not in variables:
-        variables[key] = next(name for name in _names(seen.tool) if name not in variables.values())
-        lines.append(f"{variables[key]} = {call_of(protocol, dict(arguments))}")
+        taken = {*variables.values(), *protocols}  # a variable must hide no tool
+        variables[key] = next(name for name in _names(seen.tool) if name not in taken)
+        lines.append(f"{variables[key]} = {call_of(protocols[seen.tool], dict(arguments))}")
     return variables[key] + "".join(f"[{step!r}]" for step in seen.path)
 
 

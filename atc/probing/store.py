@@ -79,5 +79,5 @@ class Store:
             return Record.from_json(json.loads(file.read_text(encoding="utf-8")))
         except FileNotFoundError:
             return None
-        except (OSError, ValueError, KeyError, TypeError) as error:
+        except (OSError, ValueError, KeyError, TypeError, RecursionError) as error:
             raise UsageError(f"{file} is no record of this version ({error}): remove it to probe anew") from None

@@ -182,6 +182,7 @@ class OperationTransport:
                         f"{operation.label} answered with more than {self.service.max_bytes:,} bytes: ask for less",
                         status=response.status_code,
                         outcome="refused" if operation.reads else "unknown",
+                        received=self.service.max_bytes,
                     ) from None
                 return value_of(operation, response, body, credentials)
             finally:
@@ -237,7 +238,9 @@ class OperationTransport:
             return ToolError(f"{label} cannot be called with these arguments: they make no valid URL (too long?)")
         if isinstance(error, _NOT_SENT):
             host = httpx.URL(self.operation.server or "").host
-            return ToolError(f"{label} cannot reach {host} ({type(error).__name__})", transient=True)
+            return ToolError(
+                f"{label} cannot reach {host} ({type(error).__name__})", status="unreachable", transient=True
+            )
         if isinstance(error, (TimeoutError, httpx.TimeoutException)):
             return ToolError(
                 f"{label} did not answer within {self.service.timeout_s:g} s",
@@ -245,7 +248,12 @@ class OperationTransport:
                 outcome="unknown",
                 transient=True,
             )
-        return ToolError(f"{label}: the connection broke ({type(error).__name__})", outcome="unknown", transient=True)
+        return ToolError(
+            f"{label}: the connection broke ({type(error).__name__})",
+            status="broken",
+            outcome="unknown",
+            transient=True,
+        )
 
 
 def _origin(url: httpx.URL) -> tuple[str, str, int | None]:
