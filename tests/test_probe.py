@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-import jsonschema
+import jsonschema_rs
 import pytest
 from support_probe import Oracle, Says, Service, line, probed, prober, python, running, states
 from support_sandbox import in_sandbox
@@ -147,8 +147,8 @@ def test_several_instances_tell_of_optional_fields_nulls_and_statuses(service: S
     assert "404" in {str(status.code) for status in book.statuses}
     for protocol in report.protocols:
         for example in protocol.examples:
-            jsonschema.validate(example.response, protocol.returns or {})
-            jsonschema.validate(example.arguments, protocol.parameters)
+            jsonschema_rs.validate(protocol.returns or {}, example.response)
+            jsonschema_rs.validate(protocol.parameters, example.arguments)
 
 
 def test_what_a_service_refuses_for_teaches_the_required_arguments(service: Service) -> None:
@@ -200,7 +200,7 @@ def test_documents_fit_the_published_schema_and_make_stubs_that_compile(service:
     files = sorted(Path(folder).glob("*.json"))
     assert [file.stem for file in files] == sorted(LIBRARY)
     for file in files:
-        jsonschema.validate(json.loads(file.read_text()), protocol_schema())
+        jsonschema_rs.validate(protocol_schema(), json.loads(file.read_text()))
     loaded = load_protocols(folder)
     assert {p.name: p for p in loaded.protocols} == {p.name: p for p in report.protocols}
     stubs = render_stubs(loaded.protocols)

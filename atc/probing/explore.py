@@ -20,13 +20,14 @@ from atc.probing.gate import Meter
 from atc.probing.guess import LIKELY, SURE, WEAK, Bindings, Candidate, candidates, combinations, is_word, least_sure
 from atc.probing.infer import mask
 from atc.probing.lab import Laboratory, Trial
-from atc.probing.pool import Pool
+from atc.probing.pool import Pool, words_of
 from atc.probing.record import Record, hidden, key_of, printable
 from atc.probing.sources import literal_call, program_for
 from atc.tools.protocol import Effect, Protocol
 
 FIRST_STRUCTURAL, LAST_STRUCTURAL = 4, 2
 """Tries of structure before the model is asked, and after it has failed."""
+_IDS = (("id",), ("uuid",), ("key",), ("token",))
 MAX_OFFERED = 60
 """Known tools that the model is offered as helpers."""
 MORE_INSTANCES = 2
@@ -42,6 +43,7 @@ class Explorer:
         records: of all tools.
         pool: values seen so far.
         tries: programs that the model writes for a tool in a round.
+        single: there are no rounds after the first.
         keep: told of a record after every program: whatever stops us, nothing is tried twice.
     """
 
@@ -51,6 +53,7 @@ class Explorer:
     asker: Asker | None
     meter: Meter
     tries: int
+    single: bool
     keep: Callable[[Record], None]
     asks: dict[str, int] = field(default_factory=dict)
 
@@ -97,7 +100,7 @@ class Explorer:
                 break
             if await self._try(record, bindings, chain):
                 return True
-        for _ in range(self.tries):
+        for _ in range(self.tries if chain or self.single or not self._wants_an_id(record) else 0):
             if not self._may_go_on(record):
                 return False
             proposal = await self._asked(record, chain)
@@ -114,6 +117,10 @@ class Explorer:
             if await self._try(record, bindings, chain):
                 return True
         return False
+
+    def _wants_an_id(self, record: Record) -> bool:
+        """Whether an identifier is required, which nobody can think of: another tool has to say it first."""
+        return any(words_of(name)[-1:] in _IDS for name in self._arguments(record).get("required", ()))
 
     # -- structure ---------------------------------------------------------------------------------------------------
 

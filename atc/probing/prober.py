@@ -94,7 +94,7 @@ class Prober:
         records, spent = store.load(self.tools), ModelBudget(None, None, None)
         async with self._laboratory(records) as (lab, meter):
             asker = Asker(BudgetedModel(self._model(), spent), self.settings) if self.tries else None
-            explorer = Explorer(lab, records, Pool(), asker, meter, self.tries, store.save)
+            explorer = Explorer(lab, records, Pool(), asker, meter, self.tries, self.rounds == 1, store.save)
             explorer.remember()
             try:
                 await self._rounds(explorer, records, meter, store)
