@@ -21,6 +21,8 @@ from websockets.exceptions import InvalidStatus
 
 from attacks.world import Host
 
+pytestmark = pytest.mark.slow
+
 MB = 1 << 20
 
 

@@ -14,6 +14,8 @@ from support_service import OTHER, TOKEN, Running, serving, soon
 from atc.execution.service import server
 from attacks.world import Host
 
+pytestmark = pytest.mark.slow
+
 MB = 1 << 20
 
 
