@@ -19,6 +19,7 @@ from __future__ import annotations
 
 import argparse
 import datetime as dt
+import sys
 from collections import Counter
 from collections.abc import Sequence
 from functools import reduce
@@ -150,12 +151,14 @@ def main() -> int:
     if options.only is not None:
         services = [service for service in services if service.name.startswith(tuple(options.only))]
     model = NoModel() if options.model == "none" else options.model
-    runs = [
-        measure(service, model, rounds, seed)
-        for service in services
-        for rounds in ([options.rounds, 1] if options.single else [options.rounds])
-        for seed in range(options.seeds)
-    ]
+    runs = []
+    for service in services:
+        for rounds in [options.rounds, 1] if options.single else [options.rounds]:
+            for seed in range(options.seeds):
+                run = measure(service, model, rounds, seed)
+                print(f"{run.service}, rounds {rounds}, seed {seed}: {_percent(run.documented)} documented in "
+                      f"{run.seconds:.0f} s, {run.report.model_calls} model calls", file=sys.stderr)  # fmt: skip
+                runs.append(run)
     notes += [f"{service.name}: {service.note}" for service in services if service.note]
     if options.json:
         print_json(

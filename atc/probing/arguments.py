@@ -27,6 +27,8 @@ MAX_STATEMENTS = 20
 """Different things said of one argument that are kept."""
 MAX_EXAMPLES, MAX_EXAMPLE_LENGTH = 3, 80
 """Accepted values that are shown, and characters of one as JSON."""
+NONSENSE = "zzqx-none"
+"""A value that nobody means: to see what a service says of it. It is shown to nobody as an example."""
 VERSION = 1
 _SAYS_NOTHING = frozenset((401, 402, 403, 405, 406, 408, 409, 410, 425, 429))
 """Statuses that say nothing of the arguments, nor do those of 500 and more."""
@@ -232,7 +234,7 @@ class ArgumentEvidence:
 
 
 def _keep_example(examples: list[Any], value: Any) -> None:
-    if value is None or value in examples or len(examples) >= MAX_EXAMPLES:
+    if value is None or value == NONSENSE or value in examples or len(examples) >= MAX_EXAMPLES:
         return
     try:
         text = json.dumps(value, ensure_ascii=False, allow_nan=False)

@@ -13,6 +13,7 @@ from typing import Any
 
 from atc.errors import BudgetExceeded, ModelError
 from atc.execution.canonical import canonical
+from atc.probing.arguments import NONSENSE
 from atc.probing.asking import Asker, Proposal
 from atc.probing.document import described, protocol_of
 from atc.probing.evidence import merged_arguments
@@ -31,7 +32,8 @@ _IDS = (("id",), ("uuid",), ("key",), ("token",))
 MAX_OFFERED = 60
 """Known tools that the model is offered as helpers."""
 MORE_INSTANCES = 2
-NONSENSE = "zzqx-none"
+MAX_PROVOKED = 4
+"""Calls with nonsense in optional arguments."""
 
 
 @dataclass
@@ -266,6 +268,7 @@ class Explorer:
             options = [c for c in self._options(record, name, schema, True) if c.sure >= 0.5]
             if options and name not in given and await self._worth(record):
                 await self._literal(record, {**given, name: options[0].value})
+        await self._provoke(record, given)
         declared = set(self.protocol(record.name).required)
         for name in [name for name in given if name not in declared][:4]:
             if await self._worth(record):
@@ -275,6 +278,21 @@ class Explorer:
             wrong = -987_654_321 if isinstance(given[name], int | float) else NONSENSE
             await self._literal(record, {**given, name: wrong})
 
+    async def _provoke(self, record: Record, given: dict[str, Any]) -> None:
+        """Nonsense for the optional arguments of which no type is known: what a service says of it tells what it wants.
+
+        Many name one argument at a time; the next call leaves out what is known by then.
+        """
+        before: list[str] = []
+        for _ in range(MAX_PROVOKED):
+            schema = self._arguments(record)
+            optional = schema.get("properties", {}).keys() - {*schema.get("required", ()), *given}
+            untyped = sorted(name for name in optional if not _typed(schema["properties"][name]))
+            if not untyped or untyped == before or not await self._worth(record):
+                return
+            await self._literal(record, {**given, **dict.fromkeys(untyped, NONSENSE)})
+            before = untyped
+
     async def _worth(self, record: Record) -> bool:
         """Whether there are calls left for variety: some are kept for a later need."""
         return self.meter.left(record.name) > 1
@@ -283,6 +301,10 @@ class Explorer:
         if not record.was_tried(arguments):
             call = literal_call(self.protocol(record.name), arguments)
             await self._run(record, Proposal(f"What does {call} return?", f"answer = {call}\n", ()))
+
+
+def _typed(schema: Any) -> bool:
+    return isinstance(schema, dict) and not schema.keys().isdisjoint(("type", "enum", "$ref", "anyOf", "oneOf"))
 
 
 def _last(record: Record) -> str:

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from typing import Any, Literal
 
 from atc.execution.canonical import canonical
-from atc.probing.arguments import ArgumentEvidence
+from atc.probing.arguments import NONSENSE, ArgumentEvidence
 from atc.probing.gate import REFUSED_BY_US
 from atc.probing.infer import Shape, mask
 from atc.probing.infer_mask import MASKED
@@ -128,7 +128,7 @@ class Record:
         self.arguments.accepted(call.arguments)
         self.shape.add(call.value)
         full = tells_something(call.value)
-        if full and len(self.instances) < MAX_INSTANCES:
+        if full and len(self.instances) < MAX_INSTANCES and NONSENSE not in call.arguments.values():
             self.instances.append(Instance(question, program, mask(call.arguments), mask(call.value)))
         return full
 

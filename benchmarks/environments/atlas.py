@@ -6,6 +6,7 @@ from functools import cached_property
 from typing import Any
 
 from atc.atlas import Atlas, atlas_toolset
+from atc.tools.tool import Toolset
 from benchmarks.atlas import AtlasTask, ReferenceRun, check, load_tasks, reference_answer
 from benchmarks.environments.base import Environment, Episode, Task
 
@@ -34,7 +35,11 @@ class AtlasEnvironment(Environment):
             return check(value, expected.value, unordered=own.unordered) and atlas.trips.state() == expected.trips
 
         gold = [(call.tool, call.arguments) for call in expected.calls]
-        return Episode(atlas_toolset(atlas).only(*own.tools), judge, gold)
+        return Episode(self.toolset(atlas).only(*own.tools), judge, gold)
+
+    def toolset(self, atlas: Atlas) -> Toolset:
+        """The tools of a world, with the documents that a system is to read."""
+        return atlas_toolset(atlas)
 
     def _reference(self, task: AtlasTask) -> ReferenceRun:
         if task.id not in self._references:
