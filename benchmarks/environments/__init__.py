@@ -7,11 +7,11 @@ from pathlib import Path
 
 from atc.errors import UsageError
 from benchmarks.environments.atlas import AtlasEnvironment
-from benchmarks.environments.base import Environment, Episode, MadeCall, Task
+from benchmarks.environments.base import Environment, Episode, Gold, GoldCall, MadeCall, Task
 from benchmarks.environments.comptoolbench import CompToolBench
 from benchmarks.environments.m3tooleval import M3ToolEval
 
-__all__ = ["ENVIRONMENTS", "Environment", "Episode", "MadeCall", "Task", "open_environment"]
+__all__ = ["ENVIRONMENTS", "Environment", "Episode", "Gold", "GoldCall", "MadeCall", "Task", "open_environment"]
 
 ENVIRONMENTS: dict[str, Callable[[Path | None], Environment]] = {
     "atlas": lambda data: AtlasEnvironment(),

@@ -8,7 +8,7 @@ from typing import Any
 from atc.atlas import Atlas, atlas_toolset
 from atc.tools.tool import Toolset
 from benchmarks.atlas import AtlasTask, ReferenceRun, check, load_tasks, reference_answer
-from benchmarks.environments.base import Environment, Episode, Task
+from benchmarks.environments.base import Environment, Episode, Gold, Task
 
 
 class AtlasEnvironment(Environment):
@@ -36,6 +36,10 @@ class AtlasEnvironment(Environment):
 
         gold = [(call.tool, call.arguments) for call in expected.calls]
         return Episode(self.toolset(atlas).only(*own.tools), judge, gold)
+
+    def gold(self, task: Task) -> Gold:
+        reference = self._reference(self._tasks[task.id])
+        return Gold(tuple((call.tool, call.arguments) for call in reference.calls), reference.value)
 
     def toolset(self, atlas: Atlas) -> Toolset:
         """The tools of a world, with the documents that a system is to read."""

@@ -44,6 +44,21 @@ class Task:
 
 
 @dataclass(frozen=True)
+class Gold:
+    """A task's own solution, as far as it can be executed.
+
+    Attributes:
+        calls: in their order.
+        answer: what the solution answers; ``None`` where only what the calls left behind is judged.
+        spoil: a call that makes a solved task unsolved, for tasks whose solution changes nothing.
+    """
+
+    calls: tuple[GoldCall, ...] = ()
+    answer: Any = None
+    spoil: GoldCall | None = None
+
+
+@dataclass(frozen=True)
 class MadeCall:
     """One call that reached a tool. ``done`` is false where the tool refused it and surely did nothing."""
 
@@ -112,6 +127,10 @@ class Environment(abc.ABC):
     @abc.abstractmethod
     def open(self, task: Task) -> Episode:
         """Begin a task anew: nothing is left of an earlier try."""
+
+    @abc.abstractmethod
+    def gold(self, task: Task) -> Gold | None:
+        """The task's own solution; ``None`` where the data holds none that can be executed."""
 
 
 # Parts that environments share --------------------------------------------------------------------------------------

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import functools
 import json
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from functools import cached_property
 from pathlib import Path
@@ -17,7 +18,7 @@ from atc.execution.canonical import canonical
 from atc.tools.protocol import Effect, Example, Protocol, Provenance, Source
 from atc.tools.tool import Tool, Toolset
 from benchmarks.atlas import check
-from benchmarks.environments.base import DataFolder, Environment, Episode, Task, served
+from benchmarks.environments.base import DataFolder, Environment, Episode, Gold, Task, served
 from benchmarks.environments.comptoolbench_service import WRITES, Record, answer
 
 Json = dict[str, Any]
@@ -70,7 +71,18 @@ class CompToolBench(Environment):
         own = self.records[task.id]
         tools = Toolset(self._tool(name, own) for name in task.tools)
         gold = [(step["tool"], step["args"]) for step in own["gold"]]
-        return Episode(tools, lambda value: solved(own, value), gold)
+        wanted = Counter(step["tool"] for step in own["gold"] if step["tool"] in WRITES)
+
+        def judge(value: Any) -> bool:
+            done = Counter(call.tool for call in episode.calls if call.done)
+            return solved(own, value) and wanted <= done  # nobody has sent a mail by saying so
+
+        episode = Episode(tools, judge, gold)
+        return episode
+
+    def gold(self, task: Task) -> Gold:
+        own = self.records[task.id]
+        return Gold(tuple((step["tool"], step["args"]) for step in own["gold"]), own["expected"])
 
     def _tool(self, name: str, task: Json) -> Tool:
         document = self.documents[name]

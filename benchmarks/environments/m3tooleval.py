@@ -18,7 +18,7 @@ from atc.tools.names import tool_name
 from atc.tools.protocol import Effect, Example, JsonSchema, Protocol, Provenance, Source
 from atc.tools.tool import Tool, Toolset
 from benchmarks.atlas import check
-from benchmarks.environments.base import DataFolder, Environment, Episode, Task, calculate, served
+from benchmarks.environments.base import DataFolder, Environment, Episode, Gold, Task, calculate, served
 
 Function = Callable[..., Any]
 
@@ -53,6 +53,10 @@ class M3ToolEval(Environment):
     def open(self, task: Task) -> Episode:
         record = self._read()[task.id]
         return Episode(self.toolset(record["group"]).only(*task.tools), lambda value: right(value, record["expected"]))
+
+    def gold(self, task: Task) -> Gold:
+        """The answer alone: the data names no calls."""
+        return Gold((), self._read()[task.id]["expected"])
 
     def toolset(self, domain: str) -> Toolset:
         """The tools of one domain, with a state of their own."""

@@ -1,0 +1,106 @@
+"""Does an environment judge rightly? Its own solutions must pass, and spoilt ones must fail.
+
+``python -m benchmarks.environments.self_test [--env NAME …] --data DIR`` prints a line for each environment and exits
+with 1 if one judges wrongly.
+"""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from atc.errors import EnvironmentProblem, ToolError
+from benchmarks.common import show
+from benchmarks.environments import ENVIRONMENTS, Environment, Episode, Gold, GoldCall, Task, open_environment
+
+WRONG = "zzqx: no task has this answer"
+
+
+@dataclass
+class Verdict:
+    """What became of an environment's own solutions.
+
+    Attributes:
+        without: tasks without a solution that can be executed.
+        unsolved: tasks whose own solution fails.
+        taken: tasks that a solution with a wrong answer, with nothing done or with a call too many passes.
+    """
+
+    tasks: int = 0
+    without: list[str] = field(default_factory=list)
+    unsolved: list[str] = field(default_factory=list)
+    taken: list[str] = field(default_factory=list)
+
+
+async def judge(environment: Environment, tasks: Iterable[Task] | None = None) -> Verdict:
+    """Play the solution of each task, and spoilt ones, and look what the environment says."""
+    verdict = Verdict()
+    for task in environment.tasks() if tasks is None else tasks:
+        verdict.tasks += 1
+        gold = environment.gold(task)
+        if gold is None:
+            verdict.without.append(task.id)
+            continue
+        if not await _solves(environment.open(task), gold.calls, gold.answer):
+            verdict.unsolved.append(task.id)
+        for calls, answer in _spoilt(gold, environment.open(task)):
+            if await _solves(environment.open(task), calls, answer):
+                verdict.taken.append(task.id)
+                break
+    return verdict
+
+
+def _spoilt(gold: Gold, episode: Episode) -> list[tuple[tuple[GoldCall, ...], Any]]:
+    """Solutions that must fail: another answer, nothing done, one more call."""
+    made: list[tuple[tuple[GoldCall, ...], Any]] = []
+    if gold.answer is not None:
+        made.append((gold.calls, WRONG))
+    elif gold.calls:
+        made.append(((), None))
+    if any(episode.tools[name].protocol.effect.value == "write" for name, _ in gold.calls):
+        made.append(((), gold.answer))
+    if gold.spoil is not None:
+        made.append(((*gold.calls, gold.spoil), gold.answer))
+    return made
+
+
+async def _solves(episode: Episode, calls: Iterable[GoldCall], answer: Any) -> bool:
+    async with episode.tools.opened():
+        for name, arguments in calls:
+            transport = episode.tools[name].transport
+            assert transport is not None  # an episode has no others
+            try:
+                await transport(dict(arguments))
+            except ToolError:
+                continue  # some solutions look for what is not there
+    return episode.check(answer)
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--env", nargs="*", default=list(ENVIRONMENTS), choices=list(ENVIRONMENTS))
+    parser.add_argument("--data", type=Path, help="directory with executable/<environment>")
+    parser.add_argument("--verbose", action="store_true", help="name the tasks")
+    options = parser.parse_args()
+    rows, wrong = [], 0
+    for name in options.env:
+        try:
+            verdict = asyncio.run(judge(open_environment(name, options.data)))
+        except EnvironmentProblem as error:
+            print(error)
+            wrong += 1
+            continue
+        wrong += len(verdict.unsolved) + len(verdict.taken)
+        rows.append((name, verdict.tasks, len(verdict.without), len(verdict.unsolved), len(verdict.taken)))
+        for what in ("without", "unsolved", "taken") if options.verbose else ():
+            print(f"{name}: {what}: {', '.join(getattr(verdict, what)) or 'none'}")
+    show("Own solutions", ("environment", "tasks", "without", "solution fails", "spoilt one passes"), rows)
+    return 1 if wrong else 0
+
+
+if __name__ == "__main__":
+    raise SystemExit(main())
