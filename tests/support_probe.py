@@ -247,6 +247,17 @@ def python(*lines: str) -> str:
     return "```python\n" + "\n".join(lines) + "\n```"
 
 
+MANY = python(
+    "found = []",
+    "for n in range(1000):",
+    "    try:",
+    "        found.append(look(word=f'n{n}'))",
+    "    except ToolError:",
+    "        pass",
+    "answer = found",
+)
+"""Calls `look` with a thousand words, whatever it answers."""
+
 QUICK = {"wall_s": 10.0, "call_timeout_s": 5.0, "cpu_s": 5}
 
 

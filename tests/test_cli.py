@@ -1,4 +1,4 @@
-"""The command line: what each command prints, on which stream, and the exit code it leaves with."""
+"""`atc run`: what it prints, on which stream, whom it asks, and the exit code it leaves with."""
 
 from __future__ import annotations
 
@@ -15,43 +15,12 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-import click
 import pytest
-import typer
-from click.testing import Result as Ran
-from fake_openai_server import Server, Step, fails, says, serving
-from typer.testing import CliRunner
+from fake_openai_server import fails, says
+from support_cli import GOOD, atc, endpoints, settle
 
-from atc.cli import app
 from atc.cli.console import clean
-from atc.errors import SandboxUnavailable
 
-TOOLS = '''
-import time
-from atc import ToolError, tool
-
-@tool(effect="read")
-def double(n: int) -> int:
-    """Twice a number."""
-    return 2 * n
-
-@tool(effect="write")
-def book(n: int) -> str:
-    """Book it."""
-    return "booked \\x1b[31m[bold]red\\x07"
-
-@tool(effect="read")
-def evil(n: int) -> str:
-    """Says what steers a terminal: \\x1b[2J."""
-    return "\\x1b]0;title\\x07\\u202e[red]x[/red]"
-
-@tool(effect="write")
-def slow(n: int) -> int:
-    """Takes its time."""
-    time.sleep(1.5)
-    return n
-'''
-GOOD = "```python\nanswer = double(n=21)\n```"
 BOOK = """```python
 try:
     answer = book(n=1)
@@ -64,31 +33,13 @@ ESCAPES = re.compile(r"[\x00-\x08\x0b-\x1f\x7f\u202e]")
 
 @pytest.fixture(autouse=True)
 def _here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.chdir(tmp_path)
-    monkeypatch.setenv("ATC_API_KEY", "sk-1234567890")
-    monkeypatch.setenv("ATC_MODEL", "tiny")
-    monkeypatch.setenv("ATC_ANSWER", "false")
-    Path("tools.py").write_text(TOOLS)
-
-
-def atc(*arguments: str, stdin: str | None = None) -> Ran:
-    return CliRunner().invoke(app, list(arguments), input=stdin, catch_exceptions=False)
+    settle(tmp_path, monkeypatch)
 
 
 @pytest.fixture
 def endpoint(monkeypatch: pytest.MonkeyPatch) -> Iterator[Any]:
-    servers: list[Any] = []
-
-    def start(*steps: Step) -> Server:
-        context = serving(*steps)
-        server = context.__enter__()
-        servers.append(context)
-        monkeypatch.setenv("ATC_BASE_URL", server.url)
-        return server
-
-    yield start
-    for context in servers:
-        context.__exit__(None, None, None)
+    with endpoints(monkeypatch) as start:
+        yield start
 
 
 # -- atc run ---------------------------------------------------------------------------------------------------------
@@ -283,172 +234,3 @@ class Terminal:
     def ended(self) -> int:
         self.wait_for(None)
         return self.process.wait(10)
-
-
-# -- atc tools -------------------------------------------------------------------------------------------------------
-
-
-def test_tools_are_listed_shown_and_rendered() -> None:
-    listed = atc("tools", "list", "tools.py")
-    assert listed.exit_code == 0
-    assert re.search(r"double +read +n +Twice a number", listed.stdout)
-    protocols = json.loads(atc("tools", "list", "tools.py", "--json").stdout)
-    assert [protocol["name"] for protocol in protocols] == ["double", "book", "evil", "slow"]
-    assert json.loads(atc("tools", "show", "tools.py", "double").stdout) == protocols[0]
-    stub = atc("tools", "stub", "tools.py", "double")
-    assert 'def double(n: int) -> int:\n    """Twice a number."""' in stub.stdout
-    assert atc("tools", "stub", "tools.py").stdout.count("def ") == 4
-
-
-# -- atc runs, show, resume ------------------------------------------------------------------------------------------
-
-
-def test_runs_are_listed_and_read_back(endpoint: Any) -> None:
-    assert "no runs in" in atc("runs").stdout
-    assert json.loads(atc("runs", "--json").stdout) == []
-    endpoint(says(GOOD))
-    atc("run", "double 21", "-t", "tools.py")
-    (row,) = json.loads(atc("runs", "--json").stdout)
-    assert (row["status"], row["calls"], row["task"], row["revisions"]) == ("answered", 1, "double 21", 0)
-    assert row["run_id"] in atc("runs").stdout
-    shown = atc("show", row["run_id"][-6:])
-    assert "task: double 21" in shown.stdout
-    assert "── answer ──\n42\n" in shown.stdout
-    assert [event["kind"] for event in json.loads(atc("show", "last", "--json").stdout)][-1] == "run_ended"
-    ran = atc("resume", "last")
-    assert (ran.exit_code, "ended with an answer" in ran.stderr) == (2, True)
-
-
-def test_a_torn_trace_is_listed_as_cut_off(endpoint: Any, tmp_path: Path) -> None:
-    endpoint(says(GOOD))
-    atc("run", "double 21", "-t", "tools.py")
-    (trace,) = (tmp_path / "runs").glob("*/trace.jsonl")
-    content = trace.read_bytes()
-    trace.write_bytes(content[: content.index(b'{"kind": "answered"') + 10])
-    assert json.loads(atc("runs", "--json").stdout)[0]["status"] == "cut off"
-    assert atc("show", "last").exit_code == 0
-    trace.write_bytes(content[:20])
-    assert json.loads(atc("runs", "--json").stdout)[0]["status"] == "cut off"
-    assert atc("show", "last").exit_code == 0
-
-
-def test_a_run_that_was_cut_off_is_resumed_with_its_tools(endpoint: Any) -> None:
-    program = "```python\nanswer = [book(n=1), slow(n=2)]\n```"
-    endpoint(says(program))
-    first = atc("run", "book it", "-t", "tools.py", "--budget-s", "1.2", "--approve", "always", "--json")
-    result = json.loads(first.stdout)
-    assert (first.exit_code, result["status"]) == (1, "budget"), result
-    assert "in doubt: slow({'n': 2}) may or may not have happened" in first.stderr
-    again = atc("resume", "last", "--json", "--approve", "always")
-    calls = json.loads(again.stdout)["calls"]
-    assert [(call["tool"], call["status"]) for call in calls][:3] == [
-        ("slow", "in_doubt"),
-        ("book", "replayed"),
-        ("slow", "refused"),
-    ]
-    assert again.exit_code == 1
-
-
-def test_a_run_begun_elsewhere_needs_its_tools_named() -> None:
-    from atc import Agent
-    from atc.models.fake import FakeModel
-
-    def double(n: int) -> int:
-        """Twice."""
-        return 2 * n
-
-    with pytest.raises(Exception):  # noqa: B017 - it is cut off somehow
-        Agent([double], model=FakeModel([RuntimeError("cut off")])).run("double 21")
-    ran = atc("resume", "last")
-    assert (ran.exit_code, "name them with --tools" in ran.stderr) == (2, True)
-
-
-# -- atc doctor ------------------------------------------------------------------------------------------------------
-
-
-def test_the_doctor_looks_at_everything(endpoint: Any) -> None:
-    endpoint(says(GOOD))
-    checks = {check["name"]: check for check in json.loads(atc("doctor", "--json").stdout)}
-    assert {"python", "model", "sandbox", "type checker"} <= set(checks)
-    assert checks["sandbox"]["found"].startswith(("process: tier N", "process: tier L"))
-    assert all(check["ok"] or not check["needed"] for check in checks.values())
-    ran = atc("doctor")
-    assert ran.exit_code == 0
-    assert "type checker" in ran.stdout
-
-
-def test_the_doctor_says_what_is_missing_and_how_to_mend_it(monkeypatch: pytest.MonkeyPatch) -> None:
-    from atc.execution import process
-
-    real = process.start_zygote
-
-    def without_landlock(settings: dict[str, Any]) -> Any:
-        if settings["tier"] != "F":
-            raise SandboxUnavailable("this kernel does not have it")
-        return real(settings)
-
-    monkeypatch.setattr(process, "start_zygote", without_landlock)
-    ran = atc("doctor", "--json")
-    sandbox = next(check for check in json.loads(ran.stdout) if check["name"] == "sandbox")
-    assert ran.exit_code == 3
-    assert (sandbox["ok"], "Landlock" in sandbox["fix"]) == (False, True)
-    assert "tier F" in sandbox["found"]
-    assert "not L: this kernel does not have it" in sandbox["found"]
-
-
-def test_the_doctor_lists_every_setting_and_hides_the_key() -> None:
-    rows = json.loads(atc("doctor", "--settings", "--json").stdout)
-    assert rows["max_calls"] == {"value": 200, "meaning": "tool calls a run", "variable": "ATC_MAX_CALLS"}
-    text = atc("doctor", "--settings")
-    assert "ATC_SANDBOX_REQUIRE" in text.stdout
-    assert "sk-1234567890" not in text.stdout + json.dumps(rows)
-
-
-# -- every command ---------------------------------------------------------------------------------------------------
-
-
-def _commands(command: click.Command, path: tuple[str, ...] = ()) -> Iterator[tuple[str, ...]]:
-    yield path
-    for name, inner in getattr(command, "commands", {}).items():
-        yield from _commands(inner, (*path, name))
-
-
-@pytest.mark.parametrize("path", list(_commands(typer.main.get_command(app))), ids=" ".join)
-def test_every_command_explains_itself(path: tuple[str, ...]) -> None:
-    ran = atc(*path, "--help")
-    assert ran.exit_code == 0
-    assert "Usage: " in ran.stdout
-    assert atc(*path, "-h").stdout == ran.stdout
-
-
-def test_the_version_is_told() -> None:
-    import atc as package
-
-    assert atc("--version").stdout == f"atc {package.__version__}\n"
-
-
-def test_a_reader_that_goes_away_is_no_error() -> None:
-    command = f"{sys.executable} -m atc tools list atlas --json | head -c 10"
-    ran = subprocess.run(command, shell=True, capture_output=True, text=True, timeout=30, check=False)
-    assert (ran.stdout, ran.stderr) == ("[\n  {\n    ", "")
-
-
-@pytest.mark.slow
-def test_a_terminal_without_unicode_gets_something_it_can_show() -> None:
-    environment = {**os.environ, "PYTHONIOENCODING": "ascii", "PYTHONUTF8": "0"}
-    Path("tools.py").write_text(TOOLS.replace("Twice", "Zweifach \u00fc"))
-    for arguments in (
-        ["tools", "list", "tools.py"],
-        ["tools", "list", "tools.py", "--json"],
-        ["tools", "list", "nichts-\u00fc"],
-    ):
-        ran = subprocess.run(
-            [sys.executable, "-m", "atc", *arguments],
-            env=environment,
-            capture_output=True,
-            text=True,
-            timeout=30,
-            check=False,
-        )
-        assert "Traceback" not in ran.stderr, ran.stderr
-        assert ran.returncode == (2 if arguments[-1].startswith("nichts") else 0)

@@ -7,6 +7,8 @@ from typing import Any
 
 import pytest
 
+from atc.execution.redact import Redactor
+from atc.probing import infer_mask
 from atc.probing.infer import mask
 from tests.test_infer import deep
 
@@ -70,6 +72,29 @@ def test_secrets_are_masked(value: Any) -> None:
 )
 def test_what_is_no_secret_is_left_alone(value: Any) -> None:
     assert mask(value) == value
+
+
+def test_credentials_of_the_environment_are_masked_as_it_is_now(monkeypatch: pytest.MonkeyPatch) -> None:
+    said = "violet-orchard and copper-lantern"
+    monkeypatch.setenv("SHOP_API_KEY", "violet-orchard")
+    assert mask(said) == "[secret] and copper-lantern"
+    monkeypatch.setenv("SHOP_API_KEY", "copper-lantern")
+    assert mask(said) == "violet-orchard and [secret]"
+    monkeypatch.delenv("SHOP_API_KEY")
+    assert mask(said) == said
+
+
+def test_credentials_are_looked_for_once_as_long_as_the_environment_stays(monkeypatch: pytest.MonkeyPatch) -> None:
+    made: list[Redactor] = []
+
+    def counting(**options: Any) -> Redactor:
+        made.append(Redactor(**options))
+        return made[-1]
+
+    monkeypatch.setattr(infer_mask, "Redactor", counting)
+    monkeypatch.setenv("SHOP_API_KEY", "violet-orchard")
+    assert [mask("violet-orchard") for _ in range(50)] == ["[secret]"] * 50
+    assert len(made) == 1
 
 
 def test_masking_copies_and_bounds_depth() -> None:

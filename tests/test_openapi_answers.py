@@ -219,6 +219,35 @@ def test_redirects_to_another_server_are_refused(server: Server, target: str) ->
     assert len(server.seen) == 1
 
 
+@pytest.mark.parametrize(
+    "target",
+    ["http://shop:port/", "//shop:port", "http://[v1.x]/", "http://xn--/", "mailto:a@example.org", "\x01"],
+)
+def test_a_redirect_to_what_is_no_url_is_the_services_fault_and_not_worth_another_try(
+    server: Server, target: str
+) -> None:
+    server.answer = Answer(b"", 302, None, {"Location": target})
+    error = failing(tools_for(server))
+    assert error.message.startswith("GET /a redirects to no valid URL: the Location header of its answer (302)")
+    assert (error.status, error.outcome, error.transient) == (302, "refused", False)
+    assert len(server.seen) == 1
+    assert failing(tools_for(server, "post")).outcome == "unknown"  # it may have acted before it answered
+
+
+def test_a_redirect_that_is_not_followed_is_seen_by_hooks_of_the_users(server: Server) -> None:
+    seen: list[int] = []
+
+    async def hook(response: httpx.Response) -> None:
+        seen.append(response.status_code)
+
+    def factory(**options: Any) -> httpx.AsyncClient:
+        return httpx.AsyncClient(event_hooks={"response": [hook]}, **options)
+
+    server.answer = Answer(b"", 302, None, {"Location": "http://shop:port/"})
+    assert "no valid URL" in failing(tools_for(server, client_factory=factory)).message
+    assert seen == [302]
+
+
 def test_a_circle_of_redirects_ends(server: Server) -> None:
     server.answer = Answer(b"", 302, None, {"Location": "/a"})
     assert "redirects more than" in failing(tools_for(server)).message

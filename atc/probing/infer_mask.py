@@ -6,6 +6,7 @@ that a service sends of its own accord: told by the name of a field, or by the l
 
 from __future__ import annotations
 
+import os
 import re
 from collections.abc import Mapping
 from functools import lru_cache
@@ -79,7 +80,13 @@ def mask(value: Any, redactor: Redactor | None = None) -> Any:
         value: any JSON value.
         redactor: masks the credentials that are known; by default those of the environment.
     """
-    return _masked((redactor or Redactor()).value(value), "", 0)
+    return _masked((redactor or _known(tuple(os.environ.items()))).value(value), "", 0)
+
+
+@lru_cache(maxsize=1)
+def _known(environment: tuple[tuple[str, str], ...]) -> Redactor:
+    """Masks the credentials of an environment; made anew only when that has changed."""
+    return Redactor(environment=dict(environment))
 
 
 def _masked(value: Any, name: str, depth: int) -> Any:

@@ -98,7 +98,10 @@ class HttpService:
     def _new_client(self) -> httpx.AsyncClient:
         # No cookie is kept: what one run did must not change what the next one sees.
         no_cookies = CookieJar(DefaultCookiePolicy(allowed_domains=[]))
-        return self._client_factory(follow_redirects=False, timeout=self.timeout_s, cookies=no_cookies)
+        client = self._client_factory(follow_redirects=False, timeout=self.timeout_s, cookies=no_cookies)
+        hooks = client.event_hooks
+        client.event_hooks = {**hooks, "response": [*hooks.get("response", ()), _check_target]}
+        return client
 
 
 @dataclass(frozen=True, eq=False)
@@ -130,6 +133,13 @@ class OperationTransport:
         try:
             async with asyncio.timeout(self.service.timeout_s), self.service.client() as client:
                 return await self._exchange(client, self._built(client, operation.server, request))
+        except _NoTarget as nowhere:
+            raise ToolError(
+                f"{operation.label} redirects to no valid URL: the Location header of its answer ({nowhere.status}) is "
+                "broken, which only the service can mend",
+                status=nowhere.status,
+                outcome=self._outcome(nowhere.status),
+            ) from None
         except (TimeoutError, httpx.HTTPError, httpx.InvalidURL) as error:
             raise self._broken(error) from None
 
@@ -197,12 +207,7 @@ class OperationTransport:
         raise error_of(self.operation, response, body, self.service.credentials)
 
     def _redirected(self, client: httpx.AsyncClient, request: httpx.Request, response: httpx.Response) -> httpx.Request:
-        operation, status = self.operation, response.status_code
-        outcome: Outcome = "refused" if operation.reads or status in (307, 308) else "unknown"
-        try:
-            target = request.url.join(response.headers["location"])
-        except httpx.InvalidURL:
-            raise ToolError(f"{operation.label} redirects to no valid URL", status=status, outcome=outcome) from None
+        operation, status, target = self.operation, response.status_code, _target(response)
         if _origin(target) != _origin(request.url):
             to = self.service.credentials.redacted(
                 f"{target.scheme}://{target.netloc.decode('ascii', 'replace')}"[:200]
@@ -211,7 +216,7 @@ class OperationTransport:
                 f"{operation.label} redirects to {to}, another server, which is not followed: if that is right, import "
                 "the document with base_url set to it",
                 status=status,
-                outcome=outcome,
+                outcome=self._outcome(status),
             )
         if not operation.reads and status in (301, 302):
             raise ToolError(
@@ -220,6 +225,10 @@ class OperationTransport:
                 outcome="unknown",
             )
         return self._again(client, request, target, same_method=operation.reads or status in (307, 308))
+
+    def _outcome(self, status: int) -> Outcome:
+        """What is known of a call that was answered with a redirect which is not followed."""
+        return "refused" if self.operation.reads or status in (307, 308) else "unknown"
 
     def _again(
         self, client: httpx.AsyncClient, request: httpx.Request, target: httpx.URL, *, same_method: bool
@@ -254,6 +263,30 @@ class OperationTransport:
             outcome="unknown",
             transient=True,
         )
+
+
+class _NoTarget(Exception):
+    """A redirect whose Location header is no URL of a server."""
+
+    def __init__(self, status: int) -> None:
+        super().__init__(status)
+        self.status = status
+
+
+async def _check_target(response: httpx.Response) -> None:
+    """Look at a redirect before httpx does, which takes a broken Location header for a broken connection."""
+    if response.has_redirect_location:
+        _target(response)
+
+
+def _target(response: httpx.Response) -> httpx.URL:
+    try:
+        target = response.request.url.join(response.headers["location"])
+        if target.host:
+            return target
+    except (httpx.InvalidURL, UnicodeError):  # the second of a host that cannot be a name
+        pass
+    raise _NoTarget(response.status_code)
 
 
 def _origin(url: httpx.URL) -> tuple[str, str, int | None]:

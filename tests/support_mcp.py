@@ -1,0 +1,158 @@
+"""MCP servers to speak to: one made with the SDK, one written by hand that does what a plan says, right or wrong."""
+
+from __future__ import annotations
+
+import json
+import socket
+import sys
+import threading
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import uvicorn
+
+SHOP = '''
+import json, os, time
+from pydantic import BaseModel
+from mcp.server.mcpserver import Context, MCPServer
+from mcp_types import (BlobResourceContents, EmbeddedResource, ImageContent, ResourceLink, TextContent,
+                       TextResourceContents, ToolAnnotations)
+
+READS = ToolAnnotations(read_only_hint=True)
+server = MCPServer("shop")
+
+class Price(BaseModel):
+    product_id: str
+    cents: int
+
+class Item(BaseModel):
+    price: Price
+
+@server.tool(name="shop.getItem", title="Get an item", annotations=READS)
+def item(product_id: str) -> Item:
+    """Look one up. <script>x</script>"""
+    return Item(price=Price(product_id=product_id, cents=250))
+
+@server.tool(annotations=ToolAnnotations(read_only_hint=False))
+def order(product_id: str, pieces: int = 1) -> str:
+    return "o1"
+
+@server.tool(annotations=ToolAnnotations(destructive_hint=True))
+def drop() -> str:
+    raise ValueError("the shop is closed")
+
+@server.tool()
+def unsaid() -> None:
+    raise ValueError("sold out")
+
+@server.tool(annotations=READS, structured_output=False)
+def say(text: str) -> str:
+    return text
+
+@server.tool(annotations=READS, structured_output=False)
+def many() -> list:
+    blob = BlobResourceContents(uri="file:///b", mime_type="image/gif", blob="AAAA")
+    return [
+        TextContent(text="a"), ImageContent(data="AAAAAA==", mime_type="image/png"),
+        EmbeddedResource(resource=TextResourceContents(uri="file:///a", mime_type="text/plain", text="words")),
+        EmbeddedResource(resource=blob), ResourceLink(name="n", uri="file:///c", size=7),
+    ]
+
+@server.tool(annotations=READS, structured_output=False)
+def nothing() -> list:
+    return []
+
+@server.tool(annotations=READS, structured_output=False)
+def about_me() -> dict:
+    return {"pid": os.getpid(), "cwd": os.getcwd(), "env": dict(os.environ)}
+
+@server.tool(annotations=READS, structured_output=False)
+def header(context: Context, name: str) -> str:
+    return str(context.request_context.request.headers.get(name))
+'''
+
+RAW = r"""
+import json, os, signal, sys, time
+plan = json.load(open(sys.argv[1]))
+if plan.get("stubborn"):
+    signal.signal(signal.SIGTERM, signal.SIG_IGN)
+print(plan.get("stderr", ""), file=sys.stderr, flush=True)
+def send(message):
+    print(json.dumps(message), flush=True)
+def act(do):
+    if "print" in do: print(do["print"], flush=True)
+    if "big" in do: print("x" * do["big"], flush=True)
+    if "endless" in do:
+        while True: sys.stdout.write("x" * 65536)
+    time.sleep(do.get("sleep", 0))
+    if "exit" in do: os._exit(do["exit"])
+for line in sys.stdin:
+    got = json.loads(line)
+    if "id" not in got: continue
+    method, params, reply = got["method"], got.get("params") or {}, {}
+    if method == "initialize":
+        reply = {"result": {"protocolVersion": "2025-06-18", "capabilities": {"tools": {}},
+                            "serverInfo": {"name": "raw", "version": "1"}}}
+    elif method == "tools/list":
+        reply = {"result": plan["pages"][int(params.get("cursor") or 0)]}
+    elif method == "tools/call":
+        if "calls_file" in plan:
+            with open(plan["calls_file"], "a") as file: file.write(json.dumps(params) + "\n")
+        do = plan["calls"][params["name"]]
+        act(do)
+        reply = do.get("reply", {"result": {"content": [{"type": "text", "text": json.dumps(do.get("value"))}]}})
+    else:
+        reply = {"error": {"code": -32601, "message": "no such method"}}
+    send({"jsonrpc": "2.0", "id": got["id"], **reply})
+while plan.get("stubborn"):
+    time.sleep(1)
+"""
+
+
+def entry(name: str, **more: Any) -> dict[str, Any]:
+    """A tool as a server lists it."""
+    return {"name": name, "inputSchema": {"type": "object", "properties": {}}, **more}
+
+
+def reading(name: str, **more: Any) -> dict[str, Any]:
+    return entry(name, annotations={"readOnlyHint": True}, **more)
+
+
+def raw_server(folder: Path, tools: list[Any] | None = None, **plan: Any) -> list[str]:
+    """The command of a server that follows a plan: ``pages`` of its list, and what it does in the ``calls``."""
+    calls = plan.setdefault("calls", {})
+    plan.setdefault("pages", [{"tools": tools if tools is not None else [reading(name) for name in calls]}])
+    (folder / "raw.py").write_text(RAW)
+    file = folder / f"plan{len(list(folder.glob('plan*')))}.json"
+    file.write_text(json.dumps(plan))
+    return [sys.executable, "-I", "-S", str(folder / "raw.py"), str(file)]
+
+
+def shop_command(folder: Path) -> list[str]:
+    (folder / "shop.py").write_text(SHOP + "\nserver.run()\n")
+    return [sys.executable, str(folder / "shop.py")]
+
+
+@contextmanager
+def shop_over_http() -> Iterator[str]:
+    """The shop's address, served by the SDK's own application."""
+    space: dict[str, Any] = {}
+    exec(SHOP, space)  # noqa: S102 - the text above
+    with socket.socket() as taken:
+        taken.bind(("127.0.0.1", 0))
+        port = taken.getsockname()[1]
+    config = uvicorn.Config(space["server"].streamable_http_app(), port=port, log_level="error", ws="none")
+    server = uvicorn.Server(config)
+    thread = threading.Thread(target=server.run, daemon=True)
+    thread.start()
+    deadline = time.monotonic() + 5
+    while not server.started and time.monotonic() < deadline:
+        time.sleep(0.01)
+    try:
+        yield f"http://127.0.0.1:{port}/mcp"
+    finally:
+        server.should_exit = True
+        thread.join(5)

@@ -1,0 +1,147 @@
+"""What stands between probing and the tools: which are called at all, how often, and no call twice."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Any
+
+import pytest
+from support_tools import make_tool
+
+from atc.errors import CallRefused, ToolError
+from atc.probing.gate import Budget, Meter, gated, why_not
+from atc.tools.protocol import Effect, Protocol, Source
+from atc.tools.tool import Toolset
+
+
+def test_only_reads_may_be_called_and_what_the_user_names() -> None:
+    tools = {effect: Protocol(name=f"thing_{effect.value}", effect=effect) for effect in Effect}
+    assert why_not(tools[Effect.READ]) == ""
+    assert "effect is write" in why_not(tools[Effect.WRITE])
+    assert "effect is unknown" in why_not(tools[Effect.UNKNOWN])
+    assert why_not(tools[Effect.WRITE], ["thing_*"]) == ""
+    assert why_not(tools[Effect.WRITE], ["other_*"])
+
+
+def test_the_original_name_tells_too() -> None:
+    hidden = Protocol(name="op_17", effect=Effect.READ, source=Source(operation="deleteUser"))
+    assert "delete" in why_not(hidden)
+
+
+def metered(tool: Any, meter: Meter) -> Any:
+    allowed, refused = gated(Toolset([tool]), meter, ("*",))
+    assert refused == {}
+    return allowed[tool.name].transport
+
+
+def test_a_call_is_made_once_and_answered_so_again() -> None:
+    made: list[Any] = []
+    meter = Meter(Budget())
+    transport = metered(make_tool("t", lambda a: made.append(a) or [len(made)]), meter)
+
+    async def go() -> None:
+        answers = await asyncio.gather(
+            *(transport({"n": 1}) for _ in range(5)), transport({"n": 1.0}), transport({"n": 2})
+        )
+        assert answers == [[1]] * 6 + [[2]]
+
+    asyncio.run(go())
+    assert (len(made), meter.total, meter.calls) == (2, 2, {"t": 2})
+
+
+def test_a_refusal_is_kept_and_a_passing_failure_is_not() -> None:
+    made: list[Any] = []
+
+    def refuse(arguments: dict[str, Any]) -> Any:
+        made.append(arguments)
+        raise ToolError("no", status=503 if arguments["n"] else 404, transient=bool(arguments["n"]))
+
+    transport = metered(make_tool("t", refuse), Meter(Budget()))
+
+    async def go() -> None:
+        for number in (0, 0, 1, 1):
+            with pytest.raises(ToolError, match="no"):
+                await transport({"n": number})
+
+    asyncio.run(go())
+    assert [arguments["n"] for arguments in made] == [0, 1, 1]
+
+
+@pytest.mark.parametrize(
+    ("budget", "words", "made"),
+    [
+        (Budget(calls_a_tool=2), "its 2 calls of t", 2),
+        (Budget(calls=3), "its 3 calls", 3),
+        (Budget(response_bytes=8), "8 bytes", 2),
+    ],
+)
+def test_a_budget_says_no_and_which(budget: Budget, words: str, made: int) -> None:
+    meter = Meter(budget)
+    transport = metered(make_tool("t", lambda _: "four"), meter)
+
+    async def go() -> int:
+        for number in range(10):
+            if number == made:
+                with pytest.raises(CallRefused, match=words):
+                    await transport({"n": number})
+                return number
+            await transport({"n": number})
+        raise AssertionError("no budget held")
+
+    assert asyncio.run(go()) == made
+    assert meter.left("t") >= 0
+
+
+def test_a_meter_lets_so_many_calls_through_a_minute(monkeypatch: pytest.MonkeyPatch) -> None:
+    from atc.probing import gate
+
+    now, slept = [1000.0], []
+
+    class Time:
+        @staticmethod
+        def monotonic() -> float:
+            return now[0]
+
+    class Loop:
+        Lock = asyncio.Lock
+
+        @staticmethod
+        async def sleep(seconds: float) -> None:
+            assert seconds > 0
+            slept.append(seconds)
+            now[0] += seconds
+
+        def __getattr__(self, name: str) -> Any:
+            return getattr(asyncio, name)
+
+    monkeypatch.setattr(gate, "time", Time())
+    for name in ("asyncio", "anyio"):
+        if hasattr(gate, name):
+            monkeypatch.setattr(gate, name, Loop())
+    meter = Meter(Budget(calls_a_minute=3))
+    times = []
+
+    async def go() -> None:
+        for _ in range(7):
+            await meter.admit("t", "place")
+            times.append(now[0])
+            now[0] += 1
+
+    asyncio.run(go())
+    for early, late in zip(times, times[3:], strict=False):
+        assert late - early >= 60
+    assert len(slept) == 2
+
+
+def test_a_service_that_shut_its_door_is_asked_nothing_more() -> None:
+    meter = Meter(Budget())
+    meter.refused("here", ToolError("no", status=401))
+    meter.refused("there", ToolError("no", status=404))
+
+    async def go() -> None:
+        await meter.admit("t", "there")
+        with pytest.raises(CallRefused, match="401"):
+            await meter.admit("t", "here")
+
+    asyncio.run(go())
+    assert meter.total == 1
