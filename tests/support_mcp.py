@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import asyncio
+import importlib.util
 import json
 import socket
 import sys
@@ -12,12 +14,17 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
+import pytest
 import uvicorn
+
+from atc import Toolset
+from atc.errors import ToolError, ToolImportError
 
 SHOP = '''
 import json, os, time
 from pydantic import BaseModel
 from mcp.server.mcpserver import Context, MCPServer
+from mcp.server.mcpserver.exceptions import ToolError
 from mcp_types import (BlobResourceContents, EmbeddedResource, ImageContent, ResourceLink, TextContent,
                        TextResourceContents, ToolAnnotations)
 
@@ -42,11 +49,11 @@ def order(product_id: str, pieces: int = 1) -> str:
 
 @server.tool(annotations=ToolAnnotations(destructive_hint=True))
 def drop() -> str:
-    raise ValueError("the shop is closed")
+    raise ToolError("the shop is closed")
 
 @server.tool()
 def unsaid() -> None:
-    raise ValueError("sold out")
+    raise ToolError("sold out")
 
 @server.tool(annotations=READS, structured_output=False)
 def say(text: str) -> str:
@@ -64,10 +71,6 @@ def many() -> list:
 @server.tool(annotations=READS, structured_output=False)
 def nothing() -> list:
     return []
-
-@server.tool(annotations=READS, structured_output=False)
-def about_me() -> dict:
-    return {"pid": os.getpid(), "cwd": os.getcwd(), "env": dict(os.environ)}
 
 @server.tool(annotations=READS, structured_output=False)
 def header(context: Context, name: str) -> str:
@@ -103,6 +106,8 @@ for line in sys.stdin:
             with open(plan["calls_file"], "a") as file: file.write(json.dumps(params) + "\n")
         do = plan["calls"][params["name"]]
         act(do)
+        if do.get("about"): do["value"] = {"pid": os.getpid(), "cwd": os.getcwd(), "env": dict(os.environ)}
+        if do.get("echo"): do["value"] = params["arguments"]
         reply = do.get("reply", {"result": {"content": [{"type": "text", "text": json.dumps(do.get("value"))}]}})
     else:
         reply = {"error": {"code": -32601, "message": "no such method"}}
@@ -137,14 +142,18 @@ def shop_command(folder: Path) -> list[str]:
 
 
 @contextmanager
-def shop_over_http() -> Iterator[str]:
+def shop_over_http(folder: Path) -> Iterator[str]:
     """The shop's address, served by the SDK's own application."""
-    space: dict[str, Any] = {}
-    exec(SHOP, space)  # noqa: S102 - the text above
+    (folder / "shop_app.py").write_text(SHOP)
+    spec = importlib.util.spec_from_file_location("shop_app", folder / "shop_app.py")
+    assert spec is not None
+    assert spec.loader is not None
+    module = sys.modules["shop_app"] = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
     with socket.socket() as taken:
         taken.bind(("127.0.0.1", 0))
         port = taken.getsockname()[1]
-    config = uvicorn.Config(space["server"].streamable_http_app(), port=port, log_level="error", ws="none")
+    config = uvicorn.Config(module.server.streamable_http_app(), port=port, log_level="error", ws="none")
     server = uvicorn.Server(config)
     thread = threading.Thread(target=server.run, daemon=True)
     thread.start()
@@ -156,3 +165,40 @@ def shop_over_http() -> Iterator[str]:
     finally:
         server.should_exit = True
         thread.join(5)
+
+
+def called(tools: Toolset, *calls: tuple[str, dict[str, Any]]) -> list[Any]:
+    """What each call gives, one after the other in one run: a value, or the ToolError."""
+
+    async def run() -> list[Any]:
+        async with tools.opened():
+            return [await one(tools, name, arguments) for name, arguments in calls]
+
+    return asyncio.run(run())
+
+
+async def one(tools: Toolset, name: str, arguments: dict[str, Any] | None = None) -> Any:
+    transport = tools[name].transport
+    assert transport is not None
+    try:
+        return await transport(arguments or {})
+    except ToolError as error:
+        return error
+
+
+def refused(source: Any, **options: Any) -> str:
+    with pytest.raises(ToolImportError) as caught:
+        Toolset.from_mcp(source, **options)
+    return str(caught.value)
+
+
+def gone(pid: int) -> bool:
+    deadline = time.monotonic() + 5
+    while time.monotonic() < deadline:
+        try:
+            if Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] == "Z":
+                return True
+        except OSError:
+            return True
+        time.sleep(0.02)
+    return False

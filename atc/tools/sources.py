@@ -1,4 +1,4 @@
-"""A word on the command line → a toolset: ``atlas``, a file, a folder, a URL, or ``module:attribute``."""
+"""A word on the command line → a toolset: ``atlas``, a file, folder or URL, an MCP server, ``module:attribute``."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ import hashlib
 import importlib
 import importlib.util
 import inspect
+import json
 import os
 import sys
 from collections.abc import Callable, Iterable, Sequence
@@ -17,7 +18,11 @@ from atc.errors import ToolImportError
 from atc.tools.functions import tool_from_function
 from atc.tools.tool import Tool, Toolset
 
-FORMS = "`atlas`, an OpenAPI file or URL, a folder of protocol documents, FILE.py, FILE.py:NAME or MODULE:NAME"
+FORMS = (
+    "`atlas`, an OpenAPI file or URL, mcp:URL or 'mcp:COMMAND …' for an MCP server, a .json file with "
+    "mcpServers, a folder of protocol documents, FILE.py, FILE.py:NAME or MODULE:NAME"
+)
+_MCP = "mcp:"
 
 
 def open_tools(sources: Sequence[str], **openapi_options: Any) -> Toolset:
@@ -43,6 +48,8 @@ def _open(source: str, options: dict[str, Any]) -> Toolset:
         from atc.atlas import atlas_toolset
 
         return atlas_toolset()
+    if source.startswith(_MCP):
+        return Toolset.from_mcp(source.removeprefix(_MCP))
     if source.startswith(("http://", "https://")):
         return Toolset.from_openapi(source, **options)
     path = Path(source)
@@ -62,9 +69,20 @@ def _from_document(path: Path, options: dict[str, Any]) -> Toolset:
     if not path.is_file():
         raise ToolImportError(f"there is no file {path}")
     head = path.read_bytes()[:200_000]
+    if b'"mcpServers"' in head and _names_servers(path):
+        return Toolset.from_mcp(path)
     if b"openapi" in head or b"swagger" in head:
         return Toolset.from_openapi(path, **options)
     return Toolset.from_protocols(path)
+
+
+def _names_servers(path: Path) -> bool:
+    """Whether a file is a configuration of MCP servers; one that only speaks of them is not."""
+    try:
+        content = json.loads(path.read_bytes())
+    except (ValueError, RecursionError):
+        return False
+    return isinstance(content, dict) and "mcpServers" in content
 
 
 def _load_file(path: Path) -> ModuleType:

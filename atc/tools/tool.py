@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Mapping
+from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass, replace
 from fnmatch import fnmatchcase
@@ -48,8 +48,8 @@ class Tool:
 class Toolset(Mapping[str, Tool]):
     """An immutable set of tools, by name, in the order they were given.
 
-    Build one with :meth:`from_functions`, :meth:`from_openapi` or :meth:`from_protocols`; join two with ``+``;
-    narrow one with :meth:`select` (patterns) or :meth:`only` (names).
+    Build one with :meth:`from_functions`, :meth:`from_openapi`, :meth:`from_mcp` or :meth:`from_protocols`; join two
+    with ``+``; narrow one with :meth:`select` (patterns) or :meth:`only` (names).
 
     Raises:
         UsageError: two tools have the same name.
@@ -150,6 +150,13 @@ class Toolset(Mapping[str, Tool]):
         from atc.tools.openapi import import_openapi
 
         return import_openapi(source, **options)
+
+    @classmethod
+    def from_mcp(cls, source: str | Path | Sequence[str] | Mapping[str, Any], **options: Any) -> Toolset:
+        """Tools from MCP servers: see :func:`atc.tools.mcp.import_mcp` for the forms and the options."""
+        from atc.tools.mcp import import_mcp
+
+        return import_mcp(source, **options)
 
     @classmethod
     def from_protocols(cls, directory: str | Path) -> Toolset:

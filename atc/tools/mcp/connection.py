@@ -1,0 +1,274 @@
+"""One conversation with a server, and who holds it.
+
+The SDK's context managers must be left by the task that entered them, while calls come from tasks of all kinds and are
+cancelled at will. So each conversation belongs to a task of its own, which enters, waits, and leaves.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+import weakref
+from collections.abc import AsyncIterator, Iterator
+from contextlib import asynccontextmanager, contextmanager
+from dataclasses import dataclass, field
+from types import TracebackType
+from typing import Any
+
+import mcp_types as types
+from mcp import Client, Implementation, MCPError
+from mcp_types.version import HANDSHAKE_PROTOCOL_VERSIONS
+from pydantic import TypeAdapter
+
+from atc.tools.mcp.failures import Unreachable, reason_of
+from atc.tools.mcp.http import EXCHANGE, Exchange, http_transport
+from atc.tools.mcp.spec import ServerSpec
+from atc.tools.mcp.stdio import ServerLog, stdio_transport
+
+MAX_STARTS = 20
+"""How often a server is started (or connected to) without giving one answer: then it is given up for this run."""
+
+_CLOSE_S = 10.0
+_INFO = Implementation(name="atc", version="1")
+_ANSWER: TypeAdapter[types.CallToolResult | types.InputRequiredResult] = TypeAdapter(
+    types.CallToolResult | types.InputRequiredResult
+)
+
+
+class Connection:
+    """A conversation that its own task holds open.
+
+    Args:
+        spec: the server.
+        max_bytes: bytes of one message of the server's.
+        start_timeout_s: seconds until it must be ready.
+        mode: how the protocol's version is negotiated, as :class:`mcp.Client` takes it.
+    """
+
+    def __init__(self, spec: ServerSpec, *, max_bytes: int, start_timeout_s: float, mode: str = "auto") -> None:
+        self.spec = spec
+        self.log = ServerLog()
+        self.lost = False
+        self._max_bytes, self._start_timeout_s, self._mode = max_bytes, start_timeout_s, mode
+        loop = asyncio.get_running_loop()
+        self._deadline = loop.time() + start_timeout_s
+        self._stop = asyncio.Event()
+        self._ready: asyncio.Future[Client] = loop.create_future()
+        self.exchange = Exchange()
+        self._owner = asyncio.create_task(self._own(), name="atc-mcp")
+
+    async def ready(self) -> Client:
+        """Wait until it can be used.
+
+        Raises:
+            Unreachable: it cannot, or not in time.
+        """
+        try:
+            async with asyncio.timeout_at(self._deadline):
+                return await asyncio.shield(self._ready)
+        except TimeoutError:
+            if self._ready.done():
+                return self._ready.result()
+            self._fail(Unreachable(f"did not answer within {self._start_timeout_s:g} s{self.log.told(self.spec)}"))
+            self._owner.cancel()
+            return self._ready.result()
+
+    async def settled(self) -> None:
+        """Give a conversation that broke a moment to come to its end, so that the reason is known."""
+        await asyncio.wait({self._owner}, timeout=0.2)
+
+    async def close(self) -> None:
+        """End it, with the server's process if it is one of ours."""
+        self._stop.set()
+        if not self._ready.done():
+            self._owner.cancel()  # it waits for a greeting, not for us
+        try:
+            _, waiting = await asyncio.wait({self._owner}, timeout=_CLOSE_S)
+            if waiting:
+                self._owner.cancel()
+                await asyncio.wait({self._owner}, timeout=_CLOSE_S)
+        except asyncio.CancelledError:
+            self._owner.cancel()  # it kills before it leaves
+            raise
+
+    async def _own(self) -> None:
+        EXCHANGE.set(self.exchange)
+        try:
+            async with self._client() as client:
+                if not self._ready.done():
+                    self._ready.set_result(client)
+                await self._stop.wait()
+        except asyncio.CancelledError:
+            self._fail(Unreachable("was stopped"))
+            raise
+        except BaseException as error:
+            if isinstance(error, KeyboardInterrupt | SystemExit):
+                raise
+            self._fail(Unreachable(reason_of(error, self.exchange, self.spec) + self.log.told(self.spec)))
+        finally:
+            self.lost = True
+
+    def _fail(self, error: Unreachable) -> None:
+        self.lost = True
+        if not self._ready.done():
+            self._ready.set_exception(error)
+            self._ready.exception()  # looked at: nobody may be waiting
+
+    def _client(self) -> Client:
+        if self.spec.url:
+            transport: Any = http_transport(self.spec, self._max_bytes)
+        else:
+            transport = stdio_transport(self.spec, self.log, self._max_bytes)
+        return Client(transport, mode=self._mode, client_info=_INFO, cache=None)
+
+    async def page(self, cursor: str | None) -> types.ListToolsResult:
+        """One page of the server's tools.
+
+        Raises:
+            MCPError: the server refuses, or went away.
+            pydantic.ValidationError: what it sent is no list of tools.
+        """
+        client = await self.ready()
+        with _told(self.exchange):
+            return await client.session.list_tools(params=types.PaginatedRequestParams(cursor=cursor))
+
+    async def call(
+        self, client: Client, name: str, arguments: dict[str, Any], exchange: Exchange
+    ) -> types.CallToolResult | types.InputRequiredResult:
+        """Call one tool. The answer is not held to its schema here: the broker does that, in linear time.
+
+        Raises:
+            MCPError: the server refuses, or went away.
+            pydantic.ValidationError: what it sent is no answer.
+        """
+        request = types.CallToolRequest(params=types.CallToolRequestParams(name=name, arguments=arguments))
+        with _told(exchange):
+            try:
+                return await client.session.send_request(request, _ANSWER)
+            except MCPError as error:
+                if error.code != types.HEADER_MISMATCH:
+                    raise
+            await self._relist()  # the server wants arguments in headers too; it said so before it did anything
+            return await client.session.send_request(request, _ANSWER)
+
+    async def _relist(self) -> None:
+        cursor = None
+        for _ in range(100):
+            cursor = (await self.page(cursor)).next_cursor
+            if cursor is None:
+                return
+
+
+@contextmanager
+def _told(exchange: Exchange) -> Iterator[None]:
+    token = EXCHANGE.set(exchange)
+    try:
+        yield
+    finally:
+        EXCHANGE.reset(token)
+
+
+@dataclass
+class _Held:
+    users: int = 0
+    starts: int = 0
+    connection: Connection | None = None
+    ending: list[asyncio.Task[None]] = field(default_factory=list)
+
+
+class McpServer:
+    """A server that the tools of an import share: one conversation for each running event loop.
+
+    It is an asynchronous context manager that may be entered many times. The server is started at the first call, and
+    once more at the first call after it died; the last one to leave ends it.
+
+    Args:
+        spec: the server.
+        timeout_s: seconds that one call may take in all.
+        start_timeout_s: seconds until the server must be ready.
+        max_bytes: bytes of one answer.
+    """
+
+    def __init__(self, spec: ServerSpec, *, timeout_s: float, start_timeout_s: float, max_bytes: int) -> None:
+        self.spec = spec
+        self.timeout_s = timeout_s
+        self.max_bytes = max_bytes
+        self._start_timeout_s = start_timeout_s
+        self._mode = "auto"
+        self._held: weakref.WeakKeyDictionary[asyncio.AbstractEventLoop, _Held] = weakref.WeakKeyDictionary()
+        self._lock = threading.Lock()
+
+    def __repr__(self) -> str:
+        return f"McpServer({self.spec.location!r})"
+
+    async def __aenter__(self) -> McpServer:
+        with self._lock:
+            self._held.setdefault(asyncio.get_running_loop(), _Held()).users += 1
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        loop = asyncio.get_running_loop()
+        with self._lock:
+            held = self._held[loop]
+            held.users -= 1
+            if held.users:
+                return
+            del self._held[loop]
+        if held.connection is not None:
+            held.ending.append(asyncio.create_task(held.connection.close()))
+        try:
+            await asyncio.gather(*held.ending, return_exceptions=True)
+        except asyncio.CancelledError:  # a second Ctrl-C, say: the children are killed, not waited for
+            await asyncio.gather(*held.ending, return_exceptions=True)
+            raise
+
+    def connect(self, max_bytes: int | None = None) -> Connection:
+        """Begin a conversation. Whoever does so closes it."""
+        return Connection(
+            self.spec, max_bytes=max_bytes or self.max_bytes, start_timeout_s=self._start_timeout_s, mode=self._mode
+        )
+
+    @asynccontextmanager
+    async def connected(self) -> AsyncIterator[tuple[Connection, Client]]:
+        """The loop's conversation, ready; one for the length of the block when the server is not entered.
+
+        Raises:
+            Unreachable: the server cannot be used; no call was made.
+        """
+        with self._lock:
+            held = self._held.get(asyncio.get_running_loop())
+        if held is not None:
+            connection = self._live(held)
+            yield connection, self._known(await connection.ready())
+            return
+        connection = self.connect()
+        try:
+            yield connection, self._known(await connection.ready())
+        finally:
+            await connection.close()
+
+    def answered(self) -> None:
+        """The server is well."""
+        with self._lock:
+            held = self._held.get(asyncio.get_running_loop())
+        if held is not None:
+            held.starts = 0
+
+    def _live(self, held: _Held) -> Connection:
+        if held.connection is not None and held.connection.lost:
+            held.ending.append(asyncio.create_task(held.connection.close()))
+            held.connection = None
+        if held.connection is None:
+            if held.starts >= MAX_STARTS:
+                raise Unreachable(f"ended {MAX_STARTS} times without an answer and is not started again")
+            held.starts += 1
+            held.connection = self.connect()
+        return held.connection
+
+    def _known(self, client: Client) -> Client:
+        """Spare a server that speaks an older version the question on the next connection."""
+        if client.protocol_version in HANDSHAKE_PROTOCOL_VERSIONS:
+            self._mode = "legacy"
+        return client

@@ -1,0 +1,141 @@
+"""What goes wrong between us and a server, in words; and whether a call may have acted."""
+
+from __future__ import annotations
+
+import mcp_types as types
+from mcp import MCPError
+from pydantic import ValidationError
+
+from atc.errors import Outcome, ToolError
+from atc.tools.mcp.http import BROKEN, NOT_SENT, Exchange, TooLarge
+from atc.tools.mcp.spec import ServerSpec
+from atc.tools.openapi.text import clean
+
+MAX_WORDS = 500
+"""Characters of a server's own words in an error."""
+
+CLOSED = "Connection closed"
+_CODES = {
+    types.INVALID_PARAMS: "invalid_params",
+    types.METHOD_NOT_FOUND: "method_not_found",
+    types.INVALID_REQUEST: "invalid_request",
+    types.INTERNAL_ERROR: "internal_error",
+    types.URL_ELICITATION_REQUIRED: "url_elicitation_required",
+}
+_REFUSING = frozenset({types.INVALID_PARAMS, types.METHOD_NOT_FOUND, types.URL_ELICITATION_REQUIRED})
+_TRANSIENT = frozenset({408, 425, 429, 502, 503, 504})
+_ADVICE = {
+    401: "it wants a credential: give it in headers",
+    403: "the credential is not allowed to: check the headers",
+    404: "there is no MCP server at this address: check its path, which often ends in /mcp",
+    405: "it does not speak streamable HTTP there: check the path, and that it is no server of the older SSE kind",
+}
+
+
+class Unreachable(Exception):
+    """A server cannot be used; no call reached it. The message continues a sentence that names the server."""
+
+
+def words_of(text: object, spec: ServerSpec) -> str:
+    """A server's words, without credentials and bounded."""
+    found = clean(spec.secrets.text(str(text)), 4 * MAX_WORDS)
+    return found if len(found) <= MAX_WORDS else found[:MAX_WORDS] + " …"
+
+
+def is_closed(error: BaseException) -> bool:
+    """Whether the conversation as a whole has ended."""
+    return isinstance(error, MCPError) and error.code == types.CONNECTION_CLOSED and error.message == CLOSED
+
+
+def reason_of(error: BaseException, exchange: Exchange, spec: ServerSpec) -> str:
+    """Why a server cannot be used, to stand after its name."""
+    while isinstance(error, BaseExceptionGroup):
+        error = error.exceptions[0]
+    if isinstance(error, FileNotFoundError):
+        return f"cannot be started: there is no command {_word(spec)!r} (install it, or give its whole path)"
+    if isinstance(error, OSError):
+        return f"cannot be started: {error.strerror or type(error).__name__}"
+    if exchange.problem is not None:
+        return f"cannot be reached ({type(exchange.problem).__name__}): check its address, and that it runs"
+    if exchange.status is not None and exchange.status >= 300:
+        return f"answered with status {exchange.status}: {_ADVICE.get(exchange.status, 'check the address')}"
+    if is_closed(error):
+        return "ended before it answered"
+    if isinstance(error, ValidationError):
+        return f"does not speak MCP: {_wrong(error, spec)}"
+    if spec.url and isinstance(error, MCPError) and "content type" in error.message:
+        return f"does not speak MCP: it answered with {words_of(exchange.kind, spec) or 'no content type'}"
+    return f"could not be spoken to: {words_of(error, spec) or type(error).__name__}"
+
+
+def unreachable(label: str, error: Unreachable, spec: ServerSpec) -> ToolError:
+    """The ToolError of a call that was never made."""
+    return ToolError(f"{label}: the MCP server {spec.location} {error}", status="unreachable", transient=True)
+
+
+def too_slow(label: str, timeout_s: float) -> ToolError:
+    """The ToolError of a call without an answer in time."""
+    return ToolError(
+        f"{label} did not answer within {timeout_s:g} s", status="timeout", outcome="unknown", transient=True
+    )
+
+
+def failed(label: str, error: Exception, exchange: Exchange, told: str, spec: ServerSpec, reads: bool) -> ToolError:
+    """The ToolError of a call that ended without a result.
+
+    Args:
+        label: the tool's name.
+        error: what the SDK raised.
+        exchange: how its HTTP requests ended.
+        told: what the server's log says.
+        spec: the server.
+        reads: whether the tool only reads.
+    """
+    did: Outcome = "refused" if reads else "unknown"
+    if isinstance(exchange.problem, NOT_SENT):
+        return unreachable(label, Unreachable(reason_of(error, exchange, spec)), spec)
+    if isinstance(exchange.problem, TooLarge):
+        return ToolError(
+            f"{label}: the answer is too large, {exchange.problem}: ask for less", status="too_large", outcome=did
+        )
+    if exchange.problem is not None:
+        name = type(exchange.problem).__name__
+        return ToolError(f"{label}: the connection broke ({name})", status="broken", outcome="unknown", transient=True)
+    if isinstance(error, ValidationError):
+        return ToolError(f"{label} sent what is no answer: {_wrong(error, spec)}", status="bad_response", outcome=did)
+    if not isinstance(error, MCPError):
+        return ToolError(f"{label} failed: {words_of(error, spec)}", status=type(error).__name__, outcome="unknown")
+    if is_closed(error):
+        words = f"{label}: the MCP server {spec.location} ended during the call{told}"
+        return ToolError(words, status="broken", outcome="unknown", transient=True)
+    if exchange.status is not None and exchange.status >= 300 and exchange.status != BROKEN:
+        return _http(label, error, exchange.status, spec)
+    return ToolError(
+        f"{label} was refused: {words_of(error.message, spec)}" if error.code in _REFUSING
+        else f"{label} failed: {words_of(error.message, spec)}",
+        status=_CODES.get(error.code, error.code),
+        outcome="refused" if error.code in _REFUSING else did,
+    )  # fmt: skip
+
+
+def _http(label: str, error: MCPError, status: int, spec: ServerSpec) -> ToolError:
+    if error.message == "Session terminated":
+        advice, transient = "the server has ended the session", True
+    else:
+        advice, transient = _ADVICE.get(status, words_of(error.message, spec)), status in _TRANSIENT
+    return ToolError(
+        f"{label} was answered with status {status}: {advice}",
+        status=status,
+        outcome="refused" if 300 <= status < 500 else "unknown",
+        transient=transient,
+    )
+
+
+def _word(spec: ServerSpec) -> str:
+    return words_of(spec.command[0] if spec.command else "", spec)
+
+
+def _wrong(error: ValidationError, spec: ServerSpec) -> str:
+    """Where a message is damaged: without its content, which may be anything."""
+    found = [f"{'.'.join(map(str, item['loc'][-6:])) or 'message'}: {item['msg']}" for item in error.errors()[:3]]
+    return words_of("; ".join(found), spec)

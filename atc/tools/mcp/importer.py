@@ -1,0 +1,201 @@
+"""The import as a whole: servers → a toolset."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections import Counter
+from collections.abc import Mapping
+from fnmatch import fnmatchcase
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from atc.blocking import wait_for
+from atc.errors import EnvironmentProblem, ToolImportError, UsageError
+from atc.tools.mcp.protocols import protocol_of
+from atc.tools.mcp.spec import ServerSpec, Source, read_specs
+from atc.tools.names import UniqueNames, tool_name
+from atc.tools.protocol import Effect
+from atc.tools.tool import Tool, Toolset
+
+if TYPE_CHECKING:
+    from atc.tools.mcp.connection import Connection, McpServer
+
+MAX_TOOLS = 5_000
+"""Tools of one server."""
+
+MAX_PAGES = 500
+"""Pages of one server's list."""
+
+MAX_LIST_BYTES = 20_000_000
+"""Bytes of one server's list, all pages together."""
+
+_LOG = logging.getLogger(__name__)
+
+
+def import_mcp(
+    source: Source,
+    *,
+    env: Mapping[str, str] | None = None,
+    cwd: str | Path | None = None,
+    headers: Mapping[str, str] | None = None,
+    only: list[str] | None = None,
+    trust_hints: bool = True,
+    timeout_s: float = 30.0,
+    start_timeout_s: float = 60.0,
+    max_bytes: int = 5_000_000,
+) -> Toolset:
+    """Make a tool of each tool that one or several MCP servers list.
+
+    The list is read over a short conversation of its own. A run holds another one, from the first call to its end.
+
+    Args:
+        source: an ``http(s)://`` address (streamable HTTP); a command, as words or as one string, which no shell sees;
+            one server as a mapping; a mapping or a ``.json`` file with ``mcpServers``. In a mapping ``${NAME}`` stands
+            for an environment variable.
+        env: variables for the command; it gets few others. Kept as secret as credentials.
+        cwd: the folder in which the command starts.
+        headers: headers for every request to an address; kept as secret as credentials.
+        only: keep the tools that one of these shell patterns names, by tool name or by the name at the server.
+        trust_hints: believe the servers' hints about effects (``readOnlyHint``). They are a stranger's word: without
+            them every effect is unknown.
+        timeout_s: seconds that one call may take in all.
+        start_timeout_s: seconds until a server must be ready, and again until its list must be read.
+        max_bytes: bytes of one answer.
+
+    Returns:
+        The tools in the servers' order. Where two servers have a tool of one name, both are called after their server.
+
+    Raises:
+        EnvironmentProblem: the extra ``mcp`` is not installed.
+        ToolImportError: a server cannot be started or reached, speaks no MCP, or lists nothing that can become a tool.
+        UsageError: an option that does not fit the source.
+    """
+    if not (timeout_s > 0 and start_timeout_s > 0 and max_bytes > 0):
+        raise UsageError("timeout_s, start_timeout_s and max_bytes must be more than 0")
+    specs = read_specs(source, env=env, cwd=cwd, headers=headers)
+    _need_sdk()
+    from atc.tools.mcp.connection import McpServer
+
+    servers = [
+        McpServer(spec, timeout_s=timeout_s, start_timeout_s=start_timeout_s, max_bytes=max_bytes) for spec in specs
+    ]
+    listed = wait_for(_all_listed(servers, start_timeout_s))
+    return _toolset(servers, listed, only, trust_hints)
+
+
+def _need_sdk() -> None:
+    try:
+        import httpx2  # noqa: F401
+        from mcp import Client  # noqa: F401
+    except ImportError as error:
+        raise EnvironmentProblem(
+            f"MCP servers are spoken to by the package `mcp` of version 2 ({error}): pip install 'atc-runtime[mcp]'"
+        ) from None
+
+
+async def _all_listed(servers: list[McpServer], timeout_s: float) -> list[list[Any]]:
+    tasks = [asyncio.create_task(_listed(server, timeout_s)) for server in servers]
+    try:
+        return list(await asyncio.gather(*tasks))
+    finally:
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+
+
+async def _listed(server: McpServer, timeout_s: float) -> list[Any]:
+    """All tools of one server.
+
+    Raises:
+        ToolImportError: it cannot be read.
+    """
+    from atc.tools.mcp.failures import Unreachable, reason_of
+
+    where = f"the MCP server {server.spec.location}"
+    connection = server.connect(max(server.max_bytes, MAX_LIST_BYTES))
+    try:
+        await connection.ready()
+        async with asyncio.timeout(timeout_s):
+            return await _pages(connection, where)
+    except Unreachable as error:
+        raise ToolImportError(f"{where} {error}") from None
+    except TimeoutError:
+        told = connection.log.told(server.spec)
+        raise ToolImportError(f"{where} did not list its tools within {timeout_s:g} s{told}") from None
+    except (ToolImportError, asyncio.CancelledError):
+        raise
+    except Exception as error:  # whatever the SDK raises about what a stranger sent
+        await connection.settled()
+        reason = reason_of(error, connection.exchange, server.spec)
+        raise ToolImportError(
+            f"{where} gave no usable list of tools: it {reason}{connection.log.told(server.spec)}"
+        ) from None
+    finally:
+        await connection.close()
+
+
+async def _pages(connection: Connection, where: str) -> list[Any]:
+    found: dict[str, Any] = {}
+    cursor, seen, size = None, set[str](), 0
+    for _ in range(MAX_PAGES):
+        page = await connection.page(cursor)
+        for tool in page.tools:
+            if tool.name in found:
+                raise ToolImportError(
+                    f"{where} lists two tools named {tool.name[:80]!r}: the server must tell them apart"
+                )
+            found[tool.name] = tool
+        size += len(page.model_dump_json())
+        if len(found) > MAX_TOOLS:
+            raise ToolImportError(f"{where} lists more than {MAX_TOOLS:,} tools: let it offer fewer")
+        if size > MAX_LIST_BYTES:
+            raise ToolImportError(f"{where} has a list of tools of more than {MAX_LIST_BYTES:,} bytes: let it say less")
+        cursor = page.next_cursor
+        if cursor is None:
+            return list(found.values())
+        if cursor in seen:
+            raise ToolImportError(f"{where} lists its tools in a circle: page {cursor[:80]!r} comes twice")
+        seen.add(cursor)
+    raise ToolImportError(f"{where} has more than {MAX_PAGES} pages of tools: let it put more on one")
+
+
+def _toolset(servers: list[McpServer], listed: list[list[Any]], only: list[str] | None, trust_hints: bool) -> Toolset:
+    from atc.tools.mcp.transport import McpTransport
+
+    shared = Counter(name for tools in listed for name in {tool_name(tool.name) for tool in tools})
+    names = UniqueNames()
+    made, skipped, unmatched = [], [], dict.fromkeys(only or [])
+    for server, tools in zip(servers, listed, strict=True):
+        for tool in tools:
+            name = names.take(_name(tool.name, server.spec, shared))
+            fitting = [pattern for pattern in only or [] if _fits(pattern, name, tool.name)]
+            if only is not None and not fitting:
+                continue
+            try:
+                protocol = protocol_of(tool, name, server.spec.location, trust_hints=trust_hints)
+            except ToolImportError as error:
+                skipped.append(f"{tool.name[:100]}: {error}")
+                continue
+            for pattern in fitting:
+                unmatched.pop(pattern, None)
+            made.append(Tool(protocol, McpTransport(tool.name, protocol.effect is Effect.READ, server)))
+    if unmatched or not made:
+        where = ", ".join(server.spec.location for server in servers)
+        problem = f"only= names {', '.join(map(repr, unmatched))}, which fits no tool" if unmatched else "lists no tool"
+        raise ToolImportError(
+            f"the MCP server {where}: {problem}{' (' + '; '.join(skipped[:5]) + ')' if skipped else ''}"
+        )
+    for reason in skipped:
+        _LOG.warning("%s; it is no tool", reason)
+    return Toolset(made)
+
+
+def _name(original: str, spec: ServerSpec, shared: Counter[str]) -> str:
+    """Two servers' tools of one name are both called after their server, whichever comes first."""
+    name = tool_name(original)
+    return tool_name(f"{spec.name} {original}") if shared[name] > 1 and spec.name else name
+
+
+def _fits(pattern: str, *texts: str) -> bool:
+    return any(pattern == text or fnmatchcase(text, pattern) for text in texts)

@@ -1,0 +1,215 @@
+"""How a user names an MCP server: an address, a command, or the ``mcpServers`` of a configuration file."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import shlex
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+from urllib.parse import urlsplit
+
+from atc.errors import ToolImportError, UsageError
+from atc.tools.mcp.secrets import Secrets, in_arguments, in_url, shown_url, sort_values
+from atc.tools.openapi.security import is_header_value, is_token
+
+Source = str | Path | Sequence[str] | Mapping[str, Any]
+"""A URL, a command (words, or one string that is split as a shell would), one server's mapping, a whole configuration
+with ``mcpServers``, or the path of a ``.json`` file that holds one."""
+
+MAX_CONFIG = 1_000_000
+MAX_SERVERS = 50
+_SHOWN = 120
+_VARIABLE = re.compile(r"\$\{(?:env:)?([A-Za-z_][A-Za-z0-9_]{0,200})(?::-([^}]{0,1000}))?\}")
+
+
+@dataclass(frozen=True, eq=False)
+class ServerSpec:
+    """One server, and what is needed to reach it.
+
+    Attributes:
+        name: its name in a configuration; else empty.
+        location: what messages and protocols call it; never a credential.
+        command: the program and its words; empty for a server over HTTP.
+        env: variables for the program, beside the few that every one gets.
+        cwd: the folder it starts in.
+        url: its address; empty for a program.
+        headers: headers for every request.
+        secrets: what must not be shown.
+    """
+
+    location: str
+    secrets: Secrets
+    name: str = ""
+    command: tuple[str, ...] = field(default=(), repr=False)
+    env: Mapping[str, str] = field(default_factory=dict, repr=False)
+    cwd: str | None = None
+    url: str = field(default="", repr=False)
+    headers: Mapping[str, str] = field(default_factory=dict, repr=False)
+
+
+def read_specs(
+    source: Source,
+    *,
+    env: Mapping[str, str] | None = None,
+    cwd: str | Path | None = None,
+    headers: Mapping[str, str] | None = None,
+) -> list[ServerSpec]:
+    """The servers that a source names.
+
+    Raises:
+        ToolImportError: it names none, or a configuration is damaged.
+        UsageError: an option does not fit, or a variable that a configuration wants is not set.
+    """
+    if isinstance(source, Path) or (isinstance(source, str) and _is_file_name(source)):
+        source = read_config(Path(source))
+    if isinstance(source, Mapping):
+        if env or cwd or headers:
+            raise UsageError("a server's mapping holds its own env, cwd and headers: write them there")
+        return _from_mapping(source)
+    if isinstance(source, str) and source.strip().startswith(("http://", "https://")):
+        if env or cwd:
+            raise UsageError("env= and cwd= are for a command, and this server has an address: pass headers=")
+        return [_http_spec(source.strip(), headers or {})]
+    if headers:
+        raise UsageError("headers= are for an address, and this server is a command: pass env=")
+    return [_command_spec(_words(source), env or {}, str(cwd) if cwd else None)]
+
+
+def _is_file_name(text: str) -> bool:
+    """A command may end in ``.json`` too: then it has other words before."""
+    return text.endswith(".json") and "://" not in text and (len(text.split()) == 1 or Path(text).is_file())
+
+
+def read_config(path: Path) -> dict[str, Any]:
+    """The content of a configuration file.
+
+    Raises:
+        ToolImportError: it cannot be read, or holds no ``mcpServers``.
+    """
+    try:
+        if path.stat().st_size > MAX_CONFIG:
+            raise ToolImportError(f"{path} is larger than {MAX_CONFIG:,} bytes: is it a configuration of MCP servers?")
+        content = json.loads(path.read_bytes())
+    except OSError as error:
+        raise ToolImportError(f"{path} cannot be read: {error.strerror or type(error).__name__}") from None
+    except (ValueError, RecursionError) as error:
+        raise ToolImportError(f"{path} is no JSON: {str(error)[:200]}") from None
+    if not isinstance(content, dict) or "mcpServers" not in content:
+        raise ToolImportError(f'{path} names no MCP server: it needs {{"mcpServers": {{NAME: {{"command": …}}}}}}')
+    return content
+
+
+def _words(source: Any) -> list[str]:
+    if isinstance(source, str):
+        try:
+            words = shlex.split(source)
+        except ValueError as error:
+            raise ToolImportError(f"the server's command cannot be split into words: {error}") from None
+    else:
+        words = [str(word) if isinstance(word, Path) else word for word in source]
+    if not words or not words[0] or not all(isinstance(word, str) and "\0" not in word for word in words):
+        raise ToolImportError(
+            "no MCP server is named: give an http(s):// address, a command such as 'python server.py', or a .json file"
+        )
+    return words
+
+
+def _from_mapping(source: Mapping[str, Any]) -> list[ServerSpec]:
+    if "mcpServers" not in source:
+        return [_entry("", source)]
+    entries = source["mcpServers"]
+    if not isinstance(entries, Mapping) or not entries:
+        raise ToolImportError("mcpServers names no server: give a mapping of names to servers")
+    if len(entries) > MAX_SERVERS:
+        raise ToolImportError(f"mcpServers names more than {MAX_SERVERS} servers: split it")
+    used = {str(name): e for name, e in entries.items() if not (isinstance(e, Mapping) and e.get("disabled") is True)}
+    if not used:
+        raise ToolImportError('every server of mcpServers is disabled: remove "disabled" from one')
+    return [_entry(name, entry) for name, entry in used.items()]
+
+
+def _entry(name: str, raw: Any) -> ServerSpec:
+    where = f"mcpServers[{name!r}]" if name else "the server's mapping"
+    if not isinstance(raw, Mapping):
+        raise ToolImportError(f"{where} is a {type(raw).__name__}: give a mapping with 'command' or 'url'")
+    kind = str(raw.get("type", raw.get("transport", ""))).lower()
+    if kind == "sse":
+        raise ToolImportError(f"{where} is of type 'sse', which MCP has given up: give its streamable HTTP address")
+    address = raw.get("url", raw.get("httpUrl", raw.get("serverUrl")))
+    if ("command" in raw) == (address is not None):
+        raise ToolImportError(f"{where} must have either 'command' or 'url'")
+    filled = _Filled(where)
+    if address is not None:
+        spec = _http_spec(filled.text(address, "url"), filled.mapping(raw.get("headers"), "headers"), filled.values)
+    else:
+        args = raw.get("args") or []
+        if not isinstance(args, list):
+            raise ToolImportError(f"{where}.args is a {type(args).__name__}: give a list of words")
+        words = [filled.text(raw["command"], "command"), *(filled.text(word, "args") for word in args)]
+        cwd = filled.text(raw["cwd"], "cwd") if raw.get("cwd") else None
+        spec = _command_spec(_words(words), filled.mapping(raw.get("env"), "env"), cwd, filled.values)
+    return ServerSpec(
+        **{**vars(spec), "name": name, "location": f"{name} ({spec.location})" if name else spec.location}
+    )
+
+
+class _Filled:
+    """Puts environment variables in the place of ``${NAME}`` and remembers their values, which are secrets."""
+
+    def __init__(self, where: str) -> None:
+        self._where = where
+        self.values: dict[str, str] = {}
+
+    def text(self, value: Any, what: str) -> str:
+        if not isinstance(value, str | int | float) or isinstance(value, bool):
+            raise ToolImportError(f"{self._where}.{what} has a {type(value).__name__}: give text")
+
+        def found(match: re.Match[str]) -> str:
+            name, default = match.groups()
+            if name not in os.environ and default is None:
+                raise UsageError(f"{self._where}.{what} wants the environment variable {name}: set it")
+            if name in os.environ:
+                self.values[name] = os.environ[name]
+            return os.environ.get(name, default or "")
+
+        return _VARIABLE.sub(found, str(value))
+
+    def mapping(self, value: Any, what: str) -> dict[str, str]:
+        if not isinstance(value or {}, Mapping):
+            raise ToolImportError(f"{self._where}.{what} is a {type(value).__name__}: give a mapping of names to text")
+        return {str(key): self.text(item, f"{what}.{key}") for key, item in (value or {}).items()}
+
+
+def _http_spec(url: str, headers: Mapping[str, str], more: Mapping[str, str] | None = None) -> ServerSpec:
+    try:
+        parts = urlsplit(url)
+        usable = parts.scheme in ("http", "https") and parts.hostname and (parts.port is None or parts.port > 0)
+    except ValueError:
+        usable = False
+    if not usable:
+        raise ToolImportError("the server's address is no http(s):// URL with a host: check it")
+    for name, value in headers.items():
+        if not is_token(name) or not isinstance(value, str) or not is_header_value(value):
+            raise UsageError(f"headers[{name!r}] is no header: take a plain name and a value without line breaks")
+    certain, likely = sort_values({**headers, **(more or {})})
+    secrets = Secrets([*certain, *in_url(url)], likely)
+    return ServerSpec(shown_url(url), secrets, url=url, headers=dict(headers))
+
+
+def _command_spec(
+    words: list[str], env: Mapping[str, str], cwd: str | None, more: Mapping[str, str] | None = None
+) -> ServerSpec:
+    for name, value in env.items():
+        if not name or "=" in name or "\0" in name or not isinstance(value, str) or "\0" in value:
+            raise UsageError(f"env[{name!r}] is no variable: take a plain name and text")
+    if cwd is not None and not Path(cwd).is_dir():
+        raise ToolImportError(f"there is no folder {cwd}, in which the server should start")
+    certain, likely = sort_values({**env, **(more or {})})
+    secrets = Secrets([*certain, *in_arguments(words)], likely)
+    shown = secrets.text(shlex.join([os.path.basename(words[0]) or words[0], *words[1:]]))
+    location = shown if len(shown) <= _SHOWN else shown[:_SHOWN] + " …"
+    return ServerSpec(location, secrets, command=tuple(words), env=dict(env), cwd=cwd)

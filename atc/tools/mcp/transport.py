@@ -1,0 +1,99 @@
+"""Calls of one tool of a server."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from contextlib import AbstractAsyncContextManager
+from dataclasses import dataclass, field
+from typing import Any
+
+from mcp import Client, MCPError
+
+from atc.errors import ToolError
+from atc.tools.mcp.answers import value_of
+from atc.tools.mcp.connection import Connection, McpServer
+from atc.tools.mcp.failures import Unreachable, failed, is_closed, too_slow, unreachable
+from atc.tools.mcp.http import Exchange
+from atc.tools.openapi.text import clean
+
+
+@dataclass(frozen=True, eq=False)
+class McpTransport:
+    """Calls one tool over the server's conversation. It never retries: that is the broker's business.
+
+    Attributes:
+        name: the tool's name at the server.
+        reads: whether the tool is taken for a read.
+        server: the conversation, which all tools of the server share.
+    """
+
+    name: str
+    reads: bool
+    server: McpServer = field(repr=False)
+
+    @property
+    def label(self) -> str:
+        """The name for messages: a server may call its tools what it likes."""
+        return clean(self.name, 100).replace("\n", " ")
+
+    def opened(self) -> AbstractAsyncContextManager[Any]:
+        return self.server
+
+    async def __call__(self, arguments: dict[str, Any]) -> Any:
+        """Make one call.
+
+        Raises:
+            ToolError: the server cannot be reached, refuses, dies, takes too long, or says that the tool failed.
+        """
+        _ensure_sendable(self.label, arguments)
+        server, sent = self.server, False
+        try:
+            async with asyncio.timeout(server.timeout_s), server.connected() as (connection, client):
+                sent = True
+                return await self._made(connection, client, arguments)
+        except Unreachable as error:
+            raise unreachable(self.label, error, server.spec) from None
+        except TimeoutError:
+            if not sent:
+                late = Unreachable(f"is not ready after {server.timeout_s:g} s")
+                raise unreachable(self.label, late, server.spec) from None
+            raise too_slow(self.label, server.timeout_s) from None
+
+    async def _made(self, connection: Connection, client: Client, arguments: dict[str, Any]) -> Any:
+        spec, exchange = self.server.spec, Exchange()
+        try:
+            result = await connection.call(client, self.name, arguments, exchange)
+        except TimeoutError:
+            raise
+        except Exception as error:  # whatever the SDK raises, the run goes on
+            if is_closed(error):
+                connection.lost = True
+                await connection.settled()
+            elif isinstance(error, MCPError) and error.message == "Session terminated":
+                connection.lost = True
+            if connection.log.too_large:
+                raise self._too_large() from None
+            told = connection.log.told(spec)
+            raise failed(self.label, error, exchange, told, spec, self.reads) from None
+        self.server.answered()
+        return value_of(self.label, result, spec, self.reads)
+
+    def _too_large(self) -> ToolError:
+        limit = self.server.max_bytes
+        return ToolError(
+            f"{self.label} answered with more than {limit:,} bytes: ask for less",
+            status="too_large",
+            outcome="refused" if self.reads else "unknown",
+            received=limit,
+        )
+
+
+def _ensure_sendable(label: str, arguments: dict[str, Any]) -> None:
+    """Raise ToolError for what JSON does not have: half characters, NaN."""
+    try:
+        json.dumps(arguments, ensure_ascii=False, allow_nan=False).encode()
+    except (ValueError, TypeError, RecursionError) as error:
+        raise ToolError(
+            f"{label} cannot be sent these arguments: {str(error)[:200]}", status="invalid_arguments"
+        ) from None
