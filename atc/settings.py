@@ -44,6 +44,9 @@ class Settings(BaseSettings):
     max_revisions: int = Field(3, ge=0, description="α of the paper: programs after the first")
     candidates: int = Field(1, ge=1, le=16, description="first programs to choose among")
     revision_candidates: int = Field(1, ge=1, le=16, description="programs to choose among in a revision")
+    tool_format: Literal["stubs", "json"] = Field(
+        "stubs", description="how the model is shown its tools: typed Python stubs, or JSON documents"
+    )
     revision: Literal["notes", "edit"] = Field("notes", description="write anew from notes, or edit the failed program")
     attribution: Literal["structure", "model", "none"] = Field(
         "structure", description="how a fault is traced to a tool"

@@ -1,6 +1,6 @@
 """Do probed documents help? Atlas's tasks with its true documents, with those that probing wrote, and with bare names.
 
-``python -m benchmarks.probing_help [--prober none|embedded|NAME] [--model embedded|NAME] [--system full] [--seeds 0]
+``python -m benchmarks.probing_help [--prober none|embedded|NAME] [--model embedded|NAME] [--system atc] [--seeds 0]
 [--out FILE] [--json]``
 
 Atlas is served with nothing but the names of its tools and of their arguments, and probed (``--prober none``: by
@@ -21,17 +21,21 @@ import typer
 
 from atc.atlas import Atlas, atlas_toolset
 from atc.cli.console import err, guarded, out, print_json
-from atc.models import CachedModel, Model, open_model
+from atc.models import Model
 from atc.probing.gate import Budget
 from atc.probing.prober import Prober
 from atc.tools.protocol import Protocol
 from atc.tools.tool import Toolset
 from benchmarks.environments import Environment
 from benchmarks.environments.atlas import AtlasEnvironment
+from benchmarks.gateway import Caps, Gateway
 from benchmarks.probing import atlas
 from benchmarks.probing_run import NoModel, served
+from benchmarks.rows import Row, latest, read_rows
 from benchmarks.summary import print_table, summarise
-from benchmarks.tasks import RESULTS, SYSTEMS, Plan, Row, read_rows, run_plan
+from benchmarks.systems import SYSTEMS
+from benchmarks.tasks import RESULTS, Plan, run_plan
+from benchmarks.upstream import upstream
 
 
 class ReadAs(AtlasEnvironment):
@@ -82,7 +86,7 @@ def paired(rows: Sequence[Row], one: str, other: str) -> tuple[int, int]:
 def main(
     prober: Annotated[str, typer.Option(help="The model that probes; none: structure alone.")] = "none",
     model: Annotated[str | None, typer.Option(help="The model that solves, as `atc run --model` takes it.")] = None,
-    system: Annotated[str, typer.Option(help=f"One of {', '.join(SYSTEMS)}.")] = "full",
+    system: Annotated[str, typer.Option(help=f"One of {', '.join(SYSTEMS)}.")] = "atc",
     seeds: Annotated[str, typer.Option(help="Comma-separated.")] = "0",
     limit_s: Annotated[float, typer.Option(min=1, help="Seconds for one try.")] = 300.0,
     file: Annotated[Path, typer.Option("--out", help="Where each try is kept.")] = RESULTS / "probing_help.jsonl",
@@ -90,17 +94,15 @@ def main(
 ) -> None:
     """Measure what probed documents are worth to a program writer."""
     chosen = environments(NoModel() if prober == "none" else prober)
-    plan = Plan(chosen, [system], [int(seed) for seed in seeds.split(",")], limit_s=limit_s)
-    opened = CachedModel(open_model(model, slots=4), RESULTS / "cache")
+    plan = Plan(chosen, [SYSTEMS[system]], [int(seed) for seed in seeds.split(",")], caps=Caps(seconds=limit_s))
 
     async def to_the_end() -> None:
-        try:
-            await run_plan(plan, opened, file, lambda row: err.print(f"{row.env}/{row.task}: {row.solved}"))
-        finally:
-            await opened.aclose()
+        async with Gateway(source, RESULTS / "replies").opened() as gateway:
+            await run_plan(plan, gateway, file, lambda row: err.print(f"{row.env}/{row.task}: {row.solved}"))
 
-    asyncio.run(to_the_end())
-    rows = [row for row in read_rows(file) if row.model == opened.name and row.system == system]
+    with upstream(model) as source:
+        asyncio.run(to_the_end())
+    rows = [row for row in latest(read_rows(file)) if row.model == source.name and row.system == system]
     lines = summarise(rows, list(SYSTEMS))
     if as_json:
         print_json(lines)

@@ -1,24 +1,30 @@
-"""The table over the rows of :mod:`benchmarks.tasks`: what each system solved, and what it took."""
+"""The tables over the rows of :mod:`benchmarks.tasks`: what each system solved, what it took, what it broke."""
 
 from __future__ import annotations
 
 import random
 from collections import Counter, defaultdict
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from rich import box
 from rich.console import Console
 from rich.table import Table
 
-if TYPE_CHECKING:
-    from benchmarks.tasks import Row
+from benchmarks.rows import Row
 
 RESAMPLES = 2_000
-_SUMS = ("model_calls", "prompt_tokens", "completion_tokens", "tool_calls", "writes", "repeated_writes", "crashes")
+RULER = "atc"
+"""The system that the others are paired with."""
+_SUMS = (
+    "model_calls", "prompt_tokens", "completion_tokens", "tool_calls", "writes", "repeated_writes", "forbidden_writes",
+    "crashes", "programs",
+)  # fmt: skip
+_SECONDS = ("seconds", "model_s", "tool_s", "own_s")
+Line = dict[str, Any]
 
 
-def summarise(rows: Sequence[Row], order: Sequence[str]) -> list[dict[str, Any]]:
+def summarise(rows: Sequence[Row], order: Sequence[str]) -> list[Line]:
     """One line for each model, environment and system, and one over all environments where there are several.
 
     Args:
@@ -31,31 +37,47 @@ def summarise(rows: Sequence[Row], order: Sequence[str]) -> list[dict[str, Any]]
         groups[row.model, row.env, row.system].append(row)
         if len(environments) > 1:
             groups[row.model, "all", row.system].append(row)
-    places = [*environments, "all"]
-    ranked = sorted(groups, key=lambda key: (key[0], places.index(key[1]), order.index(key[2])))
-    return [_line(*key, groups[key]) for key in ranked]
+    places, known = [*environments, "all"], [*order, *sorted({row.system for row in rows} - set(order))]
+    ranked = sorted(groups, key=lambda key: (key[0], places.index(key[1]), known.index(key[2])))
+    return [_line(*key, groups[key], groups.get((key[0], key[1], RULER), [])) for key in ranked]
 
 
-def _line(model: str, env: str, system: str, rows: list[Row]) -> dict[str, Any]:
+def _line(model: str, env: str, system: str, rows: list[Row], rulers: list[Row]) -> Line:
     judged = [row for row in rows if row.status != "environment"]
     stated = [row for row in judged if row.stated]
     faults: Counter[str] = Counter()
     for row in judged:
         faults.update(row.faults)
     low, high = interval(judged)
+    wins, losses = paired(judged, rulers) if system != RULER else (None, None)
     return {
-        "model": model, "env": env, "system": system, "tries": len(judged), "lost": len(rows) - len(judged),
+        "model": model, "env": env, "system": system, "versions": sorted({row.version for row in rows}),
+        "tries": len(judged), "lost": len(rows) - len(judged),
         "solved": sum(row.solved for row in judged), "share": _share(judged), "low": low, "high": high,
+        "wins": wins, "losses": losses,
         "first_try": sum(row.first_try for row in judged),
         "stated": len(stated), "stated_solved": sum(row.solved for row in stated),
-        "exceptions": sum(row.status == "exception" for row in judged),
+        "path": _mean([row.path for row in judged]), "precision": _mean([row.precision for row in judged]),
         **{name: sum(getattr(row, name) for row in judged) for name in _SUMS},
-        "seconds": round(sum(row.seconds for row in judged), 1), "faults": dict(sorted(faults.items())),
+        **{name: round(sum(getattr(row, name) for row in judged), 1) for name in _SECONDS},
+        "ended": dict(sorted(Counter(row.status for row in judged).items())), "faults": dict(sorted(faults.items())),
     }  # fmt: skip
+
+
+def paired(rows: Sequence[Row], rulers: Sequence[Row]) -> tuple[int, int]:
+    """Tries that these solved and the ruler did not, and the other way round, over what both tried."""
+    ruled = {(row.env, row.task, row.seed): row.solved for row in rulers if row.status != "environment"}
+    both = [(row.solved, ruled[row.env, row.task, row.seed]) for row in rows if (row.env, row.task, row.seed) in ruled]
+    return sum(mine and not theirs for mine, theirs in both), sum(theirs and not mine for mine, theirs in both)
 
 
 def _share(rows: Sequence[Row]) -> float:
     return sum(row.solved for row in rows) / len(rows) if rows else 0.0
+
+
+def _mean(shares: Sequence[float | None]) -> float | None:
+    known = [share for share in shares if share is not None]
+    return round(sum(known) / len(known), 4) if known else None
 
 
 def interval(rows: Sequence[Row]) -> tuple[float, float]:
@@ -75,61 +97,75 @@ def interval(rows: Sequence[Row]) -> tuple[float, float]:
     return shares[round(0.025 * (RESAMPLES - 1))], shares[round(0.975 * (RESAMPLES - 1))]
 
 
-def print_table(lines: Sequence[dict[str, Any]], console: Console) -> None:
+# Printing -----------------------------------------------------------------------------------------------------------
+
+OUTCOME = ("solved", "(95 %)", f"± {RULER}", "stated", "first", "path", "prec")
+COST = ("asked", "tokens a try", "tools", "s a try", "model", "tools", "own")
+DAMAGE = ("again", "forbidden", "failed", "broke", "ended", "faults")
+LEGEND = f"""\
+± {RULER}: tries that it solved and {RULER} did not, and the other way round. stated: of the tasks that say
+all that their solution needs. first: by the first program or step. path, prec: Path% and Prec% (ATC §5). asked: model calls a try.
+tokens: read + written. tools: calls that reached a tool. s: seconds, kept replies at their first cost; of these in the
+model, in tools, in the system itself. again: effects that were done again, of all effects; forbidden: effects of tools
+that the solution has no use for. failed: programs or steps that failed, of all. broke: tries that ended in a crash."""
+
+
+def print_table(lines: Sequence[Line], console: Console) -> None:
     """Print what :func:`summarise` made."""
     if not lines:
         console.print("no results yet")
         return
     for model in dict.fromkeys(line["model"] for line in lines):
         own = [line for line in lines if line["model"] == model]
-        console.print(
-            _table(f"Tasks solved, {model}", ("solved", "(95 %)", "stated", "first", "faults"), own, _outcome)
-        )
-        console.print(
-            _table(f"What it took, {model}", ("asked", "tokens", "tools", "again", "crashes", "s"), own, _cost)
-        )
-    console.print(
-        "stated: of the tasks that say all that their solution needs. first: by the first\n"
-        "program. faults: programs that failed, by kind. asked: model calls. tokens: read +\n"
-        "written. tools: calls. again: effects that were done again, of all effects. crashes:\n"
-        "programs. s: seconds a try, cached replies at their first cost."
-    )
+        console.print(_table(f"Tasks solved, {model}", OUTCOME, own, _outcome))
+        console.print(_table(f"What it took, {model}", COST, own, _cost))
+        console.print(_table(f"What it broke, {model}", DAMAGE, own, _damage))
+    console.print(LEGEND, markup=False)
     if lost := sum(line["lost"] for line in lines if line["env"] != "all"):
         console.print(
             f"{lost} tries were lost (no model or no sandbox) and are in no figure: the same command runs them again"
         )
 
 
-def _table(
-    title: str, names: Sequence[str], lines: list[dict[str, Any]], cells: Callable[[dict[str, Any]], list[str]]
-) -> Table:
+def _table(title: str, names: Sequence[str], lines: list[Line], cells: Callable[[Line], list[str]]) -> Table:
     table = Table(title=title, title_justify="left", box=box.SIMPLE_HEAD, show_edge=False, pad_edge=False)
     table.add_column("environment", no_wrap=True)
     table.add_column("system", no_wrap=True)
     for name in names:
-        table.add_column(name, justify="left" if name == "faults" else "right", no_wrap=name != "faults")
+        wide = name in ("ended", "faults")
+        table.add_column(name, justify="left" if wide else "right", no_wrap=not wide)
     for line, following in zip(lines, [*lines[1:], None], strict=True):
         last = following is not None and following["env"] != line["env"]
         table.add_row(line["env"], line["system"], *cells(line), end_section=last)
     return table
 
 
-def _outcome(line: dict[str, Any]) -> list[str]:
-    broken = f" ATC broke:{line['exceptions']}" if line["exceptions"] else ""
+def _outcome(line: Line) -> list[str]:
+    against = "" if line["wins"] is None else f"+{line['wins']} −{line['losses']}"
     return [
-        f"{line['solved']}/{line['tries']} {line['share']:.0%}", f"({line['low']:.0%}–{line['high']:.0%})",
+        f"{line['solved']}/{line['tries']} {line['share']:.0%}", f"({line['low']:.0%}–{line['high']:.0%})", against,
         f"{line['stated_solved']}/{line['stated']}", str(line["first_try"]),
-        " ".join(f"{kind}:{count}" for kind, count in line["faults"].items()) + broken,
+        *("–" if line[name] is None else f"{line[name]:.0%}" for name in ("path", "precision")),
     ]  # fmt: skip
 
 
-def _cost(line: dict[str, Any]) -> list[str]:
+def _cost(line: Line) -> list[str]:
+    tries = max(1, line["tries"])
+    read, written = line["prompt_tokens"] / tries, line["completion_tokens"] / tries
     return [
-        f"{line['model_calls']:,}", f"{_short(line['prompt_tokens'])}+{_short(line['completion_tokens'])}",
-        f"{line['tool_calls']:,}", f"{line['repeated_writes']}/{line['writes']}", str(line["crashes"]),
-        f"{line['seconds'] / max(1, line['tries']):.1f}",
+        f"{line['model_calls'] / tries:.1f}", f"{read:,.0f}+{written:,.0f}", f"{line['tool_calls'] / tries:.1f}",
+        *(f"{line[name] / tries:.1f}" for name in _SECONDS),
     ]  # fmt: skip
 
 
-def _short(count: int) -> str:
-    return f"{count:,}" if count < 10_000 else f"{count / 1000:,.0f}k"
+def _damage(line: Line) -> list[str]:
+    ended = {name: count for name, count in line["ended"].items() if name not in ("answered", "crash")}
+    return [
+        f"{line['repeated_writes']}/{line['writes']}", str(line["forbidden_writes"]),
+        f"{line['crashes']}/{line['programs']}", str(line["ended"].get("crash", 0)), _told(ended),
+        _told(line["faults"]),
+    ]  # fmt: skip
+
+
+def _told(counts: dict[str, int]) -> str:
+    return " ".join(f"{kind}:{count}" for kind, count in counts.items())

@@ -16,7 +16,7 @@ from atc.prompting import fenced, prompt
 from atc.result import Call, Fault, Finding, Revision
 from atc.settings import Settings
 from atc.tools.links import hints_for
-from atc.tools.protocol import Effect
+from atc.tools.protocol import Effect, Protocol
 from atc.tools.stubs import render_stub
 from atc.tools.tool import Toolset
 from atc.traces.events import Emit
@@ -47,8 +47,13 @@ class Writer:
     def __init__(self, task: str, tools: Toolset, model: Model, settings: Settings, emit: Emit) -> None:
         self._tools, self._model, self._settings, self._emit, self._task = tools, model, settings, emit, task
         self._hints = hints_for(tools.protocols)
-        stubs = [fenced(render_stub(tool.protocol, self._hints.get(name))) for name, tool in tools.items()]
-        self._stubs = "\n\n\n".join(stubs)
+        self._stubs = "\n\n\n".join(fenced(self._shown(tool.protocol)) for tool in tools.values())
+
+    def _shown(self, protocol: Protocol) -> str:
+        if self._settings.tool_format == "json":
+            kept = {"name", "description", "parameters", "returns"}
+            return json.dumps(protocol.model_dump(mode="json", include=kept), ensure_ascii=False)
+        return render_stub(protocol, self._hints.get(protocol.name))
 
     async def write(self, history: Sequence[Revision], calls: Sequence[Call]) -> Draft:
         """The next program, given those that failed and the calls that were made.

@@ -79,6 +79,7 @@ class Episode:
     Attributes:
         tools: the same tools; every call that reaches one is noted.
         calls: the calls so far, in the order in which they ended.
+        gold_tools: of the solution.
     """
 
     def __init__(self, tools: Toolset, judge: Callable[[Any], bool], gold: Iterable[GoldCall] = ()) -> None:
@@ -86,6 +87,7 @@ class Episode:
         self.tools = Toolset(Tool(tool.protocol, _Counted(tool, self.calls)) for tool in tools.values())
         self._judge = judge
         self._gold = Counter((tool, canonical(arguments)) for tool, arguments in gold)
+        self.gold_tools = frozenset(tool for tool, _ in self._gold)
 
     def check(self, value: Any) -> bool:
         """Tell whether the task is solved: ``value`` is the answer, as plain JSON values."""
@@ -100,6 +102,23 @@ class Episode:
     def repeated_writes(self) -> int:
         """Effects that were done again with the same arguments, beyond what the task's own solution does."""
         return sum(max(0, times - max(1, self._gold[key])) for key, times in self._written.items())
+
+    @property
+    def forbidden_writes(self) -> int:
+        """Effects of tools that the task's own solution has no use for, where it is known."""
+        return sum(times for (tool, _), times in self._written.items() if self.gold_tools and tool not in self.gold_tools)
+
+    @property
+    def path(self) -> float | None:
+        """Path% of ATC §5: the share of the solution's tools that were called; ``None`` where it is not known."""
+        called = {call.tool for call in self.calls}
+        return len(self.gold_tools & called) / len(self.gold_tools) if self.gold_tools else None
+
+    @property
+    def precision(self) -> float | None:
+        """Prec% of ATC §5: the share of the called tools that are the solution's; ``None`` where there are none."""
+        called = {call.tool for call in self.calls}
+        return len(self.gold_tools & called) / len(called) if self.gold_tools and called else None
 
     @property
     def _written(self) -> Counter[tuple[str, str]]:

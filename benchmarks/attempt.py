@@ -1,0 +1,81 @@
+"""One try of a system at a task, whatever goes wrong in it."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from typing import Any
+
+from atc.errors import EnvironmentProblem
+from benchmarks.environments.base import Environment, Episode, Task
+from benchmarks.gateway import Caps, Gateway, Session
+from benchmarks.rows import Row
+from benchmarks.systems.base import Answer, Job, System
+
+GRACE_S = 30.0
+"""Seconds that a system is given to end by itself after its time."""
+
+
+async def attempt(
+    environment: Environment, task: Task, system: System, seed: int, gateway: Gateway, caps: Caps, temperature: float
+) -> Row:
+    """Let a system try a task once.
+
+    Raises:
+        EnvironmentProblem: the system is not installed.
+    """
+    version = await system.version()
+    episode = environment.open(task)
+    session = Session(episode, caps, temperature, seed)
+    upstream = gateway.upstream
+    async with gateway.session(session) as address:
+        job = Job(task.text, address, session, upstream.model, upstream.context_tokens, caps)
+        told = await _tried(system, job)
+    wall_s, spent = time.perf_counter() - session.began, session.spent
+    told |= _verdict(told["status"], session, wall_s)
+    return Row(
+        env=environment.name, task=task.id, system=system.name, version=version, seed=seed, model=upstream.name,
+        stated=task.stated, model_calls=spent.model_calls, kept_calls=spent.kept_calls,
+        prompt_tokens=spent.prompt_tokens, completion_tokens=spent.completion_tokens, tool_calls=len(episode.calls),
+        writes=episode.writes, repeated_writes=episode.repeated_writes, forbidden_writes=episode.forbidden_writes,
+        path=episode.path, precision=episode.precision, seconds=round(wall_s + spent.kept_s, 3),
+        model_s=round(spent.model_s, 3), tool_s=round(spent.tool_s, 3), wall_s=round(wall_s, 3), **told,
+    )  # fmt: skip
+
+
+async def _tried(system: System, job: Job) -> dict[str, Any]:
+    """What came of it, as fields of a row."""
+    limit = job.caps.seconds + GRACE_S
+    try:
+        async with asyncio.timeout(limit):
+            answer = await system.solve(job)
+    except TimeoutError:
+        return {"status": "overtime", "error": f"it did not end within {limit:g} s"}
+    except EnvironmentProblem as error:
+        return {"status": "environment", "error": str(error)}
+    except Exception as error:  # the task is lost, the others go on
+        return {"status": "exception", "error": f"{type(error).__name__}: {error}"[:500]}
+    return _fields(answer, job.session.episode)
+
+
+def _fields(answer: Answer, episode: Episode) -> dict[str, Any]:
+    solved = answer.ended == "answered" and episode.check(answer.value)
+    return {
+        "status": answer.ended, "solved": solved, "first_try": solved and answer.programs <= 1,
+        "programs": answer.programs, "crashes": answer.crashes, "faults": answer.faults,
+        "answer": repr(answer.value)[:500], "program": answer.program[:4_000], "error": answer.error[:500],
+    }  # fmt: skip
+
+
+def _verdict(status: str, session: Session, wall_s: float) -> dict[str, Any]:
+    """What stands above what a system says of itself: the endpoint failed, or a cap was reached."""
+    spent = session.spent
+    if spent.failure:
+        return {"status": "environment", "error": spent.failure, "solved": False, "first_try": False}
+    if status in ("environment", "exception", "overtime"):
+        return {}
+    if wall_s + spent.kept_s > session.caps.seconds + GRACE_S:
+        return {"status": "overtime", "solved": False, "first_try": False}
+    if spent.over and status != "answered":
+        return {"status": "budget", "error": spent.over}
+    return {}

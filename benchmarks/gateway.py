@@ -1,0 +1,260 @@
+"""What stands between a system under test and the world: the model and the tools, counted, capped and kept.
+
+Every try gets an address of its own. Behind it is an OpenAI-compatible endpoint that forwards to the real one, and the
+tools of the task. So a system cannot count its own calls, ask more often than others may, or sample otherwise than
+they do; and a system in another process, with packages of its own, is measured as ours is.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import hashlib
+import json
+import logging
+import os
+import secrets
+import socket
+import tempfile
+import time
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import httpx
+import uvicorn
+from starlette.applications import Starlette
+from starlette.requests import Request
+from starlette.responses import JSONResponse, Response
+from starlette.routing import Route
+
+from atc.errors import ToolError
+from benchmarks.environments.base import Episode
+from benchmarks.upstream import Upstream
+
+_log = logging.getLogger(__name__)
+PATIENCE_S = 1_800.0
+"""Seconds for one reply of the model: two cores read a long prompt for minutes."""
+
+
+@dataclass(frozen=True)
+class Caps:
+    """What one try may use. The reply that goes over a cap is given; nothing after it is.
+
+    Attributes:
+        seconds: of the whole try; what kept replies took when they were made is counted.
+    """
+
+    model_calls: int = 12
+    tokens: int = 60_000
+    seconds: float = 300.0
+
+
+@dataclass
+class Spent:
+    """What one try has used.
+
+    Attributes:
+        kept_calls: replies that were made in an earlier try; ``kept_s``: how long they took then.
+        model_s: with what kept replies took. ``tool_s``: in tools.
+        over: the cap that was reached, in words; empty while none is.
+    """
+
+    model_calls: int = 0
+    kept_calls: int = 0
+    prompt_tokens: int = 0
+    completion_tokens: int = 0
+    model_s: float = 0.0
+    kept_s: float = 0.0
+    tool_s: float = 0.0
+    over: str = ""
+    failure: str = ""
+    """How the endpoint failed, if it did: then the try says nothing of the system."""
+
+
+@dataclass
+class Session:
+    """One try: its episode, what it may use and what it has used."""
+
+    episode: Episode
+    caps: Caps
+    temperature: float
+    seed: int
+    spent: Spent = field(default_factory=Spent)
+    began: float = field(default_factory=time.perf_counter)
+
+    def closed(self) -> str:
+        """The cap that is reached; empty while none is."""
+        spent, caps = self.spent, self.caps
+        if spent.model_calls >= caps.model_calls:
+            return f"its {caps.model_calls} model calls are used up"
+        if spent.prompt_tokens + spent.completion_tokens >= caps.tokens:
+            return f"its {caps.tokens} tokens are used up"
+        if time.perf_counter() - self.began + spent.kept_s >= caps.seconds:
+            return f"its {caps.seconds:g} seconds are used up"
+        return ""
+
+
+class Gateway:
+    """Serves the tries of a benchmark on this machine's loopback. Use :meth:`opened`.
+
+    Args:
+        upstream: the real endpoint.
+        kept: folder of replies that were made before; ``None`` keeps none.
+    """
+
+    def __init__(self, upstream: Upstream, kept: Path | None) -> None:
+        self.upstream, self._kept = upstream, kept
+        self._sessions: dict[str, Session] = {}
+        self._client = httpx.AsyncClient(timeout=PATIENCE_S, trust_env=not upstream.direct)
+        self._address = ""
+
+    @asynccontextmanager
+    async def opened(self) -> AsyncIterator[Gateway]:
+        """Serve for the length of the block."""
+        listener = socket.create_server(("127.0.0.1", 0))
+        self._address = f"http://127.0.0.1:{listener.getsockname()[1]}"
+        routes = [
+            Route("/{key}/v1/chat/completions", self._complete, methods=["POST"]),
+            Route("/{key}/v1/models", self._models),
+            Route("/{key}/tools/{name}", self._call, methods=["POST"]),
+        ]
+        config = uvicorn.Config(Starlette(routes=routes), log_level="error", lifespan="off")
+        server = uvicorn.Server(config)
+        serving = asyncio.create_task(server._serve([listener]))  # `serve` would take our signals
+        try:
+            yield self
+        finally:
+            server.should_exit = True
+            await serving
+            listener.close()
+            await self._client.aclose()
+
+    @asynccontextmanager
+    async def session(self, session: Session) -> AsyncIterator[str]:
+        """Open a try; yields its address. When the block ends, the address is dead."""
+        key = secrets.token_urlsafe(16)
+        self._sessions[key] = session
+        try:
+            async with session.episode.tools.opened():
+                yield f"{self._address}/{key}"
+        finally:
+            del self._sessions[key]
+
+    # -- the model ---------------------------------------------------------------------------------------------------
+
+    async def _models(self, request: Request) -> Response:
+        return JSONResponse({"object": "list", "data": [{"id": self.upstream.model, "object": "model"}]})
+
+    async def _complete(self, request: Request) -> Response:
+        session = self._sessions.get(request.path_params["key"])
+        if session is None:
+            return _refused("this try has ended", 404)
+        if over := session.closed():
+            session.spent.over = over
+            return _refused(f"the benchmark's budget is spent: {over}", 400)
+        body = await request.json()
+        streamed = bool(body.pop("stream", False))
+        body.pop("stream_options", None)
+        body |= {"model": self.upstream.model, "temperature": session.temperature}
+        body["seed"] = _seed(session)
+        began = time.perf_counter()
+        kept = self._read(body)
+        if kept is None:
+            status, reply = await self._forward(body)
+            if status != 200:
+                if status not in (400, 413, 422):  # those turn a request down for what it is: too long, say
+                    session.spent.failure = f"the endpoint answered {status}: {json.dumps(reply)[:300]}"
+                return JSONResponse(reply, status_code=status)
+            kept = {"reply": reply, "seconds": time.perf_counter() - began}
+            self._write(body, kept)
+        else:
+            session.spent.kept_calls += 1
+            session.spent.kept_s += kept["seconds"]
+        _count(session.spent, kept)
+        return _streamed(kept["reply"]) if streamed else JSONResponse(kept["reply"])
+
+    async def _forward(self, body: dict[str, Any]) -> tuple[int, Any]:
+        headers = {"Authorization": f"Bearer {self.upstream.api_key}"} if self.upstream.api_key else {}
+        try:
+            answer = await self._client.post(f"{self.upstream.url}/chat/completions", json=body, headers=headers)
+            return answer.status_code, answer.json()
+        except (httpx.HTTPError, ValueError) as error:
+            return 502, {"error": {"message": f"the model's endpoint failed: {type(error).__name__}: {error}"}}
+
+    # -- replies that are kept ---------------------------------------------------------------------------------------
+
+    def _path(self, body: dict[str, Any]) -> Path | None:
+        text = json.dumps({"at": self.upstream.name, **body}, sort_keys=True, ensure_ascii=False)
+        return self._kept and self._kept / f"{hashlib.sha256(text.encode()).hexdigest()}.json"
+
+    def _read(self, body: dict[str, Any]) -> dict[str, Any] | None:
+        path = self._path(body)
+        try:
+            kept = json.loads(path.read_text()) if path is not None else None
+            return kept if kept is None or {"reply", "seconds"} <= kept.keys() else None
+        except (OSError, ValueError):
+            return None
+
+    def _write(self, body: dict[str, Any], kept: dict[str, Any]) -> None:
+        path = self._path(body)
+        if path is None:
+            return
+        try:
+            path.parent.mkdir(parents=True, exist_ok=True)
+            with tempfile.NamedTemporaryFile("w", dir=path.parent, prefix=".new-", delete=False) as out:
+                json.dump(kept, out)
+            os.replace(out.name, path)
+        except OSError as error:  # a full disk, say: the reply itself is good
+            _log.warning("could not keep a reply in %s: %s", path.parent, error.strerror)
+
+    # -- the tools ---------------------------------------------------------------------------------------------------
+
+    async def _call(self, request: Request) -> Response:
+        session = self._sessions.get(request.path_params["key"])
+        name = request.path_params["name"]
+        if session is None:
+            return _refused("this try has ended", 404)
+        if name not in session.episode.tools:
+            return JSONResponse({"error": {"message": f"there is no tool {name!r}", "status": "not_found"}})
+        transport = session.episode.tools[name].transport
+        assert transport is not None  # an episode has no others
+        began = time.perf_counter()
+        try:
+            return JSONResponse({"value": await transport(await request.json())})
+        except ToolError as error:
+            return JSONResponse({"error": {"message": error.message, "status": error.status}})
+        finally:
+            session.spent.tool_s += time.perf_counter() - began
+
+
+def _seed(session: Session) -> int:
+    """Another one for each request, so that asking again is not answered with the same words."""
+    return 1_000 * session.seed + session.spent.model_calls
+
+
+def _count(spent: Spent, kept: dict[str, Any]) -> None:
+    usage = kept["reply"].get("usage") or {}
+    spent.model_calls += 1
+    spent.prompt_tokens += usage.get("prompt_tokens") or 0
+    spent.completion_tokens += usage.get("completion_tokens") or 0
+    spent.model_s += kept["seconds"]
+
+
+def _streamed(reply: dict[str, Any]) -> Response:
+    """A whole reply as a stream of one piece, for those who asked for a stream."""
+    choices = []
+    for choice in reply.get("choices", ()):
+        said = dict(choice.get("message") or {})
+        for index, call in enumerate(said.get("tool_calls") or ()):
+            call["index"] = index
+        choices.append({"index": choice.get("index", 0), "delta": said, "finish_reason": choice.get("finish_reason")})
+    common = {name: reply.get(name) for name in ("id", "created", "model")} | {"object": "chat.completion.chunk"}
+    pieces = [{**common, "choices": choices}, {**common, "choices": [], "usage": reply.get("usage")}]
+    text = "".join(f"data: {json.dumps(piece)}\n\n" for piece in pieces) + "data: [DONE]\n\n"
+    return Response(text, media_type="text/event-stream")
+
+
+def _refused(message: str, status: int) -> Response:
+    return JSONResponse({"error": {"message": message, "type": "budget", "code": "budget"}}, status_code=status)

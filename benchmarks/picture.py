@@ -1,0 +1,50 @@
+"""The ruler's picture: what each system solves, against the tokens that it takes."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from atc.errors import EnvironmentProblem, UsageError
+
+
+def draw(lines: Sequence[dict[str, Any]], file: Path) -> None:
+    """Draw the lines of :func:`benchmarks.summary.summarise`, those over all environments if there are any.
+
+    Args:
+        lines: of one model.
+        file: to write: ``.svg`` or ``.png``.
+
+    Raises:
+        EnvironmentProblem: matplotlib is not installed.
+        UsageError: the file cannot be written, or there is nothing to draw.
+    """
+    if file.suffix not in (".svg", ".png"):
+        raise UsageError(f"--picture takes a name that ends in .svg or .png, not {file}")
+    chosen = [line for line in lines if line["env"] == "all"] or list(lines)
+    if not chosen:
+        raise UsageError("there is no result yet to draw")
+    try:
+        from matplotlib.figure import Figure
+    except ModuleNotFoundError:
+        raise EnvironmentProblem("the picture needs matplotlib: `pip install 'atc-runtime[bench]'`") from None
+    figure = Figure(figsize=(8, 5), layout="constrained")
+    axes = figure.subplots()
+    for line in chosen:
+        tries = max(1, line["tries"])
+        tokens, share = (line["prompt_tokens"] + line["completion_tokens"]) / tries, 100 * line["share"]
+        errors = [[share - 100 * line["low"]], [100 * line["high"] - share]]
+        own = line["system"].startswith("atc")
+        axes.errorbar(tokens, share, errors, fmt="o", color="tab:blue" if own else "tab:gray", capsize=3, alpha=0.8)
+        axes.annotate(line["system"], (tokens, share), xytext=(6, 4), textcoords="offset points", fontsize=8)
+    axes.set(
+        xlabel="tokens a try, read and written", ylabel="solved, %, with its 95 % interval", title=chosen[0]["model"]
+    )
+    axes.set_xlim(left=0)
+    axes.set_ylim(bottom=0)
+    axes.grid(alpha=0.3)
+    try:
+        figure.savefig(file)
+    except OSError as error:
+        raise UsageError(f"the picture cannot be written to {file}: {error.strerror}") from None

@@ -1,0 +1,130 @@
+"""What is kept of each try: one JSON line, written as the try ends, so that a stop loses nothing."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import field
+from pathlib import Path
+from typing import Any, Literal
+
+from pydantic import TypeAdapter, ValidationError
+from pydantic.dataclasses import dataclass
+
+from atc.cli.console import err
+from atc.errors import UsageError
+
+Status = Literal["answered", "unsolved", "budget", "crash", "overtime", "exception", "environment"]
+Key = tuple[str, str, str, str, int, str]
+
+
+@dataclass(frozen=True)
+class Row:
+    """One try of a system at a task.
+
+    Attributes:
+        version: of the system: another one's tries are other tries.
+        stated: whether the task says all that its solution needs.
+        status: how it ended: ``unsolved`` (the system gave up), ``budget`` (a cap was reached), ``overtime`` (it did
+            not end by itself after that), ``crash`` (the system broke), ``exception`` (the benchmark broke),
+            ``environment`` (no model, no sandbox: no result, and tried again on a restart).
+        first_try: solved by the first program.
+        programs: programs, plans or steps. ``crashes``: of these, those that failed when they ran.
+        faults: what was wrong with them, by kind, where a system tells.
+        kept_calls: model calls that were answered from an earlier try's replies.
+        tool_calls: calls that reached a tool, as the environment counted them.
+        repeated_writes: effects that were done again beyond what the task's own solution does.
+        forbidden_writes: effects of tools that the solution has no use for.
+        path, precision: Path% and Prec% of ATC §5, as shares.
+        seconds: of the whole try, with what kept replies took when they were made: ``model_s`` in the model, ``tool_s``
+            in tools, the rest in the system itself. ``wall_s`` is what passed now.
+    """
+
+    env: str
+    task: str
+    system: str
+    version: str
+    seed: int
+    model: str
+    stated: bool
+    status: Status
+    solved: bool = False
+    first_try: bool = False
+    programs: int = 0
+    crashes: int = 0
+    faults: dict[str, int] = field(default_factory=dict)
+    model_calls: int = 0
+    kept_calls: int = 0
+    prompt_tokens: int = 0
+    completion_tokens: int = 0
+    tool_calls: int = 0
+    writes: int = 0
+    repeated_writes: int = 0
+    forbidden_writes: int = 0
+    path: float | None = None
+    precision: float | None = None
+    seconds: float = 0.0
+    model_s: float = 0.0
+    tool_s: float = 0.0
+    wall_s: float = 0.0
+    answer: str = ""
+    program: str = ""
+    error: str = ""
+
+    @property
+    def key(self) -> Key:
+        return self.env, self.task, self.system, self.version, self.seed, self.model
+
+    @property
+    def own_s(self) -> float:
+        """Seconds in the system itself."""
+        return max(0.0, self.seconds - self.model_s - self.tool_s)
+
+
+_ROW = TypeAdapter(Row)
+
+
+def append(file: Path, row: Row) -> None:
+    """Write a row at the end of a file.
+
+    Raises:
+        UsageError: it cannot be written.
+    """
+    try:
+        file.parent.mkdir(parents=True, exist_ok=True)
+        with file.open("ab+") as lines:
+            end = lines.seek(0, 2)
+            lines.seek(max(0, end - 1))
+            if end and lines.read(1) != b"\n":
+                lines.write(b"\n")  # a line that was cut off stays a line of its own
+            lines.write(_ROW.dump_json(row) + b"\n")
+    except OSError as error:
+        raise UsageError(
+            f"the results cannot be kept in {file}: {error.strerror}; make room, and the same command goes on"
+        ) from None
+
+
+def read_rows(file: Path) -> list[Row]:
+    """The rows of a file, the last one of each try. A line that is no row is left out, with a warning.
+
+    Raises:
+        UsageError: the file cannot be read.
+    """
+    rows: dict[Any, Row] = {}
+    try:
+        lines = file.read_bytes().splitlines()
+    except OSError as error:
+        raise UsageError(f"the results {file} cannot be read: {error.strerror}") from None
+    for number, line in enumerate(lines, 1):
+        try:
+            row = _ROW.validate_json(line)
+        except ValidationError:
+            err.print(f"{file}, line {number}: not a result, left out", markup=False)
+            continue
+        rows[row.key] = row
+    return list(rows.values())
+
+
+def latest(rows: Iterable[Row]) -> list[Row]:
+    """Of the tries of one system at one task, those of the version that came last."""
+    newest = {(row.env, row.task, row.system, row.seed, row.model): row for row in rows}
+    return list(newest.values())

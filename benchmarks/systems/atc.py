@@ -1,0 +1,83 @@
+"""ATC itself, whole and with one part taken away."""
+
+from __future__ import annotations
+
+import hashlib
+from collections import Counter
+from collections.abc import Mapping
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+from atc.agent import Agent
+from atc.errors import EnvironmentProblem, ModelError
+from atc.execution.broker import CallPolicy
+from atc.execution.drivers import open_sandbox
+from atc.execution.sandbox import Sandbox
+from atc.result import Result
+from atc.settings import Settings
+from benchmarks.systems.base import Answer, Job, System
+
+ROOT = Path(__file__).parents[2]
+_SOURCES = ("atc/**/*.py", "sandbox/*.py", "prompts/*.jinja")
+
+
+class Atc(System):
+    """ATC with these settings.
+
+    Args:
+        settings: of the agent; the model, the tools and the seed come from the try.
+        replay: whether what succeeded is answered from the journal when a revised program runs.
+    """
+
+    def __init__(self, name: str, about: str, settings: Mapping[str, Any] | None = None, replay: bool = True) -> None:
+        self.name, self.about = name, about
+        self._settings, self._replay = dict(settings or {}), replay
+        self._sandbox: Sandbox | None = None
+
+    async def version(self) -> str:
+        return sources_digest()
+
+    async def solve(self, job: Job) -> Answer:
+        episode, caps = job.session.episode, job.caps
+        if self._sandbox is None:
+            self._sandbox = open_sandbox(Settings.load())
+        agent = Agent(
+            episode.tools, model=job.opened_model(), policy=CallPolicy(replay=self._replay), sandbox=self._sandbox,
+            seed=job.session.seed, answer=False, keep_runs=False, budget_s=caps.seconds,
+            max_tools=max(20, len(episode.tools)), **self._settings,
+        )  # fmt: skip
+        try:
+            return told(await agent.arun(job.text))
+        except (EnvironmentProblem, ModelError) as error:
+            return Answer("crash", error=str(error))
+
+    async def aclose(self) -> None:
+        if self._sandbox is not None:
+            await self._sandbox.aclose()
+
+
+def told(result: Result) -> Answer:
+    """What a result says."""
+    faults: Counter[str] = Counter()
+    for revision in result.revisions:
+        if revision.findings:
+            faults["check"] += 1
+        elif revision.fault is not None:
+            faults[revision.fault.kind] += 1
+    error = result.fault.message if result.fault else ""
+    ended = {"answered": "answered", "budget": "budget", "failed": "crash"}.get(result.status, "unsolved")
+    return Answer(
+        ended, result.value, error, result.program, len(result.revisions),  # type: ignore[arg-type]
+        sum(revision.fault is not None and not revision.findings for revision in result.revisions), dict(faults),
+    )  # fmt: skip
+
+
+@cache
+def sources_digest() -> str:
+    """Of everything that decides what ATC does: its code and its prompts."""
+    digest = hashlib.sha256()
+    for pattern in _SOURCES:
+        for path in sorted(ROOT.glob(pattern)):
+            digest.update(path.read_bytes())
+    return digest.hexdigest()[:12]

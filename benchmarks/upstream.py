@@ -1,0 +1,59 @@
+"""The endpoint that all systems of a benchmark ask: the embedded model's own server, or one that is set up."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+
+from atc.models.choice import choose_model
+from atc.models.embedded import EmbeddedModel
+from atc.models.embedded_process import EmbeddedServer
+
+CONTEXT_TOKENS = 16_384
+"""Of the embedded model: other systems' prompts grow with each step."""
+
+
+@dataclass(frozen=True)
+class Upstream:
+    """An OpenAI-compatible endpoint.
+
+    Attributes:
+        url: up to and without ``/chat/completions``.
+        model: its name there; ``name``: as it is reported.
+        context_tokens: what prompt and reply may take together.
+        direct: never go through a proxy.
+    """
+
+    url: str
+    model: str
+    name: str
+    context_tokens: int
+    api_key: str = field(default="", repr=False)
+    direct: bool = False
+
+
+@contextmanager
+def upstream(spec: str | None, threads: int | None = None) -> Iterator[Upstream]:
+    """The endpoint of a model, started where it is the embedded one.
+
+    Args:
+        spec: as ``atc run --model`` takes it.
+
+    Raises:
+        UsageError: the spec means nothing.
+        ModelUnavailable: there is no such model on this machine, or no endpoint is set up.
+    """
+    choice = choose_model(spec)
+    if choice.kind == "endpoint":
+        url = (choice.base_url or "https://api.openai.com/v1").rstrip("/")
+        yield Upstream(url, choice.model, choice.model, 32_768, choice.api_key or "")
+        return
+    model = EmbeddedModel(choice.model, threads=threads or os.cpu_count(), context_tokens=CONTEXT_TOKENS)
+    model.check()
+    server = EmbeddedServer(model.settings)
+    try:
+        yield Upstream(server.url, model.settings.alias, model.name, CONTEXT_TOKENS, server.api_key, direct=True)
+    finally:
+        server.stop()
