@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import json
 from collections.abc import Sequence
 from pathlib import Path
@@ -12,149 +11,117 @@ import pytest
 import typer
 from typer.testing import CliRunner
 
-from atc.errors import EnvironmentProblem, ModelUnavailable, ToolError, UsageError
-from atc.models import CachedModel, FakeModel, Message, Reply
-from atc.tools.protocol import Effect, Protocol
-from atc.tools.tool import Toolset
-from benchmarks import tasks as ladder
-from benchmarks.environments import Environment, Episode, Task, open_environment
+from atc.errors import EnvironmentProblem, UsageError
+from benchmarks import tasks as ruler
+from benchmarks.environments import open_environment
 from benchmarks.environments.atlas import AtlasEnvironment
-from benchmarks.environments.base import served
-from benchmarks.summary import interval, summarise
-from benchmarks.tasks import Plan, Row, attempt, read_rows, run_plan
-
-GOOD = '```python\nanswer = order(item="pen")["number"]\n```'
-CRASHING = '```python\norder(item="pen")\nanswer = [][0]\n```'
-
-
-class Shop(Environment):
-    """Tasks to order one thing; the answer is the number of the order."""
-
-    name = "shop"
-
-    def tasks(self) -> list[Task]:
-        return [
-            Task(f"pen-{number}", f"Order a pen (task number{number}). Answer with its number.", ("order",))
-            for number in range(3)
-        ]
-
-    def open(self, task: Task) -> Episode:
-        orders: list[str] = []
-
-        def order(arguments: dict[str, Any]) -> Any:
-            if arguments["item"] == "moon":
-                raise ToolError("not for sale", status="not_found")
-            orders.append(arguments["item"])
-            return {"number": 7}
-
-        parameters = {"type": "object", "properties": {"item": {"type": "string"}}, "required": ["item"]}
-        protocol = Protocol(name="order", description="Order a thing.", parameters=parameters, effect=Effect.WRITE)
-        return Episode(Toolset([served(protocol, order)]), lambda value: value == 7 and bool(orders))
+from benchmarks.gateway import Caps
+from benchmarks.rows import Row, latest, read_rows
+from benchmarks.summary import interval, paired, summarise
+from benchmarks.systems import SYSTEMS, Answer, Job, System
+from benchmarks.tasks import Plan
+from tests.fake_openai_server import fails, hangs, serving
+from tests.support_ruler import CRASHING, GOOD, Shop, ran, says, tried, tried_at
 
 
-def first() -> Task:
-    return Shop().tasks()[0]
-
-
-def tried(model: Any, system: str = "full", **options: Any) -> Row:
-    return asyncio.run(attempt(Shop(), first(), system, 0, model, **options))
-
-
-def planned(systems: Sequence[str] = ("full",), **options: Any) -> Plan:
-    return Plan([Shop()], systems, **options)
-
-
-def call(episode: Episode, tool: str, arguments: dict[str, Any]) -> Any:
-    transport = episode.tools[tool].transport
-    assert transport is not None
-    return asyncio.run(transport(dict(arguments)))  # type: ignore[arg-type]
+def planned(systems: Sequence[str] = ("atc",), **options: Any) -> Plan:
+    return Plan([Shop()], [SYSTEMS[name] for name in systems], **options)
 
 
 # What is counted ----------------------------------------------------------------------------------------------------
 
 
 def test_a_task_that_the_first_program_solves() -> None:
-    row = tried(FakeModel([GOOD]))
+    row = tried([GOOD])
     assert (row.status, row.solved, row.first_try, row.programs, row.crashes) == ("answered", True, True, 1, 0)
     assert (row.model_calls, row.tool_calls, row.writes, row.repeated_writes) == (1, 1, 1, 0)
-    assert row.prompt_tokens > 50
-    assert row.completion_tokens > 5
+    assert (row.prompt_tokens, row.completion_tokens) == (100, 20)
+    assert (row.path, row.precision) == (1.0, 1.0)
     assert row.answer == "7"
     assert row.faults == {}
+    assert row.version
 
 
 def test_a_wrong_answer_is_an_answer_that_solves_nothing() -> None:
-    row = tried(FakeModel(['```python\nanswer = order(item="pen")["number"] + 1\n```']))
+    row = tried(['```python\nanswer = order(item="pen")["number"] + 1\n```'])
     assert (row.status, row.solved, row.first_try) == ("answered", False, False)
 
 
 def test_the_environment_sees_what_replay_is_worth() -> None:
-    bare = tried(FakeModel([CRASHING, GOOD]), "bare")
-    full = tried(FakeModel([CRASHING, GOOD]), "full")
-    assert bare.solved
-    assert full.solved
-    assert not full.first_try
-    assert (bare.crashes, full.crashes) == (1, 1)
-    assert (bare.writes, bare.repeated_writes) == (2, 1)
-    assert (full.writes, full.repeated_writes) == (1, 0)
-    assert bare.faults == {"program": 1}
+    without, whole = tried([CRASHING, GOOD], "atc-replay"), tried([CRASHING, GOOD])
+    assert without.solved
+    assert whole.solved
+    assert not whole.first_try
+    assert (without.crashes, whole.crashes) == (1, 1)
+    assert (without.writes, without.repeated_writes) == (2, 1)
+    assert (whole.writes, whole.repeated_writes) == (1, 0)
 
 
 def test_the_check_costs_a_revision_and_no_effect() -> None:
     missing = '```python\norder(item="pen")\nanswer = nothing_of_that_name\n```'
-    bare = tried(FakeModel([missing, GOOD]), "bare")
-    check = tried(FakeModel([missing, GOOD]), "check")
-    assert (bare.crashes, bare.writes, bare.faults) == (1, 2, {"program": 1})
-    assert (check.crashes, check.writes, check.faults) == (0, 1, {"check": 1})
+    without, whole = tried([missing, GOOD], "atc-all"), tried([missing, GOOD])
+    assert (without.crashes, without.writes, without.faults) == (1, 2, {"program": 1})
+    assert (whole.crashes, whole.writes, whole.faults) == (0, 1, {"check": 1})
+
+
+def test_without_typed_stubs_the_model_reads_json() -> None:
+    with serving(says(GOOD)) as server:
+        tried_at(server, "atc")
+        tried_at(server, "atc-stubs")
+        asked = [request["messages"][-1]["content"] for request in server.requests]
+    assert "def order(item: str)" in asked[0]
+    assert "def order(item: str)" not in asked[1]
+    assert '"name": "order"' in asked[1]
 
 
 def test_a_refused_call_had_no_effect() -> None:
     refused = 'try:\n    order(item="moon")\nexcept ToolError:\n    pass\n'
-    row = tried(FakeModel([f'```python\n{refused}answer = order(item="pen")["number"]\n```']))
+    row = tried([f'```python\n{refused}answer = order(item="pen")["number"]\n```'])
     assert (row.solved, row.tool_calls, row.writes) == (True, 2, 1)
 
 
-def test_what_the_solution_itself_repeats_is_no_repetition() -> None:
-    def episode(gold: int) -> Episode:
-        opened = Episode(Shop().open(first()).tools, bool, [("order", {"item": "pen"})] * gold)
-        for _ in range(3):
-            call(opened, "order", {"item": "pen"})
-        call(opened, "order", {"item": "ink"})
-        return opened
-
-    assert [episode(gold).repeated_writes for gold in (0, 1, 2, 3)] == [2, 2, 1, 0]
+def test_a_kept_reply_counts_as_if_it_had_been_asked_for(tmp_path: Path) -> None:
+    first, again = tried([GOOD], kept=tmp_path), tried([fails(500)], kept=tmp_path)
+    assert [row.kept_calls for row in (first, again)] == [0, 1]
+    assert {(row.solved, row.model_calls, row.prompt_tokens) for row in (first, again)} == {(True, 1, 100)}
+    assert again.model_s == first.model_s
 
 
-def test_a_cached_reply_counts_as_if_it_had_been_asked_for(tmp_path: Path) -> None:
-    fake = FakeModel([Reply(GOOD, "stop", 100, 20, 40.0)])
-    rows = [tried(CachedModel(fake, tmp_path), system) for system in ("full", "bare")]
-    assert len(fake.prompts) == 1
-    assert [row.cached_calls for row in rows] == [0, 1]
-    assert {(row.model_calls, row.prompt_tokens, row.completion_tokens) for row in rows} == {(1, 100, 20)}
-    assert rows[1].seconds > 40 > rows[1].wall_s
-
-
-def test_time_that_the_cache_saved_counts_towards_the_limit(tmp_path: Path) -> None:
-    model = CachedModel(FakeModel([Reply(GOOD, "stop", 100, 20, 400.0)]), tmp_path)
-    tried(model)
-    row = tried(model, limit_s=300.0)
+def test_time_that_kept_replies_took_counts_towards_the_limit(tmp_path: Path) -> None:
+    tried([GOOD], kept=tmp_path)
+    (kept,) = tmp_path.iterdir()
+    kept.write_text(json.dumps(json.loads(kept.read_text()) | {"seconds": 400.0}))
+    row = tried([GOOD], kept=tmp_path)
     assert (row.status, row.solved) == ("overtime", False)
+    assert row.seconds > 400 > row.wall_s
 
 
-def test_a_try_ends_at_its_limit() -> None:
-    class Slow(FakeModel):
-        async def complete(self, messages: Sequence[Message], **options: Any) -> Reply:
-            await asyncio.sleep(60)
-            raise AssertionError("it was waited for")
-
-    row = tried(Slow([]), limit_s=0.5)
+def test_a_try_ends_at_its_limit(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("benchmarks.attempt.GRACE_S", 0.5)
+    row = tried([hangs()], caps=Caps(seconds=0.5))
     assert not row.solved
     assert row.status in ("budget", "overtime")
-    assert row.wall_s < 20
+    assert row.wall_s < 5
 
 
-def test_a_break_of_the_runtime_loses_one_task_and_says_why() -> None:
-    row = tried(FakeModel([RuntimeError("a bug")]))
+def test_a_system_that_may_not_ask_any_more_is_out_of_budget() -> None:
+    row = tried([CRASHING, CRASHING.replace("[0]", "[1]"), GOOD], caps=Caps(model_calls=2))
+    assert (row.status, row.model_calls, row.solved) == ("budget", 2, False)
+    assert row.error == "its 2 model calls are used up"
+    assert tried([CRASHING, GOOD], caps=Caps(tokens=110)).error == "its 110 tokens are used up"
+
+
+def test_a_break_of_the_benchmark_loses_one_task_and_says_why() -> None:
+    class Broken(System):
+        name, about = "broken", ""
+
+        async def version(self) -> str:
+            return "1"
+
+        async def solve(self, job: Job) -> Answer:
+            raise RuntimeError("a bug")
+
+    row = tried([GOOD], Broken())
     assert (row.status, row.solved, row.error) == ("exception", False, "RuntimeError: a bug")
 
 
@@ -163,73 +130,96 @@ def test_a_break_of_the_runtime_loses_one_task_and_says_why() -> None:
 
 def test_a_second_run_does_only_what_is_missing(tmp_path: Path) -> None:
     file = tmp_path / "rows.jsonl"
-    asyncio.run(run_plan(planned(limit=2), FakeModel([GOOD, GOOD]), file))
-    new: list[Row] = []
-    asyncio.run(run_plan(planned(["bare", "full"]), FakeModel([GOOD] * 4), file, new.append))
+    ran(planned(limit=2), [GOOD], file)
+    new = ran(planned(["atc-check", "atc"]), [GOOD], file)
     assert [(row.task, row.system) for row in new] == [
-        ("pen-0", "bare"), ("pen-1", "bare"), ("pen-2", "bare"), ("pen-2", "full"),
+        ("pen-0", "atc-check"), ("pen-1", "atc-check"), ("pen-2", "atc-check"), ("pen-2", "atc"),
     ]  # fmt: skip
-    asyncio.run(run_plan(planned(["bare", "full"], seeds=(0,)), FakeModel([]), file, new.append))
-    assert len(new) == 4
+    assert ran(planned(["atc-check", "atc"]), [GOOD], file) == []
     assert len(file.read_text().splitlines()) == 6
 
 
-def test_another_model_or_seed_is_another_try(tmp_path: Path) -> None:
+def test_another_model_seed_or_version_is_another_try(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     file = tmp_path / "rows.jsonl"
-    asyncio.run(run_plan(planned(limit=1), FakeModel([GOOD]), file))
-    asyncio.run(run_plan(planned(limit=1, seeds=(0, 1)), FakeModel([GOOD]), file))
-    asyncio.run(run_plan(planned(limit=1), FakeModel([GOOD], name="other"), file))
-    assert [(row.seed, row.model) for row in read_rows(file)] == [(0, "fake"), (1, "fake"), (0, "other")]
+    ran(planned(limit=1), [GOOD], file)
+    ran(planned(limit=1, seeds=(0, 1)), [GOOD], file)
+    ran(planned(limit=1), [GOOD], file, model="other")
+    assert [(row.seed, row.model) for row in read_rows(file)] == [(0, "tiny"), (1, "tiny"), (0, "other")]
+    monkeypatch.setattr("benchmarks.systems.atc.sources_digest", lambda: "changed")
+    assert [row.version for row in ran(planned(limit=1), [GOOD], file)] == ["changed"]
+    assert [row.version for row in latest(read_rows(file)) if row.seed == 0 and row.model == "tiny"] == ["changed"]
 
 
 def test_a_line_that_was_cut_off_costs_that_try_only(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     file = tmp_path / "rows.jsonl"
-    asyncio.run(run_plan(planned(), FakeModel([GOOD] * 3), file))
+    ran(planned(), [GOOD], file)
     file.write_bytes(file.read_bytes()[:-40])
-    new: list[Row] = []
-    asyncio.run(run_plan(planned(), FakeModel([GOOD]), file, new.append))
-    assert [row.task for row in new] == ["pen-2"]
+    assert [row.task for row in ran(planned(), [GOOD], file)] == ["pen-2"]
     assert len(read_rows(file)) == 3
     assert "line 3: not a result" in capsys.readouterr().err
 
 
 def test_an_endpoint_that_goes_down_is_noted_and_those_tries_are_made_again(tmp_path: Path) -> None:
     file = tmp_path / "rows.jsonl"
-    asyncio.run(run_plan(planned(), FakeModel([GOOD, ModelUnavailable("no connection"), GOOD]), file))
+    ran(planned(), [GOOD, fails(503, "gone"), GOOD], file)
     rows = read_rows(file)
-    assert [(row.status, row.error) for row in rows] == [
-        ("answered", ""),
-        ("environment", "no connection"),
-        ("answered", ""),
-    ]
-    line = summarise(rows, list(ladder.SYSTEMS))[0]
+    assert [row.status for row in rows] == ["answered", "environment", "answered"]
+    assert "503" in rows[1].error
+    line = summarise(rows, list(SYSTEMS))[0]
     assert (line["tries"], line["lost"], line["solved"]) == (2, 1, 2)
-    asyncio.run(run_plan(planned(), FakeModel([GOOD]), file))
+    ran(planned(), [GOOD], file)
     assert [row.status for row in read_rows(file)] == ["answered"] * 3
 
 
 def test_a_model_that_was_never_there_is_an_error_not_a_result(tmp_path: Path) -> None:
-    with pytest.raises(EnvironmentProblem, match="not set up"):
-        asyncio.run(run_plan(planned(), FakeModel([ModelUnavailable("not set up")]), tmp_path / "rows.jsonl"))
+    with pytest.raises(EnvironmentProblem, match="401"):
+        ran(planned(), [fails(401, "no key")], tmp_path / "rows.jsonl")
     assert not (tmp_path / "rows.jsonl").exists()
+
+
+def test_what_is_not_there_is_named_and_the_rest_goes_on(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    class Missing(System):
+        name, about = "missing", ""
+
+        async def version(self) -> str:
+            raise EnvironmentProblem("missing is not installed: `pip install missing`")
+
+        async def solve(self, job: Job) -> Answer:
+            raise AssertionError("it was asked all the same")
+
+    environments = [open_environment("m3tooleval"), Shop()]
+    new = ran(Plan(environments, [Missing(), SYSTEMS["atc"]], limit=1), [GOOD], tmp_path / "rows.jsonl")
+    assert [(row.env, row.system) for row in new] == [("shop", "atc")]
+    said = " ".join(capsys.readouterr().err.split())
+    assert "left out: m3tooleval needs its data" in said
+    assert "left out: missing is not installed: `pip install missing`" in said
+    with pytest.raises(EnvironmentProblem, match="no system is there"):
+        ran(Plan([Shop()], [Missing()]), [GOOD], tmp_path / "other.jsonl")
+
+
+def test_results_that_cannot_be_kept_are_an_error_that_says_so(tmp_path: Path) -> None:
+    (tmp_path / "file").touch()
+    with pytest.raises(UsageError, match=r"the results cannot be kept in .*: (Not|File).*make room"):
+        ran(planned(limit=1), [GOOD], tmp_path / "file" / "rows.jsonl")
 
 
 def test_a_sample_is_always_the_same_and_a_larger_one_holds_it() -> None:
     environment = AtlasEnvironment()
-    few, more = (Plan([environment], ["full"], sample=count).tasks(environment) for count in (5, 12))
+    few, more = (Plan([environment], [], sample=count).tasks(environment) for count in (5, 12))
     assert len(few) == 5
     assert set(few) < set(more)
-    assert few == Plan([environment], ["full"], sample=5).tasks(AtlasEnvironment())
+    assert few == Plan([environment], [], sample=5).tasks(AtlasEnvironment())
     assert [task.id for task in more] == [task.id for task in environment.tasks() if task in more]
 
 
 # The table and the command ------------------------------------------------------------------------------------------
 
 
-def made(task: str, solved: bool, env: str = "shop", system: str = "full", **more: Any) -> Row:
+def made(task: str, solved: bool, env: str = "shop", system: str = "atc", **more: Any) -> Row:
     return Row(
-        env=env, task=task, system=system, seed=0, model="fake", stated=True, status="answered", solved=solved, **more
-    )
+        env=env, task=task, system=system, version="1", seed=0, model="tiny", stated=True, status="answered",
+        solved=solved, **more,
+    )  # fmt: skip
 
 
 def test_the_interval_holds_the_share_and_narrows_with_tasks() -> None:
@@ -247,31 +237,42 @@ def test_the_tries_of_one_task_are_drawn_together() -> None:
     assert interval(seeds) == interval([made(str(task), task % 2 == 0) for task in range(10)])
 
 
-def test_the_summary_lists_systems_in_the_order_of_the_ladder_and_all_environments_together() -> None:
+def test_the_summary_lists_systems_in_their_order_and_all_environments_together() -> None:
     rows = [
-        made("a", True, "one", "full"),
-        made("a", False, "one", "bare"),
-        made("b", False, "two", "full", faults={"tool": 2}),
+        made("a", True, "one", "react"),
+        made("a", False, "one", "atc"),
+        made("b", False, "two", "react", faults={"tool": 2}),
     ]
-    lines = summarise(rows, list(ladder.SYSTEMS))
+    lines = summarise(rows, list(SYSTEMS))
     assert [(line["env"], line["system"]) for line in lines] == [
-        ("one", "bare"), ("one", "full"), ("two", "full"), ("all", "bare"), ("all", "full"),
+        ("one", "atc"), ("one", "react"), ("two", "react"), ("all", "atc"), ("all", "react"),
     ]  # fmt: skip
     assert (lines[-1]["tries"], lines[-1]["solved"], lines[-1]["faults"]) == (2, 1, {"tool": 2})
+    assert (lines[-1]["wins"], lines[-1]["losses"]) == (1, 0)
+
+
+def test_only_what_both_tried_is_paired() -> None:
+    mine = [made("a", True, system="react"), made("b", False, system="react"), made("c", True, system="react")]
+    assert paired(mine, [made("a", False), made("b", True), made("d", True)]) == (1, 1)
 
 
 def command(*arguments: str) -> Any:
     app = typer.Typer()
-    app.command()(ladder.main)
+    app.command()(ruler.main)
     return CliRunner().invoke(app, arguments)
 
 
-def test_the_command_prints_the_summary_of_a_file(tmp_path: Path) -> None:
+def test_the_command_prints_the_summary_of_a_file_and_draws_it(tmp_path: Path) -> None:
     file = tmp_path / "rows.jsonl"
-    asyncio.run(run_plan(planned(), FakeModel([GOOD] * 3), file))
+    ran(planned(), [GOOD], file)
     lines = json.loads(command("--summary", str(file), "--json").stdout)
-    assert [(line["system"], line["solved"], line["tries"]) for line in lines] == [("full", 3, 3)]
-    assert command("--summary", str(file)).exit_code == 0
+    assert [(line["system"], line["solved"], line["tries"]) for line in lines] == [("atc", 3, 3)]
+    shown = command("--summary", str(file))
+    assert shown.exit_code == 0
+    assert "What it broke, tiny" in shown.stdout
+    pytest.importorskip("matplotlib", reason="the picture needs the extra `bench`")
+    assert command("--summary", str(file), "--picture", str(tmp_path / "p.svg")).exit_code == 0
+    assert "<svg" in (tmp_path / "p.svg").read_text()
 
 
 @pytest.mark.parametrize(
@@ -289,7 +290,7 @@ def test_wrong_use_has_an_exit_code_of_its_own(arguments: list[str], code: int, 
 
 
 def test_what_is_missing_is_named() -> None:
-    with pytest.raises(UsageError, match="no environment 'mars': take some of atlas, comptoolbench, m3tooleval"):
+    with pytest.raises(UsageError, match="no environment 'mars': take some of .*atlas.*m3tooleval"):
         open_environment("mars")
     with pytest.raises(EnvironmentProblem, match="--data DIR or in ATC_DATA"):
         open_environment("m3tooleval").tasks()

@@ -15,6 +15,11 @@ _NUMBER = re.compile(r"(?<![\w.,-])\d[\d,]*(?:\.\d+)?(?![\w])\s?%?")
 _QUOTED = re.compile(
     r"""(?<!\w)(?:'(\w(?:[^'\n]{0,60}\w)?)'|"(\w(?:[^"\n]{0,60}\w)?)"|“(\w(?:[^”\n]{0,60}\w)?)”)(?!\w)"""
 )
+# what frames a task and is no part of it: the number of an item of a list, and a sentence that says what day it is
+_FRAME = re.compile(
+    r"^[ \t]*\d{1,3}[.)](?=\s)|\b(?:today(?:['’]s date)?|current (?:date|time)(?: and time)?) is\b[^.!?\n]*",
+    re.M | re.I,
+)
 _DIGITS = re.compile(r"\d+(?:\.\d+)?")
 
 
@@ -22,7 +27,8 @@ def unused_facts(task: str, program: str) -> list[str]:
     """The numbers and quoted texts of a task that a program nowhere has, as the task writes them.
 
     A percentage is there as a factor too (5 % as 0.05, 1.05 or 0.95), a number as a part of a text (a date), and a
-    quoted text in any case. 0 and 1 are not asked for: programs count from there.
+    quoted text in any case. Not asked for are 0 and 1 (programs count from there), the numbers of a list's items, and
+    what day it is.
     """
     try:
         tree = ast.parse(program)
@@ -31,7 +37,7 @@ def unused_facts(task: str, program: str) -> list[str]:
     texts, numbers = _constants(tree)
     whole = "\n".join(texts)
     missing = []
-    for found in _NUMBER.finditer(_QUOTED.sub(" ", task)):
+    for found in _NUMBER.finditer(_FRAME.sub(" ", _QUOTED.sub(" ", task))):
         said = found.group().strip()
         value = float(said.rstrip("% ").replace(",", ""))
         ways = {value, value / 100, 1 + value / 100, 1 - value / 100} if said.endswith("%") else {value}

@@ -6,17 +6,25 @@ from collections.abc import Callable
 from pathlib import Path
 
 from atc.errors import UsageError
+from benchmarks.environments.api_bank import ApiBank
 from benchmarks.environments.atlas import AtlasEnvironment
 from benchmarks.environments.base import Environment, Episode, Gold, GoldCall, MadeCall, Task
+from benchmarks.environments.bfcl import Bfcl
+from benchmarks.environments.complexfuncbench import ComplexFuncBench
 from benchmarks.environments.comptoolbench import CompToolBench
 from benchmarks.environments.m3tooleval import M3ToolEval
+from benchmarks.environments.workbench import WorkBench
 
 __all__ = ["ENVIRONMENTS", "Environment", "Episode", "Gold", "GoldCall", "MadeCall", "Task", "open_environment"]
 
 ENVIRONMENTS: dict[str, Callable[[Path | None], Environment]] = {
+    "api_bank": ApiBank,
     "atlas": lambda data: AtlasEnvironment(),
+    "complexfuncbench": ComplexFuncBench,
+    "bfcl": Bfcl,
     "comptoolbench": CompToolBench,
     "m3tooleval": M3ToolEval,
+    "workbench": WorkBench,
 }
 
 

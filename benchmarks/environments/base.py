@@ -74,7 +74,7 @@ class Episode:
     Args:
         tools: the tools, with their effects.
         judge: tells whether an answer, and what the calls left behind, is right.
-        gold: the calls of the task's own solution; what it repeats is no needless repetition.
+        gold: the calls of the task's own solution, where it is known; what it repeats is no needless repetition.
 
     Attributes:
         tools: the same tools; every call that reaches one is noted.
@@ -82,12 +82,12 @@ class Episode:
         gold_tools: of the solution.
     """
 
-    def __init__(self, tools: Toolset, judge: Callable[[Any], bool], gold: Iterable[GoldCall] = ()) -> None:
+    def __init__(self, tools: Toolset, judge: Callable[[Any], bool], gold: Iterable[GoldCall] | None = None) -> None:
         self.calls: list[MadeCall] = []
         self.tools = Toolset(Tool(tool.protocol, _Counted(tool, self.calls)) for tool in tools.values())
         self._judge = judge
-        self._gold = Counter((tool, canonical(arguments)) for tool, arguments in gold)
-        self.gold_tools = frozenset(tool for tool, _ in self._gold)
+        self._gold = Counter((tool, canonical(arguments)) for tool, arguments in gold or ())
+        self.gold_tools = None if gold is None else frozenset(tool for tool, _ in self._gold)
 
     def check(self, value: Any) -> bool:
         """Tell whether the task is solved: ``value`` is the answer, as plain JSON values."""
@@ -106,19 +106,24 @@ class Episode:
     @property
     def forbidden_writes(self) -> int:
         """Effects of tools that the task's own solution has no use for, where it is known."""
-        return sum(times for (tool, _), times in self._written.items() if self.gold_tools and tool not in self.gold_tools)
+        if self.gold_tools is None:
+            return 0
+        return sum(times for (tool, _), times in self._written.items() if tool not in self.gold_tools)
 
     @property
     def path(self) -> float | None:
         """Path% of ATC §5: the share of the solution's tools that were called; ``None`` where it is not known."""
-        called = {call.tool for call in self.calls}
-        return len(self.gold_tools & called) / len(self.gold_tools) if self.gold_tools else None
+        return len(self.gold_tools & self._called) / len(self.gold_tools) if self.gold_tools else None
 
     @property
     def precision(self) -> float | None:
         """Prec% of ATC §5: the share of the called tools that are the solution's; ``None`` where there are none."""
-        called = {call.tool for call in self.calls}
-        return len(self.gold_tools & called) / len(called) if self.gold_tools and called else None
+        called = self._called
+        return len(self.gold_tools & called) / len(called) if self.gold_tools is not None and called else None
+
+    @property
+    def _called(self) -> set[str]:
+        return {call.tool for call in self.calls}
 
     @property
     def _written(self) -> Counter[tuple[str, str]]:

@@ -50,11 +50,14 @@ class Atc(System):
         try:
             return told(await agent.arun(job.text))
         except (EnvironmentProblem, ModelError) as error:
+            if isinstance(error, EnvironmentProblem) and not job.session.spent.over:
+                raise
             return Answer("crash", error=str(error))
 
     async def aclose(self) -> None:
-        if self._sandbox is not None:
-            await self._sandbox.aclose()
+        sandbox, self._sandbox = self._sandbox, None
+        if sandbox is not None:
+            await sandbox.aclose()
 
 
 def told(result: Result) -> Answer:

@@ -68,8 +68,9 @@ class CodeAct(System):
         return Answer("unsolved", error=error, **known)  # type: ignore[arg-type]
 
     async def aclose(self) -> None:
-        if self._sandbox is not None:
-            await self._sandbox.aclose()
+        sandbox, self._sandbox = self._sandbox, None
+        if sandbox is not None:
+            await sandbox.aclose()
 
 
 class _Talk:
