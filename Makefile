@@ -11,7 +11,7 @@ IMAGE ?= atc-sandbox
 BASE ?= python:3.11-slim
 BUILD ?=
 
-.PHONY: demo test test-slow lint image clean
+.PHONY: demo test test-slow lint image bench-tasks clean
 
 demo: $(VENV)/.demo  ## a real task over real tools with a real language model on this machine
 	@$(BIN)/atc model pull
@@ -31,6 +31,10 @@ lint: $(VENV)/.test
 
 image:  ## the image of the docker sandbox and of the service; BUILD="--network host" where containers have no network
 	docker build $(BUILD) --build-arg BASE=$(BASE) -t $(IMAGE) .
+
+bench-tasks: $(VENV)/.demo $(VENV)/.test  ## the ruler (docs/ruler.md): DATA=dir with the third-party tasks, ARGS="--quick"
+	@$(BIN)/atc model pull
+	$(BIN)/python -m benchmarks.tasks $(if $(DATA),--data "$(DATA)") $(ARGS)
 
 $(VENV)/bin/python:
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || { echo "ATC needs Python 3.11 or later: make PYTHON=python3.12"; exit 1; }

@@ -33,6 +33,11 @@ def double(n: int) -> int:
         ("the city's and the state's", "answer = f()", []),
         ("use tool 7", "answer = tool_7()", []),
         ("sell 200", "this is no program", []),
+        ("1. list them\n2. sell 200\n 3) end", "answer = f(200)", []),
+        ("1. list them\n2. sell 200\n 3) end", "answer = f()", ["200"]),
+        ("Today is Monday, 12 May 2025. Sell 200.", "answer = f()", ["200"]),
+        ("The current date and time is 2025-05-12 09:30. Sell.", "answer = f()", []),
+        ("Sell 200 today, it is late", "answer = f()", ["200"]),
     ],
 )
 def test_what_a_program_leaves_out(task: str, program: str, missing: list[str]) -> None:
