@@ -30,12 +30,18 @@ from starlette.responses import JSONResponse, Response
 from starlette.routing import Route
 
 from atc.errors import ToolError
+from atc.tools.parameters import original_arguments
 from benchmarks.environments.base import Episode
 from benchmarks.upstream import Upstream
 
 _log = logging.getLogger(__name__)
 PATIENCE_S = 1_800.0
 """Seconds for one reply of the model: two cores read a long prompt for minutes."""
+MAX_TOKENS = 1_024
+"""Of one reply, where a system says nothing of it: an endpoint's own default may be none."""
+_OURS = ("stream_options", "top_p", "top_k", "min_p", "presence_penalty", "frequency_penalty", "n")
+"""What a system may not choose, beside those that are set: the sampling, and how many replies one call brings."""
+_ENDED = "this try has ended"
 
 
 @dataclass(frozen=True)
@@ -83,11 +89,18 @@ class Session:
     seed: int
     spent: Spent = field(default_factory=Spent)
     began: float = field(default_factory=time.perf_counter)
+    asking: set[asyncio.Future[tuple[int, Any]]] = field(default_factory=set, repr=False)
+    """Requests that the endpoint works on; they are given up with the try, lest the next one waits for them."""
+
+    @property
+    def begun(self) -> int:
+        """Model calls, with those that are not answered yet."""
+        return self.spent.model_calls + len(self.asking)
 
     def closed(self) -> str:
         """The cap that is reached; empty while none is."""
         spent, caps = self.spent, self.caps
-        if spent.model_calls >= caps.model_calls:
+        if self.begun >= caps.model_calls:
             return f"its {caps.model_calls} model calls are used up"
         if spent.prompt_tokens + spent.completion_tokens >= caps.tokens:
             return f"its {caps.tokens} tokens are used up"
@@ -120,7 +133,9 @@ class Gateway:
             Route("/{key}/v1/models", self._models),
             Route("/{key}/tools/{name}", self._call, methods=["POST"]),
         ]
-        config = uvicorn.Config(Starlette(routes=routes), log_level="error", lifespan="off")
+        config = uvicorn.Config(
+            Starlette(routes=routes), log_level="error", lifespan="off", timeout_graceful_shutdown=5
+        )
         server = uvicorn.Server(config)
         serving = asyncio.create_task(server._serve([listener]))  # `serve` would take our signals
         try:
@@ -141,6 +156,8 @@ class Gateway:
                 yield f"{self._address}/{key}"
         finally:
             del self._sessions[key]
+            for asked in session.asking:
+                asked.cancel()
 
     # -- the model ---------------------------------------------------------------------------------------------------
 
@@ -148,21 +165,27 @@ class Gateway:
         return JSONResponse({"object": "list", "data": [{"id": self.upstream.model, "object": "model"}]})
 
     async def _complete(self, request: Request) -> Response:
+        body = await request.json()  # from here to the question nothing waits: several may be asked at once
         session = self._sessions.get(request.path_params["key"])
         if session is None:
-            return _refused("this try has ended", 404)
+            return _refused(_ENDED, 404)
         if over := session.closed():
             session.spent.over = over
             return _refused(f"the benchmark's budget is spent: {over}", 400)
-        body = await request.json()
         streamed = bool(body.pop("stream", False))
-        body.pop("stream_options", None)
+        for name in _OURS:
+            body.pop(name, None)
         body |= {"model": self.upstream.model, "temperature": session.temperature}
         body["seed"] = _seed(session)
+        if "max_completion_tokens" not in body:
+            body.setdefault("max_tokens", MAX_TOKENS)
         began = time.perf_counter()
         kept = self._read(body)
         if kept is None:
-            status, reply = await self._forward(body)
+            asked = await self._asked(session, body)
+            if asked is None:
+                return _refused(_ENDED, 404)
+            status, reply = asked
             if status != 200:
                 if status not in (400, 413, 422):  # those turn a request down for what it is: too long, say
                     session.spent.failure = f"the endpoint answered {status}: {json.dumps(reply)[:300]}"
@@ -174,6 +197,14 @@ class Gateway:
             session.spent.kept_s += kept["seconds"]
         _count(session.spent, kept)
         return _streamed(kept["reply"]) if streamed else JSONResponse(kept["reply"])
+
+    async def _asked(self, session: Session, body: dict[str, Any]) -> tuple[int, Any] | None:
+        """What the endpoint answers; ``None`` where the try ended before."""
+        asked = asyncio.ensure_future(self._forward(body))
+        session.asking.add(asked)
+        await asyncio.wait([asked])
+        session.asking.discard(asked)
+        return None if asked.cancelled() else asked.result()
 
     async def _forward(self, body: dict[str, Any]) -> tuple[int, Any]:
         headers = {"Authorization": f"Bearer {self.upstream.api_key}"} if self.upstream.api_key else {}
@@ -215,14 +246,15 @@ class Gateway:
         session = self._sessions.get(request.path_params["key"])
         name = request.path_params["name"]
         if session is None:
-            return _refused("this try has ended", 404)
+            return _refused(_ENDED, 404)
         if name not in session.episode.tools:
             return JSONResponse({"error": {"message": f"there is no tool {name!r}", "status": "not_found"}})
-        transport = session.episode.tools[name].transport
-        assert transport is not None  # an episode has no others
+        tool = session.episode.tools[name]
+        assert tool.transport is not None  # an episode has no others
+        arguments = original_arguments(tool.protocol, await request.json())
         began = time.perf_counter()
         try:
-            return JSONResponse({"value": await transport(await request.json())})
+            return JSONResponse({"value": await tool.transport(arguments)})
         except ToolError as error:
             return JSONResponse({"error": {"message": error.message, "status": error.status}})
         finally:
@@ -231,7 +263,7 @@ class Gateway:
 
 def _seed(session: Session) -> int:
     """Another one for each request, so that asking again is not answered with the same words."""
-    return 1_000 * session.seed + session.spent.model_calls
+    return 1_000 * session.seed + session.begun
 
 
 def _count(spent: Spent, kept: dict[str, Any]) -> None:

@@ -88,6 +88,7 @@ def main(
     model: Annotated[str | None, typer.Option(help="The model that solves, as `atc run --model` takes it.")] = None,
     system: Annotated[str, typer.Option(help=f"One of {', '.join(SYSTEMS)}.")] = "atc",
     seeds: Annotated[str, typer.Option(help="Comma-separated.")] = "0",
+    limit: Annotated[int, typer.Option(min=1, help="The first so many tasks, the shallow ones first.")] = 40,
     limit_s: Annotated[float, typer.Option(min=1, help="Seconds for one try.")] = 300.0,
     file: Annotated[Path, typer.Option("--out", help="Where each try is kept.")] = RESULTS / "probing_help.jsonl",
     as_json: Annotated[bool, typer.Option("--json", help="The summary as JSON.")] = False,
@@ -98,7 +99,13 @@ def main(
 
     async def to_the_end() -> None:
         async with Gateway(source, RESULTS / "replies").opened() as gateway:
-            await run_plan(plan, gateway, file, lambda row: err.print(f"{row.env}/{row.task}: {row.solved}"))
+            for count in range(1, limit + 1):  # task by task: what is there after a stop can be compared
+                await run_plan(
+                    replace(plan, limit=count),
+                    gateway,
+                    file,
+                    lambda row: err.print(f"{row.env}/{row.task}: {row.solved}"),
+                )
 
     with upstream(model) as source:
         asyncio.run(to_the_end())

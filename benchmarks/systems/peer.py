@@ -129,12 +129,13 @@ class Peer(System):
         return str(said["ready"])
 
 
-@dataclass(frozen=True)
+@dataclass
 class _Process:
     """A peer that runs. ``errors``: what it says on stderr, read as it comes, for a full pipe would stop it."""
 
     process: asyncio.subprocess.Process
     errors: asyncio.Task[str]
+    over: bool = False
 
     async def send(self, document: dict[str, Any]) -> None:
         assert self.process.stdin is not None
@@ -152,12 +153,14 @@ class _Process:
 
     async def ended(self) -> str:
         """End it with all that it started; what it said last on stderr."""
-        with contextlib.suppress(ProcessLookupError):
-            os.killpg(self.process.pid, signal.SIGKILL)
+        if not self.over:
+            self.over = True  # the number of a group that is gone may be somebody else's soon
+            with contextlib.suppress(ProcessLookupError):
+                os.killpg(self.process.pid, signal.SIGKILL)
         await self.process.wait()
-        with contextlib.suppress(TimeoutError):  # one that left its group may hold the pipe
-            return await asyncio.wait_for(self.errors, 2)
-        return ""
+        done, _ = await asyncio.wait([self.errors], timeout=2)
+        self.errors.cancel()  # one that left its group may hold the pipe
+        return self.errors.result() if done else ""
 
 
 async def _tail(process: asyncio.subprocess.Process) -> str:
