@@ -13,6 +13,8 @@ from benchmarks.environments.bfcl import Bfcl
 from benchmarks.environments.complexfuncbench import ComplexFuncBench
 from benchmarks.environments.comptoolbench import CompToolBench
 from benchmarks.environments.m3tooleval import M3ToolEval
+from benchmarks.environments.restbench import RestBench
+from benchmarks.environments.toolflow import ToolFlow
 from benchmarks.environments.workbench import WorkBench
 
 __all__ = ["ENVIRONMENTS", "Environment", "Episode", "Gold", "GoldCall", "MadeCall", "Task", "open_environment"]
@@ -24,6 +26,8 @@ ENVIRONMENTS: dict[str, Callable[[Path | None], Environment]] = {
     "bfcl": Bfcl,
     "comptoolbench": CompToolBench,
     "m3tooleval": M3ToolEval,
+    "restbench": RestBench,
+    "toolflow": ToolFlow,
     "workbench": WorkBench,
 }
 

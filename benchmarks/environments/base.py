@@ -51,11 +51,13 @@ class Gold:
         calls: in their order.
         answer: what the solution answers; ``None`` where only what the calls left behind is judged.
         spoil: a call that makes a solved task unsolved, for tasks whose solution changes nothing.
+        judged: whether what is answered counts; else any answer will do, and each of the calls is needed.
     """
 
     calls: tuple[GoldCall, ...] = ()
     answer: Any = None
     spoil: GoldCall | None = None
+    judged: bool = True
 
 
 @dataclass(frozen=True)
@@ -208,10 +210,12 @@ class DataFolder:
     Args:
         directory: the data directory; ``None`` when none was given.
         name: the environment's.
+        inside: the folder, where it is another one.
     """
 
     directory: Path | None
     name: str
+    inside: str = ""
 
     @cached_property
     def path(self) -> Path:
@@ -221,7 +225,7 @@ class DataFolder:
         """
         if self.directory is None:
             raise EnvironmentProblem(f"{self.name} needs its data: give its directory with --data DIR or in ATC_DATA")
-        path = self.directory / "executable" / self.name
+        path = self.directory / (self.inside or f"executable/{self.name}")
         if not path.is_dir():
             raise EnvironmentProblem(
                 f"{self.name} has no data: there is no folder {path}; give the directory with --data DIR"

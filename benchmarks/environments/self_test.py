@@ -55,7 +55,9 @@ async def judge(environment: Environment, tasks: Iterable[Task] | None = None) -
 
 
 def _spoilt(gold: Gold, episode: Episode) -> list[tuple[tuple[GoldCall, ...], Any]]:
-    """Solutions that must fail: another answer, nothing done, one more call."""
+    """Solutions that must fail: another answer, nothing done, one more call; no answer or one call less."""
+    if not gold.judged:
+        return [(gold.calls, None), (gold.calls[:-1], gold.answer)]
     made: list[tuple[tuple[GoldCall, ...], Any]] = []
     if gold.answer is not None:
         made.append((gold.calls, WRONG))
