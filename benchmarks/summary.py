@@ -103,11 +103,11 @@ OUTCOME = ("solved", "(95 %)", f"± {RULER}", "stated", "first", "path", "prec")
 COST = ("asked", "tokens a try", "tools", "s a try", "model", "tools", "own")
 DAMAGE = ("again", "forbidden", "failed", "broke", "ended", "faults")
 LEGEND = f"""\
-± {RULER}: tries that it solved and {RULER} did not, and the other way round. stated: of the tasks that say
-all that their solution needs. first: by the first program or step. path, prec: Path% and Prec% (ATC §5). asked: model calls a try.
-tokens: read + written. tools: calls that reached a tool. s: seconds, kept replies at their first cost; of these in the
-model, in tools, in the system itself. again: effects that were done again, of all effects; forbidden: effects of tools
-that the solution has no use for. failed: programs or steps that failed, of all. broke: tries that ended in a crash."""
+± {RULER}: tries that it solved and {RULER} did not, and the reverse. stated: of the tasks that say all that their
+solution needs. first: by the first program or step. path, prec: Path% and Prec% (ATC §5). asked: model calls a try.
+tokens: read + written. tools: calls that reached a tool. s: seconds, kept replies at their first cost; of these in
+the model, in tools, in the system itself. again: effects that were done again, of all effects; forbidden: effects of
+tools that the solution has no use for. failed: programs or steps that failed, of all. broke: tries that crashed."""
 
 
 def print_table(lines: Sequence[Line], console: Console) -> None:
