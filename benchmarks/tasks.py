@@ -38,6 +38,7 @@ class Plan:
 
     Attributes:
         sample: take so many tasks of each environment, the same ones every time, as if drawn at random.
+        total: so many over all environments together, evenly, drawn likewise.
         practice: take those that the sample leaves out instead: to work on, never to report.
         limit: of these the first so many.
         stated: only tasks that say all that their solution needs.
@@ -48,6 +49,7 @@ class Plan:
     systems: Sequence[System]
     seeds: Sequence[int] = (0,)
     sample: int | None = None
+    total: int | None = None
     practice: bool = False
     limit: int | None = None
     stated: bool = False
@@ -61,8 +63,12 @@ class Plan:
             EnvironmentProblem: its data is missing.
         """
         tasks = [task for task in environment.tasks() if task.stated or not self.stated]
-        if self.sample is not None:
-            drawn = set(sorted(tasks, key=lambda task: _draw(environment.name, task.id))[: self.sample])
+        sample = self.sample
+        if self.total is not None:
+            each, more = divmod(self.total, len(self.environments))
+            sample = each + (self.environments.index(environment) < more)
+        if sample is not None:
+            drawn = set(sorted(tasks, key=lambda task: _draw(environment.name, task.id))[:sample])
             tasks = [task for task in tasks if (task in drawn) is not self.practice]
         return tasks[: self.limit]
 
@@ -200,10 +206,12 @@ def main(
     chosen = [SYSTEMS[n] for n in _listed(system or (QUICK_SYSTEMS if quick else ",".join(SYSTEMS)), SYSTEMS, "system")]
     if practice and sample is None:
         raise UsageError("--practice takes what --sample N leaves out: give --sample too")
+    total = None
     if quick:
-        sample, stated = max(1, QUICK_TASKS // len(environments)), True
+        total, stated = QUICK_TASKS, True
+        environments = [environment for environment, _ in _there(Plan(environments, []))]
     plan = Plan(
-        environments, chosen, _seeds(seeds), sample, practice, limit, stated, Caps(max_calls, max_tokens, limit_s),
+        environments, chosen, _seeds(seeds), sample, total, practice, limit, stated, Caps(max_calls, max_tokens, limit_s),
         temperature,
     )  # fmt: skip
     with upstream(model, threads) as source:

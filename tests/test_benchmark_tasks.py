@@ -212,6 +212,12 @@ def test_a_sample_is_always_the_same_and_a_larger_one_holds_it() -> None:
     assert [task.id for task in more] == [task.id for task in environment.tasks() if task in more]
 
 
+def test_a_total_is_shared_out_among_the_environments() -> None:
+    atlas, shop = AtlasEnvironment(), Shop()
+    plan = Plan([atlas, shop], [], total=5)
+    assert [len(plan.tasks(environment)) for environment in (atlas, shop)] == [3, 2]
+
+
 # The table and the command ------------------------------------------------------------------------------------------
 
 
