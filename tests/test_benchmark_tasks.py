@@ -296,7 +296,7 @@ def test_wrong_use_has_an_exit_code_of_its_own(arguments: list[str], code: int, 
 
 
 def test_what_is_missing_is_named() -> None:
-    with pytest.raises(UsageError, match="no environment 'mars': take some of .*atlas.*m3tooleval"):
+    with pytest.raises(UsageError, match=r"no environment .mars.: take some of .*atlas.*m3tooleval"):
         open_environment("mars")
     with pytest.raises(EnvironmentProblem, match="--data DIR or in ATC_DATA"):
         open_environment("m3tooleval").tasks()

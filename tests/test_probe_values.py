@@ -9,7 +9,8 @@ from typing import Any
 import pytest
 
 from atc.probing.guess import MAX_COMBINATIONS, Candidate, candidates, combinations, is_word, least_sure
-from atc.probing.pool import Pool, Seen, affinity, words_of
+from atc.probing.pool import Pool, Seen
+from atc.tools.affinity import affinity, words_of
 
 # -- which value fits which argument ----------------------------------------------------------------------------------
 

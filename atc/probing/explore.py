@@ -21,9 +21,10 @@ from atc.probing.gate import Meter
 from atc.probing.guess import LIKELY, SURE, WEAK, Bindings, Candidate, candidates, combinations, is_word, least_sure
 from atc.probing.infer import mask
 from atc.probing.lab import Laboratory, Trial
-from atc.probing.pool import Pool, words_of
+from atc.probing.pool import Pool
 from atc.probing.record import Record, hidden, key_of, printable
 from atc.probing.sources import literal_call, program_for
+from atc.tools.affinity import words_of
 from atc.tools.protocol import Effect, Protocol
 
 FIRST_STRUCTURAL, LAST_STRUCTURAL = 4, 2

@@ -9,7 +9,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from atc.execution.canonical import canonical
-from atc.probing.pool import Pool, Seen, words_of
+from atc.probing.pool import Pool, Seen
+from atc.tools.affinity import words_of
 
 MAX_COMBINATIONS = 40
 SURE, LIKELY, WEAK = 1.0, 0.7, 0.2

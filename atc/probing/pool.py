@@ -9,10 +9,11 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass
-from functools import cached_property, lru_cache
+from functools import cached_property
 from typing import Any
 
 from atc.probing.infer_mask import MASKED
+from atc.tools.affinity import VERBS, affinity, owner_of, words_of
 
 MAX_VALUES = 20_000
 MAX_OF_A_TOOL = 400
@@ -23,17 +24,6 @@ MAX_DEPTH = 8
 MAX_ITEMS = 5
 """Items of a list that are looked at."""
 MAX_TEXT = 200
-_GENERIC = frozenset({"id", "ids", "key", "code", "name", "slug", "uuid", "number", "value", "ref", "reference"})
-_QUALIFIERS = frozenset({
-    "from", "to", "origin", "destination", "source", "target", "start", "end", "first", "second", "new", "old", "by",
-    "of", "the", "other", "parent", "base", "my",
-})  # fmt: skip
-_VERBS = frozenset({
-    "get", "list", "find", "search", "fetch", "read", "show", "query", "lookup", "all", "by", "detail", "info", "data",
-    "item", "result", "response", "the", "of", "for", "in", "api", "v1", "v2",
-})  # fmt: skip
-"""Words of tools' names that say nothing of what they are about."""
-
 _DATE = re.compile(r"\d{4}-\d\d-\d\d")
 Scalar = str | int | float | bool
 Path = tuple[str | int, ...]
@@ -63,8 +53,7 @@ class Seen:
     @cached_property
     def owner(self) -> frozenset[str]:
         """Words for the thing that it belongs to: the names above it, and the tool that returned it."""
-        above = [step for step in self.path if isinstance(step, str)][:-1]
-        return frozenset(word for name in (above[-1:] or [self.tool]) for word in words_of(name))
+        return owner_of([step for step in self.path if isinstance(step, str)][:-1], self.tool)
 
 
 class Pool:
@@ -109,52 +98,9 @@ class Pool:
 
     def words(self, tool: str) -> list[Seen]:
         """Names and titles that were seen, for somebody who searches: those of the tool's own matter first."""
-        about = frozenset(words_of(tool)) - _VERBS
+        about = frozenset(words_of(tool)) - VERBS
         kept = [seen for field in ("name", "title") for seen in self._by_field.get(field, ()) if seen.tool != tool]
         return sorted(kept, key=lambda seen: (not about & seen.owner, len(seen.path), str(seen.path)))
-
-
-@lru_cache(maxsize=100_000)
-def affinity(parameter: str, tool: str, field: str, owner: frozenset[str]) -> float:
-    """From 0 to 1: how likely a response's field is what a parameter wants, by their names alone.
-
-    ``city_id`` ↔ ``city_id`` 1; ``from_city_id`` ↔ ``city_id`` 0.9; ``city_id`` ↔ ``id`` of a city 0.85; ``name`` of
-    ``find_countries`` ↔ ``name`` of a country 0.6.
-    """
-    wanted, has = words_of(parameter), words_of(field)
-    if not wanted or not has:
-        return 0.0
-    bare = tuple(word for word in wanted if word not in _QUALIFIERS) or wanted
-    specific = [word for word in bare if word not in _GENERIC]
-    if wanted == has or bare == has:
-        if specific:
-            return 1.0 if wanted == has else 0.9
-        about = (frozenset(words_of(tool)) & owner) - _VERBS  # a bare `id` or `name`: whose?
-        return 0.6 if about else 0.0
-    if specific and has[-1:] == bare[-1:] and bare[-1] in _GENERIC and set(has) <= _GENERIC:
-        return 0.85 if set(specific) & owner else 0.0
-    if len(bare) < len(has) and has[-len(bare) :] == bare and specific:
-        return 0.7  # `country_code` ↔ `home_country_code`
-    if len(has) < len(bare) and bare[-len(has) :] == has and not set(has) <= _GENERIC:
-        return 0.7
-    if len(bare) == 1 and bare[0] not in _GENERIC and set(has) <= _GENERIC and bare[0] in owner:
-        return 0.5  # `currency` ↔ `code` of a currency
-    return 0.0
-
-
-@lru_cache(maxsize=16_384)
-def words_of(name: str) -> tuple[str, ...]:
-    """The words of a name, singular: ``fromCityIds`` is ``from city id``."""
-    spaced = re.sub(r"(?<=[a-z0-9])(?=[A-Z])|[^A-Za-z0-9]+", " ", name).lower().split()
-    return tuple(_singular(word) for word in spaced)
-
-
-def _singular(word: str) -> str:
-    if word.endswith("ies") and len(word) > 4:
-        return word[:-3] + "y"
-    if word.endswith("s") and not word.endswith(("ss", "us", "is")) and len(word) > 2:
-        return word[:-1]
-    return word
 
 
 def _leaves(value: Any, path: Path) -> Iterator[tuple[Path, Scalar]]:

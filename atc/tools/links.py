@@ -1,7 +1,8 @@
 """Which tool can supply which argument: the data flow between tools, read off their schemas alone.
 
-A parameter is linked to a response field of the same name, or to the ``id`` of a thing of that name (``city_id`` ↔
-``city.id``). This is the "input-output dependency" that the protocols let a model learn (ATC §3.2), said outright.
+A parameter is linked to a response field of the same name, or to the ``id`` of a thing of that name: ``city_id`` to
+``city.id``, ``movieId`` to ``results[].id`` of ``search_movie``. This is the "input-output dependency" that the
+protocols let a model learn (ATC §3.2), said outright.
 """
 
 from __future__ import annotations
@@ -9,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import Any
 
+from atc.tools.affinity import affinity, is_plural, owner_of, words_of
 from atc.tools.parameters import parameters_of
 from atc.tools.protocol import JsonSchema, Protocol
 from atc.tools.schemas import resolve, types_of
@@ -30,6 +32,9 @@ ID_ENDINGS = (
     "number",
     "reference",
 )
+_ID_WORDS = frozenset(words_of(ending) for ending in ID_ENDINGS)
+LEAST, ECHO = 0.6, 0.85
+"""Affinity from which a field is named as the source of a parameter, and from which it only repeats one."""
 
 
 def fields_of(schema: JsonSchema | None) -> Iterator[tuple[str, ...]]:
@@ -63,25 +68,36 @@ def _children(schema: JsonSchema, path: tuple[str, ...]) -> Iterator[tuple[Any, 
 
 def hints_for(protocols: Sequence[Protocol]) -> dict[str, dict[str, str]]:
     """For every tool, for those of its parameters that another tool's response can supply: a short sentence."""
-    supply: dict[str, list[tuple[str, str]]] = {}
-    for protocol in sorted(protocols, key=_ids_needed):  # what can be called out of the blue is named first
-        required = [parameter for parameter in parameters_of(protocol) if parameter.required]
-        wanted, needs = {p.original.lower() for p in required}, [p.name for p in required]
-        for path in fields_of(protocol.returns):
-            for name in _names(path):
-                if name not in wanted:  # what a tool must be given it only echoes
-                    supply.setdefault(name, []).append((protocol.name, expression_of(protocol.name, path, needs)))
+    supply = list(_supplied(protocols))
     hints: dict[str, dict[str, str]] = {}
     for protocol in protocols:
         for parameter in parameters_of(protocol):
             if not _looks_given(parameter.original, parameter.schema):
                 continue
-            found = [text for tool, text in supply.get(parameter.original.lower(), ()) if tool != protocol.name]
-            if found:
-                hints.setdefault(protocol.name, {})[parameter.original] = (
-                    f"from {' or '.join(dict.fromkeys(found[:2]))}"
-                )
+            found = [
+                (affinity(parameter.original, protocol.name, field, owner), text)
+                for tool, field, owner, text in supply
+                if tool != protocol.name
+            ]
+            best = max((score for score, _ in found), default=0.0)
+            if best >= LEAST:
+                texts = dict.fromkeys(text for score, text in found if score == best)
+                hints.setdefault(protocol.name, {})[parameter.original] = f"from {' or '.join(list(texts)[:2])}"
     return hints
+
+
+def _supplied(protocols: Sequence[Protocol]) -> Iterator[tuple[str, str, frozenset[str], str]]:
+    """What tools return: the tool, the field, whose it is, and how a program writes it."""
+    for protocol in sorted(protocols, key=_ids_needed):  # what can be called out of the blue is named first
+        required = [parameter for parameter in parameters_of(protocol) if parameter.required]
+        needs = [parameter.name for parameter in required]
+        for path in fields_of(protocol.returns):
+            *above, field = [step for step in path if step != "[]"]
+            owner = owner_of(above, protocol.name)
+            echoed = any(affinity(parameter.original, protocol.name, field, owner) >= ECHO for parameter in required)
+            if not echoed:  # what a tool must be given it only repeats
+                item = ("[]",) if is_plural(field) else ()  # one of a list of codes
+                yield protocol.name, field, owner, expression_of(protocol.name, (*path, *item), needs)
 
 
 def _ids_needed(protocol: Protocol) -> int:
@@ -90,16 +106,7 @@ def _ids_needed(protocol: Protocol) -> int:
 
 def _looks_given(name: str, schema: JsonSchema) -> bool:
     """Identifiers are handed out by tools; dates, amounts and words come from the task."""
-    last = name.lower().rsplit("_", 1)[-1]
-    return last in ID_ENDINGS and "enum" not in schema and not types_of(schema) & {"boolean", "object"}
-
-
-def _names(path: tuple[str, ...]) -> list[str]:
-    words = [step for step in path if step != "[]"]
-    names = [words[-1].lower()]
-    if names[0] == "id" and len(words) > 1:
-        names.append(f"{words[-2].lower().removesuffix('s')}_id")
-    return names
+    return words_of(name)[-1:] in _ID_WORDS and "enum" not in schema and not types_of(schema) & {"boolean", "object"}
 
 
 def expression_of(tool: str, path: Sequence[str], needs: Sequence[str] | None = None) -> str:

@@ -1,0 +1,92 @@
+"""How likely a field of a response is what a parameter wants, by their names alone.
+
+One measure for all who look for the data flow between tools: the hints in stubs, and the values that probing has seen.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from functools import lru_cache
+
+GENERIC = frozenset({"id", "ids", "key", "code", "name", "slug", "uuid", "number", "value", "ref", "reference"})
+QUALIFIERS = frozenset({
+    "from", "to", "origin", "destination", "source", "target", "start", "end", "first", "second", "new", "old", "by",
+    "of", "the", "other", "parent", "base", "my",
+})  # fmt: skip
+VERBS = frozenset({
+    "get", "list", "find", "search", "fetch", "read", "show", "query", "lookup", "all", "by", "detail", "info", "data",
+    "item", "result", "response", "the", "of", "for", "in", "api", "v1", "v2",
+})  # fmt: skip
+"""Words of tools' names that say nothing of what they are about."""
+CONTAINERS = frozenset(
+    {"result", "item", "data", "list", "record", "entry", "value", "hit", "content", "response", "row"}
+)
+"""Names of fields that hold things of any kind: whose they are, the tool's name says."""
+
+
+def owner_of(above: Sequence[str], tool: str) -> frozenset[str]:
+    """Words for the thing that a field belongs to.
+
+    Args:
+        above: the names of the fields that it lies in, the outermost first.
+        tool: that returned it; it has a say where no name above means anything.
+    """
+    telling = [words for name in above if not CONTAINERS.issuperset(words := words_of(name))]
+    return frozenset(telling[-1] if telling else words_of(tool))
+
+
+@lru_cache(maxsize=100_000)
+def affinity(parameter: str, tool: str, field: str, owner: frozenset[str]) -> float:
+    """From 0 to 1: how likely a response's field is what a parameter wants, by their names alone.
+
+    ``city_id`` ↔ ``city_id`` 1; ``from_city_id`` ↔ ``city_id`` 0.9; ``city_id`` ↔ ``id`` of a city 0.85; ``name`` of
+    ``find_countries`` ↔ ``name`` of a country 0.6.
+    """
+    wanted, has = words_of(parameter), words_of(field)
+    if not wanted or not has:
+        return 0.0
+    bare = tuple(word for word in wanted if word not in QUALIFIERS) or wanted
+    specific = [word for word in bare if word not in GENERIC]
+    if wanted == has or bare == has:
+        if specific:
+            return 1.0 if wanted == has else 0.9
+        things = owner - VERBS  # a bare `id` or `name`: whose?
+        return 0.6 if 2 * len(things & frozenset(words_of(tool))) >= max(1, len(things)) else 0.0
+    if specific and has[-1:] == bare[-1:] and bare[-1] in GENERIC and set(has) <= GENERIC:
+        return 0.85 if set(specific) & owner else 0.0
+    if len(bare) < len(has) and has[-len(bare) :] == bare and specific:
+        return 0.7  # `country_code` ↔ `home_country_code`
+    if len(has) < len(bare) and bare[-len(has) :] == has and not set(has) <= GENERIC:
+        return 0.7
+    if len(bare) == 1 and bare[0] not in GENERIC and set(has) <= GENERIC and bare[0] in owner:
+        return 0.5  # `currency` ↔ `code` of a currency
+    return 0.0
+
+
+@lru_cache(maxsize=16_384)
+def words_of(name: str) -> tuple[str, ...]:
+    """The words of a name, singular: ``fromCityIds`` is ``from city id``."""
+    spaced = re.sub(r"(?<=[a-z0-9])(?=[A-Z])|[^A-Za-z0-9]+", " ", name).lower().split()
+    return tuple(_singular(word) for word in spaced)
+
+
+def is_plural(name: str) -> bool:
+    """Whether a name stands for several things: ``language_codes``."""
+    return not name.lower().endswith(words_of(name)[-1:] or ("",))
+
+
+_AS_THEY_ARE = frozenset({"series", "species", "news"})
+_IN_IE = frozenset({"movies", "calories", "cookies", "ties", "pies", "zombies", "selfies"})
+
+
+def _singular(word: str) -> str:
+    if word in _AS_THEY_ARE:
+        return word
+    if word in _IN_IE:
+        return word[:-1]
+    if word.endswith("ies") and len(word) > 4:
+        return word[:-3] + "y"
+    if word.endswith("s") and not word.endswith(("ss", "us", "is")) and len(word) > 2:
+        return word[:-1]
+    return word

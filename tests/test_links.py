@@ -1,0 +1,82 @@
+"""Which tool supplies which argument is read off the schemas, in the spellings that real services have."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from atc.tools.affinity import affinity, is_plural, owner_of
+from atc.tools.links import hints_for
+from atc.tools.protocol import Protocol
+
+
+def taking(name: str, *arguments: str, returns: dict[str, Any] | None = None) -> Protocol:
+    properties = {argument: {"type": "string"} for argument in arguments}
+    parameters = {"type": "object", "properties": properties, "required": list(arguments)}
+    return Protocol(name=name, description=name, parameters=parameters, returns=returns)
+
+
+def listing(container: str, **fields: Any) -> dict[str, Any]:
+    item = {"type": "object", "properties": fields or {"id": {"type": "string"}}}
+    return {"type": "object", "properties": {container: {"type": "array", "items": item}}}
+
+
+@pytest.mark.parametrize(
+    ("giver", "taker", "hint"),
+    [
+        (
+            taking("search_movie", "query", returns=listing("results")), taking("get_movie_images", "movie_id"),
+            "from search_movie(query=...)['results'][0]['id']",
+        ),
+        (
+            taking("findPets", "status", returns=listing("data")), taking("getPet", "petId"),
+            "from findPets(status=...)['data'][0]['id']",
+        ),
+        (
+            taking("list_albums", returns=listing("items")), taking("get_album", "id"),
+            "from list_albums()['items'][0]['id']",
+        ),
+        (
+            taking("find_cities", "name", returns=listing("cities", city_id={"type": "string"})),
+            taking("distance", "from_city_id"), "from find_cities(name=...)['cities'][0]['city_id']",
+        ),
+        (
+            taking("get_country", "name", returns=listing("found", language_codes={"type": "array"})),
+            taking("get_language", "language_code"), "from get_country(name=...)['found'][0]['language_codes'][0]",
+        ),
+    ],
+)  # fmt: skip
+def test_an_identifier_is_linked_to_the_field_that_it_comes_from(giver: Protocol, taker: Protocol, hint: str) -> None:
+    (found,) = hints_for([giver, taker])[taker.name].values()
+    assert found == hint
+
+
+def test_what_a_tool_must_be_given_it_does_not_supply() -> None:
+    detail = taking("get_movie", "movie_id", returns={"type": "object", "properties": {"id": {"type": "string"}}})
+    assert hints_for([detail, taking("get_movie_images", "movie_id")]) == {}
+
+
+def test_an_id_of_something_else_is_no_source() -> None:
+    assert hints_for([taking("list_songs", returns=listing("results")), taking("get_movie", "movie_id")]) == {}
+    profile = taking("get_current_users_profile", returns={"type": "object", "properties": {"id": {}}})
+    assert hints_for([profile, taking("save_albums", "id")]) == {}
+
+
+def test_the_closest_source_is_named_first_and_no_weaker_one_beside_it() -> None:
+    exact = taking("list_shops", returns=listing("shops", shop_id={"type": "string"}))
+    likely = taking("search_shops", "text", returns=listing("results"))
+    assert hints_for([likely, exact, taking("get_shop", "shop_id")])["get_shop"] == {
+        "shop_id": "from list_shops()['shops'][0]['shop_id']"
+    }
+
+
+def test_whose_a_field_is() -> None:
+    assert owner_of(["results"], "search_movie") == {"search", "movie"}
+    assert owner_of(["cast", "items"], "get_credits") == {"cast"}
+    assert affinity("movieId", "x", "id", owner_of(["data"], "findMovies")) == 0.85
+
+
+@pytest.mark.parametrize(("name", "plural"), [("codes", True), ("cityIds", True), ("status", False), ("id", False)])
+def test_names_of_several_things(name: str, plural: bool) -> None:
+    assert is_plural(name) is plural
