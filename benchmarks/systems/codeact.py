@@ -55,7 +55,7 @@ class CodeAct(System):
     async def solve(self, job: Job) -> Answer:
         episode = job.session.episode
         if self._sandbox is None:
-            self._sandbox = open_sandbox(Settings.load())
+            self._sandbox = open_sandbox(Settings.load(), Limits(wall_s=86_400))  # a session waits for the model
         talk = _Talk(job, job.opened_model())
         tools = {name: [p.name for p in parameters_of(tool.protocol)] for name, tool in episode.tools.items()}
         tools[NEXT] = ["said", "failed"]
