@@ -211,8 +211,8 @@ def main(
         total, stated = QUICK_TASKS, True
         environments = [environment for environment, _ in _there(Plan(environments, []))]
     plan = Plan(
-        environments, chosen, _seeds(seeds), sample, total, practice, limit, stated, Caps(max_calls, max_tokens, limit_s),
-        temperature,
+        environments, chosen, _seeds(seeds), sample, total, practice, limit, stated,
+        Caps(max_calls, max_tokens, limit_s), temperature,
     )  # fmt: skip
     with upstream(model, threads) as source:
         try:
