@@ -30,6 +30,26 @@ from atc.tools.protocol import Effect, Protocol
 FIRST_STRUCTURAL, LAST_STRUCTURAL = 4, 2
 """Tries of structure before the model is asked, and after it has failed."""
 _IDS = (("id",), ("uuid",), ("key",), ("token",))
+_AMOUNTS = frozenset(
+    (word,)
+    for word in (
+        "value",
+        "amount",
+        "price",
+        "rate",
+        "weight",
+        "distance",
+        "radius",
+        "latitude",
+        "longitude",
+        "temperature",
+        "height",
+        "width",
+        "length",
+        "km",
+    )
+)
+"""What is measured: half of one may be meant."""
 MAX_OFFERED = 60
 """Known tools that the model is offered as helpers."""
 MORE_INSTANCES = 2
@@ -270,6 +290,9 @@ class Explorer:
             if options and name not in given and await self._worth(record):
                 await self._literal(record, {**given, name: options[0].value})
         await self._provoke(record, given)
+        for name in self._whole_guesses(record, given)[:2]:
+            if await self._worth(record):
+                await self._literal(record, {**given, name: given[name] + 0.5})
         declared = set(self.protocol(record.name).required)
         for name in [name for name in given if name not in declared][:4]:
             if await self._worth(record):
@@ -278,6 +301,16 @@ class Explorer:
             name = next(iter(given))
             wrong = -987_654_321 if isinstance(given[name], int | float) else NONSENSE
             await self._literal(record, {**given, name: wrong})
+
+    def _whole_guesses(self, record: Record, given: dict[str, Any]) -> list[str]:
+        """Arguments that are whole numbers only because we chose them so: neither counts nor identifiers."""
+        declared, known = self.protocol(record.name).parameters.get("properties", {}), self._arguments(record)
+        return [
+            name
+            for name, value in given.items()
+            if type(value) is int and words_of(name)[-1:] in _AMOUNTS and not _typed(declared.get(name))
+            if known["properties"].get(name, {}).get("type") == "integer"
+        ]
 
     async def _provoke(self, record: Record, given: dict[str, Any]) -> None:
         """Nonsense for the optional arguments of which no type is known: what a service says of it tells what it wants.

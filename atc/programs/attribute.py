@@ -89,7 +89,7 @@ class Attribution:
 
     def _of_program(self, error: ProgramError) -> Fault:
         """The program's own fault; a call that found nothing is told beside it, for it may be the reason."""
-        empty = next((c for c in reversed(self.calls) if c.succeeded and hollow(c.value)), None)
+        empty = next((c for c in reversed(self.calls) if c.succeeded and hollow(c)), None)
         evidence = found_nothing(empty) if empty is not None else ""
         return self._made("program", f"{error.type}: {error.message}", error.line, evidence=evidence)
 
@@ -176,7 +176,7 @@ class Attribution:
         return f"{expression(call.tool, path)} {lacks}{describe(value)}{note}"
 
     def _answered(self, call: Call) -> str:
-        return found_nothing(call) if hollow(call.value) else f"{told(call)} answered {short(call.value, 500)}"
+        return found_nothing(call) if hollow(call) else f"{told(call)} answered {short(call.value, 500)}"
 
     # -- it ended, but without an answer that rests on something -----------------------------------------------------
 
@@ -194,13 +194,13 @@ class Attribution:
             )
         if is_nothing(self.outcome.value):
             return self._empty()
-        if all(hollow(call.value) for call in succeeded):
+        if all(hollow(call) for call in succeeded):
             return self._nothing_said("the answer rests on nothing: every tool that was called answered emptily")
         return None
 
     def _nothing_said(self, text: str) -> Fault:
         """A fault of the answer, with the last call that answered emptily, if one did."""
-        call = next((c for c in reversed(self.calls) if c.succeeded and hollow(c.value)), None)
+        call = next((c for c in reversed(self.calls) if c.succeeded and hollow(c)), None)
         if call is None:
             return self._made("answer", text, self._answer_line())
         return self._made("answer", f"{text}: {found_nothing(call)}", call.line, tool=call.tool, call=call.index)
@@ -225,7 +225,7 @@ class Attribution:
                 call=null.call.index,
                 evidence=self._answered(null.call),
             )
-        empty = [call for call in self.calls if call.succeeded and hollow(call.value)]
+        empty = [call for call in self.calls if call.succeeded and hollow(call)]
         empty = [call for call in empty if any(s.call is call for s in behind)] or empty
         if empty:
             call = empty[-1]

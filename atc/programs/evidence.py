@@ -9,12 +9,16 @@ from typing import Any
 
 from atc.programs.values import ITEM, MEMBER
 from atc.result import Call
+from atc.tools.affinity import words_of
+from atc.tools.protocol import Effect
 
 MISSING = object()
 MAX_BRANCHES = 200
 Place = tuple[tuple[str | int, ...], Any]
 """A path into a response, with what stands there."""
 
+_IDENTITIES = frozenset({("id",), ("uuid",), ("slug",), ("name",), ("title",)})
+"""Last words of the fields that tell one thing from another."""
 _DRIFT = "response differs from its schema: "
 
 
@@ -81,10 +85,27 @@ def is_nothing(value: Any) -> bool:
     return value is None or value is MISSING or (isinstance(value, str | list | dict) and not value)
 
 
-def hollow(response: Any) -> bool:
-    """Whether a response says nothing: empty, null, or an object whose every list is empty."""
+def hollow(call: Call) -> bool:
+    """Whether a call was answered with nothing: empty, null, or an object whose every list is empty.
+
+    What has an effect has done something, whatever it answers; and an object with an identity of its own, which the
+    call did not give, is a thing whose lists happen to be empty.
+    """
+    response = call.value
+    if call.effect is Effect.WRITE:
+        return False
+    if is_nothing(response):
+        return True
     lists = [item for item in response.values() if isinstance(item, list)] if isinstance(response, dict) else []
-    return is_nothing(response) or (bool(lists) and not any(lists))
+    return bool(lists) and not any(lists) and not _identified(response, call.arguments)
+
+
+def _identified(response: dict[str, Any], given: dict[str, Any]) -> bool:
+    known = {str(value) for value in given.values()}
+    return any(
+        words_of(name)[-1:] in _IDENTITIES and value and isinstance(value, str | int) and str(value) not in known
+        for name, value in response.items()
+    )
 
 
 def found_nothing(call: Call) -> str:

@@ -29,7 +29,7 @@ def without_made_up_arguments(
         protocols: the tools.
         task: the user's words; a value that stands in them is never left out.
     """
-    empty = {(c.tool, canonical(c.arguments)) for c in calls if c.succeeded and hollow(c.value)}
+    empty = {(c.tool, canonical(c.arguments)) for c in calls if c.succeeded and hollow(c)}
     try:
         tree = parse(source) if empty else None
     except NotParsed:

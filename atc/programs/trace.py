@@ -125,7 +125,7 @@ class Tracer:
             for part in (condition, *ast.walk(condition)):
                 for suspect in self._suspects(self._flow.at(span_of(part))) if isinstance(part, ast.expr) else ():
                     failed = not suspect.call.succeeded
-                    if failed or is_nothing(suspect.value) or (hollow(suspect.call.value) and not suspect.path):
+                    if failed or is_nothing(suspect.value) or (hollow(suspect.call) and not suspect.path):
                         return suspect
         return None
 

@@ -110,7 +110,15 @@ def _about(parameter: Parameter) -> str:
         text = f"{text} (default {one_line(json.dumps(default), 40)})".strip()
     if isinstance(schema.get("format"), str) and schema["format"] not in text:
         text = f"{text} ({one_line(schema['format'], 20)})".strip()
-    return text
+    return text or _for_instance(schema)
+
+
+def _for_instance(schema: dict[str, Any]) -> str:
+    """A value that the argument may have, where nothing else is said of it."""
+    listed = schema.get("examples")
+    values = listed if isinstance(listed, list) else [schema.get("example")]
+    known = "enum" in schema or not values or isinstance(values[0], dict | list | bool | None)
+    return "" if known else f"e.g. {one_line(repr(values[0]), 40)}"
 
 
 def _example(examples: Sequence[Example]) -> str | None:
