@@ -262,3 +262,18 @@ def test_lenient_stubs_are_accepted_by_the_type_checker(tmp_path: Path) -> None:
         capture_output=True, text=True, timeout=60, check=False,
     )  # fmt: skip
     assert ran.returncode == 0, ran.stdout
+
+
+def test_a_value_is_shown_where_nothing_else_is_said_of_an_argument() -> None:
+    properties = {
+        "zone": {"type": "string", "examples": ["Europe/Paris", "UTC"]},
+        "code": {"type": "string", "example": "EUR", "description": "ISO 4217"},
+        "unit": {"enum": ["km", "mile"], "examples": ["km"]},
+        "evil": {"type": "string", "examples": ['""" + boom()']},
+    }
+    made = Protocol(name="convert", description="Convert.", parameters={"type": "object", "properties": properties})
+    stub = render_stub(made)
+    assert "    zone: e.g. 'Europe/Paris'\n" in stub
+    assert "    code: ISO 4217\n" in stub
+    assert "unit: e.g." not in stub
+    assert "boom" not in "".join(line for line in stub.splitlines() if "e.g." not in line)
