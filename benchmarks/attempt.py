@@ -35,12 +35,17 @@ async def attempt(
     told |= _verdict(told["status"], session, wall_s)
     return Row(
         env=environment.name, task=task.id, system=system.name, version=version, seed=seed, model=upstream.name,
-        stated=task.stated, model_calls=spent.model_calls, kept_calls=spent.kept_calls,
+        terms=terms(caps, temperature), stated=task.stated, model_calls=spent.model_calls, kept_calls=spent.kept_calls,
         prompt_tokens=spent.prompt_tokens, completion_tokens=spent.completion_tokens, tool_calls=len(episode.calls),
         writes=episode.writes, repeated_writes=episode.repeated_writes, forbidden_writes=episode.forbidden_writes,
         path=episode.path, precision=episode.precision, seconds=round(wall_s + spent.kept_s, 3),
         model_s=round(spent.model_s, 3), tool_s=round(spent.tool_s, 3), wall_s=round(wall_s, 3), **told,
     )  # fmt: skip
+
+
+def terms(caps: Caps, temperature: float) -> str:
+    """On what terms a try is made: tries on other terms are other tries."""
+    return f"{caps}, temperature {temperature:g}"
 
 
 async def _tried(system: System, job: Job) -> dict[str, Any]:

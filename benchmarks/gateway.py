@@ -56,6 +56,9 @@ class Caps:
     tokens: int = 60_000
     seconds: float = 300.0
 
+    def __str__(self) -> str:
+        return f"{self.model_calls} calls, {self.tokens} tokens, {self.seconds:g} s"
+
 
 @dataclass
 class Spent:

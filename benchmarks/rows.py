@@ -14,7 +14,7 @@ from atc.cli.console import err
 from atc.errors import UsageError
 
 Status = Literal["answered", "unsolved", "budget", "crash", "overtime", "exception", "environment"]
-Key = tuple[str, str, str, str, int, str]
+Key = tuple[str, str, str, str, int, str, str]
 
 
 @dataclass(frozen=True)
@@ -22,7 +22,7 @@ class Row:
     """One try of a system at a task.
 
     Attributes:
-        version: of the system: another one's tries are other tries.
+        version: of the system: another one's tries are other tries. ``terms``: caps and temperature, likewise.
         stated: whether the task says all that its solution needs.
         status: how it ended: ``unsolved`` (the system gave up), ``budget`` (a cap was reached), ``overtime`` (it did
             not end by itself after that), ``crash`` (the system broke), ``exception`` (the benchmark broke),
@@ -45,6 +45,7 @@ class Row:
     version: str
     seed: int
     model: str
+    terms: str
     stated: bool
     status: Status
     solved: bool = False
@@ -72,7 +73,7 @@ class Row:
 
     @property
     def key(self) -> Key:
-        return self.env, self.task, self.system, self.version, self.seed, self.model
+        return self.env, self.task, self.system, self.version, self.seed, self.model, self.terms
 
     @property
     def own_s(self) -> float:
@@ -126,5 +127,5 @@ def read_rows(file: Path) -> list[Row]:
 
 def latest(rows: Iterable[Row]) -> list[Row]:
     """Of the tries of one system at one task, those of the version that came last."""
-    newest = {(row.env, row.task, row.system, row.seed, row.model): row for row in rows}
+    newest = {(row.env, row.task, row.system, row.seed, row.model, row.terms): row for row in rows}
     return list(newest.values())

@@ -25,7 +25,7 @@ Line = dict[str, Any]
 
 
 def summarise(rows: Sequence[Row], order: Sequence[str]) -> list[Line]:
-    """One line for each model, environment and system, and one over all environments where there are several.
+    """One line for each model (with the terms), environment and system, and over all environments if several.
 
     Args:
         rows: the tries; those without a result (no model, no sandbox) count as ``lost`` and in nothing else.
@@ -34,9 +34,10 @@ def summarise(rows: Sequence[Row], order: Sequence[str]) -> list[Line]:
     groups: dict[tuple[str, str, str], list[Row]] = defaultdict(list)
     environments = list(dict.fromkeys(row.env for row in rows))
     for row in rows:
-        groups[row.model, row.env, row.system].append(row)
+        model = f"{row.model}, {row.terms}"
+        groups[model, row.env, row.system].append(row)
         if len(environments) > 1:
-            groups[row.model, "all", row.system].append(row)
+            groups[model, "all", row.system].append(row)
     places, known = [*environments, "all"], [*order, *sorted({row.system for row in rows} - set(order))]
     ranked = sorted(groups, key=lambda key: (key[0], places.index(key[1]), known.index(key[2])))
     return [_line(*key, groups[key], groups.get((key[0], key[1], RULER), [])) for key in ranked]

@@ -19,7 +19,7 @@ import typer
 
 from atc.cli.console import INTERRUPTED, err, guarded, out, print_json
 from atc.errors import EnvironmentProblem, UsageError
-from benchmarks.attempt import attempt
+from benchmarks.attempt import attempt, terms
 from benchmarks.environments import ENVIRONMENTS, Environment, Task, open_environment
 from benchmarks.gateway import Caps, Gateway
 from benchmarks.picture import draw
@@ -30,6 +30,8 @@ from benchmarks.upstream import Upstream, upstream
 
 RESULTS = Path(__file__).with_name("results")
 QUICK_TASKS, QUICK_SYSTEMS = 24, "atc,codeact"
+QUICK_CAPS = Caps(model_calls=5, tokens=15_000, seconds=60)
+"""Of a quick run: a first program and its revisions, as far as a minute goes."""
 
 
 @dataclass(frozen=True)
@@ -96,14 +98,14 @@ async def run_plan(plan: Plan, gateway: Gateway, file: Path, tell: Callable[[Row
     chosen = _there(plan)
     versions = await _installed(plan.systems)
     finished = {row.key for row in read_rows(file) if row.status != "environment"} if file.exists() else set()
-    works = False
+    works, agreed = False, terms(plan.caps, plan.temperature)
     try:
         for environment, tasks in chosen:
             for system in versions:  # one after the other: what they share of a prompt is read once
                 for task in tasks:
                     for seed in plan.seeds:
                         key = (environment.name, task.id, system.name, versions[system], seed, gateway.upstream.name)
-                        if key in finished:
+                        if (*key, agreed) in finished:
                             continue
                         row = await attempt(environment, task, system, seed, gateway, plan.caps, plan.temperature)
                         if row.status == "environment" and not works:
@@ -175,7 +177,10 @@ def main(
     model: Annotated[str | None, typer.Option(help="As `atc run --model` takes it.")] = None,
     seeds: Annotated[str, typer.Option(help="Comma-separated.")] = "0",
     quick: Annotated[
-        bool, typer.Option("--quick", help=f"{QUICK_TASKS} stated tasks over all environments; {QUICK_SYSTEMS}.")
+        bool,
+        typer.Option(
+            "--quick", help=f"{QUICK_TASKS} stated tasks over all environments, a minute each; {QUICK_SYSTEMS}."
+        ),
     ] = False,
     sample: Annotated[
         int | None, typer.Option(min=1, help="So many tasks of each environment, always the same.")
@@ -206,13 +211,12 @@ def main(
     chosen = [SYSTEMS[n] for n in _listed(system or (QUICK_SYSTEMS if quick else ",".join(SYSTEMS)), SYSTEMS, "system")]
     if practice and sample is None:
         raise UsageError("--practice takes what --sample N leaves out: give --sample too")
-    total = None
+    total, caps = None, Caps(max_calls, max_tokens, limit_s)
     if quick:
-        total, stated = QUICK_TASKS, True
+        total, stated, caps = QUICK_TASKS, True, QUICK_CAPS
         environments = [environment for environment, _ in _there(Plan(environments, []))]
     plan = Plan(
-        environments, chosen, _seeds(seeds), sample, total, practice, limit, stated,
-        Caps(max_calls, max_tokens, limit_s), temperature,
+        environments, chosen, _seeds(seeds), sample, total, practice, limit, stated, caps, temperature,
     )  # fmt: skip
     with upstream(model, threads) as source:
         try:
@@ -241,6 +245,7 @@ def _own(plan: Plan, source: Upstream, file: Path) -> list[Row]:
         and row.system in systems
         and row.seed in plan.seeds
         and row.model == source.name
+        and row.terms == terms(plan.caps, plan.temperature)
     ]
 
 

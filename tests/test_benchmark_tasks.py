@@ -139,15 +139,18 @@ def test_a_second_run_does_only_what_is_missing(tmp_path: Path) -> None:
     assert len(file.read_text().splitlines()) == 6
 
 
-def test_another_model_seed_or_version_is_another_try(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_another_model_seed_version_or_cap_is_another_try(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     file = tmp_path / "rows.jsonl"
     ran(planned(limit=1), [GOOD], file)
     ran(planned(limit=1, seeds=(0, 1)), [GOOD], file)
     ran(planned(limit=1), [GOOD], file, model="other")
     assert [(row.seed, row.model) for row in read_rows(file)] == [(0, "tiny"), (1, "tiny"), (0, "other")]
+    (other,) = ran(planned(limit=1, caps=Caps(seconds=60)), [GOOD], file)
+    assert other.terms == "12 calls, 60000 tokens, 60 s, temperature 0.3"
     monkeypatch.setattr("benchmarks.systems.atc.sources_digest", lambda: "changed")
     assert [row.version for row in ran(planned(limit=1), [GOOD], file)] == ["changed"]
-    assert [row.version for row in latest(read_rows(file)) if row.seed == 0 and row.model == "tiny"] == ["changed"]
+    own = [row for row in latest(read_rows(file)) if row.seed == 0 and row.model == "tiny" and "300 s" in row.terms]
+    assert [row.version for row in own] == ["changed"]
 
 
 def test_a_line_that_was_cut_off_costs_that_try_only(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -223,8 +226,8 @@ def test_a_total_is_shared_out_among_the_environments() -> None:
 
 def made(task: str, solved: bool, env: str = "shop", system: str = "atc", **more: Any) -> Row:
     return Row(
-        env=env, task=task, system=system, version="1", seed=0, model="tiny", stated=True, status="answered",
-        solved=solved, **more,
+        env=env, task=task, system=system, version="1", seed=0, model="tiny", terms="any", stated=True,
+        status="answered", solved=solved, **more,
     )  # fmt: skip
 
 
