@@ -215,3 +215,19 @@ def test_an_end_that_is_no_exception_has_its_own_kind(outcome: Outcome, kind: st
     fault = Attribution("answer = 1", outcome, [], TOOLS).fault()
     assert fault is not None
     assert fault.kind == kind
+
+
+@pytest.mark.parametrize(
+    ("program", "idle"),
+    [
+        ('details(city_id=9)\nanswer = find(text="")["total"]', True),
+        ('unread = details(city_id=9)\nanswer = find(text="")["total"]', True),
+        ('city = details(city_id=9)\nanswer = city["name"]', False),
+        ("answer = details(city_id=9)", False),
+        ("def f():\n    return details(city_id=9)\nanswer = f()", False),
+    ],
+)
+def test_a_refused_call_whose_answer_nobody_reads_is_told_to_be_left_out(program: str, idle: bool) -> None:
+    fault = traced(program)
+    assert fault is not None
+    assert ("uses nothing of what details returns: leave this call out" in fault.message) is idle

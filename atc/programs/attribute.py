@@ -31,6 +31,7 @@ from atc.programs.proof import Suspect, of_nothing, wanted_key
 from atc.programs.trace import Tracer, suspects_of
 from atc.programs.values import NOTHING, Origin
 from atc.result import Call, Fault
+from atc.tools.protocol import Effect
 
 _PROGRAM_ERRORS = {"SyntaxError", "IndentationError", "ImportError", "ModuleNotFoundError", "RecursionError",
                    "NotImplementedError", "PermissionError"}  # fmt: skip
@@ -115,9 +116,24 @@ class Attribution:
         else:
             kind, what = "tool", "failed: "
         evidence = "; ".join(f"argument {name} came from {origin}" for name, origin in self._origins(call))
-        return self._made(
-            kind, f"{told(call, 80)} {what}{call.error}", line, tool=call.tool, call=call.index, evidence=evidence
-        )
+        text = f"{told(call, 80)} {what}{call.error}"
+        if self._is_idle(call):
+            text += f"; the program uses nothing of what {call.tool} returns: leave this call out"
+        return self._made(kind, text, line, tool=call.tool, call=call.index, evidence=evidence)
+
+    def _is_idle(self, call: Call) -> bool:
+        """Whether the program asked for something and does nothing with the answer."""
+        if call.effect is Effect.WRITE or self._tree is None or self._flow is None:
+            return False
+        made = [m.node for m in self._flow.calls.values() if m.tool == call.tool and m.node.lineno == call.line]
+        read = {n.id for n in ast.walk(self._tree) if isinstance(n, ast.Name) and isinstance(n.ctx, ast.Load)}
+        kept = read | {"answer"}
+        for node in ast.walk(self._tree):
+            if isinstance(node, ast.Expr) and node.value in made:
+                return True
+            if isinstance(node, ast.Assign) and node.value in made:
+                return all(isinstance(target, ast.Name) and target.id not in kept for target in node.targets)
+        return False
 
     def _origins(self, call: Call) -> list[tuple[str, Origin]]:
         """Where the arguments of a call came from, for those that another tool's response supplied."""
