@@ -19,6 +19,8 @@ from benchmarks.environments.comptoolbench import CompToolBench, solved, stated
 from benchmarks.environments.comptoolbench_service import COMPUTED, Record, answer, compute
 from benchmarks.environments.m3tooleval import Browser, M3ToolEval, Travel, right
 
+pytestmark = pytest.mark.slow  # the ruler's own tests, not the product's
+
 DATA = Path(os.environ["ATC_DATA"]) if os.environ.get("ATC_DATA") else None
 needs_data = pytest.mark.skipif(
     DATA is None, reason="ATC_DATA names no data directory: this data is not in the repository"

@@ -7,6 +7,8 @@ import pytest
 from tests.fake_openai_server import serving
 from tests.support_ruler import says, tried, tried_at
 
+pytestmark = pytest.mark.slow  # the ruler's own tests, not the product's
+
 ORDER = 'Thought: order it\nAction: order\nAction Input: {"item": "pen"}'
 
 

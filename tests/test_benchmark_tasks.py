@@ -23,6 +23,8 @@ from benchmarks.tasks import Plan
 from tests.fake_openai_server import fails, hangs, serving
 from tests.support_ruler import CRASHING, GOOD, Shop, ran, says, tried, tried_at
 
+pytestmark = pytest.mark.slow  # the ruler's own tests, not the product's
+
 
 def planned(systems: Sequence[str] = ("atc",), **options: Any) -> Plan:
     return Plan([Shop()], [SYSTEMS[name] for name in systems], **options)

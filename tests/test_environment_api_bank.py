@@ -20,6 +20,8 @@ from benchmarks.environments.api_bank_service import Services, best_two
 from benchmarks.environments.api_bank_words import alike, measured, said, typed, words
 from benchmarks.environments.self_test import judge
 
+pytestmark = pytest.mark.slow  # the ruler's own tests, not the product's
+
 DATA = Path(os.environ["ATC_DATA"]) if os.environ.get("ATC_DATA") else None
 needs_data = pytest.mark.skipif(
     DATA is None, reason="ATC_DATA names no data directory: this data is not in the repository"

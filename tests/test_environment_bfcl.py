@@ -21,6 +21,8 @@ from benchmarks.environments.bfcl import Bfcl, converted, text
 from benchmarks.environments.bfcl_service import INSTALL, answer, load_class, reads
 from benchmarks.environments.self_test import judge
 
+pytestmark = pytest.mark.slow  # the ruler's own tests, not the product's
+
 DATA = Path(os.environ["ATC_DATA"]) if os.environ.get("ATC_DATA") else None
 needs_data = pytest.mark.skipif(
     DATA is None, reason="ATC_DATA names no data directory: this data is not in the repository"

@@ -22,6 +22,8 @@ from benchmarks.environments.restbench_service import Operation, Simulator
 from benchmarks.environments.self_test import judge
 from benchmarks.environments.toolflow import TODAY, ToolFlow
 
+pytestmark = pytest.mark.slow  # the ruler's own tests, not the product's
+
 DATA = Path(os.environ["ATC_DATA"]) if os.environ.get("ATC_DATA") else None
 needs_data = pytest.mark.skipif(
     DATA is None, reason="ATC_DATA names no data directory: this data is not in the repository"

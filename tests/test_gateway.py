@@ -19,6 +19,8 @@ from support_gateway import World, a_try, replies, weather_episode
 from benchmarks.gateway import Caps, Gateway, Session
 from benchmarks.upstream import Upstream
 
+pytestmark = pytest.mark.slow  # the ruler's own tests, not the product's
+
 QUESTION: dict[str, Any] = {"model": "mine", "messages": [{"role": "user", "content": "hello"}]}
 
 

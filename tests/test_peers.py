@@ -22,6 +22,8 @@ from benchmarks.peers.job import Tool, annotation, inline, plain, read_value
 from benchmarks.systems.base import ANSWER_FORM, Answer
 from benchmarks.systems.peer import Peer
 
+pytestmark = pytest.mark.slow  # the ruler's own tests, not the product's
+
 VARIABLE = "ATC_PEER_PYTHON_FAKE"
 FAKE = Peer("fake", "a peer for tests", "fake", "fake-agent")
 BEGIN = 'import json, os, subprocess, sys, time\nprint(json.dumps({"ready": "fake 1.0"}), flush=True)\n'
