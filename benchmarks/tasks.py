@@ -9,8 +9,7 @@ for all; replies are kept, so that the same request is answered once, and are re
 from __future__ import annotations
 
 import asyncio
-import hashlib
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Annotated
@@ -23,15 +22,15 @@ from benchmarks.attempt import attempt, terms
 from benchmarks.environments import ENVIRONMENTS, Environment, Task, open_environment
 from benchmarks.gateway import Caps, Gateway
 from benchmarks.picture import draw
+from benchmarks.quick import TASKS, order, quick_tasks
 from benchmarks.rows import Row, append, latest, read_rows
 from benchmarks.summary import print_table, summarise
 from benchmarks.systems import SYSTEMS, System
 from benchmarks.upstream import Upstream, upstream
 
 RESULTS = Path(__file__).with_name("results")
-QUICK_TASKS, QUICK_SYSTEMS = 24, "atc,codeact"
-QUICK_CAPS = Caps(model_calls=5, tokens=15_000, seconds=60)
-"""Of a quick run: a first program and its revisions, as far as a minute goes."""
+QUICK_SYSTEMS, QUICK_CAPS = "atc,codeact", Caps(model_calls=5, tokens=20_000, seconds=120)
+"""Of a quick run: a first program and its revisions, as far as two minutes go."""
 
 
 @dataclass(frozen=True)
@@ -40,7 +39,7 @@ class Plan:
 
     Attributes:
         sample: take so many tasks of each environment, the same ones every time, as if drawn at random.
-        total: so many over all environments together, evenly, drawn likewise.
+        only: these and no others, by their environment.
         practice: take those that the sample leaves out instead: to work on, never to report.
         limit: of these the first so many.
         stated: only tasks that say all that their solution needs.
@@ -51,7 +50,7 @@ class Plan:
     systems: Sequence[System]
     seeds: Sequence[int] = (0,)
     sample: int | None = None
-    total: int | None = None
+    only: Mapping[str, Collection[str]] | None = None
     practice: bool = False
     limit: int | None = None
     stated: bool = False
@@ -65,18 +64,12 @@ class Plan:
             EnvironmentProblem: its data is missing.
         """
         tasks = [task for task in environment.tasks() if task.stated or not self.stated]
-        sample = self.sample
-        if self.total is not None:
-            each, more = divmod(self.total, len(self.environments))
-            sample = each + (self.environments.index(environment) < more)
-        if sample is not None:
-            drawn = set(sorted(tasks, key=lambda task: _draw(environment.name, task.id))[:sample])
+        if self.only is not None:
+            tasks = [task for task in tasks if task.id in self.only.get(environment.name, ())]
+        if self.sample is not None:
+            drawn = set(sorted(tasks, key=lambda task: order(environment, task))[: self.sample])
             tasks = [task for task in tasks if (task in drawn) is not self.practice]
         return tasks[: self.limit]
-
-
-def _draw(environment: str, task: str) -> str:
-    return hashlib.sha256(f"{environment}/{task}".encode()).hexdigest()
 
 
 async def run_plan(plan: Plan, gateway: Gateway, file: Path, tell: Callable[[Row], None] = lambda row: None) -> None:
@@ -178,9 +171,7 @@ def main(
     seeds: Annotated[str, typer.Option(help="Comma-separated.")] = "0",
     quick: Annotated[
         bool,
-        typer.Option(
-            "--quick", help=f"{QUICK_TASKS} stated tasks over all environments, a minute each; {QUICK_SYSTEMS}."
-        ),
+        typer.Option("--quick", help=f"{TASKS} short tasks over all environments, two minutes each; {QUICK_SYSTEMS}."),
     ] = False,
     sample: Annotated[
         int | None, typer.Option(min=1, help="So many tasks of each environment, always the same.")
@@ -211,12 +202,12 @@ def main(
     chosen = [SYSTEMS[n] for n in _listed(system or (QUICK_SYSTEMS if quick else ",".join(SYSTEMS)), SYSTEMS, "system")]
     if practice and sample is None:
         raise UsageError("--practice takes what --sample N leaves out: give --sample too")
-    total, caps = None, Caps(max_calls, max_tokens, limit_s)
+    only, caps = None, Caps(max_calls, max_tokens, limit_s)
     if quick:
-        total, stated, caps = QUICK_TASKS, True, QUICK_CAPS
         environments = [environment for environment, _ in _there(Plan(environments, []))]
+        only, caps = quick_tasks(environments), QUICK_CAPS
     plan = Plan(
-        environments, chosen, _seeds(seeds), sample, total, practice, limit, stated, caps, temperature,
+        environments, chosen, _seeds(seeds), sample, only, practice, limit, stated, caps, temperature,
     )  # fmt: skip
     with upstream(model, threads) as source:
         try:

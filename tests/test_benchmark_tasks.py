@@ -16,6 +16,7 @@ from benchmarks import tasks as ruler
 from benchmarks.environments import open_environment
 from benchmarks.environments.atlas import AtlasEnvironment
 from benchmarks.gateway import Caps
+from benchmarks.quick import quick_tasks
 from benchmarks.rows import Row, latest, read_rows
 from benchmarks.summary import interval, paired, summarise
 from benchmarks.systems import SYSTEMS, Answer, Job, System
@@ -217,10 +218,12 @@ def test_a_sample_is_always_the_same_and_a_larger_one_holds_it() -> None:
     assert [task.id for task in more] == [task.id for task in environment.tasks() if task in more]
 
 
-def test_a_total_is_shared_out_among_the_environments() -> None:
-    atlas, shop = AtlasEnvironment(), Shop()
-    plan = Plan([atlas, shop], [], total=5)
-    assert [len(plan.tasks(environment)) for environment in (atlas, shop)] == [3, 2]
+def test_a_quick_run_takes_some_of_every_environment_and_more_of_the_short_ones() -> None:
+    taken = quick_tasks([AtlasEnvironment(), Shop()])
+    assert taken == quick_tasks([AtlasEnvironment(), Shop()])
+    assert {name: len(tasks) for name, tasks in taken.items()} == {"atlas": 4, "shop": 3}
+    assert [task.id for task in Plan([Shop()], [], only={"shop": {"pen-1"}}).tasks(Shop())] == ["pen-1"]
+    assert Plan([Shop()], [], only={}).tasks(Shop()) == []
 
 
 # The table and the command ------------------------------------------------------------------------------------------
