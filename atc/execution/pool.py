@@ -66,7 +66,7 @@ class Pool:
         with self._lock:
             while self._waiting:
                 jail = self._waiting.popleft()
-                if not jail.exit.done():
+                if not jail.exit.done() and not jail.zygote.dead:  # of a dead one's children not all are told yet
                     return jail
                 jail.close()
             current = self._current
