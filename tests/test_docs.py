@@ -55,7 +55,12 @@ def test_python_blocks_run(name: str, source: str, endpoint: object, tmp_path: P
     exec(compile(source, str(script), "exec"), {"__name__": "snippet"})  # noqa: S102 - our own documents
 
 
-@pytest.mark.parametrize("line", commands())
+def paced(line: str) -> object:
+    """The conformance suite takes its time; it runs among the slow tests."""
+    return pytest.param(line, marks=pytest.mark.slow) if "sandbox check" in line else line
+
+
+@pytest.mark.parametrize("line", map(paced, commands()))
 def test_commands_run(line: str, endpoint: object, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(ROOT)
     if any(word in line for word in ("atc show", "atc resume")):
