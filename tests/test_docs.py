@@ -60,7 +60,7 @@ def paced(line: str) -> object:
     return pytest.param(line, marks=pytest.mark.slow) if "sandbox check" in line else line
 
 
-@pytest.mark.parametrize("line", map(paced, commands()))
+@pytest.mark.parametrize("line", [paced(line) for line in commands()])
 def test_commands_run(line: str, endpoint: object, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(ROOT)
     if any(word in line for word in ("atc show", "atc resume")):
