@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import ast
 import hashlib
 import json
 from functools import cache
@@ -16,6 +15,9 @@ from atc.models.base import Message, Model
 from atc.tools.parameters import original_arguments
 from atc.tools.protocol import Protocol
 from benchmarks.environments.base import Episode
+from benchmarks.peers.job import read_value
+
+__all__ = ["MAX_STEPS", "as_json", "ask", "called", "digest", "prompt", "read_value", "shown"]
 
 HERE = Path(__file__).parent
 MAX_STEPS = 10
@@ -39,7 +41,8 @@ def prompt(name: str, **values: Any) -> str:
 def digest(module: str) -> str:
     """Of the sources and prompts of the small systems that ``module`` is one of."""
     made = hashlib.sha256()
-    for path in [HERE / f"{module}.py", HERE / "common.py", *sorted((HERE / "prompts").iterdir())]:
+    shared = HERE.parent / "peers" / "job.py"  # how an answer in words is read
+    for path in [HERE / f"{module}.py", HERE / "common.py", shared, *sorted((HERE / "prompts").iterdir())]:
         made.update(path.read_bytes())
     return made.hexdigest()[:12]
 
@@ -79,14 +82,3 @@ async def called(episode: Episode, name: str, arguments: Any) -> Any:
 def shown(value: Any) -> str:
     text = value if isinstance(value, str) else json.dumps(value, ensure_ascii=False, default=str)
     return text if len(text) <= MAX_OBSERVATION else f"{text[:MAX_OBSERVATION]} … ({len(text)} characters)"
-
-
-def read_value(text: str) -> Any:
-    """The value that an answer in words holds: JSON, Python's way of writing it, or the text itself."""
-    text = text.strip().removeprefix("```json").removeprefix("```").removesuffix("```").strip()
-    for read in (json.loads, ast.literal_eval):
-        try:
-            return read(text)
-        except (ValueError, SyntaxError, RecursionError, MemoryError):
-            continue
-    return text
