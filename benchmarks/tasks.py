@@ -9,8 +9,11 @@ for all; replies are kept, so that the same request is answered once, and are re
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+import math
+import time
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from itertools import zip_longest
 from pathlib import Path
 from typing import Annotated
 
@@ -31,6 +34,7 @@ from benchmarks.upstream import Upstream, upstream
 RESULTS = Path(__file__).with_name("results")
 QUICK_SYSTEMS, QUICK_CAPS = "atc,codeact", Caps(model_calls=5, tokens=20_000, seconds=120)
 """Of a quick run: a first program and its revisions, as far as two minutes go."""
+QUICK_MINUTES = 25.0
 
 
 @dataclass(frozen=True)
@@ -44,6 +48,7 @@ class Plan:
         limit: of these the first so many.
         stated: only tasks that say all that their solution needs.
         temperature: of all systems' sampling.
+        minutes: no try begins later than that after the first.
     """
 
     environments: Sequence[Environment]
@@ -56,6 +61,7 @@ class Plan:
     stated: bool = False
     caps: Caps = field(default_factory=Caps)
     temperature: float = 0.3
+    minutes: float | None = None
 
     def tasks(self, environment: Environment) -> list[Task]:
         """The tasks to run of an environment, in its order.
@@ -75,6 +81,7 @@ class Plan:
 async def run_plan(plan: Plan, gateway: Gateway, file: Path, tell: Callable[[Row], None] = lambda row: None) -> None:
     """Run what the file does not hold yet, and append a line for each try as it ends.
 
+    Environments take turns, and all systems try a task before the next one: wherever it stops, they can be compared.
     An environment without its data and a system that is not installed are named on stderr, and the rest goes on.
 
     Args:
@@ -90,22 +97,27 @@ async def run_plan(plan: Plan, gateway: Gateway, file: Path, tell: Callable[[Row
     """
     chosen = _there(plan)
     versions = await _installed(plan.systems)
+    agreed = terms(plan.caps, plan.temperature)
     finished = {row.key for row in read_rows(file) if row.status != "environment"} if file.exists() else set()
-    works, agreed = False, terms(plan.caps, plan.temperature)
+
+    def key(environment: Environment, task: Task, system: System, seed: int) -> tuple[object, ...]:
+        return environment.name, task.id, system.name, versions[system], seed, gateway.upstream.name, agreed
+
+    missing = [each for each in _in_turn(chosen, list(versions), plan.seeds) if key(*each) not in finished]
+    ends = time.monotonic() + 60 * plan.minutes if plan.minutes is not None else math.inf
     try:
-        for environment, tasks in chosen:
-            for system in versions:  # one after the other: what they share of a prompt is read once
-                for task in tasks:
-                    for seed in plan.seeds:
-                        key = (environment.name, task.id, system.name, versions[system], seed, gateway.upstream.name)
-                        if (*key, agreed) in finished:
-                            continue
-                        row = await attempt(environment, task, system, seed, gateway, plan.caps, plan.temperature)
-                        if row.status == "environment" and not works:
-                            raise EnvironmentProblem(row.error)
-                        works = True
-                        append(file, row)
-                        tell(row)
+        for number, (environment, task, system, seed) in enumerate(missing):
+            if time.monotonic() >= ends:
+                left = len(missing) - number
+                err.print(
+                    f"{plan.minutes:g} minutes are over, {left} tries are left: the same command goes on with them"
+                )
+                break
+            row = await attempt(environment, task, system, seed, gateway, plan.caps, plan.temperature)
+            if row.status == "environment" and number == 0:
+                raise EnvironmentProblem(row.error)
+            append(file, row)
+            tell(row)
     finally:
         for system in versions:
             await system.aclose()
@@ -121,6 +133,16 @@ def _there(plan: Plan) -> list[tuple[Environment, list[Task]]]:
     if not found:
         raise EnvironmentProblem("no environment has its data: see above")
     return found
+
+
+def _in_turn(
+    chosen: Iterable[tuple[Environment, list[Task]]], systems: Sequence[System], seeds: Sequence[int]
+) -> Iterator[tuple[Environment, Task, System, int]]:
+    """All tries of a plan: the first task of each environment by every system, then the second ones."""
+    for turn in zip_longest(*([(environment, task) for task in tasks] for environment, tasks in chosen)):
+        for pair in turn:
+            if pair is not None:
+                yield from ((*pair, system, seed) for system in systems for seed in seeds)
 
 
 async def _installed(systems: Sequence[System]) -> dict[System, str]:
@@ -187,6 +209,10 @@ def main(
     max_calls: Annotated[int, typer.Option(min=1, help="Model calls for one try.")] = 12,
     max_tokens: Annotated[int, typer.Option(min=1, help="Tokens for one try, prompts and replies.")] = 60_000,
     temperature: Annotated[float, typer.Option(min=0, max=2, help="Of every system's sampling.")] = 0.3,
+    minutes: Annotated[
+        float | None,
+        typer.Option(min=0, help=f"Begin no try later than that; {QUICK_MINUTES:g} where --quick is given."),
+    ] = None,
     threads: Annotated[int | None, typer.Option(min=1, help="Of the embedded model.")] = None,
     file: Annotated[Path, typer.Option("--out", help="Where each try is kept as a JSON line.")] = RESULTS
     / "tasks.jsonl",
@@ -205,9 +231,10 @@ def main(
     only, caps = None, Caps(max_calls, max_tokens, limit_s)
     if quick:
         environments = [environment for environment, _ in _there(Plan(environments, []))]
-        only, caps = quick_tasks(environments), QUICK_CAPS
+        only, caps, minutes = quick_tasks(environments), QUICK_CAPS, QUICK_MINUTES if minutes is None else minutes
     plan = Plan(
         environments, chosen, _seeds(seeds), sample, only, practice, limit, stated, caps, temperature,
+        minutes,
     )  # fmt: skip
     with upstream(model, threads) as source:
         try:

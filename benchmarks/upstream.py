@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from atc.models.choice import choose_model
 from atc.models.embedded import EmbeddedModel
@@ -13,6 +13,8 @@ from atc.models.embedded_process import EmbeddedServer
 
 CONTEXT_TOKENS = 16_384
 """Of the embedded model: other systems' prompts grow with each step."""
+CACHE_MIB = 4_096
+"""What the embedded model keeps of prompts: systems and environments take turns."""
 
 
 @dataclass(frozen=True)
@@ -52,7 +54,7 @@ def upstream(spec: str | None, threads: int | None = None) -> Iterator[Upstream]
         return
     model = EmbeddedModel(choice.model, threads=threads or os.cpu_count(), context_tokens=CONTEXT_TOKENS)
     model.check()
-    server = EmbeddedServer(model.settings)
+    server = EmbeddedServer(replace(model.settings, cache_mib=CACHE_MIB))
     try:
         yield Upstream(server.url, model.settings.alias, model.name, CONTEXT_TOKENS, server.api_key, direct=True)
     finally:

@@ -13,7 +13,7 @@ from typer.testing import CliRunner
 
 from atc.errors import EnvironmentProblem, UsageError
 from benchmarks import tasks as ruler
-from benchmarks.environments import open_environment
+from benchmarks.environments import Task, open_environment
 from benchmarks.environments.atlas import AtlasEnvironment
 from benchmarks.gateway import Caps
 from benchmarks.quick import quick_tasks
@@ -140,6 +140,28 @@ def test_a_second_run_does_only_what_is_missing(tmp_path: Path) -> None:
     ]  # fmt: skip
     assert ran(planned(["atc-check", "atc"]), [GOOD], file) == []
     assert len(file.read_text().splitlines()) == 6
+
+
+def test_all_try_a_task_before_the_next_and_environments_take_turns(tmp_path: Path) -> None:
+    class Kiosk(Shop):
+        name = "kiosk"
+
+        def tasks(self) -> list[Task]:
+            return super().tasks()[:1]
+
+    systems = [SYSTEMS["atc"], SYSTEMS["codeact"]]
+    new = ran(Plan([Shop(), Kiosk()], systems, limit=2), [GOOD], tmp_path / "rows.jsonl")
+    assert [(row.env, row.task, row.system) for row in new] == [
+        (env, task, system)
+        for env, task in (("shop", "pen-0"), ("kiosk", "pen-0"), ("shop", "pen-1"))
+        for system in ("atc", "codeact")
+    ]
+
+
+def test_a_run_of_so_many_minutes_begins_no_try_later(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert ran(planned(minutes=0), [GOOD], tmp_path / "rows.jsonl") == []
+    assert "0 minutes are over, 3 tries are left: the same command goes on with them" in capsys.readouterr().err
+    assert len(ran(planned(minutes=5), [GOOD], tmp_path / "rows.jsonl")) == 3
 
 
 def test_another_model_seed_version_or_cap_is_another_try(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

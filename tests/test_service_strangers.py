@@ -190,7 +190,7 @@ def test_a_run_that_nobody_connects_to_is_dropped() -> None:
 
 
 def test_who_connects_and_says_nothing_is_sent_away() -> None:
-    with serving(connect_s=0.2) as running, running.channel() as channel:
+    with serving(connect_s=1.0) as running, running.channel() as channel:
         refusal = heard(channel)
         assert (refusal["code"], refusal["handed_over"]) == ("no_program", False)
 

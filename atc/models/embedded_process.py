@@ -50,6 +50,7 @@ class ServerSettings:
     context_tokens: int
     host: str = "127.0.0.1"
     port: int = 0
+    cache_mib: int = 512  # of prompts that left their slot; llama.cpp's own limit is 8 GiB
 
 
 class EmbeddedServer:

@@ -40,7 +40,7 @@ def _serve(settings: dict[str, Any]) -> Any:
     params.cpuparams.n_threads = params.cpuparams_batch.n_threads = settings["threads"]
     params.n_gpu_layers = 0
     params.cache_prompt = True
-    params.cache_ram_mib = 512  # prompts that left their slot; llama.cpp's own limit is 8 GiB
+    params.cache_ram_mib = settings["cache_mib"]
     params.ui = False
     params.offline = True
     params.verbosity = 2

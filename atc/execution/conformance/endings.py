@@ -6,7 +6,6 @@ import asyncio
 import gc
 import os
 import signal
-import threading
 import time
 from collections.abc import Callable
 from typing import Any
@@ -177,7 +176,7 @@ async def _(lab: Lab) -> None:
 
 @GROUP.check("closing a sandbox leaves no process, no descriptor and no thread")
 async def _(lab: Lab) -> None:
-    processes, descriptors, threads = host.sandbox_processes(), host.descriptors(), threading.active_count()
+    processes, descriptors, threads = host.sandbox_processes(), host.descriptors(), host.threads()
     async with lab.open() as sandbox:
         for _ in range(3):
             await lab.run("answer = 1", sandbox=sandbox)
@@ -186,7 +185,7 @@ async def _(lab: Lab) -> None:
     await _until(lambda: set(host.sandbox_processes()) <= set(processes), "processes are left")
     gc.collect()  # what only a cycle of objects still holds is no leak
     await _until(lambda: host.descriptors() <= descriptors, "descriptors are left open")
-    await _until(lambda: threading.active_count() <= threads, "threads are left")
+    await _until(lambda: host.threads() <= threads, "threads are left")
 
 
 async def _until(met: Callable[[], bool], sentence: str) -> None:

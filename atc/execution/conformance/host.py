@@ -1,8 +1,9 @@
-"""What the sandbox under test holds of this machine: processes and descriptors. Linux."""
+"""What the sandbox under test holds of this machine: processes, descriptors and threads. Linux."""
 
 from __future__ import annotations
 
 import os
+import threading
 from pathlib import Path
 
 _ZYGOTE = b"zygote.py"
@@ -31,6 +32,11 @@ def zygotes() -> set[int]:
 def descriptors() -> int:
     """How many descriptors this process holds open."""
     return len(os.listdir("/proc/self/fd"))
+
+
+def threads() -> set[threading.Thread]:
+    """The threads of this process but those of event loops' own executors, which grow as the loop likes."""
+    return {thread for thread in threading.enumerate() if not thread.name.startswith("asyncio_")}
 
 
 def _is_ours(pid: int, parents: dict[int, int]) -> bool:
