@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import time
+from pathlib import Path
 from typing import Any
 
 from atc.errors import EnvironmentProblem
@@ -11,29 +12,36 @@ from benchmarks.environments.base import Environment, Episode, Task
 from benchmarks.gateway import Caps, Gateway, Session
 from benchmarks.rows import Row
 from benchmarks.systems.base import Answer, Job, System
+from benchmarks.transcript import Transcript, write_transcript
 
 GRACE_S = 30.0
 """Seconds that a system is given to end by itself after its time."""
 
 
 async def attempt(
-    environment: Environment, task: Task, system: System, seed: int, gateway: Gateway, caps: Caps, temperature: float
-) -> Row:
+    environment: Environment, task: Task, system: System, seed: int, gateway: Gateway, caps: Caps, temperature: float,
+    transcripts: Path | None = None,
+) -> Row:  # fmt: skip
     """Let a system try a task once.
+
+    Args:
+        transcripts: folder to keep in what was said.
 
     Raises:
         EnvironmentProblem: the system is not installed.
+        UsageError: the transcript cannot be written.
     """
     version = await system.version()
     episode = environment.open(task)
-    session = Session(episode, caps, temperature, seed)
+    transcript = Transcript(episode) if transcripts is not None else None
+    session = Session(episode, caps, temperature, seed, transcript=transcript)
     upstream = gateway.upstream
     async with gateway.session(session) as address:
         job = Job(task.text, address, session, upstream.model, upstream.context_tokens, caps)
         told = await _tried(system, job)
     wall_s, spent = time.perf_counter() - session.began, session.spent
     told |= _verdict(told["status"], session, wall_s)
-    return Row(
+    row = Row(
         env=environment.name, task=task.id, system=system.name, version=version, seed=seed, model=upstream.name,
         terms=terms(caps, temperature), stated=task.stated, model_calls=spent.model_calls, kept_calls=spent.kept_calls,
         prompt_tokens=spent.prompt_tokens, completion_tokens=spent.completion_tokens, tool_calls=len(episode.calls),
@@ -41,6 +49,9 @@ async def attempt(
         path=episode.path, precision=episode.precision, seconds=round(wall_s + spent.kept_s, 3),
         model_s=round(spent.model_s, 3), tool_s=round(spent.tool_s, 3), wall_s=round(wall_s, 3), **told,
     )  # fmt: skip
+    if transcripts is not None and transcript is not None:
+        write_transcript(transcripts, row, transcript.text(task, environment.gold(task), row))
+    return row
 
 
 def terms(caps: Caps, temperature: float) -> str:

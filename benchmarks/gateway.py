@@ -32,6 +32,7 @@ from starlette.routing import Route
 from atc.errors import ToolError
 from atc.tools.parameters import original_arguments
 from benchmarks.environments.base import Episode
+from benchmarks.transcript import Transcript
 from benchmarks.upstream import Upstream
 
 _log = logging.getLogger(__name__)
@@ -94,6 +95,7 @@ class Session:
     began: float = field(default_factory=time.perf_counter)
     asking: set[asyncio.Future[tuple[int, Any]]] = field(default_factory=set, repr=False)
     """Requests that the endpoint works on; they are given up with the try, lest the next one waits for them."""
+    transcript: Transcript | None = None
 
     @property
     def begun(self) -> int:
@@ -199,6 +201,8 @@ class Gateway:
             session.spent.kept_calls += 1
             session.spent.kept_s += kept["seconds"]
         _count(session.spent, kept)
+        if session.transcript is not None:
+            session.transcript.exchange(body.get("messages", ()), kept["reply"])
         return _streamed(kept["reply"]) if streamed else JSONResponse(kept["reply"])
 
     async def _asked(self, session: Session, body: dict[str, Any]) -> tuple[int, Any] | None:

@@ -49,6 +49,7 @@ class Plan:
         stated: only tasks that say all that their solution needs.
         temperature: of all systems' sampling.
         minutes: no try begins later than that after the first.
+        transcripts: folder to keep in what was said in each try.
     """
 
     environments: Sequence[Environment]
@@ -62,6 +63,7 @@ class Plan:
     caps: Caps = field(default_factory=Caps)
     temperature: float = 0.3
     minutes: float | None = None
+    transcripts: Path | None = None
 
     def tasks(self, environment: Environment) -> list[Task]:
         """The tasks to run of an environment, in its order.
@@ -113,7 +115,7 @@ async def run_plan(plan: Plan, gateway: Gateway, file: Path, tell: Callable[[Row
                     f"{plan.minutes:g} minutes are over, {left} tries are left: the same command goes on with them"
                 )
                 break
-            row = await attempt(environment, task, system, seed, gateway, plan.caps, plan.temperature)
+            row = await attempt(environment, task, system, seed, gateway, plan.caps, plan.temperature, plan.transcripts)
             if row.status == "environment" and number == 0:
                 raise EnvironmentProblem(row.error)
             append(file, row)
@@ -216,6 +218,9 @@ def main(
     threads: Annotated[int | None, typer.Option(min=1, help="Of the embedded model.")] = None,
     file: Annotated[Path, typer.Option("--out", help="Where each try is kept as a JSON line.")] = RESULTS
     / "tasks.jsonl",
+    transcripts: Annotated[
+        Path | None, typer.Option(help="Folder to keep in what was said in each try, to read why it failed.")
+    ] = None,
     picture: Annotated[Path | None, typer.Option(help="Draw solved against tokens there: .svg or .png.")] = None,
     summary: Annotated[Path | None, typer.Option(help="Only print the tables of this file.")] = None,
     as_json: Annotated[bool, typer.Option("--json", help="The summary as JSON.")] = False,
@@ -234,7 +239,7 @@ def main(
         only, caps, minutes = quick_tasks(environments), QUICK_CAPS, QUICK_MINUTES if minutes is None else minutes
     plan = Plan(
         environments, chosen, _seeds(seeds), sample, only, practice, limit, stated, caps, temperature,
-        minutes,
+        minutes, transcripts,
     )  # fmt: skip
     with upstream(model, threads) as source:
         try:

@@ -164,6 +164,20 @@ def test_a_run_of_so_many_minutes_begins_no_try_later(tmp_path: Path, capsys: py
     assert len(ran(planned(minutes=5), [GOOD], tmp_path / "rows.jsonl")) == 3
 
 
+def test_a_transcript_tells_what_was_said_and_called_in_its_order(tmp_path: Path) -> None:
+    replies = ['```python\norder(item="moon")\n```', GOOD]
+    (row,) = ran(planned(limit=1, transcripts=tmp_path / "said"), replies, tmp_path / "rows.jsonl")
+    said = (tmp_path / "said" / "shop" / "pen-0.atc.0.md").read_text()
+    parts = ["Order a pen", "answer: 7", "## system", '"moon"', 'refused: "not for sale"', 'answer = order(item="pen")']
+    places = [said.index(part) for part in parts]
+    assert row.solved
+    assert places == sorted(places)
+    assert said.count("## system") == 1  # what was shown before is not shown again
+    (tmp_path / "file").touch()
+    with pytest.raises(UsageError, match="transcript cannot be kept in"):
+        ran(planned(limit=1, transcripts=tmp_path / "file"), [GOOD], tmp_path / "others.jsonl")
+
+
 def test_another_model_seed_version_or_cap_is_another_try(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     file = tmp_path / "rows.jsonl"
     ran(planned(limit=1), [GOOD], file)

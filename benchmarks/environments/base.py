@@ -62,12 +62,16 @@ class Gold:
 
 @dataclass(frozen=True)
 class MadeCall:
-    """One call that reached a tool. ``done`` is false where the tool refused it and surely did nothing."""
+    """One call that reached a tool. ``done`` is false where the tool refused it and surely did nothing.
+
+    ``answer`` is what it gave, or the sentence that it failed with.
+    """
 
     tool: str
     arguments: dict[str, Any]
     effect: Effect
     done: bool
+    answer: Any = None
 
 
 class Episode:
@@ -190,14 +194,15 @@ class _Counted:
         self._transport: Transport = tool.transport
 
     async def __call__(self, arguments: dict[str, Any]) -> Any:
-        done = True  # also where it ended without a word: it may have acted
+        done, answer = True, None  # also where it ended without a word: it may have acted
         try:
-            return await self._transport(arguments)
+            answer = await self._transport(arguments)
+            return answer
         except ToolError as error:
-            done = error.outcome == "unknown"
+            done, answer = error.outcome == "unknown", error.message
             raise
         finally:
-            self._calls.append(MadeCall(self._tool.name, arguments, self._tool.protocol.effect, done))
+            self._calls.append(MadeCall(self._tool.name, arguments, self._tool.protocol.effect, done, answer))
 
     def opened(self) -> AbstractAsyncContextManager[Any] | None:
         return self._transport.opened()
