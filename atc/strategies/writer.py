@@ -4,27 +4,27 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from atc.models.base import Message, Model, Reply
 from atc.programs.extract import extract
+from atc.programs.lookup import Lookups
 from atc.programs.mend import mend
 from atc.programs.remember import without_made_up_arguments
 from atc.programs.repair import repair
 from atc.prompting import fenced, prompt
-from atc.result import Call, Fault, Finding, Revision
+from atc.result import Call, Revision
 from atc.settings import Settings
+from atc.strategies.notes import done_calls, notes_from
 from atc.tools.links import hints_for
-from atc.tools.protocol import Effect, Protocol
+from atc.tools.protocol import Protocol
 from atc.tools.stubs import render_stub
 from atc.tools.tool import Toolset
 from atc.traces.events import Emit
 
-MAX_NOTES = 8
 SAMPLING_TEMPERATURE = 0.6
 """Of programs that are written beside each other, to be chosen among."""
-_LINE = re.compile(r"^line \d+: ")
 
 
 @dataclass(frozen=True)
@@ -47,6 +47,7 @@ class Writer:
     def __init__(self, task: str, tools: Toolset, model: Model, settings: Settings, emit: Emit) -> None:
         self._tools, self._model, self._settings, self._emit, self._task = tools, model, settings, emit, task
         self._hints = hints_for(tools.protocols)
+        self._lookups = Lookups({protocol.name: protocol for protocol in tools.protocols})
         self._stubs = "\n\n\n".join(fenced(self._shown(tool.protocol)) for tool in tools.values())
 
     def _shown(self, protocol: Protocol) -> str:
@@ -137,9 +138,10 @@ class Writer:
         if not self._settings.check:
             return Draft(mended.source, mended.notes)
         protocols = {name: tool.protocol for name, tool in self._tools.items()}
-        repaired, notes = repair(mended.source, protocols)
+        looked_up, first = self._lookups.repair(mended.source)
+        repaired, notes = repair(looked_up, protocols)
         repaired, more = without_made_up_arguments(repaired, calls, protocols, self._task)
-        return Draft(repaired, mended.notes + notes + more)
+        return Draft(repaired, mended.notes + first + notes + more)
 
     # -- prompts -----------------------------------------------------------------------------------------------------
 
@@ -152,7 +154,7 @@ class Writer:
         ]
         if self._settings.revision == "edit" and history:
             return [*base, Message("user", task), *self._edits(history, calls)]
-        notes = notes_from(history, self._hints)
+        notes = notes_from(history, self._hints, self._tools.protocols)
         return [*base, Message("user", task + (prompt("notes", notes=notes, done=done_calls(calls)) if notes else ""))]
 
     def _edits(self, history: Sequence[Revision], calls: Sequence[Call]) -> list[Message]:
@@ -173,50 +175,3 @@ class Writer:
                 done=done_calls(calls) if last else [],
             )))  # fmt: skip
         return messages
-
-
-def notes_from(history: Sequence[Revision], hints: Mapping[str, Mapping[str, str]] | None = None) -> list[str]:
-    """One exact sentence for every different thing that went wrong, the latest last.
-
-    Args:
-        history: the programs that failed.
-        hints: for a tool's parameter, which response can supply it.
-    """
-    notes: list[str] = []
-    for revision in history:
-        notes += [_finding_note(finding) for finding in revision.findings[:4]]
-        if revision.fault is not None:
-            notes += _fault_notes(revision.fault)
-            if revision.fault.kind == "arguments":
-                supply = (hints or {}).get(revision.fault.tool or "", {})
-                notes += [
-                    f"{name} of {revision.fault.tool} is an id, not a name: take it {source}"
-                    for name, source in supply.items()
-                ]
-    return [fenced(note) for note in list(dict.fromkeys(notes))[-MAX_NOTES:]]
-
-
-def _finding_note(finding: Finding) -> str:
-    return _LINE.sub("", finding.message)
-
-
-def _fault_notes(fault: Fault) -> list[str]:
-    said = _LINE.sub("", fault.message)
-    if fault.kind == "program" and fault.source_line:
-        said = f"`{fault.source_line}` failed: {said}"
-    notes = [said[:400]]
-    if fault.evidence and fault.evidence not in said:
-        notes.append(fault.evidence[:500])
-    return notes
-
-
-def done_calls(calls: Sequence[Call]) -> list[str]:
-    """The calls with effects that succeeded, as a program writes them, with what they returned."""
-    made = {}
-    for call in calls:
-        if call.status == "ok" and call.effect is not Effect.READ:
-            arguments = ", ".join(f"{name}={value!r}" for name, value in call.arguments.items())
-            made[call.index] = fenced(
-                f"{call.tool}({arguments}) returned {json.dumps(call.value, ensure_ascii=False)[:300]}"
-            )
-    return list(made.values())

@@ -68,22 +68,33 @@ def _children(schema: JsonSchema, path: tuple[str, ...]) -> Iterator[tuple[Any, 
 
 def hints_for(protocols: Sequence[Protocol]) -> dict[str, dict[str, str]]:
     """For every tool, for those of its parameters that another tool's response can supply: a short sentence."""
-    supply = list(_supplied(protocols))
     hints: dict[str, dict[str, str]] = {}
+    for (tool, parameter), sources in suppliers_of(protocols).items():
+        hints.setdefault(tool, {})[parameter] = f"from {' or '.join(text for _, text in sources[:2])}"
+    return hints
+
+
+def suppliers_of(protocols: Sequence[Protocol]) -> dict[tuple[str, str], list[tuple[str, str]]]:
+    """For every tool and parameter that others' responses can supply: these tools, and how a program writes it.
+
+    What can be called out of the blue comes first.
+    """
+    supply = list(_supplied(protocols))
+    found: dict[tuple[str, str], list[tuple[str, str]]] = {}
     for protocol in protocols:
         for parameter in parameters_of(protocol):
-            if not _looks_given(parameter.original, parameter.schema):
+            if not looks_given(parameter.original, parameter.schema):
                 continue
-            found = [
-                (affinity(parameter.original, protocol.name, field, owner), text)
+            scored = [
+                (affinity(parameter.original, protocol.name, field, owner), tool, text)
                 for tool, field, owner, text in supply
                 if tool != protocol.name
             ]
-            best = max((score for score, _ in found), default=0.0)
+            best = max((score for score, _, _ in scored), default=0.0)
             if best >= LEAST:
-                texts = dict.fromkeys(text for score, text in found if score == best)
-                hints.setdefault(protocol.name, {})[parameter.original] = f"from {' or '.join(list(texts)[:2])}"
-    return hints
+                sources = dict.fromkeys((tool, text) for score, tool, text in scored if score == best)
+                found[protocol.name, parameter.original] = list(sources)
+    return found
 
 
 def _supplied(protocols: Sequence[Protocol]) -> Iterator[tuple[str, str, frozenset[str], str]]:
@@ -101,10 +112,10 @@ def _supplied(protocols: Sequence[Protocol]) -> Iterator[tuple[str, str, frozens
 
 
 def _ids_needed(protocol: Protocol) -> int:
-    return sum(p.required and _looks_given(p.original, p.schema) for p in parameters_of(protocol))
+    return sum(p.required and looks_given(p.original, p.schema) for p in parameters_of(protocol))
 
 
-def _looks_given(name: str, schema: JsonSchema) -> bool:
+def looks_given(name: str, schema: JsonSchema) -> bool:
     """Identifiers are handed out by tools; dates, amounts and words come from the task."""
     return words_of(name)[-1:] in _ID_WORDS and "enum" not in schema and not types_of(schema) & {"boolean", "object"}
 

@@ -1,0 +1,105 @@
+"""What a model is told of the programs that failed: one exact sentence for everything that went wrong (ATC §3.3)."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+
+from atc.prompting import fenced
+from atc.result import Call, Fault, Revision
+from atc.tools.parameters import parameters_of
+from atc.tools.protocol import Effect, Protocol
+
+MAX_NOTES = 8
+_LINE = re.compile(r"^line \d+: ")
+_OF_ARGUMENTS = frozenset({"unknown_argument", "missing_argument", "wrong_type"})
+
+Hints = Mapping[str, Mapping[str, str]]
+
+
+def notes_from(
+    history: Sequence[Revision], hints: Hints | None = None, protocols: Iterable[Protocol] = ()
+) -> list[str]:
+    """One sentence for every different thing that went wrong, the latest last, and for a line that fails on and on.
+
+    Args:
+        history: the programs that failed.
+        hints: for a tool's parameter, which response can supply it.
+        protocols: the tools: what they say of an argument that was refused is told again.
+    """
+    tools = {protocol.name: protocol for protocol in protocols}
+    notes = [note for revision in history for note in _of(revision, hints or {}, tools)]
+    failed = Counter(line for revision in history for line in _failed_lines(revision))
+    again = [(line, times) for line, times in failed.most_common(2) if times > 1]
+    notes += [f"`{line}` failed in {times} programs: write it differently" for line, times in again]
+    return [fenced(note) for note in list(dict.fromkeys(notes))[-MAX_NOTES:]]
+
+
+def done_calls(calls: Sequence[Call]) -> list[str]:
+    """The calls with effects that succeeded, as a program writes them, with what they returned."""
+    made = {}
+    for call in calls:
+        if call.status == "ok" and call.effect is not Effect.READ:
+            arguments = ", ".join(f"{name}={value!r}" for name, value in call.arguments.items())
+            made[call.index] = fenced(
+                f"{call.tool}({arguments}) returned {json.dumps(call.value, ensure_ascii=False)[:300]}"
+            )
+    return list(made.values())
+
+
+def _of(revision: Revision, hints: Hints, tools: Mapping[str, Protocol]) -> Iterator[str]:
+    """What went wrong with one program."""
+    found = revision.findings[:4]
+    yield from (_LINE.sub("", finding.message) for finding in found)
+    for finding in found:
+        if finding.kind in _OF_ARGUMENTS and finding.tool is not None:
+            yield from _supplies(finding.tool, finding.message, hints)
+    if revision.fault is not None:
+        yield from _of_fault(revision.fault)
+        if revision.fault.kind == "arguments" and revision.fault.tool is not None:
+            yield from _of_arguments(revision.fault.tool, revision.fault.message, hints, tools)
+
+
+def _of_fault(fault: Fault) -> Iterator[str]:
+    said = _LINE.sub("", fault.message)
+    if fault.kind == "program" and fault.source_line:
+        said = f"`{fault.source_line}` failed: {said}"
+    yield said[:400]
+    if fault.evidence and fault.evidence not in said:
+        yield fault.evidence[:500]
+
+
+def _of_arguments(tool: str, message: str, hints: Hints, tools: Mapping[str, Protocol]) -> Iterator[str]:
+    """Of the arguments that a refusal names, what the tool's document says and who supplies them; else of all ids."""
+    complaint = message.rpartition("refused")[2]
+    parameters = parameters_of(tools[tool]) if tool in tools else []
+    named = [p for p in parameters if _names(complaint, p.name) or _names(complaint, p.original)]
+    for parameter in named:
+        if isinstance(about := parameter.schema.get("description"), str) and about:
+            yield f"{parameter.name} of {tool}: {about[:200]}"
+    if named:
+        yield from _supplies(tool, complaint, hints)
+    else:
+        yield from _supplies(tool, " ".join(hints.get(tool, {})), hints)
+
+
+def _supplies(tool: str, text: str, hints: Hints) -> Iterator[str]:
+    """Where those arguments come from that a text names."""
+    for name, source in hints.get(tool, {}).items():
+        if _names(text, name):
+            yield f"{name} of {tool} is an id, not a name: take it {source}"
+
+
+def _names(text: str, name: str) -> bool:
+    return re.search(rf"\b{re.escape(name)}\b", text) is not None
+
+
+def _failed_lines(revision: Revision) -> Iterator[str]:
+    """The lines of a program that something is wrong with, as they stand there."""
+    lines = revision.program.split("\n")
+    numbers = {finding.line for finding in revision.findings[:4]} | {revision.fault.line if revision.fault else 0}
+    for number in sorted(numbers):
+        if 0 < number <= len(lines) and (text := lines[number - 1].strip()):
+            yield text[:200]
