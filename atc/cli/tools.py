@@ -8,7 +8,7 @@ import typer
 from rich.table import Table
 from rich.text import Text
 
-from atc.cli import options
+from atc.cli import find, options
 from atc.cli.console import clean, guarded, out, print_json
 from atc.errors import UsageError
 from atc.tools.links import hints_for
@@ -17,9 +17,9 @@ from atc.tools.sources import open_tools
 from atc.tools.stubs import render_stub
 from atc.tools.tool import Toolset
 
-app = typer.Typer(
-    help="List tools, show a tool's protocol, print the stub that a model is shown.", no_args_is_help=True
-)
+app = typer.Typer(help="List, show and find tools, and print the stub that a model is shown.", no_args_is_help=True)
+app.command("search")(find.search)
+app.command("index")(find.index)
 Source = Annotated[str, typer.Argument(help="Where the tools are; as for `atc run --tools`.")]
 Name = Annotated[str, typer.Argument(help="The tool's name.")]
 

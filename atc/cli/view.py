@@ -25,6 +25,7 @@ _PURPOSES = {
     "program": "writing a program",
     "attribute": "tracing the fault",
     "answer": "putting the answer into words",
+    "tools": "searching for tools",
 }
 
 
@@ -61,6 +62,8 @@ class RunView:
     def _on_tools_chosen(self, data: dict[str, Any]) -> None:
         names = ", ".join(data["tools"])
         self.line(f"tools ({len(data['tools'])} of {data['of']}): {names}", "dim")
+        for need in data.get("needs", ()):
+            self.line(f"  {need}", "dim")
 
     def _on_model_started(self, data: dict[str, Any]) -> None:
         self._wait_for(f"{_PURPOSES.get(data['purpose'], data['purpose'])} …")

@@ -97,10 +97,20 @@ class Broker:
         self._approving = asyncio.Lock()
         self._denied: set[CallKey] = set()
         self._numbers = max(self.journal.entries, default=0)
-        for name, tool in self.tools.items():
+        granted, self.tools = self.tools, Toolset()
+        self.grant(granted)
+
+    def grant(self, tools: Toolset) -> None:
+        """Let programs call these tools too, from now on.
+
+        Raises:
+            ToolImportError: a tool's schema is none; nothing is granted.
+        """
+        for name, tool in tools.items():
             schemas.ensure_valid_schema(tool.protocol.parameters, f"the parameters of {name}")
             if tool.protocol.returns is not None:
                 schemas.ensure_valid_schema(tool.protocol.returns, f"the response of {name}")
+        self.tools = Toolset({**self.tools, **tools}.values())
 
     async def call(self, request: CallRequest) -> CallReply:
         """Handle one call of a program, whatever it is; what goes wrong with it is the reply's error.

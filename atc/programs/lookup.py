@@ -11,13 +11,10 @@ from collections.abc import Iterator, Mapping
 
 from atc.programs.extract import NotParsed, parse
 from atc.tools.affinity import words_of
-from atc.tools.links import looks_given, suppliers_of
+from atc.tools.links import NAMES, looks_given, suppliers_of
 from atc.tools.parameters import Parameter, parameters_of
 from atc.tools.protocol import Effect, Protocol
 from atc.tools.schemas import types_of
-
-_NAMES = frozenset({"name", "title", "query", "q", "text", "keyword", "term", "search"})
-"""Last words of what something is found by."""
 
 
 class Lookups:
@@ -90,7 +87,7 @@ class Lookups:
             protocol.effect is Effect.READ
             and len(required) == 1
             and types_of(required[0].schema) == {"string"}
-            and bool(_NAMES & set(words_of(required[0].name)[-1:]))
+            and bool(NAMES & set(words_of(required[0].name)[-1:]))
         )
 
 
@@ -99,7 +96,7 @@ def _is_name_of(given: str, parameter: Parameter) -> bool:
     if not looks_given(parameter.original, parameter.schema):
         return False
     words, thing = words_of(given), words_of(parameter.original)[:-1]
-    return bool(_NAMES & set(words[-1:])) or (bool(words) and words == thing)
+    return bool(NAMES & set(words[-1:])) or (bool(words) and words == thing)
 
 
 def _is_text(node: ast.expr) -> bool:

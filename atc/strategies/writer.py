@@ -16,6 +16,7 @@ from atc.programs.repair import repair
 from atc.prompting import fenced, prompt
 from atc.result import Call, Revision
 from atc.settings import Settings
+from atc.strategies.asking import ask, tell
 from atc.strategies.notes import done_calls, notes_from
 from atc.tools.links import hints_for
 from atc.tools.protocol import Protocol
@@ -42,10 +43,12 @@ class Writer:
     Args:
         task: what the user wants.
         tools: the tools that are offered.
+        plan: by which they were found; shown with the task.
     """
 
-    def __init__(self, task: str, tools: Toolset, model: Model, settings: Settings, emit: Emit) -> None:
+    def __init__(self, task: str, tools: Toolset, model: Model, settings: Settings, emit: Emit, plan: str = "") -> None:
         self._tools, self._model, self._settings, self._emit, self._task = tools, model, settings, emit, task
+        self._plan = fenced(plan)
         self._hints = hints_for(tools.protocols)
         self._lookups = Lookups({protocol.name: protocol for protocol in tools.protocols})
         self._stubs = "\n\n\n".join(fenced(self._shown(tool.protocol)) for tool in tools.values())
@@ -98,25 +101,16 @@ class Writer:
             messages, count, max_tokens=self._settings.max_tokens, temperature=SAMPLING_TEMPERATURE, seed=seed
         )
         for reply in replies:
-            self._told("program", reply)
+            tell(self._emit, "program", reply)
         return replies
 
     async def ask(
         self, purpose: str, messages: Sequence[Message], *, temperature: float, seed: int, max_tokens: int | None = None
     ) -> Reply:
         """One call of the model, told in the trace."""
-        self._emit("model_started", {"purpose": purpose})
-        reply = await self._model.complete(
-            messages, max_tokens=max_tokens or self._settings.max_tokens, temperature=temperature, seed=seed
-        )
-        self._told(purpose, reply)
-        return reply
-
-    def _told(self, purpose: str, reply: Reply) -> None:
-        self._emit(
-            "model_ended",
-            {"purpose": purpose, "seconds": reply.seconds, "prompt_tokens": reply.prompt_tokens, "cached": reply.cached,
-             "completion_tokens": reply.completion_tokens, "finish_reason": reply.finish_reason, "text": reply.text},
+        return await ask(
+            self._model, self._emit, purpose, messages, max_tokens=max_tokens or self._settings.max_tokens,
+            temperature=temperature, seed=seed,
         )  # fmt: skip
 
     async def name_culprit(self, program: str, error: str) -> str | None:
@@ -146,7 +140,7 @@ class Writer:
     # -- prompts -----------------------------------------------------------------------------------------------------
 
     def _messages(self, history: Sequence[Revision], calls: Sequence[Call]) -> list[Message]:
-        task = prompt("task", stubs=self._stubs, task=self._task)
+        task = prompt("task", stubs=self._stubs, task=self._task, plan=self._plan)
         base = [
             Message("system", prompt("system")),
             Message("user", prompt("example_task")),

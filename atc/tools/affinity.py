@@ -59,6 +59,8 @@ def affinity(parameter: str, tool: str, field: str, owner: frozenset[str]) -> fl
         return 0.7  # `country_code` ↔ `home_country_code`
     if len(has) < len(bare) and bare[-len(has) :] == has and not set(has) <= GENERIC:
         return 0.7
+    if bare[-2:] == has[-2:] and bare[-1] in GENERIC and bare[-2] not in GENERIC:
+        return 0.65  # `pick_up_place_id` ↔ `google_place_id`
     if len(bare) == 1 and bare[0] not in GENERIC and set(has) <= GENERIC and bare[0] in owner:
         return 0.5  # `currency` ↔ `code` of a currency
     return 0.0

@@ -32,6 +32,8 @@ ID_ENDINGS = (
     "number",
     "reference",
 )
+NAMES = frozenset({"name", "title", "query", "q", "text", "keyword", "term", "search"})
+"""Last words of what something is found by."""
 _ID_WORDS = frozenset(words_of(ending) for ending in ID_ENDINGS)
 LEAST, ECHO = 0.6, 0.85
 """Affinity from which a field is named as the source of a parameter, and from which it only repeats one."""

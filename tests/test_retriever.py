@@ -1,4 +1,4 @@
-"""Choosing: few tools are all offered; of many, those that speak of the task."""
+"""Retrieval: few tools are all offered; of many, those that speak of the task."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from support_tools import make_tool
 
 from atc import Agent, Toolset
 from atc.models.fake import FakeModel
-from atc.retrieval.choose import LexicalChooser
+from atc.retrieval.retriever import IndexRetriever, Retrieved
 from atc.tools.protocol import Protocol
 from atc.tools.tool import Tool
 
@@ -24,12 +24,20 @@ def described(name: str, text: str, **fields: Any) -> Tool:
 
 
 def choose(task: str, toolset: Toolset, limit: int = 20) -> list[str]:
-    return list(asyncio.run(LexicalChooser().choose(task, toolset, limit)))
+    return list(retrieve(task, toolset, limit).tools)
+
+
+def retrieve(task: str, toolset: Toolset, limit: int) -> Retrieved:
+    return asyncio.run(IndexRetriever().retrieve(task, toolset, limit, no_model))
+
+
+async def no_model(*_: Any) -> Any:
+    raise AssertionError("no model is asked")
 
 
 def test_few_tools_are_all_offered_as_they_were_given() -> None:
     given = tools(20)
-    assert asyncio.run(LexicalChooser().choose("anything", given, 20)) is given
+    assert retrieve("anything", given, 20).tools is given
 
 
 @pytest.mark.parametrize(
@@ -74,10 +82,10 @@ def test_an_agent_offers_the_chosen_tools_only() -> None:
     assert model.prompts[0][-1].content.count("def unrelated_") == 3
 
 
-def test_a_chooser_of_ones_own_takes_its_place() -> None:
+def test_a_retriever_of_ones_own_takes_its_place() -> None:
     class Last:
-        async def choose(self, task: str, tools: Toolset, limit: int) -> Toolset:
-            return tools.only(list(tools)[-1])
+        async def retrieve(self, task: str, tools: Toolset, limit: int, ask: Any) -> Retrieved:
+            return Retrieved(tools.only(list(tools)[-1]))
 
     model = FakeModel(["```python\nanswer = unrelated_4(n=1)\n```"])
-    assert Agent(tools(5), model=model, answer=False, chooser=Last()).run("x").value == 4
+    assert Agent(tools(5), model=model, answer=False, retriever=Last()).run("x").value == 4

@@ -1,0 +1,165 @@
+"""``atc tools search`` and ``atc tools index``: find tools among many."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+import warnings
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Annotated, Any, Literal
+
+import typer
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TimeRemainingColumn
+from rich.table import Table
+from rich.text import Text
+
+from atc.cli import options
+from atc.cli.console import clean, err, guarded, out, print_json
+from atc.errors import UsageError
+from atc.models import open_model
+from atc.models.base import Message, Reply
+from atc.retrieval.encoder import Encoder
+from atc.retrieval.endpoint import EndpointEncoder
+from atc.retrieval.index import ToolIndex
+from atc.retrieval.minilm import MiniLM
+from atc.retrieval.planner import QueryPlanner, Trajectory, Turn
+from atc.retrieval.prerequisites import Prerequisites
+from atc.retrieval.problems import EncoderUnavailable, LexicalOnly
+from atc.retrieval.retriever import SURE, Way
+from atc.tools.sources import FORMS, open_tools
+
+Sources = Annotated[list[str], typer.Argument(help=f"Where the tools are: {FORMS}.")]
+
+
+@guarded
+def index(
+    sources: Sources,
+    folder: Annotated[Path, typer.Option("--out", "-o", help="Folder of the index; what it holds is updated.")],
+    encoder: Annotated[
+        str, typer.Option(help="minilm (on this machine), a model at your endpoint, or none: by words alone.")
+    ] = "minilm",
+    as_json: options.Json = False,
+) -> None:
+    """Index tools, so that the right ones are found among thousands. Again: only what changed is embedded."""
+    tools = open_tools(sources)
+    began = time.perf_counter()
+    chosen = _encoder(encoder)
+    with _progress() as report:
+        if (folder / "index.json").exists():
+            made = ToolIndex.load(folder, chosen)
+            made.update(tools, report)
+            made.remove([name for name in made.ids if name not in tools])
+            made.save(folder)
+        else:
+            made = ToolIndex.build(tools, chosen, folder, report)
+    told = {"index": str(folder), "tools": len(made), "encoder": chosen.name if chosen else None}
+    if as_json:
+        print_json(told | {"seconds": round(time.perf_counter() - began, 3)})
+        return
+    how = f"words and {chosen.name}" if chosen else "words alone"
+    out.print(f"{len(made)} tools are in {folder}, found by {how}", markup=False)
+
+
+@guarded
+def search(
+    query: Annotated[str, typer.Argument(help="What a tool must do, in your words.")],
+    sources: Annotated[
+        list[str] | None, typer.Option("--tools", "-t", help="Tools to search, without an index.")
+    ] = None,
+    folder: Annotated[
+        Path | None, typer.Option("--index", "-i", help="Folder of an index (`atc tools index`).")
+    ] = None,
+    limit: Annotated[int, typer.Option("--limit", "-n", min=1, help="Tools to show.")] = 10,
+    way: Annotated[Way, typer.Option(help="By words, by meaning too, or with queries that a model plans.")] = "hybrid",
+    model: Annotated[str | None, typer.Option(help="That plans; as for `atc run`.")] = None,
+    as_json: options.Json = False,
+) -> None:
+    """Find the tools for a task: the likeliest first, and those that they need."""
+    if (folder is None) == (not sources):
+        raise UsageError("give either an index with --index DIR or tools with --tools, not both")
+    searched = ToolIndex.load(folder) if folder is not None else ToolIndex.build(open_tools(sources or []))
+    began = time.perf_counter()
+    with warnings.catch_warnings(record=True) as said:
+        warnings.simplefilter("always", LexicalOnly)
+        found = (
+            asyncio.run(_planned(searched, query, model)) if way == "planned" else _found(searched, query, limit, way)
+        )
+    seconds = time.perf_counter() - began
+    for warning in said if folder is not None else ():
+        err.print(str(warning.message), style="yellow", markup=False)
+    ranked = found.ranked(limit)
+    if as_json:
+        tools = [searched.protocol(name).model_dump(mode="json") | {"id": name} for name in ranked]
+        print_json({"query": query, "seconds": round(seconds, 4), "tools": tools} | found.told())
+        return
+    _print(searched, found, ranked)
+
+
+def _found(index: ToolIndex, query: str, limit: int, way: Literal["lexical", "hybrid"]) -> Trajectory:
+    hits = tuple(index.search(query, limit, way if index.encoder is not None else "lexical"))
+    return Trajectory(
+        query, turns=[Turn(query, hits)], needs=Prerequisites(index).of([h.id for h in hits[:SURE]], query)
+    )
+
+
+async def _planned(index: ToolIndex, query: str, spec: str | None) -> Trajectory:
+    model = open_model(spec)
+
+    async def ask(messages: Sequence[Message], max_tokens: int) -> Reply:
+        return await model.complete(messages, max_tokens=max_tokens)
+
+    try:
+        return await QueryPlanner(index, ask).search(query)
+    finally:
+        await model.aclose()
+
+
+def _print(index: ToolIndex, found: Trajectory, ranked: Sequence[str]) -> None:
+    if found.stopped:
+        err.print(f"the model's part ended early: {found.stopped}", style="yellow", markup=False)
+    if found.plan:
+        out.print(Text(clean(found.plan)), "\n")
+    if not ranked:
+        err.print("no tool has anything in common with that; try other words", markup=False)
+        return
+    table = Table("", "tool", "effect", "what it does", box=None, header_style="bold")
+    for place, name in enumerate(ranked, 1):
+        protocol = index.protocol(name)
+        first = clean(protocol.description).strip().split("\n")[0]
+        table.add_row(str(place), Text(clean(name)), protocol.effect.value, Text(first[:100]))
+    out.print(table)
+    for need in found.needs:
+        out.print(Text(clean(str(need))), style="dim")
+
+
+def _encoder(name: str) -> Encoder | None:
+    """The encoder that is meant; for the one of this machine, words alone where it is not installed, and said so."""
+    if name == "none":
+        return None
+    if name != "minilm":
+        return EndpointEncoder(name)
+    encoder = MiniLM()
+    try:
+        encoder.check()
+    except EncoderUnavailable as problem:
+        err.print(f"by words alone: {problem}", style="yellow", markup=False)
+        return None
+    return encoder
+
+
+@contextmanager
+def _progress() -> Iterator[Callable[[str, int, int], None]]:
+    """A bar on a terminal, nothing elsewhere."""
+    with Progress(
+        "{task.description}", BarColumn(), MofNCompleteColumn(), TimeRemainingColumn(), console=err, transient=True
+    ) as bar:
+        tasks: dict[str, Any] = {}
+
+        def tell(stage: str, done: int, total: int) -> None:
+            if stage not in tasks:
+                tasks[stage] = bar.add_task(stage, total=total or None)
+            bar.update(tasks[stage], completed=done, total=total or None)
+
+        yield tell

@@ -1,0 +1,150 @@
+"""``atc learn``: training data for models that search."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Coroutine
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+from rich.progress import BarColumn, MofNCompleteColumn, TextColumn, TimeRemainingColumn
+from rich.progress import Progress as Bar
+
+from atc.blocking import wait_for
+from atc.cli import options
+from atc.cli.console import NOT_SOLVED, SOLVED, clean, err, guarded, out, print_json
+from atc.cli.run import ModelUrl
+from atc.errors import UsageError
+from atc.models import Budget, BudgetedModel, Model, open_model
+from atc.settings import Settings
+
+if TYPE_CHECKING:
+    from atc.learn.dataset import Progress
+    from atc.learn.trajectories import Skipped, Trajectory
+    from atc.retrieval.index import ToolIndex
+
+app = typer.Typer(help="Training data for models that search.", no_args_is_help=True)
+
+
+@app.callback()
+def learn() -> None:
+    """Training data for models that search."""
+
+
+@app.command()
+@guarded
+def trajectories(
+    queries: Annotated[
+        Path, typer.Argument(help="Tasks with known tools: JSON Lines with `query` and `gold` (ids in the index).")
+    ],
+    index: Annotated[Path, typer.Option(help="Folder of the index that the tools are found in.")],
+    output: Annotated[
+        Path, typer.Option("-o", "--output", help="File to write; a run goes on where an earlier one stopped.")
+    ],
+    teacher: Annotated[
+        str | None, typer.Option(help="The model that writes: `embedded`, `embedded:NAME`, or a name at the endpoint.")
+    ] = None,
+    base_url: ModelUrl = None,
+    limit: Annotated[int | None, typer.Option(min=1, help="Only the first so many tasks.")] = None,
+    seed: Annotated[int, typer.Option(min=0, help="Of all random choices.")] = 0,
+    candidates: Annotated[int, typer.Option(min=1, max=32, help="Queries that the teacher writes in an attempt.")] = 4,
+    as_json: options.Json = False,
+) -> None:
+    """Make conversations that teach a model to plan and to search, each query verified against the index.
+
+    Exit codes: 0 there are trajectories, 1 there are none, 2 wrong use, 3 something is missing in the environment.
+    """
+    from atc.learn.dataset import Output, read_examples, synthesise
+    from atc.learn.trajectories import Synthesiser
+    from atc.retrieval.index import ToolIndex
+
+    examples = read_examples(queries, limit)
+    if output.exists() and output.samefile(queries):
+        raise UsageError(f"{output} is the file of the tasks itself: name another one to write to (-o)")
+    tools = ToolIndex.load(index)
+    _tell_how_it_searches(tools)
+    spent = Budget()
+    with Output(output) as made:
+        model = _opened(teacher, base_url)
+        synthesiser = Synthesiser(tools, BudgetedModel(model, spent), seed=seed, candidates=candidates)
+        before = len(made.made)
+        view = _View(silent=as_json)
+        try:
+            wait_for(_closing(synthesise(examples, tools, synthesiser, made, view), model))
+        except BaseException:
+            if made.made:
+                kept = f"{len(made.made)} trajectories are kept in {output}: run it again to go on"
+                err.print(f"atc: {kept}", markup=False)
+            raise
+        finally:
+            view.close()
+    summary = {
+        "output": str(output), "trajectories": len(made.made), "new": len(made.made) - before,
+        "skipped": len(made.skipped), "model_calls": spent.calls_used, "prompt_tokens": spent.prompt_tokens,
+        "completion_tokens": spent.completion_tokens,
+    }  # fmt: skip
+    if as_json:
+        print_json(summary)
+    else:
+        out.print(
+            f"{len(made.made)} trajectories in {output}, {len(made.made) - before} of them new; "
+            f"{len(made.skipped)} tasks skipped{f', see {made.skipped_path}' if made.skipped else ''}; "
+            f"{spent.calls_used:,} model calls ({spent.prompt_tokens:,}+{spent.completion_tokens:,} tokens)",
+            markup=False,
+        )
+    raise typer.Exit(SOLVED if made.made else NOT_SOLVED)
+
+
+def _opened(teacher: str | None, base_url: str | None) -> Model:
+    settings = Settings.load(base_url=base_url)
+    key = settings.api_key.get_secret_value() if settings.api_key else None
+    return open_model(teacher or settings.model, base_url=settings.base_url, api_key=key)
+
+
+async def _closing(work: Coroutine[Any, Any, None], model: Model) -> None:
+    try:
+        await work
+    finally:
+        await model.aclose()
+
+
+def _tell_how_it_searches(index: ToolIndex) -> None:
+    """An index without its encoder searches by words alone, and says so once: in a line, not as a warning of Python."""
+    from atc.retrieval.problems import LexicalOnly
+
+    with warnings.catch_warnings(record=True) as told:
+        warnings.simplefilter("always", LexicalOnly)
+        index.search("tool", limit=1)
+    for warning in told:
+        err.print(f"atc: {clean(str(warning.message))}", markup=False)
+
+
+class _View:
+    """How far it is: a bar on a terminal, a line a task elsewhere."""
+
+    def __init__(self, *, silent: bool) -> None:
+        self._silent, self._bar = silent, None
+        if not silent and err.is_terminal:
+            columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
+            self._bar = Bar(*columns, console=err, transient=True)
+            self._task = self._bar.add_task("tasks", total=None)
+            self._bar.start()
+
+    def __call__(self, progress: Progress) -> None:
+        if self._bar is not None:
+            self._bar.update(self._task, completed=progress.done, total=progress.total)
+        elif not self._silent and progress.found is not None:
+            err.print(f"[{progress.done}/{progress.total}] {clean(_said(progress.found))}", markup=False)
+
+    def close(self) -> None:
+        """End the drawing."""
+        if self._bar is not None:
+            self._bar.stop()
+
+
+def _said(found: Trajectory | Skipped) -> str:
+    from atc.learn.trajectories import Skipped
+
+    told = f"skipped, {found.why}" if isinstance(found, Skipped) else f"{len(found.attempts)} queries"
+    return f"{found.example.id}: {told}"

@@ -1,0 +1,296 @@
+"""Query trajectories from queries with known tools, by any teacher model (ToolQP §3.2, Alg. 1).
+
+For each task the teacher writes a plan (the tools' names hidden from it), each sub-goal is matched with the tools that
+it needs, and for each sub-goal a query is sought that finds them: several candidates an attempt, none that holds a
+tool's name, a hint more with every attempt, verified against the index. What comes out is a conversation as a planner
+holds it, in the chat format that trainers take.
+"""
+
+from __future__ import annotations
+
+import random
+import re
+import zlib
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from atc.learn.hints import LEVELS, about, hints, names_tool
+from atc.models.base import Message, Model
+from atc.prompting import fenced, prompt
+from atc.retrieval.index import ToolIndex
+from atc.retrieval.turns import (
+    MAX_QUERIES,
+    MAX_TASK,
+    STOP,
+    TOP,
+    answer,
+    begin,
+    opening,
+    parse_plan,
+    parse_query,
+    show_plan,
+    show_query,
+    show_results,
+)
+from atc.retrieval.words import words
+from atc.tools.protocol import Protocol
+
+RANK_THRESHOLD = 5.0
+"""r_τ of App. C.2: the worst mean rank at which a query has found its tools; ranks begin at 1."""
+KEEP_FAILED = 0.4
+"""p of App. C.2: how likely the failed attempts at a sub-goal stay in the trajectory."""
+DEPTH = 50
+"""Places of a ranking that are looked at; a tool beyond them counts as one place further."""
+
+_ALIGNED = re.compile(r"\bT\s*(\d+)\W{1,4}(?:step|goal|sub-goal)?\s*#?(\d+)", re.IGNORECASE)
+
+
+@dataclass(frozen=True)
+class Example:
+    """A task and the tools that it takes.
+
+    Attributes:
+        id: unique among the examples.
+        query: the user's words.
+        gold: ids of the tools in the index.
+    """
+
+    id: str
+    query: str
+    gold: tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class Attempt:
+    """One query of a trajectory.
+
+    Attributes:
+        goal: the number of its sub-goal, from 0.
+        query: as the planner says it.
+        rank: mean rank of the sub-goal's tools among its results, from 1; :data:`DEPTH` + 1 for each not found.
+        found: ids of its first results, the best first.
+        level: how many hints the teacher had, from 0.
+    """
+
+    goal: int
+    query: str
+    rank: float
+    found: tuple[str, ...]
+    level: int
+
+    @property
+    def valid(self) -> bool:
+        """Whether it found what it was for."""
+        return self.rank <= RANK_THRESHOLD
+
+
+@dataclass(frozen=True)
+class Trajectory:
+    """What a planner should say for one task, verified.
+
+    Attributes:
+        goals: the sub-goals, each with the ids of its tools.
+        attempts: the queries in order.
+        messages: the conversation.
+        teacher: the model's name. ``seed``: of the run.
+    """
+
+    example: Example
+    goals: tuple[tuple[str, tuple[str, ...]], ...]
+    attempts: tuple[Attempt, ...]
+    messages: tuple[Message, ...]
+    teacher: str
+    seed: int
+
+    def to_json(self) -> dict[str, Any]:
+        """One line of training data: ``messages`` as trainers take them, and ``metadata`` to filter by."""
+        return {
+            "messages": [{"role": message.role, "content": message.content} for message in self.messages],
+            "metadata": {
+                "id": self.example.id, "query": self.example.query, "gold": list(self.example.gold),
+                "goals": [{"goal": goal, "tools": list(tools)} for goal, tools in self.goals],
+                "queries": [
+                    {"query": a.query, "goal": a.goal, "rank": a.rank, "valid": a.valid, "hints": a.level,
+                     "found": list(a.found)}
+                    for a in self.attempts
+                ],
+                "teacher": self.teacher, "seed": self.seed,
+            },
+        }  # fmt: skip
+
+
+@dataclass(frozen=True)
+class Skipped:
+    """A task that no trajectory was found for, and why."""
+
+    example: Example
+    why: str
+
+
+@dataclass
+class _Work:
+    """One task in the making. Its random choices depend on the seed and its id alone, not on what came before it."""
+
+    example: Example
+    tools: dict[str, Protocol]
+    seed: int
+    asked: int = 0
+    done: list[tuple[str, str]] = field(default_factory=list)
+
+    def __post_init__(self) -> None:
+        self._base = zlib.crc32(f"{self.seed}:{self.example.id}".encode())
+        self.chance = random.Random(self._base)
+
+    def next_seed(self) -> int:
+        """A seed for one request; a request for several replies uses those after it too."""
+        self.asked += 1
+        return (self._base + 1_000 * self.asked) % 2**31
+
+    @property
+    def task(self) -> str:
+        return self.example.query[:MAX_TASK]
+
+
+class Synthesiser:
+    """Makes trajectories.
+
+    Args:
+        index: the tools; a query is good if it finds its tools here.
+        teacher: any model.
+        seed: the same seed, index and teacher's replies give the same trajectories.
+        candidates: queries that are sampled in one attempt (N of Alg. 1).
+        temperature: of that sampling.
+        keep_failed: see :data:`KEEP_FAILED`.
+    """
+
+    def __init__(
+        self,
+        index: ToolIndex,
+        teacher: Model,
+        *,
+        seed: int = 0,
+        candidates: int = 4,
+        temperature: float = 0.7,
+        keep_failed: float = KEEP_FAILED,
+    ) -> None:
+        self._index, self._teacher, self._seed = index, teacher, seed
+        self._candidates, self._temperature, self._keep_failed = candidates, temperature, keep_failed
+
+    async def make(self, example: Example) -> Trajectory | Skipped:
+        """The trajectory of one task, or why there is none.
+
+        At most 3 + sub-goals × 5 requests of the teacher.
+
+        Raises:
+            ModelError, ModelUnavailable, BudgetExceeded: from the teacher.
+            UsageError: a tool is not in the index.
+        """
+        work = _Work(example, {id: self._index.protocol(id) for id in example.gold}, self._seed)
+        goals = await self._plan(work)
+        if not goals:
+            return Skipped(example, "the teacher wrote no plan")
+        aligned = await self._align(work, goals)
+        history: list[Attempt] = []
+        for number, (goal, tools) in enumerate(aligned):
+            attempts = await self._search(work, [each for each, _ in aligned], number, tools)
+            if not attempts or not attempts[-1].valid:
+                return Skipped(example, f"no query found the tools of {goal!r} in {LEVELS} attempts")
+            keep = work.chance.random() < self._keep_failed
+            room = MAX_QUERIES - len(history) - (len(aligned) - number)
+            history += attempts[-1 - room :] if keep and room else attempts[-1:]
+            work.done.append((goal, attempts[-1].query))
+        return Trajectory(
+            example, tuple(aligned), tuple(history), tuple(self._conversation(example, aligned, history)),
+            self._teacher.name, self._seed,
+        )  # fmt: skip
+
+    # -- the plan ----------------------------------------------------------------------------------------------------
+
+    async def _plan(self, work: _Work) -> tuple[str, ...]:
+        """𝒫: sub-goals that lead to the tools; asked for twice at most."""
+        text = prompt("learn_plan", task=fenced(work.task), tools=[about(tool) for tool in work.tools.values()])
+        for temperature in (0.0, self._temperature):
+            goals = parse_plan(await self._said(work, text, 400, temperature)).goals
+            if goals:
+                return goals
+        return ()
+
+    async def _align(self, work: _Work, goals: Sequence[str]) -> list[tuple[str, tuple[str, ...]]]:
+        """{(sₙ, 𝒯ₙ)}: which tools each sub-goal needs. A tool that the teacher leaves out goes to the sub-goal that
+        shares most words with it; a sub-goal without tools is dropped."""
+        tools = list(work.tools)
+        chosen = dict.fromkeys(tools, 0)
+        if len(goals) > 1:
+            lines = [about(tool) for tool in work.tools.values()]
+            said = await self._said(work, prompt("learn_align", goals=goals, tools=lines), 20 + 12 * len(tools), 0.0)
+            named = {int(tool) - 1: int(goal) - 1 for tool, goal in _ALIGNED.findall(said)}
+            for number, (tool, line) in enumerate(zip(tools, lines, strict=True)):
+                goal = named.get(number, -1)
+                chosen[tool] = goal if 0 <= goal < len(goals) else _nearest(line, goals)
+        sorted_out = [(goal, tuple(t for t in tools if chosen[t] == number)) for number, goal in enumerate(goals)]
+        return [(goal, needed) for goal, needed in sorted_out if needed]
+
+    # -- the queries -------------------------------------------------------------------------------------------------
+
+    async def _search(self, work: _Work, goals: Sequence[str], number: int, tools: Sequence[str]) -> list[Attempt]:
+        """The attempts at one sub-goal, the last one valid unless all failed (lines 5 to 13 of Alg. 1)."""
+        attempts: list[Attempt] = []
+        for level in range(LEVELS):
+            candidates = await self._generate(work, goals, number, tools, level, attempts[-1] if attempts else None)
+            tried = [self._verified(work, number, query, tools, level) for query in candidates]
+            if not tried:
+                continue
+            best = min(tried, key=lambda attempt: attempt.rank)  # of equals the first
+            if best.query not in {attempt.query for attempt in attempts}:
+                attempts.append(best)
+            if best.valid:
+                break
+        return attempts
+
+    async def _generate(
+        self, work: _Work, goals: Sequence[str], number: int, tools: Sequence[str], level: int, failed: Attempt | None
+    ) -> list[str]:
+        """Candidate queries. One that names a wanted tool is no candidate, whatever the prompt said."""
+        text = prompt(
+            "learn_query", task=fenced(work.task), goals=goals, done=work.done, goal=goals[number],
+            failed=failed.query if failed else "",
+            results=show_results(map(self._index.protocol, failed.found)) if failed else "",
+            hints=[hint for tool in tools for hint in hints(tool, work.tools[tool], level)],
+        )  # fmt: skip
+        replies = await self._teacher.sample(
+            [Message("user", text)], self._candidates, max_tokens=120, temperature=self._temperature,
+            seed=work.next_seed(),
+        )  # fmt: skip
+        queries = dict.fromkeys(filter(None, (parse_query(reply.text) for reply in replies)))
+        return [q for q in queries if not any(names_tool(q, work.tools[tool], work.task) for tool in work.tools)]
+
+    def _verified(self, work: _Work, number: int, query: str, tools: Sequence[str], level: int) -> Attempt:
+        places = {hit.id: place for place, hit in enumerate(self._index.search(query, limit=DEPTH), 1)}
+        rank = sum(places.get(tool, DEPTH + 1) for tool in tools) / len(tools)
+        return Attempt(number, query, rank, tuple(places)[:TOP], level)
+
+    # -- the conversation --------------------------------------------------------------------------------------------
+
+    def _conversation(
+        self, example: Example, goals: Sequence[tuple[str, tuple[str, ...]]], history: Sequence[Attempt]
+    ) -> list[Message]:
+        messages = [*opening(example.query), Message("assistant", show_plan([goal for goal, _ in goals]))]
+        told = begin()
+        for attempt in history:
+            messages += [Message("user", told), Message("assistant", show_query(attempt.query))]
+            told = answer(map(self._index.protocol, attempt.found))
+        return [*messages, Message("user", told), Message("assistant", STOP)]
+
+    async def _said(self, work: _Work, text: str, tokens: int, temperature: float) -> str:
+        reply = await self._teacher.complete(
+            [Message("user", text)], max_tokens=tokens, temperature=temperature, seed=work.next_seed()
+        )
+        return reply.text
+
+
+def _nearest(text: str, goals: Sequence[str]) -> int:
+    """The sub-goal that shares most words with a text; of equals the first."""
+    has = set(words(text))
+    shared = [len(has & set(words(goal))) for goal in goals]
+    return shared.index(max(shared))

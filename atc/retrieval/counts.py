@@ -1,0 +1,102 @@
+"""How much each document has of each word: the lexical index is made from it, and made again when tools change."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from atc.retrieval.fields import Fields
+from atc.retrieval.words import words
+
+Integers = NDArray[np.int32]
+Pointers = NDArray[np.int64]
+
+WEIGHTS: Mapping[str, int] = {
+    "name": 3,
+    "service": 2,
+    "description": 1,
+    "parameters": 1,
+    "details": 1,
+    "returns": 1,
+}
+"""How many times a word of a field counts, however often the field says it: repeating a word earns nothing.
+
+Chosen on half of 25 sources of queries, checked on the other (nDCG@10, macro average, in their own pools): 61.5 and
+62.6 with all fields alike, 64.4 and 63.1 so (63.8 and 63.2 where repeated words count). Names at 2 or 4, services at 1
+and descriptions at 2 stay within a point.
+"""
+
+
+@dataclass(frozen=True)
+class Counts:
+    """A matrix of documents and words, row by row.
+
+    Attributes:
+        vocabulary: the words, sorted; every one of them occurs.
+        pointers: where each row begins in ``words`` and ``weights``; one more than there are documents.
+        words: positions in the vocabulary, ascending in each row.
+        weights: of the fields that have the word, together.
+    """
+
+    vocabulary: Sequence[str]
+    pointers: Pointers
+    words: Integers
+    weights: Integers
+
+    def __len__(self) -> int:
+        return len(self.pointers) - 1
+
+
+def count(documents: Iterable[Fields]) -> Counts:
+    """Count the words of documents."""
+    known: dict[str, int] = {}
+    pointers: list[int] = [0]
+    found: list[int] = []
+    weights: list[int] = []
+    for document in documents:
+        row: dict[str, int] = {}
+        for field, weight in WEIGHTS.items():
+            for word in set(words(getattr(document, field))):
+                row[word] = row.get(word, 0) + weight
+        found += [known.setdefault(word, len(known)) for word in row]
+        weights += row.values()
+        pointers.append(len(found))
+    return _in_order(list(known), np.array(pointers, np.int64), np.array(found, np.int32), np.array(weights, np.int32))
+
+
+def merge(old: Counts, new: Counts, rows: Sequence[int]) -> Counts:
+    """Put rows of two matrices together.
+
+    Args:
+        old: one matrix.
+        new: the other.
+        rows: for each row of the result where it is from: ``row`` of ``old``, or ``-1 - row`` of ``new``.
+    """
+    vocabulary = list(old.vocabulary)
+    known = {word: position for position, word in enumerate(vocabulary)}
+    translated = np.array([known.setdefault(word, len(known)) for word in new.vocabulary] or [0], np.int32)
+    vocabulary = list(known)
+    origin = np.array(rows, np.int64)
+    shifted = np.where(origin < 0, len(old) - 1 - origin, origin)  # rows of the two, one after the other
+    starts = np.concatenate([old.pointers[:-1], new.pointers[:-1] + old.pointers[-1]])
+    lengths = np.concatenate([np.diff(old.pointers), np.diff(new.pointers)])[shifted]
+    pointers = np.concatenate([[0], np.cumsum(lengths)]).astype(np.int64)
+    taken = np.repeat(starts[shifted] - pointers[:-1], lengths) + np.arange(pointers[-1])
+    found = np.concatenate([old.words, translated[new.words]])[taken]
+    weights = np.concatenate([old.weights, new.weights])[taken]
+    return _in_order(vocabulary, pointers, found.astype(np.int32), weights.astype(np.int32))
+
+
+def _in_order(vocabulary: list[str], pointers: Pointers, found: Integers, weights: Integers) -> Counts:
+    """The one form of these counts: unused words dropped, the vocabulary and each row sorted."""
+    used = np.unique(found)
+    kept = sorted((vocabulary[i], int(i)) for i in used)
+    position = np.zeros(len(vocabulary) or 1, np.int32)
+    position[np.array([i for _, i in kept], np.int64)] = np.arange(len(kept), dtype=np.int32)
+    placed = position[found] if len(found) else found
+    rows = np.repeat(np.arange(len(pointers) - 1), np.diff(pointers))
+    order = np.lexsort((placed, rows))
+    return Counts([word for word, _ in kept], pointers, placed[order].astype(np.int32), weights[order])

@@ -1,0 +1,60 @@
+"""What turns a text into a vector. The seam: anything with these members can take its place."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Protocol as Interface
+
+import numpy as np
+from numpy.typing import NDArray
+
+Floats = NDArray[np.float32]
+
+
+class Encoder(Interface):
+    """Texts in, vectors of length one out."""
+
+    @property
+    def name(self) -> str:
+        """What a person calls it."""
+        ...
+
+    @property
+    def digest(self) -> str:
+        """Tells encoders apart whose vectors do not compare: hexadecimal, of the model's files or of its address."""
+        ...
+
+    @property
+    def dimensions(self) -> int:
+        """Components of a vector."""
+        ...
+
+    def check(self) -> None:
+        """Do nothing if it can be used.
+
+        Raises:
+            EncoderUnavailable: it cannot; the message says how to get it.
+        """
+        ...
+
+    def encode(self, texts: Sequence[str]) -> Floats:
+        """A row for each text, each of length one.
+
+        Raises:
+            EncoderUnavailable: it cannot be used.
+            ModelError: it failed in the middle of work.
+        """
+        ...
+
+
+def normalised(vectors: Floats) -> Floats:
+    """The vectors at length one; one without a direction stays zero."""
+    lengths = np.linalg.norm(vectors, axis=1, keepdims=True)
+    scaled: Floats = (vectors / np.where(lengths > 0, lengths, 1.0)).astype(np.float32)
+    return scaled
+
+
+def readable(text: str) -> str:
+    """A text that every tokeniser takes: half a surrogate pair and control characters are none."""
+    whole = text.encode("utf-8", "replace").decode("utf-8")
+    return "".join(c if c.isprintable() else " " for c in whole) or " "

@@ -1,0 +1,268 @@
+"""The index over tools: by words, by meaning, or both, from a handful of tools to many thousands."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+from typing import get_args
+
+from atc.errors import UsageError
+from atc.retrieval import index_store
+from atc.retrieval.contents import Contents, Progress, Tools, assembled, parsed, read
+from atc.retrieval.embedding import embedded, forget
+from atc.retrieval.encoder import Encoder, Floats
+from atc.retrieval.hits import Hit, Mode, found
+from atc.retrieval.index_store import BLOCKS, Coded
+from atc.retrieval.problems import EncoderUnavailable, LexicalOnly, ToolIndexError
+from atc.retrieval.words import words
+from atc.tools.protocol import Protocol
+
+__all__ = ["Hit", "Mode", "ToolIndex"]
+
+
+class ToolIndex:
+    """Tools that can be searched. Make one with :meth:`build` or :meth:`load`.
+
+    Searching is safe from several threads, and in several processes over one folder; changing is for one at a time.
+    """
+
+    def __init__(self, contents: Contents, encoder: Encoder | None, coded: Coded | None) -> None:
+        self._contents = contents
+        self._encoder = encoder
+        self._coded = coded
+        self._told = False
+
+    @classmethod
+    def build(
+        cls,
+        tools: Tools,
+        encoder: Encoder | None = None,
+        folder: str | Path | None = None,
+        progress: Progress | None = None,
+    ) -> ToolIndex:
+        """Index tools.
+
+        Args:
+            tools: a toolset (ids are its names), protocols (ids are theirs), or pairs of an id and a protocol. What
+                stands before the last ``/`` of an id counts as the tool's service.
+            encoder: makes the vectors of dense search; without one the index works by words alone.
+            folder: where it is saved. A build that is interrupted while it embeds goes on from there.
+            progress: told of each stage.
+
+        Raises:
+            UsageError: two tools have the same id, or something is no protocol.
+            EncoderUnavailable: the encoder cannot be used.
+            ToolIndexError: the folder cannot be written.
+            ModelError: the encoder failed in the middle of work.
+        """
+        index = cls(_EMPTY, encoder, _coded(encoder))
+        index._change(set(), tools, progress, Path(folder) if folder else None)
+        if folder is not None:
+            report = progress or (lambda stage, done, total: None)
+            report("writing", 0, len(index))
+            index.save(folder)
+            report("writing", len(index), len(index))
+        return index
+
+    @classmethod
+    def load(cls, folder: str | Path, encoder: Encoder | None = None) -> ToolIndex:
+        """Open an index that was saved.
+
+        Args:
+            folder: where it is.
+            encoder: the one that it was built with; the one of this machine when not given and it is that one's.
+
+        Raises:
+            ToolIndexError: there is none, or it is damaged, foreign or of another version.
+            UsageError: its vectors are of another encoder.
+        """
+        contents, coded = index_store.read(Path(folder))
+        if encoder is None and coded is not None:
+            encoder = _own(coded)
+        elif encoder is not None and coded is not None and encoder.digest != coded.digest:
+            raise UsageError(
+                f"the vectors in {folder} are of the encoder {coded.name!r}, not of {encoder.name!r}: "
+                "load it with that one, or build it anew"
+            )
+        return cls(contents, encoder, coded)
+
+    def __len__(self) -> int:
+        return len(self._contents)
+
+    def __contains__(self, id: object) -> bool:
+        return id in self._contents.rows
+
+    def __repr__(self) -> str:
+        return f"ToolIndex({len(self)} tools, {self._coded.name if self._coded else 'words only'})"
+
+    @property
+    def ids(self) -> Sequence[str]:
+        """All ids, sorted."""
+        return self._contents.ids
+
+    @property
+    def encoder(self) -> Encoder | None:
+        """What encodes queries, if there is one."""
+        return self._encoder
+
+    def protocol(self, id: str) -> Protocol:
+        """The protocol of a tool, read anew.
+
+        Raises:
+            UsageError: there is no such tool.
+            ToolIndexError: its document is damaged.
+        """
+        try:
+            row = self._contents.rows[id]
+        except KeyError:
+            raise UsageError(f"the index has no tool {id!r}") from None
+        try:
+            return parsed(self._contents.lines[row])
+        except ValueError as error:
+            raise ToolIndexError(f"the document of {id!r} in the index is damaged ({error}): build it anew") from None
+
+    def add(self, tools: Tools, progress: Progress | None = None) -> None:
+        """Add tools whose ids are new.
+
+        Raises:
+            UsageError: an id is taken; otherwise as :meth:`build`.
+        """
+        self._change(set(), tools, progress, only_new=True)
+
+    def update(self, tools: Tools, progress: Progress | None = None) -> None:
+        """Add tools, and replace those whose ids are there. Only text that is new to the index is embedded.
+
+        Raises:
+            UsageError: as :meth:`build`.
+        """
+        self._change(set(), tools, progress)
+
+    def remove(self, ids: Iterable[str]) -> None:
+        """Take tools out.
+
+        Raises:
+            UsageError: an id is not there; nothing is removed.
+        """
+        gone = {ids} if isinstance(ids, str) else set(ids)
+        missing = sorted(gone - self._contents.rows.keys())
+        if missing:
+            raise UsageError(f"the index has no tool {', '.join(map(repr, missing[:5]))}")
+        self._change(gone, [], None)
+
+    def save(self, folder: str | Path) -> None:
+        """Write the index, in place of one that the folder may hold; other readers of that one are not disturbed.
+
+        Raises:
+            ToolIndexError: it cannot be written, or another process is writing there.
+        """
+        place = Path(folder)
+        index_store.write(place, self._contents, self._coded)
+        forget(place / BLOCKS)
+        self._contents, _ = index_store.read(place)  # from now on on disk, no longer in memory
+
+    def search(self, query: str, limit: int = 10, mode: Mode = "hybrid") -> list[Hit]:
+        """The tools that fit a query best.
+
+        Args:
+            query: words of any kind and number.
+            limit: how many at most; fewer are found where no others have anything in common with the query.
+            mode: by words, by meaning, or both. Both becomes words alone, with a warning
+                (:class:`~atc.retrieval.problems.LexicalOnly`, once), where there is no encoder.
+
+        Returns:
+            Best first; of equal ones the lesser id first.
+
+        Raises:
+            UsageError: an unknown mode, or a limit below 1.
+            EncoderUnavailable: dense search was asked for and cannot be had.
+            ModelError: the encoder failed.
+        """
+        return self.search_many([query], limit, mode)[0]
+
+    def search_many(self, queries: Sequence[str], limit: int = 10, mode: Mode = "hybrid") -> list[list[Hit]]:
+        """As :meth:`search`, for several queries: an endpoint is asked for all their vectors at once."""
+        if mode not in get_args(Mode):
+            raise UsageError(f"{mode!r} is no way to search: take one of {', '.join(get_args(Mode))}")
+        if limit < 1:
+            raise UsageError(f"a search for {limit} tools finds none: take a limit of 1 or more")
+        contents = self._contents
+        asked = [query if words(query) else "" for query in queries]
+        vectors = self._vectors(asked, mode)
+        return [
+            found(contents, query, vectors[row] if vectors is not None else None, limit, mode) if query else []
+            for row, query in enumerate(asked)
+        ]
+
+    def _vectors(self, queries: Sequence[str], mode: Mode) -> Floats | None:
+        if mode == "lexical" or not len(self) or not any(queries):
+            return None
+        try:
+            if self._contents.vectors is None:
+                raise EncoderUnavailable(
+                    "the index has no vectors, for it was built without an encoder: build it with one"
+                )
+            if self._encoder is None:
+                name = self._coded.name if self._coded else "?"
+                raise EncoderUnavailable(f"the index needs its encoder {name!r}: give it to ToolIndex.load")
+            self._encoder.check()
+        except EncoderUnavailable as problem:
+            if mode == "dense":
+                raise
+            if not self._told:
+                self._told = True
+                warnings.warn(f"tools are searched by words alone: {problem}", LexicalOnly, stacklevel=4)
+            return None
+        return self._encoder.encode(list(queries))
+
+    def _change(
+        self,
+        gone: set[str],
+        tools: Tools,
+        progress: Progress | None,
+        folder: Path | None = None,
+        *,
+        only_new: bool = False,
+    ) -> None:
+        report = progress or (lambda stage, done, total: None)
+        encoder = self._encoder if self._coded else None
+        if self._coded is not None:
+            if encoder is None:
+                raise EncoderUnavailable(
+                    f"the index cannot change without its encoder {self._coded.name!r}: give it to ToolIndex.load"
+                )
+            encoder.check()
+        batch = read(tools, report)
+        taken = [id for id in batch.ids if id in self._contents.rows] if only_new else []
+        if taken:
+            raise UsageError(f"the index has a tool {taken[0]!r} already: update it, or give another id")
+        contents, texts = assembled(self._contents, gone, batch)
+        if encoder is not None:
+            old = self._contents if self._contents.vectors is not None else None
+            try:
+                vectors = embedded(contents, old, texts, encoder, report, folder / BLOCKS if folder else None)
+            except OSError as error:
+                raise ToolIndexError(
+                    f"vectors cannot be kept in {folder}: {error.strerror or error}. "
+                    "Mend that (a full disk, or rights); an index that was there before is untouched"
+                ) from None
+            contents = Contents(
+                contents.ids, contents.lines, contents.counts, contents.digests, contents.lexical, vectors
+            )
+        self._contents = contents
+
+
+def _coded(encoder: Encoder | None) -> Coded | None:
+    if encoder is None:
+        return None
+    encoder.check()
+    return Coded(encoder.name, encoder.digest, encoder.dimensions)
+
+
+def _own(coded: Coded) -> Encoder | None:
+    from atc.retrieval.minilm import MiniLM
+
+    return MiniLM() if coded.digest == MiniLM.digest else None
+
+
+_EMPTY, _ = assembled(None, set(), read([], lambda stage, done, total: None))

@@ -1,0 +1,257 @@
+"""An index on disk: one folder, whose manifest names one complete generation of files.
+
+A new generation is written beside the old one and the manifest replaced in one step, so that a reader finds the old
+index or the new one, never half of either. Readers that have mapped the old files keep them after they are deleted.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import hashlib
+import json
+import os
+import shutil
+import tempfile
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from mmap import ACCESS_READ, mmap
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from atc.retrieval import nearest
+from atc.retrieval.contents import DIGEST, Contents
+from atc.retrieval.counts import Counts
+from atc.retrieval.lexical import LexicalIndex
+from atc.retrieval.problems import ToolIndexError
+from atc.retrieval.vectors import Vectors
+
+FORMAT, VERSION = "atc-tool-index", 1
+"""The version changes with the files' layout, and with the words, fields and weights that they were made of."""
+
+MANIFEST, LOCK, BLOCKS, GRAPH = "index.json", ".lock", ".embedding", "nearest.usearch"
+_ATTEMPTS, _PAUSE_S = 5, 0.05
+
+
+@dataclass(frozen=True)
+class Coded:
+    """The encoder whose vectors an index holds."""
+
+    name: str
+    digest: str
+    dimensions: int
+
+
+class MappedLines:
+    """The documents of a file, each read when it is asked for."""
+
+    def __init__(self, path: Path, offsets: NDArray[np.int64]) -> None:
+        self._offsets = offsets
+        with path.open("rb") as file:
+            self._map = mmap(file.fileno(), 0, access=ACCESS_READ) if path.stat().st_size else b""
+
+    def __getitem__(self, row: int) -> bytes:
+        return self._map[int(self._offsets[row]) : int(self._offsets[row + 1])]
+
+    def __len__(self) -> int:
+        return len(self._offsets) - 1
+
+
+def write(folder: Path, contents: Contents, encoder: Coded | None) -> None:
+    """Make ``folder`` hold an index; whatever index it held before is replaced at the very end.
+
+    Raises:
+        ToolIndexError: it cannot be written (what was there still is), or another process is writing there.
+    """
+    try:
+        with _locked(folder):
+            _remove(folder, ".new-*")  # of writers that were killed
+            scratch = Path(tempfile.mkdtemp(prefix=".new-", dir=folder))
+            try:
+                _write_files(scratch, contents)
+                files = {path.relative_to(scratch).as_posix(): _described(path) for path in _all_files(scratch)}
+                _publish(folder, scratch, _manifest(contents, encoder, files))
+            finally:
+                shutil.rmtree(scratch, ignore_errors=True)
+    except OSError as error:
+        raise ToolIndexError(
+            f"the index cannot be written to {folder}: {error.strerror or error}. Mend that (a full disk, or rights); "
+            "an index that was there before is untouched"
+        ) from None
+
+
+def read(folder: Path) -> tuple[Contents, Coded | None]:
+    """Open the index of a folder. Its large files are mapped into memory.
+
+    Raises:
+        ToolIndexError: there is none, or it is damaged, foreign or of another version.
+    """
+    for attempt in range(_ATTEMPTS):
+        manifest = _read_manifest(folder)
+        try:
+            return _open(folder / manifest["generation"], manifest)
+        except FileNotFoundError as error:  # a writer has replaced it meanwhile?
+            missing = error
+            time.sleep(_PAUSE_S * attempt)
+        except (OSError, ValueError, KeyError, TypeError) as error:
+            raise _damaged(folder, str(error)) from None
+    raise _damaged(folder, f"{missing.filename} is missing")
+
+
+# Writing
+
+
+@contextmanager
+def _locked(folder: Path) -> Iterator[None]:
+    folder.mkdir(parents=True, exist_ok=True)
+    with (folder / LOCK).open("a+") as handle:
+        try:
+            fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            raise ToolIndexError(
+                f"another process is writing the index in {folder} right now: wait for it, then try again"
+            ) from None
+        yield
+
+
+def _write_files(folder: Path, contents: Contents) -> None:
+    offsets = [0]
+    with (folder / "documents.jsonl").open("wb") as out:
+        for row in range(len(contents)):
+            line = contents.lines[row].rstrip(b"\n") + b"\n"
+            out.write(line)
+            offsets.append(offsets[-1] + len(line))
+    (folder / "ids.json").write_text(json.dumps(list(contents.ids)))
+    contents.lexical.save(folder / "lexical")
+    arrays: dict[str, Any] = {
+        "offsets": np.array(offsets, np.int64),
+        "digests": contents.digests,
+        "pointers": contents.counts.pointers,
+        "words": contents.counts.words,
+        "weights": contents.counts.weights,
+    }
+    if contents.vectors is not None:
+        arrays |= {"vectors": contents.vectors.values, "scales": contents.vectors.scales}
+    for name, array in arrays.items():
+        np.save(folder / f"{name}.npy", array, allow_pickle=False)
+    if contents.vectors is not None and len(contents) > nearest.EXACT:
+        nearest.Nearest.write(contents.vectors, folder / GRAPH)
+
+
+def _manifest(contents: Contents, encoder: Coded | None, files: dict[str, dict[str, Any]]) -> dict[str, Any]:
+    told = json.dumps(files, sort_keys=True).encode()
+    return {
+        "format": FORMAT,
+        "version": VERSION,
+        "generation": f"g-{hashlib.sha256(told).hexdigest()[:16]}",
+        "documents": len(contents),
+        "encoder": None if contents.vectors is None or encoder is None else vars(encoder),
+        "files": files,
+    }
+
+
+def _publish(folder: Path, scratch: Path, manifest: dict[str, Any]) -> None:
+    home = folder / manifest["generation"]
+    if not _is_whole(home, manifest["files"]):  # the same index again: its files are there
+        shutil.rmtree(home, ignore_errors=True)
+        for path in _all_files(scratch):
+            _sync(path)
+        os.replace(scratch, home)
+    new = folder / f".new-{MANIFEST}"
+    new.write_text(json.dumps(manifest, indent=1, sort_keys=True) + "\n")
+    _sync(new)
+    os.replace(new, folder / MANIFEST)
+    _sync(folder)
+    _remove(folder, "g-*", but=home)
+
+
+def _is_whole(home: Path, files: dict[str, dict[str, Any]]) -> bool:
+    try:
+        return all(_described(home / name) == wanted for name, wanted in files.items())
+    except OSError:
+        return False
+
+
+def _all_files(folder: Path) -> list[Path]:
+    return sorted(path for path in folder.rglob("*") if path.is_file())
+
+
+def _described(path: Path) -> dict[str, Any]:
+    with path.open("rb") as file:
+        return {"bytes": path.stat().st_size, "sha256": hashlib.file_digest(file, "sha256").hexdigest()}
+
+
+def _sync(path: Path) -> None:
+    descriptor = os.open(path, os.O_RDONLY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
+
+
+def _remove(folder: Path, pattern: str, but: Path | None = None) -> None:
+    for path in folder.glob(pattern):
+        if path == but:
+            continue
+        if path.is_dir():
+            shutil.rmtree(path, ignore_errors=True)
+        else:
+            path.unlink(missing_ok=True)
+
+
+# Reading
+
+
+def _read_manifest(folder: Path) -> dict[str, Any]:
+    path = folder / MANIFEST
+    try:
+        manifest = json.loads(path.read_bytes())
+    except FileNotFoundError:
+        raise ToolIndexError(f"there is no tool index in {folder}: build one there, or give its folder") from None
+    except OSError as error:
+        raise ToolIndexError(f"{path} cannot be read: {error.strerror or error}") from None
+    except (ValueError, RecursionError):
+        raise _damaged(folder, f"{MANIFEST} is no JSON") from None
+    if not isinstance(manifest, dict) or manifest.get("format") != FORMAT:
+        raise ToolIndexError(f"{path} is of something else than a tool index: give another folder")
+    if manifest.get("version") != VERSION:
+        raise ToolIndexError(
+            f"the index in {folder} is of version {manifest.get('version')!r} and this ATC reads version {VERSION}: "
+            "build it anew, or use the ATC that made it"
+        )
+    files, generation = manifest.get("files"), manifest.get("generation")
+    if not isinstance(files, dict) or not isinstance(generation, str) or Path(generation).name != generation:
+        raise _damaged(folder, f"{MANIFEST} names no files")
+    return manifest
+
+
+def _open(home: Path, manifest: dict[str, Any]) -> tuple[Contents, Coded | None]:
+    for name, wanted in manifest["files"].items():
+        if ".." in Path(name).parts or Path(name).is_absolute():
+            raise ValueError(f"{MANIFEST} names a file elsewhere")
+        if _described(home / name) != wanted:
+            raise ValueError(f"{name} is not what {MANIFEST} says")
+    arrays = {path.stem: np.load(path, mmap_mode="r", allow_pickle=False) for path in home.glob("*.npy")}
+    ids = json.loads((home / "ids.json").read_bytes())
+    lexical = LexicalIndex.load(home / "lexical")
+    encoder = Coded(**manifest["encoder"]) if manifest["encoder"] else None
+    contents = Contents(
+        ids=ids,
+        lines=MappedLines(home / "documents.jsonl", arrays["offsets"]),
+        counts=Counts(lexical.vocabulary, arrays["pointers"], arrays["words"], arrays["weights"]),
+        digests=arrays["digests"].reshape(-1, DIGEST),
+        lexical=lexical,
+        vectors=Vectors(arrays["vectors"], arrays["scales"]) if encoder else None,
+        nearest=nearest.Nearest.open(home / GRAPH) if GRAPH in manifest["files"] else None,
+    )
+    if not len(ids) == manifest["documents"] == len(contents.lines) == len(contents.counts) == len(lexical):
+        raise ValueError("its files hold different numbers of documents")
+    return contents, encoder
+
+
+def _damaged(folder: Path, what: str) -> ToolIndexError:
+    return ToolIndexError(f"the index in {folder} is damaged ({what}): delete the folder and build it anew")

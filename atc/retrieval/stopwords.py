@@ -1,0 +1,20 @@
+"""Words of a query that say nothing about a tool.
+
+Measured on queries of 25 sources (nDCG@10, macro average): 57.1 with every word, 60.2 without the 33 commonest English
+words, 62.0 without ``bm25s``'s longer list, and half a point more without the words with which people ask for things.
+They are dropped from queries alone: an index holds them, and a query of nothing else is answered by them.
+"""
+
+from __future__ import annotations
+
+from bm25s.stopwords import STOPWORDS_EN_PLUS
+
+from atc.retrieval.words import words
+
+_ASKING = """
+please want need help tell know give like also let looking look provide would could may might must shall us make sure
+thank thanks hi hello hey interested kindly
+"""
+
+STOP_WORDS = frozenset(words(" ".join([*STOPWORDS_EN_PLUS, _ASKING])))
+"""In the form that the tokeniser gives them."""

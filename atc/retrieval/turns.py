@@ -1,0 +1,294 @@
+"""The turns of a query planner (ToolQP §3.1, Fig. 7): how they are written, and how a model's replies are read.
+
+A conversation is: the task, ``<plan>`` with numbered sub-goals, then one ``<query>`` a turn, each answered by the tools
+that it found, until ``<stop_retrieval>``. A planner that runs and the trajectories that train one speak the same turns.
+Small models seldom keep to a format, so reading never fails: it makes the best of what was said.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+
+from atc.models.base import Message
+from atc.prompting import fenced, prompt
+from atc.tools.protocol import Protocol
+
+STOP = "<stop_retrieval>"
+TOP = 5
+"""Tools that are shown after a query (k of §3.2)."""
+MAX_QUERIES = 10
+"""Queries of one task at most (App. C.4)."""
+MAX_GOALS = 8
+MAX_TEXT = 400
+"""Characters of a query or a sub-goal."""
+MAX_TASK = 4_000
+"""Characters of a task that a planner is shown."""
+
+_MAX_READ = 20_000
+_MAX_PLAN = 2_000
+_DESCRIPTION = 120
+_PARAMETERS = 6
+
+_THOUGHTS = re.compile(r"<(think|thinking|reasoning)>.*?(?:</\1>|\Z)", re.DOTALL | re.IGNORECASE)
+_FENCE = re.compile(r"^[ \t]*(?:```|~~~)[\w-]*[ \t]*$", re.MULTILINE)
+_TAG = re.compile(r"(?:</|(?<!\w)<)[a-zA-Z][\w -]{0,40}/?>")  # list<int> holds none
+_PLAN = re.compile(r"<(plan|sub_?goals)>(.*?)(?:</\1>|<query>|\Z)", re.DOTALL | re.IGNORECASE)
+_QUERY = re.compile(
+    r"<(query|search|search_query)>(.*?)(?:</\1>|<(?=/?(?:query|search|stop|plan)\b)|\Z)", re.DOTALL | re.IGNORECASE
+)
+_STOP = re.compile(
+    r"[<\[]\s*/?\s*stop(?:[_ -]retrieval)?\s*/?\s*[>\]]|(?:^|(?<=[.:!]\s))\W{0,3}stop_retrieval\W*$", re.IGNORECASE
+)
+_STOP_WORDS = frozenset(
+    {
+        "stop",
+        "stop_retrieval",
+        "stop retrieval",
+        "done",
+        "end",
+        "none",
+        "n/a",
+        "na",
+        "null",
+        "finished",
+        "complete",
+        "no more queries",
+    }
+)
+_NUMBER = re.compile(
+    r"^(\s*)(?:\*\*)?(?:(?:step|sub-?goal|goal|query)\s*)?#?(\d{1,2})(?:\*\*)?\s*(?:[.):\]](?!\d)|-\s)\s*(.*)$",
+    re.IGNORECASE,
+)
+_BULLET = re.compile(r"^(\s*)[-*•–+](?!\*)\s+(.*)$")
+_LABEL = re.compile(
+    r"^(?:(?:the|my|a|your)\s+)?(?:(?:next|first|new|functional|search|tool|final)\s+){0,3}(?:query|queries|search)"
+    r"\s*(?:is)?\s*[:=]\s*",
+    re.IGNORECASE,
+)
+_ROLE_MARK = re.compile(r"\[(/?[A-Z_]{3,20})\]")
+_ECHO = re.compile(r"^[^\n<]*\bor <stop_retrieval>[.:]?", re.MULTILINE | re.IGNORECASE)
+"""Our own words of the last turn, said again."""
+_ROLE = re.compile(r"^\s*(?:assistant|user|system|human|found)\s*:", re.MULTILINE | re.IGNORECASE)
+_JSON_LIST = re.compile(r"\[\s*\".*\"\s*\]", re.DOTALL)
+_INLINE_LIST = re.compile(r"(?<!\S)\d{1,2}[.)]\s+")
+
+
+@dataclass(frozen=True)
+class Plan:
+    """What a task needs, before anything is searched for.
+
+    Attributes:
+        text: the whole plan, tags and fences taken away.
+        goals: its sub-goals in order; empty when the reply held none.
+    """
+
+    text: str
+    goals: tuple[str, ...] = ()
+
+
+# -- reading ---------------------------------------------------------------------------------------------------------
+
+
+def parse_plan(text: str) -> Plan:
+    """Read a reply to the first turn.
+
+    With or without tags; the sub-goals as a numbered or bulleted list (its sub-items are left to the text), as a JSON
+    list, as lines, or as sentences. At most :data:`MAX_GOALS`.
+    """
+    said = plain(text)
+    body = next((body for body in _bodies(said) if _goals(body)), "")
+    queries = [match[2] for match in _QUERY.finditer(said)]
+    goals = _goals(body) or tuple(filter(None, map(_one, queries)))  # it began to search at once: take that as a plan
+    whole = _untagged(_STOP.sub("", body)).strip()[:_MAX_PLAN]
+    return Plan(whole or "\n".join(goals), _unique(goals)[:MAX_GOALS])
+
+
+def parse_query(text: str) -> str | None:
+    """Read a reply to a later turn: the query, or ``None`` when the planner stops or says nothing.
+
+    Of several queries the first counts, for each is answered by itself. A stop that stands before any query, or beside
+    words without a tag, is a stop.
+    """
+    said = plain(text)
+    stopped = _STOP.search(said)
+    for match in _QUERY.finditer(said):
+        if stopped and stopped.start() < match.start():
+            return None
+        if _STOP.search(match[2]):
+            return None
+        if query := _one(match[2]):
+            return None if _is_stop(query) else query
+    if stopped:
+        return None
+    query = _one(said)
+    return None if _is_stop(query) else query
+
+
+def plain(text: str) -> str:
+    """A reply without what was only thought, and without code fences."""
+    said = _THOUGHTS.sub("", text[:_MAX_READ])
+    said = said.rpartition("</think>")[2]  # a template may have opened it
+    turns = [turn for turn in _ROLE.split(said) if turn.strip()]  # it may have played the other side too
+    return _ECHO.sub("", _FENCE.sub("", turns[0] if turns else ""))
+
+
+def _bodies(said: str) -> Iterator[str]:
+    """Where a plan may stand: before an end whose beginning was the prompt's, in tags, before a first query."""
+    before, end, _ = said.partition("</plan>")
+    if end and "<plan>" not in before:
+        yield before
+    for match in _PLAN.finditer(said):
+        yield match[2]
+    yield re.split(r"<query>", said, maxsplit=1, flags=re.IGNORECASE)[0]
+
+
+def _untagged(text: str) -> str:
+    return _TAG.sub(" ", text)
+
+
+def _goals(body: str) -> tuple[str, ...]:
+    among = _JSON_LIST.search(body)
+    listed = _from_json(among[0] if among else body)
+    if listed is not None:
+        return _unique(map(_cleaned, listed))
+    lines = [line for line in _untagged(_STOP.sub("", body)).splitlines() if line.strip()]
+    for marker in (_NUMBER, _BULLET):
+        marked = [match for line in lines if (match := marker.match(line))]
+        if len(marked) == 1 and marker is _NUMBER and (parts := _inline(marked[0][0])):
+            return _unique(map(_cleaned, parts))
+        if marked:
+            indent = min(len(match[1].expandtabs()) for match in marked)
+            top = [match for match in marked if len(match[1].expandtabs()) == indent]
+            return _unique(_cleaned(match[match.lastindex or 0]) for match in top)
+    lines = [line for line in lines if not line.rstrip().endswith(":")]
+    if len(lines) == 1:
+        lines = _inline(lines[0]) or re.split(r"(?<=[a-z)\]'\"][.!?;])\s+(?=[A-Z\d])", lines[0])
+    return _unique(map(_cleaned, lines))
+
+
+def _inline(line: str) -> list[str]:
+    """``"1. this 2. that"`` as a list; empty when it is none."""
+    parts = [part.strip(" ;,") for part in _INLINE_LIST.split(line)]
+    return [part for part in parts[1:] if part] if len(parts) > 2 and line.lstrip().startswith("1") else []
+
+
+def _one(said: str) -> str:
+    """The first query that a text holds; empty when it holds none."""
+    listed = _from_json(said)
+    if listed is not None:
+        return next(filter(None, map(_cleaned, listed)), "")
+    lines = [line.strip() for line in _untagged(said).splitlines() if line.strip()]
+    lines = [line for line in lines if not line.endswith(":")] or lines
+    marked = [match for line in lines for marker in (_NUMBER, _BULLET) if (match := marker.match(line))]
+    if marked:
+        return _cleaned(marked[0][marked[0].lastindex or 0])
+    labelled = [line for line in lines if _LABEL.match(line)]
+    if labelled:
+        return _cleaned(labelled[0])
+    paragraph = re.split(r"\n\s*\n", _untagged(said).strip())[0]
+    text = " ".join(line for line in map(str.strip, paragraph.splitlines()) if line in lines)
+    return _cleaned(text or " ".join(lines))
+
+
+def _from_json(text: str) -> list[str] | None:
+    """The texts of a JSON list, or of a JSON object and the first list in it; ``None`` when there is none."""
+    stripped = _untagged(text).strip()
+    if stripped[:1] not in ("[", "{", '"'):
+        return None
+    try:
+        value = json.loads(stripped)
+    except (ValueError, RecursionError):
+        return None
+    if isinstance(value, dict):
+        value = next((held for held in value.values() if isinstance(held, list)), list(value.values()))
+    items = value if isinstance(value, list) else [value]
+    texts = [next(iter(item.values()), "") if isinstance(item, dict) else item for item in items]
+    return [item for item in texts if isinstance(item, str)]
+
+
+def _cleaned(text: str) -> str:
+    """One line without labels, emphasis and quotes around it, cut at a word."""
+    line = " ".join(_untagged(text).split()).replace("**", "").replace("__", "")
+    line = line.strip(" `*")
+    line = _LABEL.sub("", line).strip(" `*").rstrip(" :")
+    if len(line) > 1 and line[0] in "\"'“‘«" and line[-1] in "\"'”’»":
+        line = line[1:-1].strip()
+    if len(line) > MAX_TEXT:
+        line = line[: MAX_TEXT + 1].rpartition(" ")[0] or line[:MAX_TEXT]
+    return line if any(c.isalnum() for c in line) else ""
+
+
+def _is_stop(query: str) -> bool:
+    return not query or query.lower().strip(" .!") in _STOP_WORDS
+
+
+def _unique(texts: Iterable[str]) -> tuple[str, ...]:
+    return tuple(dict.fromkeys(text for text in texts if text))
+
+
+# -- writing ---------------------------------------------------------------------------------------------------------
+
+
+def opening(task: str) -> list[Message]:
+    """What a planner is told before its first turn."""
+    task = task if len(task) <= MAX_TASK else f"{task[:MAX_TASK]} …"
+    return [Message("system", prompt("turns_system")), Message("user", prompt("turns_task", task=fenced(task)))]
+
+
+def begin() -> str:
+    """What the planner is told after its plan, before its first query."""
+    return prompt("turns_begin")
+
+
+def show_plan(goals: Sequence[str]) -> str:
+    """A plan as the planner says it."""
+    lines = "\n".join(f"{number}. {harmless(goal)}" for number, goal in enumerate(goals, 1))
+    return f"<plan>\n{lines}\n</plan>"
+
+
+def show_query(query: str) -> str:
+    """A query as the planner says it."""
+    return f"<query>{harmless(query)}</query>"
+
+
+def show_results(protocols: Iterable[Protocol], top: int = TOP) -> str:
+    """What a query found, best first: ``name(what it must be given): what it does``, a line each.
+
+    Names and descriptions come from outside. Each is one short line in a fence, and can neither end the fence nor hold
+    a tag of the conversation or of a chat template.
+
+    Args:
+        protocols: the tools found; the first ``top`` are shown.
+    """
+    lines = [f"{number}. {summary(protocol)}" for number, protocol in enumerate(list(protocols)[:top], 1)]
+    return "```text\n" + "\n".join(lines or ["(nothing)"]) + "\n```"
+
+
+def answer(protocols: Iterable[Protocol], top: int = TOP) -> str:
+    """What the planner is told after a query: :func:`show_results`, and that it is its turn."""
+    return prompt("turns_results", results=show_results(protocols, top))
+
+
+def summary(protocol: Protocol) -> str:
+    """A tool in one harmless line."""
+    needed = [harmless(name, 40) for name in protocol.required[:_PARAMETERS]]
+    if len(protocol.required) > _PARAMETERS:
+        needed.append("…")
+    described = harmless(_first_sentence(protocol.description), _DESCRIPTION)
+    return f"{protocol.name}({', '.join(needed)}): {described or '(no description)'}"
+
+
+def _first_sentence(text: str) -> str:
+    flat = " ".join(text[: 8 * _DESCRIPTION].split())
+    end = re.search(r"(?<=[a-z)\]'\"])[.!?](?=\s|$)", flat)
+    return flat[: end.start()] if end and end.start() >= 20 else flat
+
+
+def harmless(text: str, limit: int = MAX_TEXT) -> str:
+    """One printable line that cannot act as a tag, a fence or a role of a chat template."""
+    line = " ".join("".join(c if c.isprintable() else " " for c in text).split())
+    line = _ROLE_MARK.sub(r"(\1)", fenced(line.replace("<", "‹").replace(">", "›")))
+    return line if len(line) <= limit else f"{line[: limit - 2].rstrip()} …"

@@ -1,0 +1,78 @@
+"""Text → the words that an index counts: one tokeniser for documents and queries, for both must meet in the same."""
+
+from __future__ import annotations
+
+import re
+import unicodedata
+from functools import lru_cache
+
+MAX_TEXT = 50_000
+"""Characters that are read of one text; a query of ten thousand words fits."""
+
+MAX_WORD = 64
+"""Characters that are kept of one word: a key or a picture in base64 is no word, but must not swell the vocabulary."""
+
+_RUN = re.compile(r"[^\W_]+")
+_CAMEL = re.compile(r"(?<=[a-z0-9])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])")
+_UNSPACED = re.compile(
+    "([\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff\u3040-\u30ff\u3400-\u9fff\uf900-\ufaff\U00020000-\U0003134f]+)"
+)
+"""Thai, Lao, Burmese, Khmer, Japanese and Chinese: written without spaces, so pairs of characters stand for words."""
+
+
+def words(text: str) -> list[str]:
+    """The words of a text, lower-case, in order, repeated as often as they occur.
+
+    ``camelCase`` and ``snake_case`` are taken apart (a camelCase word is kept whole beside its parts, for ``YouTube``
+    is ``youtube`` to others), plurals are made singular, accents dropped. Never fails, whatever the text holds.
+
+    Args:
+        text: any text; what lies beyond :data:`MAX_TEXT` characters is not read.
+    """
+    text = text[:MAX_TEXT]
+    if not text.isascii():
+        text = _plain(text)
+    return [word for run in _RUN.findall(text) for word in _words_of(run[:MAX_WORD])]
+
+
+class _Letters(dict[int, int | None]):
+    """For :meth:`str.translate`: marks that belong to a letter are dropped and leave no gap, the rest stays."""
+
+    def __missing__(self, code: int) -> int | None:
+        self[code] = None if unicodedata.category(chr(code)) in ("Mn", "Mc", "Cf") else code
+        return self[code]
+
+
+_LETTERS = _Letters()
+
+
+def _plain(text: str) -> str:
+    """One form for the same letters, without accents and vowel signs; words that stand unspaced set apart."""
+    decomposed = unicodedata.normalize("NFKD", text)[: 4 * MAX_TEXT]
+    return _UNSPACED.sub(r" \1 ", unicodedata.normalize("NFC", decomposed.translate(_LETTERS)))
+
+
+@lru_cache(maxsize=200_000)
+def _words_of(run: str) -> tuple[str, ...]:
+    """The words of one run of letters and digits."""
+    if not run.isascii() and _UNSPACED.match(run):
+        return tuple(run[i : i + 2] for i in range(len(run) - 1)) or (run,)
+    parts = _CAMEL.split(run)
+    if len(parts) == 1:
+        return (_singular(run.casefold()),)
+    return (*(_singular(part.casefold()) for part in parts), _singular(run.casefold()))
+
+
+def _singular(word: str) -> str:
+    """An English plural's singular, or nearly: both forms only have to meet in one word."""
+    if len(word) <= 3 or not word.isascii():
+        return word
+    if word.endswith("ies"):
+        return word[:-3] + "y"
+    if word.endswith("ie"):  # movie, movies
+        return word[:-2] + "y"
+    if word.endswith(("sses", "shes", "ches", "xes", "zes")):
+        return word[:-2]
+    if word.endswith("s") and not word.endswith(("ss", "us", "is")):
+        return word[:-1]
+    return word

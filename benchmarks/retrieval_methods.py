@@ -1,0 +1,169 @@
+"""The ways to rank a catalogue for a query that :mod:`benchmarks.retrieval` compares."""
+
+from __future__ import annotations
+
+import hashlib
+import re
+from collections.abc import Awaitable, Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import bm25s
+
+from atc.models import Model, open_model
+from atc.models.base import Message, Reply
+from atc.retrieval.index import Mode, ToolIndex
+from atc.retrieval.minilm import MiniLM
+from atc.retrieval.planner import QueryPlanner, with_providers
+from atc.retrieval.prerequisites import Prerequisites
+from atc.retrieval.rank_fusion import FUSIONS
+from benchmarks.retrieval_data import Catalogues
+
+Rank = Callable[["Bench", "Opened", str], Awaitable[list[str]]]
+DEPTH = 20
+_OF_AN_INDEX = ("words", "fields", "counts", "lexical", "contents", "embedding", "vectors", "minilm", "index_store")
+"""The modules that decide what an index holds."""
+
+
+@dataclass(frozen=True)
+class Method:
+    """One way to rank. ``asks``: whether it asks a language model."""
+
+    name: str
+    rank: Rank
+    asks: bool = False
+
+
+@dataclass(frozen=True)
+class Spent:
+    """Of a language model: ``kept_s`` are seconds that kept replies took when they were made."""
+
+    calls: int = 0
+    tokens: int = 0
+    kept_s: float = 0.0
+
+    def __sub__(self, other: Spent) -> Spent:
+        return Spent(self.calls - other.calls, self.tokens - other.tokens, self.kept_s - other.kept_s)
+
+
+@dataclass(frozen=True)
+class Opened:
+    """The indexes over one pool."""
+
+    tools: ToolIndex
+    plain: Floor
+
+
+class Floor:
+    """BM25 over the whole text of each tool in plain words: what the others must beat."""
+
+    def __init__(self, catalogues: Catalogues, pool: str) -> None:
+        self._ids, texts = [], []
+        for tool, protocol in catalogues.pool(pool):
+            given = protocol.parameters["properties"]
+            parameters = " ".join(f"{name} {about.get('description', '')}" for name, about in given.items())
+            self._ids.append(tool)
+            texts.append(_plain(f"{tool} {protocol.name} {protocol.description} {parameters}"))
+        self._index = bm25s.BM25()
+        self._index.index(texts, show_progress=False)
+
+    def search(self, query: str, limit: int) -> list[str]:
+        found, _ = self._index.retrieve([_plain(query) or ["?"]], k=min(limit, len(self._ids)), show_progress=False)
+        return [self._ids[int(row)] for row in found[0]]
+
+
+class Bench:
+    """What methods work with: one pool's indexes at a time, and a model that keeps its replies.
+
+    Args:
+        folder: where indexes and replies are kept.
+        model: as ``atc run --model`` takes it.
+    """
+
+    def __init__(self, catalogues: Catalogues, folder: Path, model: str | None) -> None:
+        self._catalogues, self._folder, self._spec = catalogues, folder, model
+        self._opened: tuple[str, Opened] | None = None
+        self._model: Model | None = None
+        self._index_code = _digest(*(f"atc/retrieval/{name}.py" for name in _OF_AN_INDEX))
+        self._code = _digest("atc/retrieval/*.py", "prompts/turns_*", "prompts/expand_*")
+        self.spent = Spent()
+
+    def index(self, pool: str) -> Opened:
+        """The indexes over a pool, built where there are none of this code yet."""
+        if self._opened is None or self._opened[0] != pool:
+            folder = self._folder / f"{pool}-{self._index_code}"
+            tools = ToolIndex.load(folder) if folder.is_dir() else None
+            if tools is None:
+                tools = ToolIndex.build(self._catalogues.pool(pool), encoder=MiniLM(), folder=folder)
+            self._opened = (pool, Opened(tools, Floor(self._catalogues, pool)))
+        return self._opened[1]
+
+    def version(self, method: Method) -> str:
+        """Of the code and the prompts that decide what a method finds, and of the model that it asks."""
+        return f"{self._code} {self._asked().name}" if method.asks else self._code
+
+    async def ask(self, messages: Sequence[Message], max_tokens: int) -> Reply:
+        """One call of the model."""
+        reply = await self._asked().complete(messages, max_tokens=max_tokens, temperature=0.0, seed=0)
+        tokens, kept = reply.prompt_tokens + reply.completion_tokens, reply.seconds if reply.cached else 0.0
+        self.spent = Spent(self.spent.calls + 1, self.spent.tokens + tokens, self.spent.kept_s + kept)
+        return reply
+
+    def _asked(self) -> Model:
+        if self._model is None:
+            self._model = open_model(self._spec, cache_dir=self._folder / "replies")
+        return self._model
+
+    async def aclose(self) -> None:
+        if self._model is not None:
+            await self._model.aclose()
+
+
+def _searched(mode: Mode) -> Rank:
+    async def rank(bench: Bench, pool: Opened, query: str) -> list[str]:
+        return [hit.id for hit in pool.tools.search(query, limit=DEPTH, mode=mode)]
+
+    return rank
+
+
+async def _floor(bench: Bench, pool: Opened, query: str) -> list[str]:
+    return pool.plain.search(query, DEPTH)
+
+
+async def _needs(bench: Bench, pool: Opened, query: str) -> list[str]:
+    ranked = [hit.id for hit in pool.tools.search(query, limit=DEPTH)]
+    return with_providers(ranked, Prerequisites(pool.tools).of(ranked[:5], query))
+
+
+def _planned(fusion: str = "peak", **options: bool) -> Rank:
+    async def rank(bench: Bench, pool: Opened, query: str) -> list[str]:
+        found = await QueryPlanner(pool.tools, bench.ask, **options).search(query)
+        return found.ranked(DEPTH, FUSIONS[fusion])
+
+    return rank
+
+
+METHODS: dict[str, Method] = {
+    method.name: method
+    for method in (
+        Method("bm25", _floor),
+        Method("lexical", _searched("lexical")),
+        Method("dense", _searched("dense")),
+        Method("hybrid", _searched("hybrid")),
+        Method("needs", _needs),
+        Method("plan", _planned(), asks=True),
+        Method("plan-paper", _planned(prerequisites=False, eager=False), asks=True),
+        Method("plan-rrf", _planned("rrf"), asks=True),
+        Method("plan-views", _planned("multi_view"), asks=True),
+    )
+}
+
+
+def _plain(text: str) -> list[str]:
+    return re.findall(r"[^\W_]+", text.lower())
+
+
+def _digest(*patterns: str) -> str:
+    root = Path(__file__).resolve().parent.parent
+    files = sorted(path for pattern in patterns for path in root.glob(pattern))
+    return hashlib.sha256(b"".join(path.read_bytes() for path in files)).hexdigest()[:12]
