@@ -12,7 +12,7 @@ from typing import Any, Self
 
 from atc.blocking import wait_for
 from atc.errors import BudgetExceeded, JournalError, ModelError, ModelUnavailable, SandboxUnavailable, UsageError
-from atc.execution.broker import Approve, Broker, CallPolicy
+from atc.execution.broker import Approve, Broker, CallPolicy, check_schemas
 from atc.execution.drivers import open_sandbox
 from atc.execution.journal import Entry, Journal
 from atc.execution.redact import Redactor
@@ -175,6 +175,8 @@ class Agent:
         source: str | None = None,
         listener: Callable[[Event], None] | None = None,
     ) -> Result:
+        if len(self.tools) <= self.settings.max_tools:
+            check_schemas(self.tools)  # they are all offered: a wrong one is told before a run begins
         stored = resumed or (self.store.run(run_id) if self.settings.keep_runs else None)
         redactor = Redactor(self._secrets())
         async with AsyncExitStack() as stack:

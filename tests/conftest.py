@@ -4,12 +4,30 @@ from __future__ import annotations
 
 import gc
 import os
+import signal
 import time
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from hypothesis import HealthCheck, settings
 from support_sandbox import adopt_orphans, left_behind
+
+# the same examples every time, and no limit in seconds: a test fails for what it looks at, not for the machine's mood
+settings.register_profile("steady", derandomize=True, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+settings.load_profile("steady")
+
+
+def pytest_configure() -> None:
+    """Who was started in the background ignores an interrupt, and so would all whom the tests start to interrupt."""
+    if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+        signal.signal(signal.SIGINT, signal.default_int_handler)
+
+
+def pytest_collection_finish() -> None:
+    """What pytest has collected stays to the end: no search for garbage goes through it again."""
+    gc.collect()
+    gc.freeze()
 
 
 @pytest.fixture(autouse=True)
@@ -26,8 +44,8 @@ def nothing_left() -> Iterator[None]:
     adopt_orphans()
     before = left_behind()
     yield
-    gc.collect()  # a sandbox that nobody closed and nobody has any more ends its processes
-    deadline = time.monotonic() + 5
+    deadline = time.monotonic() + 30
     while left_behind() - before and time.monotonic() < deadline:
+        gc.collect()  # a sandbox that nobody closed ends its processes when nobody, and no thread, has it any more
         time.sleep(0.02)
     assert left_behind() - before == set()

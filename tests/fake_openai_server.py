@@ -160,7 +160,7 @@ def hangs(*texts: str, finish: str | None = None) -> Step:
             handler.send_event(piece(text))
         if finish:
             handler.send_event(piece(None, finish))
-        handler.server.released.wait(5)
+        handler.server.released.wait(60)
 
     return step
 

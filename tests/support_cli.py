@@ -34,8 +34,8 @@ def evil(n: int) -> str:
 
 @tool(effect="write")
 def slow(n: int) -> int:
-    """Takes its time."""
-    time.sleep(1.5)
+    """Takes its time: half as many seconds."""
+    time.sleep(n / 2)
     return n
 '''
 GOOD = "```python\nanswer = double(n=21)\n```"

@@ -99,7 +99,7 @@ def pretended_engine(folder: Path, answers: dict[str, tuple[int, Any]]) -> Itera
 
     path = folder / "engine"
     with Server(str(path), Handler) as server:
-        threading.Thread(target=server.serve_forever, daemon=True).start()
+        threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.02}, daemon=True).start()
         yield f"unix://{path}"
         server.shutdown()
 

@@ -157,14 +157,15 @@ def shop_over_http(folder: Path) -> Iterator[str]:
     server = uvicorn.Server(config)
     thread = threading.Thread(target=server.run, daemon=True)
     thread.start()
-    deadline = time.monotonic() + 5
+    deadline = time.monotonic() + 60
     while not server.started and time.monotonic() < deadline:
         time.sleep(0.01)
+    assert server.started
     try:
         yield f"http://127.0.0.1:{port}/mcp"
     finally:
         server.should_exit = True
-        thread.join(5)
+        thread.join(30)
 
 
 def called(tools: Toolset, *calls: tuple[str, dict[str, Any]]) -> list[Any]:
@@ -193,7 +194,7 @@ def refused(source: Any, **options: Any) -> str:
 
 
 def gone(pid: int) -> bool:
-    deadline = time.monotonic() + 5
+    deadline = time.monotonic() + 60
     while time.monotonic() < deadline:
         try:
             if Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] == "Z":

@@ -258,7 +258,7 @@ MANY = python(
 )
 """Calls `look` with a thousand words, whatever it answers."""
 
-QUICK = {"wall_s": 10.0, "call_timeout_s": 5.0, "cpu_s": 5}
+QUICK = {"wall_s": 60.0, "call_timeout_s": 30.0, "cpu_s": 5}
 
 
 def prober(tools: Toolset, model: FakeModel | None = None, **options: Any) -> Prober:

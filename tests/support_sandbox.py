@@ -36,7 +36,7 @@ def in_sandbox(
         return value if isinstance(value, CallReply) else CallReply(value=value)
 
     async def go() -> Outcome:
-        made = Limits(**{"wall_s": 10.0, **limits})
+        made = Limits(**{"wall_s": 60.0, **limits})
         async with ProcessSandbox(made) as sandbox:
             return await sandbox.run(
                 Job(program, {name: (parameters or {}).get(name, ()) for name in tools}, made), call
@@ -47,7 +47,7 @@ def in_sandbox(
 
 def forced(tier: str, limits: Limits | None = None) -> Sandbox:
     """A sandbox of just this tier; the test is skipped where the machine cannot have it."""
-    sandbox = OneTierSandbox(tier, limits or Limits(wall_s=10.0))
+    sandbox = OneTierSandbox(tier, limits or Limits(wall_s=60.0))
 
     async def try_it() -> None:
         try:

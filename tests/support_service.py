@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import dataclasses
 import threading
 import time
 from collections.abc import Callable, Iterator
@@ -38,7 +39,7 @@ class Running:
     thread: threading.Thread
 
     def sandbox(self, token: str = TOKEN, require: str = "F", **limits: Any) -> ServiceSandbox:
-        return ServiceSandbox(self.url, token, Limits(**{"wall_s": 10.0, **limits}), require)
+        return ServiceSandbox(self.url, token, Limits(**{"wall_s": 60.0, **limits}), require)
 
     def run(
         self, program: str, tools: dict[str, Callable[[dict[str, Any]], Any]] | None = None, **limits: Any
@@ -65,6 +66,10 @@ class Running:
         """The value of a line of ``/metrics``; 0 while there is none."""
         text = httpx.get(f"{self.url}/metrics").text
         return next((float(row.rpartition(" ")[2]) for row in text.splitlines() if row.startswith(line + " ")), 0.0)
+
+    def impatient(self, connect_s: float) -> None:
+        """From now on a caller who has connected must send the program so soon; to connect there is time as before."""
+        self.service.settings = dataclasses.replace(self.service.settings, connect_s=connect_s)
 
     def channel(self, granted: dict[str, Any] | None = None, token: str = "") -> ClientConnection:
         """Connect to a run by hand."""
@@ -100,7 +105,7 @@ def serving(tenants: dict[str, str] | None = None, **settings: Any) -> Iterator[
     finally:
         if thread.is_alive():
             server.end()
-        thread.join(20)
+        thread.join(60)
         assert not thread.is_alive()
 
 
@@ -110,14 +115,14 @@ def say(channel: ClientConnection, program: str, tools: dict[str, list[str]] | N
 
 
 def heard(channel: ClientConnection) -> dict[str, Any]:
-    return messages.decode(str(channel.recv(timeout=10)))
+    return messages.decode(str(channel.recv(timeout=30)))
 
 
 def close_code(channel: ClientConnection) -> int | None:
     """How the service closed a connection; what it says before is passed over."""
     try:
         while True:
-            channel.recv(timeout=10)
+            channel.recv(timeout=30)
     except ConnectionClosed as closed:
         return closed.rcvd.code if closed.rcvd else None
 
@@ -131,7 +136,8 @@ async def no_tools(request: CallRequest) -> CallReply:
     raise AssertionError("no program of this test calls a tool")
 
 
-def soon(true: Callable[[], Any], seconds: float = 5.0) -> bool:
+def soon(true: Callable[[], Any], seconds: float = 30.0) -> bool:
+    """Whether it comes true: a busy machine gets time, what never comes true is told in the end."""
     until = time.monotonic() + seconds
     while time.monotonic() < until:
         if true():

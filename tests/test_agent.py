@@ -93,7 +93,7 @@ def test_a_budget_that_is_used_up_ends_the_run(settings: dict[str, Any], words: 
     assert result.fault is not None
     assert result.fault.kind == "limit"
     assert words in result.fault.message
-    assert time.monotonic() - began < 15
+    assert time.monotonic() - began < 25
     with pytest.raises(RunFailed, match="budget"):
         result.unwrap()
 
@@ -123,11 +123,18 @@ def test_a_computed_answer_stands_when_its_sentence_fails(failure: Exception | N
 
 
 def test_a_sentence_that_takes_too_long_does_not_cost_the_answer() -> None:
-    def late(_: Any) -> str:
-        time.sleep(1.2)
-        return "It is 42."
+    for budget_s in (1.0, 10.0, 30.0):  # a busy machine may use up the first before the sentence is asked for
+        asked: list[Any] = []
 
-    assert agent(GOOD, late, answer=True, budget_s=1.0).run("double 21").value == 42
+        def late(prompt: Any, asked: list[Any] = asked, budget_s: float = budget_s) -> str:
+            asked.append(prompt)
+            time.sleep(budget_s + 0.2)
+            return "It is 42."
+
+        result = agent(GOOD, late, answer=True, budget_s=budget_s).run("double 21")
+        if asked:
+            break
+    assert result.value == 42
 
 
 def test_the_answer_is_a_sentence_with_known_numbers_only() -> None:

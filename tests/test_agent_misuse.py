@@ -103,7 +103,7 @@ def test_where_there_is_no_sandbox_nobody_waits_for_the_model() -> None:
     began = time.monotonic()
     with pytest.raises(SandboxUnavailable, match="no engine answers"):
         made.run("double 21")
-    assert time.monotonic() - began < 30
+    assert time.monotonic() - began < 50
 
 
 def test_it_does_not_matter_where_the_process_stands(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -68,7 +68,7 @@ def test_building_the_toolset_loads_no_data() -> None:
         "import sys; from atc.atlas import atlas_toolset; tools = atlas_toolset();"
         f"loaded = set({list(data.PACKAGES)!r}) & set(sys.modules); sys.exit(str(loaded) if loaded else 0)"
     )
-    ran = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, timeout=30)
+    ran = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, timeout=120)
     assert ran.returncode == 0, ran.stderr
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import pytest
@@ -64,19 +65,24 @@ ALL = 'ids = [c["city_id"] for c in find(text="")["cities"]]\n'  # call 1
 EACH = ALL + "found = [details(city_id=i) for i in ids]\n"  # calls 2, 3, 4
 
 
-def traced(program: str) -> Fault | None:
-    """Run a program in the sandbox and trace its failure."""
+Traced = Callable[[str], Fault | None]
 
-    async def go() -> Fault | None:
+
+@pytest.fixture(scope="module")
+def traced() -> Iterator[Traced]:
+    """Run a program in the sandbox, one for all of them, and trace its failure."""
+    sandbox = ProcessSandbox()
+
+    def run(program: str) -> Fault | None:
         journal = Journal()
         journal.begin_attempt()
         broker = Broker(TOOLS, journal, lambda kind, data: None, CallPolicy(read_attempts=1))
         names = {name: [p.name for p in parameters_of(tool.protocol)] for name, tool in TOOLS.items()}
-        async with ProcessSandbox() as sandbox:
-            outcome = await sandbox.run(Job(program, names), broker.call)
+        outcome = asyncio.run(sandbox.run(Job(program, names), broker.call))
         return Attribution(program, outcome, broker.calls, TOOLS).fault()
 
-    return asyncio.run(go())
+    yield run
+    asyncio.run(sandbox.aclose())
 
 
 CASES = [
@@ -138,17 +144,17 @@ CASES = [
 
 
 @pytest.mark.parametrize(("program", "kind", "tool", "call"), CASES)
-def test_the_right_call_is_blamed(program: str, kind: str, tool: str | None, call: int | None) -> None:
+def test_the_right_call_is_blamed(traced: Traced, program: str, kind: str, tool: str | None, call: int | None) -> None:
     fault = traced(program)
     assert fault is not None
     assert (fault.kind, fault.tool, fault.call) == (kind, tool, call), fault.message
 
 
-def test_a_program_that_answers_has_no_fault() -> None:
+def test_a_program_that_answers_has_no_fault(traced: Traced) -> None:
     assert traced(EACH + 'answer = found[0]["name"]') is None
 
 
-def test_the_fault_says_where_and_what_the_tool_really_answered() -> None:
+def test_the_fault_says_where_and_what_the_tool_really_answered(traced: Traced) -> None:
     fault = traced(EACH + 'best = found[1]\nanswer = best["size"]')
     assert fault is not None
     assert fault.line == 4
@@ -157,7 +163,7 @@ def test_the_fault_says_where_and_what_the_tool_really_answered() -> None:
     assert "details(city_id=2) answered {'name': 'Graz'" in fault.evidence
 
 
-def test_a_refused_argument_says_where_it_came_from() -> None:
+def test_a_refused_argument_says_where_it_came_from(traced: Traced) -> None:
     fault = traced('answer = details(city_id=find(text="Lyon")["cities"][0]["name"])')
     assert fault is not None
     assert (fault.tool, fault.kind) == ("details", "arguments")
@@ -227,7 +233,9 @@ def test_an_end_that_is_no_exception_has_its_own_kind(outcome: Outcome, kind: st
         ("def f():\n    return details(city_id=9)\nanswer = f()", False),
     ],
 )
-def test_a_refused_call_whose_answer_nobody_reads_is_told_to_be_left_out(program: str, idle: bool) -> None:
+def test_a_refused_call_whose_answer_nobody_reads_is_told_to_be_left_out(
+    traced: Traced, program: str, idle: bool
+) -> None:
     fault = traced(program)
     assert fault is not None
     assert ("uses nothing of what details returns: leave this call out" in fault.message) is idle

@@ -21,6 +21,12 @@ from atc.execution.process import ProcessSandbox
 from atc.execution.sandbox import CallReply, CallRequest, Job, Outcome
 
 
+@pytest.fixture(autouse=True)
+def _patient(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A busy machine takes long to end a process."""
+    monkeypatch.setattr(cgroup, "END_S", 30.0)
+
+
 @pytest.fixture
 def kernel(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Kernel:
     return Kernel(tmp_path, monkeypatch)
@@ -124,7 +130,7 @@ def test_closing_ends_what_is_in_the_group_and_removes_it(parents: list[Parent],
     parent.group.close()
     assert time.monotonic() - began < cgroup.END_S
     assert not any(folder.exists() for folder in parent.group.folders.values())
-    assert parent.process.wait(1) == -signal.SIGKILL
+    assert parent.process.wait(30) == -signal.SIGKILL
     assert all(_ended(child) for child in children)
     parent.group.close()
 
@@ -148,7 +154,7 @@ def test_a_host_that_is_killed_leaves_empty_groups_that_the_next_start_removes(p
         started(parents, "memory")
         assert all(folder.is_dir() for folder in folders), "it lives: no start of another touches its groups"
         host.kill()
-    deadline = time.monotonic() + 5
+    deadline = time.monotonic() + 60
     while any(cgroup_tree.said(folder / "cgroup.procs") for folder in folders) and time.monotonic() < deadline:
         time.sleep(0.01)  # its child sees the end of its input
     assert all(folder.is_dir() for folder in folders)

@@ -220,7 +220,7 @@ class Terminal:
     def type(self, text: str) -> None:
         os.write(self.ours, text.encode())
 
-    def wait_for(self, text: str | None, seconds: float = 20) -> None:
+    def wait_for(self, text: str | None, seconds: float = 90) -> None:
         deadline = time.monotonic() + seconds
         while text is None or text not in self.shown:
             assert time.monotonic() < deadline, self.shown
@@ -233,4 +233,4 @@ class Terminal:
 
     def ended(self) -> int:
         self.wait_for(None)
-        return self.process.wait(10)
+        return self.process.wait(60)

@@ -80,12 +80,14 @@ def test_a_torn_trace_is_listed_as_cut_off(endpoint: Any, tmp_path: Path) -> Non
 
 
 def test_a_run_that_was_cut_off_is_resumed_with_its_tools(endpoint: Any) -> None:
-    program = "```python\nanswer = [book(n=1), slow(n=2)]\n```"
-    endpoint(says(program))
-    first = atc("run", "book it", "-t", "tools.py", "--budget-s", "1.2", "--approve", "always", "--json")
-    result = json.loads(first.stdout)
+    for budget_s, n in ((1.2, 3), (12, 30)):  # a busy machine may use up the first before the slow call begins
+        endpoint(says(f"```python\nanswer = [book(n=1), slow(n={n})]\n```"))
+        first = atc("run", "book it", "-t", "tools.py", "--budget-s", str(budget_s), "--approve", "always", "--json")
+        result = json.loads(first.stdout)
+        if "slow" in [call["tool"] for call in result["calls"]]:
+            break
     assert (first.exit_code, result["status"]) == (1, "budget"), result
-    assert "in doubt: slow({'n': 2}) may or may not have happened" in first.stderr
+    assert f"in doubt: slow({{'n': {n}}}) may or may not have happened" in first.stderr
     again = atc("resume", "last", "--json", "--approve", "always")
     calls = json.loads(again.stdout)["calls"]
     assert [(call["tool"], call["status"]) for call in calls][:3] == [
@@ -176,7 +178,7 @@ def test_the_version_is_told() -> None:
 
 def test_a_reader_that_goes_away_is_no_error() -> None:
     command = f"{sys.executable} -m atc tools list atlas --json | head -c 10"
-    ran = subprocess.run(command, shell=True, capture_output=True, text=True, timeout=30, check=False)
+    ran = subprocess.run(command, shell=True, capture_output=True, text=True, timeout=120, check=False)
     assert (ran.stdout, ran.stderr) == ("[\n  {\n    ", "")
 
 
@@ -194,7 +196,7 @@ def test_a_terminal_without_unicode_gets_something_it_can_show() -> None:
             env=environment,
             capture_output=True,
             text=True,
-            timeout=30,
+            timeout=120,
             check=False,
         )
         assert "Traceback" not in ran.stderr, ran.stderr

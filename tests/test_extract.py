@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import time
-
 import pytest
+from support_time import little_work
 
 from atc.programs.extract import MAX_SOURCE, NotParsed, extract, parse
 
@@ -99,10 +98,8 @@ def test_a_program_that_was_cut_off_is_handed_on_for_the_check_to_refuse() -> No
     ],
 )
 def test_hostile_source_is_refused_quickly(source: str, why: str | None) -> None:
-    began = time.perf_counter()
-    with pytest.raises(NotParsed, match=why):
+    with little_work(), pytest.raises(NotParsed, match=why):
         parse(source)
-    assert time.perf_counter() - began < 2
 
 
 @pytest.mark.parametrize(
@@ -120,9 +117,8 @@ def test_hostile_source_is_refused_quickly(source: str, why: str | None) -> None
     ],
 )
 def test_a_hostile_reply_costs_little(reply: str) -> None:
-    began = time.perf_counter()
-    extract(reply, TOOLS)
-    assert time.perf_counter() - began < 5
+    with little_work():
+        extract(reply, TOOLS)
 
 
 def test_nothing_in_a_reply_is_executed(tmp_path: object) -> None:

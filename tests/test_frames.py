@@ -6,12 +6,12 @@ import asyncio
 import contextlib
 import json
 import socket
-import time
 from typing import Any
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from support_time import little_work
 
 from atc.errors import FrameError
 from atc.execution import frames
@@ -148,10 +148,8 @@ def test_a_stream_may_end_between_frames_only() -> None:
     ids=["quotes", "brackets", "lists", "backslashes"],
 )
 def test_no_frame_takes_long_to_refuse(body: bytes) -> None:
-    began = time.perf_counter()
-    with pytest.raises(FrameError):
+    with little_work(), pytest.raises(FrameError):
         frames.decode(body)
-    assert time.perf_counter() - began < 2
 
 
 def test_nan_never_goes_out() -> None:

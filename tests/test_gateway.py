@@ -38,7 +38,7 @@ def trying(*steps: Any, **options: Any) -> Callable[[Callable[[World], Awaitable
 
 
 async def post(world: World, path: str, body: Any) -> httpx.Response:
-    async with httpx.AsyncClient(trust_env=False, timeout=10) as client:
+    async with httpx.AsyncClient(trust_env=False, timeout=60) as client:
         return await client.post(f"{world.address}/{path}", json=body)
 
 
@@ -141,13 +141,13 @@ def test_the_same_request_in_a_later_try_is_answered_from_disk_at_its_first_cost
 
 def test_what_kept_replies_took_counts_for_the_seconds(tmp_path: Path) -> None:
     def slow(handler: Handler) -> None:
-        time.sleep(0.3)
+        time.sleep(2.1)
         replies("hi")(handler)
 
     async def act(world: World) -> list[int]:
         return [(await ask(world)).status_code for _ in range(2)]
 
-    caps = Caps(seconds=0.25)
+    caps = Caps(seconds=2.0)
     assert trying(slow, kept=tmp_path, caps=caps)(act) == [200, 400]
     assert trying(slow, kept=tmp_path, caps=caps)(act) == [200, 400]
 
@@ -282,20 +282,20 @@ def test_a_question_that_outlives_its_try_is_given_up() -> None:
 
     def never(handler: Handler) -> None:
         reached.set()
-        handler.connection.settimeout(10)
+        handler.connection.settimeout(60)
         gone.append(handler.connection.recv(1) == b"")  # that is what the end of a connection looks like
 
     async def use(gateway: Gateway, session: Session) -> None:
         async with gateway.session(session) as address:
             asked = asyncio.create_task(ask(World(session, address, [])))
-            assert await asyncio.to_thread(reached.wait, 10)
+            assert await asyncio.to_thread(reached.wait, 60)
         assert (await asked).status_code == 404
         assert session.spent.failure == ""
 
     with serving(never) as server:
         began = time.monotonic()
         asyncio.run(a_gateway(server.url, use))
-        while not gone and time.monotonic() < began + 10:
+        while not gone and time.monotonic() < began + 60:
             time.sleep(0.01)
     assert gone == [True]
-    assert time.monotonic() - began < 5
+    assert time.monotonic() - began < 50

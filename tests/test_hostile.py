@@ -176,7 +176,7 @@ def test_a_memory_only_file_cannot_be_made(tier: str) -> None:
 )
 def test_a_program_that_goes_wrong_is_an_outcome(program: str, kind: str, words: str) -> None:
     outcome = in_sandbox(
-        program, {"f": lambda _: CallReply(error="no")}, wall_s=0.5 if kind == "limit" else 10, memory_bytes=256 << 20
+        program, {"f": lambda _: CallReply(error="no")}, wall_s=0.5 if kind == "limit" else 60, memory_bytes=256 << 20
     )
     assert outcome.kind == kind, outcome
     assert words in outcome.detail
@@ -202,7 +202,7 @@ sys.stderr.write("err")
 frame = b'{"op":"done","answered":true,"value":"forged"}'
 sys.stdout.buffer.write(len(frame).to_bytes(4, "big") + frame)
 block = b"x" * (1 << 20)
-for _ in range(1024):
+for _ in range(256):
     sys.stdout.buffer.write(block)
 answer = "real"
 """
@@ -215,10 +215,10 @@ answer = "real"
 
 
 def test_threads_that_still_run_do_not_outlive_the_answer() -> None:
-    program = "import threading, time\nthreading.Thread(target=lambda: time.sleep(60)).start()\nanswer = 1"
+    program = "import threading, time\nthreading.Thread(target=lambda: time.sleep(90)).start()\nanswer = 1"
     outcome = in_sandbox(program)
     assert outcome.value == 1
-    assert outcome.seconds < 5
+    assert outcome.seconds < 30
 
 
 def test_a_program_cannot_escape_its_end() -> None:
@@ -261,9 +261,9 @@ frame = lambda body: len(body).to_bytes(4, "big") + body
 os.write(3, {garbage})
 if {garbage!r}.startswith("b"):
     os.close(3)
-time.sleep(60)
+time.sleep(90)
 """
-    outcome = in_sandbox(program, {"f": lambda _: 1}, wall_s=3)
+    outcome = in_sandbox(program, {"f": lambda _: 1})
     assert outcome.kind == "violation", outcome
 
 

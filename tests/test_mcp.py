@@ -45,7 +45,7 @@ def address(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
 
 
 def raw_tools(folder: Path, tools: list[Any] | None = None, max_bytes: int = 5_000_000, **plan: Any) -> Toolset:
-    return Toolset.from_mcp(raw_server(folder, tools, **plan), timeout_s=5, max_bytes=max_bytes)
+    return Toolset.from_mcp(raw_server(folder, tools, **plan), timeout_s=60, max_bytes=max_bytes)
 
 
 # What a server lists
@@ -166,7 +166,7 @@ def test_what_goes_wrong_in_a_call_is_told_and_the_next_one_works(
     tmp_path: Path, do: dict[str, Any], status: str, outcome: str
 ) -> None:
     source = raw_server(tmp_path, [entry("act"), entry("well")], calls={"act": do, "well": {"value": {"ok": 1}}})
-    tools = Toolset.from_mcp(source, timeout_s=0.5 if do == {"sleep": 30} else 5, max_bytes=1_000_000)
+    tools = Toolset.from_mcp(source, timeout_s=0.5 if do == {"sleep": 30} else 60, max_bytes=1_000_000)
     error, *rest = called(tools, ("act", {}), *([] if do == {"sleep": 30} else [("well", {})]))
     assert isinstance(error, ToolError)
     assert (error.status, error.outcome) == (status, outcome)
@@ -219,7 +219,7 @@ def test_a_server_that_will_not_end_is_ended(tmp_path: Path) -> None:
     tools = raw_tools(tmp_path, calls={"a": {"value": {}}}, stubborn=True, calls_file=str(mark))
     began = time.monotonic()
     assert called(tools, ("a", {})) == [{}]
-    assert time.monotonic() - began < 8
+    assert time.monotonic() - began < 60
     listed = subprocess.run(["ps", "-eo", "args"], capture_output=True, text=True).stdout
     assert str(tmp_path) not in listed
 
@@ -238,7 +238,7 @@ def test_ctrl_c_leaves_no_process(tmp_path: Path) -> None:
     assert child.stdout is not None
     assert child.stdout.readline() == "ready\n"
     child.send_signal(signal.SIGINT)
-    _, said = child.communicate(timeout=10)
+    _, said = child.communicate(timeout=60)
     assert "KeyboardInterrupt" in said
     listed = subprocess.run(["ps", "-eo", "args"], capture_output=True, text=True).stdout
     assert str(tmp_path) not in listed

@@ -165,7 +165,7 @@ def test_parallel_calls_do_not_spend_the_same_tokens_twice() -> None:
 def test_a_call_that_outlasts_the_time_is_stopped() -> None:
     class Slow(FakeModel):
         async def complete(self, messages: Sequence[Message], **options: Any) -> Reply:
-            await anyio.sleep(5)
+            await anyio.sleep(60)
             raise AssertionError
 
     model = BudgetedModel(Slow([]), Budget(seconds=0.05))

@@ -118,7 +118,7 @@ def test_a_real_model_answers_and_its_process_is_gone_after_closing(real_file: P
     cmdline = Path(f"/proc/{server}/cmdline").read_text()
     assert "key" not in cmdline
     asyncio.run(model.aclose())
-    assert gone(server, within=1)
+    assert gone(server, within=30)
 
 
 @pytest.mark.slow
@@ -130,7 +130,7 @@ def test_two_users_share_a_process_and_the_last_one_ends_it(real_file: Path) -> 
     asyncio.run(one.aclose())
     assert not gone(server, within=0.2)
     asyncio.run(two.aclose())
-    assert gone(server, within=1)
+    assert gone(server, within=30)
 
 
 PARENT = """
@@ -160,5 +160,5 @@ def test_the_process_dies_with_its_parent_however_that_ends(real_file: Path, end
         if end is not None:
             assert len(servers) == 1
             parent.send_signal(end)
-        parent.wait(timeout=10)
-    assert all(gone(server, within=3) for server in servers)
+        parent.wait(timeout=60)
+    assert all(gone(server, within=30) for server in servers)

@@ -170,10 +170,10 @@ def test_a_service_that_cannot_be_reached_did_nothing() -> None:
 
 
 def test_a_slow_service_may_have_acted(server: Server) -> None:
-    server.answer = Answer(after=lambda: time.sleep(0.5))
-    error = failing(tools_for(server, "post", timeout_s=0.1))
+    server.answer = Answer(after=lambda: time.sleep(0.8))
+    error = failing(tools_for(server, "post", timeout_s=0.3))
     assert (error.outcome, error.status) == ("unknown", "timeout")
-    assert "0.1 s" in error.message
+    assert "0.3 s" in error.message
 
 
 def test_a_connection_that_breaks_may_have_acted(server: Server) -> None:

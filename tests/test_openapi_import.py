@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import json
-import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 from support_openapi import Answer, Server, call, document, operation, running_server
+from support_time import little_work
 
 from atc.errors import ToolImportError, UsageError
 from atc.tools.openapi import import_openapi, read_openapi
@@ -274,10 +274,8 @@ def billion_laughs() -> str:
 def test_hostile_documents_are_refused_quickly(tmp_path: Path, text: str) -> None:
     file = tmp_path / "hostile.yaml"
     file.write_text(text)
-    started = time.perf_counter()
-    with pytest.raises(ToolImportError):
+    with little_work(20), pytest.raises(ToolImportError):
         import_openapi(file)
-    assert time.perf_counter() - started < 3
 
 
 def chain(kind: str, length: int) -> dict[str, Any]:
@@ -306,9 +304,8 @@ def chain(kind: str, length: int) -> dict[str, Any]:
     ids=["allOf", "oneOf", "itself", "enum", "text", "pattern"],
 )
 def test_hostile_content_costs_little(root: dict[str, Any]) -> None:
-    started = time.perf_counter()
-    protocol = import_openapi(root)["op"].protocol
-    assert time.perf_counter() - started < 3
+    with little_work(20):
+        protocol = import_openapi(root)["op"].protocol
     assert Protocol.model_validate_json(protocol.model_dump_json()) == protocol
 
 

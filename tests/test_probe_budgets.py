@@ -50,7 +50,7 @@ def test_500_tools_are_probed_in_reasonable_time(service: Service) -> None:
     report = probed(service.tools(), budget=Budget(calls=10_000, calls_a_minute=100_000))
     assert report.count("documented") == 500
     assert service.twice() == []
-    assert time.monotonic() - began < 60
+    assert time.monotonic() - began < 300
 
 
 def test_a_response_of_very_many_fields_is_documented_and_its_document_can_be_read(service: Service) -> None:
@@ -144,13 +144,13 @@ def test_answers_that_are_too_large_count_as_bytes_too(service: Service) -> None
 
 
 class Clock:
-    """Time that passes a hundred times as fast for the gate."""
+    """Time that passes twenty times as fast for the gate."""
 
     def __init__(self, real: Any) -> None:
         self.real = real
 
     def monotonic(self) -> float:
-        return float(self.real.monotonic()) * 100
+        return float(self.real.monotonic()) * 20
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self.real, name)
@@ -161,7 +161,7 @@ class FastSleep:
         self.real = real
 
     async def sleep(self, seconds: float) -> None:
-        await self.real.sleep(seconds / 100)
+        await self.real.sleep(seconds / 20)
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self.real, name)
@@ -176,9 +176,9 @@ def test_so_many_calls_go_out_a_minute_and_waiting_is_no_failure(
     monkeypatch.setattr(gate, "time", Clock(time))
     for number in range(9):
         service.route(f"tool_{number}", f"/tools/{number}", {"n": number})
-    report = probed(service.tools(), budget=Budget(calls_a_minute=4), call_timeout_s=0.3)
+    report = probed(service.tools(), budget=Budget(calls_a_minute=4), call_timeout_s=2.0)
     assert report.count("documented") == 9
     times = [hit.at for hit in service.hits]
     assert len(times) == 9
     for early, late in zip(times, times[4:], strict=False):
-        assert late - early > 0.5  # the fast minute has 0.6 s
+        assert late - early > 2.5  # the fast minute has 3 s

@@ -97,7 +97,7 @@ def test_cancelled_probing_keeps_what_it_knows(service: Service, folder: str) ->
         with pytest.raises(asyncio.CancelledError):
             await running
 
-    asyncio.run(asyncio.wait_for(go(), 10))
+    asyncio.run(asyncio.wait_for(go(), 60))
     assert list(load_protocols(folder)) == ["list_shelves"]
 
 

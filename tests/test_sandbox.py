@@ -169,10 +169,14 @@ def test_arguments_that_cannot_be_sent_raise_where_the_call_stands(call: str, wo
 
 def test_parallel_calls_run_at_once_and_keep_their_order() -> None:
     gate = {"waiting": 0, "most": 0}
+    together = asyncio.Event()
 
     async def slow(arguments: dict[str, Any]) -> Any:
         gate["waiting"] += 1
         gate["most"] = max(gate["most"], gate["waiting"])
+        if gate["most"] >= 8:
+            together.set()
+        await asyncio.wait_for(together.wait(), 30)
         await asyncio.sleep(0.02 * (4 - arguments["n"] % 4))
         gate["waiting"] -= 1
         return arguments["n"]

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import time
 from typing import Any
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from support_time import little_work
 
 from atc.errors import ToolImportError
 from atc.tools.schemas import ensure_valid_schema, problems, repaired, resolve
@@ -56,9 +56,8 @@ def test_at_most_five_problems_are_told_and_none_is_long() -> None:
 
 
 def test_formats_and_patterns_never_hang() -> None:
-    began = time.perf_counter()
-    assert problems({"type": "string", "pattern": "^(a+)+$"}, "a" * 50_000 + "!")
-    assert time.perf_counter() - began < 5
+    with little_work():
+        assert problems({"type": "string", "pattern": "^(a+)+$"}, "a" * 50_000 + "!")
 
 
 @pytest.mark.parametrize(

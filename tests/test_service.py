@@ -64,10 +64,14 @@ def test_every_end_is_told_as_the_process_sandbox_tells_it(shared: Running, prog
 
 def test_calls_run_at_once_and_keep_their_order(shared: Running) -> None:
     at_once = {"now": 0, "most": 0}
+    together = asyncio.Event()
 
     async def slow(arguments: dict[str, Any]) -> Any:
         at_once["now"] += 1
         at_once["most"] = max(at_once["most"], at_once["now"])
+        if at_once["most"] >= 8:
+            together.set()
+        await asyncio.wait_for(together.wait(), 30)
         await asyncio.sleep(0.01 * (4 - arguments["n"] % 4))
         at_once["now"] -= 1
         return arguments["n"]
@@ -194,14 +198,13 @@ def test_a_run_that_is_cancelled_ends_its_program(shared: Running) -> None:
         async with shared.sandbox() as sandbox:
             work = asyncio.create_task(sandbox.run(Job("f()\nwhile True: pass", {"f": ()}), call))
             await begun.wait()
-            await asyncio.sleep(0.05)
-            assert spinning()
+            assert await asyncio.to_thread(soon, spinning)
             work.cancel()
             with pytest.raises(asyncio.CancelledError):
                 await work
 
     asyncio.run(go())
-    assert soon(lambda: not spinning(), 1.0)
+    assert soon(lambda: not spinning())
     assert soon(lambda: shared.metric("atc_runs_running") == 0)
 
 
@@ -217,7 +220,7 @@ def test_a_caller_who_goes_takes_the_program_along(shared: Running, how: str) ->
             channel.close()
         else:
             channel.socket.shutdown(socket.SHUT_RDWR)
-    assert soon(lambda: not spinning(), 1.0)
+    assert soon(lambda: not spinning())
     assert soon(lambda: shared.metric('atc_runs_total{outcome="disconnected"}') == before + 1)
 
 

@@ -168,7 +168,7 @@ def test_atc_serve_serves_until_it_is_told_to_end(tmp_path: Path) -> None:
                 return await sandbox.run(Job("answer = f()", {"f": ()}), call)
 
         outcome = asyncio.run(go())
-        assert (outcome.value, served.wait(10)) == ("done", 0)
+        assert (outcome.value, served.wait(60)) == ("done", 0)
         assert TOKEN not in served.stderr.read()
 
 
@@ -183,7 +183,7 @@ def test_a_service_that_is_killed_leaves_nothing_and_its_caller_is_told() -> Non
         async def call(request: CallRequest) -> CallReply:
             programs.update(set(host.sandbox_processes()) - before)
             served.kill()
-            await asyncio.sleep(5)
+            await asyncio.sleep(60)
             return CallReply()
 
         async def go() -> Outcome:
@@ -193,7 +193,7 @@ def test_a_service_that_is_killed_leaves_nothing_and_its_caller_is_told() -> Non
         outcome = asyncio.run(go())
     assert (outcome.kind, "connection to the sandbox service was lost" in outcome.detail) == ("killed", True), outcome
     assert len(programs) >= 2
-    assert soon(lambda: not any(map(alive, programs)), 2.0)
+    assert soon(lambda: not any(map(alive, programs)))
 
 
 def test_the_manifest_for_kubernetes_keeps_every_wall() -> None:

@@ -186,13 +186,15 @@ def test_a_run_that_nobody_connects_to_is_dropped() -> None:
         assert soon(lambda: running.metric('atc_runs_total{outcome="never_connected"}') == 1)
         with pytest.raises(InvalidStatus), running.channel(granted):
             pass
-        assert running.run("answer = 1").value == 1
+        assert running.post().status_code == 201, "there is room again"
 
 
 def test_who_connects_and_says_nothing_is_sent_away() -> None:
-    with serving(connect_s=1.0) as running, running.channel() as channel:
-        refusal = heard(channel)
-        assert (refusal["code"], refusal["handed_over"]) == ("no_program", False)
+    with serving() as running:
+        running.impatient(0.2)
+        with running.channel() as channel:
+            refusal = heard(channel)
+            assert (refusal["code"], refusal["handed_over"]) == ("no_program", False)
 
 
 @pytest.mark.parametrize(
@@ -201,10 +203,10 @@ def test_who_connects_and_says_nothing_is_sent_away() -> None:
 def test_a_request_that_never_ends_is_dropped(shared: Running, monkeypatch: pytest.MonkeyPatch, said: bytes) -> None:
     monkeypatch.setattr(server, "REQUEST_S", 0.2)
     with socket.create_connection(("127.0.0.1", int(shared.url.rpartition(":")[2]))) as slow:
-        slow.settimeout(5)
-        slow.sendall(said)
+        slow.settimeout(30)
         received = b""
         try:
+            slow.sendall(said)
             while part := slow.recv(4096):
                 received += part
         except ConnectionResetError:
@@ -213,7 +215,7 @@ def test_a_request_that_never_ends_is_dropped(shared: Running, monkeypatch: pyte
 
 
 def test_a_drain_lets_runs_end_and_takes_no_new_ones() -> None:
-    with serving(drain_s=10.0) as running, running.channel() as channel:
+    with serving(drain_s=60.0) as running, running.channel() as channel:
         say(channel, "answer = f()", {"f": []})
         heard(channel)
         assert httpx.get(f"{running.url}/readyz").status_code == 200
@@ -224,7 +226,7 @@ def test_a_drain_lets_runs_end_and_takes_no_new_ones() -> None:
         assert (answer.status_code, answer.headers["Retry-After"]) == (503, "1")
         channel.send('{"op":"reply","id":1,"value":"at last"}')
         assert heard(channel)["value"] == "at last"
-        running.thread.join(10)
+        running.thread.join(60)
         assert not running.thread.is_alive()
 
 
@@ -249,9 +251,12 @@ import json, os, time
 for number in range(1, 61):
     body = json.dumps({"op": "call", "id": number, "tool": "f", "args": {}, "line": 1}).encode()
     os.write(3, len(body).to_bytes(4, "big") + body)
-time.sleep(9)
+time.sleep(60)
 """
     with serving(message_bytes=600_000) as running:
-        outcome = running.run(program, {"f": lambda _: "x" * 500_000}, wall_s=0.7)
-    assert outcome.kind == "limit"
+        for wall_s in (0.7, 7.0, 30.0):  # a busy machine may not come to the second reply in the first of them
+            outcome = running.run(program, {"f": lambda _: "x" * 500_000}, wall_s=wall_s)
+            assert outcome.kind == "limit"
+            if max(held) > 500_000:
+                break
     assert 500_000 < max(held) <= 2 * 600_000

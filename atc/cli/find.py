@@ -87,7 +87,7 @@ def search(
             asyncio.run(_planned(searched, query, model)) if way == "planned" else _found(searched, query, limit, way)
         )
     seconds = time.perf_counter() - began
-    for warning in said if folder is not None else ():
+    for warning in said:
         err.print(str(warning.message), style="yellow", markup=False)
     ranked = found.ranked(limit)
     if as_json:
@@ -98,7 +98,7 @@ def search(
 
 
 def _found(index: ToolIndex, query: str, limit: int, way: Literal["lexical", "hybrid"]) -> Trajectory:
-    hits = tuple(index.search(query, limit, way if index.encoder is not None else "lexical"))
+    hits = tuple(index.search(query, limit, "lexical" if way == "lexical" else None))
     return Trajectory(
         query, turns=[Turn(query, hits)], needs=Prerequisites(index).of([h.id for h in hits[:SURE]], query)
     )

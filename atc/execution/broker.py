@@ -70,6 +70,17 @@ class ApprovalRequest:
 Approve = Callable[[ApprovalRequest], bool | Awaitable[bool]]
 
 
+def check_schemas(tools: Toolset) -> None:
+    """
+    Raises:
+        ToolImportError: a tool's schema is none.
+    """
+    for name, tool in tools.items():
+        schemas.ensure_valid_schema(tool.protocol.parameters, f"the parameters of {name}")
+        if tool.protocol.returns is not None:
+            schemas.ensure_valid_schema(tool.protocol.returns, f"the response of {name}")
+
+
 @dataclass
 class Broker:
     """Makes the calls of one run. :meth:`call` is what a sandbox driver is given.
@@ -106,10 +117,7 @@ class Broker:
         Raises:
             ToolImportError: a tool's schema is none; nothing is granted.
         """
-        for name, tool in tools.items():
-            schemas.ensure_valid_schema(tool.protocol.parameters, f"the parameters of {name}")
-            if tool.protocol.returns is not None:
-                schemas.ensure_valid_schema(tool.protocol.returns, f"the response of {name}")
+        check_schemas(tools)
         self.tools = Toolset({**self.tools, **tools}.values())
 
     async def call(self, request: CallRequest) -> CallReply:

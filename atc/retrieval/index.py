@@ -161,14 +161,14 @@ class ToolIndex:
         forget(place / BLOCKS)
         self._contents, _ = index_store.read(place)  # from now on on disk, no longer in memory
 
-    def search(self, query: str, limit: int = 10, mode: Mode = "hybrid") -> list[Hit]:
+    def search(self, query: str, limit: int = 10, mode: Mode | None = None) -> list[Hit]:
         """The tools that fit a query best.
 
         Args:
             query: words of any kind and number.
             limit: how many at most; fewer are found where no others have anything in common with the query.
-            mode: by words, by meaning, or both. Both becomes words alone, with a warning
-                (:class:`~atc.retrieval.problems.LexicalOnly`, once), where there is no encoder.
+            mode: by words, by meaning, or both; when not given, both where the index has vectors. Both becomes words
+                alone, with a warning (:class:`~atc.retrieval.problems.LexicalOnly`, once), where it cannot be had.
 
         Returns:
             Best first; of equal ones the lesser id first.
@@ -180,8 +180,9 @@ class ToolIndex:
         """
         return self.search_many([query], limit, mode)[0]
 
-    def search_many(self, queries: Sequence[str], limit: int = 10, mode: Mode = "hybrid") -> list[list[Hit]]:
+    def search_many(self, queries: Sequence[str], limit: int = 10, mode: Mode | None = None) -> list[list[Hit]]:
         """As :meth:`search`, for several queries: an endpoint is asked for all their vectors at once."""
+        mode = mode or ("hybrid" if self._coded is not None else "lexical")
         if mode not in get_args(Mode):
             raise UsageError(f"{mode!r} is no way to search: take one of {', '.join(get_args(Mode))}")
         if limit < 1:

@@ -144,9 +144,15 @@ class QueryPlanner:
 
 def with_providers(ranking: Sequence[str], needs: Sequence[Need]) -> list[str]:
     """A ranking with each provider right behind the first tool that needs it, unless it stands before it anyway."""
-    found: list[str] = []
-    for tool in ranking:
+    found: dict[str, None] = {}
+
+    def add(tool: str) -> None:
         if tool not in found:
-            found.append(tool)
-        found += [n.provider for n in needs if n.tool == tool and n.provider not in found]
-    return found
+            found[tool] = None
+            for need in needs:
+                if need.tool == tool:
+                    add(need.provider)
+
+    for tool in ranking:
+        add(tool)
+    return list(found)

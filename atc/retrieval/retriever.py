@@ -71,10 +71,7 @@ class IndexRetriever:
         if self._way == "planned":
             found = await QueryPlanner(index, ask, prerequisites=self._prerequisites).search(task)
         else:
-            mode: Literal["lexical", "hybrid"] = (
-                "lexical" if self._way == "lexical" or index.encoder is None else "hybrid"
-            )
-            hits = tuple(index.search(task, limit=limit, mode=mode))
+            hits = tuple(index.search(task, limit, "lexical" if self._way == "lexical" else None))
             needs = Prerequisites(index).of([hit.id for hit in hits[:SURE]], task) if self._prerequisites else []
             found = Trajectory(task, turns=[Turn(task, hits)], needs=needs)
         names = found.ranked(limit) or list(tools)[:limit]  # words that nothing has in common with

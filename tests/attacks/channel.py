@@ -105,24 +105,24 @@ for number in (5, 4):
     Attack("a tool that was not granted", "forged frames", CHANNEL + """
 for number, tool in enumerate(["send_money", "Lookup", "lookup ", "lookup\\0", "__class__", "", "../lookup"], 1):
     say({"op": "call", "id": number, "tool": tool, "args": {"n": 1}})
-time.sleep(0.1)
+hear(7)
 say({"op": "done"})
 """ + STAY, check=_refused),
     Attack("a tool's name of a megabyte", "forged frames", CHANNEL + """
 say({"op": "call", "id": 1, "tool": "x" * 1_000_000, "args": {}})
-time.sleep(0.1)
+hear()
 say({"op": "done"})
 """ + STAY, check=lambda outcome, broker: _refused(outcome, broker) and len(broker.calls[0].tool) <= 200),
     Attack("arguments that a class would trip over", "forged frames", CHANNEL + """
 say({"op": "call", "id": 1, "tool": "lookup",
      "args": {"__class__": "x", "__proto__": {"admin": True}, "self": 1, "n": {"__reduce__": ["os.system", "id"]}}})
-time.sleep(0.1)
+hear()
 say({"op": "done"})
 """ + STAY, check=_refused),
     Attack("a line number from beyond", "forged frames", CHANNEL + """
 for number, line in enumerate([-1, 2**70, "1; DROP", [1], None, 1e300, True], 1):
     say({"op": "call", "id": number, "tool": "lookup", "args": {"n": 1}, "line": line})
-time.sleep(0.1)
+hear(7)
 say({"op": "done"})
 """ + STAY, check=lambda outcome, broker: {call.line for call in broker.calls} == {0}),
     *[

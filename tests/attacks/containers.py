@@ -166,7 +166,7 @@ class StrictRange(_Containers):
         """Wait for the container that the next program will run in, and plant a world there."""
         pool = self.sandbox._strict
         assert pool is not None
-        assert soon(lambda: len(pool._waiting) == STRICT_WAITING and not pool._starting, 20)
+        assert soon(lambda: len(pool._waiting) == STRICT_WAITING and not pool._starting, 60)
         self._forget()
         self._container = self.plant(pool._waiting[0].zygote)
         self._space = os.open(f"/proc/{self.world.pid}/ns/pid", os.O_RDONLY)  # held, so that no other gets its number
@@ -174,7 +174,7 @@ class StrictRange(_Containers):
     def disturbed(self) -> list[str]:
         """The container is gone, and whatever was in it."""
         found = [] if soon(lambda: self._container not in containers()) else ["its container is still there"]
-        soon(lambda: not _in_space(self._space), 2)
+        soon(lambda: not _in_space(self._space))
         return found + [f"process {pid} of its container" for pid in _in_space(self._space)]
 
     def _forget(self) -> None:

@@ -7,7 +7,7 @@ import asyncio
 
 from atc.execution.sandbox import CallReply, CallRequest, Job, Limits, Outcome, Sandbox
 
-LIMITS = Limits(wall_s=5.0, cpu_s=3, memory_bytes=256 << 20)
+LIMITS = Limits(wall_s=30.0, cpu_s=3, memory_bytes=256 << 20)
 WORD = "belongs-to-the-victim"
 VICTIM = f"""
 import os, threading, time
@@ -110,7 +110,7 @@ try:
 except MemoryError:
     pass
 lookup(n=number)
-time.sleep(30)
+time.sleep(60)
 """
 """Takes the threads and the memory that it gets, says so, and keeps them."""
 
@@ -127,7 +127,7 @@ async def beside_a_hog(sandbox: Sandbox, programs: int) -> list[Outcome]:
 
     hog = asyncio.create_task(sandbox.run(Job(HOG, {"lookup": ["n"]}), told))
     try:
-        await asyncio.wait_for(full.wait(), 5)
+        await asyncio.wait_for(full.wait(), 25)
         job = Job("import time\ntime.sleep(0.1)\nanswer = lookup(n=2)", {"lookup": ["n"]})
         return await asyncio.gather(*(sandbox.run(job, echo) for _ in range(programs)))
     finally:

@@ -69,7 +69,7 @@ import socket
 for body in (b'{"op": "spawn", "id": 1}', b'{"op": "kill", "id": 1}', b'{"op": "ended", "id": 1, "status": 0}'):
     put(body)
     put(frame(body))
-time.sleep(30)
+time.sleep(60)
 """, ends=("violation",), check=lambda outcome, broker: broker.calls == []),
     _refused("a descriptor from a neighbour", LIBC + """
 import socket

@@ -78,8 +78,16 @@ def frame(body):
     return len(body).to_bytes(4, "big") + body
 def say(body):
     put(frame(body))
+def take(size):
+    data = b""
+    while len(data) < size:
+        data += os.read(3, size - len(data))
+    return data
+def hear(replies=1):
+    for _ in range(replies):
+        take(int.from_bytes(take(4), "big"))
 """
-"""For programs that write on the channel themselves."""
+"""For programs that write on the channel themselves, and wait for replies there."""
 
-STAY = "\ntime.sleep(30)\n"
+STAY = "\ntime.sleep(60)\n"
 """The host must end it, and at once."""

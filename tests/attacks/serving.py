@@ -18,7 +18,7 @@ from support_service import OTHER, TOKEN, soon
 from atc.execution.sandbox import Limits
 from atc.execution.service_client import ServiceSandbox
 from attacks.ranges import LIMITS, Range
-from attacks.world import Host, World, at_rest, children, left_running, settled
+from attacks.world import Host, World, at_rest, busy_s, children, left_running, settled, stood_still
 
 ONE, TWO = "one", "two"
 """The tenants."""
@@ -39,7 +39,7 @@ class Served:
         command = [sys.executable, "-m", "atc", "serve", "--port", "0", "--tenants", str(folder / "tenants"), *options]
         with said.open("wb") as words:
             self.process = subprocess.Popen(command, stderr=words, stdout=words, env=environment)
-        assert soon(lambda: said.read_text().endswith("\n"), 30), "the service did not start"
+        assert soon(lambda: said.read_text().endswith("\n"), 120), "the service did not start"
         self.port = int(said.read_text().splitlines()[0].rpartition(":")[2])
         self.url = f"http://127.0.0.1:{self.port}"
 
@@ -59,7 +59,7 @@ class Served:
         parents = self.parents()
         self.process.terminate()
         try:
-            self.process.wait(10)
+            self.process.wait(60)
         finally:
             self.process.kill()
             self._folder.cleanup()
@@ -90,12 +90,12 @@ class ServiceRange(Range):
             reader, writer = await asyncio.open_connection("127.0.0.1", self._served.port)
             try:
                 while True:
-                    began = time.perf_counter()
+                    began, busy = time.perf_counter(), busy_s(self._served.pid)
                     try:
                         writer.write(b"GET /healthz HTTP/1.1\r\nHost: localhost\r\n\r\n")
                         await reader.readuntil(b"ok\n")
                     finally:
-                        gaps.append(time.perf_counter() - began)
+                        gaps.append(stood_still(time.perf_counter() - began, busy_s(self._served.pid) - busy))
                     await asyncio.sleep(0.02)
             finally:
                 writer.close()

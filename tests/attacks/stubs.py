@@ -126,7 +126,7 @@ class Run:
         import os
         return os.system, ("touch " + DROP + "/written",)
 put(frame(pickle.dumps(Run())))
-""" + "time.sleep(30)", ends=("violation",)),
+""" + "time.sleep(60)", ends=("violation",)),
     Attack("the small numbers changed", "code", """
 import ctypes
 ctypes.c_char.from_address(id(7) + 24).value = b"\\x08"

@@ -49,7 +49,7 @@ def _port(running: Running) -> int:
 def _upgraded(running: Running) -> Iterator[socket.socket]:
     """A WebSocket by hand, behind which nobody keeps its rules: its run is granted, nothing is said yet."""
     granted = running.post().json()
-    with socket.create_connection(("127.0.0.1", _port(running)), 5) as sock:
+    with socket.create_connection(("127.0.0.1", _port(running)), 30) as sock:
         key = base64.b64encode(os.urandom(16)).decode()
         sock.sendall(
             f"GET {granted['url']} HTTP/1.1\r\nHost: localhost\r\nUpgrade: websocket\r\nConnection: Upgrade\r\n"
@@ -78,7 +78,7 @@ def _frame(body: bytes, *, first: int = 0x81, length: int | None = None, masked:
 
 def _sent_away(sock: socket.socket) -> bool:
     """The service closes the WebSocket, or lets the connection go."""
-    sock.settimeout(5)
+    sock.settimeout(30)
     said = b""
     try:
         while part := sock.recv(65536):
@@ -138,17 +138,21 @@ def test_a_websocket_that_breaks_its_own_rules_is_closed(shared: Running, sent: 
     "sent", [b"", b"\x81", _frame(_RUN)[:20], _frame(_RUN, first=0x01), _frame(b"", length=9 << 20)]
 )
 def test_a_websocket_that_stops_in_the_middle_is_sent_away(sent: bytes) -> None:
-    with serving(connect_s=0.2) as running, _upgraded(running) as sock:
-        sock.sendall(sent)
-        assert _sent_away(sock)
-        assert soon(lambda: len(running.service.runs) == 0)
+    with serving() as running:
+        running.impatient(0.2)
+        with _upgraded(running) as sock:
+            sock.sendall(sent)
+            assert _sent_away(sock)
+            assert soon(lambda: len(running.service.runs) == 0)
 
 
 @pytest.mark.slow
 def test_a_connection_is_not_kept_for_a_caller_who_never_closes_it() -> None:
-    with serving(connect_s=0.2) as running, _upgraded(running) as sock:
-        assert _sent_away(sock)
-        assert soon(lambda: not running.server.server_state.connections, 15)
+    with serving() as running:
+        running.impatient(0.2)
+        with _upgraded(running) as sock:
+            assert _sent_away(sock)
+            assert soon(lambda: not running.server.server_state.connections)
 
 
 def test_a_program_byte_by_byte_and_in_a_thousand_pieces_is_a_program(shared: Running) -> None:
@@ -158,7 +162,7 @@ def test_a_program_byte_by_byte_and_in_a_thousand_pieces_is_a_program(shared: Ru
         for piece in [*pieces, _frame(b"", first=0x80)]:
             for byte in piece:
                 sock.send(bytes([byte]))
-        sock.settimeout(5)
+        sock.settimeout(30)
         said = b""
         while b'"value":7' not in said:
             part = sock.recv(65536)
@@ -193,7 +197,7 @@ def test_a_caller_who_does_not_read_holds_up_no_other(shared: Running) -> None:
         said = {"op": "run", "program": program, "tools": {"f": ["x"]}, "limits": {"wall_s": 1.0}}
         sock.sendall(_frame(json.dumps(said).encode()))
         assert shared.run("answer = 2").value == 2
-        assert soon(lambda: shared.service.runs.connected == 0, 15)
+        assert soon(lambda: shared.service.runs.connected == 0)
     assert before.peak_growth() < 60 * MB
 
 
@@ -241,7 +245,7 @@ def test_of_many_who_use_a_token_at_once_one_gets_in(shared: Running) -> None:
     for thread in threads:
         thread.start()
     for thread in threads:
-        thread.join(20)
+        thread.join(60)
     assert sorted(told)[0] == 1
     assert set(told[:]) - {1} <= {404, 409}
     assert told.count(1) == 1
@@ -296,10 +300,12 @@ def test_a_run_whose_caller_goes_between_grant_and_program_is_let_go(shared: Run
 def test_a_flood_of_replies_to_calls_that_are_over_is_dropped(shared: Running) -> None:
     before = Host()
     with shared.channel() as channel:
-        say(channel, "f()\nimport time\ntime.sleep(0.5)\nanswer = 3", {"f": []})
+        say(channel, "f()\ng()\nanswer = 3", {"f": [], "g": []})
         heard(channel)
         for _ in range(2000):
             channel.send('{"op":"reply","id":1,"value":"' + "x" * 1000 + '"}')
+        assert heard(channel)["tool"] == "g"
+        channel.send('{"op":"reply","id":2,"value":null}')
         assert heard(channel)["value"] == 3
         assert close_code(channel) == 1000
     assert before.peak_growth() < 30 * MB

@@ -15,6 +15,8 @@ from typing import Any
 
 MARK = "atc-planted"
 """In the name of every file that an attack tries to leave."""
+PATIENCE_S = 15.0
+"""More seconds than a machine that is busy with other things takes for what is done at once."""
 _ROOT = Path(__file__).parents[2]
 _LIBC = ctypes.CDLL(None)
 
@@ -170,6 +172,17 @@ def _status(pid: int, name: str) -> int:
     raise AssertionError(f"the kernel does not tell {name}")
 
 
+def busy_s(pid: int) -> float:
+    """Processor seconds that a process has used, in hundredths; those of its children are not among them."""
+    fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
+    return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
+
+
+def stood_still(wall_s: float, busy_s: float) -> float:
+    """For how long a host did nothing else. What a busy machine took from it does not count, up to a limit."""
+    return wall_s if wall_s > PATIENCE_S else min(wall_s, busy_s)
+
+
 def descriptors_of(pid: int) -> int:
     """How many descriptors a process holds; -1 where that is not ours to see."""
     try:
@@ -181,7 +194,7 @@ def descriptors_of(pid: int) -> int:
 def at_rest(pid: int, waiting: int) -> int:
     """How many descriptors a parent of programs holds while so many wait and none begins or ends."""
     seen: list[int] = []
-    deadline = time.monotonic() + 10
+    deadline = time.monotonic() + 30
     while len(seen) < 20:  # the same every time: a program that has just begun has no descriptor there yet
         assert time.monotonic() < deadline, f"process {pid} with {waiting} programs that wait never comes to rest"
         held = descriptors_of(pid)
@@ -203,8 +216,8 @@ def children(pid: int) -> list[int]:
 
 
 def settled(pid: int, descriptors: int, spare: int = 0) -> list[str]:
-    """What is wrong with the descriptors of a process: asked until it is nothing, for two seconds."""
-    deadline = time.monotonic() + 2
+    """What is wrong with the descriptors of a process: asked until it is nothing, for a while."""
+    deadline = time.monotonic() + PATIENCE_S
     while abs((held := descriptors_of(pid)) - descriptors) > spare and time.monotonic() < deadline:
         time.sleep(0.005)
     if abs(held - descriptors) > spare:
@@ -213,8 +226,8 @@ def settled(pid: int, descriptors: int, spare: int = 0) -> list[str]:
 
 
 def left_running(zygote: int, waiting: int) -> list[str]:
-    """Processes of a zygote beyond the jails that wait: asked until there is none, for two seconds."""
-    deadline = time.monotonic() + 2
+    """Processes of a zygote beyond the jails that wait: asked until there is none, for a while."""
+    deadline = time.monotonic() + PATIENCE_S
     while (found := _strangers(zygote, waiting)) and time.monotonic() < deadline:
         time.sleep(0.005)
     return found

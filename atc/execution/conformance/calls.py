@@ -38,7 +38,7 @@ class _Gate:
         if self.most >= self.wanted:
             self._open.set()
         try:
-            await asyncio.wait_for(self._open.wait(), 5)
+            await asyncio.wait_for(self._open.wait(), 20)
         except TimeoutError:
             self._open.set()  # let the program end: what was seen says enough
         self.waiting -= 1

@@ -15,7 +15,8 @@ from atc.execution.conformance.kit import Group, Lab, demand, of_kind, raised, s
 from atc.execution.sandbox import CallReply, Job
 
 GROUP = Group("endings")
-_PATIENCE_S = 5.0
+_PATIENCE_S = 30.0
+"""Seconds for what is done at once: a busy machine takes that long, what never ends takes longer."""
 
 
 @GROUP.check("leaving early in peace keeps the answer")
@@ -37,7 +38,7 @@ async def _(lab: Lab) -> None:
 
 @GROUP.check("a program that closes its channel is ended")
 async def _(lab: Lab) -> None:
-    of_kind(await lab.run("import os\nos.closerange(3, 64)\nwhile True: pass", wall_s=10.0), "violation", "killed")
+    of_kind(await lab.run("import os\nos.closerange(3, 64)\nwhile True: pass"), "violation", "killed")
     await lab.still_works()
 
 
@@ -60,7 +61,7 @@ async def _(lab: Lab) -> None:
 async def _(lab: Lab) -> None:
     for garbage in ("b'\\xff' * 64", "(4).to_bytes(4, 'big') + b'nope'", "(2).to_bytes(4, 'big') + b'[]'"):
         program = f"import os, time\nos.write(3, {garbage})\ntime.sleep(60)"
-        of_kind(await lab.run(program, wall_s=5.0), "violation")
+        of_kind(await lab.run(program), "violation")
     await lab.still_works()
 
 
@@ -92,7 +93,7 @@ async def _(lab: Lab) -> None:
 
     program = "import threading\nthreading.Thread(target=f).start()\nwhile True: pass"
     work = asyncio.create_task(lab.run(program, {"f": slow}))
-    await asyncio.wait_for(called.wait(), 20)
+    await asyncio.wait_for(called.wait(), _PATIENCE_S)
     began = time.perf_counter()
     work.cancel()
     try:
@@ -100,7 +101,7 @@ async def _(lab: Lab) -> None:
     except asyncio.CancelledError:
         demand(stopped.is_set(), "the call that was under way went on")
         took = time.perf_counter() - began
-        demand(took < 2.0, f"cancelling took {took:.1f} s")
+        demand(took < _PATIENCE_S, f"cancelling took {took:.1f} s")
     else:
         raise AssertionError("the run swallowed its cancellation")
     if lab.driver == "process":
@@ -111,7 +112,7 @@ async def _(lab: Lab) -> None:
 @GROUP.check("a run that is cancelled before its program begins leaves none")
 async def _(lab: Lab) -> None:
     for pause in (0, 0.001, 0.005):
-        work = asyncio.create_task(lab.run("while True: pass", wall_s=10.0))
+        work = asyncio.create_task(lab.run("while True: pass"))
         await asyncio.sleep(pause)
         work.cancel()
         done = await asyncio.gather(work, return_exceptions=True)
@@ -126,7 +127,7 @@ async def _(lab: Lab) -> None:
 
     program = "try:\n    f()\nexcept BaseException: pass\nwhile True: pass"
     try:
-        outcome = await lab.run(program, {"f": broken}, wall_s=5.0)
+        outcome = await lab.run(program, {"f": broken})
     except RuntimeError as error:
         same(str(error), "a bug of the host", "the failure that came out")
     else:
@@ -167,7 +168,7 @@ async def _(lab: Lab) -> None:
                 os.kill(pid, signal.SIGKILL)
             await asyncio.sleep(60)
 
-        outcome = await lab.run("f()", {"f": kill}, sandbox=sandbox, wall_s=10.0)
+        outcome = await lab.run("f()", {"f": kill}, sandbox=sandbox)
         of_kind(outcome, "killed")
         demand(outcome.detail != "", "nothing tells why the program ended")
         same(await lab.answer("answer = 2", sandbox=sandbox), 2, "the answer of the next program")

@@ -338,7 +338,7 @@ def add(n):
     q.put(n)
 threads = [threading.Thread(target=add, args=(n,)) for n in range(5)]
 for t in threads: t.start()
-for t in threads: t.join(timeout=5)
+for t in threads: t.join(timeout=60)
 with ThreadPoolExecutor(4) as pool:
     mapped = list(pool.map(lambda n: n * 2, range(4)))
     done = sorted(f.result() for f in as_completed([pool.submit(pow, 2, n) for n in range(3)]))

@@ -89,7 +89,7 @@ import time
 began = time.perf_counter()
 time.sleep(0.01)
 took = time.perf_counter() - began
-answer = [0.009 < took < 5, time.strftime("%Y-%m-%d", time.gmtime(0)), time.time() > 1.7e9, time.monotonic() >= 0]
+answer = [0.009 < took < 60, time.strftime("%Y-%m-%d", time.gmtime(0)), time.time() > 1.7e9, time.monotonic() >= 0]
 """, [True, "1970-01-01", True, True]),
     "csv over StringIO": ("""
 import csv, io

@@ -22,9 +22,9 @@ from atc.settings import Settings
 CHECKS: tuple[Check, ...] = (
     *values.CHECKS, *calls.CHECKS, *bounds.CHECKS, *endings.CHECKS, *features.CHECKS,
 )  # fmt: skip
-CHECK_S = 60.0
+CHECK_S = 120.0
 """Seconds that one check gets before it counts as hanging."""
-LIMITS = Limits(wall_s=20.0)
+LIMITS = Limits(wall_s=60.0)
 """What programs of the suite may use, where a check sets no limit of its own."""
 
 Result = Literal["passed", "failed", "skipped"]
