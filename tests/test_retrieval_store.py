@@ -149,7 +149,7 @@ def test_an_index_of_words_takes_no_vectors_by_accident(tmp_path: Path) -> None:
     ToolIndex.build(some(), folder=tmp_path)
     index = ToolIndex.load(tmp_path, HashedWords())
     with pytest.warns(LexicalOnly, match="built without an encoder"):
-        index.search("weather")
+        index.search("weather", mode="hybrid")
 
 
 # Resume
