@@ -105,13 +105,14 @@ def test_a_refused_argument_is_told_with_its_document_and_the_others_are_left_al
     assert said == "token of book is an id, not a name: take it from login(name=...)['token']"
 
 
-def test_an_argument_that_a_tool_lacks_is_told_where_the_right_one_comes_from() -> None:
+def test_a_missing_argument_is_told_with_where_it_comes_from() -> None:
     findings = (
-        Finding(kind="unknown_argument", message="line 1: get() has no argument 'name'; it has city_id", tool="get"),
+        Finding(kind="unknown_argument", message="line 1: get() has no argument 'day'; it has city_id", tool="get"),
+        Finding(kind="missing_argument", message="line 1: get() needs the argument city_id", tool="get"),
     )
-    (_, said) = notes_from(
-        [Revision(attempt=0, program="", findings=findings)], {"get": {"city_id": "from find(name=...)[0]['id']"}}
-    )
+    hints = {"get": {"city_id": "from find(name=...)[0]['id']"}}
+    (_, _, said) = notes_from([Revision(attempt=0, program="", findings=findings)], hints)
+    assert len(notes_from([Revision(attempt=0, program="", findings=findings[:1])], hints)) == 1
     assert said == "city_id of get is an id, not a name: take it from find(name=...)[0]['id']"
 
 

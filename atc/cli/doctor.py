@@ -20,6 +20,8 @@ from atc.execution.docker_engine import Engine
 from atc.execution.process import ProcessSandbox
 from atc.execution.sandbox import CallReply, CallRequest, Job
 from atc.models import EmbeddedModel, choose_model
+from atc.retrieval.minilm import HOW_TO_GET_IT, MiniLM
+from atc.retrieval.problems import EncoderUnavailable
 from atc.settings import Settings
 
 
@@ -41,11 +43,11 @@ def doctor(
     ] = False,
     as_json: options.Json = False,
 ) -> None:
-    """Look at model, sandbox, type checker and Docker; name what is missing and how to mend it."""
+    """Look at model, sandbox, type checker, encoder and Docker; name what is missing and how to mend it."""
     if settings:
         _print_settings(as_json)
         return
-    checks = [_python(), _model(), *asyncio.run(_sandbox()), _type_checker(), _atlas(), _docker()]
+    checks = [_python(), _model(), *asyncio.run(_sandbox()), _type_checker(), _atlas(), _encoder(), _docker()]
     if as_json:
         print_json([asdict(check) for check in checks])
     else:
@@ -144,6 +146,16 @@ def _atlas() -> Check:
         return Check("atlas", True, f"{len(atlas_toolset())} bundled tools", needed=False)
     except (AtcError, ImportError) as error:
         return Check("atlas", False, str(error)[:100], "pip install 'atc-runtime[atlas]'", needed=False)
+
+
+def _encoder() -> Check:
+    """Search by meaning: without it, tools are found by their words."""
+    encoder = MiniLM()
+    try:
+        encoder.check()
+    except EncoderUnavailable as problem:
+        return Check("encoder", False, str(problem).split(":")[0], HOW_TO_GET_IT, needed=False)
+    return Check("encoder", True, encoder.name, needed=False)
 
 
 def _docker() -> Check:

@@ -14,7 +14,7 @@ from atc.tools.protocol import Effect, Protocol
 
 MAX_NOTES = 8
 _LINE = re.compile(r"^line \d+: ")
-_OF_ARGUMENTS = frozenset({"unknown_argument", "missing_argument", "wrong_type"})
+_OF_ARGUMENTS = frozenset({"missing_argument", "wrong_type"})
 
 Hints = Mapping[str, Mapping[str, str]]
 
