@@ -19,6 +19,7 @@ from rich.progress import Progress
 
 from atc.cli.console import INTERRUPTED, err, guarded, out, print_json
 from atc.errors import EnvironmentProblem, UsageError
+from atc.retrieval.minilm import MiniLM
 from benchmarks.retrieval_data import ALL, Catalogues, Query
 from benchmarks.retrieval_methods import METHODS, Bench, Method
 from benchmarks.retrieval_picture import draw
@@ -59,7 +60,9 @@ def main(
     queries = catalogues.queries(per_source or None, sources)
     if unknown := set(sources) - {query.source for query in queries}:
         raise UsageError(f"there are no queries of {sorted(unknown)[0]!r} in {data}")
-    bench = Bench(catalogues, RESULTS / "retrieval", model)
+    encoder = MiniLM()
+    encoder.check()
+    bench = Bench(catalogues, RESULTS / "retrieval", model, encoder)
     try:
         asyncio.run(_run(bench, [METHODS[name] for name in wanted], queries, all_in_one, file))
     except KeyboardInterrupt:

@@ -10,10 +10,11 @@ from pathlib import Path
 
 import bm25s
 
+from atc.cli.console import err
 from atc.models import Model, open_model
 from atc.models.base import Message, Reply
+from atc.retrieval.encoder import Encoder
 from atc.retrieval.index import Mode, ToolIndex
-from atc.retrieval.minilm import MiniLM
 from atc.retrieval.planner import QueryPlanner, with_providers
 from atc.retrieval.prerequisites import Prerequisites
 from atc.retrieval.rank_fusion import FUSIONS
@@ -78,10 +79,11 @@ class Bench:
     Args:
         folder: where indexes and replies are kept.
         model: as ``atc run --model`` takes it.
+        encoder: of the indexes.
     """
 
-    def __init__(self, catalogues: Catalogues, folder: Path, model: str | None) -> None:
-        self._catalogues, self._folder, self._spec = catalogues, folder, model
+    def __init__(self, catalogues: Catalogues, folder: Path, model: str | Model | None, encoder: Encoder) -> None:
+        self._catalogues, self._folder, self._spec, self._encoder = catalogues, folder, model, encoder
         self._opened: tuple[str, Opened] | None = None
         self._model: Model | None = None
         self._index_code = _digest(*(f"atc/retrieval/{name}.py" for name in _OF_AN_INDEX))
@@ -92,11 +94,16 @@ class Bench:
         """The indexes over a pool, built where there are none of this code yet."""
         if self._opened is None or self._opened[0] != pool:
             folder = self._folder / f"{pool}-{self._index_code}"
-            tools = ToolIndex.load(folder) if folder.is_dir() else None
-            if tools is None:
-                tools = ToolIndex.build(self._catalogues.pool(pool), encoder=MiniLM(), folder=folder)
+            if (folder / "index.json").exists():
+                tools = ToolIndex.load(folder, self._encoder)
+            else:
+                tools = ToolIndex.build(self._catalogues.pool(pool), self._encoder, folder, self._tell)
             self._opened = (pool, Opened(tools, Floor(self._catalogues, pool)))
         return self._opened[1]
+
+    def _tell(self, stage: str, done: int, total: int) -> None:
+        if total and done * 20 // total > (done - 1) * 20 // total:
+            err.print(f"{stage} {done:,} of {total:,} tools", style="dim")
 
     def version(self, method: Method) -> str:
         """Of the code and the prompts that decide what a method finds, and of the model that it asks."""
