@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import bm25s
+from bm25s.stopwords import STOPWORDS_EN_PLUS
 
 from atc.cli.console import err
 from atc.models import Model, open_model
@@ -22,17 +23,24 @@ from benchmarks.retrieval_data import Catalogues
 
 Rank = Callable[["Bench", "Opened", str], Awaitable[list[str]]]
 DEPTH = 20
+_SILENT = frozenset(STOPWORDS_EN_PLUS)
 _OF_AN_INDEX = ("words", "fields", "counts", "lexical", "contents", "embedding", "vectors", "minilm", "index_store")
 """The modules that decide what an index holds."""
 
 
 @dataclass(frozen=True)
 class Method:
-    """One way to rank. ``asks``: whether it asks a language model."""
+    """One way to rank.
+
+    Attributes:
+        asks: whether it asks a language model.
+        ours: whether the code of :mod:`atc.retrieval` decides what it finds.
+    """
 
     name: str
     rank: Rank
     asks: bool = False
+    ours: bool = True
 
 
 @dataclass(frozen=True)
@@ -56,7 +64,7 @@ class Opened:
 
 
 class Floor:
-    """BM25 over the whole text of each tool in plain words: what the others must beat."""
+    """BM25 over the whole text of each tool, without words that say nothing: what the others must beat."""
 
     def __init__(self, catalogues: Catalogues, pool: str) -> None:
         self._ids, texts = [], []
@@ -107,7 +115,8 @@ class Bench:
 
     def version(self, method: Method) -> str:
         """Of the code and the prompts that decide what a method finds, and of the model that it asks."""
-        return f"{self._code} {self._asked().name}" if method.asks else self._code
+        code = self._code if method.ours else _digest("benchmarks/retrieval_methods.py", "benchmarks/retrieval_data.py")
+        return f"{code} {self._asked().name}" if method.asks else code
 
     async def ask(self, messages: Sequence[Message], max_tokens: int) -> Reply:
         """One call of the model."""
@@ -153,7 +162,7 @@ def _planned(fusion: str = "peak", **options: bool) -> Rank:
 METHODS: dict[str, Method] = {
     method.name: method
     for method in (
-        Method("bm25", _floor),
+        Method("bm25", _floor, ours=False),
         Method("lexical", _searched("lexical")),
         Method("dense", _searched("dense")),
         Method("hybrid", _searched("hybrid")),
@@ -167,7 +176,8 @@ METHODS: dict[str, Method] = {
 
 
 def _plain(text: str) -> list[str]:
-    return re.findall(r"[^\W_]+", text.lower())
+    spaced = re.sub(r"(?<=[a-z0-9])(?=[A-Z])", " ", text).lower()
+    return [word for word in re.findall(r"[^\W_]+", spaced) if word not in _SILENT]
 
 
 def _digest(*patterns: str) -> str:
