@@ -27,6 +27,7 @@ from atc.settings import Settings
 from atc.strategies import answer
 from atc.strategies.asking import ask
 from atc.strategies.chain import Ending, chain
+from atc.strategies.finder import finder_for
 from atc.strategies.run import Run
 from atc.strategies.writer import Draft, Writer
 from atc.tools.tool import Toolset
@@ -196,7 +197,6 @@ class Agent:
                 budgeted = BudgetedModel(model, budget)
                 tools, plan = await self._offered(session, budgeted, resumed)
                 await stack.enter_async_context(tools.opened())
-                broker.grant(tools)
                 session.run = self._assemble(stack, session, tools, budgeted, plan)
                 result = await self._to_the_end(session, session.run, first)
             except BaseException as error:
@@ -207,7 +207,7 @@ class Agent:
 
     async def _offered(self, session: _Session, model: Model, resumed: StoredRun | None) -> tuple[Toolset, str]:
         """The tools that the model is shown, and the plan by which they were found, if there is one."""
-        before = resumed.first("tools_chosen") if resumed is not None else None
+        before = resumed.last("tools_chosen") if resumed is not None else None
         if before is not None and all(name in self.tools for name in before["tools"]):
             return self.tools.only(*before["tools"]), before.get("plan", "")
 
@@ -221,13 +221,21 @@ class Agent:
         return found.tools, found.trajectory.plan if found.trajectory is not None else ""
 
     def _assemble(self, stack: AsyncExitStack, session: _Session, tools: Toolset, model: Model, plan: str) -> Run:
-        writer = Writer(session.task, tools, model, self.settings, session.emit, plan)
-        checker = Checker(tools.protocols) if self.settings.check else None
-        if checker is not None:
-            stack.callback(checker.close)
-        return Run(
-            session.task, tools, self.settings, writer, checker, self._opened_sandbox(), session.broker, session.emit
-        )
+        finder = finder_for(tools, self.tools, self._retriever) if self.settings.find_tools else None
+
+        async def opened(found: Toolset) -> None:
+            await stack.enter_async_context(found.opened())
+
+        offered = tools if finder is None else tools + Toolset([finder.tool])
+        session.broker.grant(offered)
+        writer = Writer(session.task, offered, model, self.settings, session.emit, plan)
+        checker = Checker(offered.protocols) if self.settings.check else None
+        run = Run(
+            session.task, offered, self.settings, writer, checker, self._opened_sandbox(), session.broker, session.emit,
+            finder, opened,
+        )  # fmt: skip
+        stack.callback(run.close)
+        return run
 
     async def _to_the_end(self, session: _Session, run: Run, first: Draft | None) -> Result:
         """Run the strategy; what stops it from outside becomes the result's status."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 import gc
 import os
 import signal
+import threading
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -38,14 +39,31 @@ def _own_world(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setenv("ATC_RUNS_DIR", str(tmp_path / "runs"))
 
 
+@pytest.fixture(autouse=True)
+def _failures_hold_nothing(request: pytest.FixtureRequest) -> Iterator[None]:
+    """An exception that is a parameter outlives its test, and would hold all that was alive where it was raised."""
+    yield
+    for value in request.node.callspec.params.values() if hasattr(request.node, "callspec") else ():
+        if isinstance(value, BaseException):
+            value.__traceback__ = value.__context__ = value.__cause__ = None
+
+
 @pytest.fixture
 def nothing_left() -> Iterator[None]:
     """After the test: no sandbox process is left that was not there before it, whoever died how."""
     adopt_orphans()
-    before = left_behind()
+    before = _processes()
     yield
     deadline = time.monotonic() + 30
-    while left_behind() - before and time.monotonic() < deadline:
-        gc.collect()  # a sandbox that nobody closed ends its processes when nobody, and no thread, has it any more
+    while (left := _processes() - before) and time.monotonic() < deadline:
         time.sleep(0.02)
-    assert left_behind() - before == set()
+    assert left == set()
+
+
+def _processes() -> set[int]:
+    """The sandbox processes, once nobody is starting one (half a minute at most)."""
+    gc.collect()  # a sandbox that nobody closed ends its processes when nobody, and no thread, has it any more
+    for thread in threading.enumerate():
+        if thread.name == "atc-sandbox":
+            thread.join(30)
+    return left_behind()

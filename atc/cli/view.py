@@ -60,6 +60,9 @@ class RunView:
         self.line(f"run {data['run_id']}  model {data['model']}", "dim")
 
     def _on_tools_chosen(self, data: dict[str, Any]) -> None:
+        if "found" in data:
+            self.line(f"found for the next program: {', '.join(data['found'])}", "dim")
+            return
         names = ", ".join(data["tools"])
         self.line(f"tools ({len(data['tools'])} of {data['of']}): {names}", "dim")
         for need in data.get("needs", ()):

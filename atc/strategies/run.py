@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import Coroutine, Sequence
+from collections.abc import Awaitable, Callable, Coroutine, Sequence
 from dataclasses import dataclass, field
 from typing import Any, TypeVar
 
@@ -16,6 +16,8 @@ from atc.programs.check import Checker
 from atc.programs.doubt import unused_facts
 from atc.result import Call, Fault, Finding, Revision
 from atc.settings import Settings
+from atc.strategies import finder
+from atc.strategies.finder import Finder
 from atc.strategies.writer import Draft, Writer
 from atc.tools.parameters import parameters_of
 from atc.tools.tool import Toolset
@@ -31,6 +33,7 @@ class Run:
     """The state of one run. Strategies call its steps; it tells the trace what happens.
 
     Attributes:
+        finder: answers programs that look for tools; ``None`` where all are offered. ``open``: opens what they found.
         revisions: every program so far and how it went.
         isolation: driver and tier of the last program's sandbox.
     """
@@ -43,6 +46,8 @@ class Run:
     sandbox: Sandbox
     broker: Broker
     emit: Emit
+    finder: Finder | None = None
+    open: Callable[[Toolset], Awaitable[None]] | None = None
     revisions: list[Revision] = field(default_factory=list)
     isolation: str = ""
 
@@ -125,16 +130,39 @@ class Run:
 
     async def attribute(self, program: str, outcome: Outcome) -> Fault | None:
         """Trace a failure to the tool it came from; ``None`` if the program answered."""
-        own = [call for call in self.calls if call.attempt == self.broker.journal.attempt]
+        looks = {finder.NAME} if self.finder is not None else set()  # looking for tools is no ground for an answer
+        own = [c for c in self.calls if c.attempt == self.broker.journal.attempt and c.tool not in looks]
         fault = Attribution(program, outcome, own, self.tools).fault()
         if fault is None:
             return None
+        if found := await self._offer_found():
+            fault = fault.model_copy(update={"evidence": f"{fault.evidence} {finder.NAME} found {found}".strip()})
         if self.settings.attribution == "none":
             fault = _bare(fault, outcome)
         elif self.settings.attribution == "model" or (fault.tool is None and fault.kind == "answer" and own):
             fault = await self._ask_for_culprit(program, fault)
         self.emit("fault", {"attempt": len(self.revisions), "fault": fault.model_dump()})
         return fault
+
+    async def _offer_found(self) -> str:
+        """Offer the tools that the program found to the next one; their names, in words."""
+        found = self.finder.take() if self.finder is not None else Toolset()
+        if not found or self.open is None:
+            return ""
+        await self.open(found)
+        self.broker.grant(found)
+        self.tools = self.tools + found
+        self.writer.offer(self.tools)
+        if self.checker is not None:
+            self.checker.close()
+            self.checker = Checker(self.tools.protocols)
+        self.emit("tools_chosen", {"tools": [n for n in self.tools if n != finder.NAME], "found": list(found)})
+        return f"{', '.join(found)}: they can be called now"
+
+    def close(self) -> None:
+        """Let go of what was made for this run alone."""
+        if self.checker is not None:
+            self.checker.close()
 
     async def _ask_for_culprit(self, program: str, fault: Fault) -> Fault:
         """The paper's way (§3.3), where it is asked for or structure gives nothing."""

@@ -47,8 +47,13 @@ class Writer:
     """
 
     def __init__(self, task: str, tools: Toolset, model: Model, settings: Settings, emit: Emit, plan: str = "") -> None:
-        self._tools, self._model, self._settings, self._emit, self._task = tools, model, settings, emit, task
+        self._model, self._settings, self._emit, self._task = model, settings, emit, task
         self._plan = fenced(plan)
+        self.offer(tools)
+
+    def offer(self, tools: Toolset) -> None:
+        """Write with these tools from now on."""
+        self._tools = tools
         self._hints = hints_for(tools.protocols)
         self._lookups = Lookups({protocol.name: protocol for protocol in tools.protocols})
         self._stubs = "\n\n\n".join(fenced(self._shown(tool.protocol)) for tool in tools.values())

@@ -9,7 +9,7 @@ from typing import Any, Literal
 
 EventKind = Literal[
     "run_started",  # task, tools, settings
-    "tools_chosen",  # tools, of
+    "tools_chosen",  # tools, of, how they were found; again with found, where a program looked for more
     "model_started",  # purpose
     "model_ended",  # purpose, seconds, prompt_tokens, completion_tokens, finish_reason, cached
     "program_written",  # attempt, program, mended
