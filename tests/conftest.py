@@ -56,13 +56,13 @@ def nothing_left() -> Iterator[None]:
     yield
     deadline = time.monotonic() + 30
     while (left := _processes() - before) and time.monotonic() < deadline:
+        gc.collect()  # a sandbox that nobody closed ends its processes when nobody, and no thread, has it any more
         time.sleep(0.02)
     assert left == set()
 
 
 def _processes() -> set[int]:
     """The sandbox processes, once nobody is starting one (half a minute at most)."""
-    gc.collect()  # a sandbox that nobody closed ends its processes when nobody, and no thread, has it any more
     for thread in threading.enumerate():
         if thread.name == "atc-sandbox":
             thread.join(30)

@@ -115,7 +115,7 @@ def _tell_how_it_searches(index: ToolIndex) -> None:
 
     with warnings.catch_warnings(record=True) as told:
         warnings.simplefilter("always", LexicalOnly)
-        index.search("tool", limit=1)
+        index.search("tool", limit=1, mode="hybrid")
     for warning in told:
         err.print(f"atc: {clean(str(warning.message))}", markup=False)
 
