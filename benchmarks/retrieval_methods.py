@@ -14,7 +14,9 @@ from bm25s.stopwords import STOPWORDS_EN_PLUS
 from atc.cli.console import err
 from atc.models import Model, open_model
 from atc.models.base import Message, Reply
+from atc.models.budget import Budget, BudgetedModel
 from atc.retrieval.encoder import Encoder
+from atc.retrieval.expansion import EXPANSIONS, Expansion
 from atc.retrieval.index import Mode, ToolIndex
 from atc.retrieval.planner import QueryPlanner, with_providers
 from atc.retrieval.prerequisites import Prerequisites
@@ -125,6 +127,11 @@ class Bench:
         self.spent = Spent(self.spent.calls + 1, self.spent.tokens + tokens, self.spent.kept_s + kept)
         return reply
 
+    def expansion(self, name: str, index: ToolIndex) -> tuple[Expansion, Budget]:
+        """A baseline that asks the model, and what it uses."""
+        budget = Budget()
+        return EXPANSIONS[name](BudgetedModel(self._asked(), budget), index), budget
+
     def _asked(self) -> Model:
         if self._model is None:
             self._model = open_model(self._spec, cache_dir=self._folder / "replies")
@@ -159,6 +166,17 @@ def _planned(fusion: str = "peak", **options: bool) -> Rank:
     return rank
 
 
+def _expanded(name: str) -> Rank:
+    async def rank(bench: Bench, pool: Opened, query: str) -> list[str]:
+        expansion, budget = bench.expansion(name, pool.tools)
+        ranked = list(await expansion.rank(query, DEPTH))
+        used = Spent(budget.calls_used, budget.prompt_tokens + budget.completion_tokens)
+        bench.spent = Spent(bench.spent.calls + used.calls, bench.spent.tokens + used.tokens, bench.spent.kept_s)
+        return ranked
+
+    return rank
+
+
 METHODS: dict[str, Method] = {
     method.name: method
     for method in (
@@ -171,6 +189,7 @@ METHODS: dict[str, Method] = {
         Method("plan-paper", _planned(prerequisites=False, eager=False), asks=True),
         Method("plan-rrf", _planned("rrf"), asks=True),
         Method("plan-views", _planned("multi_view"), asks=True),
+        *(Method(name, _expanded(name), asks=True) for name in EXPANSIONS),
     )
 }
 

@@ -15,6 +15,7 @@ from typer.testing import CliRunner
 
 from atc.errors import EnvironmentProblem
 from atc.models.fake import FakeModel
+from atc.retrieval.expansion import EXPANSIONS
 from benchmarks import retrieval
 from benchmarks.retrieval_data import ALL, Catalogues, protocol_of
 from benchmarks.retrieval_methods import METHODS, Bench
@@ -83,6 +84,13 @@ def test_a_planners_calls_are_counted(data: Path) -> None:
     lines = ran(data, "plan", replies=(plan, "<stop_retrieval>") * 3)
     assert figure(lines, "plan", "macro", "calls") == 2
     assert figure(lines, "plan", "macro", "tokens") > 0
+
+
+@pytest.mark.parametrize("name", [*EXPANSIONS])
+def test_every_expansion_ranks_and_is_counted(data: Path, name: str) -> None:
+    lines = ran(data, name, replies=("forecast of rain",) * 60)
+    assert figure(lines, name, "macro", "calls") >= 1
+    assert figure(lines, name, "macro", "R@10") > 0
 
 
 def test_it_goes_on_where_it_was(data: Path) -> None:
