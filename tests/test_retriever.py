@@ -9,7 +9,9 @@ import pytest
 from support_tools import make_tool
 
 from atc import Agent, Toolset
+from atc.errors import UsageError
 from atc.models.fake import FakeModel
+from atc.retrieval.index import ToolIndex
 from atc.retrieval.retriever import IndexRetriever, Retrieved
 from atc.tools.protocol import Protocol
 from atc.tools.tool import Tool
@@ -89,3 +91,33 @@ def test_a_retriever_of_ones_own_takes_its_place() -> None:
 
     model = FakeModel(["```python\nanswer = unrelated_4(n=1)\n```"])
     assert Agent(tools(5), model=model, answer=False, retriever=Last()).run("x").value == 4
+
+
+def test_an_index_of_more_tools_than_the_agent_has_serves_too() -> None:
+    many = tools(60, described("get_weather", "Forecast for a place."))
+    few = many.select("unrelated_1*", "get_weather")
+    retriever = IndexRetriever(ToolIndex.build(many))
+    found = asyncio.run(retriever.retrieve("unrelated forecast", few, 3, no_model)).tools
+    assert len(found) == 3
+    assert set(found) <= set(few)
+    other = IndexRetriever(ToolIndex.build(tools(60)))
+    with pytest.raises(UsageError, match="build it of the same tools"):
+        asyncio.run(
+            other.retrieve("unrelated", Toolset([described(f"x_{n}", "unrelated") for n in range(9)]), 3, no_model)
+        )
+
+
+def test_a_planned_search_is_told_and_its_plan_reaches_the_writer() -> None:
+    plan = "<plan>\n1. forecast for a place\n</plan>"
+    model = FakeModel([plan, "<stop_retrieval>", "```python\nanswer = get_weather(n=1)\n```"])
+    weather = make_tool("get_weather", lambda _: "rain")
+    given = tools(
+        60, Tool(weather.protocol.model_copy(update={"description": "Forecast for a place."}), weather.transport)
+    )
+    events: list[Any] = []
+    agent = Agent(given, model=model, answer=False, max_tools=3, retrieval="planned", on_event=events.append)
+    result = agent.run("shall I take an umbrella?")
+    assert (result.value, result.usage.model_calls) == ("rain", 3)
+    (chosen,) = (event.data for event in events if event.kind == "tools_chosen")
+    assert chosen["queries"] == ["forecast for a place"]
+    assert "A rough plan" in model.prompts[2][-1].content

@@ -36,6 +36,12 @@ def run(
     service_url: options.BaseUrl = None,
     auth: options.Auth = None,
     documents: options.Documents = None,
+    tool_index: Annotated[
+        str | None, typer.Option("--index", "-i", help="Folder of an index of the tools (`atc tools index`).")
+    ] = None,
+    retrieval: Annotated[
+        str | None, typer.Option(help="How tools are picked of many: lexical, hybrid (default) or planned.")
+    ] = None,
     max_revisions: Annotated[int | None, typer.Option(help="Programs after the first (default 3).")] = None,
     candidates: Annotated[int | None, typer.Option(help="First programs to choose among (default 1).")] = None,
     sandbox: Annotated[
@@ -64,8 +70,8 @@ def run(
     toolset = options.opened(tools, only=only, service_url=service_url, auth=auth, documents=documents)
     view = None if as_json else RunView(out)
     agent = Agent(
-        toolset, model=model, base_url=base_url, max_revisions=max_revisions,
-        candidates=candidates, sandbox=sandbox, sandbox_require=sandbox_require, budget_s=budget_s, cache=cache,
+        toolset, model=model, base_url=base_url, tool_index=tool_index, retrieval=retrieval,
+        max_revisions=max_revisions, candidates=candidates, sandbox=sandbox, sandbox_require=sandbox_require, budget_s=budget_s, cache=cache,
         answer=answer, approve=approver(approve, view.close if view else None), on_event=view,
     )  # fmt: skip
     source = json.dumps({"tools": tools, "only": only, "service_url": service_url, "documents": documents})

@@ -19,6 +19,8 @@ from atc.tools.tool import Toolset
 Way = Literal["lexical", "hybrid", "planned"]
 SURE = 5
 """Of the tools that were found, those whose needs are looked after."""
+_OTHERS = 2_000
+"""Tools of an index that are passed over because the agent does not have them."""
 
 
 @dataclass(frozen=True)
@@ -68,16 +70,21 @@ class IndexRetriever:
         if len(tools) <= limit:
             return Retrieved(tools)
         index = self._of(tools)
+        more = limit + min(max(0, len(index) - len(tools)), _OTHERS)  # an index may be of more tools than these
         if self._way == "planned":
             found = await QueryPlanner(index, ask, prerequisites=self._prerequisites).search(task)
         else:
-            hits = tuple(index.search(task, limit, "lexical" if self._way == "lexical" else None))
-            needs = Prerequisites(index).of([hit.id for hit in hits[:SURE]], task) if self._prerequisites else []
+            hits = tuple(index.search(task, more, "lexical" if self._way == "lexical" else None))
+            sure = [hit.id for hit in hits if hit.id in tools][:SURE]
+            needs = Prerequisites(index).of(sure, task) if self._prerequisites else []
             found = Trajectory(task, turns=[Turn(task, hits)], needs=needs)
-        names = found.ranked(limit) or list(tools)[:limit]  # words that nothing has in common with
-        if unknown := [name for name in names if name not in tools]:
-            raise UsageError(f"the index has a tool {unknown[0]!r} that the agent has not: build it of the same tools")
-        return Retrieved(tools.only(*names), found)
+        ranked = found.ranked(more + len(found.needs))
+        names = [name for name in ranked if name in tools][:limit]
+        if ranked and not names:
+            raise UsageError(
+                f"the index has no tool of these, but {ranked[0]!r} and the like: build it of the same tools"
+            )
+        return Retrieved(tools.only(*names or list(tools)[:limit]), found)  # words that nothing has in common with
 
     def _of(self, tools: Toolset) -> ToolIndex:
         if self._index is not None:
