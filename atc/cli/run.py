@@ -71,8 +71,9 @@ def run(
     view = None if as_json else RunView(out)
     agent = Agent(
         toolset, model=model, base_url=base_url, tool_index=tool_index, retrieval=retrieval,
-        max_revisions=max_revisions, candidates=candidates, sandbox=sandbox, sandbox_require=sandbox_require, budget_s=budget_s, cache=cache,
-        answer=answer, approve=approver(approve, view.close if view else None), on_event=view,
+        max_revisions=max_revisions, candidates=candidates, sandbox=sandbox, sandbox_require=sandbox_require,
+        budget_s=budget_s, cache=cache, answer=answer, approve=approver(approve, view.close if view else None),
+        on_event=view,
     )  # fmt: skip
     source = json.dumps({"tools": tools, "only": only, "service_url": service_url, "documents": documents})
     try:
