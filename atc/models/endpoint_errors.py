@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import random
 import re
 import time
 from collections.abc import Mapping
 from dataclasses import dataclass
 from email.utils import parsedate_to_datetime
+from typing import Any
 
 import openai
+import tenacity
 
 from atc.errors import AtcError, ModelError, ModelUnavailable
 
@@ -33,6 +36,23 @@ class Failure(Exception):
     problem: AtcError
     may_pass: bool = False
     retry_after: float | None = None
+
+
+def retried(max_attempts: int, backoff_s: float) -> dict[str, Any]:
+    """How ``tenacity`` asks again: while that can help, each time after twice as long, or as long as was asked for."""
+
+    def wait(state: tenacity.RetryCallState) -> float:
+        failure = state.outcome.exception() if state.outcome is not None else None
+        asked = failure.retry_after if isinstance(failure, Failure) else None
+        backoff = backoff_s * 2.0 ** (state.attempt_number - 1) * random.uniform(0.75, 1.25)
+        return max(asked or 0.0, float(min(backoff, LONGEST_WAIT)))
+
+    return {
+        "retry": tenacity.retry_if_exception(lambda error: isinstance(error, Failure) and error.may_pass),
+        "stop": tenacity.stop_after_attempt(max_attempts),
+        "wait": wait,
+        "reraise": True,
+    }
 
 
 @dataclass(frozen=True)

@@ -7,7 +7,6 @@ The key is sent to it and shows up nowhere else.
 from __future__ import annotations
 
 import json
-import random
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -21,7 +20,7 @@ import tenacity
 
 from atc.errors import AtcError, ModelUnavailable, SettingsError
 from atc.models.base import FinishReason, Message, Model, OnText, Reply, estimate_tokens
-from atc.models.endpoint_errors import LONGEST_WAIT, Endpoint, Failure, broken, explain, unknown_parameters
+from atc.models.endpoint_errors import Endpoint, Failure, broken, explain, retried, unknown_parameters
 
 _LINGER = 5.0  # seconds for an endpoint to close a stream after it said that the reply is finished
 
@@ -224,25 +223,13 @@ class OpenAICompatible(Model):
         )
 
     async def _with_retries(self, request: dict[str, Any], on_text: OnText | None) -> _Answer:
-        attempts = tenacity.AsyncRetrying(
-            retry=tenacity.retry_if_exception(lambda error: isinstance(error, Failure) and error.may_pass),
-            stop=tenacity.stop_after_attempt(self.max_attempts),
-            wait=self._wait,
-            sleep=anyio.sleep,
-            reraise=True,
-        )
+        attempts = tenacity.AsyncRetrying(**retried(self.max_attempts, self.backoff_s), sleep=anyio.sleep)
         problem: AtcError
         try:
             return await attempts(self._attempt, request, on_text)
         except Failure as failure:
             problem = failure.problem
         raise problem  # outside the handler, so that no chained exception carries the request and with it the key
-
-    def _wait(self, state: tenacity.RetryCallState) -> float:
-        failure = state.outcome.exception() if state.outcome is not None else None
-        asked = failure.retry_after if isinstance(failure, Failure) else None
-        backoff = self.backoff_s * 2.0 ** (state.attempt_number - 1) * random.uniform(0.75, 1.25)
-        return max(asked or 0.0, float(min(backoff, LONGEST_WAIT)))
 
     async def _attempt(self, request: dict[str, Any], on_text: OnText | None) -> _Answer:
         """Ask once, and once more at once for each parameter that turns out to be unknown to the endpoint.

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import base64
 import hashlib
-import random
 import time
 from collections.abc import Sequence
 from typing import Any
@@ -15,7 +14,7 @@ import openai
 import tenacity
 
 from atc.errors import AtcError, SettingsError
-from atc.models.endpoint_errors import LONGEST_WAIT, Endpoint, Failure, broken, explain
+from atc.models.endpoint_errors import Endpoint, Failure, broken, explain, retried
 from atc.retrieval.encoder import Floats, normalised, readable
 from atc.retrieval.problems import EncoderUnavailable
 
@@ -103,25 +102,13 @@ class EndpointEncoder:
     def _ask(self, texts: list[str]) -> Floats:
         """One request, repeated while that can help."""
         self.check()
-        attempts = tenacity.Retrying(
-            retry=tenacity.retry_if_exception(lambda error: isinstance(error, Failure) and error.may_pass),
-            stop=tenacity.stop_after_attempt(self.max_attempts),
-            wait=self._wait,
-            sleep=time.sleep,
-            reraise=True,
-        )
+        attempts = tenacity.Retrying(**retried(self.max_attempts, self.backoff_s), sleep=time.sleep)
         problem: AtcError
         try:
             return attempts(self._attempt, texts)
         except Failure as failure:
             problem = failure.problem
         raise problem  # outside the handler, so that no chained exception carries the request and with it the key
-
-    def _wait(self, state: tenacity.RetryCallState) -> float:
-        failure = state.outcome.exception() if state.outcome is not None else None
-        asked = failure.retry_after if isinstance(failure, Failure) else None
-        backoff = self.backoff_s * 2.0 ** (state.attempt_number - 1) * random.uniform(0.75, 1.25)
-        return max(asked or 0.0, float(min(backoff, LONGEST_WAIT)))
 
     def _attempt(self, texts: list[str]) -> Floats:
         try:
