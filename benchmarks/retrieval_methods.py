@@ -7,6 +7,7 @@ import re
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import bm25s
 from bm25s.stopwords import STOPWORDS_EN_PLUS
@@ -14,9 +15,8 @@ from bm25s.stopwords import STOPWORDS_EN_PLUS
 from atc.cli.console import err
 from atc.models import Model, open_model
 from atc.models.base import Message, Reply
-from atc.models.budget import Budget, BudgetedModel
 from atc.retrieval.encoder import Encoder
-from atc.retrieval.expansion import EXPANSIONS, Expansion
+from atc.retrieval.expansion import EXPANSIONS
 from atc.retrieval.index import Mode, ToolIndex
 from atc.retrieval.planner import QueryPlanner, with_providers
 from atc.retrieval.prerequisites import Prerequisites
@@ -83,6 +83,25 @@ class Floor:
         return [self._ids[int(row)] for row in found[0]]
 
 
+class Counted(Model):
+    """Tells of each reply of a model."""
+
+    def __init__(self, inner: Model, tell: Callable[[Reply], None]) -> None:
+        self._inner, self._tell = inner, tell
+        self.name, self.context_tokens = inner.name, inner.context_tokens
+
+    async def complete(self, messages: Sequence[Message], **options: Any) -> Reply:
+        reply = await self._inner.complete(messages, **options)
+        self._tell(reply)
+        return reply
+
+    async def sample(self, messages: Sequence[Message], count: int, **options: Any) -> list[Reply]:
+        replies = await self._inner.sample(messages, count, **options)
+        for reply in replies:
+            self._tell(reply)
+        return replies
+
+
 class Bench:
     """What methods work with: one pool's indexes at a time, and a model that keeps its replies.
 
@@ -98,6 +117,7 @@ class Bench:
         self._model: Model | None = None
         self._index_code = _digest(*(f"atc/retrieval/{name}.py" for name in _OF_AN_INDEX))
         self._code = _digest("atc/retrieval/*.py", "prompts/turns_*", "prompts/expand_*")
+        self._told = ("", 0)
         self.spent = Spent()
 
     def index(self, pool: str) -> Opened:
@@ -112,7 +132,8 @@ class Bench:
         return self._opened[1]
 
     def _tell(self, stage: str, done: int, total: int) -> None:
-        if total and done * 20 // total > (done - 1) * 20 // total:
+        if total and (now := (stage, done * 20 // total)) != self._told:
+            self._told = now
             err.print(f"{stage} {done:,} of {total:,} tools", style="dim")
 
     def version(self, method: Method) -> str:
@@ -122,15 +143,15 @@ class Bench:
 
     async def ask(self, messages: Sequence[Message], max_tokens: int) -> Reply:
         """One call of the model."""
-        reply = await self._asked().complete(messages, max_tokens=max_tokens, temperature=0.0, seed=0)
+        return await self.model().complete(messages, max_tokens=max_tokens, temperature=0.0, seed=0)
+
+    def model(self) -> Model:
+        """The model; each of its replies is counted at its first cost, wherever it comes from now."""
+        return Counted(self._asked(), self._count)
+
+    def _count(self, reply: Reply) -> None:
         tokens, kept = reply.prompt_tokens + reply.completion_tokens, reply.seconds if reply.cached else 0.0
         self.spent = Spent(self.spent.calls + 1, self.spent.tokens + tokens, self.spent.kept_s + kept)
-        return reply
-
-    def expansion(self, name: str, index: ToolIndex) -> tuple[Expansion, Budget]:
-        """A baseline that asks the model, and what it uses."""
-        budget = Budget()
-        return EXPANSIONS[name](BudgetedModel(self._asked(), budget), index), budget
 
     def _asked(self) -> Model:
         if self._model is None:
@@ -168,11 +189,7 @@ def _planned(fusion: str = "peak", **options: bool) -> Rank:
 
 def _expanded(name: str) -> Rank:
     async def rank(bench: Bench, pool: Opened, query: str) -> list[str]:
-        expansion, budget = bench.expansion(name, pool.tools)
-        ranked = list(await expansion.rank(query, DEPTH))
-        used = Spent(budget.calls_used, budget.prompt_tokens + budget.completion_tokens)
-        bench.spent = Spent(bench.spent.calls + used.calls, bench.spent.tokens + used.tokens, bench.spent.kept_s)
-        return ranked
+        return list(await EXPANSIONS[name](bench.model(), pool.tools).rank(query, DEPTH))
 
     return rank
 

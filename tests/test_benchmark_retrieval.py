@@ -90,6 +90,7 @@ def test_a_planners_calls_are_counted(data: Path) -> None:
 def test_every_expansion_ranks_and_is_counted(data: Path, name: str) -> None:
     lines = ran(data, name, replies=("forecast of rain",) * 60)
     assert figure(lines, name, "macro", "calls") >= 1
+    assert figure(lines, name, "macro", "tokens") > 0
     assert figure(lines, name, "macro", "R@10") > 0
 
 
