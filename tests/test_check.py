@@ -105,6 +105,7 @@ WRONG = [
     ('state = {"a": find(name="a")}\nanswer = state["b"]', "unknown_key", "'a'"),
     ('answer = fnd(name="a")', "unknown_tool", "did you mean the tool find"),
     ('answer = find(name=nmae)', "undefined_name", "'nmae'"),
+    ('finds = ["a"]\nanswer = find(name=find_)', "undefined_name", "did you mean finds?"),
     ('import os\nanswer = find(name=os.name)', "forbidden_import", "'os'"),
     ('import requests\nanswer = find(name="a")', "forbidden_import", "'requests'"),
     ('answer = find(name=open("x").read())', "forbidden_name", "open()"),

@@ -64,6 +64,8 @@ TOOLS = {protocol.name: protocol for protocol in (FIND, DETAILS)}
             "c = find(name='a')['cities'][0]\nx = c['population']",
             "c = find(name='a')['cities'][0]\nx = details(city_id=c['city_id'])['population']",
         ),
+        ("cityName = 'ä'\nx = find(name=city_name)", "cityName = 'ä'\nx = find(name=cityName)"),
+        ("x = Find(name='a')", "x = find(name='a')"),
     ],
 )
 def test_what_can_only_be_meant_one_way_is_repaired(written: str, meant: str) -> None:
@@ -81,6 +83,9 @@ def test_what_can_only_be_meant_one_way_is_repaired(written: str, meant: str) ->
         "x = details(city_id=1)['altitude']",  # no tool has it
         "x = unknown()['cities'][0]['zip']",
         "d = details(city_id=1)\nx = d.get('latitude', 0)",
+        "aB = find(name='a')\na_b = aB\nx = AB",  # two names are alike
+        "x = sum(find(name='a'))",
+        "x = lost(name='a')",
         "this is no program",
     ],
 )

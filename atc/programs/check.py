@@ -12,7 +12,6 @@ from __future__ import annotations
 
 import ast
 import asyncio
-import difflib
 from collections.abc import Sequence
 
 from atc.programs.calls import NOT_LITERAL, call_findings, literal_arguments
@@ -20,6 +19,7 @@ from atc.programs.extract import NotParsed, parse
 from atc.programs.fields import Shape, shape_at
 from atc.programs.flow import Access, Flow
 from atc.programs.hygiene import hygiene
+from atc.programs.names import nearest
 from atc.programs.syntax import sets_answer
 from atc.programs.typecheck import TypeChecker
 from atc.result import Finding
@@ -63,7 +63,7 @@ class Checker:
             if known is not None:
                 found += self._invented(flow, known.casefold())
         told = types.result() if types is not None else []
-        return _unique(found + [self._in_words(finding) for finding in told if not self._allowed(finding, flow)])
+        return _unique(found + [self._in_words(finding, tree) for finding in told if not self._allowed(finding, flow)])
 
     def close(self) -> None:
         if self._types is not None:
@@ -165,18 +165,19 @@ class Checker:
         shapes = [shape_at(self._protocols[origin.tool].returns, origin.path) for origin in origins]
         return any(shape.kind == "open" or key in shape.keys for shape in shapes)
 
-    def _in_words(self, finding: Finding) -> Finding:
+    def _in_words(self, finding: Finding, tree: ast.Module) -> Finding:
         line, tool, said = finding.line, finding.tool, finding.message
         match finding.kind:
             case "undefined_name" if said == "answer":
                 text = f"line {line}: `answer` is used before it is set: set it first, to an empty list for instance"
                 return Finding(kind="undefined_name", message=text, line=line)
             case "undefined_name":
-                near = difflib.get_close_matches(said, [*self._protocols], 1, 0.6)
-                hint = f"did you mean the tool {near[0]}?" if near else "only the listed tools exist"
-                kind = "unknown_tool" if near else "undefined_name"
+                near = nearest(said, tree, self._protocols)
+                is_tool = near in self._protocols
+                hint = f"did you mean {'the tool ' * is_tool}{near}?" if near else "only the listed tools exist"
                 text = f"line {line}: {said!r} is not defined; {hint}"
-                return Finding(kind=kind, message=text, line=line, tool=near[0] if near else None)
+                kind = "unknown_tool" if is_tool else "undefined_name"
+                return Finding(kind=kind, message=text, line=line, tool=near if is_tool else None)
             case "wrong_type" | "not_in_enum":
                 wanted, _, got = said.partition("\n")
                 said = f"an argument of {tool}() must be {wanted}, but it is {got}"

@@ -7,6 +7,7 @@ before it runs. Only an expression that is sure to fail is touched, and only whe
 - a response object unpacked into names that are all keys of it means the values of these keys;
 - a key that is not there, but once and only once deeper inside (no list on the way), means that one;
 - a key or an argument in another spelling (``productId`` for ``product_id``) means the one that exists;
+- a name that nothing binds, and that one variable or tool has in another spelling, means that one;
 - an object given for an argument that it has a field of the same name for means that field;
 - a key that an object lacks, and that one read-only tool alone returns for the id that the object has, means that tool.
 """
@@ -14,7 +15,6 @@ before it runs. Only an expression that is sure to fail is touched, and only whe
 from __future__ import annotations
 
 import ast
-import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -22,6 +22,7 @@ from typing import Any
 from atc.programs.extract import NotParsed, parse
 from atc.programs.fields import Shape, shape_at
 from atc.programs.flow import Flow
+from atc.programs.names import misspelt, plain
 from atc.programs.syntax import span_of
 from atc.programs.values import Value
 from atc.tools.parameters import parameters_of
@@ -65,10 +66,15 @@ class _Repairs:
         self._flow = Flow(tree, protocols)
 
     def edits(self) -> Iterator[Edit]:
+        yield from self._names()
         yield from self._loops()
         yield from self._unpacked()
         yield from self._keys()
         yield from self._arguments()
+
+    def _names(self) -> Iterator[Edit]:
+        for node, name in misspelt(self._tree, self._protocols):
+            yield _replace(node, name, f"line {node.lineno}: read the name {node.id} as {name}")
 
     # -- a response object where its list is meant ---------------------------------------------------------------------
 
@@ -117,7 +123,7 @@ class _Repairs:
             shape = self._shape_of(access.base)
             if shape is None or shape.kind != "record" or access.key in shape.keys:
                 continue
-            if alike := [key for key in shape.keys if _plain(key) == _plain(access.key)]:
+            if alike := [key for key in shape.keys if plain(key) == plain(access.key)]:
                 yield _replace(node.slice, repr(alike[0]), f"line {node.lineno}: read {access.key!r} as {alike[0]!r}")
                 continue
             ways = [way for way in self._ways(access.base, access.key, ()) if way]
@@ -173,7 +179,7 @@ class _Repairs:
         """The parameter that an unknown argument means: another spelling of it, or ``id`` for the one missing id."""
         used = {k.arg for k in node.keywords} | set(list(parameters)[: len(node.args)])
         free = [name for name in parameters if name not in used]
-        alike = [name for name in free if _plain(name) == _plain(given)]
+        alike = [name for name in free if plain(name) == plain(given)]
         needed = [name for name in free if parameters[name].required]
         unknown = [k.arg for k in node.keywords if k.arg not in parameters]
         if (
@@ -243,10 +249,6 @@ def _subscripted_by_text(names: set[str], scope: Sequence[ast.AST]) -> bool:
         and isinstance(n.slice, ast.Constant) and isinstance(n.slice.value, str)
         for part in scope for n in ast.walk(part)
     )  # fmt: skip
-
-
-def _plain(name: str) -> str:
-    return re.sub(r"[^a-z0-9]", "", name.lower())
 
 
 def _insert_after(node: ast.expr, text: str, note: str) -> Edit:
