@@ -177,6 +177,11 @@ def _seeds(text: str) -> list[int]:
         raise UsageError(f"--seeds takes numbers and commas, not {text!r}") from None
 
 
+def _caps(name: str) -> str:
+    """The default of a cap, in words."""
+    return f"({getattr(Caps(), name):g}; with --quick {getattr(QUICK_CAPS, name):g})"
+
+
 def _say(row: Row) -> None:
     how = "solved" if row.solved else f"not solved ({row.status}{': ' + row.error if row.error else ''})"
     err.print(f"{row.env}/{row.task} {row.system} seed {row.seed}: {how}, {row.seconds:.1f} s", markup=False)
@@ -207,9 +212,13 @@ def main(
     stated: Annotated[
         bool, typer.Option("--stated", help="Only tasks that say all that their solution needs.")
     ] = False,
-    limit_s: Annotated[float, typer.Option(min=1, help="Seconds for one try.")] = 300.0,
-    max_calls: Annotated[int, typer.Option(min=1, help="Model calls for one try.")] = 12,
-    max_tokens: Annotated[int, typer.Option(min=1, help="Tokens for one try, prompts and replies.")] = 60_000,
+    limit_s: Annotated[float | None, typer.Option(min=1, help=f"Seconds for one try. {_caps('seconds')}")] = None,
+    max_calls: Annotated[
+        int | None, typer.Option(min=1, help=f"Model calls for one try. {_caps('model_calls')}")
+    ] = None,
+    max_tokens: Annotated[
+        int | None, typer.Option(min=1, help=f"Tokens for one try, prompts and replies. {_caps('tokens')}")
+    ] = None,
     temperature: Annotated[float, typer.Option(min=0, max=2, help="Of every system's sampling.")] = 0.3,
     minutes: Annotated[
         float | None,
@@ -233,10 +242,12 @@ def main(
     chosen = [SYSTEMS[n] for n in _listed(system or (QUICK_SYSTEMS if quick else ",".join(SYSTEMS)), SYSTEMS, "system")]
     if practice and sample is None:
         raise UsageError("--practice takes what --sample N leaves out: give --sample too")
-    only, caps = None, Caps(max_calls, max_tokens, limit_s)
+    usual = QUICK_CAPS if quick else Caps()
+    caps = Caps(max_calls or usual.model_calls, max_tokens or usual.tokens, limit_s or usual.seconds)
+    only = None
     if quick:
         environments = [environment for environment, _ in _there(Plan(environments, []))]
-        only, caps, minutes = quick_tasks(environments), QUICK_CAPS, QUICK_MINUTES if minutes is None else minutes
+        only, minutes = quick_tasks(environments), QUICK_MINUTES if minutes is None else minutes
     plan = Plan(
         environments, chosen, _seeds(seeds), sample, only, practice, limit, stated, caps, temperature,
         minutes, transcripts,
