@@ -116,6 +116,26 @@ def test_a_missing_argument_is_told_with_where_it_comes_from() -> None:
     assert said == "city_id of get is an id, not a name: take it from find(name=...)[0]['id']"
 
 
+def test_a_model_that_gives_the_same_program_again_is_asked_once_more_and_told_so() -> None:
+    same, other = "```python\nanswer = find(name='a')\n```", "```python\nanswer = find(name='b')\n```"
+    model = FakeModel([same, other])
+    writer = Writer("find a", TOOLS, model, Settings.load(), quiet)
+    history = [Revision(attempt=0, program="answer = find(name='a')\n", findings=(Finding(kind="x", message="bad"),))]
+    assert "'b'" in asyncio.run(writer.write(history, [])).program
+    first, second = (prompt[-1].content for prompt in model.prompts)
+    assert "same program came again" in second
+    assert "same program came again" not in first
+    assert second.startswith(first.rstrip()[:200])
+
+
+def test_a_program_without_tools_is_pointed_to_those_that_fit_the_task() -> None:
+    without = Revision(attempt=0, program="x", findings=(Finding(kind="no_call", message="the program calls no tool"),))
+    other = Revision(attempt=1, program="y", findings=(Finding(kind="syntax", message="line 1: bad"),))
+    said = "call the tools: find, book fit the task's words best"
+    assert notes_from([without], likely=["find", "book"]) == ["the program calls no tool", said]
+    assert said not in notes_from([without, other], likely=["find", "book"])
+
+
 def test_a_line_that_fails_in_every_program_is_named() -> None:
     fault = Fault(kind="program", message="line 1: KeyError: 'x'", line=1, source_line="answer = a['x']")
     history = [Revision(attempt=n, program=f"answer = a['x']\nb = {n}\n", fault=fault) for n in range(3)]

@@ -127,7 +127,7 @@ class Checker:
             text = "the program never sets `answer`: end it with `answer = …`"
             found.append(Finding(kind="no_answer", message=text))
         if not flow.calls and not any(isinstance(n, ast.Name) and n.id in self._protocols for n in ast.walk(tree)):
-            text = "the program calls no tool, so its answer would rest on nothing"
+            text = "the program calls no tool: its facts must come from tools"
             found.append(Finding(kind="no_call", message=text))
         return found
 

@@ -15,12 +15,16 @@ from atc.tools.protocol import Effect, Protocol
 MAX_NOTES = 8
 _LINE = re.compile(r"^line \d+: ")
 _OF_ARGUMENTS = frozenset({"missing_argument", "wrong_type"})
+_TOOLS_FORGOTTEN = frozenset({"no_call", "forbidden_import", "forbidden_name"})
 
 Hints = Mapping[str, Mapping[str, str]]
 
 
 def notes_from(
-    history: Sequence[Revision], hints: Hints | None = None, protocols: Iterable[Protocol] = ()
+    history: Sequence[Revision],
+    hints: Hints | None = None,
+    protocols: Iterable[Protocol] = (),
+    likely: Sequence[str] = (),
 ) -> list[str]:
     """One sentence for every different thing that went wrong, the latest last, and for a line that fails on and on.
 
@@ -28,12 +32,15 @@ def notes_from(
         history: the programs that failed.
         hints: for a tool's parameter, which response can supply it.
         protocols: the tools: what they say of an argument that was refused is told again.
+        likely: the tools to point to where the last program did without them.
     """
     tools = {protocol.name: protocol for protocol in protocols}
     notes = [note for revision in history for note in _of(revision, hints or {}, tools)]
     failed = Counter(line for revision in history for line in _failed_lines(revision))
     again = [(line, times) for line, times in failed.most_common(2) if times > 1]
     notes += [f"`{line}` failed in {times} programs: write it differently" for line, times in again]
+    if likely and history and any(finding.kind in _TOOLS_FORGOTTEN for finding in history[-1].findings):
+        notes.append(f"call the tools: {', '.join(likely)} fit the task's words best")
     return [fenced(note) for note in list(dict.fromkeys(notes))[-MAX_NOTES:]]
 
 

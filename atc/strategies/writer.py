@@ -15,6 +15,7 @@ from atc.programs.remember import without_made_up_arguments
 from atc.programs.repair import repair
 from atc.prompting import fenced, prompt
 from atc.result import Call, Revision
+from atc.retrieval.index import ToolIndex
 from atc.settings import Settings
 from atc.strategies.asking import ask, tell
 from atc.strategies.notes import done_calls, notes_from
@@ -26,6 +27,9 @@ from atc.traces.events import Emit
 
 SAMPLING_TEMPERATURE = 0.6
 """Of programs that are written beside each other, to be chosen among."""
+SAID_AGAIN = "the same program came again: give another one, which differs where these notes say"
+POINTED_TO = 5
+"""Tools that are named to a model whose program did without any."""
 
 
 @dataclass(frozen=True)
@@ -58,6 +62,11 @@ class Writer:
         self._lookups = Lookups({protocol.name: protocol for protocol in tools.protocols})
         self._stubs = "\n\n\n".join(fenced(self._shown(tool.protocol)) for tool in tools.values())
 
+    def _likely(self) -> list[str]:
+        """The tools that fit the task's words best."""
+        index = ToolIndex.build(self._tools)
+        return [hit.id for hit in index.search(self._task, POINTED_TO, "lexical")] or list(self._tools)[:POINTED_TO]
+
     def _shown(self, protocol: Protocol) -> str:
         if self._settings.tool_format == "json":
             kept = {"name", "description", "parameters", "returns"}
@@ -71,14 +80,16 @@ class Writer:
             ModelError, ModelUnavailable, BudgetExceeded: from the model.
         """
         settings = self._settings
-        messages = self._messages(history, calls)
         temperature = settings.revision_temperature if history else settings.temperature
         earlier = {revision.program for revision in history}
-        for again in range(3):
-            reply = await self.ask(
-                "program", messages, temperature=temperature, seed=settings.seed + 101 * len(history) + again
-            )
-            draft = self._draft(reply, calls)
+        for again in (False, True):
+            draft = self._draft(
+                await self.ask(
+                    "program", self._messages(history, calls, again), temperature=temperature,
+                    seed=settings.seed + 101 * len(history) + again,
+                ),
+                calls,
+            )  # fmt: skip
             if draft.program not in earlier or not draft.program:
                 break
             temperature = max(0.8, temperature)  # it said the same again: ask for something else
@@ -144,7 +155,8 @@ class Writer:
 
     # -- prompts -----------------------------------------------------------------------------------------------------
 
-    def _messages(self, history: Sequence[Revision], calls: Sequence[Call]) -> list[Message]:
+    def _messages(self, history: Sequence[Revision], calls: Sequence[Call], again: bool = False) -> list[Message]:
+        """The prompt. ``again``: the model has just given a program again that is among those that failed."""
         task = prompt("task", stubs=self._stubs, task=self._task, plan=self._plan)
         base = [
             Message("system", prompt("system")),
@@ -153,7 +165,9 @@ class Writer:
         ]
         if self._settings.revision == "edit" and history:
             return [*base, Message("user", task), *self._edits(history, calls)]
-        notes = notes_from(history, self._hints, self._tools.protocols)
+        notes = notes_from(history, self._hints, self._tools.protocols, self._likely() if history else ())
+        if again:
+            notes.append(SAID_AGAIN)
         return [*base, Message("user", task + (prompt("notes", notes=notes, done=done_calls(calls)) if notes else ""))]
 
     def _edits(self, history: Sequence[Revision], calls: Sequence[Call]) -> list[Message]:
