@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+from typing import Any
 
 import pytest
 
@@ -34,6 +35,29 @@ def test_the_answer_is_taken_from_the_programs_own_end(source: str, mended: str)
     assert made.source.rstrip().split("\n")[-1] == mended
     assert len(made.notes) == 1
     ast.parse(made.source)
+
+
+@pytest.mark.parametrize(
+    ("source", "value"),
+    [
+        ("x = [1, 2]  # two\nfor n in x:\n    print(n)", [1, 2]),
+        ("x = [1, 2]\nprint('All:')\nfor n in x:\n\tprint('Number', n, n + 1)\n\tprint('')", [[1, 2], [2, 3]]),
+        (
+            "x = {'ä': 1}; y = 2\nif y:\n    print(\n        f'{x} and',\n        y)\nelse:\n    print(y)",
+            [["{'ä': 1} and", 2]],
+        ),
+        ("x = 1\nfor n in (x,):\n    print('a'); print(n)", None),
+        ("x = 1\ndef show(n):\n    print(n)\nfor n in (x,):\n    print(n)\nif x:\n    show(x)", None),
+        ("for n in (1, 2):\n    print(n)", None),
+    ],
+)
+def test_an_answer_that_is_printed_bit_by_bit_is_collected(source: str, value: object) -> None:
+    made = mend(source, TOOLS)
+    names: dict[str, Any] = {}
+    exec(made.source, names)  # noqa: S102 - the test's own programs
+    assert names.get("answer") == value
+    assert bool(made.notes) == (value is not None)
+    assert len(made.source.split("\n")) == len(source.split("\n"))
 
 
 @pytest.mark.parametrize(

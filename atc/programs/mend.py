@@ -14,6 +14,19 @@ from dataclasses import dataclass
 from atc.programs.extract import NotParsed, parse
 from atc.programs.syntax import calls_one_of, sets_answer
 
+_FUNCTIONS = (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)
+_COMPOUND = (
+    *_FUNCTIONS,
+    ast.If,
+    ast.For,
+    ast.AsyncFor,
+    ast.While,
+    ast.With,
+    ast.AsyncWith,
+    ast.Try,
+    ast.TryStar,
+    ast.Match,
+)
 _RESULT_NAMES = ("result", "results", "final_answer", "final_result", "output", "response", "ans")
 
 
@@ -30,7 +43,7 @@ def mend(source: str, tools: Collection[str]) -> Mended:
 
     Copied stubs and imports of tools are dropped; a top-level ``return x`` becomes ``answer = x``; where no answer is
     set, it is taken from the program's own end: a function that is never called, a last ``print(x)`` or expression,
-    or a variable with a telling name.
+    a variable with a telling name, or else all that it prints.
     """
     try:
         tree = parse(source)
@@ -116,7 +129,50 @@ def _set_answer(tree: ast.Module, lines: list[str], tools: Collection[str]) -> l
     if isinstance(last, ast.Assign) and isinstance(last.targets[0], ast.Name) and last.targets[0].id in _RESULT_NAMES:
         lines.append(f"answer = {last.targets[0].id}")
         return [f"took {last.targets[0].id} as the answer"]
-    return []
+    return _collect_prints(tree, lines)
+
+
+def _collect_prints(tree: ast.Module, lines: list[str]) -> list[str]:
+    """Where a program prints its answer bit by bit, in loops and branches: the list of what it prints.
+
+    Texts that only announce what follows (``print("Hotels:")``) are left out.
+    """
+    if any(_prints(node) for function in tree.body if isinstance(function, _FUNCTIONS) for node in ast.walk(function)):
+        return []
+    printed = [node for node in ast.walk(tree) if _prints(node) and _alone_on_its_lines(node, lines)]
+    said = {node: _told(node) for node in printed if isinstance(node, ast.Expr)}
+    first = next((index for index, node in enumerate(tree.body) if any(part in said for part in ast.walk(node))), 0)
+    before = tree.body[first - 1] if first else None
+    if before is None or not any(said.values()) or isinstance(before, _COMPOUND):
+        return []  # there is no line to begin the list on
+    for node, told in said.items():
+        indent = lines[node.lineno - 1][: node.col_offset]
+        _blank(lines, node)
+        lines[node.lineno - 1] = indent + (f"answer.append({told})" if told else "pass")
+    line, end = (before.end_lineno or 1) - 1, before.end_col_offset or 0
+    text = lines[line].encode()
+    lines[line] = f"{text[:end].decode()}; answer = []{text[end:].decode()}"
+    return ["took what is printed as the answer"]
+
+
+def _prints(node: ast.AST) -> bool:
+    return (
+        isinstance(node, ast.Expr) and isinstance(node.value, ast.Call)
+        and isinstance(node.value.func, ast.Name) and node.value.func.id == "print"
+    )  # fmt: skip
+
+
+def _alone_on_its_lines(node: ast.AST, lines: list[str]) -> bool:
+    first, last = lines[node.lineno - 1].encode(), lines[(node.end_lineno or 1) - 1].encode()  # type: ignore[attr-defined]
+    around = first[: node.col_offset] + last[node.end_col_offset :].split(b"#")[0]  # type: ignore[attr-defined]
+    return not around.strip()
+
+
+def _told(node: ast.Expr) -> str:
+    """What a ``print`` tells beside announcements, as an expression; empty where it is nothing."""
+    assert isinstance(node.value, ast.Call)
+    told = [ast.unparse(arg) for arg in node.value.args if not isinstance(arg, ast.Constant)]
+    return told[0] if len(told) == 1 else f"[{', '.join(told)}]" if told else ""
 
 
 def _shown(value: ast.expr) -> ast.expr | None:
