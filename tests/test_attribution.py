@@ -38,6 +38,10 @@ def _details(arguments: dict[str, Any]) -> Any:
     return CITIES[arguments["city_id"]]
 
 
+def _listed(arguments: dict[str, Any]) -> Any:
+    return {"total": 300, "cities": [{"city_id": i, "name": c["name"]} for i, c in list(CITIES.items())[:2]]}
+
+
 def _drifted(arguments: dict[str, Any]) -> Any:
     return {"city": {"city_id": f"c-{arguments['n']}"}}
 
@@ -51,6 +55,7 @@ TOOLS = Toolset(
         make_tool("find", _find, required=("text",), text=TEXT),
         make_tool("details", _details, required=("city_id",), city_id=NUMBER),
         make_tool("broken", _broken),
+        make_tool("listed", _listed),
         make_tool(
             "drifted",
             _drifted,
@@ -239,3 +244,15 @@ def test_a_refused_call_whose_answer_nobody_reads_is_told_to_be_left_out(
     fault = traced(program)
     assert fault is not None
     assert ("uses nothing of what details returns: leave this call out" in fault.message) is idle
+
+
+@pytest.mark.parametrize(
+    "rest", ["answer = [c['name'] for c in found]", "answer = max(found, key=lambda c: c['city_id'])"]
+)
+def test_what_was_looked_for_in_the_first_part_of_a_list_is_told_how_long_the_list_is(
+    traced: Traced, rest: str
+) -> None:
+    fault = traced(f"found = [c for c in listed()['cities'] if c['name'] == 'Bern']\n{rest}")
+    assert fault is not None
+    assert fault.tool == "listed"
+    assert "listed() answered only 2 of 300" in fault.message

@@ -128,6 +128,15 @@ def test_a_model_that_gives_the_same_program_again_is_asked_once_more_and_told_s
     assert second.startswith(first.rstrip()[:200])
 
 
+def test_a_reply_that_copies_long_documents_is_ended_and_told_so() -> None:
+    copied = "```python\nfrom typing import *\n\nclass FindResponse(TypedDict):\n    item_id: str\n```"
+    writer = Writer("find a", TOOLS, FakeModel([copied] * 2), Settings.load(max_tokens=64), quiet)
+    draft = asyncio.run(writer.write([], []))
+    assert (draft.program, "copies" in draft.problem) == ("", True)
+    writer = Writer("find a", TOOLS, FakeModel([copied] * 2), Settings.load(), quiet)
+    assert "copies" not in asyncio.run(writer.write([], [])).problem  # a short copy leaves room for the program
+
+
 def test_a_program_without_tools_is_pointed_to_those_that_fit_the_task() -> None:
     without = Revision(attempt=0, program="x", findings=(Finding(kind="no_call", message="the program calls no tool"),))
     other = Revision(attempt=1, program="y", findings=(Finding(kind="syntax", message="line 1: bad"),))

@@ -46,6 +46,7 @@ class FakeModel(Model):
             raise scripted
         if not isinstance(scripted, Reply):
             text = scripted if isinstance(scripted, str) else scripted(messages)
+            text = text[: min((at for end in stop if (at := text.find(end)) >= 0), default=len(text))]
             scripted = Reply(text, "stop", estimate_tokens(messages), estimate_tokens(text), 0.0, model=self.name)
         if on_text is not None:
             on_text(scripted.text)

@@ -21,6 +21,7 @@ from atc.programs.evidence import (
     found_nothing,
     hollow,
     is_nothing,
+    partial,
     places,
     short,
     told,
@@ -175,6 +176,8 @@ class Attribution:
             items = next((i for i, step in enumerate(suspect.path) if isinstance(step, int)), len(suspect.path))
             path, listed = next(places(call.value, suspect.path[:items], exact=True))
             where = f"{expression(call.tool, path)} {describe(listed)}, and the program kept nothing of it"
+            if part := partial(call):
+                where += f"; {told(call)} answered {part}"
         else:
             where = self._where(suspect, wanted_key(error))
         text = f"{where} ({error.type}: {error.message})"
@@ -246,6 +249,10 @@ class Attribution:
         if empty:
             call = empty[-1]
             return self._made("answer", f"{text}: {found_nothing(call)}", call.line, tool=call.tool, call=call.index)
+        part = next((s.call for s in behind if partial(s.call)), None)
+        if part is not None:
+            said = f"{text}: {told(part)} answered {partial(part)}"
+            return self._made("answer", said, self._answer_line(), tool=part.tool, call=part.index)
         return self._made("answer", f"{text}, although every tool answered something", self._answer_line())
 
     def _answer_line(self) -> int:

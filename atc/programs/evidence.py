@@ -19,6 +19,7 @@ Place = tuple[tuple[str | int, ...], Any]
 
 _IDENTITIES = frozenset({("id",), ("uuid",), ("slug",), ("name",), ("title",)})
 """Last words of the fields that tell one thing from another."""
+_TOTALS = frozenset({"total", "count", "found", "matches"})
 _DRIFT = "response differs from its schema: "
 
 
@@ -111,6 +112,22 @@ def _identified(response: dict[str, Any], given: dict[str, Any]) -> bool:
 def found_nothing(call: Call) -> str:
     """What to do about a call that answered emptily."""
     return f"{told(call)} found nothing, it answered {short(call.value, 150)}: ask with fewer or other arguments"
+
+
+def partial(call: Call) -> str:
+    """What to know of a call that answered with the first part of a longer list: how many there are in all.
+
+    Such a response has one list at its top and beside it a number with a telling name that is larger.
+    """
+    response = call.value
+    lists = [item for item in response.values() if isinstance(item, list)] if isinstance(response, dict) else []
+    if len(lists) != 1 or not lists[0]:
+        return ""
+    for name, total in response.items():
+        counts = isinstance(total, int) and not isinstance(total, bool) and total > len(lists[0])
+        if counts and any(word in _TOTALS for word in words_of(name)):
+            return f"only {len(lists[0])} of {total}: ask for exactly what is wanted, or for more of them"
+    return ""
 
 
 def drift(call: Call, path: Sequence[str | int]) -> str:

@@ -7,7 +7,7 @@ import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from atc.models.base import Message, Model, Reply
+from atc.models.base import Message, Model, Reply, estimate_tokens
 from atc.programs.extract import extract
 from atc.programs.lookup import Lookups
 from atc.programs.mend import mend
@@ -28,8 +28,14 @@ from atc.traces.events import Emit
 SAMPLING_TEMPERATURE = 0.6
 """Of programs that are written beside each other, to be chosen among."""
 SAID_AGAIN = "the same program came again: give another one, which differs where these notes say"
+COPY_OF_STUBS = "(TypedDict):"
+"""Where a reply ends if the tools' documents are longer than a reply: it copies them, and would not come to the end."""
+COPIED = "the reply copies the tools' documents: the tools exist, so write only the program that calls them"
 POINTED_TO = 5
 """Tools that are named to a model whose program did without any."""
+
+
+_CLASS_BEGUN = re.compile(r"(?:^|\n)class \w+\s*\Z")
 
 
 @dataclass(frozen=True)
@@ -61,6 +67,7 @@ class Writer:
         self._hints = hints_for(tools.protocols)
         self._lookups = Lookups({protocol.name: protocol for protocol in tools.protocols})
         self._stubs = "\n\n\n".join(fenced(self._shown(tool.protocol)) for tool in tools.values())
+        self._stop = [COPY_OF_STUBS] if estimate_tokens(self._stubs) > self._settings.max_tokens else []
 
     def _likely(self) -> list[str]:
         """The tools that fit the task's words best."""
@@ -86,7 +93,7 @@ class Writer:
             draft = self._draft(
                 await self.ask(
                     "program", self._messages(history, calls, again), temperature=temperature,
-                    seed=settings.seed + 101 * len(history) + again,
+                    seed=settings.seed + 101 * len(history) + again, stop=self._stop,
                 ),
                 calls,
             )  # fmt: skip
@@ -114,19 +121,27 @@ class Writer:
         for _ in range(count):
             self._emit("model_started", {"purpose": "program"})
         replies = await self._model.sample(
-            messages, count, max_tokens=self._settings.max_tokens, temperature=SAMPLING_TEMPERATURE, seed=seed
-        )
+            messages, count, max_tokens=self._settings.max_tokens, temperature=SAMPLING_TEMPERATURE, seed=seed,
+            stop=self._stop,
+        )  # fmt: skip
         for reply in replies:
             tell(self._emit, "program", reply)
         return replies
 
     async def ask(
-        self, purpose: str, messages: Sequence[Message], *, temperature: float, seed: int, max_tokens: int | None = None
+        self,
+        purpose: str,
+        messages: Sequence[Message],
+        *,
+        temperature: float,
+        seed: int,
+        max_tokens: int | None = None,
+        stop: Sequence[str] = (),
     ) -> Reply:
         """One call of the model, told in the trace."""
         return await ask(
             self._model, self._emit, purpose, messages, max_tokens=max_tokens or self._settings.max_tokens,
-            temperature=temperature, seed=seed,
+            temperature=temperature, seed=seed, stop=stop,
         )  # fmt: skip
 
     async def name_culprit(self, program: str, error: str) -> str | None:
@@ -141,6 +156,8 @@ class Writer:
         return named[0] if named else None
 
     def _draft(self, reply: Reply, calls: Sequence[Call]) -> Draft:
+        if self._stop and _CLASS_BEGUN.search(reply.text):
+            return Draft("", problem=COPIED)
         found = extract(reply.text, self._tools, truncated=reply.finish_reason == "length")
         if found.source is None:
             return Draft("", problem=found.problem)
