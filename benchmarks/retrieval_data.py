@@ -80,6 +80,11 @@ class Catalogues:
         tools = dict.fromkeys(self._pools[name])
         return ((tool, protocol_of(json.loads(self._records[tool][1]))) for tool in tools)
 
+    def texts(self, name: str) -> Iterator[tuple[str, str]]:
+        """The tools of a pool as plain text, with their ids: all that their records say but what they answer."""
+        for tool in dict.fromkeys(self._pools[name]):
+            yield tool, _text(json.loads(self._records[tool][1]))
+
     def size(self, name: str) -> int:
         return len(set(self._pools[name]))
 
@@ -106,6 +111,13 @@ class Catalogues:
         if not path.is_file():
             raise EnvironmentProblem(f"{path} is not there: give the data's directory with --data DIR or in ATC_DATA")
         return path
+
+
+def _text(record: dict[str, Any]) -> str:
+    named = ("category", "description", "group", "method", "name", "tool_description", "tool")
+    parameters = record.get("parameters") or {}
+    about = [str(said.get("description") or "") for said in parameters.values() if isinstance(said, dict)]
+    return " ".join([*(str(record.get(name) or "") for name in named), *parameters, *about])
 
 
 def protocol_of(record: dict[str, Any]) -> Protocol:

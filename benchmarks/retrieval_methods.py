@@ -69,14 +69,9 @@ class Floor:
     """BM25 over the whole text of each tool, without words that say nothing: what the others must beat."""
 
     def __init__(self, catalogues: Catalogues, pool: str) -> None:
-        self._ids, texts = [], []
-        for tool, protocol in catalogues.pool(pool):
-            given = protocol.parameters["properties"]
-            parameters = " ".join(f"{name} {about.get('description', '')}" for name, about in given.items())
-            self._ids.append(tool)
-            texts.append(_plain(f"{tool} {protocol.name} {protocol.description} {parameters}"))
-        self._index = bm25s.BM25()
-        self._index.index(texts, show_progress=False)
+        self._ids, texts = zip(*catalogues.texts(pool), strict=True)
+        self._index = bm25s.BM25(method="robertson", k1=1.2, b=0.5)
+        self._index.index([_plain(text) for text in texts], show_progress=False)
 
     def search(self, query: str, limit: int) -> list[str]:
         found, _ = self._index.retrieve([_plain(query) or ["?"]], k=min(limit, len(self._ids)), show_progress=False)
