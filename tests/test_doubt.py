@@ -6,7 +6,7 @@ import pytest
 
 from atc.agent import Agent
 from atc.models.fake import FakeModel
-from atc.programs.doubt import unused_facts
+from atc.programs.doubt import forgotten_facts, unused_facts
 
 
 def double(n: int) -> int:
@@ -59,3 +59,18 @@ def test_a_doubted_program_goes_before_one_that_cannot_run() -> None:
     result = Agent([double], model=FakeModel([doubted, broken]), answer=False).run("double 21 for 300 people")
     assert (result.status, result.value) == ("answered", 42)
     assert len(result.revisions) == 2
+
+
+@pytest.mark.parametrize(
+    ("program", "forgotten"),
+    [
+        ("answer = f(country='FR')", ["Springfield", "New  York"]),
+        ("answer = [c for c in f() if c['name'] == 'SPRINGFIELD']", ["New  York"]),
+        ("answer = f(name='old springfield, new  york')", []),
+        ("no program", []),
+    ],
+)
+def test_a_name_of_the_task_that_an_earlier_program_had_is_missed(program: str, forgotten: list[str]) -> None:
+    task = "How many people live in the largest city of Springfield and New  York? Give the population."
+    before = "c = f(name='springfield', other='US')['city']\nanswer = {'largest': c.get('population')}"
+    assert forgotten_facts(task, program, [before, "x = (", "answer = f(name='New  York', of='of')"]) == forgotten

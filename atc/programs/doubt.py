@@ -2,14 +2,17 @@
 
 A small model leaves out a filter or a factor more often than it misreads a response, and nothing fails then: the answer
 is there and wrong. What can be seen before the program runs is that a number or a quoted text of the task is missing
-from it.
+from it, or a name that an earlier program had: mending one thing, the model forgot the other.
 """
 
 from __future__ import annotations
 
 import ast
 import re
+from collections.abc import Iterable
 
+SHORTEST = 3
+"""Characters of a text that is worth a question."""
 _NUMBER = re.compile(r"(?<![\w.,-])\d[\d,]*(?:\.\d+)?(?![\w])\s?%?")
 # a quotation mark opens before a letter or digit and closes after one: an apostrophe, or a gap between two, is neither
 _QUOTED = re.compile(
@@ -48,6 +51,45 @@ def unused_facts(task: str, program: str) -> list[str]:
         if said.casefold() not in whole:
             missing.append(found.group())
     return list(dict.fromkeys(missing))
+
+
+def forgotten_facts(task: str, program: str, earlier: Iterable[str]) -> list[str]:
+    """The texts of a task that an earlier program had as a constant and this one has nowhere, as the task writes them."""
+    here = _texts(program)
+    if here is None:
+        return []
+    whole = "\n".join(here)
+    gone = [text.strip() for before in earlier for text in _texts(before) or [] if text.strip() not in whole]
+    said = [
+        re.search(rf"(?<!\w){re.escape(text)}(?!\w)", task, re.I)
+        for text in dict.fromkeys(gone)
+        if len(text) >= SHORTEST
+    ]
+    return [found.group() for found in said if found]
+
+
+def _texts(program: str) -> list[str] | None:
+    """The text constants of a program in lower case, keys left out; ``None`` where it is no program."""
+    try:
+        tree = ast.parse(program)
+    except (SyntaxError, ValueError, RecursionError, MemoryError):
+        return None
+    keys = {part for node in ast.walk(tree) for part in _keys(node)} | _idle(tree)
+    constants = (node.value for node in ast.walk(tree) if isinstance(node, ast.Constant) and node not in keys)
+    return [value.casefold() for value in constants if isinstance(value, str)]
+
+
+def _keys(node: ast.AST) -> list[ast.AST]:
+    """Where a text names a field and is no fact."""
+    match node:
+        case ast.Subscript(slice=key):
+            return [key]
+        case ast.Dict(keys=keys):
+            return [key for key in keys if key is not None]
+        case ast.Call(func=ast.Attribute(attr="get"), args=[key, *_]):
+            return [key]
+        case _:
+            return []
 
 
 def _constants(tree: ast.AST) -> tuple[list[str], set[float]]:

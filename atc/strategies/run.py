@@ -13,7 +13,7 @@ from atc.execution.drivers import limits_from
 from atc.execution.sandbox import Job, Outcome, Sandbox
 from atc.programs.attribute import Attribution
 from atc.programs.check import Checker
-from atc.programs.doubt import unused_facts
+from atc.programs.doubt import forgotten_facts, unused_facts
 from atc.result import Call, Fault, Finding, Revision
 from atc.settings import Settings
 from atc.strategies import finder
@@ -100,7 +100,12 @@ class Run:
     def _doubts(self, program: str) -> list[Finding]:
         """What the program leaves out of the task; each is asked about once, for it may be right."""
         asked = {finding.message for revision in self.revisions for finding in revision.findings}
+        earlier = [revision.program for revision in self.revisions]
         texts = [f"the task says {fact}, but the program uses it nowhere" for fact in unused_facts(self.task, program)]
+        texts += [
+            f"the task says {fact!r}, which an earlier program used and this one does not"
+            for fact in forgotten_facts(self.task, program, earlier)
+        ]
         return [Finding(kind=DOUBT, message=text) for text in texts if text not in asked]
 
     def only_doubted(self) -> Draft | None:
