@@ -54,7 +54,7 @@ def unused_facts(task: str, program: str) -> list[str]:
 
 
 def forgotten_facts(task: str, program: str, earlier: Iterable[str]) -> list[str]:
-    """The texts of a task that an earlier program had as a constant and this one has nowhere, as the task writes them."""
+    """The texts of a task that an earlier program had as a constant and this one nowhere, as the task writes them."""
     here = _texts(program)
     if here is None:
         return []
