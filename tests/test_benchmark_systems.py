@@ -20,6 +20,14 @@ def test_react_calls_observes_and_answers() -> None:
     assert seen == 'Observation: {"number": 7}'
 
 
+def test_what_react_says_before_it_has_seen_an_observation_is_not_kept() -> None:
+    hasty = f"{ORDER}\nThought: I know the answer\nFinal Answer: 3"
+    with serving(says(hasty), says("Final Answer: 7")) as server:
+        row = tried_at(server, "react")
+        assert server.requests[1]["messages"][-2]["content"] == ORDER
+    assert row.solved
+
+
 @pytest.mark.parametrize(
     ("said", "told"),
     [
@@ -85,6 +93,11 @@ def test_codeact_keeps_variables_from_step_to_step_in_one_jail() -> None:
     assert (row.solved, row.programs, row.crashes, row.tool_calls) == (True, 3, 1, 1)
     assert "{'number': 7}" in seen[0]
     assert "KeyError: 'nothing'" in seen[1]
+
+
+def test_what_codeact_says_without_code_after_a_step_is_its_answer() -> None:
+    row = tried(["```python\nprint(order(item='pen'))\n```", "7"], "codeact")
+    assert (row.solved, row.status, row.model_calls, row.tool_calls) == (True, "answered", 2, 1)
 
 
 def test_codeact_without_code_is_asked_again_and_stopped_at_its_steps() -> None:

@@ -15,7 +15,7 @@ from atc.settings import Settings
 from atc.tools.parameters import parameters_of
 from atc.tools.stubs import render_stub
 from benchmarks.systems.base import Answer, Job, System
-from benchmarks.systems.common import MAX_STEPS, ask, called, digest, prompt, shown
+from benchmarks.systems.common import MAX_STEPS, ask, called, digest, prompt, read_value, shown
 
 NEXT = "next_step_of_this_session"
 SESSION = f"""\
@@ -64,6 +64,8 @@ class CodeAct(System):
         known = {"program": talk.code, "programs": talk.steps, "crashes": talk.crashes}
         if outcome.kind == "finished" and outcome.answered:
             return Answer("answered", outcome.value, **known)  # type: ignore[arg-type]
+        if talk.told:
+            return Answer("answered", read_value(talk.told), **known)  # type: ignore[arg-type]
         error = talk.stopped or outcome.detail or (outcome.error.message if outcome.error else "it gave no answer")
         return Answer("unsolved", error=error, **known)  # type: ignore[arg-type]
 
@@ -74,7 +76,10 @@ class CodeAct(System):
 
 
 class _Talk:
-    """The conversation of one try: each step's code against what the last one printed."""
+    """The conversation of one try: each step's code against what the last one printed.
+
+    As in the paper, a reply without code is a message to the user: after a step it is the answer, ``told``.
+    """
 
     def __init__(self, job: Job, model: Model) -> None:
         stubs = "\n\n\n".join(render_stub(tool.protocol) for tool in job.session.episode.tools.values())
@@ -82,7 +87,7 @@ class _Talk:
         self._names = [*job.session.episode.tools, "final_answer"]
         self._job, self._model = job, model
         self.steps = self.crashes = 0
-        self.code = self.stopped = ""
+        self.code = self.stopped = self.told = ""
 
     async def call(self, request: CallRequest) -> CallReply:
         """Answer a call out of the jail: of a tool, or for the next step."""
@@ -108,6 +113,9 @@ class _Talk:
             if code := extract(reply, self._names).source:
                 self.code = code
                 return code
+            if self.code:
+                self.told = reply
+                return None
             self._messages.append(Message("user", "There was no ```python block. Write one."))
         self.stopped = f"no answer in {MAX_STEPS} steps"
         return None

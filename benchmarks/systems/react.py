@@ -33,22 +33,25 @@ class ReAct(System):
             action, final = _ACTION.search(said), _FINAL.search(said)
             if final and not (action and action.start() < final.start()):
                 return Answer("answered", read_value(final[1]), program=said, programs=step, crashes=crashes)
-            observation, failed = await self._observe(job, action)
+            observation, failed, end = await self._observe(job, action)
             crashes += failed
-            messages += [Message("assistant", said), Message("user", f"Observation: {observation}")]
+            messages += [Message("assistant", said[:end]), Message("user", f"Observation: {observation}")]
         return Answer(
             "unsolved", error=f"no answer in {MAX_STEPS} steps", program=said, programs=MAX_STEPS, crashes=crashes
         )
 
-    async def _observe(self, job: Job, action: re.Match[str] | None) -> tuple[str, bool]:
-        """What is seen of an action, and whether it failed."""
+    async def _observe(self, job: Job, action: re.Match[str] | None) -> tuple[str, bool, int | None]:
+        """What is seen of an action, whether it failed, and where its text ends: what a model goes on to say before
+        it has seen anything is not kept."""
         if action is None:
-            return "there was no Action with an Action Input, and no Final Answer: write one of them", True
+            return "there was no Action with an Action Input, and no Final Answer: write one of them", True, None
+        text = action[2].removeprefix("```json").lstrip()
+        begin = action.start(2) + len(action[2]) - len(text)
         try:
-            arguments, _ = json.JSONDecoder().raw_decode(action[2].strip().removeprefix("```json").strip())
+            arguments, length = json.JSONDecoder().raw_decode(text)
         except ValueError as error:
-            return f"the Action Input is no JSON object: {error}", True
+            return f"the Action Input is no JSON object: {error}", True, None
         try:
-            return shown(await called(job.session.episode, action[1], arguments)), False
+            return shown(await called(job.session.episode, action[1], arguments)), False, begin + length
         except ToolError as error:
-            return f"error: {error.message}", True
+            return f"error: {error.message}", True, begin + length
