@@ -23,6 +23,9 @@ def double(n: int) -> int:
         ("with 5 % off", "answer = f(1) * 0.95", []),
         ("with 5% tax", "answer = f(rate=7)", ["5%"]),
         ("on 12 May 2025", "answer = f(day='2025-05-12')", []),
+        ("at 2 PM, not 3 p.m.", "answer = f(at='14:00', till=15)", []),
+        ("at 2 AM", "answer = f(at='14:00')", ["2"]),
+        ("ages 10, 20", "answer = f(1)", ["10", "20"]),
         ("the top 3 of them", "n = 3\nanswer = f(1)", ["3"]),
         ("the top 3 of them", "n = 3\nanswer = f(1)[:n]", []),
         ("the 1 best, v2 of it", "answer = f()", []),
@@ -59,6 +62,14 @@ def test_a_doubted_program_goes_before_one_that_cannot_run() -> None:
     result = Agent([double], model=FakeModel([doubted, broken]), answer=False).run("double 21 for 300 people")
     assert (result.status, result.value) == ("answered", 42)
     assert len(result.revisions) == 2
+
+
+def test_a_doubted_program_runs_when_the_one_in_its_place_fails() -> None:
+    doubted = "```python\nanswer = double(n=21)\n```"
+    failing = "```python\nanswer = [double(n=300)][1]\n```"
+    result = Agent([double], model=FakeModel([doubted, failing]), answer=False).run("double 21 for 300 people")
+    assert (result.status, result.value) == ("answered", 42)
+    assert [bool(revision.findings) for revision in result.revisions] == [True, False, False]
 
 
 @pytest.mark.parametrize(

@@ -13,7 +13,7 @@ from collections.abc import Iterable
 
 SHORTEST = 3
 """Characters of a text that is worth a question."""
-_NUMBER = re.compile(r"(?<![\w.,-])\d[\d,]*(?:\.\d+)?(?![\w])\s?%?")
+_NUMBER = re.compile(r"(?<![\w.,-])\d+(?:,\d{3})*(?:\.\d+)?(?![\w])\s?%?")
 # a quotation mark opens before a letter or digit and closes after one: an apostrophe, or a gap between two, is neither
 _QUOTED = re.compile(
     r"""(?<!\w)(?:'(\w(?:[^'\n]{0,60}\w)?)'|"(\w(?:[^"\n]{0,60}\w)?)"|“(\w(?:[^”\n]{0,60}\w)?)”)(?!\w)"""
@@ -23,6 +23,7 @@ _FRAME = re.compile(
     r"^[ \t]*\d{1,3}[.)](?=\s)|\b(?:today(?:['’]s date)?|current (?:date|time)(?: and time)?) is\b[^.!?\n]*",
     re.M | re.I,
 )
+_AFTERNOON = re.compile(r"\s?p\.?m\b", re.I)
 _DIGITS = re.compile(r"\d+(?:\.\d+)?")
 
 
@@ -40,10 +41,13 @@ def unused_facts(task: str, program: str) -> list[str]:
     texts, numbers = _constants(tree)
     whole = "\n".join(texts)
     missing = []
-    for found in _NUMBER.finditer(_FRAME.sub(" ", _QUOTED.sub(" ", task))):
+    text = _FRAME.sub(" ", _QUOTED.sub(" ", task))
+    for found in _NUMBER.finditer(text):
         said = found.group().strip()
         value = float(said.rstrip("% ").replace(",", ""))
         ways = {value, value / 100, 1 + value / 100, 1 - value / 100} if said.endswith("%") else {value}
+        if _AFTERNOON.match(text, found.end()):
+            ways.add(value + 12)
         if value > 1 and not any(abs(way - number) < 1e-9 for way in ways for number in numbers):
             missing.append(said)
     for found in _QUOTED.finditer(task):
@@ -63,7 +67,7 @@ def forgotten_facts(task: str, program: str, earlier: Iterable[str]) -> list[str
     said = [
         re.search(rf"(?<!\w){re.escape(text)}(?!\w)", task, re.I)
         for text in dict.fromkeys(gone)
-        if len(text) >= SHORTEST
+        if len(text) >= SHORTEST and not _DIGITS.fullmatch(text)  # numbers are looked for above, however written
     ]
     return [found.group() for found in said if found]
 

@@ -35,7 +35,7 @@ async def chain(run: Run, first: Draft | None = None) -> Ending:
     """
     last_value: Any = _NOTHING
     while True:
-        draft = first or await (run.write() if _candidates(run) == 1 else best_candidate(run, _candidates(run)))
+        draft = first or run.spare() or await _written(run)
         first, fault = None, None
         findings = await run.check(draft)
         if findings and (doubted := run.only_doubted()) is not None:
@@ -53,8 +53,9 @@ async def chain(run: Run, first: Draft | None = None) -> Ending:
             return Ending("unsolved", draft.program, fault=fault or _as_fault(run))
 
 
-def _candidates(run: Run) -> int:
-    return run.settings.revision_candidates if run.revisions else run.settings.candidates
+async def _written(run: Run) -> Draft:
+    count = run.settings.revision_candidates if run.revisions else run.settings.candidates
+    return await (run.write() if count == 1 else best_candidate(run, count))
 
 
 def _insisted(fault: Fault, value: Any, before: Any) -> bool:

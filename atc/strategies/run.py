@@ -50,6 +50,7 @@ class Run:
     open: Callable[[Toolset], Awaitable[None]] | None = None
     revisions: list[Revision] = field(default_factory=list)
     isolation: str = ""
+    _executed: set[str] = field(default_factory=set)
 
     @property
     def calls(self) -> list[Call]:
@@ -115,6 +116,16 @@ class Run:
             return None
         return Draft(last.program, last.mended)
 
+    def spare(self) -> Draft | None:
+        """A program that nothing but doubts kept from running, once the one in its place has failed."""
+        if not self.revisions or self.revisions[-1].fault is None:
+            return None
+        doubted = (r for r in self.revisions if r.findings and all(f.kind == DOUBT for f in r.findings))
+        draft = next((Draft(r.program, r.mended) for r in doubted if r.program not in self._executed), None)
+        if draft is not None:
+            self.announce(draft)
+        return draft
+
     def _known(self) -> str:
         """What a program may have its values from: the task, and what tools have answered."""
         return " ".join(
@@ -124,6 +135,7 @@ class Run:
     async def execute(self, program: str) -> Outcome:
         """Run a program in a fresh jail, its calls through the broker."""
         self.broker.journal.begin_attempt()
+        self._executed.add(program)
         names = {name: [p.name for p in parameters_of(tool.protocol)] for name, tool in self.tools.items()}
         self.emit("program_started", {"attempt": len(self.revisions)})
         outcome = await self.sandbox.run(Job(program, names, limits_from(self.settings)), self.broker.call)
