@@ -66,7 +66,7 @@ def test_a_doubted_program_goes_before_one_that_cannot_run() -> None:
 
 def test_a_doubted_program_runs_when_the_one_in_its_place_fails() -> None:
     doubted = "```python\nanswer = double(n=21)\n```"
-    failing = "```python\nanswer = [double(n=300)][1]\n```"
+    failing = "```python\nanswer = 1 / (double(n=300) - double(n=21) - 558)\n```"
     result = Agent([double], model=FakeModel([doubted, failing]), answer=False).run("double 21 for 300 people")
     assert (result.status, result.value) == ("answered", 42)
     assert [bool(revision.findings) for revision in result.revisions] == [True, False, False]
