@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from atc.programs.lookup import Lookups
+from atc.programs.lookup import Lookups, finder_beside
 from atc.tools.protocol import Effect, Protocol
 
 
@@ -62,3 +62,12 @@ def test_only_one_tool_that_reads_and_needs_a_name_alone_is_called() -> None:
     assert repaired(program, maker, GET) == (program, ())
     assert repaired(program, NEAR, GET) == (program, ())
     assert repaired(program, FIND, maker, GET)[0] != program
+
+
+def test_beside_a_tool_that_lists_stands_the_one_that_finds_by_name() -> None:
+    tools = {p.name: p for p in (FIND, NEAR, GET)}
+    assert finder_beside("cities_in", tools) == "find_cities(name=...)"
+    assert finder_beside("find_cities", tools) == ""
+    assert finder_beside("get_city", tools) == ""
+    twin = protocol("search_cities", {"name": "string"}, {"cities": ITEMS})
+    assert finder_beside("cities_in", {**tools, "search_cities": twin}) == ""

@@ -8,7 +8,7 @@ executed.
 from __future__ import annotations
 
 import ast
-from collections.abc import Collection, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -28,11 +28,13 @@ from atc.programs.evidence import (
 )
 from atc.programs.extract import NotParsed, parse
 from atc.programs.flow import Flow
+from atc.programs.lookup import finder_beside
 from atc.programs.proof import Suspect, of_nothing, wanted_key
 from atc.programs.trace import Tracer, suspects_of
 from atc.programs.values import NOTHING, Origin
 from atc.result import Call, Fault
 from atc.tools.protocol import Effect
+from atc.tools.tool import Toolset
 
 _PROGRAM_ERRORS = {"SyntaxError", "IndentationError", "ImportError", "ModuleNotFoundError", "RecursionError",
                    "NotImplementedError", "PermissionError"}  # fmt: skip
@@ -48,13 +50,13 @@ class Attribution:
         source: the program.
         outcome: how it ended.
         calls: the calls that it made, replays included, in order.
-        tools: the names of all tools.
+        tools: all that the program could call.
     """
 
     source: str
     outcome: Outcome
     calls: Sequence[Call]
-    tools: Collection[str]
+    tools: Toolset
     _flow: Flow | None = field(init=False, default=None)
 
     def __post_init__(self) -> None:
@@ -176,12 +178,18 @@ class Attribution:
             items = next((i for i, step in enumerate(suspect.path) if isinstance(step, int)), len(suspect.path))
             path, listed = next(places(call.value, suspect.path[:items], exact=True))
             where = f"{expression(call.tool, path)} {describe(listed)}, and the program kept nothing of it"
-            if part := partial(call):
-                where += f"; {told(call)} answered {part}"
+            where += self._part(call)
         else:
             where = self._where(suspect, wanted_key(error))
         text = f"{where} ({error.type}: {error.message})"
         return self._made("response", text, error.line, tool=call.tool, call=call.index, evidence=self._answered(call))
+
+    def _part(self, call: Call) -> str:
+        """That a call answered with the first part of a longer list, and what finds in the whole of it."""
+        if not (part := partial(call)):
+            return ""
+        finder = finder_beside(call.tool, {protocol.name: protocol for protocol in self.tools.protocols})
+        return f"; {told(call)} answered {part}{f' ({finder} finds by name)' if finder else ''}"
 
     def _where(self, suspect: Suspect, wanted: str | None = None) -> str:
         """What stands at the suspect's place; where nothing does, what stands above it."""
@@ -251,8 +259,7 @@ class Attribution:
             return self._made("answer", f"{text}: {found_nothing(call)}", call.line, tool=call.tool, call=call.index)
         part = next((s.call for s in behind if partial(s.call)), None)
         if part is not None:
-            said = f"{text}: {told(part)} answered {partial(part)}"
-            return self._made("answer", said, self._answer_line(), tool=part.tool, call=part.index)
+            return self._made("answer", text + self._part(part), self._answer_line(), tool=part.tool, call=part.index)
         return self._made("answer", f"{text}, although every tool answered something", self._answer_line())
 
     def _answer_line(self) -> int:

@@ -10,6 +10,7 @@ import ast
 from collections.abc import Iterator, Mapping
 
 from atc.programs.extract import NotParsed, parse
+from atc.programs.fields import shape_at
 from atc.tools.affinity import words_of
 from atc.tools.links import NAMES, looks_given, suppliers_of
 from atc.tools.parameters import Parameter, parameters_of
@@ -81,14 +82,32 @@ class Lookups:
         return found[0] if len(found) == 1 else None
 
     def _needs_a_name(self, tool: str) -> bool:
-        protocol = self._protocols[tool]
-        required = [parameter for parameter in parameters_of(protocol) if parameter.required]
-        return (
-            protocol.effect is Effect.READ
-            and len(required) == 1
-            and types_of(required[0].schema) == {"string"}
-            and bool(NAMES & set(words_of(required[0].name)[-1:]))
-        )
+        return _by_name(self._protocols[tool]) is not None
+
+
+def finder_beside(tool: str, protocols: Mapping[str, Protocol]) -> str:
+    """The one reading tool that finds by name what another lists, as it is called; empty where there is not one."""
+    listed = _lists(protocols[tool]) if tool in protocols else set()
+    calls = [
+        f"{protocol.name}({parameter.name}=...)"
+        for protocol in protocols.values()
+        if protocol.name != tool and listed & _lists(protocol) and (parameter := _by_name(protocol)) is not None
+    ]
+    return calls[0] if len(calls) == 1 else ""
+
+
+def _lists(protocol: Protocol) -> set[str]:
+    """The keys of a response under which lists stand."""
+    keys = shape_at(protocol.returns, ()).keys if protocol.returns else ()
+    return {key for key in keys if shape_at(protocol.returns, (key,)).kind == "list"}
+
+
+def _by_name(protocol: Protocol) -> Parameter | None:
+    """The name that a reading tool needs, if it needs nothing else."""
+    required = [parameter for parameter in parameters_of(protocol) if parameter.required]
+    if protocol.effect is not Effect.READ or len(required) != 1 or types_of(required[0].schema) != {"string"}:
+        return None
+    return required[0] if NAMES & set(words_of(required[0].name)[-1:]) else None
 
 
 def _is_name_of(given: str, parameter: Parameter) -> bool:
