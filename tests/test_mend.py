@@ -20,6 +20,7 @@ TOOLS = ("find", "details")
         ('x = find(name="a")\nprint("Total:", x["total"])', "answer = x['total']"),
         ('x = find(name="a")\nx["total"]', "answer = x['total']"),
         ('result = find(name="a")["total"]', "answer = result"),
+        ('print("go")\ntotal = find(name="a")["total"]', "answer = total"),
         ('def main():\n    return find(name="a")', "answer = main()"),
         ('def main():\n    return find(name="a")\n\nmain()', "answer = main()"),
         ('def main():\n    answer = find(name="a")\n    return answer\n\nprint(main())', "answer = main()"),

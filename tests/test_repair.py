@@ -35,8 +35,19 @@ DETAILS = Protocol(
         },
     },
 )
+TWO = Protocol(
+    name="two",
+    effect=Effect.READ,
+    returns={
+        "type": "object",
+        "properties": {
+            "hotels": {"type": "array", "items": REF},
+            "filters": {"type": "array", "items": {"type": "object", "properties": {"title": {"type": "string"}}}},
+        },
+    },
+)
 DELETE = DETAILS.model_copy(update={"name": "delete", "effect": Effect.WRITE})
-TOOLS = {protocol.name: protocol for protocol in (FIND, DETAILS)}
+TOOLS = {protocol.name: protocol for protocol in (FIND, DETAILS, TWO)}
 
 
 @pytest.mark.parametrize(
@@ -66,6 +77,8 @@ TOOLS = {protocol.name: protocol for protocol in (FIND, DETAILS)}
         ),
         ("cityName = 'ä'\nx = find(name=city_name)", "cityName = 'ä'\nx = find(name=cityName)"),
         ("x = Find(name='a')", "x = find(name='a')"),
+        ("x = two()[0]['city_id']", "x = two()['hotels'][0]['city_id']"),
+        ("for t in two():\n    x = t['title']", "for t in two()['filters']:\n    x = t['title']"),
     ],
 )
 def test_what_can_only_be_meant_one_way_is_repaired(written: str, meant: str) -> None:
@@ -86,6 +99,8 @@ def test_what_can_only_be_meant_one_way_is_repaired(written: str, meant: str) ->
         "aB = find(name='a')\na_b = aB\nx = AB",  # two names are alike
         "x = sum(find(name='a'))",
         "x = lost(name='a')",
+        "x = two()[0]",
+        "for t in two():\n    x = t['title'] + t['name']",  # neither list has both
         "this is no program",
     ],
 )

@@ -43,7 +43,7 @@ def mend(source: str, tools: Collection[str]) -> Mended:
 
     Copied stubs and imports of tools are dropped; a top-level ``return x`` becomes ``answer = x``; where no answer is
     set, it is taken from the program's own end: a function that is never called, a last ``print(x)`` or expression,
-    a variable with a telling name, or else all that it prints.
+    a variable with a telling name, all that it prints, or else what it assigns last.
     """
     try:
         tree = parse(source)
@@ -126,10 +126,13 @@ def _set_answer(tree: ast.Module, lines: list[str], tools: Collection[str]) -> l
     if isinstance(last, ast.Expr) and (value := _shown(last.value)) is not None:
         _replace(lines, last, value)
         return [f"line {last.lineno}: took the last expression as the answer"]
-    if isinstance(last, ast.Assign) and isinstance(last.targets[0], ast.Name) and last.targets[0].id in _RESULT_NAMES:
-        lines.append(f"answer = {last.targets[0].id}")
-        return [f"took {last.targets[0].id} as the answer"]
-    return _collect_prints(tree, lines)
+    named = last.targets[0] if isinstance(last, ast.Assign) else None
+    if not (isinstance(named, ast.Name) and named.id in _RESULT_NAMES) and (notes := _collect_prints(tree, lines)):
+        return notes
+    if isinstance(named, ast.Name):
+        lines.append(f"answer = {named.id}")
+        return [f"took {named.id} as the answer"]
+    return []
 
 
 def _collect_prints(tree: ast.Module, lines: list[str]) -> list[str]:

@@ -3,7 +3,8 @@
 RETO §3.4 repairs a rejected call by rule before it spends a model call. Here the same is done to a whole program
 before it runs. Only an expression that is sure to fail is touched, and only where the schemas leave one way to mend it:
 
-- a loop over, or an index into, a response object with one list in it means that list;
+- a loop over, or an index into, a response object means the one list in it, or the one whose items have the keys
+  that are then read;
 - a response object unpacked into names that are all keys of it means the values of these keys;
 - a key that is not there, but once and only once deeper inside (no list on the way), means that one;
 - a key or an argument in another spelling (``productId`` for ``product_id``) means the one that exists;
@@ -80,20 +81,26 @@ class _Repairs:
 
     def _loops(self) -> Iterator[Edit]:
         for iterated, names, scope in _iterations(self._tree):
-            if _subscripted_by_text(names, scope):
-                yield from self._list_inside(iterated)
+            if keys := _read_of(names, scope):
+                yield from self._list_inside(iterated, keys)
+        around = {id(n.value): n for n in ast.walk(self._tree) if isinstance(n, ast.Subscript)}
         for node in ast.walk(self._tree):
             if (
                 isinstance(node, ast.Subscript)
                 and isinstance(node.slice, ast.Constant)
                 and type(node.slice.value) is int
             ):
-                yield from self._list_inside(node.value)
+                read = around.get(id(node))
+                key = read.slice.value if read is not None and isinstance(read.slice, ast.Constant) else None
+                yield from self._list_inside(node.value, {key} if isinstance(key, str) else set())
 
-    def _list_inside(self, node: ast.expr) -> Iterator[Edit]:
+    def _list_inside(self, node: ast.expr, read: set[str]) -> Iterator[Edit]:
+        """The list that is meant by a response object; ``read``: the keys that its items are asked for."""
         shape, lists = self._shape(node), []
         if shape is not None and shape.kind == "record":
             lists = [key for key in shape.keys if self._shape_below(node, key).kind == "list"]
+        if len(lists) > 1:
+            lists = [key for key in lists if read and read <= set(self._shape_below(node, key, 0).keys)]
         if len(lists) == 1:
             yield _insert_after(
                 node,
@@ -210,8 +217,11 @@ class _Repairs:
             else None
         )
 
-    def _shape_below(self, node: ast.expr, key: str) -> Shape:
-        return self._shape_of(self._flow.at(span_of(node)).key(key)) or Shape("open")
+    def _shape_below(self, node: ast.expr, *path: str | int) -> Shape:
+        value = self._flow.at(span_of(node))
+        for step in path:
+            value = value.key(step) if isinstance(step, str) else value.item(step)
+        return self._shape_of(value) or Shape("open")
 
     def _shape_of(self, value: Value) -> Shape | None:
         """What a value surely is; ``None`` unless all that it can be agrees."""
@@ -243,12 +253,13 @@ def _names(target: ast.expr) -> set[str]:
     return {target.id} if isinstance(target, ast.Name) else set()
 
 
-def _subscripted_by_text(names: set[str], scope: Sequence[ast.AST]) -> bool:
-    return any(
-        isinstance(n, ast.Subscript) and isinstance(n.value, ast.Name) and n.value.id in names
+def _read_of(names: set[str], scope: Sequence[ast.AST]) -> set[str]:
+    """The keys that these names are asked for."""
+    return {
+        n.slice.value for part in scope for n in ast.walk(part)
+        if isinstance(n, ast.Subscript) and isinstance(n.value, ast.Name) and n.value.id in names
         and isinstance(n.slice, ast.Constant) and isinstance(n.slice.value, str)
-        for part in scope for n in ast.walk(part)
-    )  # fmt: skip
+    }  # fmt: skip
 
 
 def _insert_after(node: ast.expr, text: str, note: str) -> Edit:
