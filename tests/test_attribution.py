@@ -255,4 +255,4 @@ def test_what_was_looked_for_in_the_first_part_of_a_list_is_told_how_long_the_li
     fault = traced(f"found = [c for c in listed()['cities'] if c['name'] == 'Bern']\n{rest}")
     assert fault is not None
     assert fault.tool == "listed"
-    assert "listed() answered only 2 of 300" in fault.message
+    assert "listed() answered only 2 of 300, and what was looked for is not among them: ask" in fault.message

@@ -64,6 +64,12 @@ def test_a_doubted_program_goes_before_one_that_cannot_run() -> None:
     assert len(result.revisions) == 2
 
 
+def test_the_last_program_is_taken_as_it_is() -> None:
+    reply = "```python\nanswer = double(n=21)\n```"
+    result = Agent([double], model=FakeModel([reply]), answer=False, max_revisions=0).run("double 21 for 300 people")
+    assert (result.status, result.value, len(result.revisions)) == ("answered", 42, 1)
+
+
 def test_a_doubted_program_runs_when_the_one_in_its_place_fails() -> None:
     doubted = "```python\nanswer = double(n=21)\n```"
     failing = "```python\nanswer = 1 / (double(n=300) - double(n=21) - 558)\n```"

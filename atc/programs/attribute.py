@@ -177,19 +177,21 @@ class Attribution:
         if suspect.derived and of_nothing(error) and not is_nothing(suspect.value):
             items = next((i for i, step in enumerate(suspect.path) if isinstance(step, int)), len(suspect.path))
             path, listed = next(places(call.value, suspect.path[:items], exact=True))
+            if part := self._part(call):
+                return self._made("response", part, error.line, tool=call.tool, call=call.index)
             where = f"{expression(call.tool, path)} {describe(listed)}, and the program kept nothing of it"
-            where += self._part(call)
         else:
             where = self._where(suspect, wanted_key(error))
         text = f"{where} ({error.type}: {error.message})"
         return self._made("response", text, error.line, tool=call.tool, call=call.index, evidence=self._answered(call))
 
     def _part(self, call: Call) -> str:
-        """That a call answered with the first part of a longer list, and what finds in the whole of it."""
+        """That a call answered with the first part of a longer list, and what to do then; else nothing."""
         if not (part := partial(call)):
             return ""
         finder = finder_beside(call.tool, {protocol.name: protocol for protocol in self.tools.protocols})
-        return f"; {told(call)} answered {part}{f' ({finder} finds by name)' if finder else ''}"
+        advice = f"call {finder} instead" if finder else "ask for exactly what is wanted, or for more of them"
+        return f"{told(call)} answered {part}, and what was looked for is not among them: {advice}"
 
     def _where(self, suspect: Suspect, wanted: str | None = None) -> str:
         """What stands at the suspect's place; where nothing does, what stands above it."""
@@ -259,7 +261,9 @@ class Attribution:
             return self._made("answer", f"{text}: {found_nothing(call)}", call.line, tool=call.tool, call=call.index)
         part = next((s.call for s in behind if partial(s.call)), None)
         if part is not None:
-            return self._made("answer", text + self._part(part), self._answer_line(), tool=part.tool, call=part.index)
+            return self._made(
+                "answer", f"{text}: {self._part(part)}", self._answer_line(), tool=part.tool, call=part.index
+            )
         return self._made("answer", f"{text}, although every tool answered something", self._answer_line())
 
     def _answer_line(self) -> int:

@@ -126,7 +126,7 @@ def partial(call: Call) -> str:
     for name, total in response.items():
         counts = isinstance(total, int) and not isinstance(total, bool) and total > len(lists[0])
         if counts and any(word in _TOTALS for word in words_of(name)):
-            return f"only {len(lists[0])} of {total}: ask for exactly what is wanted, or for more of them"
+            return f"only {len(lists[0])} of {total}"
     return ""
 
 

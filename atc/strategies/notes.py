@@ -106,7 +106,10 @@ def _names(text: str, name: str) -> bool:
 def _failed_lines(revision: Revision) -> Iterator[str]:
     """The lines of a program that something is wrong with, as they stand there."""
     lines = revision.program.split("\n")
-    numbers = {finding.line for finding in revision.findings[:4]} | {revision.fault.line if revision.fault else 0}
+    own = revision.fault is not None and revision.fault.tool is None  # else the line is only where it showed
+    numbers = {finding.line for finding in revision.findings[:4]} | {
+        revision.fault.line if own and revision.fault else 0
+    }
     for number in sorted(numbers):
         if 0 < number <= len(lines) and (text := lines[number - 1].strip()):
             yield text[:200]

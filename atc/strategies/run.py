@@ -99,7 +99,12 @@ class Run:
         return await self.checker.check(draft.program, self._known()) or self._doubts(draft.program)
 
     def _doubts(self, program: str) -> list[Finding]:
-        """What the program leaves out of the task; each is asked about once, for it may be right."""
+        """What the program leaves out of the task; each is asked about once, for it may be right.
+
+        The last program is not asked about: nobody would write another.
+        """
+        if len(self.revisions) >= self.settings.max_revisions:
+            return []
         asked = {finding.message for revision in self.revisions for finding in revision.findings}
         earlier = [revision.program for revision in self.revisions]
         texts = [f"the task says {fact}, but the program uses it nowhere" for fact in unused_facts(self.task, program)]
