@@ -105,11 +105,10 @@ def _names(text: str, name: str) -> bool:
 
 def _failed_lines(revision: Revision) -> Iterator[str]:
     """The lines of a program that something is wrong with, as they stand there."""
-    lines = revision.program.split("\n")
-    own = revision.fault is not None and revision.fault.tool is None  # else the line is only where it showed
-    numbers = {finding.line for finding in revision.findings[:4]} | {
-        revision.fault.line if own and revision.fault else 0
-    }
+    lines, fault = revision.program.split("\n"), revision.fault
+    numbers = {finding.line for finding in revision.findings[:4]}
+    if fault is not None and fault.tool is None:  # of a tool's fault the line is only where it showed
+        numbers.add(fault.line)
     for number in sorted(numbers):
         if 0 < number <= len(lines) and (text := lines[number - 1].strip()):
             yield text[:200]
