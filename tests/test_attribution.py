@@ -134,6 +134,9 @@ CASES = [
     ),
     ('try:\n    c = broken(n=1)\nexcept ToolError:\n    raise RuntimeError("no luck")', "tool", "broken", 1),
     ('answer = None\ntry:\n    answer = broken(n=1)\nexcept ToolError:\n    pass', "answer", "broken", 1),
+    # an object unpacked into its keys
+    ('cities, total = find(text="")\nanswer = total', "response", "find", 1),
+    ('for _ in (1,):\n    a, b, c = details(city_id=1)\nanswer = a', "response", "details", 1),
     # the program alone
     (ALL + "answer = idz[0]", "program", None, None),
     (ALL + "answer = ids[3]", "program", None, None),

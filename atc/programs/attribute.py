@@ -8,7 +8,7 @@ executed.
 from __future__ import annotations
 
 import ast
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -225,7 +225,19 @@ class Attribution:
             return self._empty()
         if all(hollow(call) for call in succeeded):
             return self._nothing_said("the answer rests on nothing: every tool that was called answered emptily")
-        return None
+        return next(self._unpacked(succeeded), None)
+
+    def _unpacked(self, succeeded: Sequence[Call]) -> Iterator[Fault]:
+        """``price, stock = get_product(…)`` runs, and gives the names of the fields: nobody means that."""
+        for node in ast.walk(self._tree) if self._tree else ():
+            match node:
+                case ast.Assign(targets=[ast.Tuple()], value=ast.Call(func=ast.Name(id=tool), lineno=line)):
+                    at = (call for call in succeeded if call.tool == tool and call.line == line)
+                    for call in (call for call in at if isinstance(call.value, dict)):
+                        text = f"{tool}(...) {describe(call.value)}: to unpack it gives its keys, not what stands there"
+                        yield self._made(
+                            "response", text, line, tool=tool, call=call.index, evidence=self._answered(call)
+                        )
 
     def _nothing_said(self, text: str) -> Fault:
         """A fault of the answer, with the last call that answered emptily, if one did."""

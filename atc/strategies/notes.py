@@ -15,7 +15,6 @@ from atc.tools.protocol import Effect, Protocol
 MAX_NOTES = 8
 _LINE = re.compile(r"^line \d+: ")
 _OF_ARGUMENTS = frozenset({"missing_argument", "wrong_type"})
-_TOOLS_FORGOTTEN = frozenset({"no_call", "forbidden_import", "forbidden_name"})
 
 Hints = Mapping[str, Mapping[str, str]]
 
@@ -39,7 +38,7 @@ def notes_from(
     failed = Counter(line for revision in history for line in _failed_lines(revision))
     again = [(line, times) for line, times in failed.most_common(2) if times > 1]
     notes += [f"`{line}` failed in {times} programs: write it differently" for line, times in again]
-    if likely and history and any(finding.kind in _TOOLS_FORGOTTEN for finding in history[-1].findings):
+    if likely and history and any(finding.kind == "no_call" for finding in history[-1].findings):
         notes.append(f"call the tools: {', '.join(likely)} fit the task's words best")
     return [fenced(note) for note in list(dict.fromkeys(notes))[-MAX_NOTES:]]
 
