@@ -209,6 +209,23 @@ def test_an_example_that_does_not_fit_the_arguments_is_not_shown() -> None:
     assert import_openapi(document({"/a": get(parameters=parameters)}))["op"].protocol.examples == ()
 
 
+def test_fields_that_the_example_of_a_response_has_and_its_schema_lacks_are_described() -> None:
+    film = {"type": "object", "properties": {"id": {"type": "integer"}}}
+    schema = {"type": "object", "properties": {"page": {"type": "integer"}, "films": {"type": "array", "items": film}}}
+    example = {"page": 1, "films": [{"id": 3, "title": "Up", "cast": None}], "results": [{"tags": ["a"], "ok": True}]}
+    media = {"schema": schema, "example": example}
+    node = get(responses={"200": {"description": "", "content": {"application/json": media}}})
+    returns = import_openapi(document({"/a": node}))["op"].protocol.returns
+    assert returns is not None
+    known = returns["properties"]
+    assert known["films"]["items"]["properties"] == {"id": {"type": "integer"}, "title": {"type": "string"}, "cast": {}}
+    assert known["results"]["items"]["properties"]["tags"] == {"type": "array", "items": {"type": "string"}}
+    del media["example"]
+    plain = import_openapi(document({"/a": node}))["op"].protocol.returns
+    assert plain is not None
+    assert set(plain["properties"]) == {"page", "films"}
+
+
 @pytest.mark.parametrize(
     ("content", "said"),
     [

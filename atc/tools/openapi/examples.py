@@ -8,6 +8,7 @@ from typing import Any
 from atc.errors import ToolImportError
 from atc.tools.openapi.parse import parse_document
 from atc.tools.openapi.refs import Resolver
+from atc.tools.schemas import resolve
 
 MAX_EXAMPLE = 6_000
 """Characters of JSON that an example may have; lists are shortened to get there."""
@@ -16,6 +17,7 @@ _MISSING: Any = object()
 _MAX_DEPTH = 8
 _MAX_STEPS = 1_000  # schemas looked at for one example: a schema that holds itself many times has no end
 _SHORT_LIST = 3
+_TYPES: dict[type, str] = {str: "string", bool: "boolean", int: "integer", float: "number"}
 
 
 class Examples:
@@ -104,3 +106,36 @@ def _with_short_lists(value: Any) -> Any:
     if isinstance(value, list):
         return [_with_short_lists(item) for item in value[:_SHORT_LIST]]
     return {key: _with_short_lists(item) for key, item in value.items()} if isinstance(value, dict) else value
+
+
+def completed(root: dict[str, Any], schema: Any, example: Any, depth: int = _MAX_DEPTH) -> Any:
+    """A response's schema with the fields that its example has and the schema does not name.
+
+    A document is often careless with the one or the other, and what is shown was once answered: without these fields a
+    program that reads them would be refused.
+
+    Args:
+        root: the whole schema, with its ``$defs``.
+        schema: the part of it that the example is of.
+    """
+    node = resolve(root, schema)
+    known, items = node.get("properties"), node.get("items")
+    if depth and isinstance(example, dict) and isinstance(known, dict) and known:
+        new = {name: _shape(value, depth - 1) for name, value in example.items() if name not in known}
+        same = {name: completed(root, part, example.get(name), depth - 1) for name, part in known.items()}
+        if new or any(same[name] is not part for name, part in known.items()):
+            return {**node, "properties": {**same, **new}}
+    if depth and isinstance(example, list) and example and isinstance(items, dict):
+        item = completed(root, items, example[0], depth - 1)
+        return schema if item is items else {**node, "items": item}
+    return schema
+
+
+def _shape(value: Any, depth: int) -> dict[str, Any]:
+    """What a value surely is."""
+    if isinstance(value, dict):
+        made: dict[str, Any] = {"type": "object"}
+        return {**made, "properties": {k: _shape(v, depth - 1) for k, v in value.items()}} if depth and value else made
+    if isinstance(value, list):
+        return {"type": "array", **({"items": _shape(value[0], depth - 1)} if depth and value else {})}
+    return {"type": _TYPES[type(value)]} if type(value) in _TYPES else {}

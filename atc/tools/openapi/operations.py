@@ -10,7 +10,7 @@ from atc.errors import ToolImportError
 from atc.tools.names import tool_name
 from atc.tools.openapi import swagger2
 from atc.tools.openapi.arguments import ArgumentReader
-from atc.tools.openapi.examples import MISSING, Examples
+from atc.tools.openapi.examples import MISSING, Examples, completed
 from atc.tools.openapi.load import Document
 from atc.tools.openapi.media import is_json, is_media_type, is_text
 from atc.tools.openapi.plan import Operation
@@ -158,7 +158,7 @@ class OperationReader:
             name=tool_name(found.original),
             description=_description(node, found.label),
             parameters=parameters,
-            returns=None if returns is None else self._converter.closed(returns, "response"),
+            returns=None if returns is None else self._described(returns, response_example),
             statuses=_statuses(responses),
             effect=Effect.READ if operation.reads else Effect.WRITE,
             examples=_examples(parameters, arguments.example, response_example),
@@ -166,6 +166,11 @@ class OperationReader:
             provenance=Provenance.IMPORTED,
         )
         return protocol, operation
+
+    def _described(self, returns: dict[str, Any], example: Any) -> dict[str, Any]:
+        closed = self._converter.closed(returns, "response")
+        described: dict[str, Any] = closed if example is MISSING else completed(closed, closed, example)
+        return described
 
     def _responses(self, node: dict[str, Any]) -> dict[str, dict[str, Any]]:
         raw = node["responses"] if isinstance(node.get("responses"), dict) else {}
