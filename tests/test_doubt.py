@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import pytest
 
+from atc import tool
 from atc.agent import Agent
 from atc.models.fake import FakeModel
 from atc.programs.doubt import forgotten_facts, unused_facts
 
 
+@tool(effect="read")
 def double(n: int) -> int:
     """Twice a number."""
     return 2 * n
@@ -76,6 +78,22 @@ def test_a_doubted_program_runs_when_the_one_in_its_place_fails() -> None:
     result = Agent([double], model=FakeModel([doubted, failing]), answer=False).run("double 21 for 300 people")
     assert (result.status, result.value) == ("answered", 42)
     assert [bool(revision.findings) for revision in result.revisions] == [True, False, False]
+
+
+def test_a_doubted_program_does_not_run_where_something_was_done_meanwhile() -> None:
+    done = []
+
+    @tool(effect="write")
+    def order(n: int) -> int:
+        """Order so many."""
+        done.append(n)
+        return n
+
+    doubted = "```python\nanswer = order(n=21)\n```"
+    failing = "```python\nanswer = 1 / (order(n=300) - 300 + 0 * 21)\n```"
+    model = FakeModel([doubted, failing, failing, failing, failing, failing, failing])
+    result = Agent([order], model=model, answer=False).run("order 21 for 300 people")
+    assert (result.status, done) == ("unsolved", [300])
 
 
 @pytest.mark.parametrize(

@@ -99,6 +99,8 @@ def test_what_can_only_be_meant_one_way_is_repaired(written: str, meant: str) ->
         "aB = find(name='a')\na_b = aB\nx = AB",  # two names are alike
         "x = sum(find(name='a'))",
         "x = lost(name='a')",
+        "from collections import *\ncounter = Counter(find(name='a'))",
+        "counter = Counter(find(name='a'))",
         "x = two()[0]",
         "for t in two():\n    x = t['title'] + t['name']",  # neither list has both
         "this is no program",

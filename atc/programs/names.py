@@ -30,11 +30,20 @@ def bound_names(tree: ast.AST) -> set[str]:
 
 
 def misspelt(tree: ast.AST, tools: Collection[str]) -> Iterator[tuple[ast.Name, str]]:
-    """Names that nothing binds, each with the one bound name or tool that differs in case and underscores alone."""
+    """Names that nothing binds, each with the one bound name or tool that differs in case and underscores alone.
+
+    What is called is a tool or a function of the program's own. Nothing is sure where a module gave all its names.
+    """
+    nodes = list(ast.walk(tree))
+    if any(isinstance(node, ast.alias) and node.name == "*" for node in nodes):
+        return
     bound = bound_names(tree) | {*tools}
-    for node in ast.walk(tree):
+    callable_ = {node.name for node in nodes if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef)} | {*tools}
+    called = {id(node.func) for node in nodes if isinstance(node, ast.Call)}
+    for node in nodes:
         if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Load) and node.id not in bound | BUILTINS:
-            alike = [name for name in bound if plain(name) == plain(node.id)]
+            meant = callable_ if id(node) in called else bound
+            alike = [name for name in meant if plain(name) == plain(node.id)]
             if len(alike) == 1:
                 yield node, alike[0]
 

@@ -31,14 +31,14 @@ def notes_from(
         history: the programs that failed.
         hints: for a tool's parameter, which response can supply it.
         protocols: the tools: what they say of an argument that was refused is told again.
-        likely: the tools to point to where the last program did without them.
+        likely: tools to point to.
     """
     tools = {protocol.name: protocol for protocol in protocols}
     notes = [note for revision in history for note in _of(revision, hints or {}, tools)]
     failed = Counter(line for revision in history for line in _failed_lines(revision))
     again = [(line, times) for line, times in failed.most_common(2) if times > 1]
     notes += [f"`{line}` failed in {times} programs: write it differently" for line, times in again]
-    if likely and history and any(finding.kind == "no_call" for finding in history[-1].findings):
+    if likely:
         notes.append(f"call the tools: {', '.join(likely)} fit the task's words best")
     return [fenced(note) for note in list(dict.fromkeys(notes))[-MAX_NOTES:]]
 

@@ -20,6 +20,7 @@ from atc.strategies import finder
 from atc.strategies.finder import Finder
 from atc.strategies.writer import Draft, Writer
 from atc.tools.parameters import parameters_of
+from atc.tools.protocol import Effect
 from atc.tools.tool import Toolset
 from atc.traces.events import Emit
 
@@ -122,8 +123,13 @@ class Run:
         return Draft(last.program, last.mended)
 
     def spare(self) -> Draft | None:
-        """A program that nothing but doubts kept from running, once the one in its place has failed."""
+        """A program that nothing but doubts kept from running, once the one in its place has failed.
+
+        Not where something with an effect was done meanwhile: this program does not know of it.
+        """
         if not self.revisions or self.revisions[-1].fault is None:
+            return None
+        if any(call.effect is not Effect.READ for call in self.calls):
             return None
         doubted = (r for r in self.revisions if r.findings and all(f.kind == DOUBT for f in r.findings))
         draft = next((Draft(r.program, r.mended) for r in doubted if r.program not in self._executed), None)

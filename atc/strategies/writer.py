@@ -33,8 +33,6 @@ COPY_OF_STUBS = "(TypedDict):"
 COPIED = "the reply copies the tools' documents: the tools exist, so write only the program that calls them"
 POINTED_TO = 5
 """Tools that are named to a model whose program did without any."""
-
-
 _CLASS_BEGUN = re.compile(r"(?:^|\n)class \w+\s*\Z")
 
 
@@ -69,8 +67,10 @@ class Writer:
         self._stubs = "\n\n\n".join(fenced(self._shown(tool.protocol)) for tool in tools.values())
         self._stop = [COPY_OF_STUBS] if estimate_tokens(self._stubs) > self._settings.max_tokens else []
 
-    def _likely(self) -> list[str]:
-        """The tools that fit the task's words best."""
+    def _likely(self, history: Sequence[Revision]) -> list[str]:
+        """The tools that fit the task's words best, where the last program did without any."""
+        if not history or all(finding.kind != "no_call" for finding in history[-1].findings):
+            return []
         index = ToolIndex.build(self._tools)
         return [hit.id for hit in index.search(self._task, POINTED_TO, "lexical")] or list(self._tools)[:POINTED_TO]
 
@@ -182,7 +182,7 @@ class Writer:
         ]
         if self._settings.revision == "edit" and history:
             return [*base, Message("user", task), *self._edits(history, calls)]
-        notes = notes_from(history, self._hints, self._tools.protocols, self._likely() if history else ())
+        notes = notes_from(history, self._hints, self._tools.protocols, self._likely(history))
         if again:
             notes.append(SAID_AGAIN)
         return [*base, Message("user", task + (prompt("notes", notes=notes, done=done_calls(calls)) if notes else ""))]
