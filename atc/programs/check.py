@@ -19,7 +19,7 @@ from atc.programs.extract import NotParsed, parse
 from atc.programs.fields import Shape, shape_at
 from atc.programs.flow import Access, Flow
 from atc.programs.hygiene import hygiene
-from atc.programs.names import nearest
+from atc.programs.names import Names
 from atc.programs.syntax import sets_answer
 from atc.programs.typecheck import TypeChecker
 from atc.result import Finding
@@ -63,7 +63,8 @@ class Checker:
             if known is not None:
                 found += self._invented(flow, known.casefold())
         told = types.result() if types is not None else []
-        return _unique(found + [self._in_words(finding, tree) for finding in told if not self._allowed(finding, flow)])
+        names = Names(tree, self._protocols)
+        return _unique(found + [self._in_words(finding, names) for finding in told if not self._allowed(finding, flow)])
 
     def close(self) -> None:
         if self._types is not None:
@@ -165,14 +166,14 @@ class Checker:
         shapes = [shape_at(self._protocols[origin.tool].returns, origin.path) for origin in origins]
         return any(shape.kind == "open" or key in shape.keys for shape in shapes)
 
-    def _in_words(self, finding: Finding, tree: ast.Module) -> Finding:
+    def _in_words(self, finding: Finding, names: Names) -> Finding:
         line, tool, said = finding.line, finding.tool, finding.message
         match finding.kind:
             case "undefined_name" if said == "answer":
                 text = f"line {line}: `answer` is used before it is set: set it first, to an empty list for instance"
                 return Finding(kind="undefined_name", message=text, line=line)
             case "undefined_name":
-                near = nearest(said, tree, self._protocols)
+                near = names.nearest(said)
                 is_tool = near in self._protocols
                 hint = f"did you mean {'the tool ' * is_tool}{near}?" if near else "only the listed tools exist"
                 text = f"line {line}: {said!r} is not defined; {hint}"

@@ -67,7 +67,8 @@ def forgotten_facts(task: str, program: str, earlier: Iterable[str]) -> list[str
     said = [
         re.search(rf"(?<!\w){re.escape(text)}(?!\w)", task, re.I)
         for text in dict.fromkeys(gone)
-        if len(text) >= SHORTEST and not _DIGITS.fullmatch(text)  # numbers are looked for above, however written
+        if SHORTEST <= len(text) <= len(task)
+        and not _DIGITS.fullmatch(text)  # numbers are looked for above, however written
     ]
     return [found.group() for found in said if found]
 

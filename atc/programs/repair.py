@@ -23,7 +23,7 @@ from typing import Any
 from atc.programs.extract import NotParsed, parse
 from atc.programs.fields import Shape, shape_at
 from atc.programs.flow import Flow
-from atc.programs.names import misspelt, plain
+from atc.programs.names import Names, plain
 from atc.programs.syntax import span_of
 from atc.programs.values import Value
 from atc.tools.parameters import parameters_of
@@ -74,7 +74,7 @@ class _Repairs:
         yield from self._arguments()
 
     def _names(self) -> Iterator[Edit]:
-        for node, name in misspelt(self._tree, self._protocols):
+        for node, name in Names(self._tree, self._protocols).misspelt():
             yield _replace(node, name, f"line {node.lineno}: read the name {node.id} as {name}")
 
     # -- a response object where its list is meant ---------------------------------------------------------------------
