@@ -15,18 +15,6 @@ from atc.programs.extract import NotParsed, parse
 from atc.programs.syntax import calls_one_of, sets_answer
 
 _FUNCTIONS = (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)
-_COMPOUND = (
-    *_FUNCTIONS,
-    ast.If,
-    ast.For,
-    ast.AsyncFor,
-    ast.While,
-    ast.With,
-    ast.AsyncWith,
-    ast.Try,
-    ast.TryStar,
-    ast.Match,
-)
 _RESULT_NAMES = ("result", "results", "final_answer", "final_result", "output", "response", "ans")
 
 
@@ -146,7 +134,7 @@ def _collect_prints(tree: ast.Module, lines: list[str]) -> list[str]:
     said = {node: _told(node) for node in printed if isinstance(node, ast.Expr)}
     first = next((index for index, node in enumerate(tree.body) if any(part in said for part in ast.walk(node))), 0)
     before = tree.body[first - 1] if first else None
-    if before is None or not any(said.values()) or isinstance(before, _COMPOUND):
+    if before is None or not any(said.values()) or hasattr(before, "body") or isinstance(before, ast.Match):
         return []  # there is no line to begin the list on
     for node, told in said.items():
         indent = lines[node.lineno - 1][: node.col_offset]
