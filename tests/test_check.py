@@ -10,6 +10,7 @@ import pytest
 
 from atc import Effect, Protocol
 from atc.programs.check import Checker
+from atc.programs.doubt import DOUBTS
 from atc.programs.hygiene import hygiene
 from atc.result import Finding
 
@@ -201,6 +202,29 @@ def test_what_a_program_takes_from_nowhere_is_a_finding_where_a_tool_could_give_
     assert [f.kind for f in findings(checker, program, "the area of Lyon")] == ["invented_id"]
     assert findings(checker, program, "the area of city 12345") == []
     assert findings(checker, program) == []
+
+
+def test_coordinates_from_memory_are_a_doubt_where_a_tool_could_give_them() -> None:
+    place = {"latitude": {"type": "number"}, "longitude": {"type": "number"}}
+    where = Protocol(
+        name="where",
+        effect=Effect.READ,
+        parameters={"properties": {"place": {"type": "string"}}, "required": ["place"]},
+        returns={"type": "object", "properties": place},
+    )
+    weather = Protocol(name="weather", effect=Effect.READ, parameters={"properties": place, "required": [*place]})
+    program = "answer = weather(latitude=40.7, longitude=-74.0)"
+    both, alone = Checker([where, weather]), Checker([weather])
+    try:
+        (found,) = findings(both, program, "the weather in New York")
+        assert found.kind in DOUBTS
+        assert "latitude and longitude" in found.message
+        assert "where(place=...)['longitude']" in found.message
+        assert findings(both, program, "the weather at 40.7 N, 74.0 W") == []
+        assert findings(alone, program, "the weather in New York") == []
+    finally:
+        both.close()
+        alone.close()
 
 
 def test_findings_come_in_the_order_of_lines_and_once(checker: Checker) -> None:

@@ -32,6 +32,7 @@ PROGRAM = 'found = find(name="Lyon")\nanswer = found["total"]\n'
         "```python\n" + "".join(f"    {line}\n" for line in PROGRAM.splitlines()) + "```",
         f'```json\n{{"a": 1}}\n```\n```python\n{PROGRAM}```',
         f"```python\nprint('a first try')\n```\nBetter:\n```python\n{PROGRAM}```",
+        f"```python\n {PROGRAM}```",
         f"```python\n{PROGRAM}```\nIt prints:\n```\n42\n```",
     ],
 )

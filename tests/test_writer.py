@@ -105,6 +105,16 @@ def test_a_refused_argument_is_told_with_its_document_and_the_others_are_left_al
     assert said == "token of book is an id, not a name: take it from login(name=...)['token']"
 
 
+def test_the_keys_of_one_object_are_listed_once() -> None:
+    said = [f"line {n}: find()[…] has no key '{key}'; its keys are 'id', 'name'" for n, key in enumerate("abc")]
+    other = "line 9: look()[…] has no key 'a'; its keys are 'id'"
+    findings = tuple(Finding(kind="unknown_field", message=text) for text in (said[0], other, *said[1:]))
+    assert notes_from([Revision(attempt=0, program="", findings=findings)]) == [
+        "look()[…] has no key 'a'; its keys are 'id'",
+        "find()[…] has no key 'a' and no 'b' and no 'c'; its keys are 'id', 'name'",
+    ]
+
+
 def test_a_missing_argument_is_told_with_where_it_comes_from() -> None:
     findings = (
         Finding(kind="unknown_argument", message="line 1: get() has no argument 'day'; it has city_id", tool="get"),

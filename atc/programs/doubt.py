@@ -11,6 +11,9 @@ import ast
 import re
 from collections.abc import Iterable
 
+UNUSED, FROM_MEMORY = "unused_fact", "from_memory"
+"""Kinds of findings that are doubts: a fact is used nowhere; a coordinate stands there that a tool could supply."""
+DOUBTS = frozenset({UNUSED, FROM_MEMORY})
 SHORTEST = 3
 """Characters of a text that is worth a question."""
 _NUMBER = re.compile(r"(?<![\w.,-])\d+(?:,\d{3})*(?:\.\d+)?(?![\w])\s?%?")

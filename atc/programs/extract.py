@@ -139,7 +139,10 @@ def _plain(block: str) -> str:
     if all(_PROMPT.match(line.lstrip()) for line in lines if line.strip()):
         lines = [line.lstrip()[4:] for line in lines]
     tabless = [_expanded(line) for line in lines]
-    return textwrap.dedent("\n".join(tabless))
+    whole = textwrap.dedent("\n".join(tabless))
+    if _tree(whole) is None and _tree(whole.lstrip(" ")) is not None:
+        return whole.lstrip(" ")  # the first line alone has a margin
+    return whole
 
 
 def _expanded(line: str) -> str:

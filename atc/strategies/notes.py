@@ -9,11 +9,14 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 from atc.prompting import fenced
 from atc.result import Call, Fault, Revision
+from atc.tools.affinity import words_of
+from atc.tools.links import COORDINATES
 from atc.tools.parameters import parameters_of
 from atc.tools.protocol import Effect, Protocol
 
 MAX_NOTES = 8
 _LINE = re.compile(r"^line \d+: ")
+_NO_KEY = re.compile(r"(.+) has no key ('\w+'); its keys are ('[^.]*')")
 _OF_ARGUMENTS = frozenset({"missing_argument", "wrong_type"})
 
 Hints = Mapping[str, Mapping[str, str]]
@@ -35,12 +38,30 @@ def notes_from(
     """
     tools = {protocol.name: protocol for protocol in protocols}
     notes = [note for revision in history for note in _of(revision, hints or {}, tools)]
+    notes = _merged(dict.fromkeys(notes))
     failed = Counter(line for revision in history for line in _failed_lines(revision))
     again = [(line, times) for line, times in failed.most_common(2) if times > 1]
     notes += [f"`{line}` failed in {times} programs: write it differently" for line, times in again]
     if likely:
         notes.append(f"call the tools: {', '.join(likely)} fit the task's words best")
     return [fenced(note) for note in list(dict.fromkeys(notes))[-MAX_NOTES:]]
+
+
+def _merged(notes: Iterable[str]) -> list[str]:
+    """The keys of one object are listed once, however many others were read from it; where the last of them stood."""
+    lacks: dict[tuple[str, str], list[str]] = {}
+    merged: dict[object, str] = {}
+    for note in notes:
+        found = _NO_KEY.fullmatch(note)
+        if found is None:
+            merged[note] = note
+            continue
+        at, key, there = found.groups()
+        keys = lacks.setdefault((at, there), [])
+        keys.append(key)
+        merged.pop((at, there), None)
+        merged[at, there] = f"{at} has no key {' and no '.join(keys)}; its keys are {there}"
+    return list(merged.values())
 
 
 def done_calls(calls: Sequence[Call]) -> list[str]:
@@ -95,7 +116,8 @@ def _supplies(tool: str, text: str, hints: Hints) -> Iterator[str]:
     """Where those arguments come from that a text names."""
     for name, source in hints.get(tool, {}).items():
         if _names(text, name):
-            yield f"{name} of {tool} is an id, not a name: take it {source}"
+            what = "" if COORDINATES.intersection(words_of(name)) else " is an id, not a name"
+            yield f"{name} of {tool}{what}: take it {source}"
 
 
 def _names(text: str, name: str) -> bool:

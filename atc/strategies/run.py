@@ -13,7 +13,7 @@ from atc.execution.drivers import limits_from
 from atc.execution.sandbox import Job, Outcome, Sandbox
 from atc.programs.attribute import Attribution
 from atc.programs.check import Checker
-from atc.programs.doubt import forgotten_facts, unused_facts
+from atc.programs.doubt import DOUBTS, UNUSED, forgotten_facts, unused_facts
 from atc.result import Call, Fault, Finding, Revision
 from atc.settings import Settings
 from atc.strategies import finder
@@ -25,8 +25,6 @@ from atc.tools.tool import Toolset
 from atc.traces.events import Emit
 
 T = TypeVar("T")
-DOUBT = "unused_fact"
-"""The kind of a finding that may be wrong."""
 
 
 @dataclass
@@ -97,28 +95,32 @@ class Run:
             return [Finding(kind="no_program", message=draft.problem)]
         if self.checker is None:
             return []
-        return await self.checker.check(draft.program, self._known()) or self._doubts(draft.program)
+        found = await self.checker.check(draft.program, self._known())
+        if any(finding.kind not in DOUBTS for finding in found):
+            return found
+        return self._not_asked([*found, *self._left_out(draft.program)])
 
-    def _doubts(self, program: str) -> list[Finding]:
-        """What the program leaves out of the task; each is asked about once, for it may be right.
-
-        The last program is not asked about: nobody would write another.
-        """
+    def _not_asked(self, doubts: Sequence[Finding]) -> list[Finding]:
+        """Each doubt is asked about once, for the program may be right; the last one never, for none would follow."""
         if len(self.revisions) >= self.settings.max_revisions:
             return []
         asked = {finding.message for revision in self.revisions for finding in revision.findings}
+        return [doubt for doubt in doubts if doubt.message not in asked]
+
+    def _left_out(self, program: str) -> list[Finding]:
+        """What the program leaves out of the task."""
         earlier = [revision.program for revision in self.revisions]
         texts = [f"the task says {fact}, but the program uses it nowhere" for fact in unused_facts(self.task, program)]
         texts += [
             f"the task says {fact!r}, which an earlier program used and this one does not"
             for fact in forgotten_facts(self.task, program, earlier)
         ]
-        return [Finding(kind=DOUBT, message=text) for text in texts if text not in asked]
+        return [Finding(kind=UNUSED, message=text) for text in texts]
 
     def only_doubted(self) -> Draft | None:
         """The last program, if nothing but doubts kept it from running."""
         last = self.revisions[-1] if self.revisions else None
-        if last is None or not last.findings or any(finding.kind != DOUBT for finding in last.findings):
+        if last is None or not last.findings or any(f.kind not in DOUBTS for f in last.findings):
             return None
         return Draft(last.program, last.mended)
 
@@ -131,7 +133,7 @@ class Run:
             return None
         if any(call.effect is not Effect.READ for call in self.calls):
             return None
-        doubted = (r for r in self.revisions if r.findings and all(f.kind == DOUBT for f in r.findings))
+        doubted = (r for r in self.revisions if r.findings and all(f.kind in DOUBTS for f in r.findings))
         draft = next((Draft(r.program, r.mended) for r in doubted if r.program not in self._executed), None)
         if draft is not None:
             self.announce(draft)

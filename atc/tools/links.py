@@ -32,9 +32,11 @@ ID_ENDINGS = (
     "number",
     "reference",
 )
+COORDINATES = frozenset({"latitude", "longitude", "lat", "lon", "lng"})
+"""Words for where something is, which tools hand out as they do identifiers."""
 NAMES = frozenset({"name", "title", "query", "q", "text", "keyword", "term", "search"})
 """Last words of what something is found by."""
-_ID_WORDS = frozenset(words_of(ending) for ending in ID_ENDINGS)
+_GIVEN = frozenset(words_of(ending) for ending in (*ID_ENDINGS, *COORDINATES))
 LEAST, ECHO = 0.6, 0.85
 """Affinity from which a field is named as the source of a parameter, and from which it only repeats one."""
 
@@ -118,8 +120,8 @@ def _ids_needed(protocol: Protocol) -> int:
 
 
 def looks_given(name: str, schema: JsonSchema) -> bool:
-    """Identifiers are handed out by tools; dates, amounts and words come from the task."""
-    return words_of(name)[-1:] in _ID_WORDS and "enum" not in schema and not types_of(schema) & {"boolean", "object"}
+    """Identifiers and coordinates are handed out by tools; dates, amounts and words come from the task."""
+    return words_of(name)[-1:] in _GIVEN and "enum" not in schema and not types_of(schema) & {"boolean", "object"}
 
 
 def expression_of(tool: str, path: Sequence[str], needs: Sequence[str] | None = None) -> str:
