@@ -111,7 +111,7 @@ class Bench:
         self._opened: tuple[str, Opened] | None = None
         self._model: Model | None = None
         self._index_code = _digest(*(f"atc/retrieval/{name}.py" for name in _OF_AN_INDEX))
-        self._code = _digest("atc/retrieval/*.py", "prompts/turns_*", "prompts/expand_*")
+        self._code = _digest("atc/retrieval/*.py", "atc/tools/*.py", "prompts/turns_*", "prompts/expand_*")
         self._told = ("", 0)
         self.spent = Spent()
 

@@ -204,6 +204,21 @@ def test_what_a_program_takes_from_nowhere_is_a_finding_where_a_tool_could_give_
     assert findings(checker, program) == []
 
 
+def test_an_argument_of_a_tool_alike_is_told_with_that_tool() -> None:
+    day = {"properties": {"day": {"type": "string"}}, "required": ["day"]}
+    tools = [
+        Protocol(name="get_current_weather", effect=Effect.READ, parameters={"properties": {}}),
+        Protocol(name="get_past_weather", effect=Effect.READ, parameters=day),
+        Protocol(name="get_calendar", effect=Effect.READ, parameters=day),
+    ]
+    made = Checker(tools)
+    try:
+        (found,) = findings(made, 'answer = get_current_weather(day="2023-04-16")')
+        assert found.message.endswith("its arguments are none. get_past_weather has one")
+    finally:
+        made.close()
+
+
 def test_coordinates_from_memory_are_a_doubt_where_a_tool_could_give_them() -> None:
     place = {"latitude": {"type": "number"}, "longitude": {"type": "number"}}
     where = Protocol(

@@ -52,6 +52,51 @@ def test_an_identifier_is_linked_to_the_field_that_it_comes_from(giver: Protocol
     assert found == hint
 
 
+def documented(name: str, argument: str, description: str) -> Protocol:
+    parameters = {"properties": {argument: {"type": "string", "description": description}}, "required": [argument]}
+    return Protocol(name=name, parameters={"type": "object", **parameters})
+
+
+def test_the_tool_that_a_description_names_as_the_source_is_believed() -> None:
+    flights = taking("search_flight_location", "query", returns=listing("places"))
+    hotels = taking("search_hotel_location", "query", returns=listing("places"))
+    told = "Where you leave. `fromId` can be retrieved from `/v1/flights` **(Search Flight Location)**"
+    fares = documented("get_fares", "fromId", told)
+    assert hints_for([hotels, flights, fares])["get_fares"] == {
+        "fromId": "from search_flight_location(query=...)['places'][0]['id']"
+    }
+    unread = taking("search_flight_location", "query")
+    assert hints_for([unread, fares])["get_fares"] == {"fromId": "from search_flight_location(query=...)"}
+
+
+@pytest.mark.parametrize(
+    "said",
+    [
+        "A flight location, from the map",
+        "Unlike Search Flight Location this takes a code",
+        "from search",
+        "",
+        "from " * 500,
+    ],
+)
+def test_a_description_that_names_no_source_links_nothing(said: str) -> None:
+    tools = [taking("search_flight_location", "query"), taking("search", "q"), documented("get_fares", "place", said)]
+    assert hints_for(tools) == {}
+
+
+def test_of_two_names_the_longer_is_meant() -> None:
+    tools = [taking("search_hotels", "city"), taking("search_hotels_by_map", "lat")]
+    (found,) = hints_for([*tools, documented("rooms", "hotel_id", "see searchHotelsByMap")])["rooms"].values()
+    assert found == "from search_hotels_by_map(lat=...)"
+
+
+def test_a_coordinate_is_linked_however_it_is_spelled() -> None:
+    place = taking("locate", "address", returns={"type": "object", "properties": {"lat": {"type": "number"}}})
+    assert hints_for([place, taking("weather", "latitude")])["weather"] == {
+        "latitude": "from locate(address=...)['lat']"
+    }
+
+
 def test_what_a_tool_must_be_given_it_does_not_supply() -> None:
     detail = taking("get_movie", "movie_id", returns={"type": "object", "properties": {"id": {"type": "string"}}})
     assert hints_for([detail, taking("get_movie_images", "movie_id")]) == {}

@@ -154,6 +154,28 @@ def test_without_response_schemas_a_look_up_goes_by_its_name() -> None:
     assert (need.provider, need.source) == ("search_movie", "")
 
 
+def test_the_provider_that_a_description_names_is_found() -> None:
+    told = {"type": "string", "description": "A key that Resolve Spot hands out: `area` comes from resolve_spot"}
+    tools = [
+        Protocol(name="get_tides", parameters={"type": "object", "properties": {"area": told}, "required": ["area"]}),
+        needing("area_names", "All areas.", returns={"type": "object", "properties": {"area_id": {}}}),
+        needing("resolve_spot", "Spots.", "text"),
+    ]
+    (need,) = Prerequisites(ToolIndex.build(tools)).of(["get_tides"], "when is high water?")
+    assert (need.parameter, need.provider, need.source) == ("area", "resolve_spot", "resolve_spot(text=...)")
+
+
+def test_where_nothing_is_said_to_be_required_the_first_identifier_is() -> None:
+    optional = {"type": "object", "properties": {n: {"type": "string"} for n in ("page_token", "place_id", "other_id")}}
+    place = {"type": "object", "properties": {"place_id": {"type": "string"}, "page_token": {"type": "string"}}}
+    tools = [
+        Protocol(name="get_weather", parameters=optional),
+        needing("find_places", "Places.", "name", returns=place),
+    ]
+    (need,) = Prerequisites(ToolIndex.build(tools)).of(["get_weather"], "rain?")
+    assert (need.parameter, need.provider) == ("place_id", "find_places")
+
+
 def test_needs_that_go_round_in_a_circle_end() -> None:
     ids = [f"id_of_{n}_key" for n in range(8)]
     tools = [

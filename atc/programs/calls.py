@@ -16,6 +16,7 @@ from atc.programs.flow import Flow, ToolCall
 from atc.programs.values import Origin
 from atc.result import Finding
 from atc.tools import schemas
+from atc.tools.affinity import VERBS, words_of
 from atc.tools.parameters import Parameter, original_arguments, parameters_of
 from atc.tools.protocol import Protocol
 from atc.tools.schemas import resolve, types_of
@@ -31,7 +32,7 @@ def call_findings(flow: Flow, protocols: Mapping[str, Protocol]) -> list[Finding
     for call in flow.calls.values():
         if call.direct:
             protocol = protocols[call.tool]
-            found += [*_names(call, protocol), *_literals(call, protocol)]
+            found += [*_names(call, protocol, protocols), *_literals(call, protocol)]
             if flow.complete:
                 found += _responses(call, protocol, protocols)
     return found
@@ -57,7 +58,7 @@ def _written(call: ToolCall, parameters: list[Parameter]) -> Iterator[tuple[str,
     yield from ((keyword.arg, keyword.value) for keyword in call.node.keywords if keyword.arg is not None)
 
 
-def _names(call: ToolCall, protocol: Protocol) -> Iterator[Finding]:
+def _names(call: ToolCall, protocol: Protocol, protocols: Mapping[str, Protocol]) -> Iterator[Finding]:
     """Arguments that the tool does not have, and those that it needs and is not given."""
     parameters, node = parameters_of(protocol), call.node
     names = [parameter.name for parameter in parameters]
@@ -66,13 +67,26 @@ def _names(call: ToolCall, protocol: Protocol) -> Iterator[Finding]:
     listed = f"its arguments are {', '.join(names) or 'none'}"
     for keyword in node.keywords:
         if keyword.arg is not None and keyword.arg not in known and not _takes_more(protocol):
-            yield _finding("unknown_argument", call, f"{call.tool}() has no argument {keyword.arg!r}; {listed}")
+            text = f"{call.tool}() has no argument {keyword.arg!r}; {listed}{_kin(protocol, keyword.arg, protocols)}"
+            yield _finding("unknown_argument", call, text)
     if len(node.args) > len(names) and not hidden:
         yield _finding("unknown_argument", call, f"{call.tool}() is given too many arguments; {listed}")
     given = {name for name, _ in _written(call, parameters)}
     missing = [p.name for p in parameters if p.required and not {p.name, p.original} & given]
     if missing and not hidden:
         yield _finding("missing_argument", call, f"{call.tool}() needs the argument {' and '.join(missing)}")
+
+
+def _kin(protocol: Protocol, argument: str, protocols: Mapping[str, Protocol]) -> str:
+    """Tools like this one that have such an argument: of several alike, the wrong one was taken."""
+    words = set(words_of(protocol.name)) - VERBS
+    alike = {
+        other.name: len(words.intersection(words_of(other.name)))
+        for other in protocols.values()
+        if argument in (parameter.name for parameter in parameters_of(other))
+    }
+    named = sorted((name for name, count in alike.items() if count), key=lambda name: -alike[name])[:2]
+    return f". {' and '.join(named)} {'have' if len(named) > 1 else 'has'} one" if named else ""
 
 
 def _takes_more(protocol: Protocol) -> bool:

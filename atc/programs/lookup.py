@@ -78,7 +78,8 @@ class Lookups:
 
     def _found_by_name(self, tool: str, parameter: Parameter) -> tuple[str, str] | None:
         """The one reading tool that needs a name alone and returns the id."""
-        found = [(s, t) for s, t in self._suppliers.get((tool, parameter.original), ()) if self._needs_a_name(s)]
+        sources = self._suppliers.get((tool, parameter.original), ())
+        found = [(s, t) for s, t in sources if self._needs_a_name(s) and t.endswith("]")]  # of a known response
         return found[0] if len(found) == 1 else None
 
     def _needs_a_name(self, tool: str) -> bool:

@@ -1,8 +1,8 @@
-"""What a found tool needs and nobody gives it: a provider is sought, by response field first, by name else.
+"""What a found tool needs and nobody gives it: a provider is sought, by what documents say, response fields and names.
 
 A task seldom names the look-up that turns a name into an id. ToolQP leaves it to the planner to see that (§3.1); here
-it is said outright, from the schemas: for each required identifier that neither the task nor a found tool's response
-supplies, the tool whose response has it.
+it is said outright, from the protocols: for each required identifier that neither the task nor a found tool's response
+supplies, the tool that its description names or whose response has it.
 """
 
 from __future__ import annotations
@@ -15,11 +15,13 @@ from functools import lru_cache
 from atc.retrieval.index import ToolIndex
 from atc.tools.affinity import GENERIC, VERBS, words_of
 from atc.tools.links import NAMES, looks_given, suppliers_of
+from atc.tools.mentions import names_its_source
 from atc.tools.parameters import Parameter, parameters_of
 from atc.tools.protocol import Protocol
 
 CANDIDATES = 40
 """Looked at for one need: the likeliest by their words."""
+_OF_PAGES = frozenset({"page", "cursor", "next", "offset", "after", "before"})
 _METHODS = frozenset({"post", "put", "delete", "patch"})
 MOST = 6
 """Providers that are added to what was found."""
@@ -77,7 +79,7 @@ class Prerequisites:
 
     def _needs(self, tool: str, have: Sequence[str], task: str) -> Iterator[Need]:
         protocol = self._protocol(tool)
-        wanted = [p for p in parameters_of(protocol) if p.required and looks_given(p.original, p.schema)]
+        wanted = _wanted(protocol)
         if not wanted:
             return
         others = [_as(self._protocol(other), number) for number, other in enumerate(have, 1) if other != tool]
@@ -94,8 +96,11 @@ class Prerequisites:
     def _provided(self, tool: str, protocol: Protocol, parameter: Parameter) -> Need | None:
         """The likeliest provider of the same service: identifiers mean nothing elsewhere."""
         about = [word for word in words_of(parameter.original) if word not in GENERIC] or sorted(_subject(protocol))
-        query = " ".join((*about, *words_of(parameter.original), _service(tool)))
-        hits = [hit.id for hit in self._index.search(query, limit=CANDIDATES, mode="lexical")]
+        queries = [" ".join((*about, *words_of(parameter.original), _service(tool)))]
+        if names_its_source(parameter.schema):
+            queries.append(parameter.schema["description"])
+        found = [self._index.search(query, limit=CANDIDATES, mode="lexical") for query in queries]
+        hits = list(dict.fromkeys(hit.id for each in found for hit in each))
         others = {
             each.name: (hit, each)
             for number, hit in enumerate(hits, 1)
@@ -108,8 +113,23 @@ class Prerequisites:
             name = min(told, key=lambda name: (_asked_of(others[name][1]), list(others).index(name)))
             hit = others[name][0]
             return Need(tool, parameter.original, hit, told[name].replace(name, self._protocol(hit).name, 1))
+        if not looks_given(parameter.original, parameter.schema):
+            return None
         by_name = [(alike, hit) for hit, other in others.values() if (alike := _looks_up(other, about)) is not None]
         return Need(tool, parameter.original, min(by_name)[1]) if by_name else None
+
+
+def _wanted(protocol: Protocol) -> list[Parameter]:
+    """The arguments that a tool must be given by another. Where none is said to be required, the first such one."""
+    parameters = parameters_of(protocol)
+    given = [p for p in parameters if _may_be_given(p)]
+    if any(p.required for p in parameters):
+        return [p for p in given if p.required]
+    return [p for p in given if not _OF_PAGES & set(words_of(p.original))][:1]
+
+
+def _may_be_given(parameter: Parameter) -> bool:
+    return looks_given(parameter.original, parameter.schema) or names_its_source(parameter.schema)
 
 
 def _asked_of(protocol: Protocol) -> int:

@@ -9,8 +9,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 from atc.prompting import fenced
 from atc.result import Call, Fault, Revision
-from atc.tools.affinity import words_of
-from atc.tools.links import COORDINATES
+from atc.tools.links import is_identifier
 from atc.tools.parameters import parameters_of
 from atc.tools.protocol import Effect, Protocol
 
@@ -116,7 +115,7 @@ def _supplies(tool: str, text: str, hints: Hints) -> Iterator[str]:
     """Where those arguments come from that a text names."""
     for name, source in hints.get(tool, {}).items():
         if _names(text, name):
-            what = "" if COORDINATES.intersection(words_of(name)) else " is an id, not a name"
+            what = " is an id, not a name" if is_identifier(name) else ""
             yield f"{name} of {tool}{what}: take it {source}"
 
 

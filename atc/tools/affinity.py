@@ -19,6 +19,7 @@ VERBS = frozenset({
     "item", "result", "response", "the", "of", "for", "in", "api", "v1", "v2",
 })  # fmt: skip
 """Words of tools' names that say nothing of what they are about."""
+_SHORT = {"lat": "latitude", "lng": "longitude", "lon": "longitude"}
 CONTAINERS = frozenset(
     {"result", "item", "data", "list", "record", "entry", "value", "hit", "content", "response", "row"}
 )
@@ -43,7 +44,7 @@ def affinity(parameter: str, tool: str, field: str, owner: frozenset[str]) -> fl
     ``city_id`` ↔ ``city_id`` 1; ``from_city_id`` ↔ ``city_id`` 0.9; ``city_id`` ↔ ``id`` of a city 0.85; ``name`` of
     ``find_countries`` ↔ ``name`` of a country 0.6.
     """
-    wanted, has = words_of(parameter), words_of(field)
+    wanted, has = _spelled_out(words_of(parameter)), _spelled_out(words_of(field))
     if not wanted or not has:
         return 0.0
     bare = tuple(word for word in wanted if word not in QUALIFIERS) or wanted
@@ -64,6 +65,10 @@ def affinity(parameter: str, tool: str, field: str, owner: frozenset[str]) -> fl
     if len(bare) == 1 and bare[0] not in GENERIC and set(has) <= GENERIC and bare[0] in owner:
         return 0.5  # `currency` ↔ `code` of a currency
     return 0.0
+
+
+def _spelled_out(words: tuple[str, ...]) -> tuple[str, ...]:
+    return tuple(_SHORT.get(word, word) for word in words)
 
 
 @lru_cache(maxsize=16_384)

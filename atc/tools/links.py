@@ -1,8 +1,9 @@
-"""Which tool can supply which argument: the data flow between tools, read off their schemas alone.
+"""Which tool can supply which argument: the data flow between tools, read off their protocols alone.
 
-A parameter is linked to a response field of the same name, or to the ``id`` of a thing of that name: ``city_id`` to
-``city.id``, ``movieId`` to ``results[].id`` of ``search_movie``. This is the "input-output dependency" that the
-protocols let a model learn (ATC §3.2), said outright.
+A parameter is linked to the tool that its description names as its source ("returned by Search Users"); else to a
+response field of the same name, or to the ``id`` of a thing of that name: ``city_id`` to ``city.id``, ``movieId`` to
+``results[].id`` of ``search_movie``. This is the "input-output dependency" that the protocols let a model learn
+(ATC §3.2), said outright.
 """
 
 from __future__ import annotations
@@ -11,6 +12,7 @@ from collections.abc import Iterator, Sequence
 from typing import Any
 
 from atc.tools.affinity import affinity, is_plural, owner_of, words_of
+from atc.tools.mentions import Mentions
 from atc.tools.parameters import parameters_of
 from atc.tools.protocol import JsonSchema, Protocol
 from atc.tools.schemas import resolve, types_of
@@ -81,12 +83,18 @@ def hints_for(protocols: Sequence[Protocol]) -> dict[str, dict[str, str]]:
 def suppliers_of(protocols: Sequence[Protocol]) -> dict[tuple[str, str], list[tuple[str, str]]]:
     """For every tool and parameter that others' responses can supply: these tools, and how a program writes it.
 
-    What can be called out of the blue comes first.
+    What can be called out of the blue comes first. Of a tool that is named as the source and whose response is not
+    known to have such a field, the call alone is written.
     """
     supply = list(_supplied(protocols))
+    mentions = Mentions(protocols)
     found: dict[tuple[str, str], list[tuple[str, str]]] = {}
     for protocol in protocols:
         for parameter in parameters_of(protocol):
+            named = mentions.sources(parameter.schema.get("description")) - {protocol.name}
+            if named and (told := list(_told(parameter.original, named, protocols, supply))):
+                found[protocol.name, parameter.original] = told
+                continue
             if not looks_given(parameter.original, parameter.schema):
                 continue
             scored = [
@@ -101,7 +109,30 @@ def suppliers_of(protocols: Sequence[Protocol]) -> dict[tuple[str, str], list[tu
     return found
 
 
-def _supplied(protocols: Sequence[Protocol]) -> Iterator[tuple[str, str, frozenset[str], str]]:
+_Supply = tuple[str, str, frozenset[str], str]
+
+
+def _told(
+    parameter: str, named: set[str], protocols: Sequence[Protocol], supply: Sequence[_Supply]
+) -> Iterator[tuple[str, str]]:
+    """Of the tools that a description names, the field that is meant; the call alone where none is known."""
+    for protocol in sorted(protocols, key=_ids_needed):
+        if protocol.name in named:
+            fields = [
+                (
+                    affinity(parameter, "", field, owner) or LEAST * (words_of(field)[-1:] == words_of(parameter)[-1:]),
+                    text,
+                )
+                for tool, field, owner, text in supply
+                if tool == protocol.name
+            ]
+            best = max((score for score, _ in fields), default=0.0)
+            needs = [each.name for each in parameters_of(protocol) if each.required]
+            alone = expression_of(protocol.name, (), needs)
+            yield protocol.name, next(text for score, text in fields if score == best) if best >= LEAST else alone
+
+
+def _supplied(protocols: Sequence[Protocol]) -> Iterator[_Supply]:
     """What tools return: the tool, the field, whose it is, and how a program writes it."""
     for protocol in sorted(protocols, key=_ids_needed):  # what can be called out of the blue is named first
         required = [parameter for parameter in parameters_of(protocol) if parameter.required]
@@ -122,6 +153,11 @@ def _ids_needed(protocol: Protocol) -> int:
 def looks_given(name: str, schema: JsonSchema) -> bool:
     """Identifiers and coordinates are handed out by tools; dates, amounts and words come from the task."""
     return words_of(name)[-1:] in _GIVEN and "enum" not in schema and not types_of(schema) & {"boolean", "object"}
+
+
+def is_identifier(name: str) -> bool:
+    """Whether a name is that of something handed out, and not of a place on the map."""
+    return words_of(name)[-1:] in _GIVEN and not COORDINATES.intersection(words_of(name))
 
 
 def expression_of(tool: str, path: Sequence[str], needs: Sequence[str] | None = None) -> str:
