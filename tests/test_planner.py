@@ -154,6 +154,9 @@ def test_without_response_schemas_a_look_up_goes_by_its_name() -> None:
     assert (need.provider, need.source) == ("search_movie", "")
 
 
+OTHERS = [protocol(f"unrelated_{n}", f"Thing number {n}.") for n in range(9)]
+
+
 def test_the_provider_that_a_description_names_is_found() -> None:
     told = {"type": "string", "description": "A key that Resolve Spot hands out: `area` comes from resolve_spot"}
     tools = [
@@ -161,7 +164,7 @@ def test_the_provider_that_a_description_names_is_found() -> None:
         needing("area_names", "All areas.", returns={"type": "object", "properties": {"area_id": {}}}),
         needing("resolve_spot", "Spots.", "text"),
     ]
-    (need,) = Prerequisites(ToolIndex.build(tools)).of(["get_tides"], "when is high water?")
+    (need,) = Prerequisites(ToolIndex.build([*tools, *OTHERS])).of(["get_tides"], "when is high water?")
     assert (need.parameter, need.provider, need.source) == ("area", "resolve_spot", "resolve_spot(text=...)")
 
 
@@ -172,7 +175,7 @@ def test_where_nothing_is_said_to_be_required_the_first_identifier_is() -> None:
         Protocol(name="get_weather", parameters=optional),
         needing("find_places", "Places.", "name", returns=place),
     ]
-    (need,) = Prerequisites(ToolIndex.build(tools)).of(["get_weather"], "rain?")
+    (need,) = Prerequisites(ToolIndex.build([*tools, *OTHERS])).of(["get_weather"], "rain?")
     assert (need.parameter, need.provider) == ("place_id", "find_places")
 
 

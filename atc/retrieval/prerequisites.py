@@ -79,7 +79,7 @@ class Prerequisites:
 
     def _needs(self, tool: str, have: Sequence[str], task: str) -> Iterator[Need]:
         protocol = self._protocol(tool)
-        wanted = _wanted(protocol)
+        wanted, one_will_do = _wanted(protocol)
         if not wanted:
             return
         others = [_as(self._protocol(other), number) for number, other in enumerate(have, 1) if other != tool]
@@ -87,11 +87,15 @@ class Prerequisites:
         taken: set[str] = set()
         for parameter in wanted:
             if (protocol.name, parameter.original) in supplied or _said(parameter, task):
+                if one_will_do:
+                    return
                 continue
             need = self._provided(tool, protocol, parameter)
             if need is not None and need.provider not in {*have, *taken}:
                 taken.add(need.provider)
                 yield need
+                if one_will_do:
+                    return
 
     def _provided(self, tool: str, protocol: Protocol, parameter: Parameter) -> Need | None:
         """The likeliest provider of the same service: identifiers mean nothing elsewhere."""
@@ -119,13 +123,13 @@ class Prerequisites:
         return Need(tool, parameter.original, min(by_name)[1]) if by_name else None
 
 
-def _wanted(protocol: Protocol) -> list[Parameter]:
-    """The arguments that a tool must be given by another. Where none is said to be required, the first such one."""
+def _wanted(protocol: Protocol) -> tuple[list[Parameter], bool]:
+    """The arguments that a tool must be given by another; and whether one of them will do, none being required."""
     parameters = parameters_of(protocol)
     given = [p for p in parameters if _may_be_given(p)]
     if any(p.required for p in parameters):
-        return [p for p in given if p.required]
-    return [p for p in given if not _OF_PAGES & set(words_of(p.original))][:1]
+        return [p for p in given if p.required], False
+    return [p for p in given if not _OF_PAGES & set(words_of(p.original))], True
 
 
 def _may_be_given(parameter: Parameter) -> bool:
@@ -138,8 +142,9 @@ def _asked_of(protocol: Protocol) -> int:
 
 
 def _as(protocol: Protocol, number: int) -> Protocol:
-    """Under a name that no other of a few has, for names repeat over a catalogue."""
-    return protocol.model_copy(update={"name": f"{protocol.name}__{number}"})
+    """Under a name that no other of a few has, for names repeat over a catalogue; its own stays known."""
+    source = protocol.source.model_copy(update={"operation": protocol.source.operation or protocol.name})
+    return protocol.model_copy(update={"name": f"{protocol.name}__{number}", "source": source})
 
 
 def _service(tool: str) -> str:
