@@ -2,12 +2,18 @@
 
 from __future__ import annotations
 
+from typing import TypedDict
+
 import pytest
 
 from atc import tool
 from atc.agent import Agent
 from atc.models.fake import FakeModel
 from atc.programs.doubt import forgotten_facts, unused_facts
+
+
+class Place(TypedDict):
+    latitude: float
 
 
 @tool(effect="read")
@@ -94,6 +100,28 @@ def test_a_doubted_program_does_not_run_where_something_was_done_meanwhile() -> 
     model = FakeModel([doubted, failing, failing, failing, failing, failing, failing])
     result = Agent([order], model=model, answer=False).run("order 21 for 300 people")
     assert (result.status, done) == ("unsolved", [300])
+
+
+def test_what_is_from_memory_is_asked_about_again_once_its_tool_has_failed() -> None:
+    @tool(effect="read")
+    def locate(name: str) -> Place:
+        """Find a place."""
+        return {"latitude": 45.8}
+
+    @tool(effect="read")
+    def rain(latitude: float) -> float:
+        """Tell the rain of today, in mm."""
+        if latitude != 45.8:
+            raise ValueError("nothing is measured there")
+        return 3.5
+
+    guesses = ["```python\nanswer = rain(latitude=1.5)" + "\n# again" * n + "\n```" for n in range(3)]
+    right = "```python\nanswer = rain(latitude=locate(name='Lyon')['latitude'])\n```"
+    result = Agent([locate, rain], model=FakeModel([*guesses, right]), answer=False).run("rain in Lyon")
+    assert (result.status, result.value) == ("answered", 3.5)
+    assert [[f.kind for f in revision.findings] for revision in result.revisions] == [
+        ["from_memory"], [], ["from_memory"], []
+    ]  # fmt: skip
 
 
 @pytest.mark.parametrize(

@@ -115,6 +115,16 @@ def test_the_keys_of_one_object_are_listed_once() -> None:
     ]
 
 
+def test_coordinates_from_memory_are_not_repeated_in_a_note() -> None:
+    asked = Finding(kind="from_memory", message="what rain is given as lat is from memory", tool="rain")
+    fault = Fault(
+        kind="arguments", tool="rain", message="line 1: rain(lat='40.7', pick_up_longitude=-74.0) refused: no"
+    )
+    history = [Revision(attempt=0, program="", findings=(asked,)), Revision(attempt=1, program="", fault=fault)]
+    assert notes_from(history)[-1] == "rain(lat=…, pick_up_longitude=…) refused: no"
+    assert notes_from(history[1:]) == ["rain(lat='40.7', pick_up_longitude=-74.0) refused: no"]
+
+
 def test_a_missing_argument_is_told_with_where_it_comes_from() -> None:
     findings = (
         Finding(kind="unknown_argument", message="line 1: get() has no argument 'day'; it has city_id", tool="get"),

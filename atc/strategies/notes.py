@@ -7,6 +7,7 @@ import re
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 
+from atc.programs.doubt import FROM_MEMORY
 from atc.prompting import fenced
 from atc.result import Call, Fault, Revision
 from atc.tools.links import is_identifier
@@ -16,6 +17,7 @@ from atc.tools.protocol import Effect, Protocol
 MAX_NOTES = 8
 _LINE = re.compile(r"^line \d+: ")
 _NO_KEY = re.compile(r"(.+) has no key ('\w+'); its keys are ('[^.]*')")
+_COORDINATE = re.compile(r"(?i)(?<![a-z])((?:\w+_)?(?:lat|latitude|lon|lng|longitude))=('[^']*'|-?\d[\d.]*)")
 _OF_ARGUMENTS = frozenset({"missing_argument", "wrong_type"})
 
 Hints = Mapping[str, Mapping[str, str]]
@@ -37,6 +39,8 @@ def notes_from(
     """
     tools = {protocol.name: protocol for protocol in protocols}
     notes = [note for revision in history for note in _of(revision, hints or {}, tools)]
+    if any(finding.kind == FROM_MEMORY for revision in history for finding in revision.findings):
+        notes = [_COORDINATE.sub(r"\1=…", note) for note in notes]  # what a note names is copied
     notes = _merged(dict.fromkeys(notes))
     failed = Counter(line for revision in history for line in _failed_lines(revision))
     again = [(line, times) for line, times in failed.most_common(2) if times > 1]

@@ -101,11 +101,17 @@ class Run:
         return self._not_asked([*found, *self._left_out(draft.program)])
 
     def _not_asked(self, doubts: Sequence[Finding]) -> list[Finding]:
-        """Each doubt is asked about once, for the program may be right; the last one never, for none would follow."""
+        """Each is asked about once, for the program may be right; again, where the tool that it is about failed since.
+
+        The last program is not asked about: nobody would write another.
+        """
         if len(self.revisions) >= self.settings.max_revisions:
             return []
         asked = {finding.message for revision in self.revisions for finding in revision.findings}
-        return [doubt for doubt in doubts if doubt.message not in asked]
+        return [doubt for doubt in doubts if doubt.message not in asked or doubt.tool in self._failed_tools()]
+
+    def _failed_tools(self) -> set[str]:
+        return {r.fault.tool for r in self.revisions if r.fault is not None and r.fault.tool is not None}
 
     def _left_out(self, program: str) -> list[Finding]:
         """What the program leaves out of the task."""
@@ -133,7 +139,12 @@ class Run:
             return None
         if any(call.effect is not Effect.READ for call in self.calls):
             return None
-        doubted = (r for r in self.revisions if r.findings and all(f.kind in DOUBTS for f in r.findings))
+        failed = self._failed_tools()
+        doubted = (
+            r
+            for r in self.revisions
+            if r.findings and all(f.kind in DOUBTS and f.tool not in failed for f in r.findings)
+        )
         draft = next((Draft(r.program, r.mended) for r in doubted if r.program not in self._executed), None)
         if draft is not None:
             self.announce(draft)
