@@ -7,7 +7,8 @@ import importlib.util
 import os
 import threading
 from collections.abc import Sequence
-from contextlib import suppress
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import nullcontext, suppress
 from pathlib import Path
 from typing import Any
 
@@ -53,12 +54,12 @@ HOW_TO_GET_IT = "`pip install 'atc-runtime[embed]' && atc model pull minilm` (23
 class MiniLM:
     """Sentence vectors of 384 components, without network or key.
 
-    Its weights are kept in eight bits and computed with in 32. Texts are read one at a time: that was as quick as
-    batches of 8, twice as quick as batches of 32 (which pad), and a text's vector cannot depend on its neighbours.
+    Its weights are kept in eight bits and computed with in 32. Each text is read alone, by one thread: batches pad,
+    threads that share one text wait for each other, and so a text's vector cannot depend on its neighbours.
 
     Args:
         directory: where its files are; the user's cache when not given.
-        threads: processor threads; as many as this process may use, but at most four, when not given.
+        threads: texts that are read at once; as many as this process has processors, but at most four, when not given.
     """
 
     name = MODEL.name
@@ -86,12 +87,15 @@ class MiniLM:
 
     def encode(self, texts: Sequence[str]) -> Floats:
         tokenizer, session = self._load()
-        found = np.zeros((len(texts), self.dimensions), np.float32)
-        for row, text in enumerate(texts):
+
+        def read(text: str) -> Any:
             ids = np.array([tokenizer.encode(readable(text[:_CHARACTERS])).ids], np.int64)
             inputs = {"input_ids": ids, "attention_mask": np.ones_like(ids), "token_type_ids": np.zeros_like(ids)}
-            found[row] = session.run(None, inputs)[0][0].mean(axis=0)
-        return normalised(found)
+            return session.run(None, inputs)[0][0].mean(axis=0)
+
+        with ThreadPoolExecutor(self.threads) if len(texts) > 1 else nullcontext() as several:
+            rows = list(several.map(read, texts) if several else map(read, texts))
+        return normalised(np.array(rows, np.float32).reshape(-1, self.dimensions))
 
     def _load(self) -> tuple[Any, Any]:
         with self._lock:
@@ -115,9 +119,8 @@ class MiniLM:
         import onnxruntime
 
         options = onnxruntime.SessionOptions()
-        options.intra_op_num_threads = self.threads
+        options.intra_op_num_threads = 1
         options.enable_cpu_mem_arena = False  # it keeps what the longest text needed
-        options.add_session_config_entry("session.intra_op.allow_spinning", "0")  # others use the processor too
         options.log_severity_level = 3
         try:
             session = onnxruntime.InferenceSession(
