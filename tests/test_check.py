@@ -204,6 +204,29 @@ def test_what_a_program_takes_from_nowhere_is_a_finding_where_a_tool_could_give_
     assert findings(checker, program) == []
 
 
+def test_a_made_up_address_is_a_finding_wherever_it_stands() -> None:
+    text = {"properties": {"text": {"type": "string"}}, "required": ["text"]}
+    tools = [
+        Protocol(name="send", effect=Effect.WRITE, parameters=text),
+        Protocol(name="read_mail", effect=Effect.READ, parameters=text),
+        Protocol(name="find_email_address", effect=Effect.READ, parameters=text),
+    ]
+    made, alone = Checker(tools), Checker(tools[:1])
+    program = 'to = "Ada@example.com"\nanswer = send(text=to)'
+    try:
+        (found,) = findings(made, program, "write to Ada")
+        assert (found.kind, found.line) == ("invented_id", 1)
+        assert found.message.endswith("made up: find_email_address or read_mail may tell it")
+        assert "example" not in found.message
+        assert findings(alone, program, "write to Ada")[0].message.endswith("the task gives none")
+        assert findings(made, program, "write to Ada (ada@example.com)") == []
+        assert findings(made, program) == []
+        assert findings(made, 'answer = send(text="Ask ada@example.com or Bob")', "write") == []
+    finally:
+        made.close()
+        alone.close()
+
+
 def test_an_argument_of_a_tool_alike_is_told_with_that_tool() -> None:
     day = {"properties": {"day": {"type": "string"}}, "required": ["day"]}
     tools = [

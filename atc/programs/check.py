@@ -14,23 +14,19 @@ import ast
 import asyncio
 from collections.abc import Sequence
 
-from atc.programs.calls import NOT_LITERAL, call_findings, literal_arguments
-from atc.programs.doubt import FROM_MEMORY
+from atc.programs.calls import call_findings
 from atc.programs.extract import NotParsed, parse
 from atc.programs.fields import Shape, shape_at
 from atc.programs.flow import Access, Flow
 from atc.programs.hygiene import hygiene
+from atc.programs.invented import invented
 from atc.programs.names import Names
 from atc.programs.syntax import sets_answer
 from atc.programs.typecheck import TypeChecker
 from atc.result import Finding
-from atc.tools.affinity import words_of
-from atc.tools.links import COORDINATES, expression_of, fields_of, hints_for
+from atc.tools.links import expression_of, fields_of, hints_for
 from atc.tools.parameters import parameters_of
 from atc.tools.protocol import Protocol
-
-HANDED_OUT = ("id", "slug", "token")
-"""Endings of the names of what nobody can know who was not told."""
 
 
 class Checker:
@@ -51,9 +47,8 @@ class Checker:
 
         Args:
             source: the program.
-            known: the task and all that tools have answered so far, as text. An identifier that is written out in the
-                program and stands nowhere in it is a finding (``invented_id``) where a tool could supply it; a
-                coordinate is a doubt (``from_memory``).
+            known: the task and all that tools have answered so far, as text; what the program has out of thin air is
+                a finding then (:mod:`atc.programs.invented`).
         """
         try:
             tree = parse(source)
@@ -67,7 +62,7 @@ class Checker:
                 hygiene(tree) + call_findings(flow, self._protocols) + self._accesses(flow) + self._whole(tree, flow)
             )
             if known is not None:
-                found += self._invented(flow, known.casefold())
+                found += invented(tree, flow, self._protocols, self._hints, known.casefold())
         told = types.result() if types is not None else []
         names = Names(tree, self._protocols)
         return _unique(found + [self._in_words(finding, names) for finding in told if not self._allowed(finding, flow)])
@@ -138,23 +133,6 @@ class Checker:
             found.append(Finding(kind="no_call", message=text))
         return found
 
-    def _invented(self, flow: Flow, known: str) -> list[Finding]:
-        """Identifiers out of thin air, and coordinates from memory. The value is not named: a small model copies it."""
-        found = []
-        for call in flow.calls.values():
-            protocol, line, sources = self._protocols[call.tool], call.node.lineno, self._hints.get(call.tool, {})
-            given = literal_arguments(call, protocol).items() if call.direct else ()
-            unheard = [n for n, v in given if n in sources and v is not NOT_LITERAL and _spelled(v) not in known]
-            for name in unheard:
-                if name.lower().endswith(HANDED_OUT):
-                    text = f"line {line}: the {name} given to {call.tool} is made up: take it {sources[name]}"
-                    found.append(Finding(kind="invented_id", message=text, line=line, tool=call.tool))
-            if places := [name for name in unheard if COORDINATES.intersection(words_of(name))]:
-                ways = "; ".join(f"take {name} {sources[name]}" for name in places)
-                text = f"what {call.tool} is given as {' and '.join(places)} is from memory: {ways}"
-                found.append(Finding(kind=FROM_MEMORY, message=text, line=line, tool=call.tool))
-        return found
-
     # -- the type checker's findings -----------------------------------------------------------------------------------
 
     def _allowed(self, finding: Finding, flow: Flow) -> bool:
@@ -223,11 +201,6 @@ def _own_dicts(access: Access) -> list[Finding]:
 def _at(line: int, source: str, message: str) -> str:
     lines = source.split("\n")
     return f"line {line}: `{lines[line - 1].strip()[:120]}`: {message}" if 0 < line <= len(lines) else message
-
-
-def _spelled(value: object) -> str:
-    """As it would stand in a task: without a sign, for the task may say west."""
-    return str(value).casefold().lstrip("-")
 
 
 def _unique(found: list[Finding]) -> list[Finding]:
