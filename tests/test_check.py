@@ -227,6 +227,34 @@ def test_a_made_up_address_is_a_finding_wherever_it_stands() -> None:
         alone.close()
 
 
+@pytest.mark.parametrize(
+    ("value", "kinds"),
+    [
+        ("Lyon", ["name_for_id"]),
+        ("New York", ["name_for_id"]),
+        ("lyon", []),
+        ("LYS", []),
+        ("C4", []),
+        ("x", ["invented_id"]),
+    ],
+)
+def test_a_name_of_the_task_in_place_of_an_id_is_a_doubt(value: str, kinds: list[str]) -> None:
+    by_id = {"properties": {"place_id": {"type": "string"}}, "required": ["place_id"]}
+    where = {"properties": {"text": {"type": "string"}}, "required": ["text"]}
+    found = {"type": "object", "properties": {"place_id": {"type": "string"}}}
+    made = Checker(
+        [
+            Protocol(name="rain", effect=Effect.READ, parameters=by_id),
+            Protocol(name="find_place", effect=Effect.READ, parameters=where, returns=found),
+        ]
+    )
+    try:
+        said = findings(made, f"answer = rain(place_id={value!r})", "rain in Lyon (C4, LYS, lyon) or New York")
+        assert [finding.kind for finding in said] == kinds
+    finally:
+        made.close()
+
+
 def test_an_argument_of_a_tool_alike_is_told_with_that_tool() -> None:
     day = {"properties": {"day": {"type": "string"}}, "required": ["day"]}
     tools = [

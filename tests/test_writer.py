@@ -125,6 +125,20 @@ def test_coordinates_from_memory_are_not_repeated_in_a_note() -> None:
     assert notes_from(history[1:]) == ["rain(lat='40.7', pick_up_longitude=-74.0) refused: no"]
 
 
+def test_an_argument_that_a_failure_quotes_is_told_with_its_document() -> None:
+    file = {"type": "string", "description": "A name in this folder. No path."}
+    tool = Protocol(
+        name="cp", parameters={"type": "object", "properties": {"source": file, "target": {"type": "string"}}}
+    )
+    fault = Fault(
+        kind="tool", tool="cp", message="line 1: cp(source='a/b.txt', target='c/d') failed: no file 'a/b.txt'"
+    )
+    history = [Revision(attempt=0, program="", fault=fault)]
+    assert notes_from(history, {}, [tool])[1:] == ["source of cp: A name in this folder. No path."]
+    unquoted = fault.model_copy(update={"message": "line 1: cp(source='a/b.txt', target='c/d') failed: disk full"})
+    assert len(notes_from([Revision(attempt=0, program="", fault=unquoted)], {"cp": {"source": "x"}}, [tool])) == 1
+
+
 def test_a_missing_argument_is_told_with_where_it_comes_from() -> None:
     findings = (
         Finding(kind="unknown_argument", message="line 1: get() has no argument 'day'; it has city_id", tool="get"),

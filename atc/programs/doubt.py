@@ -11,9 +11,9 @@ import ast
 import re
 from collections.abc import Iterable
 
-UNUSED, FROM_MEMORY = "unused_fact", "from_memory"
-"""Kinds of findings that are doubts: a fact is used nowhere; a coordinate stands there that a tool could supply."""
-DOUBTS = frozenset({UNUSED, FROM_MEMORY})
+UNUSED, FROM_MEMORY, NAME_FOR_ID = "unused_fact", "from_memory", "name_for_id"
+"""Kinds of findings that are doubts: a fact is unused; a coordinate or a name stands where a tool has the value."""
+DOUBTS = frozenset({UNUSED, FROM_MEMORY, NAME_FOR_ID})
 SHORTEST = 3
 """Characters of a text that is worth a question."""
 _NUMBER = re.compile(r"(?<![\w.,-])\d+(?:,\d{3})*(?:\.\d+)?(?![\w])\s?%?")

@@ -11,7 +11,7 @@ import re
 from collections.abc import Iterator, Mapping
 
 from atc.programs.calls import NOT_LITERAL, literal_arguments
-from atc.programs.doubt import FROM_MEMORY
+from atc.programs.doubt import FROM_MEMORY, NAME_FOR_ID
 from atc.programs.flow import Flow, ToolCall
 from atc.result import Finding
 from atc.tools.affinity import words_of
@@ -30,7 +30,8 @@ def invented(
     hints: Mapping[str, Mapping[str, str]],
     known: str,
 ) -> list[Finding]:
-    """Identifiers and e-mail addresses that are made up (``invented_id``), and coordinates from memory.
+    """Identifiers and e-mail addresses that are made up (``invented_id``), and two doubts: a coordinate from memory,
+    and a name of the task where an id is wanted, which a service may know things by.
 
     Args:
         tree: the program. ``flow``: the values in it.
@@ -47,8 +48,9 @@ def _of_call(
     call: ToolCall, protocols: Mapping[str, Protocol], hints: Mapping[str, Mapping[str, str]], known: str
 ) -> Iterator[Finding]:
     line, sources = call.node.lineno, hints.get(call.tool, {})
-    given = literal_arguments(call, protocols[call.tool]).items()
-    unheard = [n for n, v in given if n in sources and v is not NOT_LITERAL and _spelled(v) not in known]
+    arguments = literal_arguments(call, protocols[call.tool])
+    given = {name: value for name, value in arguments.items() if name in sources and value is not NOT_LITERAL}
+    unheard = [name for name, value in given.items() if _spelled(value) not in known]
     for name in unheard:
         if name.lower().endswith(HANDED_OUT):
             text = f"line {line}: the {name} given to {call.tool} is made up: take it {sources[name]}"
@@ -57,6 +59,15 @@ def _of_call(
         ways = "; ".join(f"take {name} {sources[name]}" for name in places)
         text = f"what {call.tool} is given as {' and '.join(places)} is from memory: {ways}"
         yield Finding(kind=FROM_MEMORY, message=text, line=line, tool=call.tool)
+    for name, value in given.items():
+        if name not in unheard and name.lower().endswith("id") and _is_proper_name(value):
+            text = f"{name} of {call.tool} is an id, and a name is given: take it {sources[name]}"
+            yield Finding(kind=NAME_FOR_ID, message=text, line=line, tool=call.tool)
+
+
+def _is_proper_name(value: object) -> bool:
+    """Whether a text is written as the names of people and places are: ``New York``."""
+    return isinstance(value, str) and value[:1].isupper() and not value.isupper() and value.replace(" ", "").isalpha()
 
 
 def _spelled(value: object) -> str:

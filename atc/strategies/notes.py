@@ -18,6 +18,8 @@ MAX_NOTES = 8
 _LINE = re.compile(r"^line \d+: ")
 _NO_KEY = re.compile(r"(.+) has no key ('\w+'); its keys are ('[^.]*')")
 _COORDINATE = re.compile(r"(?i)(?<![a-z])((?:\w+_)?(?:lat|latitude|lon|lng|longitude))=('[^']*'|-?\d[\d.]*)")
+_COMPLAINS = re.compile(r"\) (?:refused(?: its arguments)?|failed): ")
+_TEXT = re.compile(r"(\w+)='([^']{3,})'")
 _OF_ARGUMENTS = frozenset({"missing_argument", "wrong_type"})
 
 Hints = Mapping[str, Mapping[str, str]]
@@ -88,8 +90,8 @@ def _of(revision: Revision, hints: Hints, tools: Mapping[str, Protocol]) -> Iter
             yield from _supplies(finding.tool, finding.message, hints)
     if revision.fault is not None:
         yield from _of_fault(revision.fault)
-        if revision.fault.kind == "arguments" and revision.fault.tool is not None:
-            yield from _of_arguments(revision.fault.tool, revision.fault.message, hints, tools)
+        if revision.fault.tool is not None and revision.fault.kind in ("arguments", "tool"):
+            yield from _of_arguments(revision.fault, hints, tools)
 
 
 def _of_fault(fault: Fault) -> Iterator[str]:
@@ -101,17 +103,22 @@ def _of_fault(fault: Fault) -> Iterator[str]:
         yield fault.evidence[:500]
 
 
-def _of_arguments(tool: str, message: str, hints: Hints, tools: Mapping[str, Protocol]) -> Iterator[str]:
-    """Of the arguments that a refusal names, what the tool's document says and who supplies them; else of all ids."""
-    complaint = message.rpartition("refused")[2]
+def _of_arguments(fault: Fault, hints: Hints, tools: Mapping[str, Protocol]) -> Iterator[str]:
+    """Of the arguments that a refusal or failure names or quotes, what the document says and who supplies them.
+
+    Of a refusal that names none, who supplies the ids.
+    """
+    tool = fault.tool or ""
+    call, _, complaint = _COMPLAINS.sub("\n", fault.message, count=1).partition("\n")
+    quoted = {name for name, value in _TEXT.findall(call) if value in complaint}
     parameters = parameters_of(tools[tool]) if tool in tools else []
-    named = [p for p in parameters if _names(complaint, p.name) or _names(complaint, p.original)]
+    named = [p for p in parameters if p.name in quoted or _names(complaint, p.name) or _names(complaint, p.original)]
     for parameter in named:
         if isinstance(about := parameter.schema.get("description"), str) and about:
             yield f"{parameter.name} of {tool}: {about[:200]}"
     if named:
-        yield from _supplies(tool, complaint, hints)
-    else:
+        yield from _supplies(tool, f"{complaint} {' '.join(quoted)}", hints)
+    elif fault.kind == "arguments":
         yield from _supplies(tool, " ".join(hints.get(tool, {})), hints)
 
 
