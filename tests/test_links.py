@@ -84,6 +84,12 @@ def test_a_description_that_names_no_source_links_nothing(said: str) -> None:
     assert hints_for(tools) == {}
 
 
+@pytest.mark.parametrize("said", ["call locate(address=...)", "see `locate`"])
+def test_a_name_of_one_word_is_meant_where_it_is_written_as_code(said: str) -> None:
+    tools = [taking("locate", "address"), documented("rooms", "place", said)]
+    assert hints_for(tools)["rooms"] == {"place": "from locate(address=...)"}
+
+
 def test_of_two_names_the_longer_is_meant() -> None:
     tools = [taking("search_hotels", "city"), taking("search_hotels_by_map", "lat")]
     (found,) = hints_for([*tools, documented("rooms", "hotel_id", "see searchHotelsByMap")])["rooms"].values()

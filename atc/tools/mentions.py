@@ -15,6 +15,8 @@ from atc.tools.protocol import Protocol
 MOST_TEXT = 1_000
 """Characters of a description that are read."""
 _NAMES_A_SOURCE = re.compile(r"\b(?:from|by|via|using|use|see|call)\b", re.I)
+_AS_CODE = re.compile(r"(?<=`)\w+(?=`)|\b\w+(?=\()")
+_Words = tuple[str, ...]
 
 
 class Mentions:
@@ -25,26 +27,39 @@ class Mentions:
     """
 
     def __init__(self, protocols: Sequence[Protocol]) -> None:
-        self._said = {said: protocol.name for protocol in reversed(protocols) for said in _ways_to_say(protocol)}
-        longest_first = sorted(self._said, key=len, reverse=True)
-        self._pattern = re.compile("|".join(rf"(?<= ){re.escape(said)}(?= )" for said in longest_first) or "(?!)")
-        self._single = {name for name in self._said.values() if len(words_of(name)) == 1}
+        self._called: dict[_Words, str] = {}
+        self._single: set[str] = set()
+        self._longest: dict[str, int] = {}  # by the first word, the words of the longest name
+        for protocol in protocols:
+            for words in _ways_to_say(protocol):
+                if len(words) == 1:
+                    self._single.add(protocol.name)  # one word alone may mean anything: only as code
+                elif self._called.setdefault(words, protocol.name) == protocol.name:
+                    self._longest[words[0]] = max(self._longest.get(words[0], 0), len(words))
 
     def sources(self, description: object) -> set[str]:
         """The tools that a description names where it says what something comes from."""
         text = description[:MOST_TEXT] if isinstance(description, str) else ""
         if not _NAMES_A_SOURCE.search(text):
             return set()
-        plain = f" {' '.join(words_of(text))} "
-        named = {self._said[found.group()] for found in self._pattern.finditer(plain)}
-        return named | {name for name in self._single if f"`{name}`" in text or f"{name}(" in text}
+        return {*self._named(words_of(text)), *self._single.intersection(_AS_CODE.findall(text))}
+
+    def _named(self, words: _Words) -> Iterator[str]:
+        """The names in a text, of two that begin at one place the longer."""
+        at = 0
+        while at < len(words):
+            lengths = range(self._longest.get(words[at], 0), 1, -1)
+            said = next((words[at : at + n] for n in lengths if words[at : at + n] in self._called), None)
+            if said is not None:
+                yield self._called[said]
+            at += len(said) if said is not None else 1
 
 
-def _ways_to_say(protocol: Protocol) -> Iterator[str]:
-    """A tool's name, and the one it has where it comes from, as words; one word alone may mean anything."""
+def _ways_to_say(protocol: Protocol) -> Iterator[_Words]:
+    """A tool's name, and the one that it has where it comes from."""
     for name in (protocol.name, protocol.source.operation):
-        if len(words := words_of(name)) > 1:
-            yield " ".join(words)
+        if words := words_of(name):
+            yield words
 
 
 def names_its_source(schema: Mapping[str, object]) -> bool:
