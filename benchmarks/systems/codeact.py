@@ -16,7 +16,6 @@ from atc.tools.parameters import parameters_of
 from atc.tools.stubs import render_stub
 from benchmarks.systems.base import Answer, Job, System
 from benchmarks.systems.common import MAX_STEPS, ask, called, digest, prompt, read_value, shown
-from benchmarks.systems.examples import CODEACT
 
 NEXT = "next_step_of_this_session"
 SESSION = f"""\
@@ -84,8 +83,7 @@ class _Talk:
 
     def __init__(self, job: Job, model: Model) -> None:
         stubs = "\n\n\n".join(render_stub(tool.protocol) for tool in job.session.episode.tools.values())
-        task = Message("user", f"Task: {job.text}")
-        self._messages = [Message("system", prompt("codeact", stubs=stubs)), *CODEACT, task]
+        self._messages = [Message("system", prompt("codeact", stubs=stubs)), Message("user", f"Task: {job.text}")]
         self._names = [*job.session.episode.tools, "final_answer"]
         self._job, self._model = job, model
         self.steps = self.crashes = 0

@@ -42,13 +42,7 @@ def digest(module: str) -> str:
     """Of the sources and prompts of the small systems that ``module`` is one of."""
     made = hashlib.sha256()
     shared = HERE.parent / "peers" / "job.py"  # how an answer in words is read
-    for path in [
-        HERE / f"{module}.py",
-        HERE / "common.py",
-        shared,
-        HERE / "examples.py",
-        *sorted((HERE / "prompts").iterdir()),
-    ]:
+    for path in [HERE / f"{module}.py", HERE / "common.py", shared, *sorted((HERE / "prompts").iterdir())]:
         made.update(path.read_bytes())
     return made.hexdigest()[:12]
 

@@ -9,7 +9,6 @@ from atc.errors import ModelError, ModelUnavailable, ToolError
 from atc.models.base import Message
 from benchmarks.systems.base import Answer, Job, System
 from benchmarks.systems.common import MAX_STEPS, as_json, ask, called, digest, prompt, read_value, shown
-from benchmarks.systems.examples import REACT
 
 _ACTION = re.compile(r"Action:\s*`?([\w.-]+)`?\s*(?:\n|\s)\s*Action Input:\s*(.*)", re.S)
 _FINAL = re.compile(r"Final Answer:\s*(.*)", re.S)
@@ -24,7 +23,7 @@ class ReAct(System):
     async def solve(self, job: Job) -> Answer:
         episode, model = job.session.episode, job.opened_model()
         tools = [as_json(tool.protocol) for tool in episode.tools.values()]
-        messages = [Message("system", prompt("react", tools=tools)), *REACT, Message("user", f"Task: {job.text}")]
+        messages = [Message("system", prompt("react", tools=tools)), Message("user", f"Task: {job.text}")]
         said, crashes = "", 0
         for step in range(1, MAX_STEPS + 1):
             try:
