@@ -16,6 +16,10 @@ class Place(TypedDict):
     latitude: float
 
 
+class Spot(TypedDict):
+    place_id: str
+
+
 @tool(effect="read")
 def double(n: int) -> int:
     """Twice a number."""
@@ -100,6 +104,25 @@ def test_a_doubted_program_does_not_run_where_something_was_done_meanwhile() -> 
     model = FakeModel([doubted, failing, failing, failing, failing, failing, failing])
     result = Agent([order], model=model, answer=False).run("order 21 for 300 people")
     assert (result.status, done) == ("unsolved", [300])
+
+
+def test_a_program_that_heeds_a_doubt_is_mended_before_the_doubted_one_runs() -> None:
+    @tool(effect="read")
+    def find_place(name: str) -> Spot:
+        """Find a place."""
+        return {"place_id": "p7"}
+
+    @tool(effect="read")
+    def rain(place_id: str) -> float:
+        """Tell the rain of today, in mm."""
+        return 3.5 if place_id == "p7" else 0.0
+
+    replies = ["rain(place_id='Lyon')", "rain(place_id=find_place(nom='Lyon', x=1)['place_id'])"]
+    right = "rain(place_id=find_place(name='Lyon')['place_id'])"
+    model = FakeModel([f"```python\nanswer = {code}\n```" for code in (*replies, right)])
+    result = Agent([find_place, rain], model=model, answer=False).run("rain in Lyon")
+    assert (result.status, result.value) == ("answered", 3.5)
+    assert [bool(revision.findings) for revision in result.revisions] == [True, True, False]
 
 
 def test_what_is_from_memory_is_asked_about_again_once_its_tool_has_failed() -> None:

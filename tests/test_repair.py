@@ -75,6 +75,7 @@ TOOLS = {protocol.name: protocol for protocol in (FIND, DETAILS, TWO)}
             "c = find(name='a')['cities'][0]\nx = c['population']",
             "c = find(name='a')['cities'][0]\nx = details(city_id=c['city_id'])['population']",
         ),
+        ("x = find(name='a')['cities']['city_id']", "x = find(name='a')['cities'][0]['city_id']"),
         ("cityName = 'ä'\nx = find(name=city_name)", "cityName = 'ä'\nx = find(name=cityName)"),
         ("x = Find(name='a')", "x = find(name='a')"),
         ("x = two()[0]['city_id']", "x = two()['hotels'][0]['city_id']"),
@@ -101,6 +102,7 @@ def test_what_can_only_be_meant_one_way_is_repaired(written: str, meant: str) ->
         "x = lost(name='a')",
         "from collections import *\ncounter = Counter(find(name='a'))",
         "counter = Counter(find(name='a'))",
+        "x = find(name='a')['cities']['name']",  # no id: all of them, perhaps
         "x = two()[0]",
         "for t in two():\n    x = t['title'] + t['name']",  # neither list has both
         "this is no program",
@@ -113,6 +115,12 @@ def test_everything_else_is_left_alone(program: str) -> None:
 def test_a_repair_never_adds_a_call_with_an_effect() -> None:
     program = "c = find(name='a')['cities'][0]\nx = c['population']"
     assert repair(program, {"find": FIND, "delete": DELETE}) == (program, ())
+
+
+def test_the_first_of_several_is_not_taken_where_something_is_changed() -> None:
+    tools = TOOLS | {"delete": DELETE}
+    program = "x = delete(city_id=find(name='a')['cities']['city_id'])"
+    assert repair(program, tools) == (program, ())
 
 
 def test_two_ways_are_no_way() -> None:

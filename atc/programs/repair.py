@@ -5,6 +5,7 @@ before it runs. Only an expression that is sure to fail is touched, and only whe
 
 - a loop over, or an index into, a response object means the one list in it, or the one whose items have the keys
   that are then read;
+- an id read from a list of things that have one means that of the first, as the hints of the stubs say;
 - a response object unpacked into names that are all keys of it means the values of these keys;
 - a key that is not there, but once and only once deeper inside (no list on the way), means that one;
 - a key or an argument in another spelling (``productId`` for ``product_id``) means the one that exists;
@@ -22,10 +23,11 @@ from typing import Any
 
 from atc.programs.extract import NotParsed, parse
 from atc.programs.fields import Shape, shape_at
-from atc.programs.flow import Flow
+from atc.programs.flow import Access, Flow
 from atc.programs.names import Names, plain
 from atc.programs.syntax import span_of
 from atc.programs.values import Value
+from atc.tools.links import looks_given
 from atc.tools.parameters import parameters_of
 from atc.tools.protocol import Effect, Protocol
 from atc.tools.schemas import types_of
@@ -128,6 +130,8 @@ class _Repairs:
             if access.hedged or not isinstance(node, ast.Subscript) or not isinstance(access.key, str):
                 continue
             shape = self._shape_of(access.base)
+            if shape is not None and shape.kind == "list":
+                yield from self._of_first(node, access)
             if shape is None or shape.kind != "record" or access.key in shape.keys:
                 continue
             if alike := [key for key in shape.keys if plain(key) == plain(access.key)]:
@@ -139,6 +143,14 @@ class _Repairs:
                 yield _insert_after(node.value, steps, f"line {node.lineno}: found {access.key!r} under {steps}")
             elif not ways and not isinstance(node.ctx, ast.Store):
                 yield from self._look_up(node, shape, access.key)
+
+    def _of_first(self, node: ast.Subscript, access: Access) -> Iterator[Edit]:
+        """``places("Lyon")["place_id"]`` → ``places("Lyon")[0]["place_id"]``, in a program that only reads."""
+        if any(self._protocols[call.tool].effect is not Effect.READ for call in self._flow.calls.values()):
+            return
+        item = self._shape_of(access.base.item(0))
+        if item is not None and access.key in item.keys and looks_given(str(access.key), {}):
+            yield _insert_after(node.value, "[0]", f"line {node.lineno}: took the first for its {access.key!r}")
 
     def _look_up(self, node: ast.Subscript, shape: Shape, key: str) -> Iterator[Edit]:
         """``ref["price"]`` → ``get_product(product_id=ref["product_id"])["price"]``."""

@@ -124,9 +124,12 @@ class Run:
         return [Finding(kind=UNUSED, message=text) for text in texts]
 
     def only_doubted(self) -> Draft | None:
-        """The last program, if nothing but doubts kept it from running."""
+        """The last program, if nothing but facts that it leaves out kept it from running.
+
+        Other doubts name the better way, which is worth mending for.
+        """
         last = self.revisions[-1] if self.revisions else None
-        if last is None or not last.findings or any(f.kind not in DOUBTS for f in last.findings):
+        if last is None or not last.findings or any(f.kind != UNUSED for f in last.findings):
             return None
         return Draft(last.program, last.mended)
 
