@@ -160,3 +160,10 @@ def test_a_name_of_the_task_that_an_earlier_program_had_is_missed(program: str, 
     task = "How many people live in the largest city of Springfield and New  York? Give the population."
     before = "c = f(name='springfield', other='US')['city']\nanswer = {'largest': c.get('population')}"
     assert forgotten_facts(task, program, [before, "x = (", "answer = f(name='New  York', of='of')"]) == forgotten
+
+
+def test_what_day_it_is_may_be_left_out_by_a_later_program() -> None:
+    task = "What was the wind in Lyon on this day last year? Today is Tuesday, 2024-04-16."
+    earlier = "today = '2024-04-16'\nanswer = f(day=today, place='Lyon')"
+    assert forgotten_facts(task, "answer = f(day='2023-04-16', place='Lyon')", [earlier]) == []
+    assert forgotten_facts(task, "answer = f(day='2023-04-16')", [earlier]) == ["Lyon"]

@@ -67,8 +67,9 @@ def forgotten_facts(task: str, program: str, earlier: Iterable[str]) -> list[str
         return []
     whole = "\n".join(here)
     gone = [text.strip() for before in earlier for text in _texts(before) or [] if text.strip() not in whole]
+    asked = _FRAME.sub(" ", task)  # what day it is may be reckoned with in any way
     said = [
-        re.search(rf"(?<!\w){re.escape(text)}(?!\w)", task, re.I)
+        re.search(rf"(?<!\w){re.escape(text)}(?!\w)", asked, re.I)
         for text in dict.fromkeys(gone)
         if SHORTEST <= len(text) <= len(task)
         and not _DIGITS.fullmatch(text)  # numbers are looked for above, however written
