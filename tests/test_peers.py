@@ -19,8 +19,8 @@ from support_gateway import WEATHER, World, a_try, replies, solved
 
 from atc.errors import EnvironmentProblem
 from benchmarks.peers.job import Tool, annotation, inline, plain, read_value
-from benchmarks.systems.base import ANSWER_FORM, Answer
-from benchmarks.systems.peer import Peer
+from benchmarks.systems.base import Answer
+from benchmarks.systems.peer import PEERS_FORM, Peer
 
 pytestmark = pytest.mark.slow  # the ruler's own tests, not the product's
 
@@ -54,7 +54,7 @@ def test_a_peer_is_told_the_task_the_model_and_the_tools_and_answers(fake: Fake)
     assert (answer.ended, answer.programs, answer.crashes) == ("answered", 2, 1)
     job, arguments = answer.value
     assert arguments == ["-m", "benchmarks.peers", "fake", ""]
-    assert job["task"] == f"How warm is Rome?\n\n{ANSWER_FORM}"
+    assert job["task"] == f"How warm is Rome?\n\n{PEERS_FORM}"
     assert (job["model"], job["steps"]) == ("tiny", 12)
     assert job["base_url"].endswith("/v1")
     assert job["tools_url"].endswith("/tools")
@@ -234,7 +234,7 @@ def test_nothing_but_the_answer_reaches_stdout_and_nobody_waits_for_input(fake: 
         f"benchmarks.peers.__path__.append({str(tmp_path)!r})\nmain('run_noisy', sys.argv[-1])"
     )
     answer = solved(FAKE, replies())
-    assert answer.value == {"1": [2.5, None, ["x"]], "job": f"How warm is Rome?\n\n{ANSWER_FORM}"}
+    assert answer.value == {"1": [2.5, None, ["x"]], "job": f"How warm is Rome?\n\n{PEERS_FORM}"}
     assert (answer.programs, answer.program) == (2, "weather")
 
 

@@ -13,8 +13,8 @@ from benchmarks.gateway import Caps, Session
 Ended = Literal["answered", "unsolved", "budget", "crash", "exception"]
 """``unsolved``: it gave up. ``crash``: it broke. ``exception``: ATC itself broke, or a part of the benchmark."""
 
-ANSWER_FORM = "Answer with the value that is asked for and nothing else: no sentence, no unit, no explanation."
-"""What systems are told that answer in words; those that compute their answer need no such rule."""
+ANSWER_FORM = "Give as your final answer only the value that is asked for: a number, a text or a list."
+"""What systems are told that answer in words. It names nothing to leave out: a small model answered "no sentence"."""
 
 
 @dataclass(frozen=True)

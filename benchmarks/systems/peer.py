@@ -28,6 +28,9 @@ from atc.tools.parameters import parameters_of
 from atc.tools.protocol import Protocol
 from benchmarks.systems.base import ANSWER_FORM, Answer, Job, System
 
+PEERS_FORM = f"Use the tools. {ANSWER_FORM}"
+"""What is added to a task."""
+
 ROOT = Path(__file__).parents[2]
 START_S = 120.0
 _LINE = 1 << 24
@@ -80,7 +83,7 @@ class Peer(System):
     def _job(self, job: Job) -> dict[str, Any]:
         episode = job.session.episode
         return {
-            "mode": self._mode, "task": f"{job.text}\n\n{ANSWER_FORM}", "model": job.model,
+            "mode": self._mode, "task": f"{job.text}\n\n{PEERS_FORM}", "model": job.model,
             "base_url": f"{job.address}/v1", "tools_url": f"{job.address}/tools", "steps": job.caps.model_calls,
             "tools": [_document(tool.protocol) for tool in episode.tools.values()],
         }  # fmt: skip
@@ -177,6 +180,7 @@ def _digest(script: str) -> str:
     for name in ("__main__", "job", script):
         with contextlib.suppress(FileNotFoundError):  # then the peer itself says that there is no such script
             made.update((ROOT / "benchmarks" / "peers" / f"{name}.py").read_bytes())
+    made.update(PEERS_FORM.encode())
     return made.hexdigest()[:8]
 
 
