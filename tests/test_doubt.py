@@ -6,10 +6,11 @@ from typing import TypedDict
 
 import pytest
 
-from atc import tool
+from atc import Effect, tool
 from atc.agent import Agent
 from atc.models.fake import FakeModel
-from atc.programs.doubt import forgotten_facts, unused_facts
+from atc.programs.doubt import forgotten_facts, stood_for, unused_facts
+from atc.result import Call
 
 
 class Place(TypedDict):
@@ -167,3 +168,13 @@ def test_what_day_it_is_may_be_left_out_by_a_later_program() -> None:
     earlier = "today = '2024-04-16'\nanswer = f(day=today, place='Lyon')"
     assert forgotten_facts(task, "answer = f(day='2023-04-16', place='Lyon')", [earlier]) == []
     assert forgotten_facts(task, "answer = f(day='2023-04-16')", [earlier]) == ["Lyon"]
+
+
+def test_what_an_answer_stands_for_is_not_missed() -> None:
+    given = {"username": "user1", "password": "pass1"}
+    login = Call(
+        index=0, attempt=0, tool="login", arguments=given, effect=Effect.READ, status="ok", value={"token": "n9m8"}
+    )
+    assert stood_for("answer = delete(token='N9M8')", [login]) == {"user1", "pass1"}
+    assert stood_for("answer = delete(token='other')", [login]) == set()
+    assert stood_for("answer = delete(token='n9m8')", [login.model_copy(update={"status": "refused"})]) == set()

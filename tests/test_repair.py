@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from atc import Effect, Protocol
-from atc.programs.remember import without_made_up_arguments
+from atc.programs.remember import without_idle_refusals, without_made_up_arguments
 from atc.programs.repair import repair
 from atc.result import Call
 
@@ -149,3 +149,19 @@ def test_an_argument_of_a_call_that_found_something_stays() -> None:
     found = [call({"name": "Rome", "year": 2020}, {"cities": [{"city_id": 1}], "total": 1})]
     program = "x = find(name='Rome', year=2020)['cities']"
     assert without_made_up_arguments(program, found, TOOLS, "find Rome") == (program, ())
+
+
+def test_a_read_that_was_refused_and_that_nothing_uses_is_left_out_the_next_time() -> None:
+    refused = [call({"name": "Rome"}, None).model_copy(update={"status": "refused"})]
+    program = "find(name='Rome')  # hm\nfor n in range(2):\n    find(name='Rome')\nanswer = details(city_id=1)"
+    left, notes = without_idle_refusals(program, refused, TOOLS)
+    assert left == "pass  # hm\nfor n in range(2):\n    pass\nanswer = details(city_id=1)"
+    assert len(notes) == 2
+
+
+@pytest.mark.parametrize("program", ["answer = find(name='Rome')", "find(name='Oslo')", "find(name=x)", "find('Rome')"])
+def test_other_calls_stay(program: str) -> None:
+    refused = [call({"name": "Rome"}, None).model_copy(update={"status": "refused"})]
+    assert without_idle_refusals(program, refused, TOOLS) == (program, ())
+    changed = {name: tool.model_copy(update={"effect": Effect.WRITE}) for name, tool in TOOLS.items()}
+    assert without_idle_refusals("find(name='Rome')", refused, changed)[1] == ()

@@ -11,6 +11,8 @@ import ast
 import re
 from collections.abc import Iterable
 
+from atc.result import Call
+
 UNUSED, FROM_MEMORY, NAME_FOR_ID = "unused_fact", "from_memory", "name_for_id"
 """Kinds of findings that are doubts: a fact is unused; a coordinate or a name stands where a tool has the value."""
 DOUBTS = frozenset({UNUSED, FROM_MEMORY, NAME_FOR_ID})
@@ -75,6 +77,29 @@ def forgotten_facts(task: str, program: str, earlier: Iterable[str]) -> list[str
         and not _DIGITS.fullmatch(text)  # numbers are looked for above, however written
     ]
     return [found.group() for found in said if found]
+
+
+def stood_for(program: str, calls: Iterable[Call]) -> set[str]:
+    """The arguments, in lower case, of calls whose answer the program has written out: it needs them no more."""
+    here = set(_texts(program) or ())
+    return {
+        str(argument).casefold()
+        for call in calls
+        if call.succeeded and here & _leaves(call.value)
+        for argument in call.arguments.values()
+    }
+
+
+def _leaves(value: object) -> set[str]:
+    """The texts in a response, in lower case."""
+    found, todo = set(), [value]
+    while todo:
+        part = todo.pop()
+        if isinstance(part, str) and len(part) >= SHORTEST:
+            found.add(part.casefold())
+        elif isinstance(part, dict | list):
+            todo += part.values() if isinstance(part, dict) else part
+    return found
 
 
 def _texts(program: str) -> list[str] | None:

@@ -1,7 +1,8 @@
 """What a run has learned of its tools, held against the next program before it runs.
 
 A call that found nothing is answered from the journal and finds nothing again. Where a later program repeats it with an
-optional argument that the task never gave, that argument is left out: it was made up.
+optional argument that the task never gave, that argument is left out: it was made up. And a reading call that was
+refused, and whose answer nothing uses, is left out of the next program: it would end it again.
 """
 
 from __future__ import annotations
@@ -15,7 +16,7 @@ from atc.programs.evidence import hollow
 from atc.programs.extract import NotParsed, parse
 from atc.result import Call
 from atc.tools.parameters import original_arguments, parameters_of
-from atc.tools.protocol import Protocol
+from atc.tools.protocol import Effect, Protocol
 
 
 def without_made_up_arguments(
@@ -53,6 +54,28 @@ def without_made_up_arguments(
             notes.append(
                 f"line {node.lineno}: left out {', '.join(sorted(made_up))}: {protocol.name} found nothing with it"
             )
+    return b"\n".join(lines).decode(), tuple(notes)
+
+
+def without_idle_refusals(
+    source: str, calls: Sequence[Call], protocols: Mapping[str, Protocol]
+) -> tuple[str, tuple[str, ...]]:
+    """Return the program without reading calls that failed before and stand for themselves, and a note for each."""
+    failed = {(c.tool, canonical(c.arguments)) for c in calls if not c.succeeded and c.effect is Effect.READ}
+    try:
+        tree = parse(source) if failed else None
+    except NotParsed:
+        tree = None
+    idle = {node.value for node in (ast.walk(tree) if tree else ()) if isinstance(node, ast.Expr)}
+    notes: list[str] = []
+    lines = [line.encode() for line in source.split("\n")]
+    for node in _calls_last_first(tree, protocols):
+        protocol, given = protocols[node.func.id], _literals(node)  # type: ignore[attr-defined]
+        known = given is not None and (protocol.name, canonical(original_arguments(protocol, given))) in failed
+        if known and node in idle and protocol.effect is Effect.READ and node.lineno == node.end_lineno:
+            line = lines[node.lineno - 1]
+            lines[node.lineno - 1] = line[: node.col_offset] + b"pass" + line[node.end_col_offset :]
+            notes.append(f"line {node.lineno}: left out {protocol.name}, which failed before and nothing uses")
     return b"\n".join(lines).decode(), tuple(notes)
 
 

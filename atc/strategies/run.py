@@ -13,7 +13,7 @@ from atc.execution.drivers import limits_from
 from atc.execution.sandbox import Job, Outcome, Sandbox
 from atc.programs.attribute import Attribution
 from atc.programs.check import Checker
-from atc.programs.doubt import DOUBTS, UNUSED, forgotten_facts, unused_facts
+from atc.programs.doubt import DOUBTS, UNUSED, forgotten_facts, stood_for, unused_facts
 from atc.result import Call, Fault, Finding, Revision
 from atc.settings import Settings
 from atc.strategies import finder
@@ -116,10 +116,13 @@ class Run:
     def _left_out(self, program: str) -> list[Finding]:
         """What the program leaves out of the task."""
         earlier = [revision.program for revision in self.revisions]
+        forgotten = forgotten_facts(self.task, program, earlier)
+        spent = stood_for(program, self.calls) if forgotten else set()
         texts = [f"the task says {fact}, but the program uses it nowhere" for fact in unused_facts(self.task, program)]
         texts += [
             f"the task says {fact!r}, which an earlier program used and this one does not"
-            for fact in forgotten_facts(self.task, program, earlier)
+            for fact in forgotten
+            if fact.casefold() not in spent
         ]
         return [Finding(kind=UNUSED, message=text) for text in texts]
 

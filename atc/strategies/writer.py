@@ -11,7 +11,7 @@ from atc.models.base import Message, Model, Reply, estimate_tokens
 from atc.programs.extract import extract
 from atc.programs.lookup import Lookups
 from atc.programs.mend import mend
-from atc.programs.remember import without_made_up_arguments
+from atc.programs.remember import without_idle_refusals, without_made_up_arguments
 from atc.programs.repair import repair
 from atc.prompting import fenced, prompt
 from atc.result import Call, Revision
@@ -168,7 +168,8 @@ class Writer:
         looked_up, first = self._lookups.repair(mended.source)
         repaired, notes = repair(looked_up, protocols)
         repaired, more = without_made_up_arguments(repaired, calls, protocols, self._task)
-        return Draft(repaired, mended.notes + first + notes + more)
+        repaired, idle = without_idle_refusals(repaired, calls, protocols)
+        return Draft(repaired, mended.notes + first + notes + more + idle)
 
     # -- prompts -----------------------------------------------------------------------------------------------------
 
