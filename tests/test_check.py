@@ -288,6 +288,8 @@ def test_coordinates_from_memory_are_a_doubt_where_a_tool_could_give_them() -> N
         assert "where(place=...)['longitude']" in found.message
         assert findings(both, program, "the weather at 40.7 N, 74.0 W") == []
         assert findings(alone, program, "the weather in New York") == []
+        nothing = findings(both, "answer = weather(latitude=None, longitude=None)", "the weather in New York")
+        assert {finding.kind for finding in nothing} == {"wrong_type"}, "a null is not from memory"
     finally:
         both.close()
         alone.close()

@@ -5,7 +5,8 @@ schemas held to the values that flow through the program: arguments, and fields 
 Beside it the type checker, for what follows from Python's own types: names that are not defined, operators,
 iteration.
 
-Only what is sure is a finding: a program that would have run is not refused.
+Only what is sure is a finding, so a program that would have run is not refused; but for what looks as if it were from
+memory (:data:`atc.programs.doubt.DOUBTS`), which a run asks about once.
 """
 
 from __future__ import annotations
@@ -43,7 +44,7 @@ class Checker:
         self._types = TypeChecker(protocols) if types else None
 
     async def check(self, source: str, known: str | None = None) -> list[Finding]:
-        """Every sure finding, one a line and kind, in the order of lines; and coordinates that may be made up.
+        """Every sure finding, and doubts about values; one a line and kind, in the order of lines.
 
         Args:
             source: the program.

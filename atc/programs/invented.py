@@ -49,7 +49,8 @@ def _of_call(
 ) -> Iterator[Finding]:
     line, sources = call.node.lineno, hints.get(call.tool, {})
     arguments = literal_arguments(call, protocols[call.tool])
-    given = {name: value for name, value in arguments.items() if name in sources and value is not NOT_LITERAL}
+    # a null makes nothing up: it says that there is none
+    given = {n: value for n, value in arguments.items() if n in sources and value not in (None, NOT_LITERAL)}
     unheard = [name for name, value in given.items() if _spelled(value) not in known]
     for name in unheard:
         if name.lower().endswith(HANDED_OUT):
