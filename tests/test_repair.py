@@ -8,6 +8,7 @@ from atc import Effect, Protocol
 from atc.programs.remember import without_idle_refusals, without_made_up_arguments
 from atc.programs.repair import repair
 from atc.result import Call
+from atc.strategies.seen import with_seen_responses
 
 REF = {
     "type": "object",
@@ -165,3 +166,34 @@ def test_other_calls_stay(program: str) -> None:
     assert without_idle_refusals(program, refused, TOOLS) == (program, ())
     changed = {name: tool.model_copy(update={"effect": Effect.WRITE}) for name, tool in TOOLS.items()}
     assert without_idle_refusals("find(name='Rome')", refused, changed)[1] == ()
+
+
+SILENT = {"find": FIND.model_copy(update={"returns": None}), "details": DETAILS}
+
+
+@pytest.mark.parametrize(
+    ("program", "repaired"),
+    [
+        ("price, stock = find(name='a')", "price, stock = map(find(name='a').get, ['price', 'stock'])"),
+        ("x = find(name='a')['barCode']", "x = find(name='a')['bar_code']"),
+        ("for s in find(name='a'):\n    s['city']", "for s in find(name='a')['shops']:\n    s['city']"),
+        ("x = find(name='a')['colour']", "x = find(name='a')['colour']"),  # another answer may have it
+    ],
+)
+def test_what_an_undocumented_tool_answered_repairs_the_next_program(program: str, repaired: str) -> None:
+    answered = {"price": 1.5, "stock": 3, "bar_code": "4006381333931", "shops": [{"city": "Lyon"}]}
+    calls = [call({"name": "a"}, answered), call({"name": "b"}, None).model_copy(update={"status": "failed"})]
+    assert repair(program, SILENT) == (program, ())
+    assert repair(program, with_seen_responses(SILENT, calls))[0] == repaired
+
+
+@pytest.mark.parametrize("returns", [None, {}, {"type": "object", "additionalProperties": True}])
+def test_documents_that_say_nothing_of_a_response_are_filled_in(returns: dict[str, object] | None) -> None:
+    silent = {"find": FIND.model_copy(update={"returns": returns})}
+    assert with_seen_responses(silent, [call({}, {"a": 1})])["find"].returns != returns
+
+
+@pytest.mark.parametrize("returns", [FIND.returns, {"type": "object", "additionalProperties": {"type": "number"}}])
+def test_documents_that_say_something_stay(returns: dict[str, object]) -> None:
+    documented = {"find": FIND.model_copy(update={"returns": returns})}
+    assert with_seen_responses(documented, [call({}, {"a": 1})]) == documented

@@ -19,6 +19,7 @@ from atc.retrieval.index import ToolIndex
 from atc.settings import Settings
 from atc.strategies.asking import ask, tell
 from atc.strategies.notes import done_calls, notes_from
+from atc.strategies.seen import with_seen_responses
 from atc.tools.links import hints_for
 from atc.tools.protocol import Protocol
 from atc.tools.stubs import render_stub
@@ -164,7 +165,7 @@ class Writer:
         mended = mend(found.source, self._tools)
         if not self._settings.check:
             return Draft(mended.source, mended.notes)
-        protocols = {name: tool.protocol for name, tool in self._tools.items()}
+        protocols = with_seen_responses({name: tool.protocol for name, tool in self._tools.items()}, calls)
         looked_up, first = self._lookups.repair(mended.source)
         repaired, notes = repair(looked_up, protocols)
         repaired, more = without_made_up_arguments(repaired, calls, protocols, self._task)
