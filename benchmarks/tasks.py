@@ -162,7 +162,7 @@ async def _installed(systems: Sequence[System]) -> dict[System, str]:
 # Command line -------------------------------------------------------------------------------------------------------
 
 
-def _listed(text: str, allowed: Iterable[str], what: str) -> list[str]:
+def listed(text: str, allowed: Iterable[str], what: str) -> list[str]:
     names = [name.strip() for name in text.split(",") if name.strip()]
     wrong = [name for name in names if name not in allowed]
     if wrong or not names:
@@ -170,7 +170,7 @@ def _listed(text: str, allowed: Iterable[str], what: str) -> list[str]:
     return list(dict.fromkeys(names))
 
 
-def _seeds(text: str) -> list[int]:
+def seeds_of(text: str) -> list[int]:
     try:
         return [int(part) for part in text.split(",")]
     except ValueError:
@@ -238,8 +238,8 @@ def main(
     if summary is not None:
         _report(latest(read_rows(summary)), as_json, picture)
         return
-    environments = [open_environment(name, data) for name in _listed(env, ENVIRONMENTS, "env")]
-    chosen = [SYSTEMS[n] for n in _listed(system or (QUICK_SYSTEMS if quick else ",".join(SYSTEMS)), SYSTEMS, "system")]
+    environments = [open_environment(name, data) for name in listed(env, ENVIRONMENTS, "env")]
+    chosen = [SYSTEMS[n] for n in listed(system or (QUICK_SYSTEMS if quick else ",".join(SYSTEMS)), SYSTEMS, "system")]
     if practice and sample is None:
         raise UsageError("--practice takes what --sample N leaves out: give --sample too")
     usual = QUICK_CAPS if quick else Caps()
@@ -249,7 +249,7 @@ def main(
         environments = [environment for environment, _ in _there(Plan(environments, []))]
         only, minutes = quick_tasks(environments), QUICK_MINUTES if minutes is None else minutes
     plan = Plan(
-        environments, chosen, _seeds(seeds), sample, only, practice, limit, stated, caps, temperature,
+        environments, chosen, seeds_of(seeds), sample, only, practice, limit, stated, caps, temperature,
         minutes, transcripts,
     )  # fmt: skip
     with upstream(model, threads) as source:

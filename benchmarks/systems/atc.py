@@ -16,6 +16,7 @@ from atc.execution.drivers import open_sandbox
 from atc.execution.sandbox import Sandbox
 from atc.result import Result
 from atc.settings import Settings
+from atc.tools.tool import Toolset
 from benchmarks.systems.base import Answer, Job, System
 
 ROOT = Path(__file__).parents[2]
@@ -39,20 +40,26 @@ class Atc(System):
         return sources_digest()
 
     async def solve(self, job: Job) -> Answer:
-        episode, caps = job.session.episode, job.caps
-        if self._sandbox is None:
-            self._sandbox = open_sandbox(Settings.load())
-        agent = Agent(
-            episode.tools, model=job.opened_model(), policy=CallPolicy(replay=self._replay), sandbox=self._sandbox,
-            seed=job.session.seed, answer=False, keep_runs=False, budget_s=caps.seconds,
-            max_tools=max(20, len(episode.tools)), **self._settings,
-        )  # fmt: skip
         try:
-            return told(await agent.arun(job.text))
+            return told(await self.agent(job).arun(job.text))
         except (EnvironmentProblem, ModelError) as error:
             if isinstance(error, EnvironmentProblem) and not job.session.spent.over:
                 raise
             return Answer("crash", error=str(error))
+
+    def agent(self, job: Job) -> Agent:
+        """With the tools of the task, all of which are offered."""
+        tools = job.session.episode.tools
+        return self.made(job, tools, max_tools=max(20, len(tools)))
+
+    def made(self, job: Job, tools: Toolset, **more: Any) -> Agent:
+        """With these tools, and settings beside this system's own."""
+        if self._sandbox is None:
+            self._sandbox = open_sandbox(Settings.load())
+        return Agent(
+            tools, model=job.opened_model(), policy=CallPolicy(replay=self._replay), sandbox=self._sandbox,
+            seed=job.session.seed, answer=False, keep_runs=False, budget_s=job.caps.seconds, **more, **self._settings,
+        )  # fmt: skip
 
     async def aclose(self) -> None:
         sandbox, self._sandbox = self._sandbox, None

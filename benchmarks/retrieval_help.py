@@ -1,0 +1,168 @@
+"""Does finding help? Tasks whose tools are hidden among tens of thousands of others, by the way they are looked for.
+
+``python -m benchmarks.retrieval_help --data DIR [--env atlas,comptoolbench] [--way gold,lexical,hybrid,planned]
+[--limit 10] [--seeds 0] [--model embedded|NAME] [--out FILE] [--json]``
+
+The same agent, model and seeds: ``gold`` is given the tools of the task's own solution and no others; the rest have the
+task's tools among the 47,000 of the ToolBench catalogue, of which twenty are offered: by one search for the task's
+words (``lexical``), by words, meaning and what found tools need (``hybrid``), or by queries that the model plans
+(``planned``). A tool of the catalogue that is called refuses. Rows are kept and gone on from as
+:mod:`benchmarks.tasks` does; the index is built once.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import hashlib
+from collections.abc import Iterable
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+from rich.progress import Progress
+
+from atc.agent import Agent
+from atc.cli.console import err, guarded, out, print_json
+from atc.errors import ToolError
+from atc.retrieval.encoder import Encoder
+from atc.retrieval.index import ToolIndex
+from atc.retrieval.minilm import MiniLM
+from atc.retrieval.retriever import IndexRetriever, Way
+from atc.tools.names import UniqueNames
+from atc.tools.protocol import Protocol
+from atc.tools.tool import Toolset
+from benchmarks.environments import Environment, open_environment
+from benchmarks.environments.base import served
+from benchmarks.gateway import Caps, Gateway
+from benchmarks.retrieval_data import Catalogues
+from benchmarks.rows import latest, read_rows
+from benchmarks.summary import print_table, summarise
+from benchmarks.systems.atc import Atc, sources_digest
+from benchmarks.systems.base import Job
+from benchmarks.tasks import RESULTS, Plan, listed, run_plan, seeds_of
+from benchmarks.upstream import upstream
+
+POOL = "toolbench"
+OFFERED = 20
+WAYS: dict[str, Way | None] = {"gold": None, "lexical": "lexical", "hybrid": "hybrid", "planned": "planned"}
+ENVS = ("atlas", "comptoolbench")
+
+
+@dataclass(frozen=True)
+class Crowd:
+    """The tools that the task's own ones lie among, and one index over all of them.
+
+    Args:
+        data: the directory with ``retrieval``.
+        own: the protocols of all environments' tools; their names are theirs alone.
+        kept: where the index is kept. ``encoder``: of its vectors.
+    """
+
+    data: Path
+    own: tuple[Protocol, ...] = field(repr=False)
+    kept: Path = RESULTS / "retrieval"
+    encoder: Encoder = field(default_factory=MiniLM)
+
+    @cached_property
+    def others(self) -> Toolset:
+        names = UniqueNames(protocol.name for protocol in self.own)
+        return Toolset(
+            served(protocol.model_copy(update={"name": names.take(protocol.name)}), _closed)
+            for _, protocol in Catalogues(self.data).pool(POOL)
+        )
+
+    @cached_property
+    def index(self) -> ToolIndex:
+        """Built when it is first asked for, some minutes on two cores."""
+        protocols = [*self.own, *self.others.protocols]
+        lines = "\n".join(protocol.model_dump_json() for protocol in protocols)
+        folder = self.kept / f"hidden-{hashlib.sha256(lines.encode()).hexdigest()[:12]}"
+        if folder.is_dir():
+            return ToolIndex.load(folder, self.encoder)
+        with Progress(console=err, transient=True) as progress:
+            bar = progress.add_task("indexing", total=None)
+            return ToolIndex.build(
+                protocols, self.encoder, folder,
+                lambda stage, done, total: progress.update(bar, description=stage, completed=done, total=total),
+            )  # fmt: skip
+
+
+def _closed(arguments: dict[str, Any]) -> Any:
+    raise ToolError("no subscription to this service", status=403)
+
+
+class Hidden(Atc):
+    """ATC that has to find the task's tools.
+
+    Args:
+        way: how; ``None``: it is given those of the solution.
+        crowd: what they lie among.
+    """
+
+    def __init__(self, name: str, way: Way | None, crowd: Crowd) -> None:
+        super().__init__(name, "ATC with the tools of the solution" if way is None else f"ATC that finds by {way}")
+        self._way, self._crowd = way, crowd
+        self._retriever = IndexRetriever(crowd.index, way, prerequisites=way != "lexical") if way else None
+
+    async def version(self) -> str:
+        return sources_digest()
+
+    def agent(self, job: Job) -> Agent:
+        episode = job.session.episode
+        if self._retriever is None:
+            return self.made(job, episode.tools.only(*(episode.gold_tools or episode.tools)))
+        return self.made(job, episode.tools + self._crowd.others, max_tools=OFFERED, retriever=self._retriever)
+
+
+def protocols_of(environments: Iterable[Environment]) -> tuple[Protocol, ...]:
+    """Of all tools that the tasks of these environments have, each once.
+
+    Raises:
+        EnvironmentProblem: an environment's data is missing.
+    """
+    found: dict[str, Protocol] = {}
+    for environment in environments:
+        for task in environment.tasks():
+            if not found.keys() >= set(task.tools):
+                found |= {protocol.name: protocol for protocol in environment.open(task).tools.protocols}
+    return tuple(found[name] for name in sorted(found))
+
+
+@guarded
+def main(
+    data: Annotated[Path, typer.Option(envvar="ATC_DATA", help="Directory with retrieval/ and executable/.")],
+    env: Annotated[str, typer.Option(help=f"Some of {', '.join(ENVS)}.")] = ",".join(ENVS),
+    way: Annotated[str, typer.Option(help=f"Some of {', '.join(WAYS)}.")] = ",".join(WAYS),
+    model: Annotated[str | None, typer.Option(help="As `atc run --model` takes it.")] = None,
+    seeds: Annotated[str, typer.Option(help="Comma-separated.")] = "0",
+    limit: Annotated[int, typer.Option(min=1, help="The first so many tasks of each environment.")] = 10,
+    limit_s: Annotated[float, typer.Option(min=1, help="Seconds for one try.")] = 600.0,
+    file: Annotated[Path, typer.Option("--out", help="Where each try is kept.")] = RESULTS / "retrieval_help.jsonl",
+    as_json: Annotated[bool, typer.Option("--json", help="The summary as JSON.")] = False,
+) -> None:
+    """Measure what finding tools is worth to a program writer."""
+    wanted = listed(way, WAYS, "way")
+    environments = [open_environment(name, data) for name in listed(env, ENVS, "env")]
+    crowd = Crowd(data, protocols_of(open_environment(name, data) for name in ENVS))
+    systems = [Hidden(name, WAYS[name], crowd) for name in wanted]
+    caps = replace(Caps(), seconds=limit_s)
+    plan = Plan(environments, systems, seeds_of(seeds), stated=True, limit=limit, caps=caps)
+
+    async def to_the_end() -> None:
+        async with Gateway(source, RESULTS / "replies").opened() as gateway:
+            await run_plan(plan, gateway, file, lambda row: err.print(f"{row.task} {row.system}: {row.solved}"))
+
+    with upstream(model) as source:
+        asyncio.run(to_the_end())
+    rows = [row for row in latest(read_rows(file)) if row.model == source.name and row.system in wanted]
+    lines = summarise(rows, wanted)
+    if as_json:
+        print_json(lines)
+    else:
+        print_table(lines, out)
+
+
+if __name__ == "__main__":
+    typer.run(main)
