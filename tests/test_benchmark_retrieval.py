@@ -17,6 +17,7 @@ from atc.errors import EnvironmentProblem
 from atc.models.fake import FakeModel
 from atc.retrieval.expansion import EXPANSIONS
 from benchmarks import retrieval
+from benchmarks.retrieval_clear import measured
 from benchmarks.retrieval_data import ALL, Catalogues, protocol_of
 from benchmarks.retrieval_methods import METHODS, Bench
 from benchmarks.retrieval_picture import draw
@@ -81,9 +82,10 @@ def test_what_a_tool_needs_counts_where_a_task_needs_both(data: Path) -> None:
 
 def test_a_planners_calls_are_counted(data: Path) -> None:
     plan = "<plan>\n1. credits of a movie\n</plan>"
-    lines = ran(data, "plan", replies=(plan, "<stop_retrieval>") * 3)
-    assert figure(lines, "plan", "macro", "calls") == 2
-    assert figure(lines, "plan", "macro", "tokens") > 0
+    lines = ran(data, "plan,plan-always", replies=(plan, "<stop_retrieval>") * 4)
+    assert figure(lines, "plan", "films", "calls") == figure(lines, "plan-always", "macro", "calls") == 2
+    assert figure(lines, "plan-always", "macro", "tokens") > 0
+    assert figure(lines, "plan", "town", "calls") == 0  # each is one tool, clearly
 
 
 @pytest.mark.parametrize("name", [*EXPANSIONS])
@@ -138,6 +140,15 @@ def test_the_picture_and_the_command(data: Path, tmp_path: Path, monkeypatch: py
     assert json.loads(CliRunner().invoke(app, [*arguments, "--json"]).stdout)
     for wrong in (["--method", "magic"], ["--source", "nowhere"], ["--data", str(tmp_path / "none")]):
         assert CliRunner().invoke(app, [*arguments, *wrong]).exit_code in (2, 3)
+
+
+def test_how_often_a_task_needs_no_plan_is_counted_by_group(data: Path) -> None:
+    catalogues = Catalogues(data)
+    found = measured(Bench(catalogues, data / "work", None, HashedWords()), catalogues.queries())
+    assert found["single"]["clear_percent"] == 100.0  # "rain?" and "post a message"
+    assert found["single"]["ndcg_of_clear"] == 100.0
+    assert found["multi"]["clear_percent"] == 0.0
+    assert found["multi"]["ndcg_of_clear"] is None
 
 
 def test_missing_data_is_named(tmp_path: Path) -> None:

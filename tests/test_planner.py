@@ -6,11 +6,12 @@ import asyncio
 from collections.abc import Sequence
 
 import pytest
-from support_retrieval import protocol
+from support_retrieval import HashedWords, protocol
 from support_time import little_work
 
 from atc.errors import BudgetExceeded, ModelError
 from atc.models.base import Message, Reply
+from atc.retrieval.clear import clear, single_step
 from atc.retrieval.index import Hit, ToolIndex
 from atc.retrieval.metrics import completeness, ndcg, recall
 from atc.retrieval.planner import QueryPlanner, Trajectory, with_providers
@@ -103,6 +104,56 @@ def test_where_the_model_fails_what_was_found_stands(index: ToolIndex, failure: 
     assert found.ranked(1) == ["town/tell_weather"]
     assert found.stopped == str(failure)
     assert found.told()["stopped"] == str(failure)
+
+
+@pytest.fixture(scope="module")
+def encoded() -> ToolIndex:
+    return ToolIndex.build(TOOLS, HashedWords())
+
+
+def test_a_task_that_one_tool_fits_clearly_costs_no_call_of_the_model(encoded: ToolIndex) -> None:
+    found, told = search(encoded, "Tell me the forecast of rain or sun.")
+    assert (found.ranked(1), found.calls, told) == (["town/tell_weather"], 0, [])
+    assert found.told()["stopped"] == "one tool fits clearly: nothing was planned"
+    assert search(encoded, "Tell me the forecast of rain or sun.", PLAN, "", adaptive=False)[0].calls == 2
+
+
+@pytest.mark.parametrize(
+    "task",
+    [
+        "Tell me the forecast of rain, then reserve a table.",  # two steps
+        "Tell me the forecast of rain. Reserve me a table too.",
+        "Reserve a table at a restaurant.",  # its place has to be found first
+        "Number a thing.",  # many fit alike
+    ],
+)
+def test_any_other_task_is_planned(encoded: ToolIndex, task: str) -> None:
+    assert search(encoded, task, PLAN, "<stop_retrieval>")[0].calls == 2
+
+
+def test_without_an_encoder_nothing_is_clear(index: ToolIndex) -> None:
+    assert search(index, "Tell me the forecast of rain or sun.", PLAN, "")[0].calls == 2
+
+
+@pytest.mark.parametrize(
+    ("hits", "sure"),
+    [
+        ([Hit("a", 1.0, 1, 9.0, 0.8), Hit("b", 0.85, 2, 8.0, 0.7)], True),
+        ([Hit("a", 1.0, 1, 9.0, 0.8)], True),
+        ([Hit("a", 1.0, 1, 9.0, 0.8), Hit("b", 0.95, 2, 8.0, 0.7)], False),  # another is as near
+        ([Hit("a", 0.9, 1, 9.0, 0.8), Hit("b", 0.7, 2, 8.0, 0.9)], False),  # words and meaning disagree
+        ([Hit("a", 9.0, 1, 9.0), Hit("b", 1.0, 2, 1.0)], False),  # words alone
+        ([], False),
+    ],
+)
+def test_clear_is_what_leads_by_words_and_by_meaning(hits: list[Hit], sure: bool) -> None:
+    assert clear("What is the weather in Rome?", hits) is sure
+    assert not clear("What is the weather in Rome and in Oslo?", hits)
+
+
+@pytest.mark.parametrize("task", ["word " * 10_000, "first do this thing\nthen do that thing", "this and that"])
+def test_long_or_joined_tasks_are_more_than_a_step(task: str) -> None:
+    assert not single_step(task)
 
 
 def test_a_tool_that_praises_itself_gains_nothing_by_the_planners_obedience(index: ToolIndex) -> None:

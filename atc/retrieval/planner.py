@@ -1,9 +1,10 @@
 """Search by planning: a plan with sub-goals, then one query after another, each seeing what the last ones found.
 
 After ToolQP (§3.1): turn 1 is a plan, every later turn one functional query, whose first results are shown back, until
-the model says that it has what it needs. Two things are ours. The sub-goals are searched for at once, as they are: a
+the model says that it has what it needs. Three things are ours. The sub-goals are searched for at once, as they are: a
 plan already says what is sought, and a small model's queries seldom say it better. And what found tools need and
-nobody supplies is told beside the results (:mod:`atc.retrieval.prerequisites`), not hoped to be seen.
+nobody supplies is told beside the results (:mod:`atc.retrieval.prerequisites`), not hoped to be seen. And a task that
+one tool fits clearly is not planned (:mod:`atc.retrieval.clear`).
 """
 
 from __future__ import annotations
@@ -14,6 +15,7 @@ from typing import Any
 
 from atc.errors import BudgetExceeded, ModelError, ModelUnavailable
 from atc.models.base import Message, Reply
+from atc.retrieval.clear import clear
 from atc.retrieval.index import Hit, ToolIndex
 from atc.retrieval.prerequisites import Need, Prerequisites
 from atc.retrieval.rank_fusion import Fusion, peak_rank
@@ -22,6 +24,8 @@ from atc.retrieval.turns import MAX_QUERIES, TOP, answer, begin, opening, parse_
 DEPTH = 20
 """Tools kept of each query, to rank by."""
 PLAN_TOKENS, QUERY_TOKENS = 250, 60
+
+CLEAR = "one tool fits clearly: nothing was planned"
 
 Ask = Callable[[Sequence[Message], int], Awaitable[Reply]]
 """Asks a model: the messages, and how many tokens it may reply with."""
@@ -78,6 +82,7 @@ class QueryPlanner:
         ask: asks the model.
         prerequisites: seek what found tools need.
         eager: search for the sub-goals as they are, before the model writes queries.
+        adaptive: spend no call of the model where one tool fits clearly and needs nothing.
         queries: that the model may write at most.
     """
 
@@ -88,15 +93,20 @@ class QueryPlanner:
         *,
         prerequisites: bool = True,
         eager: bool = True,
+        adaptive: bool = True,
         queries: int = MAX_QUERIES,
     ) -> None:
-        self._index, self._ask, self._eager, self._queries = index, ask, eager, queries
+        self._index, self._ask, self._queries = index, ask, queries
+        self._eager, self._adaptive = eager, adaptive
         self._prerequisites = Prerequisites(index) if prerequisites else None
 
     async def search(self, task: str) -> Trajectory:
         """Search for the tools of a task. Where the model fails, what was found without it stands."""
         done = Trajectory(task)
         self._look(done, task)
+        if self._adaptive and not done.needs and clear(task, done.turns[0].hits):
+            done.stopped = CLEAR
+            return done
         try:
             await self._plan(done)
         except (ModelError, ModelUnavailable, BudgetExceeded) as problem:
