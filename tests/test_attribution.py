@@ -50,8 +50,13 @@ def _broken(arguments: dict[str, Any]) -> Any:
     raise ToolError("internal server error", status=500, outcome="unknown")
 
 
+def _page(arguments: dict[str, Any]) -> Any:
+    return {"body": "Lyon: 500,000 inhabitants"}
+
+
 TOOLS = Toolset(
     [
+        make_tool("page", _page),
         make_tool("find", _find, required=("text",), text=TEXT),
         make_tool("details", _details, required=("city_id",), city_id=NUMBER),
         make_tool("broken", _broken),
@@ -88,6 +93,22 @@ def traced() -> Iterator[Traced]:
 
     yield run
     asyncio.run(sandbox.aclose())
+
+
+@pytest.mark.parametrize(
+    ("line", "told"),
+    [
+        ('answer = text.split("Bern:")[1]', True),
+        ('answer = int(text.split(":")[1])', True),
+        ("answer = [w for w in text.split()][9]", True),
+        ("answer = [1, 2][9]", False),  # nothing that a tool said
+    ],
+)
+def test_a_text_that_a_program_takes_apart_wrongly_is_shown(traced: Traced, line: str, told: bool) -> None:
+    fault = traced(f'text = page()["body"]\n{line}')
+    assert fault is not None
+    assert (fault.kind, fault.tool) == ("program", None)
+    assert ("Lyon: 500,000 inhabitants" in fault.evidence) is told
 
 
 CASES = [

@@ -54,6 +54,11 @@ def double(n: int) -> int:
         ("Today is Monday, 12 May 2025. Sell 200.", "answer = f()", ["200"]),
         ("The current date and time is 2025-05-12 09:30. Sell.", "answer = f()", []),
         ("Sell 200 today, it is late", "answer = f()", ["200"]),
+        ("Sell these: 1) pens 2) ink (3) 40 clips", "answer = f(40)", []),
+        ("Sell these: 1) pens 2) ink (3) 40 clips", "answer = f()", ["40"]),
+        ("a table (for 4) and, in room 2) a bed", "answer = f()", ["4", "2"]),
+        ("Answer in the format of 'xxx@xxx.xxx'", "answer = f()", []),
+        ("Answer in the format 'Mo-Fr' for \"Red Hat\"", "answer = f()", ['"Red Hat"']),
     ],
 )
 def test_what_a_program_leaves_out(task: str, program: str, missing: list[str]) -> None:

@@ -30,6 +30,7 @@ from atc.programs.extract import NotParsed, parse
 from atc.programs.flow import Flow
 from atc.programs.lookup import finder_beside
 from atc.programs.proof import Suspect, of_nothing, wanted_key
+from atc.programs.syntax import span_of
 from atc.programs.trace import Tracer, suspects_of
 from atc.programs.values import NOTHING, Origin
 from atc.result import Call, Fault
@@ -92,10 +93,27 @@ class Attribution:
         return self._of_program(error) if suspect is None else self._misread(suspect, error)
 
     def _of_program(self, error: ProgramError) -> Fault:
-        """The program's own fault; a call that found nothing is told beside it, for it may be the reason."""
+        """The program's own fault; what may be the reason is told beside it.
+
+        That is a call that found nothing, else the text that the line takes apart: no schema says what is in a text.
+        """
         empty = next((c for c in reversed(self.calls) if c.succeeded and hollow(c)), None)
-        evidence = found_nothing(empty) if empty is not None else ""
+        read = empty or next((call for call in reversed(self.calls) if self._takes_apart(call, error.line)), None)
+        evidence = self._answered(read) if read is not None else ""
         return self._made("program", f"{error.type}: {error.message}", error.line, evidence=evidence)
+
+    def _takes_apart(self, call: Call, line: int) -> bool:
+        """Whether a line of the program works with a text that a call answered."""
+        if not (call.succeeded and self._tree is not None and self._flow is not None):
+            return False
+        names = (n for n in ast.walk(self._tree) if isinstance(n, ast.Name) and n.lineno == line)
+        origins = {origin for name in names for origin in self._flow.at(span_of(name)).origins}
+        return any(
+            isinstance(value, str)
+            for origin in origins
+            if origin.tool == call.tool
+            for _, value in places(call.value, origin.path)
+        )
 
     def _failed_call(self, error: ProgramError, tracer: Tracer | None) -> Call | None:
         """The call whose error the program did not catch, or raised again. The program's word alone is not enough."""

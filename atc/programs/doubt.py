@@ -28,6 +28,8 @@ _FRAME = re.compile(
     r"^[ \t]*\d{1,3}[.)](?=\s)|\b(?:today(?:['’]s date)?|current (?:date|time)(?: and time)?) is\b[^.!?\n]*",
     re.M | re.I,
 )
+_ITEM = re.compile(r"(?<![\w(])\(?(\d{1,2})\)(?=\s)")  # "1) this 2) that", anywhere
+_FORMAT = re.compile(r"(?i)\bformat\w*\W+(?:(?:of|like|as|is|in)\W+)?$")  # before a quotation that shows a form
 _AFTERNOON = re.compile(r"\s?p\.?m\b", re.I)
 _DIGITS = re.compile(r"\d+(?:\.\d+)?")
 
@@ -36,8 +38,8 @@ def unused_facts(task: str, program: str) -> list[str]:
     """The numbers and quoted texts of a task that a program nowhere has, as the task writes them.
 
     A percentage is there as a factor too (5 % as 0.05, 1.05 or 0.95), a number as a part of a text (a date), and a
-    quoted text in any case. Not asked for are 0 and 1 (programs count from there), the numbers of a list's items, and
-    what day it is.
+    quoted text in any case. Not asked for are 0 and 1 (programs count from there), the numbers of a list's items, what
+    day it is, and a quoted text that shows the form of an answer.
     """
     try:
         tree = ast.parse(program)
@@ -46,7 +48,7 @@ def unused_facts(task: str, program: str) -> list[str]:
     texts, numbers = _constants(tree)
     whole = "\n".join(texts)
     missing = []
-    text = _FRAME.sub(" ", _QUOTED.sub(" ", task))
+    text = _without_items(_FRAME.sub(" ", _QUOTED.sub(" ", task)))
     for found in _NUMBER.finditer(text):
         said = found.group().strip()
         value = float(said.rstrip("% ").replace(",", ""))
@@ -57,9 +59,15 @@ def unused_facts(task: str, program: str) -> list[str]:
             missing.append(said)
     for found in _QUOTED.finditer(task):
         said = next(group for group in found.groups() if group)
-        if said.casefold() not in whole:
+        if said.casefold() not in whole and not _FORMAT.search(task[max(0, found.start() - 40) : found.start()]):
             missing.append(found.group())
     return list(dict.fromkeys(missing))
+
+
+def _without_items(text: str) -> str:
+    """A text without the numbers that count its items, where it counts from 1."""
+    counted = {int(found) for found in _ITEM.findall(text)}
+    return _ITEM.sub(" ", text) if counted >= {1, 2} else text
 
 
 def forgotten_facts(task: str, program: str, earlier: Iterable[str]) -> list[str]:

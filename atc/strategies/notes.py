@@ -10,6 +10,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from atc.programs.doubt import FROM_MEMORY
 from atc.prompting import fenced
 from atc.result import Call, Fault, Revision
+from atc.strategies.remedy import remedies
 from atc.tools.links import is_identifier
 from atc.tools.parameters import parameters_of
 from atc.tools.protocol import Effect, Protocol
@@ -92,6 +93,7 @@ def _of(revision: Revision, hints: Hints, tools: Mapping[str, Protocol]) -> Iter
         yield from _of_fault(revision.fault)
         if revision.fault.tool is not None and revision.fault.kind in ("arguments", "tool"):
             yield from _of_arguments(revision.fault, hints, tools)
+            yield from _of_state(revision.fault, tools)
 
 
 def _of_fault(fault: Fault) -> Iterator[str]:
@@ -120,6 +122,13 @@ def _of_arguments(fault: Fault, hints: Hints, tools: Mapping[str, Protocol]) -> 
         yield from _supplies(tool, f"{complaint} {' '.join(quoted)}", hints)
     elif fault.kind == "arguments":
         yield from _supplies(tool, " ".join(hints.get(tool, {})), hints)
+
+
+def _of_state(fault: Fault, tools: Mapping[str, Protocol]) -> Iterator[str]:
+    """Which tools may have to come first, by the words of a refusal: they are the tool's, and no advice of ours."""
+    complaint = _COMPLAINS.sub("\n", fault.message, count=1).partition("\n")[2]
+    for name in remedies(complaint, fault.tool or "", tools):
+        yield f"the words of this refusal are those of {name}: see whether it comes first"
 
 
 def _supplies(tool: str, text: str, hints: Hints) -> Iterator[str]:
