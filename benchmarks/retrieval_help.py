@@ -39,7 +39,7 @@ from benchmarks.gateway import Caps, Gateway
 from benchmarks.retrieval_data import Catalogues
 from benchmarks.rows import latest, read_rows
 from benchmarks.summary import print_table, summarise
-from benchmarks.systems.atc import Atc, sources_digest
+from benchmarks.systems.atc import Atc
 from benchmarks.systems.base import Job
 from benchmarks.tasks import RESULTS, Plan, listed, run_plan, seeds_of
 from benchmarks.upstream import upstream
@@ -105,9 +105,6 @@ class Hidden(Atc):
         super().__init__(name, "ATC with the tools of the solution" if way is None else f"ATC that finds by {way}")
         self._way, self._crowd = way, crowd
         self._retriever = IndexRetriever(crowd.index, way, prerequisites=way != "lexical") if way else None
-
-    async def version(self) -> str:
-        return sources_digest()
 
     def agent(self, job: Job) -> Agent:
         episode = job.session.episode

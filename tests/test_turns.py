@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 from support_time import little_work
 
+from atc.retrieval.example import worked_example
 from atc.retrieval.turns import (
     MAX_GOALS,
     MAX_TEXT,
@@ -192,6 +193,22 @@ def test_nothing_in_a_tool_acts_as_a_tag_a_fence_or_a_role() -> None:
 
 def test_a_description_without_end_is_cut() -> None:
     assert len(show_results([Protocol(name="t", description="x " * 500_000)])) < 300
+
+
+def test_the_instruction_for_a_query_said_again_is_no_query() -> None:
+    (line,) = [line for line in opening("x")[0].content.splitlines() if "<query>" in line]
+    said = line.partition("<query>")[2].partition("</query>")[0]
+    assert parse_query(f"<query>{said}</query>") is None
+    assert parse_query(f"<query>{said} weather by city</query>") is not None
+
+
+def test_the_worked_example_is_a_search_as_the_turns_have_it() -> None:
+    messages = worked_example()
+    assert [message.role for message in messages] == ["user", "assistant"] * 3
+    plan, query, stop = (message.content for message in messages[1::2])
+    assert len(parse_plan(plan).goals) == 3
+    assert parse_query(query) is not None
+    assert parse_query(stop) is None
 
 
 def test_a_planner_is_told_the_turns_and_that_tools_are_data() -> None:

@@ -16,6 +16,7 @@ from typing import Any
 from atc.errors import BudgetExceeded, ModelError, ModelUnavailable
 from atc.models.base import Message, Reply
 from atc.retrieval.clear import clear
+from atc.retrieval.example import worked_example
 from atc.retrieval.index import Hit, ToolIndex
 from atc.retrieval.prerequisites import Need, Prerequisites
 from atc.retrieval.rank_fusion import Fusion, peak_rank
@@ -114,7 +115,8 @@ class QueryPlanner:
         return done
 
     async def _plan(self, done: Trajectory) -> None:
-        said = opening(done.task)
+        system, task = opening(done.task)
+        said = [system, *worked_example(), task]
         plan = parse_plan(await self._next(done, said, PLAN_TOKENS))
         done.plan, done.goals = plan.text, plan.goals
         for goal in done.goals if self._eager else ():

@@ -71,6 +71,8 @@ _LABEL = re.compile(
 _ROLE_MARK = re.compile(r"\[(/?[A-Z_]{3,20})\]")
 _ECHO = re.compile(r"^[^\n<]*\bor <stop_retrieval>[.:]?", re.MULTILINE | re.IGNORECASE)
 """Our own words of the last turn, said again."""
+_INSTRUCTION = "what the tool does, likely parameter names, its category"
+"""How the first turn says what a query is: said again it is none."""
 _ROLE = re.compile(r"^\s*(?:assistant|user|system|human|found)\s*:", re.MULTILINE | re.IGNORECASE)
 _JSON_LIST = re.compile(r"\[\s*\".*\"\s*\]", re.DOTALL)
 _INLINE_LIST = re.compile(r"(?<!\S)\d{1,2}[.)]\s+")
@@ -222,7 +224,8 @@ def _cleaned(text: str) -> str:
 
 
 def _is_stop(query: str) -> bool:
-    return not query or query.lower().strip(" .!") in _STOP_WORDS
+    said = query.lower().strip(" .!")
+    return not said or said in _STOP_WORDS or said == _INSTRUCTION
 
 
 def _unique(texts: Iterable[str]) -> tuple[str, ...]:
