@@ -30,13 +30,13 @@ from atc.strategies.chain import Ending, chain
 from atc.strategies.finder import finder_for
 from atc.strategies.run import Run
 from atc.strategies.writer import Draft, Writer
+from atc.tools.names import RESERVED_NAMES
 from atc.tools.tool import Toolset
 from atc.traces.events import Emit, Event, EventKind
 from atc.traces.store import RunStore, StoredRun, TraceWriter, new_run_id
 
 MAX_TASK = 20_000
 """Characters of a task."""
-RESERVED_NAMES = ("answer", "parallel", "ToolError")
 
 
 class Agent:

@@ -28,6 +28,8 @@ from atc.tools.protocol import Protocol
         ("match", "match_"),
         ("import", "import_"),
         ("List", "list_"),
+        ("answer", "answer_"),  # a program sets it
+        ("Parallel", "parallel_"),
     ],
 )
 def test_a_tools_name_reads_like_its_original(original: str, name: str) -> None:

@@ -17,7 +17,12 @@ from collections.abc import Iterable
 MAX_NAME = 64
 """Characters of a made name; a longer one is cut and ends in a hash of the original."""
 
-_SHADOWING = frozenset(name for name in dir(builtins) if not name.startswith("_")) | frozenset(keyword.softkwlist)
+RESERVED_NAMES = ("answer", "parallel", "ToolError")
+"""What means something else in a program: no tool may be named so."""
+
+_SHADOWING = frozenset(
+    [*(name for name in dir(builtins) if not name.startswith("_")), *keyword.softkwlist, *RESERVED_NAMES]
+)
 _PLACEHOLDER = re.compile(r"\{([^{}]{0,200})\}")
 _ACRONYM_THEN_WORD = re.compile(r"([A-Z])([A-Z][a-z])")
 _LOWER_THEN_UPPER = re.compile(r"([a-z0-9])([A-Z])")
@@ -25,7 +30,7 @@ _NOT_NAME = re.compile(r"[^a-z0-9]+")
 
 
 def tool_name(original: str) -> str:
-    """Make a tool's name: lower snake_case ASCII, no keyword, no builtin, no leading underscore.
+    """Make a tool's name: lower snake_case ASCII, no keyword, builtin or reserved name, no leading underscore.
 
     The same original always gives the same name. Two originals may meet in one name: see :class:`UniqueNames`.
 
