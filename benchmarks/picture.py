@@ -49,8 +49,9 @@ def draw(lines: Sequence[dict[str, Any]], file: Path) -> None:
     axes.set_ylim(bottom=0)
     axes.grid(alpha=0.3)
     try:
-        with rc_context({"svg.fonttype": "none"}):  # text stays text
-            figure.savefig(file)
+        # text stays text, and the same figures are the same file
+        with rc_context({"svg.fonttype": "none", "svg.hashsalt": "solved"}):
+            figure.savefig(file, metadata={"Date": None} if file.suffix == ".svg" else None)
     except OSError as error:
         raise UsageError(f"the picture cannot be written to {file}: {error.strerror}") from None
 
