@@ -18,7 +18,7 @@ from typing import Annotated, Any
 import typer
 from rich.table import Table
 
-from atc.cli.console import guarded, out, print_json
+from atc.cli.console import err, guarded, out, print_json
 from atc.errors import ModelUnavailable
 from atc.models.base import Message, Reply
 from atc.retrieval.metrics import ndcg
@@ -37,12 +37,13 @@ def measured(bench: Bench, queries: Sequence[Query]) -> dict[str, dict[str, Any]
     by_source: dict[tuple[str, str, str], list[Query]] = defaultdict(list)
     for query in queries:
         by_source[query.pool, query.source, query.group].append(query)
-    for (pool, _, group), asked in sorted(by_source.items()):
+    for (pool, source, group), asked in sorted(by_source.items()):
         index, gains, sure = bench.index(pool).tools, [], []
         for query in asked:
             found = asyncio.run(QueryPlanner(index, _nobody).search(query.text))
             gains.append(ndcg(found.ranked(10), query.gold, 10))
             sure += gains[-1:] if found.stopped == CLEAR else []
+        err.print(f"{source}, {group}: {len(asked)} queries", style="dim", markup=False)
         shares[group].append(len(sure) / len(asked))
         everyones[group].append(fmean(gains))
         theirs[group] += [fmean(sure)] if sure else []

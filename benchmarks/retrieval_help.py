@@ -12,7 +12,6 @@ words (``lexical``), by words, meaning and what found tools need (``hybrid``), o
 
 from __future__ import annotations
 
-import asyncio
 import hashlib
 from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
@@ -24,7 +23,7 @@ import typer
 from rich.progress import Progress
 
 from atc.agent import Agent
-from atc.cli.console import err, guarded, out, print_json
+from atc.cli.console import err, guarded
 from atc.errors import ToolError
 from atc.retrieval.encoder import Encoder
 from atc.retrieval.index import ToolIndex
@@ -35,14 +34,11 @@ from atc.tools.protocol import Protocol
 from atc.tools.tool import Toolset
 from benchmarks.environments import Environment, open_environment
 from benchmarks.environments.base import served
-from benchmarks.gateway import Caps, Gateway
+from benchmarks.gateway import Caps
 from benchmarks.retrieval_data import Catalogues
-from benchmarks.rows import latest, read_rows
-from benchmarks.summary import print_table, summarise
 from benchmarks.systems.atc import Atc
 from benchmarks.systems.base import Job
-from benchmarks.tasks import RESULTS, Plan, listed, run_plan, seeds_of
-from benchmarks.upstream import upstream
+from benchmarks.tasks import RESULTS, Plan, listed, run_and_report, seeds_of
 
 POOL = "toolbench"
 OFFERED = 20
@@ -79,7 +75,7 @@ class Crowd:
         protocols = [*self.own, *self.others.protocols]
         lines = "\n".join(protocol.model_dump_json() for protocol in protocols)
         folder = self.kept / f"hidden-{hashlib.sha256(lines.encode()).hexdigest()[:12]}"
-        if folder.is_dir():
+        if (folder / "index.json").exists():  # else it was not finished, and goes on
             return ToolIndex.load(folder, self.encoder)
         with Progress(console=err, transient=True) as progress:
             bar = progress.add_task("indexing", total=None)
@@ -103,7 +99,7 @@ class Hidden(Atc):
 
     def __init__(self, name: str, way: Way | None, crowd: Crowd) -> None:
         super().__init__(name, "ATC with the tools of the solution" if way is None else f"ATC that finds by {way}")
-        self._way, self._crowd = way, crowd
+        self._crowd = crowd
         self._retriever = IndexRetriever(crowd.index, way, prerequisites=way != "lexical") if way else None
 
     def agent(self, job: Job) -> Agent:
@@ -146,19 +142,7 @@ def main(
     systems = [Hidden(name, WAYS[name], crowd) for name in wanted]
     caps = replace(Caps(), seconds=limit_s)
     plan = Plan(environments, systems, seeds_of(seeds), stated=True, limit=limit, caps=caps)
-
-    async def to_the_end() -> None:
-        async with Gateway(source, RESULTS / "replies").opened() as gateway:
-            await run_plan(plan, gateway, file, lambda row: err.print(f"{row.task} {row.system}: {row.solved}"))
-
-    with upstream(model) as source:
-        asyncio.run(to_the_end())
-    rows = [row for row in latest(read_rows(file)) if row.model == source.name and row.system in wanted]
-    lines = summarise(rows, wanted)
-    if as_json:
-        print_json(lines)
-    else:
-        print_table(lines, out)
+    run_and_report(plan, model, file, as_json)
 
 
 if __name__ == "__main__":

@@ -163,6 +163,11 @@ async def _installed(systems: Sequence[System]) -> dict[System, str]:
 
 
 def listed(text: str, allowed: Iterable[str], what: str) -> list[str]:
+    """The names of a comma-separated option, each once. ``what``: the option's own name.
+
+    Raises:
+        UsageError: a name is not among those that are allowed, or there is none.
+    """
     names = [name.strip() for name in text.split(",") if name.strip()]
     wrong = [name for name in names if name not in allowed]
     if wrong or not names:
@@ -171,6 +176,11 @@ def listed(text: str, allowed: Iterable[str], what: str) -> list[str]:
 
 
 def seeds_of(text: str) -> list[int]:
+    """The seeds of a comma-separated option.
+
+    Raises:
+        UsageError: something is no number.
+    """
     try:
         return [int(part) for part in text.split(",")]
     except ValueError:
@@ -252,6 +262,25 @@ def main(
         environments, chosen, seeds_of(seeds), sample, only, practice, limit, stated, caps, temperature,
         minutes, transcripts,
     )  # fmt: skip
+    run_and_report(plan, model, file, as_json, picture, threads)
+
+
+def run_and_report(
+    plan: Plan,
+    model: str | None,
+    file: Path,
+    as_json: bool = False,
+    picture: Path | None = None,
+    threads: int | None = None,
+) -> None:
+    """Run a plan and print the table of its rows; interrupted, what there is of them.
+
+    Args:
+        model: as ``atc run --model`` takes it.
+
+    Raises:
+        As :func:`run_plan`; :class:`typer.Exit` after an interrupt.
+    """
     with upstream(model, threads) as source:
         try:
             asyncio.run(_to_the_end(plan, source, file))

@@ -98,22 +98,21 @@ class Attribution:
         That is a call that found nothing, else the text that the line takes apart: no schema says what is in a text.
         """
         empty = next((c for c in reversed(self.calls) if c.succeeded and hollow(c)), None)
-        read = empty or next((call for call in reversed(self.calls) if self._takes_apart(call, error.line)), None)
+        read = empty or self._taken_apart(error.line)
         evidence = self._answered(read) if read is not None else ""
         return self._made("program", f"{error.type}: {error.message}", error.line, evidence=evidence)
 
-    def _takes_apart(self, call: Call, line: int) -> bool:
-        """Whether a line of the program works with a text that a call answered."""
-        if not (call.succeeded and self._tree is not None and self._flow is not None):
-            return False
+    def _taken_apart(self, line: int) -> Call | None:
+        """The last call that answered a text which a line of the program works with."""
+        if self._tree is None or self._flow is None:
+            return None
         names = (n for n in ast.walk(self._tree) if isinstance(n, ast.Name) and n.lineno == line)
         origins = {origin for name in names for origin in self._flow.at(span_of(name)).origins}
-        return any(
-            isinstance(value, str)
-            for origin in origins
-            if origin.tool == call.tool
-            for _, value in places(call.value, origin.path)
-        )
+        for call in reversed(self.calls):
+            paths = [origin.path for origin in origins if call.succeeded and origin.tool == call.tool]
+            if any(isinstance(value, str) for path in paths for _, value in places(call.value, path)):
+                return call
+        return None
 
     def _failed_call(self, error: ProgramError, tracer: Tracer | None) -> Call | None:
         """The call whose error the program did not catch, or raised again. The program's word alone is not enough."""
