@@ -30,8 +30,9 @@ from atc.strategies.chain import Ending, chain
 from atc.strategies.finder import finder_for
 from atc.strategies.run import Run
 from atc.strategies.writer import Draft, Writer
+from atc.tools.functions import tool_from_function
 from atc.tools.names import RESERVED_NAMES
-from atc.tools.tool import Toolset
+from atc.tools.tool import Tool, Toolset
 from atc.traces.events import Emit, Event, EventKind
 from atc.traces.store import RunStore, StoredRun, TraceWriter, new_run_id
 
@@ -43,7 +44,7 @@ class Agent:
     """Solves tasks with tools.
 
     Args:
-        tools: a toolset, or Python functions.
+        tools: a toolset; or Python functions, and tools of toolsets, one by one.
         model: a model, or how to open one (see :func:`atc.models.open_model`); by default what the settings say, else
             the embedded model.
         approve: asked before every call that is not a read; ``None`` allows what the given tools can do.
@@ -61,7 +62,7 @@ class Agent:
 
     def __init__(
         self,
-        tools: Toolset | Iterable[Callable[..., Any]],
+        tools: Toolset | Iterable[Tool | Callable[..., Any]],
         *,
         model: Model | str | None = None,
         approve: Approve | None = None,
@@ -377,12 +378,12 @@ def _from_before(entry: Entry) -> Call:
     )  # fmt: skip
 
 
-def _toolset(tools: Toolset | Iterable[Callable[..., Any]]) -> Toolset:
+def _toolset(tools: Toolset | Iterable[Tool | Callable[..., Any]]) -> Toolset:
     if isinstance(tools, Toolset):
         return tools
     if isinstance(tools, str | bytes) or not isinstance(tools, Iterable):
         raise UsageError(f"tools must be a Toolset or a list of functions, not {type(tools).__name__}")
-    return Toolset.from_functions(*tools)
+    return Toolset(tool if isinstance(tool, Tool) else tool_from_function(tool) for tool in tools)
 
 
 def _checked(task: str) -> str:

@@ -54,6 +54,18 @@ class SandboxUnavailable(EnvironmentProblem):
     """The isolation that was asked for cannot be had; nothing weaker is used instead."""
 
 
+class ToolIndexError(EnvironmentProblem):
+    """An index of tools cannot be read or written: damaged, foreign, of another version, or the disk is full."""
+
+
+class EncoderUnavailable(EnvironmentProblem):
+    """A search by meaning was asked for and its encoder cannot be had."""
+
+
+class LexicalOnly(UserWarning):
+    """An index of tools works by words alone, because it has no vectors or no encoder to compare them with."""
+
+
 class ModelError(AtcError):
     """The model's endpoint failed in the middle of work, after retries."""
 

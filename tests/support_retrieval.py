@@ -10,9 +10,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from atc.errors import EncoderUnavailable
 from atc.retrieval.encoder import normalised
 from atc.retrieval.index import ToolIndex
-from atc.retrieval.problems import EncoderUnavailable
 from atc.retrieval.stopwords import STOP_WORDS
 from atc.retrieval.words import words
 from atc.tools.protocol import Protocol

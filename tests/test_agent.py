@@ -35,6 +35,12 @@ def test_a_task_is_answered() -> None:
     assert result.fault is None
 
 
+def test_tools_of_toolsets_stand_beside_functions() -> None:
+    triple = make_tool("triple", lambda arguments: 3 * arguments["n"])
+    made = agent("```python\nanswer = triple(n=double(n=7))\n```", tools=[double, triple])
+    assert made.run("six times 7").value == 42
+
+
 def test_a_program_that_fails_is_revised_with_what_went_wrong() -> None:
     made = agent(BAD, GOOD)
     result = made.run("double 21")

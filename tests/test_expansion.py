@@ -63,7 +63,7 @@ def prompted(model: FakeModel) -> str:
     return message.content
 
 
-@pytest.mark.filterwarnings("ignore::atc.retrieval.problems.LexicalOnly")
+@pytest.mark.filterwarnings("ignore::atc.errors.LexicalOnly")
 class TestWithoutAnEncoder:
     async def test_q2e_searches_each_rewritten_query_beside_the_task(self) -> None:
         model = FakeModel(["<query>signal filter</query>", "weather forecast by city", "signal filter"])

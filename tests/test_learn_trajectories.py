@@ -14,7 +14,7 @@ from atc.retrieval.index import ToolIndex
 from atc.retrieval.turns import MAX_QUERIES, STOP, TOP, opening, parse_plan, parse_query
 from atc.tools.protocol import Protocol, Source
 
-pytestmark = pytest.mark.filterwarnings("ignore::atc.retrieval.problems.LexicalOnly")
+pytestmark = pytest.mark.filterwarnings("ignore::atc.errors.LexicalOnly")
 
 
 @pytest.fixture(scope="module")

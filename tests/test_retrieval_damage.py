@@ -14,9 +14,9 @@ import numpy as np
 import pytest
 from support_retrieval import HashedWords, built, files, generation, many, some
 
+from atc.errors import ToolIndexError
 from atc.retrieval import index_store
 from atc.retrieval.index import ToolIndex
-from atc.retrieval.problems import ToolIndexError
 
 
 def test_no_index_is_said(tmp_path: Path) -> None:

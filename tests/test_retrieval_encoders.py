@@ -18,14 +18,13 @@ import pytest
 from fake_openai_server import Step, answers, serving
 from support_retrieval import some
 
-from atc.errors import ModelError, ModelUnavailable, SettingsError
+from atc.errors import EncoderUnavailable, ModelError, ModelUnavailable, SettingsError
 from atc.models import fetch
 from atc.retrieval import minilm, vectors
 from atc.retrieval.encoder import readable
 from atc.retrieval.endpoint import EndpointEncoder
 from atc.retrieval.index import ToolIndex
 from atc.retrieval.minilm import MODEL, TOKENIZER, MiniLM, pull
-from atc.retrieval.problems import EncoderUnavailable
 from atc.retrieval.vectors import Vectors
 
 # Eight-bit vectors

@@ -10,9 +10,8 @@ from support_retrieval import HashedWords, protocol, some
 from support_tools import make_tool
 
 from atc import Toolset
-from atc.errors import UsageError
+from atc.errors import EncoderUnavailable, LexicalOnly, UsageError
 from atc.retrieval.index import Mode, ToolIndex
-from atc.retrieval.problems import EncoderUnavailable, LexicalOnly
 from atc.tools.protocol import Protocol
 
 MODES: tuple[Mode, ...] = ("lexical", "dense", "hybrid")

@@ -10,11 +10,10 @@ import numpy as np
 import pytest
 from support_retrieval import HashedWords, built, files, generation, many, protocol, some
 
-from atc.errors import UsageError
+from atc.errors import EncoderUnavailable, LexicalOnly, ToolIndexError, UsageError
 from atc.retrieval import index_store, nearest
 from atc.retrieval.embedding import BLOCK
 from atc.retrieval.index import ToolIndex
-from atc.retrieval.problems import EncoderUnavailable, LexicalOnly, ToolIndexError
 from atc.retrieval.vectors import Vectors
 
 

@@ -15,13 +15,12 @@ from rich.text import Text
 
 from atc.cli import options
 from atc.cli.console import ENVIRONMENT, guarded, out, print_json
-from atc.errors import AtcError
+from atc.errors import AtcError, EncoderUnavailable
 from atc.execution.docker_engine import Engine
 from atc.execution.process import ProcessSandbox
 from atc.execution.sandbox import CallReply, CallRequest, Job
 from atc.models import EmbeddedModel, choose_model
 from atc.retrieval.minilm import HOW_TO_GET_IT, MiniLM
-from atc.retrieval.problems import EncoderUnavailable
 from atc.settings import Settings
 
 

@@ -17,7 +17,7 @@ from rich.text import Text
 
 from atc.cli import options
 from atc.cli.console import clean, err, guarded, out, print_json
-from atc.errors import UsageError
+from atc.errors import EncoderUnavailable, LexicalOnly, UsageError
 from atc.models import open_model
 from atc.models.base import Message, Reply
 from atc.retrieval.encoder import Encoder
@@ -26,7 +26,6 @@ from atc.retrieval.index import ToolIndex
 from atc.retrieval.minilm import MiniLM
 from atc.retrieval.planner import QueryPlanner, Trajectory, Turn
 from atc.retrieval.prerequisites import Prerequisites
-from atc.retrieval.problems import EncoderUnavailable, LexicalOnly
 from atc.retrieval.retriever import SURE, Way
 from atc.tools.sources import FORMS, open_tools
 

@@ -15,7 +15,7 @@ from atc.blocking import wait_for
 from atc.cli import options
 from atc.cli.console import NOT_SOLVED, SOLVED, clean, err, guarded, out, print_json
 from atc.cli.run import ModelUrl
-from atc.errors import UsageError
+from atc.errors import LexicalOnly, UsageError
 from atc.models import Budget, BudgetedModel, Model, open_model
 from atc.settings import Settings
 
@@ -111,8 +111,6 @@ async def _closing(work: Coroutine[Any, Any, None], model: Model) -> None:
 
 def _tell_how_it_searches(index: ToolIndex) -> None:
     """An index without its encoder searches by words alone, and says so once: in a line, not as a warning of Python."""
-    from atc.retrieval.problems import LexicalOnly
-
     with warnings.catch_warnings(record=True) as told:
         warnings.simplefilter("always", LexicalOnly)
         index.search("tool", limit=1, mode="hybrid")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import abc
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Literal
 
 import anyio
@@ -16,10 +16,11 @@ OnText = Callable[[str], None]
 
 @dataclass(frozen=True)
 class Message:
-    """One message of a prompt."""
+    """One message of a prompt. ``fixed``: it is text of this project, the same in every run."""
 
     role: Role
     content: str
+    fixed: bool = field(default=False, compare=False)
 
 
 @dataclass(frozen=True)

@@ -8,7 +8,7 @@ import logging
 import os
 import tempfile
 from collections.abc import Sequence
-from dataclasses import asdict, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -91,7 +91,7 @@ class CachedModel(Model):
     ) -> dict[str, Any]:
         return {
             "model": self.inner.name,
-            "messages": [asdict(message) for message in messages],
+            "messages": [{"role": message.role, "content": message.content} for message in messages],
             "max_tokens": max_tokens,
             "temperature": float(temperature),
             "seed": seed,

@@ -4,16 +4,20 @@ from __future__ import annotations
 
 import importlib.util
 import os
+import time
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 
 import anyio.to_thread
+import platformdirs
 
 from atc.errors import ModelError, ModelUnavailable, UsageError
 from atc.models.base import Message, Model, OnText, Reply
 from atc.models.catalogue import CATALOGUE, DEFAULT_MODEL
 from atc.models.embedded_process import EmbeddedServer, ServerSettings, shared
 from atc.models.fetch import models_dir
+from atc.models.kept_prompts import fixed_beginning
 from atc.models.openai_compatible import OpenAICompatible
 
 HOW_TO_GET_A_MODEL = (
@@ -63,6 +67,7 @@ class EmbeddedModel(Model):
             threads=threads or len(os.sched_getaffinity(0)),
             context_tokens=context_tokens,
             port=port,
+            prompts_dir=str(platformdirs.user_cache_path("atc") / "prompts") if slots == 1 else "",
         )
         self._user = object()  # who holds the shared server
 
@@ -96,12 +101,15 @@ class EmbeddedModel(Model):
         on_text: OnText | None = None,
     ) -> Reply:
         server = await self._server()
+        client = self._client(server)
         try:
-            return await self._client(server).complete(
+            seconds = await self._begin(server, client, messages)
+            reply = await client.complete(
                 messages, max_tokens=max_tokens, temperature=temperature, seed=seed, stop=stop, on_text=on_text
             )
         except (ModelError, ModelUnavailable) as error:
             raise self._explained(error, server) from None
+        return replace(reply, seconds=reply.seconds + seconds)
 
     async def sample(
         self,
@@ -137,6 +145,26 @@ class EmbeddedModel(Model):
     async def _server(self) -> EmbeddedServer:
         self.check()
         return await anyio.to_thread.run_sync(shared.get, self.settings, self._user)
+
+    async def _begin(self, server: EmbeddedServer, client: OpenAICompatible, messages: Sequence[Message]) -> float:
+        """Have the server know the fixed beginning of a prompt: from the disk, else by reading it, which is kept.
+
+        Returns:
+            the seconds that it took.
+        """
+        kept, beginning = server.kept, fixed_beginning(messages)
+        if kept is None or not beginning or (key := kept.key(beginning)) in kept.begun:
+            return 0.0
+        began = time.monotonic()
+        kept.begun.add(key)
+        try:
+            if not await anyio.to_thread.run_sync(kept.restore, key):
+                await client.complete(beginning, max_tokens=1)
+                await anyio.to_thread.run_sync(kept.save, key)
+        except BaseException:  # broken off: the next one may try
+            kept.begun.discard(key)
+            raise
+        return time.monotonic() - began
 
     def _client(self, server: EmbeddedServer) -> OpenAICompatible:
         # Two cores read some fifty tokens of a prompt a second: the first piece of a reply may be minutes away.

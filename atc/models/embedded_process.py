@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import atexit
 import json
+import logging
 import os
 import secrets
 import select
@@ -13,15 +14,20 @@ import threading
 import time
 from contextlib import suppress
 from dataclasses import dataclass
+from importlib.metadata import version
 from pathlib import Path
 
 import httpx
 import platformdirs
 
 from atc.errors import ModelUnavailable
+from atc.models.kept_prompts import KeptPrompts
+
+_log = logging.getLogger(__name__)
 
 _SERVER = Path(__file__).with_name("embedded_server.py")
 _START_S = 120.0  # seconds until the server must be up: a cold disk reads a gigabyte in less
+_SLOT_S = 60.0  # seconds to write or read what a slot holds
 _LOG_LIMIT = 1_000_000  # bytes; a longer log is begun anew
 # What the server's process may see of the environment: where things are and how threads behave. No keys.
 _ENVIRONMENT = (
@@ -51,6 +57,7 @@ class ServerSettings:
     host: str = "127.0.0.1"
     port: int = 0
     cache_mib: int = 512  # of prompts that left their slot; llama.cpp's own limit is 8 GiB
+    prompts_dir: str = ""  # where what a slot has read may be kept; nowhere when empty
 
 
 class EmbeddedServer:
@@ -79,6 +86,7 @@ class EmbeddedServer:
             self.stop()
             raise
         self.start_seconds = time.monotonic() - started
+        self.kept = self._kept_prompts()
 
     @property
     def pid(self) -> int:
@@ -108,6 +116,8 @@ class EmbeddedServer:
 
     def _spawn(self) -> subprocess.Popen[bytes]:
         settings = vars(self.settings) | {"api_key": self.api_key}
+        if self.settings.prompts_dir:
+            settings["prompts_dir"] = _private_folder(self.settings.prompts_dir)
         environment = {name: value for name, value in os.environ.items() if name.startswith(_ENVIRONMENT)}
         environment |= {"GOMP_SPINCOUNT": "1000"}  # spinning threads starve each other as soon as a core is shared
         try:
@@ -129,6 +139,26 @@ class EmbeddedServer:
             process.stdin.write(json.dumps(settings).encode() + b"\n")
             process.stdin.flush()
         return process
+
+    def _kept_prompts(self) -> KeptPrompts | None:
+        settings = self.settings
+        if settings.slots != 1 or not Path(settings.prompts_dir).is_dir():
+            return None
+        file = Path(settings.model_path)
+        reader = f"{file.name} {file.stat().st_size} {file.stat().st_mtime_ns} {settings.context_tokens}"
+        return KeptPrompts(Path(settings.prompts_dir), f"{reader} {version('xllamacpp')}", self._slot)
+
+    def _slot(self, action: str, name: str) -> bool:
+        """Save or restore the only slot: llama.cpp's own route, beside the OpenAI-compatible ones."""
+        url = self.url.removesuffix("/v1") + "/slots/0"
+        key = {"Authorization": f"Bearer {self.api_key}"}
+        try:
+            with httpx.Client(trust_env=False, timeout=_SLOT_S) as client:
+                reply = client.post(url, params={"action": action}, json={"filename": name}, headers=key)
+        except httpx.HTTPError as problem:
+            _log.warning("the embedded model could not %s the beginning of a prompt: %r", action, problem)
+            return False
+        return reply.status_code == 200
 
     def _await_address(self, deadline: float) -> str:
         out = self._process.stdout
@@ -161,6 +191,16 @@ class EmbeddedServer:
             f"({settings.model_path}, {settings.slots} slots of {settings.context_tokens} tokens): "
             f"{hint}too little memory, or a file that is no GGUF model? Its log is {self.log}"
         )
+
+
+def _private_folder(path: str) -> str:
+    """The folder, made for its owner alone, as llama.cpp wants it: with a slash at its end; ``""`` if it cannot be."""
+    try:
+        Path(path).mkdir(mode=0o700, parents=True, exist_ok=True)
+    except OSError as problem:
+        _log.warning("the beginnings of prompts are not kept in %s: %s", path, problem)
+        return ""
+    return os.path.join(path, "")
 
 
 class Shared:

@@ -41,6 +41,7 @@ def _serve(settings: dict[str, Any]) -> Any:
     params.n_gpu_layers = 0
     params.cache_prompt = True
     params.cache_ram_mib = settings["cache_mib"]
+    params.slot_save_path = settings["prompts_dir"]
     params.ui = False
     params.offline = True
     params.verbosity = 2

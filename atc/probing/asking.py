@@ -60,8 +60,10 @@ class Asker:
             + ([fenced(f"the last program as a whole: {_line(record.broke)}")] if record.broke else []),
         )  # fmt: skip
         messages = [
-            Message("system", prompt("probe_system")), Message("user", prompt("probe_example")),
-            Message("assistant", prompt("probe_example_reply")), Message("user", text),
+            Message("system", prompt("probe_system"), fixed=True),
+            Message("user", prompt("probe_example"), fixed=True),
+            Message("assistant", prompt("probe_example_reply"), fixed=True),
+            Message("user", text),
         ]  # fmt: skip
         reply = await self.model.complete(
             messages, max_tokens=min(400, self.settings.max_tokens), temperature=0.0 if tries < 1 else 0.7,

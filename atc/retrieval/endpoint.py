@@ -13,10 +13,9 @@ import numpy as np
 import openai
 import tenacity
 
-from atc.errors import AtcError, SettingsError
+from atc.errors import AtcError, EncoderUnavailable, SettingsError
 from atc.models.endpoint_errors import Endpoint, Failure, broken, explain, retried
 from atc.retrieval.encoder import Floats, normalised, readable
-from atc.retrieval.problems import EncoderUnavailable
 
 _CHARACTERS = 8_000
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from functools import cache
 
-from atc.models.base import Message
+from atc.models.base import Message, Role
 from atc.prompting import prompt
 from atc.retrieval.turns import STOP, answer, show_plan, show_query
 from atc.tools.protocol import Protocol
@@ -22,21 +22,25 @@ _QUERY = "find a book by its title; title, author_id; books"
 def worked_example() -> tuple[Message, ...]:
     """A task, its plan, what that finds, one query for an identifier that is missing, and the end."""
     return (
-        Message("user", prompt("turns_task", task=_TASK)),
-        Message("assistant", show_plan(_GOALS)),
-        Message("user", answer([
+        _said("user", prompt("turns_task", task=_TASK)),
+        _said("assistant", show_plan(_GOALS)),
+        _said("user", answer([
             _tool("list_books", "The books of an author.", "author_id"),
             _tool("get_book", "Pages, language and price of a book.", "book_id"),
             _tool("convert_amount", "An amount of money in another currency.", "amount", "to"),
             _tool("list_currencies", "All currencies."),
         ])),
-        Message("assistant", show_query(_QUERY)),
-        Message("user", answer([
+        _said("assistant", show_query(_QUERY)),
+        _said("user", answer([
             _tool("search_books", "Books by words of their title, with their authors.", "title"),
             _tool("search_libraries", "Libraries by their name.", "name"),
         ])),
-        Message("assistant", STOP),
+        _said("assistant", STOP),
     )  # fmt: skip
+
+
+def _said(role: Role, content: str) -> Message:
+    return Message(role, content, fixed=True)
 
 
 def _tool(name: str, description: str, *required: str) -> Protocol:

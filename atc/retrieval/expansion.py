@@ -18,10 +18,10 @@ from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import partial
 
+from atc.errors import EncoderUnavailable
 from atc.models.base import Message, Model, Reply
 from atc.prompting import fenced, prompt
 from atc.retrieval.index import Hit, ToolIndex
-from atc.retrieval.problems import EncoderUnavailable
 from atc.retrieval.rank_fusion import multi_view, reciprocal_rank
 from atc.retrieval.turns import MAX_TASK, TOP, parse_plan, parse_query, plain, show_results
 

@@ -7,14 +7,13 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import get_args
 
-from atc.errors import UsageError
+from atc.errors import EncoderUnavailable, LexicalOnly, ToolIndexError, UsageError
 from atc.retrieval import index_store
 from atc.retrieval.contents import Contents, Progress, Tools, assembled, parsed, read
 from atc.retrieval.embedding import embedded, forget
 from atc.retrieval.encoder import Encoder, Floats
 from atc.retrieval.hits import Hit, Mode, found
 from atc.retrieval.index_store import BLOCKS, Coded
-from atc.retrieval.problems import EncoderUnavailable, LexicalOnly, ToolIndexError
 from atc.retrieval.words import words
 from atc.tools.protocol import Protocol
 
@@ -168,7 +167,7 @@ class ToolIndex:
             query: words of any kind and number.
             limit: how many at most; fewer are found where no others have anything in common with the query.
             mode: by words, by meaning, or both; when not given, both where the index has vectors. Both becomes words
-                alone, with a warning (:class:`~atc.retrieval.problems.LexicalOnly`, once), where it cannot be had.
+                alone, with a warning (:class:`~atc.errors.LexicalOnly`, once), where it cannot be had.
 
         Returns:
             Best first; of equal ones the lesser id first.

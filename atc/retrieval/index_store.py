@@ -23,11 +23,11 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from atc.errors import ToolIndexError
 from atc.retrieval import nearest
 from atc.retrieval.contents import DIGEST, Contents
 from atc.retrieval.counts import Counts
 from atc.retrieval.lexical import LexicalIndex
-from atc.retrieval.problems import ToolIndexError
 from atc.retrieval.vectors import Vectors
 
 FORMAT, VERSION = "atc-tool-index", 1

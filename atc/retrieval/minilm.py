@@ -14,11 +14,10 @@ from typing import Any
 
 import numpy as np
 
-from atc.errors import ModelUnavailable
+from atc.errors import EncoderUnavailable, ModelUnavailable
 from atc.models.catalogue import Chunk, ModelFile
 from atc.models.fetch import Progress, fetch_file, models_dir
 from atc.retrieval.encoder import Floats, normalised, readable
-from atc.retrieval.problems import EncoderUnavailable
 
 MAX_TOKENS = 256
 """Tokens of a text that are read."""

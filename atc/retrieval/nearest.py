@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from atc.retrieval.problems import EncoderUnavailable
+from atc.errors import EncoderUnavailable
 from atc.retrieval.vectors import Floats, Vectors
 
 EXACT = 200_000

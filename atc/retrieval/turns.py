@@ -238,7 +238,10 @@ def _unique(texts: Iterable[str]) -> tuple[str, ...]:
 def opening(task: str) -> list[Message]:
     """What a planner is told before its first turn."""
     task = task if len(task) <= MAX_TASK else f"{task[:MAX_TASK]} …"
-    return [Message("system", prompt("turns_system")), Message("user", prompt("turns_task", task=fenced(task)))]
+    return [
+        Message("system", prompt("turns_system"), fixed=True),
+        Message("user", prompt("turns_task", task=fenced(task))),
+    ]
 
 
 def begin() -> str:

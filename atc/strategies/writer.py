@@ -178,9 +178,9 @@ class Writer:
         """The prompt. ``again``: the model has just given a program again that is among those that failed."""
         task = prompt("task", stubs=self._stubs, task=self._task, plan=self._plan)
         base = [
-            Message("system", prompt("system")),
-            Message("user", prompt("example_task")),
-            Message("assistant", prompt("example_program")),
+            Message("system", prompt("system"), fixed=True),
+            Message("user", prompt("example_task"), fixed=True),
+            Message("assistant", prompt("example_program"), fixed=True),
         ]
         if self._settings.revision == "edit" and history:
             return [*base, Message("user", task), *self._edits(history, calls)]
