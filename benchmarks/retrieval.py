@@ -61,7 +61,8 @@ def main(
     if unknown := set(sources) - {query.source for query in queries}:
         raise UsageError(f"there are no queries of {sorted(unknown)[0]!r} in {data}")
     encoder = MiniLM()
-    encoder.check()
+    if any(METHODS[name].ours for name in wanted):
+        encoder.check()
     bench = Bench(catalogues, RESULTS / "retrieval", model, encoder)
     try:
         asyncio.run(_run(bench, [METHODS[name] for name in wanted], queries, all_in_one, file))

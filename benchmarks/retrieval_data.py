@@ -114,10 +114,11 @@ class Catalogues:
 
 
 def _text(record: dict[str, Any]) -> str:
-    named = ("category", "description", "group", "method", "name", "tool_description", "tool")
+    own = [record.get(name) or "" for name in ("name", "description")]
+    service = dict.fromkeys(record.get(name) or "" for name in ("tool", "group", "category"))
     parameters = record.get("parameters") or {}
-    about = [str(said.get("description") or "") for said in parameters.values() if isinstance(said, dict)]
-    return " ".join([*(str(record.get(name) or "") for name in named), *parameters, *about])
+    about = [said.get("description") or "" if isinstance(said, dict) else said for said in parameters.values()]
+    return " ".join(map(str, [*own, *service, record.get("tool_description") or "", *parameters, *about]))
 
 
 def protocol_of(record: dict[str, Any]) -> Protocol:
