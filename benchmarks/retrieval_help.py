@@ -1,10 +1,10 @@
 """Does finding help? Tasks whose tools are hidden among tens of thousands of others, by the way they are looked for.
 
 ``python -m benchmarks.retrieval_help --data DIR [--env atlas,comptoolbench] [--way gold,lexical,hybrid,planned]
-[--limit 10] [--seeds 0] [--model embedded|NAME] [--out FILE] [--json]``
+[--limit 10] [--offer 20] [--seeds 0] [--model embedded|NAME] [--out FILE] [--json]``
 
 The same agent, model and seeds: ``gold`` is given the tools of the task's own solution and no others; the rest have the
-task's tools among the 47,000 of the ToolBench catalogue, of which twenty are offered: by one search for the task's
+task's tools among the 47,000 of the ToolBench catalogue, of which ``--offer`` are shown: by one search for the task's
 words (``lexical``), by words, meaning and what found tools need (``hybrid``), or by queries that the model plans
 (``planned``). A tool of the catalogue that is called refuses. Rows are kept and gone on from as
 :mod:`benchmarks.tasks` does; the index is built once.
@@ -42,6 +42,7 @@ from benchmarks.tasks import RESULTS, Plan, listed, run_and_report, seeds_of
 
 POOL = "toolbench"
 OFFERED = 20
+"""Tools shown; a tool's stub has some 150 tokens, so a small model on two cores reads twenty for more than a minute."""
 WAYS: dict[str, Way | None] = {"gold": None, "lexical": "lexical", "hybrid": "hybrid", "planned": "planned"}
 ENVS = ("atlas", "comptoolbench")
 
@@ -95,18 +96,23 @@ class Hidden(Atc):
     Args:
         way: how; ``None``: it is given those of the solution.
         crowd: what they lie among.
+        offer: how many tools it is shown at most.
     """
 
-    def __init__(self, name: str, way: Way | None, crowd: Crowd) -> None:
-        super().__init__(name, "ATC with the tools of the solution" if way is None else f"ATC that finds by {way}")
-        self._crowd = crowd
+    def __init__(self, name: str, way: Way | None, crowd: Crowd, offer: int = OFFERED) -> None:
+        found = f"ATC that finds {offer} by {way}"
+        super().__init__(name, "ATC with the tools of the solution" if way is None else found)
+        self._crowd, self._offer = crowd, offer
         self._retriever = IndexRetriever(crowd.index, way, prerequisites=way != "lexical") if way else None
+
+    async def version(self) -> str:
+        return f"{await super().version()} {self._offer}"
 
     def agent(self, job: Job) -> Agent:
         episode = job.session.episode
         if self._retriever is None:
             return self.made(job, episode.tools.only(*(episode.gold_tools or episode.tools)))
-        return self.made(job, episode.tools + self._crowd.others, max_tools=OFFERED, retriever=self._retriever)
+        return self.made(job, episode.tools + self._crowd.others, max_tools=self._offer, retriever=self._retriever)
 
 
 def protocols_of(environments: Iterable[Environment]) -> tuple[Protocol, ...]:
@@ -131,6 +137,7 @@ def main(
     model: Annotated[str | None, typer.Option(help="As `atc run --model` takes it.")] = None,
     seeds: Annotated[str, typer.Option(help="Comma-separated.")] = "0",
     limit: Annotated[int, typer.Option(min=1, help="The first so many tasks of each environment.")] = 10,
+    offer: Annotated[int, typer.Option(min=1, help="Tools that are shown to the program's writer.")] = OFFERED,
     limit_s: Annotated[float, typer.Option(min=1, help="Seconds for one try.")] = 600.0,
     file: Annotated[Path, typer.Option("--out", help="Where each try is kept.")] = RESULTS / "retrieval_help.jsonl",
     as_json: Annotated[bool, typer.Option("--json", help="The summary as JSON.")] = False,
@@ -139,7 +146,7 @@ def main(
     wanted = listed(way, WAYS, "way")
     environments = [open_environment(name, data) for name in listed(env, ENVS, "env")]
     crowd = Crowd(data, protocols_of(open_environment(name, data) for name in ENVS))
-    systems = [Hidden(name, WAYS[name], crowd) for name in wanted]
+    systems = [Hidden(name, WAYS[name], crowd, offer) for name in wanted]
     caps = replace(Caps(), seconds=limit_s)
     plan = Plan(environments, systems, seeds_of(seeds), stated=True, limit=limit, caps=caps)
     run_and_report(plan, model, file, as_json)

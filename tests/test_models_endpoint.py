@@ -253,6 +253,34 @@ def test_a_model_that_never_stops_is_cut() -> None:
     assert len(reply.text) <= 2_200
 
 
+LOOP = "def get_temperature(city: str) -> float:\n    return weather(city=city)['temperature']\n\n"
+
+
+@pytest.mark.parametrize("size", [1, 7, 300])
+def test_a_reply_that_goes_round_in_circles_is_cut_long_before_its_limit(size: int) -> None:
+    said = "```python\nimport json\n" + 60 * LOOP
+    with serving(fake.says(*(said[at : at + size] for at in range(0, len(said), size)))) as server:
+        reply = ask(model(server), max_tokens=2000)
+    assert reply.finish_reason == "length"
+    assert said.startswith(reply.text)
+    assert len(reply.text) < len(said) / 3
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "rows = [" + "0, " * 400 + "]",
+        "\n".join(f"city_{n} = get_temperature(city=names[{n}])" for n in range(60)),
+        5 * LOOP + "answer = 1",
+        "x = 1\n" + "\n" * 800,
+    ],
+)
+def test_what_only_looks_alike_is_not_cut(text: str) -> None:
+    with serving(fake.says(*(text[at : at + 5] for at in range(0, len(text), 5)))) as server:
+        reply = ask(model(server), max_tokens=2000)
+    assert (reply.text, reply.finish_reason) == (text, "stop")
+
+
 def test_an_error_of_the_display_is_not_blamed_on_the_endpoint() -> None:
     def broken(_: str) -> None:
         raise ZeroDivisionError

@@ -20,8 +20,10 @@ import tenacity
 
 from atc.errors import AtcError, ModelUnavailable, SettingsError
 from atc.models.base import FinishReason, Message, Model, OnText, Reply, estimate_tokens
+from atc.models.circles import in_circles
 from atc.models.endpoint_errors import Endpoint, Failure, broken, explain, retried, unknown_parameters
 
+_LOOK = 200  # characters between two looks whether a reply goes round in circles
 _LINGER = 5.0  # seconds for an endpoint to close a stream after it said that the reply is finished
 
 
@@ -31,6 +33,8 @@ class _Part:
 
     pieces: list[str] = field(default_factory=list)
     length: int = 0  # characters
+    looked: int = 0  # so many of them were looked at for circles
+    ended: bool = False  # by us
     finish: FinishReason | None = None
     completion_tokens: int | None = None
 
@@ -40,7 +44,7 @@ class _Part:
 
 
 class _Answer:
-    """What has arrived of an answer with ``count`` replies, each cut at ``limit`` characters."""
+    """What has arrived of an answer with ``count`` replies, each cut at ``limit`` characters or when it circles."""
 
     def __init__(self, count: int, limit: int, on_text: OnText | None) -> None:
         self.parts = [_Part() for _ in range(count)]
@@ -56,7 +60,7 @@ class _Answer:
 
     @property
     def full(self) -> bool:
-        return all(part.length >= self.limit for part in self.parts)
+        return all(part.ended for part in self.parts)
 
     def take(self, answer: Any) -> None:
         """Take a chunk of a stream, or a whole answer; nothing about its shape is certain."""
@@ -70,7 +74,7 @@ class _Answer:
             said = getattr(choice, "delta", None) or getattr(choice, "message", None)
             self._add(part, getattr(said, "content", None))
             reason = getattr(choice, "finish_reason", None)
-            if reason is not None:
+            if reason is not None and not part.ended:
                 part.finish = reason if reason in ("stop", "length") else "other"
         usage = getattr(answer, "usage", None)
         self.prompt_tokens = _count(usage, "prompt_tokens", self.prompt_tokens)
@@ -78,14 +82,22 @@ class _Answer:
 
     def _add(self, part: _Part, text: Any) -> None:
         piece = text[: self.limit - part.length] if isinstance(text, str) else ""
-        if not piece:
+        if not piece or part.ended:
             return
         part.pieces.append(piece)
         part.length += len(piece)
-        if part.length >= self.limit:
-            part.finish = "length"
+        if part.length >= self.limit or self._circling(part):
+            part.finish, part.ended = "length", True
         if self.on_text is not None:
             self.on_text(piece)
+
+    @staticmethod
+    def _circling(part: _Part) -> bool:
+        """Whether the reply goes round in circles; looked at now and then, for it may come letter by letter."""
+        if part.length - part.looked < _LOOK:
+            return False
+        part.looked = part.length
+        return in_circles(part.text)
 
 
 def _count(usage: Any, name: str, before: int | None) -> int | None:
