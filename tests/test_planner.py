@@ -78,6 +78,16 @@ def test_the_model_sees_what_it_found_and_asks_for_the_rest(index: ToolIndex) ->
     assert [turn.query for turn in found.turns][-1] == "post a letter"
 
 
+def test_the_conversation_can_be_given_to_another_model(index: ToolIndex) -> None:
+    found, told = search(index, "a nice evening", PLAN, "<query>post a letter</query>", "<stop_retrieval>")
+    assert [message.content for message in found.said if message.role == "user"][-3:] == told
+    assert [message.content for message in found.said[-5::2]] == [
+        PLAN,
+        "<query>post a letter</query>",
+        "<stop_retrieval>",
+    ]
+
+
 def test_the_papers_way_searches_for_the_models_queries_only(index: ToolIndex) -> None:
     found, _ = search(index, "a nice evening", PLAN, "<query>letter on paper</query>", "<stop_retrieval>", eager=False)
     assert [turn.query for turn in found.turns] == ["a nice evening", "letter on paper"]

@@ -80,18 +80,19 @@ def search(
         raise UsageError("give either an index with --index DIR or tools with --tools, not both")
     searched = ToolIndex.load(folder) if folder is not None else ToolIndex.build(open_tools(sources or []))
     began = time.perf_counter()
-    with warnings.catch_warnings(record=True) as said:
+    with warnings.catch_warnings(record=True) as warned:
         warnings.simplefilter("always", LexicalOnly)
         found = (
             asyncio.run(_planned(searched, query, model)) if way == "planned" else _found(searched, query, limit, way)
         )
     seconds = time.perf_counter() - began
-    for warning in said:
+    for warning in warned:
         err.print(str(warning.message), style="yellow", markup=False)
     ranked = found.ranked(limit)
     if as_json:
         tools = [searched.protocol(name).model_dump(mode="json") | {"id": name} for name in ranked]
-        print_json({"query": query, "seconds": round(seconds, 4), "tools": tools} | found.told())
+        said = [{"role": message.role, "content": message.content} for message in found.said]
+        print_json({"query": query, "seconds": round(seconds, 4), "tools": tools, "said": said} | found.told())
         return
     _print(searched, found, ranked)
 

@@ -47,6 +47,7 @@ class Trajectory:
     Attributes:
         turns: the task's own words first, then each sub-goal, then the queries of the model.
         needs: what found tools need and others supply.
+        said: the whole conversation with the model, as any other model would be given it.
         calls: of the model.
         stopped: why the model's part ended early, if it did: what was found until then stands.
     """
@@ -56,6 +57,7 @@ class Trajectory:
     goals: tuple[str, ...] = ()
     turns: list[Turn] = field(default_factory=list)
     needs: list[Need] = field(default_factory=list)
+    said: list[Message] = field(default_factory=list)
     calls: int = 0
     stopped: str = ""
 
@@ -116,15 +118,15 @@ class QueryPlanner:
 
     async def _plan(self, done: Trajectory) -> None:
         system, task = opening(done.task)
-        said = [system, *worked_example(), task]
-        plan = parse_plan(await self._next(done, said, PLAN_TOKENS))
+        said = done.said = [system, *worked_example(), task]
+        plan = parse_plan(await self._next(done, PLAN_TOKENS))
         done.plan, done.goals = plan.text, plan.goals
         for goal in done.goals if self._eager else ():
             self._look(done, goal)
         said.append(Message("user", self._told(done, done.turns[1:]) if self._eager else begin()))
         for _ in range(self._queries):
             shown = done.shown
-            query = parse_query(await self._next(done, said, QUERY_TOKENS))
+            query = parse_query(await self._next(done, QUERY_TOKENS))
             if query is None or query.casefold() in {turn.query.casefold() for turn in done.turns}:
                 break
             self._look(done, query)
@@ -139,11 +141,11 @@ class QueryPlanner:
             found = self._prerequisites.of(done.ranked(TOP + len(done.needs)), done.task)
             done.needs += [need for need in found if (need.tool, need.parameter) not in known]
 
-    async def _next(self, done: Trajectory, said: list[Message], tokens: int) -> str:
+    async def _next(self, done: Trajectory, tokens: int) -> str:
         """The model's next turn, which joins the conversation."""
-        reply = await self._ask(said, tokens)
+        reply = await self._ask(done.said, tokens)
         done.calls += 1
-        said.append(Message("assistant", reply.text))
+        done.said.append(Message("assistant", reply.text))
         return reply.text
 
     def _told(self, done: Trajectory, turns: Sequence[Turn]) -> str:
