@@ -129,6 +129,14 @@ def test_the_tool_that_a_refusal_has_in_its_words_is_named(complaint: str, named
     assert [f"the words of this refusal are those of {n}: see whether it comes first" for n in named] == notes[1:]
 
 
+def test_what_the_broker_says_of_a_schema_names_no_tool() -> None:
+    tools = [Protocol(name=name) for name in ("find_largest", "count_letters")]
+    said = 'line 2: find_largest(count_letters={}) refused its arguments: $.count_letters: {} is not of type "array"'
+    fault = Fault(kind="arguments", tool="find_largest", message=said)
+    notes = notes_from([Revision(attempt=0, program="", fault=fault)], {}, tools)
+    assert not [note for note in notes if "come" in note]
+
+
 def test_a_refusal_that_has_the_words_of_many_tools_names_none() -> None:
     tools = {f"lock_door_{n}": Protocol(name=f"lock_door_{n}") for n in range(9)}
     assert remedies("lock door 0 1 2 3 4", "start", tools) == []

@@ -125,8 +125,12 @@ def _of_arguments(fault: Fault, hints: Hints, tools: Mapping[str, Protocol]) -> 
 
 
 def _of_state(fault: Fault, tools: Mapping[str, Protocol]) -> Iterator[str]:
-    """Which tools may have to come first, by the words of a refusal: they are the tool's, and no advice of ours."""
-    complaint = _COMPLAINS.sub("\n", fault.message, count=1).partition("\n")[2]
+    """Which tools may have to come first, by the words of a refusal: they are the tool's, and no advice of ours.
+
+    Where the broker refused the arguments, the words are the broker's, and tell of a schema.
+    """
+    complains = _COMPLAINS.search(fault.message)
+    complaint = fault.message[complains.end() :] if complains and "arguments" not in complains[0] else ""
     for name in remedies(complaint, fault.tool or "", tools):
         yield f"the words of this refusal are those of {name}: see whether it comes first"
 
