@@ -218,6 +218,7 @@ METHODS: dict[str, Method] = {
         Method("plan", _planned(), asks=True),
         Method("plan-always", _planned(adaptive=False), asks=True),
         Method("plan-paper", _planned(prerequisites=False, eager=False, adaptive=False), asks=True),
+        Method("plan-anchored", _planned("anchored"), asks=True),
         Method("plan-rrf", _planned("rrf"), asks=True),
         Method("plan-views", _planned("multi_view"), asks=True),
         *(Method(name, _expanded(name), asks=True) for name in EXPANSIONS),

@@ -16,7 +16,7 @@ from atc.retrieval.index import Hit, ToolIndex
 from atc.retrieval.metrics import completeness, ndcg, recall
 from atc.retrieval.planner import QueryPlanner, Trajectory, with_providers
 from atc.retrieval.prerequisites import Need, Prerequisites
-from atc.retrieval.rank_fusion import multi_view, peak_rank, reciprocal_rank
+from atc.retrieval.rank_fusion import anchored_peak_rank, multi_view, peak_rank, reciprocal_rank
 from atc.tools.protocol import Protocol
 
 MAP = {"type": "object", "properties": {"place_id": {"type": "string"}}}
@@ -262,6 +262,12 @@ def test_peak_rank_gives_each_query_its_best_and_no_query_more_room() -> None:
     assert peak_rank([hits("a", "b", "c"), hits("d", "a"), hits("e", "b")]) == ["a", "d", "e", "b", "c"]
     assert reciprocal_rank([hits("x", "b"), hits("y", "b"), hits("z", "b")])[0] == "b"  # frequency wins there
     assert peak_rank([]) == reciprocal_rank([]) == multi_view([]) == []
+
+
+def test_an_anchor_has_three_places_for_one_of_a_query() -> None:
+    rankings = [hits("a", "b", "c", "d", "e"), hits("x", "y"), hits("z")]
+    assert anchored_peak_rank(rankings) == ["a", "x", "z", "b", "c", "d", "y", "e"]
+    assert anchored_peak_rank([]) == []
 
 
 def test_views_at_the_same_place_go_by_score() -> None:
