@@ -142,7 +142,7 @@ class EmbeddedServer:
 
     def _kept_prompts(self) -> KeptPrompts | None:
         settings = self.settings
-        if settings.slots != 1 or not Path(settings.prompts_dir).is_dir():
+        if settings.slots != 1 or not settings.prompts_dir or not Path(settings.prompts_dir).is_dir():
             return None
         file = Path(settings.model_path)
         reader = f"{file.name} {file.stat().st_size} {file.stat().st_mtime_ns} {settings.context_tokens}"
