@@ -17,7 +17,7 @@ from atc.execution.drivers import open_sandbox
 from atc.execution.journal import Entry, Journal
 from atc.execution.redact import Redactor
 from atc.execution.sandbox import Sandbox
-from atc.models import open_model
+from atc.models import model_of
 from atc.models.base import Message, Model, Reply
 from atc.models.budget import Budget, BudgetedModel
 from atc.programs.check import Checker
@@ -292,11 +292,8 @@ class Agent:
             return self._model
         if self._opened is None:
             replies = self.settings.runs_dir.parent / "replies" if self.settings.cache else None
-            spec = self._model or self.settings.model
-            self._opened = open_model(
-                spec, base_url=self.settings.base_url, api_key=self._api_key(), cache_dir=replies,
-                slots=max(self.settings.candidates, self.settings.revision_candidates),
-            )  # fmt: skip
+            slots = max(self.settings.candidates, self.settings.revision_candidates)
+            self._opened = model_of(self.settings, self._model, cache_dir=replies, slots=slots)
         return self._opened
 
     def _opened_sandbox(self) -> Sandbox:
@@ -307,12 +304,9 @@ class Agent:
             self._own_sandbox = open_sandbox(self.settings)
         return self._own_sandbox
 
-    def _api_key(self) -> str | None:
-        return self.settings.api_key.get_secret_value() if self.settings.api_key else None
-
     def _secrets(self) -> list[str]:
-        token = self.settings.sandbox_token
-        return [secret for secret in (self._api_key(), token and token.get_secret_value()) if secret]
+        kept = (self.settings.api_key, self.settings.sandbox_token)
+        return [secret for each in kept if each is not None and (secret := each.get_secret_value())]
 
 
 @dataclass

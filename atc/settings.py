@@ -39,6 +39,7 @@ class Settings(BaseSettings):
     revision_temperature: float = Field(0.3, ge=0, le=2, description="of every later program")
     seed: int = Field(0, ge=0, description="of the sampling, where the endpoint has one")
     max_tokens: int = Field(1024, ge=16, description="tokens of one reply")
+    thinking_tokens: int = Field(8192, ge=0, description="beside them, for models that think before they reply")
 
     max_tools: int = Field(20, ge=1, description="offered to the model at once; from more, the best are picked")
     retrieval: Literal["lexical", "hybrid", "planned"] = Field(

@@ -1,30 +1,36 @@
 """Does finding help? Tasks whose tools are hidden among tens of thousands of others, by the way they are looked for.
 
 ``python -m benchmarks.retrieval_help --data DIR [--env atlas,comptoolbench] [--way gold,lexical,hybrid,planned]
-[--limit 10] [--offer 20] [--seeds 0] [--model embedded|NAME] [--out FILE] [--json]``
+[--limit 10] [--offer 20] [--shown] [--seeds 0] [--model embedded|NAME] [--out FILE] [--json]``
 
 The same agent, model and seeds: ``gold`` is given the tools of the task's own solution and no others; the rest have the
 task's tools among the 47,000 of the ToolBench catalogue, of which ``--offer`` are shown: by one search for the task's
 words (``lexical``), by words, meaning and what found tools need (``hybrid``), or by queries that the model plans
 (``planned``). A tool of the catalogue that is called refuses. Rows are kept and gone on from as
-:mod:`benchmarks.tasks` does; the index is built once.
+:mod:`benchmarks.tasks` does; the index is built once. With ``--shown`` nothing is tried and no model is asked: it tells
+for how many tasks all tools of the solution are shown, which is the most that can be solved.
 """
 
 from __future__ import annotations
 
+import asyncio
 import hashlib
-from collections.abc import Iterable
-from dataclasses import dataclass, field, replace
+from collections.abc import Iterable, Sequence
+from dataclasses import asdict, dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
+from statistics import fmean
 from typing import Annotated, Any
 
 import typer
+from rich import box
 from rich.progress import Progress
+from rich.table import Table
 
 from atc.agent import Agent
-from atc.cli.console import err, guarded
-from atc.errors import ToolError
+from atc.cli.console import err, guarded, out, print_json
+from atc.errors import ToolError, UsageError
+from atc.models.base import Message, Reply
 from atc.retrieval.encoder import Encoder
 from atc.retrieval.index import ToolIndex
 from atc.retrieval.minilm import MiniLM
@@ -33,7 +39,7 @@ from atc.tools.names import UniqueNames
 from atc.tools.protocol import Protocol
 from atc.tools.tool import Toolset
 from benchmarks.environments import Environment, open_environment
-from benchmarks.environments.base import served
+from benchmarks.environments.base import Task, served
 from benchmarks.gateway import Caps
 from benchmarks.retrieval_data import Catalogues
 from benchmarks.systems.atc import Atc
@@ -115,6 +121,41 @@ class Hidden(Atc):
         return self.made(job, episode.tools + self._crowd.others, max_tools=self._offer, retriever=self._retriever)
 
 
+@dataclass(frozen=True)
+class Shown:
+    """What a way shows of the solutions' tools, without a try.
+
+    Attributes:
+        tasks: whose solution is known.
+        all: the share of them that all tools of their solution are shown for.
+        each: the share of a solution's tools that are shown, on average.
+    """
+
+    env: str
+    way: str
+    tasks: int
+    all: float
+    each: float
+
+
+async def shown(crowd: Crowd, environment: Environment, tasks: Iterable[Task], way: Way, offer: int) -> Shown:
+    """Look for the tools of tasks by a way that asks no model."""
+    retriever = IndexRetriever(crowd.index, way, prerequisites=way != "lexical")
+    shares = []
+    for task in tasks:
+        episode = environment.open(task)
+        if episode.gold_tools:
+            found = await retriever.retrieve(task.text, episode.tools + crowd.others, offer, _no_model)
+            shares.append(len(episode.gold_tools & set(found.tools)) / len(episode.gold_tools))
+    if not shares:
+        raise UsageError(f"{environment.name} has no task whose solution is known")
+    return Shown(environment.name, way, len(shares), fmean(share == 1 for share in shares), fmean(shares))
+
+
+async def _no_model(messages: Sequence[Message], max_tokens: int) -> Reply:
+    raise UsageError("--shown asks no model: leave out --way planned")
+
+
 def protocols_of(environments: Iterable[Environment]) -> tuple[Protocol, ...]:
     """Of all tools that the tasks of these environments have, each once.
 
@@ -139,6 +180,10 @@ def main(
     limit: Annotated[int, typer.Option(min=1, help="The first so many tasks of each environment.")] = 10,
     offer: Annotated[int, typer.Option(min=1, help="Tools that are shown to the program's writer.")] = OFFERED,
     limit_s: Annotated[float, typer.Option(min=1, help="Seconds for one try.")] = 600.0,
+    only_shown: Annotated[
+        bool,
+        typer.Option("--shown", help="Try nothing and ask no model: for how many tasks are all needed tools shown?"),
+    ] = False,
     file: Annotated[Path, typer.Option("--out", help="Where each try is kept.")] = RESULTS / "retrieval_help.jsonl",
     as_json: Annotated[bool, typer.Option("--json", help="The summary as JSON.")] = False,
 ) -> None:
@@ -146,10 +191,29 @@ def main(
     wanted = listed(way, WAYS, "way")
     environments = [open_environment(name, data) for name in listed(env, ENVS, "env")]
     crowd = Crowd(data, protocols_of(open_environment(name, data) for name in ENVS))
-    systems = [Hidden(name, WAYS[name], crowd, offer) for name in wanted]
+    systems = [] if only_shown else [Hidden(name, WAYS[name], crowd, offer) for name in wanted]
     caps = replace(Caps(), seconds=limit_s)
     plan = Plan(environments, systems, seeds_of(seeds), stated=True, limit=limit, caps=caps)
-    run_and_report(plan, model, file, as_json)
+    if only_shown:
+        _print_shown(
+            plan, crowd, [found for name in wanted if (found := WAYS[name]) and name != "planned"], offer, as_json
+        )
+    else:
+        run_and_report(plan, model, file, as_json)
+
+
+def _print_shown(plan: Plan, crowd: Crowd, ways: Sequence[Way], offer: int, as_json: bool) -> None:
+    async def looked() -> list[Shown]:
+        return [await shown(crowd, each, plan.tasks(each), way, offer) for each in plan.environments for way in ways]
+
+    lines = asyncio.run(looked())
+    if as_json:
+        print_json([asdict(line) for line in lines])
+        return
+    table = Table("", "way", "tasks", "all tools shown", "of each task's tools", box=box.SIMPLE_HEAD)
+    for line in lines:
+        table.add_row(line.env, line.way, str(line.tasks), f"{line.all:.0%}", f"{line.each:.0%}")
+    out.print(table)
 
 
 if __name__ == "__main__":

@@ -107,6 +107,27 @@ def says(*texts: str, finish: str | None = "stop", usage: tuple[int, int] | None
     return step
 
 
+def thinks(
+    thoughts: str, *texts: str, under: str = "reasoning_content", finish: str = "stop", counted: int | None = None
+) -> Step:
+    """Stream thoughts beside the reply under a member's name, then the texts; or only count the thoughts."""
+
+    def step(handler: Handler) -> None:
+        handler.begin_stream()
+        for piece_of_it in thoughts.split():
+            handler.send_event({"choices": [{"index": 0, "delta": {"content": None, under: piece_of_it}}]})
+        for text in texts:
+            handler.send_event(piece(text))
+        handler.send_event(piece(None, finish))
+        usage: dict[str, Any] = {"prompt_tokens": 11, "completion_tokens": 100}
+        if counted is not None:
+            usage["completion_tokens_details"] = {"reasoning_tokens": counted}
+        handler.send_event({"choices": [], "usage": usage})
+        handler.end_stream()
+
+    return step
+
+
 def fails(status: int, message: str = "no", headers: dict[str, str] | None = None, param: str | None = None) -> Step:
     """Answer with an error."""
     return answers(status, json.dumps({"error": {"message": message, "param": param}}).encode(), headers=headers)

@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import asyncio
 import gzip
 import json
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 from support_retrieval import HashedWords
 
-from benchmarks.retrieval_help import OFFERED, Crowd, Hidden, protocols_of
+from atc.retrieval.retriever import Way
+from benchmarks.retrieval_help import OFFERED, Crowd, Hidden, protocols_of, shown
 from benchmarks.systems import System
 from tests.support_ruler import GOOD, Shop, tried
 
@@ -44,6 +47,15 @@ def test_a_planned_search_asks_the_model_too(crowd: Crowd) -> None:
     row = tried(["order a thing", "<stop_retrieval>", GOOD], hidden(crowd, "planned"))
     assert row.solved
     assert row.model_calls == 3
+
+
+@pytest.mark.parametrize("way", ["lexical", "hybrid"])
+def test_what_is_shown_is_counted_without_a_try(crowd: Crowd, way: Way) -> None:
+    shop = Shop()
+    told = asyncio.run(shown(crowd, shop, shop.tasks(), way, 8))
+    assert (told.tasks, told.all, told.each) == (len(shop.tasks()), 1.0, 1.0)
+    unsaid = [replace(task, text="rain") for task in shop.tasks()]
+    assert asyncio.run(shown(crowd, shop, unsaid, way, 8)).all == 0.0
 
 
 def test_another_tool_of_the_same_name_is_renamed_and_refuses(crowd: Crowd) -> None:

@@ -76,6 +76,11 @@ def test_a_reply_without_a_program_says_so(reply: str) -> None:
     assert "cut off" in found.problem
 
 
+def test_a_limit_that_was_used_up_before_the_reply_began_names_the_setting() -> None:
+    assert "thinking_tokens" in extract(" \n", TOOLS, truncated=True).problem
+    assert "thinking_tokens" not in extract("", TOOLS).problem
+
+
 def test_a_program_that_was_cut_off_is_handed_on_for_the_check_to_refuse() -> None:
     found = extract('```python\nfound = find(name="Ly', TOOLS, truncated=True)
     assert found.source is not None

@@ -281,6 +281,75 @@ def test_what_only_looks_alike_is_not_cut(text: str) -> None:
     assert (reply.text, reply.finish_reason) == (text, "stop")
 
 
+THOUGHTS = {
+    "beside the reply": lambda *said, finish="stop": fake.thinks("let me see", *said, finish=finish),
+    "under another name": lambda *said, finish="stop": fake.thinks(
+        "let me see", *said, under="reasoning", finish=finish
+    ),
+    "only counted": lambda *said, finish="stop": fake.thinks("", *said, finish=finish, counted=93),
+    "within the reply": lambda *said, finish="stop": fake.says(
+        "<think>let me", " see", "</think>\n\n" if said else "", *said, finish=finish
+    ),
+}
+
+
+@pytest.mark.parametrize("way", THOUGHTS)
+def test_thoughts_are_no_part_of_a_reply(way: str) -> None:
+    with serving(THOUGHTS[way]("Hello ", "there")) as server:
+        reply = ask(model(server))
+    assert (reply.text, reply.finish_reason) == ("Hello there", "stop")
+
+
+@pytest.mark.parametrize("way", THOUGHTS)
+def test_a_model_that_thought_too_long_is_asked_again_with_room_for_it_and_from_then_on(way: str) -> None:
+    cut, whole = THOUGHTS[way](finish="length"), THOUGHTS[way]("Hello")
+    with serving(cut, whole) as server:
+        endpoint = model(server, thinking_tokens=500)
+        first, second = ask(endpoint, max_tokens=40), ask(endpoint, max_tokens=60)
+    assert (first.text, second.text) == ("Hello", "Hello")
+    assert [request["max_tokens"] for request in server.requests] == [40, 540, 560]
+    assert first.completion_tokens == 2 * second.completion_tokens  # both tries were paid for
+
+
+def test_a_reply_that_is_cut_without_a_thought_is_not_asked_for_again() -> None:
+    with serving(fake.says("def f(): pass", finish="length")) as server:
+        assert ask(model(server), max_tokens=40).finish_reason == "length"
+    assert len(server.requests) == 1
+
+
+def test_thoughts_without_end_are_asked_for_once_more_and_no_more() -> None:
+    with serving(fake.thinks("hmm", finish="length")) as server:
+        reply = ask(model(server), max_tokens=40)
+    assert (reply.text, reply.finish_reason) == ("", "length")
+    assert len(server.requests) == 2
+
+
+def test_room_to_think_keeps_to_the_context_and_to_what_the_user_sets() -> None:
+    for options, most in (({"context_tokens": 1_000}, 1_000), ({"thinking_tokens": 0}, 40)):
+        with serving(fake.thinks("hmm", "x")) as server:
+            endpoint = model(server, **options)
+            ask(endpoint)
+            ask(endpoint, max_tokens=40)
+        assert server.requests[1]["max_tokens"] <= most
+
+
+def test_a_flood_of_thoughts_is_cut() -> None:
+    def floods(handler: fake.Handler) -> None:
+        handler.begin_stream()
+        while not handler.server.released.is_set():
+            handler.send_event({"choices": [{"index": 0, "delta": {"reasoning_content": "hm " * 100}}]})
+
+    with serving(floods) as server:
+        reply = ask(model(server), max_tokens=10)
+    assert (reply.text, reply.finish_reason, len(server.requests)) == ("", "length", 1)
+
+
+def test_a_program_that_speaks_of_thoughts_stays_whole() -> None:
+    said = "```python\nanswer = '<think>' + text + '</think>'\n```"
+    with serving(fake.says(said)) as server:
+        assert ask(model(server)).text == said
+
+
 def test_an_error_of_the_display_is_not_blamed_on_the_endpoint() -> None:
     def broken(_: str) -> None:
         raise ZeroDivisionError

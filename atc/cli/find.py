@@ -18,7 +18,7 @@ from rich.text import Text
 from atc.cli import options
 from atc.cli.console import clean, err, guarded, out, print_json
 from atc.errors import EncoderUnavailable, LexicalOnly, UsageError
-from atc.models import open_model
+from atc.models import model_of
 from atc.models.base import Message, Reply
 from atc.retrieval.encoder import Encoder
 from atc.retrieval.endpoint import EndpointEncoder
@@ -27,6 +27,7 @@ from atc.retrieval.minilm import MiniLM
 from atc.retrieval.planner import QueryPlanner, Trajectory, Turn
 from atc.retrieval.prerequisites import Prerequisites
 from atc.retrieval.retriever import SURE, Way
+from atc.settings import Settings
 from atc.tools.sources import FORMS, open_tools
 
 Sources = Annotated[list[str], typer.Argument(help=f"Where the tools are: {FORMS}.")]
@@ -105,7 +106,7 @@ def _found(index: ToolIndex, query: str, limit: int, way: Literal["lexical", "hy
 
 
 async def _planned(index: ToolIndex, query: str, spec: str | None) -> Trajectory:
-    model = open_model(spec)
+    model = model_of(Settings.load(), spec)
 
     async def ask(messages: Sequence[Message], max_tokens: int) -> Reply:
         return await model.complete(messages, max_tokens=max_tokens)

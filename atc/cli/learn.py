@@ -16,7 +16,7 @@ from atc.cli import options
 from atc.cli.console import NOT_SOLVED, SOLVED, clean, err, guarded, out, print_json
 from atc.cli.run import ModelUrl
 from atc.errors import LexicalOnly, UsageError
-from atc.models import Budget, BudgetedModel, Model, open_model
+from atc.models import Budget, BudgetedModel, Model, model_of
 from atc.settings import Settings
 
 if TYPE_CHECKING:
@@ -97,9 +97,7 @@ def trajectories(
 
 
 def _opened(teacher: str | None, base_url: str | None) -> Model:
-    settings = Settings.load(base_url=base_url)
-    key = settings.api_key.get_secret_value() if settings.api_key else None
-    return open_model(teacher or settings.model, base_url=settings.base_url, api_key=key)
+    return model_of(Settings.load(base_url=base_url), teacher)
 
 
 async def _closing(work: Coroutine[Any, Any, None], model: Model) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from atc.models.base import FinishReason, Message, Model, OnText, Reply, Role, estimate_tokens
 from atc.models.budget import Budget, BudgetedModel
 from atc.models.cache import CachedModel
-from atc.models.choice import Choice, choose_model, open_model
+from atc.models.choice import Choice, choose_model, model_of, open_model
 from atc.models.embedded import EmbeddedModel
 from atc.models.fake import FakeModel
 from atc.models.openai_compatible import OpenAICompatible
@@ -26,5 +26,6 @@ __all__ = [
     "Role",
     "choose_model",
     "estimate_tokens",
+    "model_of",
     "open_model",
 ]

@@ -14,7 +14,8 @@ from atc.models.cache import CachedModel
 from atc.models.catalogue import CATALOGUE, DEFAULT_MODEL, known
 from atc.models.embedded import HOW_TO_GET_A_MODEL, EmbeddedModel
 from atc.models.fetch import models_dir
-from atc.models.openai_compatible import OpenAICompatible
+from atc.models.openai_compatible import THINKING_TOKENS, OpenAICompatible
+from atc.settings import Settings
 
 
 @dataclass(frozen=True)
@@ -95,6 +96,7 @@ def open_model(
     cache_dir: str | Path | None = None,
     timeout_s: float = 300.0,
     context_tokens: int | None = None,
+    thinking_tokens: int | None = None,
     slots: int = 1,
     threads: int | None = None,
 ) -> Model:
@@ -110,6 +112,7 @@ def open_model(
         cache_dir: a folder to keep replies in; none are kept when not given.
         timeout_s: seconds for one attempt at an endpoint.
         context_tokens: what prompt and reply may take together; 8,192 embedded, 32,768 at an endpoint when not given.
+        thinking_tokens: that a model at an endpoint may think before each reply, if it does; 8,192 when not given.
         slots: replies that an embedded model can write at the same time.
         threads: processor threads of an embedded model.
 
@@ -129,6 +132,23 @@ def open_model(
             model = EmbeddedModel(choice.model, slots, threads, context_tokens or 8_192)
         else:
             model = OpenAICompatible(
-                choice.model, choice.base_url, choice.api_key, timeout_s, context_tokens=context_tokens or 32_768
-            )
+                choice.model, choice.base_url, choice.api_key, timeout_s,
+                context_tokens=context_tokens or 32_768,
+                thinking_tokens=THINKING_TOKENS if thinking_tokens is None else thinking_tokens,
+            )  # fmt: skip
     return model if cache_dir is None else CachedModel(model, cache_dir)
+
+
+def model_of(
+    settings: Settings, spec: str | None = None, *, cache_dir: str | Path | None = None, slots: int = 1
+) -> Model:
+    """The model that the settings mean; ``spec`` goes before theirs.
+
+    Raises:
+        As :func:`open_model`.
+    """
+    key = settings.api_key.get_secret_value() if settings.api_key else None
+    return open_model(
+        spec or settings.model, base_url=settings.base_url, api_key=key, cache_dir=cache_dir,
+        thinking_tokens=settings.thinking_tokens, slots=slots,
+    )  # fmt: skip

@@ -9,7 +9,6 @@ from __future__ import annotations
 import json
 import time
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
 from types import SimpleNamespace
 from typing import Any
 
@@ -19,96 +18,20 @@ import openai
 import tenacity
 
 from atc.errors import AtcError, ModelUnavailable, SettingsError
-from atc.models.base import FinishReason, Message, Model, OnText, Reply, estimate_tokens
-from atc.models.circles import in_circles
+from atc.models.base import Message, Model, OnText, Reply, estimate_tokens
 from atc.models.endpoint_errors import Endpoint, Failure, broken, explain, retried, unknown_parameters
+from atc.models.received import Answer
 
-_LOOK = 200  # characters between two looks whether a reply goes round in circles
+THINKING_TOKENS = 8_192
 _LINGER = 5.0  # seconds for an endpoint to close a stream after it said that the reply is finished
-
-
-@dataclass
-class _Part:
-    """What has arrived of one reply."""
-
-    pieces: list[str] = field(default_factory=list)
-    length: int = 0  # characters
-    looked: int = 0  # so many of them were looked at for circles
-    ended: bool = False  # by us
-    finish: FinishReason | None = None
-    completion_tokens: int | None = None
-
-    @property
-    def text(self) -> str:
-        return "".join(self.pieces)
-
-
-class _Answer:
-    """What has arrived of an answer with ``count`` replies, each cut at ``limit`` characters or when it circles."""
-
-    def __init__(self, count: int, limit: int, on_text: OnText | None) -> None:
-        self.parts = [_Part() for _ in range(count)]
-        self.limit = limit
-        self.on_text = on_text
-        self.choices = 0
-        self.prompt_tokens: int | None = None
-        self._latest = self.parts[0]  # the one that usage without an index belongs to
-
-    @property
-    def finished(self) -> bool:
-        return all(part.finish is not None for part in self.parts)
-
-    @property
-    def full(self) -> bool:
-        return all(part.ended for part in self.parts)
-
-    def take(self, answer: Any) -> None:
-        """Take a chunk of a stream, or a whole answer; nothing about its shape is certain."""
-        choices = getattr(answer, "choices", None)
-        for choice in choices if isinstance(choices, list) else []:
-            index = getattr(choice, "index", 0) or 0
-            if not isinstance(index, int) or not 0 <= index < len(self.parts):
-                continue  # nobody asked for it
-            self.choices += 1
-            part = self._latest = self.parts[index]
-            said = getattr(choice, "delta", None) or getattr(choice, "message", None)
-            self._add(part, getattr(said, "content", None))
-            reason = getattr(choice, "finish_reason", None)
-            if reason is not None and not part.ended:
-                part.finish = reason if reason in ("stop", "length") else "other"
-        usage = getattr(answer, "usage", None)
-        self.prompt_tokens = _count(usage, "prompt_tokens", self.prompt_tokens)
-        self._latest.completion_tokens = _count(usage, "completion_tokens", self._latest.completion_tokens)
-
-    def _add(self, part: _Part, text: Any) -> None:
-        piece = text[: self.limit - part.length] if isinstance(text, str) else ""
-        if not piece or part.ended:
-            return
-        part.pieces.append(piece)
-        part.length += len(piece)
-        if part.length >= self.limit or self._circling(part):
-            part.finish, part.ended = "length", True
-        if self.on_text is not None:
-            self.on_text(piece)
-
-    @staticmethod
-    def _circling(part: _Part) -> bool:
-        """Whether the reply goes round in circles; looked at now and then, for it may come letter by letter."""
-        if part.length - part.looked < _LOOK:
-            return False
-        part.looked = part.length
-        return in_circles(part.text)
-
-
-def _count(usage: Any, name: str, before: int | None) -> int | None:
-    value = getattr(usage, name, None)
-    return value if isinstance(value, int) and value >= 0 else before
 
 
 class OpenAICompatible(Model):
     """A model behind an OpenAI-compatible endpoint.
 
-    Token counts are the endpoint's own; where it does not send any they are estimates (characters / 4).
+    Token counts are the endpoint's own; where it does not send any they are estimates (characters / 4). A model that
+    was seen to think before it replies gets ``thinking_tokens`` for that beside those of the reply; a reply that
+    thoughts had left no room for is asked for once more.
 
     Args:
         model: the model's name at the endpoint.
@@ -120,6 +43,7 @@ class OpenAICompatible(Model):
         stall_s: seconds that may pass between two pieces of a reply (the first may take all of ``timeout_s``).
         backoff_s: seconds before the second attempt, about; they double with each further one.
         context_tokens: what prompt and reply may take together.
+        thinking_tokens: that a model may think before each reply, if it does.
         name: how the model is named in results; ``model`` when not given.
         direct: never go through a proxy.
 
@@ -139,6 +63,7 @@ class OpenAICompatible(Model):
         stall_s: float = 60.0,
         backoff_s: float = 0.5,
         context_tokens: int = 32_768,
+        thinking_tokens: int = THINKING_TOKENS,
         name: str | None = None,
         direct: bool = False,
     ) -> None:
@@ -149,6 +74,7 @@ class OpenAICompatible(Model):
         self.model = model
         self.name = name or model
         self.context_tokens = context_tokens
+        self.thinking_tokens = thinking_tokens
         self.timeout_s = timeout_s
         self.stall_s = stall_s
         self.max_attempts = max_attempts
@@ -157,6 +83,7 @@ class OpenAICompatible(Model):
         self._api_key = api_key
         self._headers = dict(headers or {})
         self._direct = direct
+        self._thinks = False  # it was seen to
         self._unknown: set[str] = set()  # parameters that this endpoint once turned down
         self._endpoint = Endpoint(_shown_url(base_url), model, api_key)
 
@@ -208,7 +135,7 @@ class OpenAICompatible(Model):
         request: dict[str, Any] = {
             "model": self.model,
             "messages": [{"role": message.role, "content": message.content} for message in messages],
-            "max_tokens": max_tokens,
+            "max_tokens": max_tokens + self._room_to_think(messages, max_tokens),
             "temperature": temperature,
             "stream": True,
             "stream_options": {"include_usage": True},
@@ -219,22 +146,33 @@ class OpenAICompatible(Model):
             request["seed"] = seed
         if stop:
             request["stop"] = list(stop)
-        got = await self._with_retries(request, on_text)
-        seconds = (time.monotonic() - started) / len(got.parts)
-        return [self._reply(part, got, messages, seconds) for part in got.parts]
+        answers = [await self._with_retries(request, on_text)]
+        self._thinks |= any(part.thoughts for part in answers[0].parts)
+        enough = max_tokens + self._room_to_think(messages, max_tokens)
+        if enough > request["max_tokens"] and any(part.cut_while_thinking for part in answers[0].parts):
+            answers.append(await self._with_retries(request | {"max_tokens": enough}, on_text))
+        seconds = (time.monotonic() - started) / count
+        return [self._reply(index, answers, messages, seconds) for index in range(count)]
 
-    def _reply(self, part: _Part, got: _Answer, messages: Sequence[Message], seconds: float) -> Reply:
-        text = part.text
+    def _room_to_think(self, messages: Sequence[Message], max_tokens: int) -> int:
+        """Tokens beside those of the reply, as far as the context has them."""
+        left = self.context_tokens - estimate_tokens(messages) - max_tokens
+        return max(0, min(self.thinking_tokens, left)) if self._thinks else 0
+
+    def _reply(self, index: int, answers: Sequence[Answer], messages: Sequence[Message], seconds: float) -> Reply:
+        """The reply of the last answer, at the cost of all."""
+        part = answers[-1].parts[index]
+        read = [estimate_tokens(messages) if got.prompt_tokens is None else got.prompt_tokens for got in answers]
         return Reply(
-            text=text,
+            text=part.text,
             finish_reason=part.finish or "other",
-            prompt_tokens=estimate_tokens(messages) if got.prompt_tokens is None else got.prompt_tokens,
-            completion_tokens=estimate_tokens(text) if part.completion_tokens is None else part.completion_tokens,
+            prompt_tokens=sum(read),
+            completion_tokens=sum(got.parts[index].completion_tokens for got in answers),
             seconds=seconds,
             model=self.name,
         )
 
-    async def _with_retries(self, request: dict[str, Any], on_text: OnText | None) -> _Answer:
+    async def _with_retries(self, request: dict[str, Any], on_text: OnText | None) -> Answer:
         attempts = tenacity.AsyncRetrying(**retried(self.max_attempts, self.backoff_s), sleep=anyio.sleep)
         problem: AtcError
         try:
@@ -243,7 +181,7 @@ class OpenAICompatible(Model):
             problem = failure.problem
         raise problem  # outside the handler, so that no chained exception carries the request and with it the key
 
-    async def _attempt(self, request: dict[str, Any], on_text: OnText | None) -> _Answer:
+    async def _attempt(self, request: dict[str, Any], on_text: OnText | None) -> Answer:
         """Ask once, and once more at once for each parameter that turns out to be unknown to the endpoint.
 
         Raises:
@@ -271,8 +209,8 @@ class OpenAICompatible(Model):
             known["max_completion_tokens"] = request["max_tokens"]
         return known
 
-    async def _ask(self, request: dict[str, Any], on_text: OnText | None, *, limit: int) -> _Answer:
-        got = _Answer(request.get("n", 1), limit, on_text)
+    async def _ask(self, request: dict[str, Any], on_text: OnText | None, *, limit: int) -> Answer:
+        got = Answer(request.get("n", 1), limit, on_text)
         # A client for each request: connections belong to an event loop, and every run may bring a loop of its own.
         async with self._client() as client, await client.chat.completions.create(**request) as stream:
             if "json" in stream.response.headers.get("content-type", ""):
@@ -295,7 +233,7 @@ class OpenAICompatible(Model):
             http_client=openai.DefaultAsyncHttpxClient(trust_env=False) if self._direct else None,
         )
 
-    async def _take_stream(self, stream: openai.AsyncStream[Any], got: _Answer) -> None:
+    async def _take_stream(self, stream: openai.AsyncStream[Any], got: Answer) -> None:
         patience = self.timeout_s
         while not got.full:
             try:
@@ -314,7 +252,7 @@ class OpenAICompatible(Model):
             got.take(chunk)
             patience = min(_LINGER, self.stall_s) if got.finished else self.stall_s
 
-    def _take_whole(self, body: bytes, got: _Answer) -> None:
+    def _take_whole(self, body: bytes, got: Answer) -> None:
         """Take an answer that came in one piece although a stream was asked for."""
         try:
             got.take(json.loads(body, object_hook=lambda members: SimpleNamespace(**members)))

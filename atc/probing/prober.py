@@ -15,7 +15,7 @@ from atc.execution.broker import Approve
 from atc.execution.drivers import open_sandbox
 from atc.execution.sandbox import Sandbox
 from atc.models import Budget as ModelBudget
-from atc.models import BudgetedModel, Model, open_model
+from atc.models import BudgetedModel, Model, model_of
 from atc.probing.asking import Asker
 from atc.probing.check import Drift, look_again
 from atc.probing.explore import Explorer
@@ -179,10 +179,7 @@ class Prober:
         if isinstance(self.model, Model):
             return self.model
         if self._opened is None:
-            key = self.settings.api_key.get_secret_value() if self.settings.api_key else None
-            self._opened = open_model(
-                self.model or self.settings.model, base_url=self.settings.base_url, api_key=key, slots=1
-            )
+            self._opened = model_of(self.settings, self.model)
         return self._opened
 
     def close(self) -> None:

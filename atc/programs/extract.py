@@ -104,10 +104,16 @@ def extract(reply: str, tools: Collection[str], *, truncated: bool = False) -> E
     if not sources:
         bare = _without_prose(reply)
         if bare is None:
-            cut = "; it was cut off at its length limit" if truncated else ""
-            return Extracted(None, f"the reply holds no program{cut}")
+            return Extracted(None, _nothing(reply, truncated))
         sources = [bare]
     return Extracted(_choose(sources, tools))
+
+
+def _nothing(reply: str, truncated: bool) -> str:
+    if not truncated:
+        return "the reply holds no program"
+    more = "" if reply.strip() else ": a model that thinks may need more `thinking_tokens`"
+    return f"the reply holds no program; it was cut off at its length limit{more}"
 
 
 def _choose(sources: list[str], tools: Collection[str]) -> str:
