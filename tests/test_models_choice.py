@@ -7,12 +7,14 @@ from pathlib import Path
 
 import fake_openai_server as fake
 import pytest
+from pydantic import SecretStr
 from typer.testing import CliRunner
 
 from atc.cli.model import app
 from atc.errors import ModelUnavailable, UsageError
-from atc.models import CachedModel, EmbeddedModel, FakeModel, OpenAICompatible, choose_model, open_model
+from atc.models import CachedModel, EmbeddedModel, FakeModel, OpenAICompatible, choose_model, model_of, open_model
 from atc.models.fetch import models_dir
+from atc.settings import Settings
 
 KEY = "sk-very-secret-0123456789"
 
@@ -167,3 +169,11 @@ def test_pull_prints_where_the_file_is(monkeypatch: pytest.MonkeyPatch, tmp_path
     assert result.exit_code == 0
     assert json.loads(result.stdout)["path"] == str(tmp_path / "file.gguf")
     assert "smollm2-135m: 0 of 0 MB" in result.stderr
+
+
+def test_settings_say_which_model_and_a_given_one_goes_before_theirs() -> None:
+    settings = Settings(model="tiny", base_url="http://h/v1", api_key=SecretStr(KEY), thinking_tokens=7)
+    model = model_of(settings)
+    assert isinstance(model, OpenAICompatible)
+    assert (model.name, model.url, model.thinking_tokens) == ("tiny", "http://h/v1", 7)
+    assert model_of(settings, "other").name == "other"
