@@ -8,7 +8,7 @@ import pytest
 
 from atc.tools.affinity import affinity, is_plural, owner_of
 from atc.tools.links import hints_for
-from atc.tools.protocol import Protocol
+from atc.tools.protocol import Protocol, Source
 
 
 def taking(name: str, *arguments: str, returns: dict[str, Any] | None = None) -> Protocol:
@@ -120,6 +120,39 @@ def test_the_closest_source_is_named_first_and_no_weaker_one_beside_it() -> None
     assert hints_for([likely, exact, taking("get_shop", "shop_id")])["get_shop"] == {
         "shop_id": "from list_shops()['shops'][0]['shop_id']"
     }
+
+
+def of(protocol: Protocol, location: str, kind: Any = "openapi") -> Protocol:
+    return protocol.model_copy(update={"source": Source(kind=kind, location=location)})
+
+
+def test_an_identifier_of_one_service_is_none_of_another() -> None:
+    users = taking("list_users", returns=listing("users", user_id={}, country_code={}))
+    taker = of(taking("get_avatar", "user_id"), "pictures.json")
+    assert hints_for([of(users, "shop.json"), taker]) == {}
+    known = hints_for([of(users, "shop.json"), of(taking("holidays", "country_code"), "calendar.json")])
+    assert known["holidays"] == {"country_code": "from list_users()['users'][0]['country_code']"}
+
+
+def test_the_tools_own_service_comes_before_closer_names_elsewhere() -> None:
+    own = of(taking("search_users", "text", returns=listing("results")), "pictures.json")
+    exact = taking("list_users", returns=listing("users", user_id={}))
+    taker = of(taking("get_avatar", "user_id"), "pictures.json")
+    for kind, location in (("openapi", "shop.json"), ("function", "mine:list_users")):
+        assert hints_for([own, of(exact, location, kind), taker])["get_avatar"] == {
+            "user_id": "from search_users(text=...)['results'][0]['id']"
+        }
+
+
+def test_a_function_of_the_users_own_may_speak_for_a_service() -> None:
+    users = of(taking("my_users", returns=listing("users", user_id={})), "mine.tools:my_users", "function")
+    assert hints_for([users, of(taking("get_avatar", "user_id"), "pictures.json")])["get_avatar"]
+
+
+def test_functions_of_one_package_are_one_service() -> None:
+    places = [Source(kind="function", location=f"trips.{part}:x").service for part in ("cities", "flights")]
+    assert places == ["trips", "trips"]
+    assert Source(kind="openapi", location="https://a.b/c.json").service == "https://a.b/c.json"
 
 
 def test_whose_a_field_is() -> None:

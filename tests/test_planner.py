@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Sequence
+from pathlib import Path
 
 import pytest
 from support_retrieval import HashedWords, protocol
 from support_time import little_work
 
-from atc.errors import BudgetExceeded, ModelError
+from atc.errors import BudgetExceeded, ModelError, UsageError
 from atc.models.base import Message, Reply
 from atc.retrieval.clear import clear, single_step
 from atc.retrieval.index import Hit, ToolIndex
@@ -17,7 +18,7 @@ from atc.retrieval.metrics import completeness, ndcg, recall
 from atc.retrieval.planner import QueryPlanner, Trajectory, with_providers
 from atc.retrieval.prerequisites import Need, Prerequisites
 from atc.retrieval.rank_fusion import anchored_peak_rank, multi_view, peak_rank, reciprocal_rank
-from atc.tools.protocol import Protocol
+from atc.tools.protocol import Protocol, Source
 
 MAP = {"type": "object", "properties": {"place_id": {"type": "string"}}}
 
@@ -182,6 +183,35 @@ def test_what_supplies_a_missing_id_is_found_in_the_same_service(index: ToolInde
     (need,) = Prerequisites(index).of(["town/book_table"], "book a table")
     assert (need.parameter, need.provider) == ("place_id", "town/find_place")
     assert str(need) == "town/book_table needs place_id: find_place(name=...)['place_id'] supplies it"
+
+
+def test_a_service_is_where_a_tool_comes_from_when_its_id_does_not_tell() -> None:
+    def of(service: str, tool: Protocol) -> Protocol:
+        return tool.model_copy(update={"source": Source(kind="openapi", location=f"{service}.json")})
+
+    place = {"type": "object", "properties": {"place_id": {"type": "string"}}}
+    strangers = [of(f"other_{n}", needing(f"place_id_{n}", "The place id.", returns=place)) for n in range(60)]
+    tools = [
+        of("town", needing("book_table", "Reserve a table.", "place_id")),
+        of("town", needing("find_place", "Look something up.", "name", returns=place)),
+        *strangers,
+    ]
+    index = ToolIndex.build(tools)
+    (need,) = Prerequisites(index).of(["book_table", "place_id_7"], "book a table")
+    assert need.provider == "find_place"
+    index.update([of("town", needing("seat_plan", "Seats.", "table_id"))])
+    index.remove(["find_place"])
+    assert Prerequisites(index).of(["book_table"], "book a table") == []
+
+
+def test_beside_a_tool_only_its_service_is_searched(tmp_path: Path, index: ToolIndex) -> None:
+    index.save(tmp_path / "kept")
+    for searched in (index, ToolIndex.load(tmp_path / "kept")):
+        found = [hit.id for hit in searched.search_beside("town/book_table", "book a bench; find an airport")]
+        assert set(found) <= {id for id, _ in TOOLS if id.startswith("town/")} - {"town/book_table"}
+        assert found[0] == "town/nearest_bench"
+        with pytest.raises(UsageError, match="no tool 'town/nothing'"):
+            searched.search_beside("town/nothing", "x")
 
 
 def test_nothing_is_added_where_it_is_there_or_the_task_gives_it(index: ToolIndex) -> None:

@@ -36,11 +36,11 @@ def test_no_index_is_said(tmp_path: Path) -> None:
         (b"[]", "something else"),
         (b'{"name": "a web page"}', "something else"),
         (b'{"format": "atc-tool-index", "version": 99}', "version 99"),
-        (b'{"format": "atc-tool-index", "version": 1}', "names no files"),
-        (b'{"format": "atc-tool-index", "version": 1, "generation": "../..", "files": {}}', "names no files"),
-        (b'{"format": "atc-tool-index", "version": 1, "generation": "g-1", "files": {"../x": {}}}', "elsewhere"),
-        (b'{"format": "atc-tool-index", "version": 1, "generation": "g-1", "files": {"x.npy": 1}}', "x.npy is missing"),
-        (b'{"format": "atc-tool-index", "version": 1, "generation": "g-1", "files": {}}', "damaged"),
+        (b'{"format": "atc-tool-index", "version": 2}', "names no files"),
+        (b'{"format": "atc-tool-index", "version": 2, "generation": "../..", "files": {}}', "names no files"),
+        (b'{"format": "atc-tool-index", "version": 2, "generation": "g-1", "files": {"../x": {}}}', "elsewhere"),
+        (b'{"format": "atc-tool-index", "version": 2, "generation": "g-1", "files": {"x.npy": 1}}', "x.npy is missing"),
+        (b'{"format": "atc-tool-index", "version": 2, "generation": "g-1", "files": {}}', "damaged"),
     ],
 )
 def test_a_foreign_or_damaged_manifest_is_said(tmp_path: Path, manifest: bytes, message: str) -> None:

@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from atc.errors import UsageError
 from atc.retrieval.counts import Counts, count, merge
-from atc.retrieval.fields import Fields, fields, text_for_encoder
+from atc.retrieval.fields import Fields, fields, service_of, text_for_encoder
 from atc.retrieval.lexical import LexicalIndex
 from atc.retrieval.nearest import Nearest
 from atc.retrieval.vectors import Vectors
@@ -49,6 +49,7 @@ class Contents:
         lines: the documents.
         counts: their words.
         digests: of the text that the encoder reads, a row of bytes for each document.
+        services: a number for each document, the same for those of one service.
         lexical: the scores of words.
         vectors: the vectors, or ``None`` where no encoder was there.
         nearest: proposes rows in an index that was saved and is too large to compare all.
@@ -58,6 +59,7 @@ class Contents:
     lines: Lines
     counts: Counts
     digests: NDArray[np.uint8]
+    services: NDArray[np.uint64]
     lexical: LexicalIndex
     vectors: Vectors | None = None
     nearest: Nearest | None = None
@@ -77,12 +79,14 @@ class Batch:
 
     Attributes:
         texts: what the encoder reads of each.
+        services: a number for the service of each.
     """
 
     ids: list[str]
     lines: list[bytes]
     counts: Counts
     texts: list[str]
+    services: list[int]
 
 
 def read(tools: Tools, progress: Progress) -> Batch:
@@ -94,6 +98,7 @@ def read(tools: Tools, progress: Progress) -> Batch:
     ids: list[str] = []
     lines: list[bytes] = []
     texts: list[str] = []
+    services: list[int] = []
 
     def taken() -> Iterator[Fields]:
         total = len(tools) if isinstance(tools, Toolset | list | tuple) else 0
@@ -106,13 +111,14 @@ def read(tools: Tools, progress: Progress) -> Batch:
             ids.append(id)
             lines.append(_line(id, protocol))
             texts.append(text_for_encoder(found))
+            services.append(int.from_bytes(digest(service_of(id, protocol))[:8], "little"))
             if len(ids) % _EVERY == 0:
                 progress("reading", len(ids), total)
             yield found
 
     counts = count(taken())
     progress("reading", len(ids), len(ids))
-    return Batch(ids, lines, counts, texts)
+    return Batch(ids, lines, counts, texts, services)
 
 
 def digest(text: str) -> bytes:
@@ -146,6 +152,10 @@ def assembled(old: Contents | None, gone: set[str], batch: Batch) -> tuple[Conte
             [np.frombuffer(texts[-1 - row], np.uint8) if row < 0 else old.digests[row] for row in rows],  # type: ignore[union-attr]
             np.uint8,
         ).reshape(len(rows), DIGEST),
+        services=np.array(
+            [batch.services[-1 - row] if row < 0 else old.services[row] for row in rows],  # type: ignore[union-attr]
+            np.uint64,
+        ),
         lexical=LexicalIndex.build(counts),
     )
     return made, dict(zip(texts, batch.texts, strict=True))

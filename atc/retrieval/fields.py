@@ -62,6 +62,11 @@ def fields(id: str, protocol: Protocol) -> Fields:
     )
 
 
+def service_of(id: str, protocol: Protocol) -> str:
+    """Which service a tool belongs to: what its id tells of it, else where its protocol comes from."""
+    return id.rpartition("/")[0] or protocol.source.service
+
+
 def text_for_encoder(found: Fields) -> str:
     """One short text: the name and the description, and more only of a tool that is hardly described.
 

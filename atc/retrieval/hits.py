@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 import numpy as np
+from numpy.typing import NDArray
 
 from atc.retrieval.contents import Contents
 from atc.retrieval.encoder import Floats
@@ -65,5 +66,14 @@ def found(contents: Contents, query: str, vector: Floats | None, limit: int, mod
             None if lexical is None else float(lexical[place]),
             None if dense is None else float(dense[place]),
         )
+        for rank, place in enumerate(top(scores, limit), 1)
+    ]
+
+
+def found_among(contents: Contents, query: str, rows: NDArray[np.int64], limit: int) -> list[Hit]:
+    """As :func:`found`, by words alone and of some rows alone."""
+    scores = contents.lexical.scores(query)[rows]
+    return [
+        Hit(contents.ids[rows[place]], float(scores[place]), rank, float(scores[place]))
         for rank, place in enumerate(top(scores, limit), 1)
     ]

@@ -4,15 +4,18 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Iterable, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import get_args
+
+import numpy as np
 
 from atc.errors import EncoderUnavailable, LexicalOnly, ToolIndexError, UsageError
 from atc.retrieval import index_store
 from atc.retrieval.contents import Contents, Progress, Tools, assembled, parsed, read
 from atc.retrieval.embedding import embedded, forget
 from atc.retrieval.encoder import Encoder, Floats
-from atc.retrieval.hits import Hit, Mode, found
+from atc.retrieval.hits import Hit, Mode, found, found_among
 from atc.retrieval.index_store import BLOCKS, Coded
 from atc.retrieval.words import words
 from atc.tools.protocol import Protocol
@@ -44,7 +47,7 @@ class ToolIndex:
 
         Args:
             tools: a toolset (ids are its names), protocols (ids are theirs), or pairs of an id and a protocol. What
-                stands before the last ``/`` of an id counts as the tool's service.
+                stands before the last ``/`` of an id counts as the tool's service, else where its protocol comes from.
             encoder: makes the vectors of dense search; without one the index works by words alone.
             folder: where it is saved. A build that is interrupted while it embeds goes on from there.
             progress: told of each stage.
@@ -112,10 +115,7 @@ class ToolIndex:
             UsageError: there is no such tool.
             ToolIndexError: its document is damaged.
         """
-        try:
-            row = self._contents.rows[id]
-        except KeyError:
-            raise UsageError(f"the index has no tool {id!r}") from None
+        row = self._row(id)
         try:
             return parsed(self._contents.lines[row])
         except ValueError as error:
@@ -194,6 +194,26 @@ class ToolIndex:
             for row, query in enumerate(asked)
         ]
 
+    def search_beside(self, id: str, query: str, limit: int = 10) -> list[Hit]:
+        """Those tools of the service that a tool belongs to, itself left out, which fit a query by words.
+
+        Args:
+            limit: how many at most, 1 or more.
+
+        Raises:
+            UsageError: there is no such tool.
+        """
+        services = self._contents.services
+        beside = np.flatnonzero(services == services[self._row(id)])
+        hits = found_among(self._contents, query, beside, limit + 1)
+        return [hit for hit in hits if hit.id != id][:limit]
+
+    def _row(self, id: str) -> int:
+        try:
+            return self._contents.rows[id]
+        except KeyError:
+            raise UsageError(f"the index has no tool {id!r}") from None
+
     def _vectors(self, queries: Sequence[str], mode: Mode) -> Floats | None:
         if mode == "lexical" or not len(self) or not any(queries):
             return None
@@ -246,9 +266,7 @@ class ToolIndex:
                     f"vectors cannot be kept in {folder}: {error.strerror or error}. "
                     "Mend that (a full disk, or rights); an index that was there before is untouched"
                 ) from None
-            contents = Contents(
-                contents.ids, contents.lines, contents.counts, contents.digests, contents.lexical, vectors
-            )
+            contents = replace(contents, vectors=vectors)
         self._contents = contents
 
 

@@ -30,7 +30,7 @@ from atc.retrieval.counts import Counts
 from atc.retrieval.lexical import LexicalIndex
 from atc.retrieval.vectors import Vectors
 
-FORMAT, VERSION = "atc-tool-index", 1
+FORMAT, VERSION = "atc-tool-index", 2
 """The version changes with the files' layout, and with the words, fields and weights that they were made of."""
 
 MANIFEST, LOCK, BLOCKS, GRAPH = "index.json", ".lock", ".embedding", "nearest.usearch"
@@ -130,6 +130,7 @@ def _write_files(folder: Path, contents: Contents) -> None:
     arrays: dict[str, Any] = {
         "offsets": np.array(offsets, np.int64),
         "digests": contents.digests,
+        "services": contents.services,
         "pointers": contents.counts.pointers,
         "words": contents.counts.words,
         "weights": contents.counts.weights,
@@ -244,6 +245,7 @@ def _open(home: Path, manifest: dict[str, Any]) -> tuple[Contents, Coded | None]
         lines=MappedLines(home / "documents.jsonl", arrays["offsets"]),
         counts=Counts(lexical.vocabulary, arrays["pointers"], arrays["words"], arrays["weights"]),
         digests=arrays["digests"].reshape(-1, DIGEST),
+        services=arrays["services"],
         lexical=lexical,
         vectors=Vectors(arrays["vectors"], arrays["scales"]) if encoder else None,
         nearest=nearest.Nearest.open(home / GRAPH) if GRAPH in manifest["files"] else None,

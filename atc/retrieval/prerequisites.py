@@ -12,6 +12,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 
+from atc.retrieval.fields import service_of
 from atc.retrieval.index import ToolIndex
 from atc.tools.affinity import GENERIC, VERBS, words_of
 from atc.tools.links import NAMES, looks_given, suppliers_of
@@ -78,11 +79,11 @@ class Prerequisites:
         return needs
 
     def _needs(self, tool: str, have: Sequence[str], task: str) -> Iterator[Need]:
-        protocol = self._protocol(tool)
+        protocol = self._as(tool)
         wanted, one_will_do = _wanted(protocol)
         if not wanted:
             return
-        others = [_as(self._protocol(other), number) for number, other in enumerate(have, 1) if other != tool]
+        others = [self._as(other, number) for number, other in enumerate(have, 1) if other != tool]
         supplied = suppliers_of([protocol, *others])
         taken: set[str] = set()
         for parameter in wanted:
@@ -97,20 +98,26 @@ class Prerequisites:
                 if one_will_do:
                     return
 
+    def _as(self, tool: str, number: int = 0) -> Protocol:
+        """A protocol that tells its service, under a name that no other of a few has: names repeat in a catalogue."""
+        protocol = self._protocol(tool)
+        told = {"operation": protocol.source.operation or protocol.name}
+        if service := service_of(tool, protocol):
+            told |= {"kind": "document", "location": service}
+        source = protocol.source.model_copy(update=told)
+        return protocol.model_copy(
+            update={"name": f"{protocol.name}__{number}" if number else protocol.name, "source": source}
+        )
+
     def _provided(self, tool: str, protocol: Protocol, parameter: Parameter) -> Need | None:
         """The likeliest provider of the same service: identifiers mean nothing elsewhere."""
         about = [word for word in words_of(parameter.original) if word not in GENERIC] or sorted(_subject(protocol))
-        queries = [" ".join((*about, *words_of(parameter.original), _service(tool)))]
+        queries = [" ".join((*about, *words_of(parameter.original)))]
         if names_its_source(parameter.schema):
             queries.append(parameter.schema["description"])
-        found = [self._index.search(query, limit=CANDIDATES, mode="lexical") for query in queries]
+        found = [self._index.search_beside(tool, query, limit=CANDIDATES) for query in queries]
         hits = list(dict.fromkeys(hit.id for each in found for hit in each))
-        others = {
-            each.name: (hit, each)
-            for number, hit in enumerate(hits, 1)
-            if hit != tool and _service(hit) == _service(tool)
-            for each in [_as(self._protocol(hit), number)]
-        }
+        others = {each.name: (hit, each) for number, hit in enumerate(hits, 1) for each in [self._as(hit, number)]}
         sources = suppliers_of([protocol, *(other for _, other in others.values())])
         told = dict(reversed(sources.get((protocol.name, parameter.original), ())))
         if told:
@@ -139,17 +146,6 @@ def _may_be_given(parameter: Parameter) -> bool:
 def _asked_of(protocol: Protocol) -> int:
     """What a tool must be given that is no plain name: the less, the sooner it can be called."""
     return sum(p.required and not NAMES & set(words_of(p.name)[-1:]) for p in parameters_of(protocol))
-
-
-def _as(protocol: Protocol, number: int) -> Protocol:
-    """Under a name that no other of a few has, for names repeat over a catalogue; its own stays known."""
-    source = protocol.source.model_copy(update={"operation": protocol.source.operation or protocol.name})
-    return protocol.model_copy(update={"name": f"{protocol.name}__{number}", "source": source})
-
-
-def _service(tool: str) -> str:
-    """What an id says of where a tool belongs: ``shop/orders`` of ``shop/orders/cancel``."""
-    return tool.rpartition("/")[0]
 
 
 def _subject(protocol: Protocol) -> frozenset[str]:

@@ -14,7 +14,7 @@ from typing import Any
 from atc.tools.affinity import affinity, is_plural, owner_of, words_of
 from atc.tools.mentions import Mentions
 from atc.tools.parameters import parameters_of
-from atc.tools.protocol import JsonSchema, Protocol
+from atc.tools.protocol import JsonSchema, Protocol, Source
 from atc.tools.schemas import resolve, types_of
 
 MAX_DEPTH = 5
@@ -36,6 +36,8 @@ ID_ENDINGS = (
 )
 COORDINATES = frozenset({"latitude", "longitude", "lat", "lon", "lng"})
 """Words for where something is, which tools hand out as they do identifiers."""
+UNIVERSAL = COORDINATES | {"code", "iata", "icao", "symbol"}
+"""Last words of what means the same to all services."""
 NAMES = frozenset({"name", "title", "query", "q", "text", "keyword", "term", "search"})
 """Last words of what something is found by."""
 _GIVEN = frozenset(words_of(ending) for ending in (*ID_ENDINGS, *COORDINATES))
@@ -83,10 +85,12 @@ def hints_for(protocols: Sequence[Protocol]) -> dict[str, dict[str, str]]:
 def suppliers_of(protocols: Sequence[Protocol]) -> dict[tuple[str, str], list[tuple[str, str]]]:
     """For every tool and parameter that others' responses can supply: these tools, and how a program writes it.
 
-    What can be called out of the blue comes first. Of a tool that is named as the source and whose response is not
-    known to have such a field, the call alone is written.
+    Tools of the same service come before all others, and an identifier of another service is none here
+    (:func:`_near`). What can be called out of the blue comes first. Of a tool that is named as the source and whose
+    response is not known to have such a field, the call alone is written.
     """
     supply = list(_supplied(protocols))
+    sources_of = {protocol.name: protocol.source for protocol in protocols}
     mentions = Mentions(protocols)
     found: dict[tuple[str, str], list[tuple[str, str]]] = {}
     for protocol in protocols:
@@ -98,15 +102,29 @@ def suppliers_of(protocols: Sequence[Protocol]) -> dict[tuple[str, str], list[tu
             if not looks_given(parameter.original, parameter.schema):
                 continue
             scored = [
-                (affinity(parameter.original, protocol.name, field, owner), tool, text)
+                ((near, score), tool, text)
                 for tool, field, owner, text in supply
                 if tool != protocol.name
+                and (score := affinity(parameter.original, protocol.name, field, owner)) >= LEAST
+                and (near := _near(parameter.original, protocol.source, sources_of[tool]))
             ]
-            best = max((score for score, _, _ in scored), default=0.0)
-            if best >= LEAST:
-                sources = dict.fromkeys((tool, text) for score, tool, text in scored if score == best)
+            if scored:
+                best = max(place for place, _, _ in scored)
+                sources = dict.fromkeys((tool, text) for place, tool, text in scored if place == best)
                 found[protocol.name, parameter.original] = list(sources)
     return found
+
+
+def _near(parameter: str, taker: Source, giver: Source) -> int:
+    """Whether what one tool hands out may be what another takes: 2 in one service, 1 between two, 0 hardly.
+
+    A code or a coordinate means the same everywhere, an ``id`` only where it was given. Functions are the user's own,
+    and may well speak for a service.
+    """
+    if taker.service == giver.service:
+        return 2
+    own = "function" in (taker.kind, giver.kind) or not (taker.service and giver.service)
+    return int(own or not UNIVERSAL.isdisjoint(words_of(parameter)[-1:]))
 
 
 _Supply = tuple[str, str, frozenset[str], str]

@@ -7,6 +7,7 @@ is a tool's documentation whoever wrote it: a person, an importer, or probing.
 from __future__ import annotations
 
 import keyword
+import re
 from enum import StrEnum
 from typing import Any, Literal
 
@@ -66,6 +67,11 @@ class Source(_Document):
     kind: Literal["function", "openapi", "mcp", "document"] = "document"
     location: str = ""
     operation: str = ""
+
+    @property
+    def service(self) -> str:
+        """Within which identifiers mean something: a document, a server, or of functions their package."""
+        return re.split(r"[.:]", self.location, maxsplit=1)[0] if self.kind == "function" else self.location
 
 
 class Protocol(_Document):
