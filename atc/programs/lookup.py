@@ -79,7 +79,7 @@ class Lookups:
     def _found_by_name(self, tool: str, parameter: Parameter) -> tuple[str, str] | None:
         """The one reading tool that needs a name alone and returns the id."""
         sources = self._suppliers.get((tool, parameter.original), ())
-        found = [(s, t) for s, t in sources if self._needs_a_name(s) and t.endswith("]")]  # of a known response
+        found = [(s.tool, s.text) for s in sources if self._needs_a_name(s.tool) and s.text.endswith("]")]  # known
         return found[0] if len(found) == 1 else None
 
     def _needs_a_name(self, tool: str) -> bool:

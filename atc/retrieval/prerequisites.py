@@ -15,10 +15,10 @@ from functools import lru_cache
 from atc.retrieval.fields import service_of
 from atc.retrieval.index import ToolIndex
 from atc.tools.affinity import GENERIC, VERBS, words_of
-from atc.tools.links import NAMES, looks_given, suppliers_of
+from atc.tools.links import NAMES, Supplier, looks_given, suppliers_of
 from atc.tools.mentions import names_its_source
 from atc.tools.parameters import Parameter, parameters_of
-from atc.tools.protocol import Protocol
+from atc.tools.protocol import Effect, Protocol
 
 CANDIDATES = 40
 """Looked at for one need: the likeliest by their words."""
@@ -84,10 +84,12 @@ class Prerequisites:
         if not wanted:
             return
         others = [self._as(other, number) for number, other in enumerate(have, 1) if other != tool]
+        named = {other.name: other for other in others}
         supplied = suppliers_of([protocol, *others])
         taken: set[str] = set()
         for parameter in wanted:
-            if (protocol.name, parameter.original) in supplied or _said(parameter, task):
+            sources = supplied.get((protocol.name, parameter.original), ())
+            if any(_can_give(source, named[source.tool], task) for source in sources) or _said(parameter, task):
                 if one_will_do:
                     return
                 continue
@@ -119,15 +121,28 @@ class Prerequisites:
         hits = list(dict.fromkeys(hit.id for each in found for hit in each))
         others = {each.name: (hit, each) for number, hit in enumerate(hits, 1) for each in [self._as(hit, number)]}
         sources = suppliers_of([protocol, *(other for _, other in others.values())])
-        told = dict(reversed(sources.get((protocol.name, parameter.original), ())))
+        told = {source.tool: source for source in reversed(sources.get((protocol.name, parameter.original), []))}
         if told:
-            name = min(told, key=lambda name: (_asked_of(others[name][1]), list(others).index(name)))
+            places = list(others)
+            name = min(told, key=lambda name: (told[name].refers, _asked_of(others[name][1]), places.index(name)))
             hit = others[name][0]
-            return Need(tool, parameter.original, hit, told[name].replace(name, self._protocol(hit).name, 1))
+            return Need(tool, parameter.original, hit, told[name].text.replace(name, self._protocol(hit).name, 1))
         if not looks_given(parameter.original, parameter.schema):
             return None
         by_name = [(alike, hit) for hit, other in others.values() if (alike := _looks_up(other, about)) is not None]
         return Need(tool, parameter.original, min(by_name)[1]) if by_name else None
+
+
+def _can_give(source: Supplier, giver: Protocol, task: str) -> bool:
+    """Whether a found tool can really supply an argument.
+
+    One that only refers to the thing does so for something that is there already: the customer of an order that the
+    task names, and not the city of a stop on a trip that is about to be made.
+    """
+    if not source.refers:
+        return True
+    needed = [p for p in parameters_of(giver) if p.required and _may_be_given(p)]
+    return giver.effect is not Effect.WRITE and all(_said(p, task) for p in needed)
 
 
 def _wanted(protocol: Protocol) -> tuple[list[Parameter], bool]:

@@ -9,9 +9,9 @@ response field of the same name, or to the ``id`` of a thing of that name: ``cit
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
-from atc.tools.affinity import affinity, is_plural, owner_of, words_of
+from atc.tools.affinity import GENERIC, QUALIFIERS, affinity, is_plural, owner_of, words_of
 from atc.tools.mentions import Mentions
 from atc.tools.parameters import parameters_of
 from atc.tools.protocol import JsonSchema, Protocol, Source
@@ -78,11 +78,22 @@ def hints_for(protocols: Sequence[Protocol]) -> dict[str, dict[str, str]]:
     """For every tool, for those of its parameters that another tool's response can supply: a short sentence."""
     hints: dict[str, dict[str, str]] = {}
     for (tool, parameter), sources in suppliers_of(protocols).items():
-        hints.setdefault(tool, {})[parameter] = f"from {' or '.join(text for _, text in sources[:2])}"
+        hints.setdefault(tool, {})[parameter] = f"from {' or '.join(source.text for source in sources[:2])}"
     return hints
 
 
-def suppliers_of(protocols: Sequence[Protocol]) -> dict[tuple[str, str], list[tuple[str, str]]]:
+class Supplier(NamedTuple):
+    """A tool whose response can supply an argument, and how a program writes that.
+
+    ``refers``: the field only refers to the thing (``stops[].city_id``) and is no part of it (``cities[].city_id``).
+    """
+
+    tool: str
+    text: str
+    refers: bool = False
+
+
+def suppliers_of(protocols: Sequence[Protocol]) -> dict[tuple[str, str], list[Supplier]]:
     """For every tool and parameter that others' responses can supply: these tools, and how a program writes it.
 
     Tools of the same service come before all others, and an identifier of another service is none here
@@ -92,7 +103,7 @@ def suppliers_of(protocols: Sequence[Protocol]) -> dict[tuple[str, str], list[tu
     supply = list(_supplied(protocols))
     sources_of = {protocol.name: protocol.source for protocol in protocols}
     mentions = Mentions(protocols)
-    found: dict[tuple[str, str], list[tuple[str, str]]] = {}
+    found: dict[tuple[str, str], list[Supplier]] = {}
     for protocol in protocols:
         for parameter in parameters_of(protocol):
             named = mentions.sources(parameter.schema.get("description")) - {protocol.name}
@@ -102,16 +113,17 @@ def suppliers_of(protocols: Sequence[Protocol]) -> dict[tuple[str, str], list[tu
             if not looks_given(parameter.original, parameter.schema):
                 continue
             scored = [
-                ((near, score), tool, text)
+                ((near, score), Supplier(tool, text, _refers(parameter.original, owner)))
                 for tool, field, owner, text in supply
                 if tool != protocol.name
                 and (score := affinity(parameter.original, protocol.name, field, owner)) >= LEAST
                 and (near := _near(parameter.original, protocol.source, sources_of[tool]))
             ]
             if scored:
-                best = max(place for place, _, _ in scored)
-                sources = dict.fromkeys((tool, text) for place, tool, text in scored if place == best)
-                found[protocol.name, parameter.original] = list(sources)
+                best = max(place for place, _ in scored)
+                found[protocol.name, parameter.original] = list(
+                    dict.fromkeys(supplier for place, supplier in scored if place == best)
+                )
     return found
 
 
@@ -127,12 +139,17 @@ def _near(parameter: str, taker: Source, giver: Source) -> int:
     return int(own or not UNIVERSAL.isdisjoint(words_of(parameter)[-1:]))
 
 
+def _refers(parameter: str, owner: frozenset[str]) -> bool:
+    things = {word for word in words_of(parameter) if word not in QUALIFIERS | GENERIC}
+    return bool(things) and not things & owner
+
+
 _Supply = tuple[str, str, frozenset[str], str]
 
 
 def _told(
     parameter: str, named: set[str], protocols: Sequence[Protocol], supply: Sequence[_Supply]
-) -> Iterator[tuple[str, str]]:
+) -> Iterator[Supplier]:
     """Of the tools that a description names, the field that is meant; the call alone where none is known."""
     for protocol in sorted(protocols, key=_ids_needed):
         if protocol.name in named:
@@ -147,7 +164,8 @@ def _told(
             best = max((score for score, _ in fields), default=0.0)
             needs = [each.name for each in parameters_of(protocol) if each.required]
             alone = expression_of(protocol.name, (), needs)
-            yield protocol.name, next(text for score, text in fields if score == best) if best >= LEAST else alone
+            text = next(text for score, text in fields if score == best) if best >= LEAST else alone
+            yield Supplier(protocol.name, text)
 
 
 def _supplied(protocols: Sequence[Protocol]) -> Iterator[_Supply]:
