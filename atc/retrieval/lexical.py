@@ -72,12 +72,9 @@ class LexicalIndex:
 
 
 def _asked(query: str) -> list[str]:
-    """The different words of a query, without those that say nothing and numbers, unless it has no others.
-
-    A number in a task is a value; in a tool's name (``search_89``) it tells it from others of that name.
-    """
+    """The different words of a query, without those that say nothing, unless it has no others."""
     asked = list(dict.fromkeys(words(query)))
-    return ([word for word in asked if word not in STOP_WORDS and not word.isdigit()] or asked)[:MAX_QUERY_WORDS]
+    return ([word for word in asked if word not in STOP_WORDS] or asked)[:MAX_QUERY_WORDS]
 
 
 def _scores(counts: Counts) -> dict[str, Any]:
