@@ -18,7 +18,7 @@ from atc.retrieval.metrics import completeness, ndcg, recall
 from atc.retrieval.planner import QueryPlanner, Trajectory, with_providers
 from atc.retrieval.prerequisites import Need, Prerequisites
 from atc.retrieval.rank_fusion import anchored_peak_rank, multi_view, peak_rank, reciprocal_rank
-from atc.tools.protocol import Protocol, Source
+from atc.tools.protocol import Effect, Protocol, Source
 
 MAP = {"type": "object", "properties": {"place_id": {"type": "string"}}}
 
@@ -202,6 +202,25 @@ def test_a_service_is_where_a_tool_comes_from_when_its_id_does_not_tell() -> Non
     index.update([of("town", needing("seat_plan", "Seats.", "table_id"))])
     index.remove(["find_place"])
     assert Prerequisites(index).of(["book_table"], "book a table") == []
+
+
+def test_a_reference_to_a_thing_supplies_it_only_where_it_is_there_already() -> None:
+    def listing(name: str, *fields: str) -> dict[str, object]:
+        item = {"type": "object", "properties": {field: {"type": "string"} for field in fields}}
+        return {"type": "object", "properties": {name: {"type": "array", "items": item}}}
+
+    trip = needing("create_trip", "Make a trip.", "name", returns=listing("stops", "city_id"))
+    tools = [
+        trip.model_copy(update={"effect": Effect.WRITE}),
+        needing("get_trip", "A trip.", "trip_id", returns=listing("stops", "city_id")),
+        needing("add_stop", "Stay in a city.", "city_id"),
+        needing("find_cities", "Cities by name.", "name", returns=listing("cities", "city_id")),
+    ]
+    sought = Prerequisites(ToolIndex.build(tools))
+    for found in ("create_trip", "get_trip"):
+        assert [need.provider for need in sought.of(["add_stop", found], "a stay in Lisbon")] == ["find_cities"]
+    assert sought.of(["add_stop", "get_trip"], "stay a night longer in each city of trip T-17") == []
+    assert sought.of(["add_stop", "find_cities"], "a stay in Lisbon") == []
 
 
 def test_beside_a_tool_only_its_service_is_searched(tmp_path: Path, index: ToolIndex) -> None:

@@ -33,7 +33,8 @@ _LOOKS_UP = (
     frozenset({"get"}),
 )
 """Verbs of tools that look things up, the surest first."""
-_VALUE = re.compile(r"\b(?=\w*\d)[\w-]{3,}\b|\b[A-Z]{3,}\b")  # what may be an identifier: digits in it, or capitals
+_VALUE = re.compile(r"\b(?!(?:19|20)\d\d(?:-\d\d-\d\d)?\b)(?=[\w-]*\d)[\w-]{3,}\b|\b[A-Z]{3,}\b")
+"""What may be an identifier: digits in it, or capitals; no year and no date."""
 
 
 @dataclass(frozen=True)
