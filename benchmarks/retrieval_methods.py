@@ -20,7 +20,7 @@ from atc.retrieval.encoder import Encoder
 from atc.retrieval.expansion import EXPANSIONS
 from atc.retrieval.index import Mode, ToolIndex
 from atc.retrieval.planner import QueryPlanner, with_providers
-from atc.retrieval.prerequisites import Prerequisites
+from atc.retrieval.prerequisites import SURE, Prerequisites
 from atc.retrieval.rank_fusion import FUSIONS
 from benchmarks.retrieval_data import Catalogues
 
@@ -189,7 +189,7 @@ async def _floor(bench: Bench, pool: Opened, query: str) -> list[str]:
 
 async def _needs(bench: Bench, pool: Opened, query: str) -> list[str]:
     ranked = [hit.id for hit in pool.tools.search(query, limit=DEPTH)]
-    return with_providers(ranked, Prerequisites(pool.tools).of(ranked[:5], query))
+    return with_providers(ranked, Prerequisites(pool.tools).of(ranked[:SURE], query))
 
 
 def _planned(fusion: str = "peak", **options: bool) -> Rank:

@@ -25,8 +25,8 @@ from atc.retrieval.endpoint import EndpointEncoder
 from atc.retrieval.index import ToolIndex
 from atc.retrieval.minilm import MiniLM
 from atc.retrieval.planner import QueryPlanner, Trajectory, Turn
-from atc.retrieval.prerequisites import Prerequisites
-from atc.retrieval.retriever import SURE, Way
+from atc.retrieval.prerequisites import SURE, Prerequisites
+from atc.retrieval.retriever import Way
 from atc.settings import Settings
 from atc.tools.sources import FORMS, open_tools
 

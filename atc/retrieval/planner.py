@@ -18,7 +18,7 @@ from atc.models.base import Message, Reply
 from atc.retrieval.clear import clear
 from atc.retrieval.example import worked_example
 from atc.retrieval.index import Hit, ToolIndex
-from atc.retrieval.prerequisites import Need, Prerequisites
+from atc.retrieval.prerequisites import SURE, Need, Prerequisites
 from atc.retrieval.rank_fusion import Fusion, peak_rank
 from atc.retrieval.turns import MAX_QUERIES, TOP, answer, begin, opening, parse_plan, parse_query
 
@@ -138,7 +138,7 @@ class QueryPlanner:
         done.turns.append(Turn(query, tuple(self._index.search(query, limit=DEPTH))))
         if self._prerequisites is not None:
             known = {(need.tool, need.parameter) for need in done.needs}
-            found = self._prerequisites.of(done.ranked(TOP + len(done.needs)), done.task)
+            found = self._prerequisites.of(done.ranked(SURE + len(done.needs)), done.task)
             done.needs += [need for need in found if (need.tool, need.parameter) not in known]
 
     async def _next(self, done: Trajectory, tokens: int) -> str:

@@ -24,6 +24,8 @@ CANDIDATES = 40
 """Looked at for one need: the likeliest by their words."""
 _OF_PAGES = frozenset({"page", "cursor", "next", "offset", "after", "before"})
 _METHODS = frozenset({"post", "put", "delete", "patch"})
+SURE = 6
+"""Of the tools that were found, those whose needs are looked after: the likeliest."""
 MOST = 6
 """Providers that are added to what was found."""
 _KEPT = 1_000  # protocols that are not read again
@@ -35,6 +37,9 @@ _LOOKS_UP = (
 """Verbs of tools that look things up, the surest first."""
 _VALUE = re.compile(r"\b(?!(?:19|20)\d\d(?:-\d\d-\d\d)?\b)(?=[\w-]*\d)[\w-]{3,}\b|\b[A-Z]{3,}\b")
 """What may be an identifier: digits in it, or capitals; no year and no date."""
+_TOLD = re.compile(r"[\w-]+")
+_BEFORE, _AFTER = 2, 4
+"""Words from what may be an argument's value to its name: "BA123 as flight", "the flight with the id BA123"."""
 
 
 @dataclass(frozen=True)
@@ -188,8 +193,12 @@ def _looks_up(protocol: Protocol, about: Sequence[str]) -> tuple[int, int] | Non
 
 
 def _said(parameter: Parameter, task: str) -> bool:
-    """Whether a task names the argument in words, and has something that may be its value."""
-    if not _VALUE.search(task):
+    """Whether a task names the argument, and close by something that may be its value."""
+    values = {match[0].casefold() for match in _VALUE.finditer(task)}
+    if not values:
         return False
-    words = [word for word in words_of(parameter.original) if word not in GENERIC] or list(words_of(parameter.original))
-    return all(re.search(rf"\b{re.escape(word)}", task, re.IGNORECASE) for word in words)
+    told = _TOLD.findall(task.casefold())
+    places = {place for place, word in enumerate(told) if word in values}
+    close = {place + step for place in places for step in range(-_AFTER, _BEFORE + 1)}
+    name = [word for word in words_of(parameter.original) if word not in GENERIC] or words_of(parameter.original)
+    return all(any(at in close and said.startswith(word) for at, said in enumerate(told)) for word in name)

@@ -13,12 +13,10 @@ from typing import Protocol as Interface
 from atc.errors import UsageError
 from atc.retrieval.index import ToolIndex
 from atc.retrieval.planner import Ask, QueryPlanner, Trajectory, Turn
-from atc.retrieval.prerequisites import Prerequisites
+from atc.retrieval.prerequisites import SURE, Prerequisites
 from atc.tools.tool import Toolset
 
 Way = Literal["lexical", "hybrid", "planned"]
-SURE = 5
-"""Of the tools that were found, those whose needs are looked after."""
 _OTHERS = 2_000
 """Tools of an index that are passed over because the agent does not have them."""
 
