@@ -192,7 +192,7 @@ async def _needs(bench: Bench, pool: Opened, query: str) -> list[str]:
     return with_providers(ranked, Prerequisites(pool.tools).of(ranked[:SURE], query))
 
 
-def _planned(fusion: str = "peak", **options: bool) -> Rank:
+def _planned(fusion: str = "similarity", **options: Any) -> Rank:
     async def rank(bench: Bench, pool: Opened, query: str) -> list[str]:
         found = await QueryPlanner(pool.tools, bench.ask, **options).search(query)
         return found.ranked(DEPTH, FUSIONS[fusion])
@@ -216,9 +216,10 @@ METHODS: dict[str, Method] = {
         Method("hybrid", _searched("hybrid")),
         Method("needs", _needs),
         Method("plan", _planned(), asks=True),
+        Method("plan-only", _planned(queries=0), asks=True),
         Method("plan-always", _planned(adaptive=False), asks=True),
-        Method("plan-paper", _planned(prerequisites=False, eager=False, adaptive=False), asks=True),
-        Method("plan-anchored", _planned("anchored"), asks=True),
+        Method("plan-paper", _planned("peak", prerequisites=False, eager=False, adaptive=False), asks=True),
+        Method("plan-peak", _planned("peak"), asks=True),
         Method("plan-rrf", _planned("rrf"), asks=True),
         Method("plan-views", _planned("multi_view"), asks=True),
         *(Method(name, _expanded(name), asks=True) for name in EXPANSIONS),

@@ -17,7 +17,7 @@ from atc.retrieval.index import Hit, ToolIndex
 from atc.retrieval.metrics import completeness, ndcg, recall
 from atc.retrieval.planner import QueryPlanner, Trajectory, with_providers
 from atc.retrieval.prerequisites import Need, Prerequisites
-from atc.retrieval.rank_fusion import anchored_peak_rank, multi_view, peak_rank, reciprocal_rank
+from atc.retrieval.rank_fusion import anchored_similarity, multi_view, peak_rank, reciprocal_rank
 from atc.tools.protocol import Effect, Protocol, Source
 
 MAP = {"type": "object", "properties": {"place_id": {"type": "string"}}}
@@ -313,10 +313,26 @@ def test_peak_rank_gives_each_query_its_best_and_no_query_more_room() -> None:
     assert peak_rank([]) == reciprocal_rank([]) == multi_view([]) == []
 
 
-def test_an_anchor_has_three_places_for_one_of_a_query() -> None:
-    rankings = [hits("a", "b", "c", "d", "e"), hits("x", "y"), hits("z")]
-    assert anchored_peak_rank(rankings) == ["a", "x", "z", "b", "c", "d", "y", "e"]
-    assert anchored_peak_rank([]) == []
+def alike(*found: tuple[str, float, float]) -> list[Hit]:
+    """Hits by name, score and cosine."""
+    return [Hit(name, score, place, dense=cosine) for place, (name, score, cosine) in enumerate(found, 1)]
+
+
+def test_a_query_that_fits_nothing_pushes_nothing_up() -> None:
+    own = alike(("a", 1.0, 0.5), ("b", 0.8, 0.4), ("c", 0.5, 0.2))
+    good, bad = alike(("c", 1.0, 0.6), ("d", 0.9, 0.5)), alike(("x", 1.0, 0.1), ("y", 0.9, 0.1))
+    ranked = anchored_similarity([own, bad, good])
+    assert ranked[:4] == ["c", "d", "a", "b"]
+    assert ranked[-2:] == ["x", "y"]
+    assert peak_rank([own, bad, good])[:3] == ["a", "x", "c"]
+
+
+def test_the_users_words_alone_keep_their_order_and_words_alone_will_do() -> None:
+    own = alike(("a", 1.0, 0.1), ("b", 0.9, 0.5), ("c", 0.5, 0.4))
+    assert anchored_similarity([own]) == ["a", "b", "c"]
+    assert anchored_similarity([]) == anchored_similarity([[]]) == []
+    without = [hits("a", "b", "c"), hits("d", "a"), hits("e", "b")]
+    assert anchored_similarity(without) == peak_rank(without)
 
 
 def test_views_at_the_same_place_go_by_score() -> None:

@@ -19,7 +19,7 @@ from atc.retrieval.clear import clear
 from atc.retrieval.example import worked_example
 from atc.retrieval.index import Hit, ToolIndex
 from atc.retrieval.prerequisites import SURE, Need, Prerequisites
-from atc.retrieval.rank_fusion import Fusion, peak_rank
+from atc.retrieval.rank_fusion import Fusion, anchored_similarity
 from atc.retrieval.turns import MAX_QUERIES, TOP, answer, begin, opening, parse_plan, parse_query
 
 DEPTH = 20
@@ -71,7 +71,7 @@ class Trajectory:
         queries = [turn.query for turn in self.turns[1:]]
         return {"plan": self.plan, "queries": queries, "needs": [str(n) for n in self.needs], "stopped": self.stopped}
 
-    def ranked(self, limit: int = 10, fusion: Fusion = peak_rank) -> list[str]:
+    def ranked(self, limit: int = 10, fusion: Fusion = anchored_similarity) -> list[str]:
         """The tools of all queries in one ranking, providers right behind those that need them."""
         ranking = fusion([turn.hits for turn in self.turns])
         return with_providers(ranking, self.needs)[:limit]

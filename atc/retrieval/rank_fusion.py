@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 
 from atc.retrieval.index import Hit
 
-ANCHOR = 3
-"""Places of the user's own words for each one of a query, in :func:`anchored_peak_rank`."""
+LIKENESS = 0.7
+"""Share of the bare cosine in what a query says of a tool; the rest is its place among the others."""
+QUERIES = 1.25
+"""What the best query says of a tool, for 1 that the user's own words say."""
 
 Fusion = Callable[[Sequence[Sequence[Hit]]], list[str]]
 
@@ -19,16 +21,29 @@ def peak_rank(rankings: Sequence[Sequence[Hit]]) -> list[str]:
     So a sub-task that took many queries gets no more room than one that took a single one. What is put first, say the
     user's own words, is the anchor: its first tool stays the first.
     """
-    return _peak(rankings, 1)
+    best: dict[str, tuple[int, int]] = {}
+    for turn, ranking in enumerate(rankings):
+        for place, hit in enumerate(ranking):
+            best[hit.id] = min(best.get(hit.id, (place, turn)), (place, turn))
+    return sorted(best, key=lambda tool: (best[tool], tool))
 
 
-def anchored_peak_rank(rankings: Sequence[Sequence[Hit]]) -> list[str]:
-    """:func:`peak_rank`, but the first ranking has :data:`ANCHOR` places for each one of the others.
+def anchored_similarity(rankings: Sequence[Sequence[Hit]]) -> list[str]:
+    """Each tool by what the first ranking says of it, and by the best that another one does, on the scale of cosines.
 
-    A small model's queries are worse than the user's own words, and five of them leave these the first two places of
-    ten.
+    Places forget how good a ranking is: a query that fits nothing has a first place too, and a small model writes such
+    queries ("combine the results"). So a score counts as much as the best cosine of its ranking, and for a query
+    mostly the cosine itself. What the user's own words find is never left behind altogether. Where words alone
+    were searched nothing tells how good a ranking is: then it is :func:`peak_rank`.
     """
-    return _peak(rankings, ANCHOR)
+    if any(hit.dense is None for ranking in rankings for hit in ranking):
+        return peak_rank(rankings)
+    own = dict(_sure(rankings[0])) if rankings else {}
+    said: dict[str, float] = {}
+    for ranking in rankings[1:]:
+        for hit, (tool, place) in zip(ranking, _sure(ranking), strict=True):
+            said[tool] = max(said.get(tool, 0.0), LIKENESS * (hit.dense or 0.0) + (1 - LIKENESS) * place)
+    return _by({tool: own.get(tool, 0.0) + QUERIES * said.get(tool, 0.0) for tool in own | said})
 
 
 def reciprocal_rank(rankings: Sequence[Sequence[Hit]], k: int = 60) -> list[str]:
@@ -51,19 +66,18 @@ def multi_view(rankings: Sequence[Sequence[Hit]]) -> list[str]:
 
 FUSIONS: Mapping[str, Fusion] = {
     "peak": peak_rank,
-    "anchored": anchored_peak_rank,
+    "similarity": anchored_similarity,
     "rrf": reciprocal_rank,
     "multi_view": multi_view,
 }
 
 
-def _peak(rankings: Sequence[Sequence[Hit]], anchor: int) -> list[str]:
-    best: dict[str, tuple[float, int]] = {}
-    for turn, ranking in enumerate(rankings):
-        for at, hit in enumerate(ranking):
-            place = at / anchor if turn == 0 else at
-            best[hit.id] = min(best.get(hit.id, (place, turn)), (place, turn))
-    return sorted(best, key=lambda tool: (best[tool], tool))
+def _sure(ranking: Sequence[Hit]) -> Iterator[tuple[str, float]]:
+    """Scores, the best of which is the ranking's best cosine."""
+    best = max((hit.score for hit in ranking), default=0.0)
+    cosine = max((hit.dense or 0.0 for hit in ranking), default=0.0)
+    for hit in ranking:
+        yield hit.id, hit.score / best * max(0.0, cosine) if best > 0 else 0.0
 
 
 def _by(scores: Mapping[str, float]) -> list[str]:
