@@ -217,6 +217,7 @@ METHODS: dict[str, Method] = {
         Method("needs", _needs),
         Method("plan", _planned(), asks=True),
         Method("plan-only", _planned(queries=0), asks=True),
+        Method("plan-only-peak", _planned("peak", queries=0), asks=True),
         Method("plan-always", _planned(adaptive=False), asks=True),
         Method("plan-paper", _planned("peak", prerequisites=False, eager=False, adaptive=False), asks=True),
         Method("plan-peak", _planned("peak"), asks=True),
