@@ -293,7 +293,7 @@ THOUGHTS = {
 }
 
 
-@pytest.mark.parametrize("way", THOUGHTS)
+@pytest.mark.parametrize("way", [way for way in THOUGHTS if way != "only counted"])
 def test_thoughts_are_no_part_of_a_reply(way: str) -> None:
     with serving(THOUGHTS[way]("Hello ", "there")) as server:
         reply = ask(model(server))
@@ -344,10 +344,59 @@ def test_a_flood_of_thoughts_is_cut() -> None:
     assert (reply.text, reply.finish_reason, len(server.requests)) == ("", "length", 1)
 
 
-def test_a_program_that_speaks_of_thoughts_stays_whole() -> None:
-    said = "```python\nanswer = '<think>' + text + '</think>'\n```"
+@pytest.mark.parametrize(
+    "said",
+    [
+        "```python\nanswer = '<think>' + text + '</think>'\n```",
+        "```python\nanswer = [text.split('</think>')[-1] for text in texts]\n```",
+        "answer = text.split('</think>')[-1]",
+        '```python\ntag = """\n</think>\n"""\n```',
+        "Use <think> and then\n</think>\nhere.",
+    ],
+)
+def test_a_program_that_speaks_of_thoughts_stays_whole(said: str) -> None:
     with serving(fake.says(said)) as server:
         assert ask(model(server)).text == said
+
+
+@pytest.mark.parametrize(
+    "said",
+    ["<think>a</think>\n<think>b</think>\nHello", "let me see\n</think>\n\nHello", "<Reasoning>x</Reasoning>Hello"],
+)
+def test_thoughts_within_a_reply_are_told_apart_however_they_are_tagged(said: str) -> None:
+    with serving(fake.says(said)) as server:
+        assert ask(model(server)).text == "Hello"
+
+
+def test_empty_tags_are_no_thoughts() -> None:
+    with serving(fake.says("<think>\n\n</think>\n\nHello")) as server:
+        endpoint = model(server)
+        assert [ask(endpoint, max_tokens=40).text for _ in range(2)] == ["Hello", "Hello"]
+    assert [request["max_tokens"] for request in server.requests] == [40, 40]
+
+
+def test_an_endpoint_that_allows_no_more_tokens_is_asked_for_no_more() -> None:
+    refuses = fake.fails(400, "max_tokens is too large: 8232 > 4096", param="max_tokens")
+    with serving(fake.thinks("hm", "def f(): pass", finish="length"), refuses, fake.thinks("hm", "x")) as server:
+        endpoint = model(server)
+        assert [ask(endpoint, max_tokens=40).text for _ in range(2)] == ["x", "x"]
+    assert [request["max_tokens"] for request in server.requests] == [40, 8232, 40, 40]
+
+
+def test_a_second_try_takes_the_place_of_what_was_cut_only_if_it_says_something() -> None:
+    with serving(fake.thinks("hm", "half of it", finish="length"), fake.thinks("hm hm", finish="length")) as server:
+        assert ask(model(server), max_tokens=40).text == "half of it"
+
+
+def test_thoughts_that_an_endpoint_does_not_count_leave_the_reply_its_room() -> None:
+    with serving(fake.thinks(" ".join(f"step{n}" for n in range(1500)), "Hello")) as server:
+        assert ask(model(server, thinking_tokens=0), max_tokens=60).text == "Hello"
+
+
+def test_thoughts_that_go_round_in_circles_are_cut() -> None:
+    with serving(fake.thinks(" ".join(40 * ["but-wait-I-should-look-at-the-weather-of-Lyon-once-more"]))) as server:
+        reply = ask(model(server), max_tokens=2000)
+    assert (reply.text, reply.finish_reason, len(server.requests)) == ("", "length", 1)
 
 
 def test_an_error_of_the_display_is_not_blamed_on_the_endpoint() -> None:

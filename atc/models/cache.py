@@ -60,7 +60,8 @@ class CachedModel(Model):
         reply = await self.inner.complete(
             messages, max_tokens=max_tokens, temperature=temperature, seed=seed, stop=stop, on_text=on_text
         )
-        _write(path, reply)
+        if not _in_vain(reply):
+            _write(path, reply)
         return reply
 
     async def sample(
@@ -82,8 +83,9 @@ class CachedModel(Model):
         replies = await self.inner.sample(
             messages, count, max_tokens=max_tokens, temperature=temperature, seed=seed, stop=stop
         )
-        for path, reply in zip(paths, replies, strict=True):
-            _write(path, reply)
+        if not any(map(_in_vain, replies)):
+            for path, reply in zip(paths, replies, strict=True):
+                _write(path, reply)
         return replies
 
     def _asked(
@@ -103,6 +105,11 @@ class CachedModel(Model):
 
     async def aclose(self) -> None:
         await self.inner.aclose()
+
+
+def _in_vain(reply: Reply) -> bool:
+    """Whether a limit was used up before a word was said: with more room for thoughts it may be otherwise."""
+    return reply.finish_reason == "length" and not reply.text.strip()
 
 
 def _read(path: Path) -> Reply | None:

@@ -30,8 +30,8 @@ class OpenAICompatible(Model):
     """A model behind an OpenAI-compatible endpoint.
 
     Token counts are the endpoint's own; where it does not send any they are estimates (characters / 4). A model that
-    was seen to think before it replies gets ``thinking_tokens`` for that beside those of the reply; a reply that
-    thoughts had left no room for is asked for once more.
+    was seen to think before it replies gets ``thinking_tokens`` for that beside those of the reply, unless the endpoint
+    allows no more; a reply that thoughts had left no room for is asked for once more.
 
     Args:
         model: the model's name at the endpoint.
@@ -135,7 +135,7 @@ class OpenAICompatible(Model):
         request: dict[str, Any] = {
             "model": self.model,
             "messages": [{"role": message.role, "content": message.content} for message in messages],
-            "max_tokens": max_tokens + self._room_to_think(messages, max_tokens),
+            "max_tokens": max_tokens,
             "temperature": temperature,
             "stream": True,
             "stream_options": {"include_usage": True},
@@ -147,21 +147,24 @@ class OpenAICompatible(Model):
         if stop:
             request["stop"] = list(stop)
         answers = [await self._with_retries(request, on_text)]
-        self._thinks |= any(part.thoughts for part in answers[0].parts)
-        enough = max_tokens + self._room_to_think(messages, max_tokens)
-        if enough > request["max_tokens"] and any(part.cut_while_thinking for part in answers[0].parts):
-            answers.append(await self._with_retries(request | {"max_tokens": enough}, on_text))
+        before, self._thinks = self._thinks, self._thinks or any(part.thoughts for part in answers[0].parts)
+        if not before and self._room(request) and any(part.cut_while_thinking for part in answers[0].parts):
+            answers.append(await self._with_retries(request, on_text))
         seconds = (time.monotonic() - started) / count
         return [self._reply(index, answers, messages, seconds) for index in range(count)]
 
-    def _room_to_think(self, messages: Sequence[Message], max_tokens: int) -> int:
-        """Tokens beside those of the reply, as far as the context has them."""
-        left = self.context_tokens - estimate_tokens(messages) - max_tokens
-        return max(0, min(self.thinking_tokens, left)) if self._thinks else 0
+    def _room(self, request: Mapping[str, Any]) -> int:
+        """Tokens to think, beside those of the reply, as far as the context has them."""
+        if not self._thinks:
+            return 0
+        prompt = sum(4 + estimate_tokens(message["content"]) for message in request["messages"])
+        return max(0, min(self.thinking_tokens, self.context_tokens - prompt - request["max_tokens"]))
 
     def _reply(self, index: int, answers: Sequence[Answer], messages: Sequence[Message], seconds: float) -> Reply:
-        """The reply of the last answer, at the cost of all."""
-        part = answers[-1].parts[index]
+        """The reply, where it was cut while thinking that of the second try; at the cost of both."""
+        part, *again = (got.parts[index] for got in answers)
+        if again and part.cut_while_thinking and again[0].text:
+            part = again[0]
         read = [estimate_tokens(messages) if got.prompt_tokens is None else got.prompt_tokens for got in answers]
         return Reply(
             text=part.text,
@@ -190,10 +193,14 @@ class OpenAICompatible(Model):
         while True:
             try:
                 with anyio.fail_after(self.timeout_s):
-                    return await self._ask(self._known(request), on_text, limit=2_000 + 20 * request["max_tokens"])
+                    limit = 2_000 + 20 * (request["max_tokens"] + self._room(request))
+                    return await self._ask(self._known(request), on_text, limit=limit)
             except TimeoutError:
                 failure = broken(f"the model's endpoint {self.url} did not finish its reply in {self.timeout_s:g} s")
             except (openai.BadRequestError, openai.UnprocessableEntityError) as error:
+                if self._room(request) and "tokens" in str(error):
+                    self.thinking_tokens = 0  # it allows no more
+                    continue
                 unknown = (unknown_parameters(error) & request.keys()) - self._unknown
                 if unknown:
                     self._unknown |= unknown
@@ -204,9 +211,10 @@ class OpenAICompatible(Model):
             raise failure
 
     def _known(self, request: dict[str, Any]) -> dict[str, Any]:
-        known = {name: value for name, value in request.items() if name not in self._unknown}
+        whole = {**request, "max_tokens": request["max_tokens"] + self._room(request)}
+        known = {name: value for name, value in whole.items() if name not in self._unknown}
         if "max_tokens" in self._unknown:
-            known["max_completion_tokens"] = request["max_tokens"]
+            known["max_completion_tokens"] = whole["max_tokens"]
         return known
 
     async def _ask(self, request: dict[str, Any], on_text: OnText | None, *, limit: int) -> Answer:

@@ -12,18 +12,30 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from atc.models.base import FinishReason, OnText, estimate_tokens
-from atc.models.circles import in_circles
+from atc.models.circles import LONGEST, TIMES, in_circles
 
 _LOOK = 200  # characters between two looks whether a reply goes round in circles
-_THOUGHTS = re.compile(r"\s*<(think|thinking|reasoning|thought)>(.*?)(?:</\1>\s*|\Z)", re.DOTALL)
+_RECENT = LONGEST * TIMES  # characters that are looked at
+_MOST_THOUGHT = 400_000  # characters; not every endpoint counts thoughts as tokens of the reply
+_TAGS = "think|thinking|reasoning|thought"
+_BEGINS = re.compile(rf"\s*<({_TAGS})>(.*?)(?:</\1>\s*|\Z)", re.DOTALL | re.IGNORECASE)
+_TAG = re.compile(rf"<(?:{_TAGS})>", re.IGNORECASE)
+_ENDS = re.compile(rf"</(?:{_TAGS})>[ \t]*(?:\n\s*|\Z)", re.IGNORECASE)
 
 
 def apart(text: str) -> tuple[str, str]:
-    """A text's thoughts and what is said after them; the tag that begins thoughts may have been the prompt's."""
-    if match := _THOUGHTS.match(text):
-        return match[2], text[match.end() :]
-    before, tag, after = text.partition("</think>")
-    return (before, after.lstrip()) if tag and "<think>" not in before else ("", text)
+    """A text's thoughts and what is said after them.
+
+    The tag that begins thoughts may have been the prompt's; then they end in one at the end of a line, before any code.
+    """
+    thoughts = ""
+    while match := _BEGINS.match(text):
+        thoughts, text = thoughts + match[2], text[match.end() :]
+    if not thoughts and (end := _ENDS.search(text)):
+        before = text[: end.start()]
+        if "```" not in before and not _TAG.search(before):
+            return before.strip(), text[end.end() :]
+    return thoughts.strip(), text
 
 
 @dataclass
@@ -31,9 +43,10 @@ class Part:
     """What has arrived of one reply."""
 
     pieces: list[str] = field(default_factory=list)
-    length: int = 0  # characters, those of thoughts included
-    looked: int = 0  # so many of them were looked at for circles
+    length: int = 0  # characters
     thought_characters: int = 0  # that came beside the reply
+    recent: str = ""  # the last ones of either
+    looked: int = 0  # so many of both were looked at for circles
     ended: bool = False  # by us
     finish: FinishReason | None = None
     tokens: int | None = None
@@ -105,26 +118,26 @@ class Answer:
             return
         part.pieces.append(piece)
         part.length += len(piece)
-        if part.length >= self.limit or self._circling(part):
-            part.finish, part.ended = "length", True
+        self._end_if(part, piece, part.length >= self.limit)
         if self.on_text is not None:
             self.on_text(piece)
 
     def _add_thoughts(self, part: Part, text: Any) -> None:
         """Only their length is kept: they are shown to nobody."""
-        if isinstance(text, str) and not part.ended:
+        if isinstance(text, str) and text and not part.ended:
             part.thought_characters += len(text)
-            part.length += len(text)
-            if part.length >= self.limit:
-                part.finish, part.ended = "length", True
+            self._end_if(part, text, part.thought_characters >= _MOST_THOUGHT)
 
     @staticmethod
-    def _circling(part: Part) -> bool:
-        """Whether the reply goes round in circles; looked at now and then, for it may come letter by letter."""
-        if part.length - part.looked < _LOOK:
-            return False
-        part.looked = part.length
-        return in_circles("".join(part.pieces))
+    def _end_if(part: Part, piece: str, too_long: bool) -> None:
+        """End a reply at its limit, or when it goes round in circles: looked at now and then, as letters may come."""
+        part.recent = (part.recent + piece)[-_RECENT:]
+        length = part.length + part.thought_characters
+        if length - part.looked >= _LOOK:
+            part.looked = length
+            too_long = too_long or in_circles(part.recent)
+        if too_long:
+            part.finish, part.ended = "length", True
 
 
 def _count(usage: Any, name: str, before: int | None) -> int | None:
