@@ -8,7 +8,7 @@ task's tools among the 47,000 of the ToolBench catalogue, of which ``--offer`` a
 words (``lexical``), by words, meaning and what found tools need (``hybrid``), or by queries that the model plans
 (``planned``). A tool of the catalogue that is called refuses. Rows are kept and gone on from as
 :mod:`benchmarks.tasks` does; the index is built once. With ``--shown`` nothing is tried and no model is asked: it tells
-for how many tasks all tools of the solution are shown, which is the most that can be solved.
+for how many tasks all tools of the solution are shown.
 """
 
 from __future__ import annotations
@@ -206,6 +206,8 @@ def _print_shown(plan: Plan, crowd: Crowd, ways: Sequence[Way], offer: int, as_j
     async def looked() -> list[Shown]:
         return [await shown(crowd, each, plan.tasks(each), way, offer) for each in plan.environments for way in ways]
 
+    if not ways:
+        raise UsageError("--shown is for the ways that ask no model: --way lexical,hybrid")
     lines = asyncio.run(looked())
     if as_json:
         print_json([asdict(line) for line in lines])

@@ -42,19 +42,17 @@ class Drawn:
     name, digest, dimensions = "drawn", "0" * 64, DIMENSIONS
 
     def __init__(self) -> None:
-        self._words: dict[int, Floats] = {}
+        self._words = np.random.default_rng(0).standard_normal((DIFFERENT, DIMENSIONS), np.float32)
 
     def check(self) -> None:
         pass
 
     def encode(self, texts: Sequence[str]) -> Floats:
-        return normalised(np.array([sum(map(self._drawn, text.split())) for text in texts], np.float32))
+        return normalised(np.array([self._words[_drawn(text)].sum(axis=0) for text in texts]))
 
-    def _drawn(self, word: str) -> Floats:
-        seed = zlib.crc32(word.encode()) % DIFFERENT
-        if seed not in self._words:
-            self._words[seed] = np.random.default_rng(seed).standard_normal(DIMENSIONS).astype(np.float32)
-        return self._words[seed]
+
+def _drawn(text: str) -> list[int]:
+    return [zlib.crc32(word.encode()) % DIFFERENT for word in text.split()]
 
 
 def catalogue(count: int) -> Iterator[tuple[str, Protocol]]:

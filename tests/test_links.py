@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from atc.tools.affinity import affinity, is_plural, owner_of
-from atc.tools.links import hints_for
+from atc.tools.links import hints_for, suppliers_of
 from atc.tools.protocol import Protocol, Source
 
 
@@ -149,10 +149,42 @@ def test_a_function_of_the_users_own_may_speak_for_a_service() -> None:
     assert hints_for([users, of(taking("get_avatar", "user_id"), "pictures.json")])["get_avatar"]
 
 
-def test_functions_of_one_package_are_one_service() -> None:
-    places = [Source(kind="function", location=f"trips.{part}:x").service for part in ("cities", "flights")]
-    assert places == ["trips", "trips"]
-    assert Source(kind="openapi", location="https://a.b/c.json").service == "https://a.b/c.json"
+def test_functions_are_one_service_of_their_own() -> None:
+    finder = of(taking("find_customer", "name", returns=listing("found", customer_id={})), "customers:x", "function")
+    maker = of(taking("create_order", "customer_id"), "orders:y", "function")
+    foreign = of(taking("list_customers", returns=listing("customers", customer_id={})), "shop.json")
+    assert hints_for([foreign, finder, maker])["create_order"] == {
+        "customer_id": "from find_customer(name=...)['found'][0]['customer_id']"
+    }
+
+
+def test_of_two_tools_with_the_name_that_a_description_says_the_one_beside_it_is_meant() -> None:
+    def search(name: str, location: str) -> Protocol:
+        made = of(taking(name, "text", returns=listing("found", user_id={})), location)
+        return made.model_copy(update={"source": made.source.model_copy(update={"operation": "searchUsers"})})
+
+    taker = of(documented("get_avatar", "user_id", "The id returned by Search Users"), "pictures.json")
+    for tools in ([search("a", "shop.json"), search("b", "pictures.json")], [search("b", "pictures.json")]):
+        assert hints_for([*tools, taker])["get_avatar"] == {"user_id": "from b(text=...)['found'][0]['user_id']"}
+
+
+def test_what_only_refers_to_a_thing_is_known_and_what_makes_one_is_no_reference() -> None:
+    trip = taking("get_trip", returns=listing("stops", city_id={}))
+    city = taking("find_cities", "name", returns=listing("cities", city_id={}))
+    booked = taking("book_flight", "name", returns={"type": "object", "properties": {"booking_id": {}}})
+    airport = taking("nearest", "name", returns=listing("airports", iata={}))
+    tools = [
+        trip,
+        city,
+        booked,
+        airport,
+        taking("add_stop", "city_id"),
+        taking("pay", "booking_id"),
+        taking("fly", "iata"),
+    ]
+    found = suppliers_of(tools)
+    assert {each.tool: each.refers for each in found["add_stop", "city_id"]} == {"get_trip": True, "find_cities": False}
+    assert [each.refers for each in (*found["pay", "booking_id"], *found["fly", "iata"])] == [False, False]
 
 
 def test_whose_a_field_is() -> None:

@@ -223,6 +223,33 @@ def test_a_reference_to_a_thing_supplies_it_only_where_it_is_there_already() -> 
     assert sought.of(["add_stop", "find_cities"], "a stay in Lisbon") == []
 
 
+def test_a_task_gives_an_argument_by_a_value_beside_its_name(index: ToolIndex) -> None:
+    sought = Prerequisites(index)
+    for said in ("place 2024-00017", "place *--BA123--*", "P-17 as place", "the place with the id XQZ"):
+        assert sought.of(["town/book_table"], f"book a table at {said}") == [], said
+    for said in ("a place for 3 in 2026", "a place on 2026-11-22", "a place: my number is on the card, it is 4711"):
+        assert sought.of(["town/book_table"], f"book a table at {said}"), said
+
+
+@pytest.mark.parametrize("task", ["a-" * 20_000, "place 4711 " * 10_000, "place " * 20_000 + "4711"])
+def test_a_task_of_any_length_costs_little(task: str, index: ToolIndex) -> None:
+    with little_work():
+        Prerequisites(index).of(["town/book_table"] * 6, task)
+
+
+def test_functions_of_several_modules_supply_each_other() -> None:
+    def of(module: str, tool: Protocol) -> Protocol:
+        return tool.model_copy(update={"source": Source(kind="function", location=f"{module}:{tool.name}")})
+
+    customer = {"type": "object", "properties": {"customer_id": {"type": "string"}}}
+    tools = [
+        of("customers", needing("find_customer", "Customers.", "name", returns=customer)),
+        of("orders", needing("create_order", "Order.", "customer_id")),
+    ]
+    (need,) = Prerequisites(ToolIndex.build(tools)).of(["create_order"], "order a lamp for Ann")
+    assert need.provider == "find_customer"
+
+
 def test_beside_a_tool_only_its_service_is_searched(tmp_path: Path, index: ToolIndex) -> None:
     index.save(tmp_path / "kept")
     for searched in (index, ToolIndex.load(tmp_path / "kept")):
@@ -327,8 +354,9 @@ def test_a_query_that_fits_nothing_pushes_nothing_up() -> None:
 
 
 def test_the_users_words_alone_keep_their_order_and_words_alone_will_do() -> None:
-    own = alike(("a", 1.0, 0.1), ("b", 0.9, 0.5), ("c", 0.5, 0.4))
-    assert anchored_similarity([own]) == ["a", "b", "c"]
+    for cosines in ((0.1, 0.5, 0.4), (-0.1, -0.5, -0.4)):
+        own = alike(*zip("zyx", (1.0, 0.9, 0.5), cosines, strict=True))
+        assert anchored_similarity([own]) == ["z", "y", "x"]
     assert anchored_similarity([]) == anchored_similarity([[]]) == []
     without = [hits("a", "b", "c"), hits("d", "a"), hits("e", "b")]
     assert anchored_similarity(without) == peak_rank(without)

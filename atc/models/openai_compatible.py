@@ -158,7 +158,8 @@ class OpenAICompatible(Model):
         if not self._thinks:
             return 0
         prompt = sum(4 + estimate_tokens(message["content"]) for message in request["messages"])
-        return max(0, min(self.thinking_tokens, self.context_tokens - prompt - request["max_tokens"]))
+        left: int = self.context_tokens - prompt - request["max_tokens"]
+        return max(0, min(self.thinking_tokens, left))
 
     def _reply(self, index: int, answers: Sequence[Answer], messages: Sequence[Message], seconds: float) -> Reply:
         """The reply, where it was cut while thinking that of the second try; at the cost of both."""

@@ -35,11 +35,14 @@ _LOOKS_UP = (
     frozenset({"get"}),
 )
 """Verbs of tools that look things up, the surest first."""
-_VALUE = re.compile(r"\b(?!(?:19|20)\d\d(?:-\d\d-\d\d)?\b)(?=[\w-]*\d)[\w-]{3,}\b|\b[A-Z]{3,}\b")
-"""What may be an identifier: digits in it, or capitals; no year and no date."""
-_TOLD = re.compile(r"[\w-]+")
+_WORD = re.compile(r"[\w-]+")
+_VALUE = re.compile(r"(?=.*\d).{3,}|[A-Z]{3,}")
+"""A word that may be an identifier: with digits in it, or of capitals."""
+_DATE = re.compile(r"(?:19|20)\d\d(?:-\d\d){0,2}")
 _BEFORE, _AFTER = 2, 4
 """Words from what may be an argument's value to its name: "BA123 as flight", "the flight with the id BA123"."""
+_MOST_TEXT = 20_000
+"""Characters of a task that are looked at."""
 
 
 @dataclass(frozen=True)
@@ -107,12 +110,15 @@ class Prerequisites:
                     return
 
     def _as(self, tool: str, number: int = 0) -> Protocol:
-        """A protocol that tells its service, under a name that no other of a few has: names repeat in a catalogue."""
+        """A protocol that tells its service, under a name that no other of a few has: names repeat in a catalogue.
+
+        With number 0 it is the one whose arguments are sought: functions take what functions give, and a function may
+        well give what another service's tool takes.
+        """
         protocol = self._protocol(tool)
-        told = {"operation": protocol.source.operation or protocol.name}
-        if service := service_of(tool, protocol):
-            told |= {"kind": "document", "location": service}
-        source = protocol.source.model_copy(update=told)
+        told = {"operation": protocol.source.operation or protocol.name, "location": service_of(tool, protocol)}
+        kind = protocol.source.kind if number else "document"
+        source = protocol.source.model_copy(update=told | {"kind": kind})
         return protocol.model_copy(
             update={"name": f"{protocol.name}__{number}" if number else protocol.name, "source": source}
         )
@@ -194,11 +200,14 @@ def _looks_up(protocol: Protocol, about: Sequence[str]) -> tuple[int, int] | Non
 
 def _said(parameter: Parameter, task: str) -> bool:
     """Whether a task names the argument, and close by something that may be its value."""
-    values = {match[0].casefold() for match in _VALUE.finditer(task)}
-    if not values:
-        return False
-    told = _TOLD.findall(task.casefold())
-    places = {place for place, word in enumerate(told) if word in values}
-    close = {place + step for place in places for step in range(-_AFTER, _BEFORE + 1)}
     name = [word for word in words_of(parameter.original) if word not in GENERIC] or words_of(parameter.original)
-    return all(any(at in close and said.startswith(word) for at, said in enumerate(told)) for word in name)
+    return all(any(said.startswith(word) for said in _beside_values(task)) for word in name)
+
+
+@lru_cache(maxsize=8)
+def _beside_values(task: str) -> frozenset[str]:
+    """The words of a task that stand close to what may be a value."""
+    words = [word.strip("-_") for word in _WORD.findall(task[:_MOST_TEXT])]
+    values = [at for at, word in enumerate(words) if _VALUE.fullmatch(word) and not _DATE.fullmatch(word)]
+    close = {at + step for at in values for step in range(-_AFTER, _BEFORE + 1)}
+    return frozenset(words[at].casefold() for at in close if 0 <= at < len(words))

@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import Any, NamedTuple
 
-from atc.tools.affinity import GENERIC, QUALIFIERS, affinity, is_plural, owner_of, words_of
+from atc.tools.affinity import CONTAINERS, GENERIC, QUALIFIERS, affinity, is_plural, owner_of, words_of
 from atc.tools.mentions import Mentions
 from atc.tools.parameters import parameters_of
 from atc.tools.protocol import JsonSchema, Protocol, Source
@@ -106,18 +106,18 @@ def suppliers_of(protocols: Sequence[Protocol]) -> dict[tuple[str, str], list[Su
     found: dict[tuple[str, str], list[Supplier]] = {}
     for protocol in protocols:
         for parameter in parameters_of(protocol):
-            named = mentions.sources(parameter.schema.get("description")) - {protocol.name}
+            named = mentions.sources(parameter.schema.get("description"), protocol.source.service) - {protocol.name}
             if named and (told := list(_told(parameter.original, named, protocols, supply))):
                 found[protocol.name, parameter.original] = told
                 continue
             if not looks_given(parameter.original, parameter.schema):
                 continue
             scored = [
-                ((near, score), Supplier(tool, text, _refers(parameter.original, owner)))
-                for tool, field, owner, text in supply
-                if tool != protocol.name
-                and (score := affinity(parameter.original, protocol.name, field, owner)) >= LEAST
-                and (near := _near(parameter.original, protocol.source, sources_of[tool]))
+                ((near, score), Supplier(given.tool, given.text, _refers(parameter.original, given)))
+                for given in supply
+                if given.tool != protocol.name
+                and (score := affinity(parameter.original, protocol.name, given.field, given.owner)) >= LEAST
+                and (near := _near(parameter.original, protocol.source, sources_of[given.tool]))
             ]
             if scored:
                 best = max(place for place, _ in scored)
@@ -139,12 +139,19 @@ def _near(parameter: str, taker: Source, giver: Source) -> int:
     return int(own or not UNIVERSAL.isdisjoint(words_of(parameter)[-1:]))
 
 
-def _refers(parameter: str, owner: frozenset[str]) -> bool:
-    things = {word for word in words_of(parameter) if word not in QUALIFIERS | GENERIC}
-    return bool(things) and not things & owner
+def _refers(parameter: str, given: _Supply) -> bool:
+    things = {word for word in words_of(parameter) if word not in QUALIFIERS | GENERIC | UNIVERSAL}
+    return given.told and bool(things) and not things & given.owner
 
 
-_Supply = tuple[str, str, frozenset[str], str]
+class _Supply(NamedTuple):
+    """A field that a tool returns: whose it is, whether a name above it says that, and how a program writes it."""
+
+    tool: str
+    field: str
+    owner: frozenset[str]
+    told: bool
+    text: str
 
 
 def _told(
@@ -153,13 +160,14 @@ def _told(
     """Of the tools that a description names, the field that is meant; the call alone where none is known."""
     for protocol in sorted(protocols, key=_ids_needed):
         if protocol.name in named:
+            last = words_of(parameter)[-1:]
             fields = [
                 (
-                    affinity(parameter, "", field, owner) or LEAST * (words_of(field)[-1:] == words_of(parameter)[-1:]),
-                    text,
+                    affinity(parameter, "", given.field, given.owner) or LEAST * (words_of(given.field)[-1:] == last),
+                    given.text,
                 )
-                for tool, field, owner, text in supply
-                if tool == protocol.name
+                for given in supply
+                if given.tool == protocol.name
             ]
             best = max((score for score, _ in fields), default=0.0)
             needs = [each.name for each in parameters_of(protocol) if each.required]
@@ -176,10 +184,11 @@ def _supplied(protocols: Sequence[Protocol]) -> Iterator[_Supply]:
         for path in fields_of(protocol.returns):
             *above, field = [step for step in path if step != "[]"]
             owner = owner_of(above, protocol.name)
+            told = any(not CONTAINERS.issuperset(words_of(name)) for name in above)
             echoed = any(affinity(parameter.original, protocol.name, field, owner) >= ECHO for parameter in required)
             if not echoed:  # what a tool must be given it only repeats
                 item = ("[]",) if is_plural(field) else ()  # one of a list of codes
-                yield protocol.name, field, owner, expression_of(protocol.name, (*path, *item), needs)
+                yield _Supply(protocol.name, field, owner, told, expression_of(protocol.name, (*path, *item), needs))
 
 
 def _ids_needed(protocol: Protocol) -> int:

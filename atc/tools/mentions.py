@@ -27,31 +27,37 @@ class Mentions:
     """
 
     def __init__(self, protocols: Sequence[Protocol]) -> None:
-        self._called: dict[_Words, str] = {}
+        self._called: dict[_Words, dict[str, str]] = {}  # the tools of that name, the first of each service
         self._single: set[str] = set()
         self._longest: dict[str, int] = {}  # by the first word, the words of the longest name
         for protocol in protocols:
             for words in _ways_to_say(protocol):
                 if len(words) == 1:
                     self._single.add(protocol.name)  # one word alone may mean anything: only as code
-                elif self._called.setdefault(words, protocol.name) == protocol.name:
+                else:
+                    self._called.setdefault(words, {}).setdefault(protocol.source.service, protocol.name)
                     self._longest[words[0]] = max(self._longest.get(words[0], 0), len(words))
 
-    def sources(self, description: object) -> set[str]:
-        """The tools that a description names where it says what something comes from."""
+    def sources(self, description: object, service: str) -> set[str]:
+        """The tools that a description names where it says what something comes from.
+
+        Args:
+            service: that the description is of; of tools with one name its own is meant.
+        """
         text = description[:MOST_TEXT] if isinstance(description, str) else ""
         if not _NAMES_A_SOURCE.search(text):
             return set()
-        return {*self._named(words_of(text)), *self._single.intersection(_AS_CODE.findall(text))}
+        return {*self._named(words_of(text), service), *self._single.intersection(_AS_CODE.findall(text))}
 
-    def _named(self, words: _Words) -> Iterator[str]:
+    def _named(self, words: _Words, service: str) -> Iterator[str]:
         """The names in a text, of two that begin at one place the longer."""
         at = 0
         while at < len(words):
             lengths = range(self._longest.get(words[at], 0), 1, -1)
             said = next((words[at : at + n] for n in lengths if words[at : at + n] in self._called), None)
             if said is not None:
-                yield self._called[said]
+                called = self._called[said]
+                yield called.get(service) or next(iter(called.values()))
             at += len(said) if said is not None else 1
 
 

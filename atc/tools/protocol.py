@@ -7,7 +7,6 @@ is a tool's documentation whoever wrote it: a person, an importer, or probing.
 from __future__ import annotations
 
 import keyword
-import re
 from enum import StrEnum
 from typing import Any, Literal
 
@@ -70,8 +69,8 @@ class Source(_Document):
 
     @property
     def service(self) -> str:
-        """Within which identifiers mean something: a document, a server, or of functions their package."""
-        return re.split(r"[.:]", self.location, maxsplit=1)[0] if self.kind == "function" else self.location
+        """Within which identifiers mean something: a document or a server; functions, the user's own, are one."""
+        return "functions" if self.kind == "function" else self.location
 
 
 class Protocol(_Document):
