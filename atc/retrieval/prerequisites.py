@@ -94,7 +94,7 @@ class Prerequisites:
             return
         others = [self._as(other, number) for number, other in enumerate(have, 1) if other != tool]
         named = {other.name: other for other in others}
-        supplied = suppliers_of([protocol, *others])
+        supplied = suppliers_of([protocol, *others], [protocol])
         taken: set[str] = set()
         for parameter in wanted:
             sources = supplied.get((protocol.name, parameter.original), ())
@@ -132,7 +132,7 @@ class Prerequisites:
         found = [self._index.search_beside(tool, query, limit=CANDIDATES) for query in queries]
         hits = list(dict.fromkeys(hit.id for each in found for hit in each))
         others = {each.name: (hit, each) for number, hit in enumerate(hits, 1) for each in [self._as(hit, number)]}
-        sources = suppliers_of([protocol, *(other for _, other in others.values())])
+        sources = suppliers_of([protocol, *(other for _, other in others.values())], [protocol])
         told = {source.tool: source for source in reversed(sources.get((protocol.name, parameter.original), []))}
         if told:
             places = list(others)

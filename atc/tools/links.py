@@ -93,18 +93,24 @@ class Supplier(NamedTuple):
     refers: bool = False
 
 
-def suppliers_of(protocols: Sequence[Protocol]) -> dict[tuple[str, str], list[Supplier]]:
+def suppliers_of(
+    protocols: Sequence[Protocol], takers: Sequence[Protocol] | None = None
+) -> dict[tuple[str, str], list[Supplier]]:
     """For every tool and parameter that others' responses can supply: these tools, and how a program writes it.
 
     Tools of the same service come before all others, and an identifier of another service is none here
     (:func:`_near`). What can be called out of the blue comes first. Of a tool that is named as the source and whose
     response is not known to have such a field, the call alone is written.
+
+    Args:
+        protocols: the tools.
+        takers: those of them whose parameters are asked about; all when not given.
     """
     supply = list(_supplied(protocols))
     sources_of = {protocol.name: protocol.source for protocol in protocols}
     mentions = Mentions(protocols)
     found: dict[tuple[str, str], list[Supplier]] = {}
-    for protocol in protocols:
+    for protocol in protocols if takers is None else takers:
         for parameter in parameters_of(protocol):
             named = mentions.sources(parameter.schema.get("description"), protocol.source.service) - {protocol.name}
             if named and (told := list(_told(parameter.original, named, protocols, supply))):
