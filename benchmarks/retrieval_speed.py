@@ -1,10 +1,9 @@
 """How quick finding is and how it grows: synthetic catalogues, each measured in a process of its own.
 
-``python -m benchmarks.retrieval_speed --sizes 47000,470000``. Beside it on the same machine, in the same process:
+``python -m benchmarks.retrieval_speed --sizes 47000,190000``. Beside it on the same machine, in the same process:
 ``rank-bm25`` (where it is installed: ``pip install rank-bm25``) and a scan of all vectors in 32-bit floats by NumPy.
 Names and words are drawn by Zipf's law, and a text's vector is the sum of its words', so that texts have neighbours as
-real ones do: a graph over vectors without any takes many times as long to build. What the encoder itself takes is
-measured in ``--encoder``, with the real one.
+real ones do. What the encoder itself takes is measured in ``--encoder``, with the real one.
 """
 
 from __future__ import annotations
