@@ -8,6 +8,7 @@ AtcError
 │   ├── ModelUnavailable    no model is set up, or its endpoint cannot be used
 │   └── SandboxUnavailable  the isolation that was asked for cannot be had
 ├── ModelError              the model's endpoint failed in the middle of work
+│   └── ContextExceeded     a prompt is longer than the model takes
 ├── ToolError               a tool refused or failed; the program in the sandbox may catch its twin
 │   └── CallRefused         the broker would not make the call: not granted, bad arguments, over a limit
 ├── FrameError              bytes out of the sandbox that are not the protocol
@@ -68,6 +69,21 @@ class LexicalOnly(UserWarning):
 
 class ModelError(AtcError):
     """The model's endpoint failed in the middle of work, after retries."""
+
+
+class ContextExceeded(ModelError):
+    """A prompt and the reply asked for are longer than the model takes.
+
+    Args:
+        message: what happened, in words.
+        limit: tokens that the endpoint says it takes; ``None`` where it does not say.
+        requested: tokens that the endpoint says it was given; ``None`` where it does not say.
+    """
+
+    def __init__(self, message: str, *, limit: int | None = None, requested: int | None = None) -> None:
+        super().__init__(message)
+        self.limit = limit
+        self.requested = requested
 
 
 class ToolError(AtcError):

@@ -11,7 +11,7 @@ from atc.tools.protocol import Effect
 
 FaultKind = Literal["arguments", "tool", "response", "program", "sandbox", "limit", "answer", "environment"]
 CallStatus = Literal["ok", "replayed", "refused", "failed", "in_doubt"]
-RunStatus = Literal["answered", "unsolved", "budget", "failed"]
+RunStatus = Literal["answered", "unsolved", "budget", "failed", "denied", "missing", "tool_broken", "in_doubt"]
 
 
 class _Record(BaseModel):
@@ -108,7 +108,9 @@ class Result(_Record):
 
     Attributes:
         status: ``answered``; ``unsolved`` (all revisions used up); ``budget`` (a budget was used up); ``failed`` (the
-            model or the sandbox failed in the middle).
+            model or the sandbox failed in the middle); and what no other program can mend: ``denied`` (the user did not
+            approve a call), ``missing`` (a credential or a service is not there), ``tool_broken`` (a tool fails though
+            its arguments are valid), ``in_doubt`` (a write may have been done, and is not repeated).
         value: what the program computed. ``answer`` says it in a sentence, grounded in value and calls only.
         program: the last program. ``revisions`` holds every one, in order.
         calls: every call that the broker saw. ``in_doubt`` names writes that may or may not have happened.

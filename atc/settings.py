@@ -41,6 +41,13 @@ class Settings(BaseSettings):
     max_tokens: int = Field(1024, ge=16, description="tokens of one reply")
     thinking_tokens: int = Field(8192, ge=0, description="beside them, for models that think before they reply")
 
+    context_tokens: int | None = Field(
+        None, ge=512, description="tokens that prompt and reply may take together; else what the model tells"
+    )
+    prompt_tokens: int | None = Field(
+        None, ge=256, description="tokens of a prompt at most; else 4,000 for the embedded model, or what the context has"
+    )
+
     max_tools: int = Field(20, ge=1, description="offered to the model at once; from more, the best are picked")
     retrieval: Literal["lexical", "hybrid", "planned"] = Field(
         "hybrid", description="how they are found: by words, by meaning too, or with queries that the model plans"

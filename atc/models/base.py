@@ -55,16 +55,32 @@ def estimate_tokens(text_or_messages: str | Sequence[Message]) -> int:
     return sum(4 + estimate_tokens(message.content) for message in text_or_messages)
 
 
+def bounded_tokens(text: str) -> int:
+    """A safe upper bound of the tokens of ordinary text where no tokenizer is at hand: three characters each."""
+    return -(-len(text) // 3)
+
+
 class Model(abc.ABC):
     """A language model.
 
     Attributes:
         name: how the model is named in results and cache keys.
-        context_tokens: how many tokens prompt and reply may take together.
+        context_tokens: how many tokens prompt and reply may take together, as far as is known without asking.
+        prompt_tokens: how many tokens a prompt should have at most, where more would be slow or dear; ``None``: as many
+            as the context has beside the reply.
     """
 
     name: str
     context_tokens: int
+    prompt_tokens: int | None = None
+
+    async def context_size(self) -> int:
+        """How many tokens prompt and reply may take together: what the endpoint tells, else :attr:`context_tokens`."""
+        return self.context_tokens
+
+    async def count_tokens(self, text: str) -> int:
+        """Tokens of a text by the model's own tokenizer where there is one, else :func:`bounded_tokens`."""
+        return bounded_tokens(text)
 
     @abc.abstractmethod
     async def complete(
