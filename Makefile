@@ -1,6 +1,7 @@
 # Two commands matter: `make demo` and `make test`. Each sets up what it needs in .venv.
 PYTHON ?= python3
 VENV := .venv
+SERVICES := .venv-services
 BIN := $(VENV)/bin
 PIP_FLAGS := --quiet --disable-pip-version-check
 
@@ -11,7 +12,7 @@ IMAGE ?= atc-sandbox
 BASE ?= python:3.11-slim
 BUILD ?=
 
-.PHONY: demo test test-slow lint image bench-tasks clean
+.PHONY: demo test test-slow lint image services bench-tasks clean
 
 demo: $(VENV)/.demo  ## a real task over real tools with a real language model on this machine
 	@$(BIN)/atc model pull
@@ -20,9 +21,13 @@ demo: $(VENV)/.demo  ## a real task over real tools with a real language model o
 test: $(VENV)/.test  ## the tests: quick and offline
 	$(BIN)/python -m pytest -m "not slow"
 
-test-slow: $(VENV)/.demo $(VENV)/.test  ## the tests that take long, one task with the embedded model among them
+test-slow: $(VENV)/.demo $(VENV)/.test services  ## the tests that take long, one task with the embedded model among them
 	-$(BIN)/atc model pull
 	$(BIN)/python -m pytest -m slow -rs
+
+services:  ## services of others, from the package index, in an environment of their own; the tests that need them skip without
+	-@[ -f $(SERVICES)/.done ] || { $(PYTHON) -m venv $(SERVICES) && \
+	  $(SERVICES)/bin/python -m pip install $(PIP_FLAGS) httpbin gunicorn datasette kinto waitress && touch $(SERVICES)/.done; }
 
 lint: $(VENV)/.test
 	$(BIN)/ruff check .
@@ -49,4 +54,4 @@ $(VENV)/.test: $(VENV)/bin/python pyproject.toml
 	@touch $@
 
 clean:
-	rm -rf $(VENV) build dist *.egg-info
+	rm -rf $(VENV) $(SERVICES) build dist *.egg-info

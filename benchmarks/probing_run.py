@@ -26,7 +26,7 @@ from atc.tools.protocol import Protocol
 from atc.tools.tool import Toolset
 from benchmarks.probing_truth import Comparison, Fields, Score, arguments_of, compare, fields_of_schema
 
-STATES = ("documented", "partial", "not", "skipped")
+STATES = ("documented", "partial", "undocumented", "skipped")
 
 
 class NoModel(Model):

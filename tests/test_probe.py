@@ -73,7 +73,7 @@ def test_ids_travel_down_a_chain_of_tools_without_a_word_of_the_model(service: S
 def test_one_round_probes_each_tool_alone(service: Service) -> None:
     add_library(service)
     report = probed(service.tools(), rounds=1)
-    assert states(report) == {**dict.fromkeys(LIBRARY, "not"), "list_shelves": "documented"}
+    assert states(report) == {**dict.fromkeys(LIBRARY, "undocumented"), "list_shelves": "documented"}
     assert all(each.reason for each in report.lines[1:])
     assert not report.complete
 

@@ -175,3 +175,23 @@ def test_damaged_evidence_is_refused_with_what_to_do(stored: Any) -> None:
 
 def test_a_complaint_is_plain_data() -> None:
     assert read_complaint("city is required") == [Complaint("city", "missing", {}, "")]
+
+
+def test_a_type_that_was_seen_once_is_no_rule() -> None:
+    evidence = ArgumentEvidence()
+    evidence.accepted({"value": 10})
+    assert evidence.schema()["properties"]["value"]["x-atc-observed"] is True
+    evidence.refused({"value": "abc"}, "not found", 404)  # nothing may have that name
+    assert evidence.schema()["properties"]["value"]["x-atc-observed"] is True
+    evidence.refused({"value": "abc"}, "bad request", 400)
+    known = evidence.schema()["properties"]["value"]
+    assert (known["type"], known.get("x-atc-observed")) == ("integer", None)
+    stored = ArgumentEvidence.from_json(evidence.to_json())
+    assert stored.schema() == evidence.schema()
+
+
+def test_several_different_values_make_a_type_a_rule() -> None:
+    evidence = ArgumentEvidence()
+    for value in (10, 25):
+        evidence.accepted({"value": value})
+    assert "x-atc-observed" not in evidence.schema()["properties"]["value"]

@@ -104,7 +104,7 @@ def test_an_answer_that_is_none_is_told_as_the_reason(
 ) -> None:
     _, _, report = bad_service
     found = line(report, tool)
-    assert found.state == "not"
+    assert found.state == "undocumented"
     assert words in found.reason
     assert found.fields == 0
 
@@ -120,7 +120,7 @@ def test_an_answer_with_nothing_in_it_documents_a_tool_in_part(
 def test_a_redirect_to_another_server_is_not_followed(bad_service: tuple[Service, Service, Report]) -> None:
     _, other, report = bad_service
     assert other.hits == []
-    assert line(report, "elsewhere").state == "not"
+    assert line(report, "elsewhere").state == "undocumented"
     assert f"redirects to {other.url}, another server" in line(report, "elsewhere").reason
 
 
@@ -194,8 +194,10 @@ def test_functions_that_return_no_json_have_a_state_and_the_rest_goes_on() -> No
     model = Oracle({name: [python(loop.format(name=name))] for name in ODD})
     report = probed(tools, model, folder="documents", rounds=2)
     assert line(report, "fine").state == "documented"
-    assert {name: each for name, each in states(report).items() if each not in ("not", "documented", "partial")} == {}
-    assert line(report, "boom").state == "not"
+    assert {
+        name: each for name, each in states(report).items() if each not in ("undocumented", "documented", "partial")
+    } == {}
+    assert line(report, "boom").state == "undocumented"
     assert "boom" in line(report, "boom").reason
     assert all(len(each.reason) < 2_000 for each in report.lines)
 

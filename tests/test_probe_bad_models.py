@@ -72,7 +72,7 @@ def test_a_model_that_is_no_help_leaves_its_tool_undocumented_with_a_reason(
     bad_models: tuple[Service, Oracle, Report], tool: str
 ) -> None:
     service, model, report = bad_models
-    assert line(report, tool).state == "not"
+    assert line(report, tool).state == "undocumented"
     assert line(report, tool).reason
     assert len(service.asked(tool)) <= 16
     assert model.count("program", tool) <= 4

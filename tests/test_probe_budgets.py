@@ -79,7 +79,7 @@ def test_tools_that_need_each_other_end_as_not_documented(service: Service) -> N
         {"chicken": "egg, list_goods", "egg": "chicken, list_goods"},
     )
     report = probed(service.tools(), model)
-    assert states(report) == {**GOOD, "chicken": "not", "egg": "not"}
+    assert states(report) == {**GOOD, "chicken": "undocumented", "egg": "undocumented"}
     assert line(report, "chicken").reason
     assert line(report, "egg").reason
     assert service.twice() == []
@@ -95,7 +95,7 @@ def test_one_tool_gets_so_many_calls(service: Service) -> None:
     report = probed(service.tools(), Oracle({"look": [MANY]}), budget=Budget(calls_a_tool=5))
     assert len(service.asked("look")) == 5
     assert line(report, "look").calls == 5
-    assert line(report, "look").state == "not"
+    assert line(report, "look").state == "undocumented"
     assert "calls are used up" in line(report, "look").reason
     assert line(report, "list_goods").state == "documented"
 
@@ -103,7 +103,11 @@ def test_one_tool_gets_so_many_calls(service: Service) -> None:
 def test_retries_count_as_calls(service: Service) -> None:
     service.route("down", "/down", lambda _: Says("{}", 503))
     report = probed(service.tools(), budget=Budget(calls_a_tool=2))
-    assert (len(service.asked("down")), line(report, "down").calls, line(report, "down").state) == (2, 2, "not")
+    assert (len(service.asked("down")), line(report, "down").calls, line(report, "down").state) == (
+        2,
+        2,
+        "undocumented",
+    )
 
 
 def test_all_tools_together_get_so_many_calls(service: Service) -> None:

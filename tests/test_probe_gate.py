@@ -9,7 +9,7 @@ import pytest
 from support_tools import make_tool
 
 from atc.errors import CallRefused, ToolError
-from atc.probing.gate import Budget, Meter, gated, why_not
+from atc.probing.gate import Budget, Door, Meter, gated, why_not
 from atc.tools.protocol import Effect, Protocol, Source
 from atc.tools.tool import Toolset
 
@@ -123,7 +123,7 @@ def test_a_meter_lets_so_many_calls_through_a_minute(monkeypatch: pytest.MonkeyP
 
     async def go() -> None:
         for _ in range(7):
-            await meter.admit("t", "place")
+            await meter.admit("t")
             times.append(now[0])
             now[0] += 1
 
@@ -133,15 +133,50 @@ def test_a_meter_lets_so_many_calls_through_a_minute(monkeypatch: pytest.MonkeyP
     assert len(slept) == 2
 
 
-def test_a_service_that_shut_its_door_is_asked_nothing_more() -> None:
+def test_who_wants_a_credential_stops_what_needs_the_same_one() -> None:
     meter = Meter(Budget())
-    meter.refused("here", ToolError("no", status=401))
-    meter.refused("there", ToolError("no", status=404))
+    key = (("key",),)
+    meter.doors = {"a": Door("here", key), "b": Door("here", key), "c": Door("here"), "d": Door("there", key)}
+    meter.refused("a", ToolError("no", status=401))
+    assert [bool(meter.closed(tool)) for tool in "abcd"] == [True, True, False, False]
+    assert meter.closed_itself("a")
+    assert not meter.closed_itself("b")
 
     async def go() -> None:
-        await meter.admit("t", "there")
-        with pytest.raises(CallRefused, match="401"):
-            await meter.admit("t", "here")
+        await meter.admit("c")
+        with pytest.raises(CallRefused, match="a answered 401"):
+            await meter.admit("b")
 
     asyncio.run(go())
-    assert meter.total == 1
+
+
+def test_a_tool_that_may_not_be_called_stops_no_other() -> None:
+    meter = Meter(Budget())
+    meter.doors = {name: Door("here", (("key",),)) for name in "ab"}
+    meter.refused("a", ToolError("no", status=403))
+    assert meter.closed("a")
+    assert not meter.closed("b")
+
+
+@pytest.mark.parametrize("status", [401, 403])
+def test_a_service_that_turns_everybody_away_is_left_alone(status: int) -> None:
+    meter = Meter(Budget())
+    meter.doors = {name: Door("here") for name in "abcd"}
+    for name in "abc":
+        meter.refused(name, ToolError("no", status=status))
+    assert "none let us in" in meter.closed("d")
+    open_to_some = Meter(Budget())
+    open_to_some.doors = meter.doors
+    open_to_some.answered("d")
+    for name in "abc":
+        open_to_some.refused(name, ToolError("no", status=status))
+    assert not open_to_some.closed("d")
+
+
+def test_who_is_turned_away_with_one_thing_may_ask_for_another() -> None:
+    meter = Meter(Budget())
+    meter.doors = {"look": Door("here", names_a_thing=True)}
+    meter.refused("look", ToolError("no", status=401))
+    assert not meter.closed("look")
+    meter.refused("look", ToolError("no", status=401))
+    assert meter.closed("look")

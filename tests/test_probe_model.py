@@ -79,7 +79,7 @@ def test_the_model_is_told_what_is_wrong_with_its_program(service: Service) -> N
 def test_a_tool_that_only_a_broken_program_called_has_that_as_its_reason(service: Service) -> None:
     add_search(service)
     report = probed(service.tools(), Oracle({"find_film": [python("answer = find_film(name=films[0])")]}), rounds=1)
-    assert line(report, "find_film").state == "not"
+    assert line(report, "find_film").state == "undocumented"
     assert "films" in line(report, "find_film").reason
 
 
@@ -108,7 +108,7 @@ def test_a_model_that_fails_costs_only_what_needs_it(service: Service) -> None:
     add_library(service)
     add_search(service)
     report = probed(service.tools(), Oracle())  # it raises ModelError when it is asked for a program
-    assert states(report) == {**dict.fromkeys(LIBRARY, "documented"), "find_film": "not"}
+    assert states(report) == {**dict.fromkeys(LIBRARY, "documented"), "find_film": "undocumented"}
 
 
 def test_a_model_that_cannot_be_had_is_said_as_it_is(service: Service) -> None:

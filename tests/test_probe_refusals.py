@@ -45,7 +45,7 @@ def test_who_asks_for_an_hour_of_patience_is_given_up(service: Service) -> None:
     began = time.monotonic()
     report = probed(service.tools())
     assert time.monotonic() - began < 60
-    assert line(report, "busy").state == "not"
+    assert line(report, "busy").state == "undocumented"
     assert "429" in line(report, "busy").reason
     assert len(service.asked("busy")) == 1
 
@@ -65,7 +65,7 @@ def test_a_call_that_was_only_put_off_is_not_taken_for_wrong(service: Service) -
     service.route("busy", "/busy", lambda _: wait(3_600))
     service.route("down", "/down", lambda _: Says("{}", 503))
     with_folder = probed(service.tools(), folder="documents")
-    assert with_folder.count("not") == 2
+    assert with_folder.count("undocumented") == 2
     service.routes.clear()
     service.route("busy", "/busy", {"n": 1})
     service.route("down", "/down", {"n": 1})
@@ -80,7 +80,7 @@ def test_a_service_that_does_not_let_us_in_is_asked_nothing_more(service: Servic
         )
     report = probed(service.tools(), Oracle({f"tool_{n}": [python("answer = 1")] for n in range(15)}))
     assert 1 <= len(service.hits) <= 4  # as many as are probed at once
-    assert {each.state for each in report.lines} == {"not"}
+    assert {each.state for each in report.lines} == {"undocumented"}
     assert all(f"answered {status}" in each.reason and "credential" in each.reason for each in report.lines)
 
 
@@ -90,7 +90,7 @@ def test_one_service_that_does_not_let_us_in_does_not_stop_another_of_the_same_t
         for number in range(6):
             other.route(f"open_{number}", f"/open/{number}", {"n": 1})
         report = probed(service.tools() + other.tools(), rounds=1)
-        assert line(report, "closed").state == "not"
+        assert line(report, "closed").state == "undocumented"
         assert len(other.hits) == 0  # `open` is a word that tells of an effect
         other.routes.clear()
         for number in range(6):
@@ -107,7 +107,7 @@ def test_what_was_known_before_a_service_closed_stays_known(service: Service) ->
     add_goods(service)
     service.route("closed", "/closed/{good_id}", closing)
     report = probed(service.tools())
-    assert states(report) == {**GOOD, "closed": "not"} or line(report, "list_goods").state == "documented"
+    assert states(report) == {**GOOD, "closed": "undocumented"} or line(report, "list_goods").state == "documented"
     assert "403" in line(report, "closed").reason
 
 
@@ -123,5 +123,5 @@ def test_flapping_answers_leave_a_true_document(service: Service) -> None:
     document = load_protocols("documents")["flapping"].protocol
     assert document.returns
     assert "500" in {str(status.code) for status in document.statuses}
-    assert line(report, "up_and_down").state in ("not", "documented")
+    assert line(report, "up_and_down").state in ("undocumented", "documented")
     assert line(report, "up_and_down").state == "documented" or "500" in line(report, "up_and_down").reason

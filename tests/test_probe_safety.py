@@ -127,7 +127,7 @@ def test_a_get_with_a_telltale_name_that_was_allowed_is_asked_about_too(service:
     report = probed(service.tools(), allow_effects=("delete_*",), approve=approve)
     assert [request.tool for request in asked] == ["delete_everything"]
     assert service.hits == []
-    assert states(report) == {"delete_everything": "not"}
+    assert states(report) == {"delete_everything": "undocumented"}
 
 
 def test_a_call_that_was_denied_is_not_made_and_the_tool_says_so(service: Service) -> None:
@@ -136,7 +136,7 @@ def test_a_call_that_was_denied_is_not_made_and_the_tool_says_so(service: Servic
     report = probed(service.tools(), allow_effects=("*",), approve=lambda request: bool(asked.append(request)))
     assert service.hits == []
     assert len(asked) == 1
-    assert line(report, "book_room").state == "not"
+    assert line(report, "book_room").state == "undocumented"
     assert "not approve" in line(report, "book_room").reason
 
 

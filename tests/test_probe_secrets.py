@@ -57,7 +57,7 @@ def test_answers_that_give_orders_stay_data(service: Service) -> None:
     assert states(report) == {
         "read_page": "documented",
         "read_more": "documented",
-        "ask": "not",
+        "ask": "undocumented",
         "delete_everything": "skipped",
     }
     for messages in model.prompts:
@@ -76,7 +76,7 @@ def test_no_terminal_is_driven_by_what_a_service_says(service: Service) -> None:
     service.route("ruder", "/ruder", lambda _: Says(TEXTS["terminal"] + " no", 400, "text/plain"))
     report = probed(service.tools())
     for each in report.lines:
-        assert each.state == "not"
+        assert each.state == "undocumented"
         assert "\x1b" not in each.reason
         assert "\x9b" not in each.reason
         assert "\u202e" not in each.reason
@@ -125,7 +125,7 @@ def test_secrets_of_refusals_are_in_no_record_or_report(service: Service) -> Non
     said = f"the key AKIAIOSFODNN7EXAMPLE is old, and {JWT} has run out"
     service.route("who_am_i", "/me", lambda _: Says(json.dumps({"detail": said}), 400))
     report = probed(service.tools(), folder="documents")
-    assert states(report) == {"who_am_i": "not"}
+    assert states(report) == {"who_am_i": "undocumented"}
     assert leaked(report) == {}
 
 
@@ -140,7 +140,7 @@ def test_a_secret_that_is_passed_on_as_an_argument_is_kept_nowhere(service: Serv
     )
     service.route("cart", "/cart", lambda a: missing(), need="access_token")
     report = probed(service.tools(), folder="documents")
-    assert states(report) == {"new_session": "documented", "profile": "documented", "cart": "not"}
+    assert states(report) == {"new_session": "documented", "profile": "documented", "cart": "undocumented"}
     assert leaked(report) == {}
 
 

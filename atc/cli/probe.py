@@ -25,7 +25,7 @@ PAGE = "report.html"
 _BUDGETS = {
     "tool": "calls_a_tool", "minute": "calls_a_minute", "calls": "calls", "bytes": "response_bytes",
 }  # fmt: skip
-_STYLES = {"documented": "green", "partial": "yellow", "not": "red", "skipped": "dim", "waiting": ""}
+_STYLES = {"documented": "green", "partial": "yellow", "undocumented": "red", "skipped": "dim", "waiting": ""}
 
 
 @guarded
@@ -167,7 +167,8 @@ def _print(report: Report, output: Path | None) -> None:
     out.print(table)
     out.print(
         f"{report.count('documented')} documented, {report.count('partial')} partly, "
-        f"{report.count('not', 'waiting')} not, {report.count('skipped')} not called; {report.calls:,} calls, "
+        f"{report.count('undocumented', 'waiting')} undocumented, "
+        f"{report.count('skipped')} not called; {report.calls:,} calls, "
         f"{report.model_calls:,} model calls ({report.prompt_tokens:,}+{report.completion_tokens:,} tokens)",
         markup=False,
     )

@@ -27,11 +27,15 @@ MAX_STATEMENTS = 20
 """Different things said of one argument that are kept."""
 MAX_EXAMPLES, MAX_EXAMPLE_LENGTH = 3, 80
 """Accepted values that are shown, and characters of one as JSON."""
+OBSERVED = "x-atc-observed"
+"""Marks a type that was only observed: too little shows that another one is refused. Documents do not enforce it."""
 NONSENSE = "zzqx-none"
 """A value that nobody means: to see what a service says of it. It is shown to nobody as an example."""
 VERSION = 1
 _SAYS_NOTHING = frozenset((401, 402, 403, 405, 406, 408, 409, 410, 425, 429))
 """Statuses that say nothing of the arguments, nor do those of 500 and more."""
+_OF_ARGUMENTS = (400, 422, "invalid_arguments", "TypeError")
+"""Statuses that say that the arguments are wrong; 404 may as well say that nothing has this name."""
 _USUALLY_OPTIONAL = listed(
     "limit offset page pages size count per cursor sort order lang language locale units unit format fields include "
     "exclude expand filter verbose timeout callback pretty max min top skip"
@@ -57,12 +61,13 @@ class _Argument:
         without: accepted calls without it; ``refused_without`` are the refused ones.
         unknown: refusals that said there is no such argument.
         said: what was said of its values, as JSON text of schema keywords, with how often.
+        other_type: refusals of an accepted call in which this argument alone had a value of another type.
     """
 
     def __init__(self, name: str) -> None:
         self.values = Shape(name)
         self.examples: list[Any] = []
-        self.missing = self.refused_without = self.unknown = 0
+        self.missing = self.refused_without = self.unknown = self.other_type = 0
         self.said: dict[str, int] = {}
         self.where = ""
 
@@ -85,10 +90,12 @@ class ArgumentEvidence:
         self._arguments: dict[str, _Argument] = {}
         self.accepted_count = 0
         self.refused_count = 0
+        self._last_accepted: Mapping[str, Any] | None = None  # not kept: it may hold a secret
 
     def accepted(self, arguments: Mapping[str, Any]) -> None:
         """Take a call that the tool answered."""
         self.accepted_count += 1
+        self._last_accepted = arguments
         for name, value in arguments.items():
             if (argument := self._argument(name)) is not None:
                 argument.values.add(value)
@@ -107,6 +114,9 @@ class ArgumentEvidence:
         if _says_nothing(status):
             return
         self.refused_count += 1
+        other = _other_type(self._last_accepted, arguments) if status in _OF_ARGUMENTS else ""
+        if other and (argument := self._argument(other)) is not None:
+            argument.other_type += 1
         found = read_complaint(complaint)
         for each in found:
             name = self._known(each.parameter, arguments) or _told_by_value(each, arguments, complaint)
@@ -115,7 +125,7 @@ class ArgumentEvidence:
             argument = self._argument(name) if each.problem != "unknown" or name in arguments else None
             if argument is not None:
                 argument.take(each)
-        if not found and status in (400, 422, "invalid_arguments"):  # something was wrong: perhaps what was left out
+        if not found and status in _OF_ARGUMENTS[:3]:  # something was wrong: perhaps what was left out
             for name, argument in self._arguments.items():
                 argument.refused_without += name not in arguments
 
@@ -151,6 +161,7 @@ class ArgumentEvidence:
             mine.missing += theirs.missing
             mine.refused_without += theirs.refused_without
             mine.unknown += theirs.unknown
+            mine.other_type += theirs.other_type
             mine.where = mine.where or theirs.where
             for text, count in theirs.said.items():
                 if text in mine.said or len(mine.said) < MAX_STATEMENTS:
@@ -216,6 +227,8 @@ class ArgumentEvidence:
             made.pop(keyword, None)
         agreed = _agreed(argument.said)
         made = _with_type(made, agreed, argument)
+        if "type" in made and agreed.keys().isdisjoint(("type", *_BOUNDS)) and not _type_is_shown(argument):
+            made[OBSERVED] = True
         if "enum" in agreed:
             made = _with_enum(made, agreed["enum"], argument)
         if "format" in agreed and made.get("type", "string") == "string":
@@ -231,6 +244,30 @@ class ArgumentEvidence:
             "complaints": sum(argument.said.values()),
         }
         return {**made, EVIDENCE: {**evidence, **{key: count for key, count in refused.items() if count}}}
+
+
+def _type_is_shown(argument: _Argument) -> bool:
+    """Whether the type of an argument may be enforced: several different values, or a refusal of another type.
+
+    Text may be from the first: a number given in its place becomes text, so next to nothing is refused.
+    """
+    return bool(argument.other_type) or argument.values.schema().get("type") == "string" or len(argument.examples) > 1
+
+
+def _other_type(accepted: Mapping[str, Any] | None, refused: Mapping[str, Any]) -> str:
+    """The one argument in which a refused call differs from an accepted one, if its value has another type there."""
+    if accepted is None or accepted.keys() != refused.keys():
+        return ""
+    names = [name for name, value in refused.items() if value != accepted[name]]
+    if len(names) != 1:
+        return ""
+    before, after = (_kind(call[names[0]]) for call in (accepted, refused))
+    return names[0] if before != after else ""
+
+
+def _kind(value: Any) -> str:
+    numeric = isinstance(value, int | float) and not isinstance(value, bool)
+    return "number" if numeric else type(value).__name__
 
 
 def _keep_example(examples: list[Any], value: Any) -> None:
@@ -334,8 +371,8 @@ def _load(name: str, fields: Mapping[str, Any]) -> _Argument:
     argument = _Argument(name)
     argument.values = Shape.from_json(fields["values"])
     argument.examples = list(fields["examples"])[:MAX_EXAMPLES]
-    for counter in ("missing", "refused_without", "unknown"):
-        setattr(argument, counter, int(fields[counter]))
+    for counter in ("missing", "refused_without", "unknown", "other_type"):
+        setattr(argument, counter, int(fields.get(counter, 0)))
     argument.said = {
         str(text): int(count) for text, count in fields["said"].items() if isinstance(json.loads(text), dict)
     }

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from typing import Any
 
-from atc.probing.evidence import merged_arguments
+from atc.probing.evidence import enforced, merged_arguments
 from atc.probing.record import Instance, Record
 from atc.tools.protocol import Example, Protocol, Provenance, Status
 
@@ -30,7 +30,7 @@ def protocol_of(declared: Protocol, record: Record) -> Protocol:
     return declared.model_copy(
         update={
             "description": declared.description if described(declared) else record.description or declared.description,
-            "parameters": merged_arguments(declared, record),
+            "parameters": enforced(merged_arguments(declared, record)),
             "returns": returns if returns is not None and _vague(declared.returns) else declared.returns,
             "statuses": _statuses(declared, record),
             "examples": declared.examples or examples,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from atc.probing.arguments import read_complaint
+from atc.probing.arguments import OBSERVED, read_complaint
 from atc.probing.record import Record, complaint_text
 from atc.tools.protocol import Protocol
 
@@ -27,6 +27,8 @@ def merged_arguments(protocol: Protocol, record: Record) -> dict[str, Any]:
         known = said.get(name) if isinstance(said.get(name), dict) else {}
         typed = bool(known.get("type") or "$ref" in known or "enum" in known or "anyOf" in known)
         properties[name] = {**seen.get(name, {}), **known} if typed else {**known, **seen.get(name, {})}
+        if typed:
+            properties[name].pop(OBSERVED, None)
     demanded = {refused for refusal in record.refusals for refused in missing_in(refusal.said)}
     learnt_required = [name for name in learnt.get("required", ()) if not said or name in demanded]
     required = [name for name in properties if name in protocol.required or name in learnt_required]
@@ -35,3 +37,14 @@ def merged_arguments(protocol: Protocol, record: Record) -> dict[str, Any]:
         made["additionalProperties"] = False  # what is known is all that a program should use
     made |= {"type": "object", "properties": properties}
     return made | ({"required": required} if required else {})
+
+
+def enforced(arguments: dict[str, Any]) -> dict[str, Any]:
+    """The arguments as a document states them: a type that was only observed is no rule, and stays as a remark."""
+    properties = {}
+    for name, schema in arguments["properties"].items():
+        kept = schema
+        if isinstance(schema, dict) and schema.get(OBSERVED):
+            kept = {**{key: value for key, value in schema.items() if key != "type"}, OBSERVED: schema.get("type")}
+        properties[name] = kept
+    return {**arguments, "properties": properties}

@@ -13,7 +13,7 @@ from typing import Any
 
 from atc.errors import BudgetExceeded, ModelError
 from atc.execution.canonical import canonical
-from atc.probing.arguments import NONSENSE
+from atc.probing.arguments import NONSENSE, OBSERVED
 from atc.probing.asking import Asker, Proposal
 from atc.probing.document import described, protocol_of
 from atc.probing.evidence import merged_arguments
@@ -101,14 +101,16 @@ class Explorer:
         elif record.answered:
             record.state, record.reason = "partial", "every answer was empty"
         else:
-            record.state, record.reason = "not", _last(record)
+            record.state, record.reason = "undocumented", _last(record)
 
     def _may_go_on(self, record: Record) -> bool:
         if why := self.meter.closed(record.name):
-            record.state, record.reason = "not", why
+            own = bool(self.meter.calls.get(record.name)) and not self.meter.closed_itself(record.name)
+            record.state = "partial" if record.answered else "undocumented"
+            record.reason = f"{_last(record)}; then {why}" if own else why
             return False
         if not self.meter.left(record.name):
-            record.state = "partial" if record.answered else "not"
+            record.state = "partial" if record.answered else "undocumented"
             record.reason = f"its calls are used up; {_last(record)}"
             return False
         return True
@@ -117,14 +119,17 @@ class Explorer:
         return self.lab.tools[name].protocol
 
     async def _discover(self, record: Record, chain: bool) -> bool:
-        """Try until there is an answer with something in it."""
+        """Try until there is an answer with something in it, or the service turns us away: then not in this round."""
+        before = self.meter.turned_away[record.name]
         for _ in range(FIRST_STRUCTURAL):
             if (bindings := self._structural(record, chain, LIKELY)) is None:
                 break
             if await self._try(record, bindings, chain):
                 return True
+            if self.meter.turned_away[record.name] > before:
+                return False
         for _ in range(self.tries if chain or self.single or not self._wants_an_id(record) else 0):
-            if not self._may_go_on(record):
+            if not self._may_go_on(record) or self.meter.turned_away[record.name] > before:
                 return False
             proposal = await self._asked(record, chain)
             if proposal is None:
@@ -135,7 +140,8 @@ class Explorer:
             if bindings is not None and await self._try(record, bindings, chain):
                 return True
         for _ in range(LAST_STRUCTURAL):
-            if (bindings := self._structural(record, chain, 0.0)) is None or not self._may_go_on(record):
+            bindings = self._structural(record, chain, 0.0)
+            if bindings is None or not self._may_go_on(record) or self.meter.turned_away[record.name] > before:
                 break
             if await self._try(record, bindings, chain):
                 return True
@@ -297,6 +303,9 @@ class Explorer:
         for name in [name for name in given if name not in declared][:4]:
             if await self._worth(record):
                 await self._literal(record, {key: value for key, value in given.items() if key != name})
+        for name in self._observed_numbers(record, given)[:2]:
+            if await self._worth(record):
+                await self._literal(record, {**given, name: NONSENSE})  # is it a number only because we chose one?
         if given and await self._worth(record):
             name = next(iter(given))
             wrong = -987_654_321 if isinstance(given[name], int | float) else NONSENSE
@@ -311,6 +320,12 @@ class Explorer:
             if type(value) is int and words_of(name)[-1:] in _AMOUNTS and not _typed(declared.get(name))
             if known["properties"].get(name, {}).get("type") == "integer"
         ]
+
+    def _observed_numbers(self, record: Record, given: dict[str, Any]) -> list[str]:
+        """Arguments that had numbers alone, where nobody says that they must."""
+        known = self._arguments(record)["properties"]
+        numbers = [name for name, value in given.items() if type(value) in (int, float)]
+        return [name for name in numbers if OBSERVED in known.get(name, {})]
 
     async def _provoke(self, record: Record, given: dict[str, Any]) -> None:
         """Nonsense for the optional arguments of which no type is known: what a service says of it tells what it wants.

@@ -9,7 +9,7 @@ import asyncio
 import json
 import re
 import time
-from collections import deque
+from collections import Counter, deque
 from collections.abc import Iterable
 from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass, field, replace
@@ -45,6 +45,8 @@ PATIENCE_S = 60.0
 """The longest pause that a service is granted: one that asks for more is not called again in this probing."""
 REFUSED_BY_US = ("budget", "stopped")
 """Statuses of calls that were not made."""
+MANY_CLOSED = 3
+"""Tools of one service that want a credential, while none answers, before its other tools are left alone too."""
 
 
 @dataclass(frozen=True)
@@ -97,6 +99,16 @@ def _words(name: str) -> list[str]:
     return [word.lower() for word in re.split(r"(?<=[a-z0-9])(?=[A-Z])|[^A-Za-z0-9]+", name) if word]
 
 
+@dataclass(frozen=True)
+class Door:
+    """What a credential opens: a tool belongs to a service, and may name the security schemes that it needs."""
+
+    place: str
+    schemes: tuple[tuple[str, ...], ...] = ()
+    names_a_thing: bool = False
+    """The tool must be given something, so that what is behind the door may depend on it."""
+
+
 @dataclass
 class Meter:
     """Counts what is spent, and says no when it is. One for all tools of a probing."""
@@ -104,8 +116,13 @@ class Meter:
     budget: Budget
     calls: dict[str, int] = field(default_factory=dict)
     bytes: int = 0
-    stopped: dict[str, str] = field(default_factory=dict)
-    places: dict[str, str] = field(default_factory=dict)
+    doors: dict[str, Door] = field(default_factory=dict)
+    _stopped: dict[str | tuple[str, object], str] = field(default_factory=dict)
+    """By tool, by service, and by the schemes of a service: why nothing more is asked there."""
+    turned_away: Counter[str] = field(default_factory=Counter)
+    """By tool: calls that were answered 401 or 403."""
+    _closed: dict[str, set[str]] = field(default_factory=dict)  # by service: tools that want a credential
+    _answering: set[str] = field(default_factory=set)  # services of which a tool answered
     _until: dict[str, float] = field(default_factory=dict)
     _recent: deque[float] = field(default_factory=deque)
 
@@ -118,14 +135,14 @@ class Meter:
         budget = self.budget
         return max(0, min(budget.calls_a_tool - self.calls.get(tool, 0), budget.calls - self.total))
 
-    async def admit(self, tool: str, place: str) -> None:
+    async def admit(self, tool: str) -> None:
         """Let one call through, when its turn has come.
 
         Raises:
             CallRefused: a budget is used up, or the service has refused us for good.
         """
-        if place in self.stopped:
-            raise CallRefused(f"not called: {self.stopped[place]}", status="stopped")
+        if why := self.closed(tool):
+            raise CallRefused(f"not called: {why}", status="stopped")
         if self.bytes >= self.budget.response_bytes:
             raise CallRefused(f"probing has read its {self.budget.response_bytes:,} bytes", status="budget")
         if self.total >= self.budget.calls:
@@ -133,7 +150,7 @@ class Meter:
         if self.calls.get(tool, 0) >= self.budget.calls_a_tool:
             raise CallRefused(f"probing has made its {self.budget.calls_a_tool} calls of {tool}", status="budget")
         self.calls[tool] = self.calls.get(tool, 0) + 1
-        await self._patience(place)
+        await self._patience(self._door(tool).place)
         await self._turn()
 
     async def _patience(self, place: str) -> None:
@@ -155,18 +172,54 @@ class Meter:
             await asyncio.sleep(60 - (now - self._recent[0]))
 
     def closed(self, tool: str) -> str:
-        """Why nothing more is asked of a tool's service; empty where it may be asked."""
-        return self.stopped.get(self.places.get(tool, tool), "")
+        """Why a tool is not called any more; empty where it may be called."""
+        door = self._door(tool)
+        keys = (tool, (door.place, door.schemes), door.place)
+        return next((self._stopped[key] for key in keys if key in self._stopped), "")
 
-    def refused(self, place: str, error: ToolError) -> None:
-        """Remember a service that does not let us in, or asks for patience: none of its tools is called then."""
+    def closed_itself(self, tool: str) -> bool:
+        """Whether it is the tool's own answer that ended its calls, and not that of another tool."""
+        return tool in self._stopped
+
+    def answered(self, tool: str) -> None:
+        """Remember that a service lets us in."""
+        self._answering.add(self._door(tool).place)
+
+    def refused(self, tool: str, error: ToolError) -> None:
+        """Remember what a failure says of later calls.
+
+        401 ends the calls of all tools that declare the same security schemes; of a tool that declares none, only its
+        own. 403 ends the calls of one tool. One that must be given something has a second call: a service may let
+        everybody see one thing and turn away who asks for another, or for one that is not there. Where
+        :data:`MANY_CLOSED` tools want a credential and none answers, the whole service does. A service that asks for patience gets it from all its tools.
+        """
+        place = self._door(tool).place
         self.bytes += error.received
         if error.retry_after is not None and error.retry_after > PATIENCE_S:
-            self.stopped[place] = f"the service answered {error.status} and asks to wait {error.retry_after:,.0f} s"
+            self._stopped[place] = f"the service answered {error.status} and asks to wait {error.retry_after:,.0f} s"
         elif error.retry_after is not None:
             self._until[place] = max(self._until.get(place, 0.0), time.monotonic() + error.retry_after)
         if error.status in (401, 403):
-            self.stopped[place] = f"the service answered {error.status}: it wants a credential (--auth)"
+            self._wants_a_credential(tool, int(error.status))
+
+    def _wants_a_credential(self, tool: str, status: int) -> None:
+        door = self._door(tool)
+        self.turned_away[tool] += 1
+        wants = "it wants a credential" if status == 401 else "it wants another credential"
+        if self.turned_away[tool] > door.names_a_thing or (status == 401 and door.schemes):
+            self._stopped[tool] = f"the service answered {status}: {wants} (--auth)"
+        if status == 401 and door.schemes:
+            named = " or ".join("+".join(each) for each in door.schemes)
+            why = f"{tool} answered {status}, and this tool needs the same credential, {named} (--auth)"
+            self._stopped.setdefault((door.place, door.schemes), why)
+        closed = self._closed.setdefault(door.place, set())
+        closed.add(tool)
+        if len(closed) >= MANY_CLOSED and door.place not in self._answering:
+            why = f"{len(closed)} tools of its service answered {status} and none let us in: it wants a credential (--auth)"
+            self._stopped.setdefault(door.place, why)
+
+    def _door(self, tool: str) -> Door:
+        return self.doors.get(tool, Door(tool))
 
 
 @dataclass(frozen=True, eq=False)
@@ -178,7 +231,6 @@ class Metered:
 
     inner: Transport
     tool: str
-    place: str
     meter: Meter
     answered: dict[str, Any] = field(default_factory=dict)
     refused: dict[str, ToolError] = field(default_factory=dict)
@@ -196,15 +248,16 @@ class Metered:
                 return self.answered[key]
             if key in self.refused:
                 raise self.refused[key]
-            await self.meter.admit(self.tool, self.place)
+            await self.meter.admit(self.tool)
             try:
                 value = await self._made(arguments)
             except ToolError as error:
-                self.meter.refused(self.place, error)
+                self.meter.refused(self.tool, error)
                 if not (error.transient and self.reads):
                     self.refused[key] = error
                 raise
             self.answered[key] = value
+            self.meter.answered(self.tool)
             self.meter.bytes += _size(value)
             return value
 
@@ -229,10 +282,12 @@ def _size(value: Any) -> int:
         return 0  # no JSON: the broker says so
 
 
-def place_of(tool: Tool) -> str:
-    """The service that a tool belongs to: its address, where it has one; titles of documents are not unique."""
+def door_of(tool: Tool) -> Door:
+    """The service that a tool belongs to, by its address where it has one, and the credentials that it declares."""
     operation = getattr(tool.transport, "operation", None)
-    return getattr(operation, "server", None) or tool.protocol.source.location or tool.name
+    place = getattr(operation, "server", None) or tool.protocol.source.location or tool.name
+    schemes = tuple(each for each in getattr(operation, "security", ()) if each)
+    return Door(place, schemes, names_a_thing=bool(tool.protocol.required))
 
 
 def gated(
@@ -245,11 +300,11 @@ def gated(
         if why or tool.transport is None:
             refused[tool.name] = why
             continue
-        place = meter.places[tool.name] = place_of(tool)
+        meter.doors[tool.name] = door_of(tool)
         protocol = tool.protocol
         if protocol.effect is Effect.READ and why_not(protocol):  # its name says otherwise: it is asked about
             protocol = protocol.model_copy(update={"effect": Effect.UNKNOWN})
         reads = protocol.effect is Effect.READ
-        metered = Metered(tool.transport, tool.name, place, meter, timeout_s=timeout_s, reads=reads)
+        metered = Metered(tool.transport, tool.name, meter, timeout_s=timeout_s, reads=reads)
         kept.append(replace(tool, protocol=protocol, transport=metered))
     return Toolset(kept), refused

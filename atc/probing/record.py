@@ -15,8 +15,8 @@ from atc.probing.infer import Shape, mask
 from atc.probing.infer_mask import MASKED
 from atc.result import Call
 
-State = Literal["waiting", "documented", "partial", "not", "skipped"]
-"""``partial``: it answered, but never with anything in it. ``not``: it never did. ``skipped``: it was not called."""
+State = Literal["waiting", "documented", "partial", "undocumented", "skipped"]
+"""``partial``: it answered, but never with anything in it; ``undocumented``: it never did; ``skipped``: not called."""
 
 _PREFIX = re.compile(r"^[A-Z]+ \S+ answered with status \d+: ")
 MAX_INSTANCES = 5
@@ -89,7 +89,7 @@ class Record:
 
     @property
     def open(self) -> bool:
-        return self.state in ("waiting", "partial", "not")
+        return self.state in ("waiting", "partial", "undocumented")
 
     def was_tried(self, arguments: dict[str, Any]) -> bool:
         return key_of(arguments) in self.tried or key_of(arguments) in self.run
@@ -145,6 +145,8 @@ class Record:
     def from_json(cls, raw: dict[str, Any]) -> Record:
         """Raises KeyError, TypeError, ValueError: it is no record of this version."""
         plain = {name: raw[name] for name in ("name", "state", "reason", "round", "tries", "description", "statuses")}
+        if plain["state"] == "not":  # its name in older records
+            plain["state"] = "undocumented"
         return cls(
             **plain, helpers=tuple(raw["helpers"]), shape=Shape.from_json(raw["shape"]),
             arguments=ArgumentEvidence.from_json(raw["arguments"]),

@@ -65,7 +65,7 @@ class Report(_Plain):
     @property
     def complete(self) -> bool:
         """Whether every tool that may be called is documented."""
-        return not self.count("waiting", "partial", "not")
+        return not self.count("waiting", "partial", "undocumented")
 
     def to_json(self) -> dict[str, Any]:
         return self.model_dump(mode="json", exclude={"protocols"})
