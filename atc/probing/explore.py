@@ -328,7 +328,7 @@ class Explorer:
         return [name for name in numbers if OBSERVED in known.get(name, {})]
 
     async def _provoke(self, record: Record, given: dict[str, Any]) -> None:
-        """Nonsense for the optional arguments of which no type is known: what a service says of it tells what it wants.
+        """Nonsense for the optional arguments of which no type is known, or only observed: what a service says of it tells what it wants.
 
         Many name one argument at a time; the next call leaves out what is known by then.
         """
@@ -336,7 +336,8 @@ class Explorer:
         for _ in range(MAX_PROVOKED):
             schema = self._arguments(record)
             optional = schema.get("properties", {}).keys() - {*schema.get("required", ()), *given}
-            untyped = sorted(name for name in optional if not _typed(schema["properties"][name]))
+            known = schema["properties"]
+            untyped = sorted(name for name in optional if not _typed(known[name]) or OBSERVED in known[name])
             if not untyped or untyped == before or not await self._worth(record):
                 return
             await self._literal(record, {**given, **dict.fromkeys(untyped, NONSENSE)})
