@@ -328,9 +328,9 @@ class Explorer:
         return [name for name in numbers if OBSERVED in known.get(name, {})]
 
     async def _provoke(self, record: Record, given: dict[str, Any]) -> None:
-        """Nonsense for the optional arguments of which no type is known, or only observed: what a service says of it tells what it wants.
+        """Nonsense for the optional arguments of which no type is known, or only observed.
 
-        Many name one argument at a time; the next call leaves out what is known by then.
+        What a service says of it tells what it wants. Many name one argument at a time; the next call leaves out what is known by then.
         """
         before: list[str] = []
         for _ in range(MAX_PROVOKED):

@@ -188,10 +188,11 @@ class Meter:
     def refused(self, tool: str, error: ToolError) -> None:
         """Remember what a failure says of later calls.
 
-        401 ends the calls of all tools that declare the same security schemes; of a tool that declares none, only its
-        own. 403 ends the calls of one tool. One that must be given something has a second call: a service may let
-        everybody see one thing and turn away who asks for another, or for one that is not there. Where
-        :data:`MANY_CLOSED` tools want a credential and none answers, the whole service does. A service that asks for patience gets it from all its tools.
+        401 ends the calls of all tools that declare the same security schemes; of a tool that declares none,
+        only its own. 403 ends the calls of one tool. One that must be given something has a second call: a
+        service may let everybody see one thing and turn away who asks for another, or for one that is not
+        there. Where :data:`MANY_CLOSED` tools want a credential and none answers, the whole service does. A
+        service that asks for patience gets it from all its tools.
         """
         place = self._door(tool).place
         self.bytes += error.received
@@ -215,7 +216,8 @@ class Meter:
         closed = self._closed.setdefault(door.place, set())
         closed.add(tool)
         if len(closed) >= MANY_CLOSED and door.place not in self._answering:
-            why = f"{len(closed)} tools of its service answered {status} and none let us in: it wants a credential (--auth)"
+            many = f"{len(closed)} tools of its service answered {status} and none let us in"
+            why = f"{many}: it wants a credential (--auth)"
             self._stopped.setdefault(door.place, why)
 
     def _door(self, tool: str) -> Door:
