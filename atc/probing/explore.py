@@ -330,7 +330,8 @@ class Explorer:
     async def _provoke(self, record: Record, given: dict[str, Any]) -> None:
         """Nonsense for the optional arguments of which no type is known, or only observed.
 
-        What a service says of it tells what it wants. Many name one argument at a time; the next call leaves out what is known by then.
+        What a service says of it tells what it wants. Many name one argument at a time; the next call leaves out what
+        is known by then.
         """
         before: list[str] = []
         for _ in range(MAX_PROVOKED):
