@@ -244,9 +244,7 @@ class Broker:
         except TimeoutError:
             elsewhere = tool.protocol.source.kind in ("openapi", "mcp")  # a function may be slow with these arguments
             cause: Cause | None = "unreachable" if elsewhere or record.effect is not Effect.READ else None
-            raise ToolError(
-                f"no answer within {limit:g} s", status="timeout", outcome="unknown", cause=cause
-            ) from None
+            raise ToolError(f"no answer within {limit:g} s", status="timeout", outcome="unknown", cause=cause) from None
         except asyncio.CancelledError:
             task = asyncio.current_task()
             if task is not None and task.cancelling():
@@ -319,9 +317,7 @@ class Broker:
         except TooMany as error:
             problem = ToolError(f"the response is too large, {error}: ask for less", status="too_large")
         except ValueError as error:
-            problem = ToolError(
-                f"the response is no usable JSON: {error}", status="bad_response", cause="bad_response"
-            )
+            problem = ToolError(f"the response is no usable JSON: {error}", status="bad_response", cause="bad_response")
         if record.effect is Effect.READ:
             raise problem
         record.notes.append(f"it was done; {problem.message}, so its response was dropped")
@@ -384,7 +380,8 @@ class _Draft:
             index=self.number, attempt=self.attempt,
             tool=redactor.text(self.tool), arguments=redactor.value(self.arguments),
             effect=self.effect, status=self.status, value=reply.value, error=reply.error, error_status=reply.status,
-            cause=self.cause, line=self.line, seconds=round(self.seconds, 6), notes=tuple(map(redactor.text, self.notes)),
+            cause=self.cause, line=self.line, seconds=round(self.seconds, 6),
+            notes=tuple(map(redactor.text, self.notes)),
         )  # fmt: skip
 
 
