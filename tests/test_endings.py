@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import inspect
 import json
 import os
 import socket
@@ -143,9 +144,13 @@ CITIES = {"Lyon": {"people": 1}}
 
 
 def _calls(function: Callable[..., Any], given: Any) -> BaseException:
-    with pytest.raises(BaseException) as caught:
+    async def go() -> None:
         made = function(given)
-        asyncio.run(made)
+        if inspect.isawaitable(made):
+            await made
+
+    with pytest.raises(BaseException) as caught:
+        asyncio.run(go())
     return caught.value
 
 
