@@ -14,7 +14,8 @@ STATUS: dict[Cause, RunStatus] = {
     "in_doubt": "in_doubt",
 }
 _ADVICE: dict[Cause, str] = {
-    "denied": "It was not done. Approve it, or declare a function that only reads as @atc.tool(effect='read').",
+    "denied": "It was not done. Approve it (approve=, --approve), or declare a function that only reads as "
+    "@atc.tool(effect='read').",
     "credential": "Give the service a credential that it accepts, then run again.",
     "unreachable": "See that the service runs at this address, then run again.",
     "broken": "Its arguments were valid, and no others would help: repair the tool, then run again.",

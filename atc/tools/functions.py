@@ -377,9 +377,7 @@ def _failure(
 ) -> ToolError:
     name = type(error).__name__
     bug = function is not None and is_bug(error, function)
-    return ToolError(
-        f"{name}: {error}"[:MAX_MESSAGE], status=name, outcome=outcome, cause="broken" if bug else None
-    )
+    return ToolError(f"{name}: {error}"[:MAX_MESSAGE], status=name, outcome=outcome, cause="broken" if bug else None)
 
 
 def _plain(value: Any) -> Any:
