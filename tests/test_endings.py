@@ -21,6 +21,7 @@ from support_tools import make_tool
 from atc import Result, RunFailed, ToolError, Toolset, tool
 from atc.execution.broker import CallPolicy
 from atc.tools.bugs import is_bug
+from atc.tools.functions import tool_from_function
 from atc.tools.protocol import Source
 from atc.tools.tool import Tool
 
@@ -311,39 +312,44 @@ def test_a_method_and_a_decorated_function_are_looked_into() -> None:
 
 
 def test_a_bug_of_a_function_ends_the_run() -> None:
-    for function in (divides, divides_later, adds_a_number_to_a_text):
+    for function in (divides, divides_later):
         result = run(f"answer = {function.__name__}(a='x')", tool(effect="read")(function))
         ended_at_once(result, "tool_broken", "broken", "repair the tool")
 
 
 def test_a_refusal_of_a_function_is_revised() -> None:
-    for function in (refuses, looks_up, reads_a_number):
-        was_revised(run(f"answer = {function.__name__}(a='x')", tool(effect="read")(function)))
-    result = run("answer = double(n=[])", double)
-    assert len(result.revisions) == 2
+    was_revised(run("answer = looks_up(a='x')", tool(effect="read")(looks_up)))
+    assert len(run("answer = double(n=[])", double).revisions) == 2
+    for function in (refuses, reads_a_number):
+        house = House(tool_from_function(function, effect="read"))
+        house.call(function.__name__, a="x")
+        assert (house.last.status, house.last.cause) == ("failed", None)
+
+
+def share(n: int) -> Any:
+    """A share."""
+    return float("nan")
+
+
+def thing(n: int) -> Any:
+    """A thing."""
+    return {"it": object()}
 
 
 def test_a_result_that_is_no_json_ends_the_run() -> None:
-    @tool(effect="read")
-    def share(n: int) -> Any:
-        """The share."""
-        return float("nan")
-
-    @tool(effect="read")
-    def thing(n: int) -> Any:
-        """A thing."""
-        return {"it": object()}
-
-    for function in (share, thing):
-        result = run(f"answer = {function.__name__}(n=1)", function)
-        ended_at_once(result, "tool_broken", "bad_response", "no JSON", "repair the tool")
-    raw = make_tool("raw", lambda _: {1, 2})
-    ended_at_once(run("answer = raw(n=1)", made=Toolset([raw])), "tool_broken", "bad_response")
+    result = run("answer = share(n=1)", tool(effect="read")(share))
+    ended_at_once(result, "tool_broken", "bad_response", "no JSON", "repair the tool")
+    for made in (tool_from_function(thing, effect="read"), make_tool("thing", lambda _: {1, 2})):
+        house = House(made)
+        house.call("thing", n=1)
+        assert (house.last.status, house.last.cause) == ("failed", "bad_response")
 
 
-def test_a_result_that_is_too_large_is_revised() -> None:
+def test_a_result_that_is_too_large_may_be_asked_for_in_parts() -> None:
     for value in ([0] * 450_000, {"text": ["x" * 1000] * 3000}):
-        was_revised(run("answer = raw(n=1)", made=Toolset([make_tool("raw", lambda _, v=value: v)])))
+        house = House(make_tool("raw", lambda _, v=value: v))
+        house.call("raw", n=1)
+        assert (house.last.error_status, house.last.cause) == ("too_large", None)
 
 
 # -- a service -------------------------------------------------------------------------------------------------------
@@ -449,16 +455,6 @@ def test_a_service_that_answered_before_is_not_down() -> None:
         assert house.last.cause is None
         house.call("gone", n=1)
         assert house.last.cause == "unreachable"
-
-
-def test_an_mcp_server_that_wants_a_credential_is_not_merely_unreachable() -> None:
-    pytest.importorskip("mcp")
-    from atc.tools.mcp.failures import Unreachable
-    from atc.tools.mcp.http import Exchange
-
-    causes = {status: Unreachable("is closed", Exchange(status=status)).cause for status in (401, 403, 404, None)}
-    assert causes == {401: "credential", 403: "credential", 404: "unreachable", None: "unreachable"}
-    assert Unreachable("is closed").cause == "unreachable"
 
 
 def test_a_call_that_is_in_doubt_after_a_resume_ends_the_run() -> None:
