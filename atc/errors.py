@@ -26,6 +26,14 @@ if TYPE_CHECKING:
 
 Outcome = Literal["refused", "unknown"]
 
+Cause = Literal["denied", "credential", "unreachable", "broken", "bad_response", "in_doubt"]
+"""Why a call failed, where no other program can help.
+
+``denied``: the user did not approve it. ``credential``: the service wants one, or another one. ``unreachable``: the
+service does not answer. ``broken``: the tool has a bug that valid arguments run into. ``bad_response``: its result is
+no JSON. ``in_doubt``: it was begun, may have acted, and is not repeated.
+"""
+
 
 class AtcError(Exception):
     """Base of every ATC exception."""
@@ -96,6 +104,7 @@ class ToolError(AtcError):
         retry_after: seconds that the service asked to wait, if it did.
         transient: the same call may succeed when it is repeated (only reads ever are).
         received: bytes of an answer that was read and could not be used.
+        cause: why it failed, where no other program can help; ``None`` where one might.
     """
 
     def __init__(
@@ -107,6 +116,7 @@ class ToolError(AtcError):
         retry_after: float | None = None,
         transient: bool = False,
         received: int = 0,
+        cause: Cause | None = None,
     ) -> None:
         super().__init__(message)
         self.message = message
@@ -115,6 +125,7 @@ class ToolError(AtcError):
         self.retry_after = retry_after
         self.transient = transient
         self.received = received
+        self.cause = cause
 
 
 class CallRefused(ToolError):

@@ -6,7 +6,7 @@ from typing import Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field
 
-from atc.errors import RunFailed
+from atc.errors import Cause, RunFailed
 from atc.tools.protocol import Effect
 
 FaultKind = Literal["arguments", "tool", "response", "program", "sandbox", "limit", "answer", "environment"]
@@ -40,6 +40,7 @@ class Fault(_Record):
         line: line of the program, from 1; 0 when unknown. ``source_line`` is its text.
         evidence: what the tool really answered there, or the arguments it refused; short text.
         by: how it was traced: ``structure`` or ``model``.
+        cause: why no other program can help (:data:`atc.errors.Cause`); the run has ended with it.
     """
 
     kind: FaultKind
@@ -50,6 +51,7 @@ class Fault(_Record):
     source_line: str = ""
     evidence: str = ""
     by: Literal["structure", "model"] = "structure"
+    cause: Cause | None = None
 
 
 class Call(_Record):
@@ -61,6 +63,7 @@ class Call(_Record):
             ran and does not count here, though it has a :class:`Revision`.
         arguments: as they reached the tool, after repair. ``notes`` tells every repair and every drift of the response.
         seconds: time at the tool; 0 for a replay.
+        cause: why it failed, where no other program can help (:data:`atc.errors.Cause`).
     """
 
     index: int
@@ -72,6 +75,7 @@ class Call(_Record):
     value: Any = None
     error: str | None = None
     error_status: int | str | None = None
+    cause: Cause | None = None
     line: int = 0
     seconds: float = 0.0
     notes: tuple[str, ...] = ()

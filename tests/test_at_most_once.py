@@ -249,10 +249,10 @@ def test_a_write_in_doubt_is_in_the_result_and_never_repeated(tmp_path: Path) ->
             await asyncio.sleep(30)
         return "ok"
 
-    result = agent([BOOKS.format(rest="answer = 1")] * 9, book, tmp_path, call_timeout_s=1.0, max_revisions=2).run(
-        "book two"
-    )
-    assert result.status == "unsolved"
+    made = agent([BOOKS.format(rest="answer = 1")] * 9, book, tmp_path, call_timeout_s=1.0, max_revisions=2)
+    result = made.run("book two")
+    assert (result.status, len(result.revisions)) == ("in_doubt", 1)
+    assert made.resume("last").status == "in_doubt"
     assert booked == [1, 2]
     assert [(call.tool, call.arguments, call.error_status) for call in result.in_doubt] == [
         ("book", {"n": 2}, "timeout")

@@ -62,7 +62,7 @@ def test_what_is_found_needs_leave_like_any_other() -> None:
     )  # fmt: skip
     result = agent.run("what is the weather?")
     assert asked == ["exchange_rate"]
-    assert result.status == "unsolved"
+    assert result.status == "denied"
 
 
 def test_a_run_adds_no_more_tools_than_it_may() -> None:

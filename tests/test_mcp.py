@@ -150,26 +150,26 @@ def test_a_tool_that_fails_says_why_and_whether_it_may_have_acted(address: str) 
 
 
 @pytest.mark.parametrize(
-    ("do", "status", "outcome"),
+    ("do", "status", "outcome", "cause"),
     [
-        ({"reply": {"error": {"code": -32602, "message": "no such id"}}}, "invalid_params", "refused"),
-        ({"reply": {"error": {"code": -32603, "message": "oops"}}}, "internal_error", "unknown"),
-        ({"reply": {"result": {"content": "x"}}}, "bad_response", "unknown"),
-        ({"print": '{"jsonrpc": "2.0", "id": ', "sleep": 30}, "broken", "unknown"),
-        ({"exit": 1}, "broken", "unknown"),
-        ({"sleep": 30}, "timeout", "unknown"),
-        ({"big": 3_000_000}, "too_large", "unknown"),
+        ({"reply": {"error": {"code": -32602, "message": "no such id"}}}, "invalid_params", "refused", None),
+        ({"reply": {"error": {"code": -32603, "message": "oops"}}}, "internal_error", "unknown", None),
+        ({"reply": {"result": {"content": "x"}}}, "bad_response", "unknown", "bad_response"),
+        ({"print": '{"jsonrpc": "2.0", "id": ', "sleep": 30}, "broken", "unknown", "broken"),
+        ({"exit": 1}, "broken", "unknown", "broken"),
+        ({"sleep": 30}, "timeout", "unknown", "unreachable"),
+        ({"big": 3_000_000}, "too_large", "unknown", None),
     ],
     ids=str,
 )
 def test_what_goes_wrong_in_a_call_is_told_and_the_next_one_works(
-    tmp_path: Path, do: dict[str, Any], status: str, outcome: str
+    tmp_path: Path, do: dict[str, Any], status: str, outcome: str, cause: str | None
 ) -> None:
     source = raw_server(tmp_path, [entry("act"), entry("well")], calls={"act": do, "well": {"value": {"ok": 1}}})
     tools = Toolset.from_mcp(source, timeout_s=0.5 if do == {"sleep": 30} else 60, max_bytes=1_000_000)
     error, *rest = called(tools, ("act", {}), *([] if do == {"sleep": 30} else [("well", {})]))
     assert isinstance(error, ToolError)
-    assert (error.status, error.outcome) == (status, outcome)
+    assert (error.status, error.outcome, error.cause) == (status, outcome, cause)
     assert rest in ([], [{"ok": 1}])
 
 
@@ -302,6 +302,7 @@ def test_a_server_that_went_away_is_told_before_anything_is_sent(tmp_path: Path)
         tools = Toolset.from_mcp(url)
     (error,) = called(tools, ("order", {"product_id": "p"}))
     assert (error.status, error.outcome, error.transient) == ("unreachable", "refused", True)
+    assert error.cause == "unreachable"
 
 
 # As sources on a command line, in runs and in probing

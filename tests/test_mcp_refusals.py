@@ -12,6 +12,8 @@ from support_openapi import Answer, Server, running_server
 
 from atc import Toolset
 from atc.errors import EnvironmentProblem, UsageError
+from atc.tools.mcp.failures import Unreachable
+from atc.tools.mcp.http import Exchange
 
 SECRET = "sk-very-secret-0001"
 
@@ -101,3 +103,9 @@ def test_without_the_sdk_the_extra_is_named(monkeypatch: pytest.MonkeyPatch) -> 
     monkeypatch.setitem(sys.modules, "mcp", None)
     with pytest.raises(EnvironmentProblem, match=r"pip install 'atc-runtime\[mcp\]'"):
         Toolset.from_mcp("python x")
+
+
+def test_a_server_that_wants_a_credential_is_not_merely_unreachable() -> None:
+    causes = {status: Unreachable("is closed", Exchange(status=status)).cause for status in (401, 403, 404, None)}
+    assert causes == {401: "credential", 403: "credential", 404: "unreachable", None: "unreachable"}
+    assert Unreachable("is closed").cause == "unreachable"

@@ -282,3 +282,59 @@ def test_a_closed_sandbox_says_that_it_was_closed() -> None:
             await sandbox.run(Job("answer = 1", {}), _no_tools)
 
     asyncio.run(go())
+
+
+_WITHOUT_DESCRIPTORS = """
+import asyncio, os, resource, threading
+from atc.errors import SandboxUnavailable
+from atc.execution.process import ProcessSandbox
+from atc.execution.sandbox import Job
+from atc.execution.zygote import Zygote
+
+async def none(request): raise AssertionError
+def left(count): resource.setrlimit(resource.RLIMIT_NOFILE, (count, 4096))
+def opened(): return len(os.listdir("/proc/self/fd"))
+tell = Zygote._tell
+
+def told_without(self, message, fds=()):
+    tell(self, message, fds)
+    if message["op"] == "spawn":  # what comes back brings a descriptor
+        left(3)
+
+async def main():
+    async with ProcessSandbox(pool=0) as sandbox:
+        async def run():
+            ended = await sandbox.run(Job("answer = sum(range(100_000))", {}), none)
+            return ended.kind, ended.value, ended.cpu_s > 0
+        print(await run())
+        before, zygote = opened(), sandbox._pool._current
+        Zygote._tell = told_without
+        print(await run())
+        Zygote._tell = tell
+        try:
+            print(await run())
+        except SandboxUnavailable as error:
+            print("Too many open files" in str(error), "ulimit -n" in str(error))
+        left(4096)
+        print(await run(), opened() == before, sandbox._pool._current is zygote, zygote.dead, zygote._reader.is_alive())
+        left(3)
+        try:
+            await ProcessSandbox(pool=0).prepare()
+        except SandboxUnavailable as error:
+            print("Too many open files" in str(error))
+        left(4096)
+
+left(4096)
+asyncio.run(main())
+"""
+
+
+def test_a_moment_without_descriptors_is_survived() -> None:
+    ran = subprocess.run(
+        [sys.executable, "-c", _WITHOUT_DESCRIPTORS], capture_output=True, text=True, timeout=120, check=False
+    )
+    answered = "('finished', 4999950000, True)"
+    assert ran.stdout.splitlines() == [
+        answered, answered, "True True", f"{answered} True True False True", "True"
+    ], ran.stderr  # fmt: skip
+    assert "Traceback" not in ran.stderr

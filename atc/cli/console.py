@@ -13,8 +13,17 @@ import typer
 from rich.console import Console
 
 from atc.errors import AtcError, EnvironmentProblem, ModelError, UsageError
+from atc.result import RunStatus
 
 SOLVED, NOT_SOLVED, WRONG_USE, ENVIRONMENT, INTERRUPTED = 0, 1, 2, 3, 130
+DENIED, TOOL_BROKEN, IN_DOUBT = 4, 5, 6
+_OF_STATUS: dict[RunStatus, int] = {
+    "answered": SOLVED,
+    "missing": ENVIRONMENT,
+    "denied": DENIED,
+    "tool_broken": TOOL_BROKEN,
+    "in_doubt": IN_DOUBT,
+}
 
 out = Console(highlight=False, soft_wrap=True, width=None if sys.stdout.isatty() else 1000)  # in a pipe a row is a line
 err = Console(stderr=True, highlight=False, soft_wrap=True)
@@ -49,6 +58,11 @@ def exit_code_of(error: BaseException) -> int:
     if isinstance(error, UsageError):
         return WRONG_USE
     return ENVIRONMENT if isinstance(error, EnvironmentProblem | ModelError) else NOT_SOLVED
+
+
+def exit_code_of_run(status: RunStatus) -> int:
+    """0 answered, 3 something is missing, 4 to 6 what no other program can help, 1 for the rest."""
+    return _OF_STATUS.get(status, NOT_SOLVED)
 
 
 def guarded(command: Callable[P, R]) -> Callable[P, R]:

@@ -12,7 +12,7 @@ import typer
 from atc.agent import Agent
 from atc.cli import options
 from atc.cli.approve import ApproveChoice, approver
-from atc.cli.console import NOT_SOLVED, SOLVED, clean, err, guarded, out, print_json
+from atc.cli.console import clean, err, exit_code_of_run, guarded, out, print_json
 from atc.cli.view import RunView
 from atc.result import Result
 
@@ -65,7 +65,8 @@ def run(
 ) -> None:
     """Solve a task: write a program over the tools, run it in the sandbox, mend what fails.
 
-    Exit codes: 0 answered, 1 not solved, 2 wrong use, 3 something is missing in the environment.
+    Exit codes: 0 answered, 1 not solved, 2 wrong use, 3 something is missing (a model, a sandbox, a credential, a
+    service), 4 a call was not approved, 5 a tool is broken, 6 a call with effects may or may not have happened.
     """
     toolset = options.opened(tools, only=only, service_url=service_url, auth=auth, documents=documents)
     view = None if as_json else RunView(out)
@@ -93,9 +94,10 @@ def finish(result: Result, *, as_json: bool, trace: bool) -> None:
             f"in doubt: {call.tool}({clean(str(call.arguments))}) may or may not have happened; check it by hand",
             markup=False,
         )
-    if denied := len([call for call in result.calls if call.error_status == "denied"]):
+    denied = len([call for call in result.calls if call.error_status == "denied"])
+    if denied and result.status != "denied":  # else the fault says it
         hint = "--approve ask or always lets them; a function that only reads says so with @atc.tool(effect='read')"
         err.print(f"not approved: {denied} calls ({hint})", markup=False)
     if trace and not as_json:
         out.print(f"trace: {result.trace}", markup=False)
-    raise typer.Exit(SOLVED if result.status == "answered" else NOT_SOLVED)
+    raise typer.Exit(exit_code_of_run(result.status))

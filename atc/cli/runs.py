@@ -70,7 +70,10 @@ def resume(
     approve: ApproveOption = None,
     as_json: options.Json = False,
 ) -> None:
-    """Go on with a run that was cut off. What succeeded is not done again; a write in doubt is not repeated."""
+    """Go on with a run that was cut off. What succeeded is not done again; a write in doubt is not repeated.
+
+    Exit codes are those of `atc run`.
+    """
     stored = _store().find(run)
     source = _source(stored) | ({"tools": tools, "only": None, "documents": None} if tools else {})
     if not source.get("tools"):

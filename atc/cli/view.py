@@ -27,6 +27,12 @@ _PURPOSES = {
     "answer": "putting the answer into words",
     "tools": "searching for tools",
 }
+_ENDINGS = {
+    "denied": "not approved",
+    "missing": "something is missing",
+    "tool_broken": "a tool is broken",
+    "in_doubt": "in doubt",
+}
 
 
 class RunView:
@@ -146,7 +152,7 @@ class RunView:
     def _on_run_ended(self, data: dict[str, Any]) -> None:
         self._wait_for(None)
         if data["status"] != "answered":
-            self.line(f"── {data['status']} ──", "bold red")
+            self.line(f"── {_ENDINGS.get(data['status'], data['status'])} ──", "bold red")
             if data["fault"]:
                 self.line(data["fault"]["message"], "red")
         usage = data["usage"]

@@ -16,9 +16,9 @@ from typing import Any
 
 import tenacity
 
-from atc.errors import CallRefused, ToolError
+from atc.errors import CallRefused, Cause, ToolError
 from atc.execution.journal import CallKey, Entry, Journal, call_key
-from atc.execution.plain import plain
+from atc.execution.plain import TooMany, plain
 from atc.execution.redact import Redactor
 from atc.execution.sandbox import CallReply, CallRequest
 from atc.result import Call, CallStatus
@@ -107,6 +107,7 @@ class Broker:
     def __post_init__(self) -> None:
         self._approving = asyncio.Lock()
         self._denied: set[CallKey] = set()
+        self._answered: set[str] = set()  # services that answered a call of this run
         self._numbers = max(self.journal.entries, default=0)
         granted, self.tools = self.tools, Toolset()
         self.grant(granted)
@@ -180,7 +181,9 @@ class Broker:
             return
         if self.journal.doubtful(key) is not None:
             raise CallRefused(
-                "the same call was begun before and its outcome is unknown; it is not made again", status="in_doubt"
+                "the same call was begun before and its outcome is unknown; it is not made again",
+                status="in_doubt",
+                cause="in_doubt",
             )
         if (earlier := self.journal.unasked(record.tool)) is None:
             return
@@ -205,17 +208,17 @@ class Broker:
         request = ApprovalRequest(record.tool, record.arguments, record.effect, tool.protocol.description)
         async with self._approving:  # one question at a time
             if key in self._denied:
-                raise CallRefused("the user did not approve this call before", status="denied")
+                raise _not_approved("the user did not approve this call before")
             try:
                 verdict = self.approve(request)
                 if inspect.isawaitable(verdict):
                     verdict = await verdict
             except Exception as error:
                 record.notes.append(f"asking for approval failed: {type(error).__name__}: {error}")
-                raise CallRefused("the user could not be asked to approve this call", status="denied") from error
+                raise _not_approved("the user could not be asked to approve this call") from error
             if verdict is not True:
                 self._denied.add(key)
-                raise CallRefused("the user did not approve this call", status="denied")
+                raise _not_approved("the user did not approve this call")
 
     async def _make(self, record: _Draft, tool: Tool, key: CallKey) -> Any:
         entry = self.journal.begin(record.number, key, self.redactor.value(record.arguments), record.effect)
@@ -223,9 +226,10 @@ class Broker:
         try:
             value = self._usable(await self._sent(tool, record), record)
         except ToolError as error:
-            raise self._noted(entry, record, error) from None
+            raise self._noted(entry, record, tool, error) from None
         finally:
             record.seconds = time.perf_counter() - began
+        self._answered.add(tool.protocol.source.service)
         self._note_drift(record, tool, value)
         self.journal.succeed(entry, value)
         return value
@@ -238,7 +242,9 @@ class Broker:
         except ToolError:
             raise
         except TimeoutError:
-            raise ToolError(f"no answer within {limit:g} s", status="timeout", outcome="unknown") from None
+            elsewhere = tool.protocol.source.kind in ("openapi", "mcp")  # a function may be slow with these arguments
+            cause: Cause | None = "unreachable" if elsewhere or record.effect is not Effect.READ else None
+            raise ToolError(f"no answer within {limit:g} s", status="timeout", outcome="unknown", cause=cause) from None
         except asyncio.CancelledError:
             task = asyncio.current_task()
             if task is not None and task.cancelling():
@@ -265,7 +271,7 @@ class Broker:
                 return await tool.transport(record.arguments)
         raise AssertionError("tenacity ended without a result")
 
-    def _noted(self, entry: Entry, record: _Draft, error: ToolError) -> ToolError:
+    def _noted(self, entry: Entry, record: _Draft, tool: Tool, error: ToolError) -> ToolError:
         """Write a failure down; return it as the program may see it."""
         message = self.redactor.text(str(error.message))[:MAX_ERROR]
         surely_not = error.outcome == "refused"
@@ -276,7 +282,23 @@ class Broker:
         status = error.status
         if status is not None and type(status) is not int:
             status = self.redactor.text(str(status))[:100]
-        return ToolError(message, status=status, outcome=error.outcome)
+        return ToolError(message, status=status, outcome=error.outcome, cause=self._cause(record, tool, error))
+
+    def _cause(self, record: _Draft, tool: Tool, error: ToolError) -> Cause | None:
+        """Why no other program can help, if none can.
+
+        A call that may have been sent and got no answer: an effect is in doubt. A read shows that the service is down,
+        unless the service answered before: then other arguments may help.
+        """
+        service = tool.protocol.source.service
+        if error.cause != "unreachable":
+            self._answered.add(service)
+            return error.cause
+        if error.outcome == "refused":
+            return "unreachable"
+        if record.effect is not Effect.READ:
+            return "in_doubt"
+        return None if service in self._answered else "unreachable"
 
     def _usable(self, value: Any, record: _Draft) -> Any:
         """The response as the program gets it. One that cannot be used fails a read; after an effect it is dropped."""
@@ -292,8 +314,10 @@ class Broker:
             problem = ToolError(
                 f"the response has {size:,} bytes, over the limit of {limit:,}: ask for less", status="too_large"
             )
+        except TooMany as error:
+            problem = ToolError(f"the response is too large, {error}: ask for less", status="too_large")
         except ValueError as error:
-            problem = ToolError(f"the response is no usable JSON: {error}", status="bad_response")
+            problem = ToolError(f"the response is no usable JSON: {error}", status="bad_response", cause="bad_response")
         if record.effect is Effect.READ:
             raise problem
         record.notes.append(f"it was done; {problem.message}, so its response was dropped")
@@ -306,6 +330,7 @@ class Broker:
             ]
 
     def _failed(self, record: _Draft, error: ToolError) -> CallReply:
+        record.cause = error.cause
         if record.status == "ok":
             record.status = "refused" if isinstance(error, CallRefused) else "failed"
         if record.status == "refused":
@@ -337,6 +362,7 @@ class _Draft:
     line: int
     effect: Effect = Effect.UNKNOWN
     status: CallStatus = "ok"
+    cause: Cause | None = None
     seconds: float = 0.0
     notes: list[str] = field(default_factory=list)
 
@@ -354,8 +380,13 @@ class _Draft:
             index=self.number, attempt=self.attempt,
             tool=redactor.text(self.tool), arguments=redactor.value(self.arguments),
             effect=self.effect, status=self.status, value=reply.value, error=reply.error, error_status=reply.status,
-            line=self.line, seconds=round(self.seconds, 6), notes=tuple(map(redactor.text, self.notes)),
+            cause=self.cause, line=self.line, seconds=round(self.seconds, 6),
+            notes=tuple(map(redactor.text, self.notes)),
         )  # fmt: skip
+
+
+def _not_approved(message: str) -> CallRefused:
+    return CallRefused(message, status="denied", cause="denied")
 
 
 def _cut(arguments: dict[str, Any]) -> dict[str, Any]:

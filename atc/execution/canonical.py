@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 import json
-import unicodedata
 from typing import Any
+
+from atc.unicode_forms import normalized
 
 
 def canonical(value: Any) -> str:
     """Return JSON text that is equal exactly for equal values.
 
-    Key order does not count; text is in Unicode normal form C; a float without a fraction is the integer (1.0 is 1, as
-    JSON Schema has it), but ``True`` is not 1.
+    Key order does not count; text is in Unicode normal form C (:mod:`atc.unicode_forms`); a float without a fraction
+    is the integer (1.0 is 1, as JSON Schema has it), but ``True`` is not 1.
 
     Raises:
         ValueError: NaN or infinity, or two keys of an object that differ only in their Unicode form.
@@ -21,13 +22,13 @@ def canonical(value: Any) -> str:
 
 def _normal(value: Any) -> Any:
     if isinstance(value, str):
-        return unicodedata.normalize("NFC", value)
+        return normalized("NFC", value)
     if isinstance(value, float) and value.is_integer():
         return int(value)
     if isinstance(value, list | tuple):
         return [_normal(item) for item in value]
     if isinstance(value, dict):
-        made = {unicodedata.normalize("NFC", key): _normal(item) for key, item in value.items()}
+        made = {normalized("NFC", key): _normal(item) for key, item in value.items()}
         if len(made) != len(value):
             raise ValueError("two keys are the same text in different Unicode forms")
         return made

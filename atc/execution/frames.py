@@ -20,6 +20,10 @@ MAX_INTEGER_DIGITS = 400
 _TOKEN = re.compile(r'"(?:[^"\\]++|\\.?)*+(?:"|\Z)|[][{},]', re.DOTALL)
 
 
+class TooMany(ValueError):
+    """JSON of more values than are taken."""
+
+
 def encode(message: dict[str, Any]) -> bytes:
     """Return ``message`` as one frame. Raises ValueError for NaN and infinity."""
     body = _ENCODER.encode(message).encode()
@@ -46,7 +50,7 @@ def parse(text: str) -> Any:
 
     Raises:
         ValueError: NaN, infinity, an integer of more than 400 digits, a key that stands twice in an object, half of a
-            surrogate pair, more than 128 levels or 200,000 values, or no JSON at all.
+            surrogate pair, more than 128 levels or 200,000 values (:class:`TooMany`), or no JSON at all.
         RecursionError: far more levels.
     """
     _bound_depth(text)
@@ -114,7 +118,7 @@ def _bound_depth(text: str) -> None:
         if depth > MAX_DEPTH:
             raise ValueError(f"nested deeper than {MAX_DEPTH} levels")
         if values > 2 * MAX_VALUES:  # each value has a comma, a bracket or a text; many have two
-            raise ValueError(f"it holds more than {MAX_VALUES:,} values")
+            raise TooMany(f"it holds more than {MAX_VALUES:,} values")
 
 
 # made once: each costs more than the small message that it is made for

@@ -6,16 +6,22 @@ import json
 from typing import Any
 
 from atc.execution import frames
+from atc.execution.frames import TooMany
+
+__all__ = ["TooMany", "plain"]
 
 
 def plain(value: Any) -> Any:
     """Return ``value`` as JSON gives it back: keys are text, tuples are lists, half characters are question marks.
 
     Raises:
+        TooMany: it holds more values than a program is given.
         ValueError: it has no JSON form that a program could be given (see :func:`atc.execution.frames.parse`).
     """
     try:
         text = json.dumps(value, allow_nan=False, ensure_ascii=False).encode("utf-8", "replace").decode()
         return frames.parse(text)
+    except TooMany:
+        raise
     except (TypeError, ValueError, RecursionError) as error:
         raise ValueError(str(error)[:300]) from None

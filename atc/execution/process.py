@@ -91,7 +91,7 @@ class JailSandbox(Sandbox):
     async def _booted(self) -> None:
         try:
             await asyncio.wrap_future(self._pool.boot())
-        except SandboxUnavailable as error:
+        except (SandboxUnavailable, OSError) as error:
             raise SandboxUnavailable(self._explained(str(error))) from None
 
     def _explained(self, why: str) -> str:

@@ -6,6 +6,7 @@ One thread a zygote reads what it says; everything else may be used from any thr
 from __future__ import annotations
 
 import contextlib
+import errno
 import json
 import os
 import signal
@@ -125,16 +126,15 @@ class Zygote:
         """Fork a jail. It locks itself while its first frame may already be on its way.
 
         Raises:
-            SandboxUnavailable: the zygote is gone.
+            SandboxUnavailable: the zygote is gone, or this process has no descriptors left.
         """
-        ours, theirs = socket.socketpair()
-        out, err = os.pipe2(os.O_CLOEXEC), os.pipe2(os.O_CLOEXEC)
+        ours, theirs, stdout, stderr, *given = _ends()
         with self._lock:
             self.spawned += 1
-            jail = Jail(self.spawned, self, ours, out[0], err[0])
+            jail = Jail(self.spawned, self, ours, stdout, stderr)
             self._jails[jail.number] = jail
         try:
-            self._tell({"op": "spawn", "id": jail.number}, [theirs.fileno(), out[1], err[1]])
+            self._tell({"op": "spawn", "id": jail.number}, [theirs.fileno(), *given])
         except OSError:
             self.dead = True
             self._jails.pop(jail.number, None)
@@ -142,8 +142,8 @@ class Zygote:
             raise SandboxUnavailable("the parent of the sandbox's programs is gone") from None
         finally:
             theirs.close()
-            os.close(out[1])
-            os.close(err[1])
+            for fd in given:
+                os.close(fd)
         return jail
 
     def kill(self, jail: Jail) -> None:
@@ -200,30 +200,38 @@ class Zygote:
         socket.send_fds(self._control, [json.dumps(message).encode()], fds)
 
     def _listen(self) -> None:
-        while True:
-            try:
-                said, fds, _, _ = socket.recv_fds(self._control, _MESSAGE, 1)
-            except OSError:
-                said = b""
-            if not said:
-                break
-            message = json.loads(said)
-            if message["op"] == "spawned":
-                self._spawned(message["id"], fds)
-            elif message["op"] == "ended":
-                jail = self._jails.pop(message["id"], None)
-                if jail is not None:
-                    jail.exit.set_result(
-                        Exit(message["status"], message.get("cpu_s", 0.0), message.get("memory_bytes", 0),
-                             message.get("why", ""))
-                    )  # fmt: skip
-        self.dead = True
-        self._settle()
+        try:
+            while self._hear():
+                pass
+        finally:  # however it ends: who waits for a jail must learn that nobody will tell
+            self.dead = True
+            self._settle()
+
+    def _hear(self) -> bool:
+        """Take in one message; false where there will be no more."""
+        try:
+            said, fds, _, _ = socket.recv_fds(self._control, _MESSAGE, 1)
+        except OSError:
+            return False
+        if not said:
+            return False
+        message = json.loads(said)
+        if message["op"] == "spawned":
+            self._spawned(message["id"], fds)
+        elif message["op"] == "ended":
+            jail = self._jails.pop(message["id"], None)
+            if jail is not None:
+                jail.exit.set_result(
+                    Exit(message["status"], message.get("cpu_s", 0.0), message.get("memory_bytes", 0),
+                         message.get("why", ""))
+                )  # fmt: skip
+        return True
 
     def _spawned(self, number: int, fds: list[int]) -> None:
+        """Keep what a jail can be ended by. The kernel drops it while this process has no descriptors left."""
         with self._lock:
             jail = self._jails.get(number)
-            if jail is not None and jail.pidfd != _GONE:
+            if jail is not None and jail.pidfd != _GONE and fds:
                 jail.pidfd = fds.pop()
         for fd in fds:
             os.close(fd)
@@ -237,6 +245,25 @@ class Zygote:
     def forget(self) -> None:
         """In a fork of this process: let go without ending anything."""
         self._control.close()
+
+
+def _ends() -> tuple[socket.socket, socket.socket, int, int, int, int]:
+    """A new jail's channel, ours and its own; our ends of its stdout and stderr; its own.
+
+    Raises:
+        SandboxUnavailable: there are no descriptors left; none is kept.
+    """
+    with contextlib.ExitStack() as opened:
+        try:
+            ours, theirs = map(opened.enter_context, socket.socketpair())
+            out = os.pipe2(os.O_CLOEXEC)
+            for fd in out:
+                opened.callback(os.close, fd)
+            err = os.pipe2(os.O_CLOEXEC)
+        except OSError as error:
+            raise SandboxUnavailable(f"its channel cannot be opened: {error.strerror} (see `ulimit -n`)") from None
+        opened.pop_all()
+    return ours, theirs, out[0], err[0], out[1], err[1]
 
 
 _OPEN: weakref.WeakSet[Zygote] = weakref.WeakSet()
@@ -264,6 +291,7 @@ def start_zygote(settings: dict[str, Any]) -> Zygote:
 
     Raises:
         SandboxUnavailable: this tier cannot be had here; the message says why.
+        OSError: this process has no descriptors left. It says nothing about the tier: no weaker one may be tried.
     """
     ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
     told = json.dumps({**settings, "control": theirs.fileno()})
@@ -275,6 +303,8 @@ def start_zygote(settings: dict[str, Any]) -> Zygote:
         )  # fmt: skip
     except OSError as error:
         ours.close()
+        if error.errno in (errno.EMFILE, errno.ENFILE):
+            raise
         raise SandboxUnavailable(f"its process cannot be started: {error}") from None
     finally:
         theirs.close()

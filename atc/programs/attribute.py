@@ -123,7 +123,10 @@ class Attribution:
         if tracer is None or not tracer.in_handler():
             return None
         named = [call for call in failed if call.error and call.error[:200] in error.message]
-        return next(iter(reversed(named or failed)), None)
+        last = next(iter(reversed(named or failed)), None)
+        if last is not None and not named and any(call.cause != last.cause for call in failed):
+            return last.model_copy(update={"cause": None})  # it may have been another one that ended the program
+        return last
 
     def _refused(self, call: Call, error: ProgramError) -> Fault:
         status, line = call.error_status, call.line or error.line
@@ -131,6 +134,8 @@ class Attribution:
             return self._supplied(supplier, call, line)
         if status == "too_many_calls":
             kind, what = "limit", "was not called: "
+        elif call.cause is not None:
+            kind, what = "tool", "refused: " if call.status == "refused" else "failed: "
         elif call.status == "refused" or status in _REFUSED_CODES or status in _REFUSED_WORDS:
             kind, what = "arguments", "refused its arguments: " if status == "invalid_arguments" else "refused: "
         else:
@@ -139,7 +144,7 @@ class Attribution:
         text = f"{told(call, 80)} {what}{call.error}"
         if self._is_idle(call):
             text += f"; the program uses nothing of what {call.tool} returns: leave this call out"
-        return self._made(kind, text, line, tool=call.tool, call=call.index, evidence=evidence)
+        return self._made(kind, text, line, tool=call.tool, call=call.index, evidence=evidence, cause=call.cause)
 
     def _is_idle(self, call: Call) -> bool:
         """Whether the program asked for something and does nothing with the answer."""
@@ -190,7 +195,7 @@ class Attribution:
         call = suspect.call
         if not call.succeeded:
             text = f"{call.tool} failed ({call.error}), and the program went on with what it did not get"
-            return self._made("tool", text, error.line, tool=call.tool, call=call.index)
+            return self._made("tool", text, error.line, tool=call.tool, call=call.index, cause=call.cause)
         if suspect.derived and of_nothing(error) and not is_nothing(suspect.value):
             items = next((i for i, step in enumerate(suspect.path) if isinstance(step, int)), len(suspect.path))
             path, listed = next(places(call.value, suspect.path[:items], exact=True))
@@ -235,9 +240,8 @@ class Attribution:
             if not self.calls:
                 return self._made("answer", text)
             failed = self.calls[-1]
-            return self._made(
-                "answer", f"{text}: {failed.tool} said {failed.error}", tool=failed.tool, call=failed.index
-            )
+            said = f"{text}: {failed.tool} said {failed.error}"
+            return self._made("answer", said, tool=failed.tool, call=failed.index, cause=failed.cause)
         if is_nothing(self.outcome.value):
             return self._empty()
         if all(hollow(call) for call in succeeded):
@@ -271,7 +275,7 @@ class Attribution:
         failed = next((s.call for s in behind if not s.call.succeeded), None)
         if failed is not None:
             said = f"{text}: {failed.tool} failed: {failed.error}"
-            return self._made("answer", said, failed.line, tool=failed.tool, call=failed.index)
+            return self._made("answer", said, failed.line, tool=failed.tool, call=failed.index, cause=failed.cause)
         null = next((s for s in behind if not s.derived and is_nothing(s.value)), None)
         if null is not None:
             said = f"{text}: {self._where(null)}"

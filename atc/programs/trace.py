@@ -18,6 +18,7 @@ from atc.programs.syntax import enclosing, span_of
 from atc.programs.values import Origin, Value
 from atc.result import Call
 
+_TAKE_A_TOOLS_ERROR = frozenset({"ToolError", "Exception", "BaseException"})
 Part = tuple[ast.expr, int | None]
 """An expression whose value can have failed, and the side of the operator that it stands on."""
 
@@ -116,8 +117,9 @@ class Tracer:
         return isinstance(self.statement, ast.Raise | ast.Assert)
 
     def in_handler(self) -> bool:
-        """Whether the program raised it while it handled another exception."""
-        return self._raised_by_itself() and any(isinstance(node, ast.ExceptHandler) for node in self.around)
+        """Whether the program raised it while it handled what may have been a tool's error."""
+        handlers = [node for node in self.around if isinstance(node, ast.ExceptHandler)]
+        return self._raised_by_itself() and any(_may_catch_a_tools_error(node.type) for node in handlers)
 
     def _guard(self) -> Suspect | None:
         """A call that answered nothing, on which it depended that the program came here."""
@@ -197,3 +199,10 @@ def parts_of(node: ast.AST) -> list[Part]:
             return [(node, None)]
         case _:
             return [(child, None) for child in ast.iter_child_nodes(node) if isinstance(child, ast.expr)]
+
+
+def _may_catch_a_tools_error(caught: ast.expr | None) -> bool:
+    if caught is None:
+        return True
+    kinds = caught.elts if isinstance(caught, ast.Tuple) else [caught]
+    return any(not isinstance(kind, ast.Name) or kind.id in _TAKE_A_TOOLS_ERROR for kind in kinds)

@@ -6,6 +6,8 @@ import re
 import unicodedata
 from functools import lru_cache
 
+from atc.unicode_forms import normalized
+
 MAX_TEXT = 50_000
 """Characters that are read of one text; a query of ten thousand words fits."""
 
@@ -48,8 +50,8 @@ _LETTERS = _Letters()
 
 def _plain(text: str) -> str:
     """One form for the same letters, without accents and vowel signs; words that stand unspaced set apart."""
-    decomposed = unicodedata.normalize("NFKD", text)[: 4 * MAX_TEXT]
-    return _UNSPACED.sub(r" \1 ", unicodedata.normalize("NFC", decomposed.translate(_LETTERS)))
+    decomposed = normalized("NFKD", text)[: 4 * MAX_TEXT]
+    return _UNSPACED.sub(r" \1 ", normalized("NFC", decomposed.translate(_LETTERS)))
 
 
 @lru_cache(maxsize=200_000)

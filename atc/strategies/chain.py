@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from atc.result import Fault, RunStatus
+from atc.strategies.endings import STATUS
 from atc.strategies.run import Run
 from atc.strategies.vote import best_candidate
 from atc.strategies.writer import Draft
@@ -49,6 +50,8 @@ async def chain(run: Run, first: Draft | None = None) -> Ending:
         run.keep(draft, findings, fault)
         if not findings and fault is None:
             return Ending("answered", draft.program, outcome.value)
+        if fault is not None and fault.cause is not None:  # no other program can help
+            return Ending(STATUS[fault.cause], draft.program, fault=fault)
         if len(run.revisions) > run.settings.max_revisions:
             return Ending("unsolved", draft.program, fault=fault or _as_fault(run))
 

@@ -17,6 +17,7 @@ from atc.programs.doubt import DOUBTS, UNUSED, forgotten_facts, stood_for, unuse
 from atc.result import Call, Fault, Finding, Revision
 from atc.settings import Settings
 from atc.strategies import finder
+from atc.strategies.endings import advised
 from atc.strategies.finder import Finder
 from atc.strategies.writer import Draft, Writer
 from atc.tools.parameters import parameters_of
@@ -186,8 +187,11 @@ class Run:
             fault = fault.model_copy(update={"evidence": f"{fault.evidence} {finder.NAME} found {found}".strip()})
         if self.settings.attribution == "none":
             fault = _bare(fault, outcome)
-        elif self.settings.attribution == "model" or (fault.tool is None and fault.kind == "answer" and own):
+        elif fault.cause is None and (
+            self.settings.attribution == "model" or (fault.tool is None and fault.kind == "answer" and own)
+        ):
             fault = await self._ask_for_culprit(program, fault)
+        fault = advised(fault)
         self.emit("fault", {"attempt": len(self.revisions), "fault": fault.model_dump()})
         return fault
 
@@ -232,4 +236,4 @@ def _bare(fault: Fault, outcome: Outcome) -> Fault:
     """The fault as a plain traceback tells it: no tool, no evidence (to measure what attribution is worth)."""
     error = outcome.error
     text = f"line {error.line}: {error.type}: {error.message}" if error else fault.message
-    return Fault(kind="program", message=text, line=fault.line, source_line=fault.source_line)
+    return Fault(kind="program", message=text, line=fault.line, source_line=fault.source_line, cause=fault.cause)

@@ -24,6 +24,7 @@ from pydantic.json_schema import GenerateJsonSchema, JsonSchemaMode
 from pydantic_core import CoreSchema, to_jsonable_python
 
 from atc.errors import ToolError, ToolImportError
+from atc.tools.bugs import is_bug
 from atc.tools.protocol import Effect, Example, JsonSchema, Protocol, Source, Status
 from atc.tools.tool import Tool
 from atc.tools.typeddicts import with_modern_typeddicts
@@ -355,7 +356,7 @@ class _FunctionTransport:
         except ToolError:
             raise
         except (Exception, SystemExit) as error:  # whatever a user's function raises, the run goes on
-            raise _failure(error) from error
+            raise _failure(error, self.function) from error
         return answer if inspect.isawaitable(answer) else _plain(answer)
 
     async def _await(self, answer: Any) -> Any:
@@ -364,13 +365,19 @@ class _FunctionTransport:
         except ToolError:
             raise
         except (Exception, SystemExit) as error:  # as above
-            raise _failure(error) from error
+            raise _failure(error, self.function) from error
         return _plain(value)
 
 
-def _failure(error: BaseException, *, outcome: Literal["refused", "unknown"] = "unknown") -> ToolError:
+def _failure(
+    error: BaseException,
+    function: Callable[..., Any] | None = None,
+    *,
+    outcome: Literal["refused", "unknown"] = "unknown",
+) -> ToolError:
     name = type(error).__name__
-    return ToolError(f"{name}: {error}"[:MAX_MESSAGE], status=name, outcome=outcome)
+    bug = function is not None and is_bug(error, function)
+    return ToolError(f"{name}: {error}"[:MAX_MESSAGE], status=name, outcome=outcome, cause="broken" if bug else None)
 
 
 def _plain(value: Any) -> Any:
@@ -384,7 +391,9 @@ def _plain(value: Any) -> Any:
         json.dumps(plain, allow_nan=False)
     except Exception as error:  # a serializer of the user's type may raise anything
         message = f"the function returned what is no JSON value ({type(error).__name__}: {error})"
-        raise ToolError(message[:MAX_MESSAGE], status="invalid_response", outcome="unknown") from error
+        raise ToolError(
+            message[:MAX_MESSAGE], status="invalid_response", outcome="unknown", cause="bad_response"
+        ) from error
     return plain
 
 

@@ -11,8 +11,9 @@ import builtins
 import hashlib
 import keyword
 import re
-import unicodedata
 from collections.abc import Iterable
+
+from atc.unicode_forms import normalized
 
 MAX_NAME = 64
 """Characters of a made name; a longer one is cut and ends in a hash of the original."""
@@ -92,7 +93,7 @@ def _numbered(name: str, number: int) -> str:
 
 
 def _snake(text: str, fallback: str, original: str) -> str:
-    ascii_text = unicodedata.normalize("NFKD", text.replace("ß", "ss")).encode("ascii", "ignore").decode("ascii")
+    ascii_text = normalized("NFKD", text.replace("ß", "ss")).encode("ascii", "ignore").decode("ascii")
     words = _LOWER_THEN_UPPER.sub(r"\1_\2", _ACRONYM_THEN_WORD.sub(r"\1_\2", ascii_text))
     name = _NOT_NAME.sub("_", words.lower()).strip("_")
     if not name:
@@ -104,7 +105,7 @@ def _snake(text: str, fallback: str, original: str) -> str:
 
 
 def _lost_letters(text: str) -> bool:
-    decomposed = unicodedata.normalize("NFKD", text.replace("ß", "ss"))
+    decomposed = normalized("NFKD", text.replace("ß", "ss"))
     return any(char.isalnum() and not char.isascii() for char in decomposed)
 
 

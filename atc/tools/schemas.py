@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import json
 import re
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import lru_cache
+from itertools import islice
 from typing import Any
 
 import jsonschema_rs
@@ -15,6 +16,16 @@ from atc.tools.protocol import JsonSchema
 
 _NUMBER = re.compile(r"-?(0|[1-9]\d{0,17})(\.\d{1,18})?([eE][+-]?\d{1,3})?")
 MAX_PROBLEMS = 5
+MAX_NOTES = 20
+MAX_SHOWN = 1_000
+"""Items of one list or object in which a problem is looked for, where the whole does not fit."""
+
+MAX_SHOWN_IN_ALL = 10_000
+_OF_THE_REST = frozenset({"required", "minItems", "minProperties", "contains", "minContains", "dependentRequired"})
+"""Keywords that what was left out of an object or list could satisfy."""
+
+_OF_A_PART = frozenset({"type", "additionalProperties", "propertyNames", "maxItems", "maxProperties", "uniqueItems"})
+"""Keywords that one item or key breaks, whatever else there is."""
 
 
 @dataclass(frozen=True)
@@ -30,14 +41,59 @@ class Problem:
 
 
 def problems(schema: JsonSchema, value: Any) -> list[Problem]:
-    """Return up to five ways in which ``value`` does not fit ``schema``; none when it fits."""
-    found = []
-    for error in _validator(_key(schema)).iter_errors(value):
-        where = "$" + "".join(f"[{step}]" if isinstance(step, int) else f".{step}" for step in error.instance_path)
-        found.append(Problem(where, _shorten(error.message), str(error.schema_path[-1]) if error.schema_path else ""))
-        if len(found) == MAX_PROBLEMS:
-            break
-    return found
+    """Return up to five ways in which ``value`` does not fit ``schema``; none when it fits.
+
+    Whether it fits is asked of the whole value, and why of one with fewer items: the validator lists every error before
+    it gives the first.
+    """
+    validator = _validator(_key(schema))
+    if validator.is_valid(value):
+        return []
+    shown = _Shown()
+    found: list[Problem] = []
+    unsure: list[tuple[str | int, ...]] = []
+    for error in validator.iter_errors(shown.of(value)):
+        at, keyword = tuple(error.instance_path), str(error.schema_path[-1]) if error.schema_path else ""
+        if shown.explains(at, keyword):
+            found.append(Problem(_path(at), _shorten(error.message), keyword))
+            if len(found) == MAX_PROBLEMS:
+                break
+        else:
+            unsure.append(at)
+    if found:
+        return found
+    places = unsure or sorted(shown.cut, key=str)
+    where = _path(places[0]) if len(places) == 1 else "$"
+    return [Problem(where, "something in it does not fit; it is too large to say what: give less at once", "")]
+
+
+def _path(steps: tuple[str | int, ...]) -> str:
+    return "$" + "".join(f"[{step}]" if isinstance(step, int) else f".{step}" for step in steps)
+
+
+@dataclass
+class _Shown:
+    """A value with the first items of its long lists and objects, and where something was left out."""
+
+    left: int = MAX_SHOWN_IN_ALL
+    cut: set[tuple[str | int, ...]] = field(default_factory=set)
+
+    def of(self, value: Any, at: tuple[str | int, ...] = ()) -> Any:
+        if not isinstance(value, dict | list):
+            return value
+        taken = min(len(value), MAX_SHOWN, self.left)
+        self.left -= taken
+        if taken < len(value):
+            self.cut.add(at)
+        if isinstance(value, dict):
+            return {key: self.of(item, (*at, key)) for key, item in islice(value.items(), taken)}
+        return [self.of(item, (*at, i)) for i, item in enumerate(islice(value, taken))]
+
+    def explains(self, at: tuple[str | int, ...], keyword: str) -> bool:
+        """Whether an error holds for the whole value, and does not come from what was left out."""
+        if keyword in _OF_THE_REST:
+            return at not in self.cut
+        return keyword in _OF_A_PART or not any(cut[: len(at)] == at for cut in self.cut)
 
 
 def ensure_valid_schema(schema: JsonSchema, what: str) -> None:
@@ -55,8 +111,10 @@ def repaired(schema: JsonSchema, arguments: dict[str, Any]) -> tuple[dict[str, A
     wants one, a number becomes text where only text is wanted, one value becomes a list of one. ``null`` for an
     optional argument that may not be null is left out. Nothing is invented: what is missing stays missing.
     """
-    notes: list[str] = []
-    return _object(schema, schema, arguments, "", notes), notes
+    repair = _Repair(schema)
+    made = repair.object(schema, arguments, "")
+    more = len(repair.notes) - MAX_NOTES
+    return made, repair.notes if more <= 0 else [*repair.notes[:MAX_NOTES], f"and {more:,} more repairs"]
 
 
 def resolve(root: JsonSchema, schema: Any) -> JsonSchema:
@@ -81,60 +139,71 @@ def types_of(schema: JsonSchema) -> frozenset[str]:
     return frozenset([kind] if isinstance(kind, str) else kind if isinstance(kind, list) else ())
 
 
-def _object(root: JsonSchema, schema: JsonSchema, value: dict[str, Any], path: str, notes: list[str]) -> dict[str, Any]:
-    known = schema.get("properties")
-    if not isinstance(known, dict):
-        return value
-    required, made = set(schema.get("required", ())), {}
-    open_ended = bool(schema.get("additionalProperties", bool(path))) or "patternProperties" in schema
-    for key, item in value.items():
-        where = f"{path}.{key}" if path else key
-        if key not in known:
-            if open_ended:
-                made[key] = item
-            else:
-                notes.append(f"dropped unknown argument {where}")
-            continue
-        wanted = resolve(root, known[key])
-        if item is None and key not in required and types_of(wanted) and "null" not in types_of(wanted):
-            notes.append(f"left out {where}, which was null")
-            continue
-        made[key] = _value(root, wanted, item, where, notes)
-    return made
+@dataclass
+class _Repair:
+    """The repair of one call's arguments. ``root`` is the schema that references point into."""
 
+    root: JsonSchema
+    notes: list[str] = field(default_factory=list)
+    _validators: dict[int, Any] = field(default_factory=dict)
 
-def _value(root: JsonSchema, schema: JsonSchema, value: Any, where: str, notes: list[str]) -> Any:
-    types = types_of(schema)
-    if isinstance(value, dict):
-        return _object(root, schema, value, where, notes)
-    if isinstance(value, list):
-        items = resolve(root, schema.get("items", {}))
-        return [_value(root, items, item, f"{where}[{i}]", notes) for i, item in enumerate(value)]
-    made = _scalar(types, schema, value)
-    if made is not value:
-        notes.append(f"took {json.dumps(value)} as {json.dumps(made)} for {where}")
-    return made
+    def object(self, schema: JsonSchema, value: dict[str, Any], path: str) -> dict[str, Any]:
+        known = schema.get("properties")
+        if not isinstance(known, dict):
+            return value
+        required, made = set(schema.get("required", ())), {}
+        open_ended = bool(schema.get("additionalProperties", bool(path))) or "patternProperties" in schema
+        for key, item in value.items():
+            where = f"{path}.{key}" if path else key
+            if key not in known:
+                if open_ended:
+                    made[key] = item
+                else:
+                    self.notes.append(f"dropped unknown argument {where}")
+                continue
+            wanted = resolve(self.root, known[key])
+            if item is None and key not in required and types_of(wanted) and "null" not in types_of(wanted):
+                self.notes.append(f"left out {where}, which was null")
+                continue
+            made[key] = self.value(wanted, item, where)
+        return made
 
+    def value(self, schema: JsonSchema, value: Any, where: str) -> Any:
+        if isinstance(value, dict):
+            return self.object(schema, value, where)
+        if isinstance(value, list):
+            items = resolve(self.root, schema.get("items", {}))
+            return [self.value(items, item, f"{where}[{i}]") for i, item in enumerate(value)]
+        made = self._scalar(types_of(schema), schema, value)
+        if made is not value:
+            self.notes.append(f"took {json.dumps(value)} as {json.dumps(made)} for {where}")
+        return made
 
-def _scalar(types: frozenset[str], schema: JsonSchema, value: Any) -> Any:
-    if isinstance(value, str) and "string" not in types:
-        text = value.strip()
-        if types & {"integer", "number"} and _NUMBER.fullmatch(text):
-            number = float(text)
-            if number.is_integer() and abs(number) < 2**53:
-                return int(number)
-            return number if "number" in types else value
-        if "boolean" in types and text.lower() in ("true", "false"):
-            return text.lower() == "true"
-    if isinstance(value, float) and types == {"integer"} and value.is_integer():
-        return int(value)
-    if types == {"string"} and isinstance(value, int | float) and not isinstance(value, bool):
-        return str(value)
-    if types == {"array"} and isinstance(value, str | int | float | bool):
-        items = schema.get("items")
-        if isinstance(items, dict) and not problems({**items, "$defs": {}}, value):
+    def _scalar(self, types: frozenset[str], schema: JsonSchema, value: Any) -> Any:
+        if isinstance(value, str) and "string" not in types:
+            text = value.strip()
+            if types & {"integer", "number"} and _NUMBER.fullmatch(text):
+                number = float(text)
+                if number.is_integer() and abs(number) < 2**53:
+                    return int(number)
+                return number if "number" in types else value
+            if "boolean" in types and text.lower() in ("true", "false"):
+                return text.lower() == "true"
+        if isinstance(value, float) and types == {"integer"} and value.is_integer():
+            return int(value)
+        if types == {"string"} and isinstance(value, int | float) and not isinstance(value, bool):
+            return str(value)
+        if types == {"array"} and isinstance(value, str | int | float | bool) and self._is_item(schema, value):
             return [value]
-    return value
+        return value
+
+    def _is_item(self, schema: JsonSchema, value: Any) -> bool:
+        items = schema.get("items")
+        if not isinstance(items, dict):
+            return False
+        if id(items) not in self._validators:  # a list may ask as often as it has items
+            self._validators[id(items)] = _validator(_key({**items, "$defs": self.root.get("$defs", {})}))
+        return bool(self._validators[id(items)].is_valid(value))
 
 
 def _shorten(message: str) -> str:

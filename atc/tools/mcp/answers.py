@@ -42,7 +42,7 @@ def value_of(label: str, result: CallToolResult | InputRequiredResult, spec: Ser
     try:
         return spec.secrets.value(plain(value, "the answer"))
     except ToolImportError as error:  # nested without end, NaN
-        raise ToolError(f"{label}: {error}", status="bad_response", outcome=did) from None
+        raise ToolError(f"{label}: {error}", status="bad_response", outcome=did, cause="bad_response") from None
 
 
 def _block(block: Any) -> Any:

@@ -104,7 +104,8 @@ class Connection:
         except BaseException as error:
             if isinstance(error, KeyboardInterrupt | SystemExit):
                 raise
-            self._fail(Unreachable(reason_of(error, self.exchange, self.spec) + self.log.told(self.spec)))
+            why = reason_of(error, self.exchange, self.spec) + self.log.told(self.spec)
+            self._fail(Unreachable(why, self.exchange))
         finally:
             self.lost = True
 

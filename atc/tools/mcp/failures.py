@@ -6,7 +6,7 @@ import mcp_types as types
 from mcp import MCPError
 from pydantic import ValidationError
 
-from atc.errors import Outcome, ToolError
+from atc.errors import Cause, Outcome, ToolError
 from atc.tools.mcp.http import BROKEN, NOT_SENT, Exchange, TooLarge
 from atc.tools.mcp.spec import ServerSpec
 from atc.tools.openapi.text import clean
@@ -24,6 +24,8 @@ _CODES = {
 }
 _REFUSING = frozenset({types.INVALID_PARAMS, types.METHOD_NOT_FOUND, types.URL_ELICITATION_REQUIRED})
 _TRANSIENT = frozenset({408, 425, 429, 502, 503, 504})
+_DOWN = frozenset({502, 503, 504})
+_CREDENTIAL = frozenset({401, 403})
 _ADVICE = {
     401: "it wants a credential: give it in headers",
     403: "the credential is not allowed to: check the headers",
@@ -33,7 +35,17 @@ _ADVICE = {
 
 
 class Unreachable(Exception):
-    """A server cannot be used; no call reached it. The message continues a sentence that names the server."""
+    """A server cannot be used; no call reached it. The message continues a sentence that names the server.
+
+    Args:
+        message: why.
+        exchange: how the HTTP request for it ended, if there was one: a refused credential is another cause.
+    """
+
+    def __init__(self, message: str, exchange: Exchange | None = None) -> None:
+        super().__init__(message)
+        wants = exchange is not None and exchange.status in _CREDENTIAL
+        self.cause: Cause = "credential" if wants else "unreachable"
 
 
 def words_of(text: object, spec: ServerSpec) -> str:
@@ -70,13 +82,18 @@ def reason_of(error: BaseException, exchange: Exchange, spec: ServerSpec) -> str
 
 def unreachable(label: str, error: Unreachable, spec: ServerSpec) -> ToolError:
     """The ToolError of a call that was never made."""
-    return ToolError(f"{label}: the MCP server {spec.location} {error}", status="unreachable", transient=True)
+    words = f"{label}: the MCP server {spec.location} {error}"
+    return ToolError(words, status="unreachable", transient=True, cause=error.cause)
 
 
 def too_slow(label: str, timeout_s: float) -> ToolError:
     """The ToolError of a call without an answer in time."""
     return ToolError(
-        f"{label} did not answer within {timeout_s:g} s", status="timeout", outcome="unknown", transient=True
+        f"{label} did not answer within {timeout_s:g} s",
+        status="timeout",
+        outcome="unknown",
+        transient=True,
+        cause="unreachable",
     )
 
 
@@ -93,21 +110,23 @@ def failed(label: str, error: Exception, exchange: Exchange, told: str, spec: Se
     """
     did: Outcome = "refused" if reads else "unknown"
     if isinstance(exchange.problem, NOT_SENT):
-        return unreachable(label, Unreachable(reason_of(error, exchange, spec)), spec)
+        return unreachable(label, Unreachable(reason_of(error, exchange, spec), exchange), spec)
     if isinstance(exchange.problem, TooLarge):
         return ToolError(
             f"{label}: the answer is too large, {exchange.problem}: ask for less", status="too_large", outcome=did
         )
     if exchange.problem is not None:
         name = type(exchange.problem).__name__
-        return ToolError(f"{label}: the connection broke ({name})", status="broken", outcome="unknown", transient=True)
+        words = f"{label}: the connection broke ({name})"
+        return ToolError(words, status="broken", outcome="unknown", transient=True, cause="unreachable")
     if isinstance(error, ValidationError):
-        return ToolError(f"{label} sent what is no answer: {_wrong(error, spec)}", status="bad_response", outcome=did)
+        words = f"{label} sent what is no answer: {_wrong(error, spec)}"
+        return ToolError(words, status="bad_response", outcome=did, cause="bad_response")
     if not isinstance(error, MCPError):
         return ToolError(f"{label} failed: {words_of(error, spec)}", status=type(error).__name__, outcome="unknown")
     if is_closed(error):
         words = f"{label}: the MCP server {spec.location} ended during the call{told}"
-        return ToolError(words, status="broken", outcome="unknown", transient=True)
+        return ToolError(words, status="broken", outcome="unknown", transient=True, cause="broken")
     if exchange.status is not None and exchange.status >= 300 and exchange.status != BROKEN:
         return _http(label, error, exchange.status, spec)
     return ToolError(
@@ -115,6 +134,7 @@ def failed(label: str, error: Exception, exchange: Exchange, told: str, spec: Se
         else f"{label} failed: {words_of(error.message, spec)}",
         status=_CODES.get(error.code, error.code),
         outcome="refused" if error.code in _REFUSING else did,
+        cause="credential" if error.code == types.URL_ELICITATION_REQUIRED else None,
     )  # fmt: skip
 
 
@@ -128,6 +148,7 @@ def _http(label: str, error: MCPError, status: int, spec: ServerSpec) -> ToolErr
         status=status,
         outcome="refused" if 300 <= status < 500 else "unknown",
         transient=transient,
+        cause="credential" if status in _CREDENTIAL else "unreachable" if status in _DOWN else None,
     )
 
 

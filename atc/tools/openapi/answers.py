@@ -14,7 +14,7 @@ from typing import Any
 
 import httpx
 
-from atc.errors import Outcome, ToolError
+from atc.errors import Cause, Outcome, ToolError
 from atc.tools.openapi.media import essence, is_json, is_text
 from atc.tools.openapi.plan import Operation
 from atc.tools.openapi.security import Credentials
@@ -28,6 +28,7 @@ MAX_ANSWER_DEPTH = 200
 
 _SHOWN = 200
 _TRANSIENT = frozenset({408, 425, 429, 502, 503, 504})
+_DOWN = frozenset({502, 503, 504})
 _ERROR_KEYS = (
     "message",
     "error_description",
@@ -58,7 +59,11 @@ async def read_body(response: httpx.Response, limit: int) -> bytes:
     if encoding in ("", "identity"):
         return await _collect(response.aiter_raw(), limit)
     if encoding not in ("gzip", "x-gzip", "deflate"):
-        raise ToolError(f"the answer is compressed as {encoding[:40]!r}, which cannot be read", outcome="unknown")
+        raise ToolError(
+            f"the answer is compressed as {encoding[:40]!r}, which cannot be read",
+            outcome="unknown",
+            cause="bad_response",
+        )
     return await _collect(_inflated(response.aiter_raw(), limit), limit)
 
 
@@ -115,14 +120,18 @@ def error_of(operation: Operation, response: httpx.Response, body: bytes, creden
     words = _service_words(body.decode("utf-8", "replace"), credentials)
     message = f"{operation.label} answered with status {status}"
     message += f": {words}" if words else f" {response.reason_phrase}".rstrip()
-    if status in (401, 403):
-        message += credentials.missing(operation.security)
+    missing = credentials.missing(operation.security) if status in (401, 403) else ""
+    message += missing
+    cause: Cause | None = "unreachable" if status in _DOWN else None
+    if status == 401 or missing:  # with a credential, a 403 may be about the resource that was asked for
+        cause = "credential"
     return ToolError(
         credentials.redacted(message),
         status=status,
         outcome="refused" if 400 <= status < 500 else "unknown",
         retry_after=retry_after(response.headers.get("retry-after", "")),
         transient=status in _TRANSIENT,
+        cause=cause,
     )
 
 
@@ -165,6 +174,7 @@ def _json(operation: Operation, response: httpx.Response, text: str) -> Any:
             f"{operation.label} answered with JSON that cannot be used: {reason}",
             status=response.status_code,
             outcome=_outcome(operation),
+            cause="bad_response",
         ) from None
     return value
 
@@ -212,6 +222,7 @@ def _unreadable(
         credentials.redacted(f"{operation.label} answered with {kind} instead of JSON{shown}"),
         status=response.status_code,
         outcome=_outcome(operation),
+        cause="bad_response",
     )
 
 

@@ -128,7 +128,7 @@ class OperationTransport:
         """
         operation = self.operation
         if operation.server is None:
-            raise ToolError(f"{operation.label} cannot be called: {operation.server_problem}")
+            raise ToolError(f"{operation.label} cannot be called: {operation.server_problem}", cause="unreachable")
         request = encode(operation, arguments)
         try:
             async with asyncio.timeout(self.service.timeout_s), self.service.client() as client:
@@ -248,7 +248,10 @@ class OperationTransport:
         if isinstance(error, _NOT_SENT):
             host = httpx.URL(self.operation.server or "").host
             return ToolError(
-                f"{label} cannot reach {host} ({type(error).__name__})", status="unreachable", transient=True
+                f"{label} cannot reach {host} ({type(error).__name__})",
+                status="unreachable",
+                transient=True,
+                cause="unreachable",
             )
         if isinstance(error, (TimeoutError, httpx.TimeoutException)):
             return ToolError(
@@ -256,12 +259,14 @@ class OperationTransport:
                 status="timeout",
                 outcome="unknown",
                 transient=True,
+                cause="unreachable",
             )
         return ToolError(
             f"{label}: the connection broke ({type(error).__name__})",
             status="broken",
             outcome="unknown",
             transient=True,
+            cause="unreachable",
         )
 
 

@@ -1,0 +1,31 @@
+"""Failures that no other program can help: how a run ends with each, and what its user can do."""
+
+from __future__ import annotations
+
+from atc.errors import Cause
+from atc.result import Fault, RunStatus
+
+STATUS: dict[Cause, RunStatus] = {
+    "denied": "denied",
+    "credential": "missing",
+    "unreachable": "missing",
+    "broken": "tool_broken",
+    "bad_response": "tool_broken",
+    "in_doubt": "in_doubt",
+}
+_ADVICE: dict[Cause, str] = {
+    "denied": "It was not done. Approve it (approve=, --approve), or declare a function that only reads as "
+    "@atc.tool(effect='read').",
+    "credential": "Give the service a credential that it accepts, then run again.",
+    "unreachable": "See that the service runs at this address, then run again.",
+    "broken": "Its arguments were valid, and no others would help: repair the tool, then run again.",
+    "bad_response": "No arguments help against a response that is no JSON: repair the tool, then run again.",
+    "in_doubt": "It may have been done, and is not repeated: check it by hand.",
+}
+
+
+def advised(fault: Fault) -> Fault:
+    """The fault, with what its user can do where no other program helps."""
+    if fault.cause is None:
+        return fault
+    return fault.model_copy(update={"message": f"{fault.message.rstrip('.')}. {_ADVICE[fault.cause]}"})

@@ -1,0 +1,154 @@
+"""Tell a bug of a user's function from a refusal, by the exception that it raised.
+
+A function that was called with arguments that fit its schema fails in one of two ways. Other arguments may help: it
+raised an exception of its own ("no such city"), or looked a value up that is not there. Or none can: the code is wrong.
+Only the second ends a run, so whatever is uncertain counts as the first.
+"""
+
+from __future__ import annotations
+
+import ast
+import dis
+import inspect
+import linecache
+import re
+import sysconfig
+from collections.abc import Callable, Iterator
+from types import CodeType, FrameType, TracebackType
+from typing import Any
+
+_OF_CODE = (NameError, ImportError, AttributeError, TypeError)
+_UNSURE = (ConnectionError, TimeoutError, InterruptedError, BlockingIOError, MemoryError, UnboundLocalError)
+_ANYTHING = re.compile(r"\b(Any|object|Union)\b|^(dict|list|tuple|set)$|\|(?! None)")
+_LIBRARIES = tuple({sysconfig.get_path(name) for name in ("stdlib", "platstdlib", "purelib", "platlib")})
+_EXPLICIT = ("RAISE_VARARGS", "RERAISE")
+
+
+def is_bug(error: BaseException, function: Callable[..., Any]) -> bool:
+    """Whether no other arguments of a function would help against an exception that it raised.
+
+    So it is where Python itself raised one of its own exceptions, not a ``raise`` of the user's, and either
+
+    - it is a wrong name, type, attribute or import in the user's own code, not about a ``None``, which may stand for
+      something that was not found; or
+    - the expression that failed takes nothing from the arguments.
+
+    Args:
+        error: what the function raised, with its traceback. Its arguments fitted their schema.
+        function: the function.
+    """
+    if type(error).__module__ != "builtins" or not isinstance(error, Exception) or isinstance(error, _UNSURE):
+        return False
+    steps = list(_steps(error.__traceback__, _code_of(function)))
+    if not steps:
+        return False  # it never began, or hides behind a wrapper
+    frame, at = steps[-1]
+    own = _is_own(frame.f_code)
+    if own and _operation(frame.f_code, at).startswith(_EXPLICIT):
+        return False
+    if own and isinstance(error, _OF_CODE) and not _of_none(error) and _is_typed(error, function):
+        return not isinstance(error, AttributeError) or _operation(frame.f_code, at).startswith("LOAD_")
+    return not _takes_arguments(*steps[0])
+
+
+def _steps(trace: TracebackType | None, code: CodeType | None) -> Iterator[tuple[FrameType, int]]:
+    """The frames of a traceback from the function on, outermost first, each with its instruction."""
+    inside = False
+    while trace is not None:
+        inside = inside or trace.tb_frame.f_code is code
+        if inside:
+            yield trace.tb_frame, trace.tb_lasti
+        trace = trace.tb_next
+
+
+def _code_of(function: Callable[..., Any]) -> CodeType | None:
+    plain = inspect.unwrap(function)
+    return getattr(getattr(plain, "__func__", plain), "__code__", None)
+
+
+def _is_own(code: CodeType) -> bool:
+    """Whether code is the user's: of a file that is no library's (what ``eval`` is given has none)."""
+    name = code.co_filename
+    return not name.startswith(("<", *_LIBRARIES)) and "-packages" not in name
+
+
+def _operation(code: CodeType, at: int) -> str:
+    return dis.opname[code.co_code[at]] if 0 <= at < len(code.co_code) else ""
+
+
+def _of_none(error: BaseException) -> bool:
+    return (error.obj is None and error.name is not None) if isinstance(error, AttributeError) else "None" in str(error)
+
+
+def _is_typed(error: BaseException, function: Callable[..., Any]) -> bool:
+    """Whether the types of all arguments are known, where a wrong type is what failed."""
+    if not isinstance(error, TypeError | AttributeError):
+        return True
+    given = inspect.signature(function).parameters.values()
+    empty = inspect.Parameter.empty
+    return not any(p.annotation is empty or _ANYTHING.search(inspect.formatannotation(p.annotation)) for p in given)
+
+
+# -- what an expression takes from the arguments -----------------------------------------------------------------------
+
+
+def _takes_arguments(frame: FrameType, at: int) -> bool:
+    """Whether the expression that failed in the function has anything from its arguments; true where it is unknown."""
+    code = frame.f_code
+    lines, positions = linecache.getlines(code.co_filename), list(code.co_positions())[at // 2 : at // 2 + 1]
+    try:
+        tree = ast.parse("".join(lines))
+    except (SyntaxError, ValueError, RecursionError, MemoryError):
+        return True
+    functions = (n for n in ast.walk(tree) if isinstance(n, ast.FunctionDef | ast.AsyncFunctionDef))
+    body = next((n for n in functions if _begins(n) == code.co_firstlineno and n.name == code.co_name), None)
+    if body is None or not positions:
+        return True
+    failed = [node for node in ast.walk(body) if _span(node) == positions[0]]
+    if not failed:
+        return True
+    given = code.co_varnames[: code.co_argcount + code.co_kwonlyargcount + bool(code.co_flags & inspect.CO_VARKEYWORDS)]
+    return bool(_names(failed[0]) & _tainted(body, set(given)))
+
+
+def _begins(node: ast.FunctionDef | ast.AsyncFunctionDef) -> int:
+    return min([node.lineno, *(decorator.lineno for decorator in node.decorator_list)])
+
+
+def _span(node: ast.AST) -> tuple[int | None, ...]:
+    return tuple(getattr(node, name, None) for name in ("lineno", "end_lineno", "col_offset", "end_col_offset"))
+
+
+def _names(node: ast.AST | None) -> set[str]:
+    return {n.id for n in ast.walk(node) if isinstance(n, ast.Name)} if node is not None else set()
+
+
+def _tainted(body: ast.AST, names: set[str]) -> set[str]:
+    """The names of a function that may hold something of ``names``: what is assigned from them, or handed them."""
+    while True:
+        found = {name for taken, into in _flows(body) if _names(taken) & names for name in _names(into)}
+        if found <= names:
+            return names
+        names = names | found
+
+
+def _flows(body: ast.AST) -> Iterator[tuple[ast.AST | None, ast.AST]]:
+    """What goes where: a value and the expression that it is put into."""
+    for node in ast.walk(body):
+        match node:
+            case ast.Assign():
+                for target in node.targets:
+                    yield node.value, target
+            case ast.AnnAssign() | ast.AugAssign() | ast.NamedExpr():
+                yield node.value, node.target
+            case ast.For() | ast.AsyncFor() | ast.comprehension():
+                yield node.iter, node.target
+            case ast.withitem(optional_vars=ast.AST() as target):
+                yield node.context_expr, target
+            case ast.Call(func=ast.Attribute(value=receiver)):
+                yield node, receiver
+            case ast.FunctionDef(name=name) | ast.AsyncFunctionDef(name=name):
+                yield node, ast.Name(name)
+            case ast.Match():
+                for case in node.cases:
+                    yield node.subject, case
