@@ -15,7 +15,7 @@ import platformdirs
 from atc.errors import ModelError, ModelUnavailable, UsageError
 from atc.models.base import Message, Model, OnText, Reply
 from atc.models.catalogue import CATALOGUE, DEFAULT_MODEL
-from atc.models.embedded_process import EmbeddedServer, ServerSettings, shared
+from atc.models.embedded_process import Drafts, EmbeddedServer, ServerSettings, shared
 from atc.models.fetch import models_dir
 from atc.models.kept_prompts import fixed_beginning
 from atc.models.openai_compatible import OpenAICompatible
@@ -24,6 +24,9 @@ HOW_TO_GET_A_MODEL = (
     "either `pip install 'atc-runtime[embedded]' && atc model pull`, "
     "or set OPENAI_BASE_URL, OPENAI_API_KEY and ATC_MODEL to use an OpenAI-compatible endpoint"
 )
+
+DRAFTS = Drafts()
+"""A revision repeats most of the program before it, and a program the names of its tools."""
 
 
 def runtime_installed() -> bool:
@@ -43,6 +46,7 @@ class EmbeddedModel(Model):
         threads: processor threads; as many as this process may use when not given.
         context_tokens: what prompt and reply may take together, for each slot.
         port: of the server, on this machine's loopback alone; a free one when 0.
+        drafts: how the runtime drafts tokens from what it has read; ``None`` turns it off.
     """
 
     def __init__(
@@ -52,6 +56,7 @@ class EmbeddedModel(Model):
         threads: int | None = None,
         context_tokens: int = 8192,
         port: int = 0,
+        drafts: Drafts | None = DRAFTS,
     ) -> None:
         for what, value in (("slots", slots), ("threads", threads), ("context_tokens", context_tokens)):
             if value is not None and value < 1:
@@ -68,6 +73,7 @@ class EmbeddedModel(Model):
             context_tokens=context_tokens,
             port=port,
             prompts_dir=str(platformdirs.user_cache_path("atc") / "prompts") if slots == 1 else "",
+            drafts=drafts,
         )
         self._user = object()  # who holds the shared server
 
