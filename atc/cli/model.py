@@ -93,7 +93,9 @@ def serve(
     ] = "127.0.0.1",
     port: Annotated[int, typer.Option(min=0, max=65535, help="Port; 0 takes a free one.")] = 8080,
     slots: Annotated[int, typer.Option(min=1, max=64, help="Replies that can be written at the same time.")] = 1,
-    context_tokens: Annotated[int, typer.Option(min=256, help="Tokens of prompt and reply, for each slot.")] = 8192,
+    context_tokens: Annotated[
+        int | None, typer.Option(min=256, help="Tokens of prompt and reply, for each slot; 16,384 when not given.")
+    ] = None,
 ) -> None:
     """Serve the embedded model for other programs, OpenAI-compatible, until Ctrl-C.
 
