@@ -144,11 +144,13 @@ def test_info_asks_the_endpoint_and_never_shows_the_key(monkeypatch: pytest.Monk
     monkeypatch.setenv("OPENAI_API_KEY", KEY)
     monkeypatch.setenv("ATC_MODEL", "tiny")
     with fake.serving(fake.says("x")) as server:
+        server.tells["/v1/models"]["data"][0]["max_model_len"] = 9000
         monkeypatch.setenv("OPENAI_BASE_URL", server.url)
         up = CliRunner().invoke(app, ["info", "--json"])
     down = CliRunner().invoke(app, ["info", "--json"])
     assert up.exit_code == 0
     assert json.loads(up.stdout)["model_is_listed"] is True
+    assert json.loads(up.stdout)["context_tokens"] == 9000
     assert down.exit_code == 3
     assert "cannot be reached" in json.loads(down.stdout)["problem"]
     assert KEY not in up.output + down.output

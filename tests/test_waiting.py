@@ -25,14 +25,13 @@ PROMPT = [Message("user", "hi")]
 class Slow(FakeModel):
     """Says a word after the first event that tells of waiting, and the rest after the second."""
 
-    def __init__(self, told: list[dict[str, Any]]) -> None:
+    def __init__(self) -> None:
         super().__init__([GOOD])
-        self.told = told
+        self.waited: asyncio.Queue[dict[str, Any]] = asyncio.Queue()
 
     async def complete(self, messages: Sequence[Message], **options: Any) -> Reply:
-        for count in (1, 2):
-            while len(self.told) < count:
-                await asyncio.sleep(0.001)
+        for _ in range(2):
+            await self.waited.get()
             options["on_text"]("a word")
         return await super().complete(messages, **options)
 
@@ -42,13 +41,16 @@ def test_silence_of_a_model_is_told_and_ends_with_its_reply(monkeypatch: pytest.
     kinds: list[str] = []
     told: list[dict[str, Any]] = []
 
-    def emit(kind: Any, data: dict[str, Any]) -> None:
-        kinds.append(kind)
-        if kind == "model_waiting":
-            told.append(data)
-
     async def ask_and_wait() -> Reply:
-        reply = await asking.ask(Slow(told), emit, "program", PROMPT)
+        model = Slow()
+
+        def emit(kind: Any, data: dict[str, Any]) -> None:
+            kinds.append(kind)
+            if kind == "model_waiting":
+                told.append(data)
+                model.waited.put_nowait(data)
+
+        reply = await asking.ask(model, emit, "program", PROMPT)
         await asyncio.sleep(0.05)  # nothing is told of any more
         return reply
 

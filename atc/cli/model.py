@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import ipaddress
 import os
 import time
@@ -158,6 +159,8 @@ def _embedded_report(choice: Choice) -> dict[str, Any]:
         "file": str(model.path),
         "file_is_there": model.path.is_file(),
         "runtime_installed": runtime_installed(),
+        "context_tokens": model.context_tokens,
+        "prompt_tokens": model.prompt_tokens,
         "models_pulled": ", ".join(entry.name for entry in CATALOGUE.values() if (models_dir() / entry.file).is_file()),
         "usable": not problem,
         "problem": problem,
@@ -187,6 +190,7 @@ def _endpoint_report(choice: Choice) -> dict[str, Any]:
         "why": choice.why,
         "endpoint": endpoint.url,
         "model_is_listed": listed,
+        "context_tokens": None if problem else asyncio.run(endpoint.context_size()),
         "key_is_set": choice.api_key is not None,
         "seconds": round(time.monotonic() - started, 2),
         "usable": not problem,
