@@ -247,3 +247,12 @@ def test_counts_of_tokens_are_kept_beside_the_replies(tmp_path: Path) -> None:
     without = CachedModel(FakeModel([]), tmp_path)  # of the same name, and without a tokenizer
     assert asyncio.run(without.count_tokens("kept for later")) == 3
     assert asyncio.run(without.count_tokens("another text!")) == bounded_tokens("another text!")
+
+
+@pytest.mark.parametrize(
+    "vain", [Reply("", "stop", 1, 0, 0.0, problem="the reply is empty"), Reply(" ", "length", 1, 9, 0.0)]
+)
+def test_a_reply_without_a_text_is_not_kept(tmp_path: Path, vain: Reply) -> None:
+    cached = CachedModel(FakeModel([vain, "a text", vain, vain, "one", "two"]), tmp_path)
+    assert [ask(cached).text for _ in range(3)] == [vain.text, "a text", "a text"]
+    assert [asyncio.run(cached.sample(PROMPT, 2))[0].text for _ in range(3)] == [vain.text, "one", "one"]

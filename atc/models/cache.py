@@ -114,8 +114,8 @@ class CachedModel(WrappedModel):
 
 
 def _in_vain(reply: Reply) -> bool:
-    """Whether a limit was used up before a word was said: with more room for thoughts it may be otherwise."""
-    return reply.finish_reason == "length" and not reply.text.strip()
+    """Whether it holds no text: with more room for thoughts, or another time, it may be otherwise."""
+    return bool(reply.problem) or (reply.finish_reason == "length" and not reply.text.strip())
 
 
 def _read(path: Path, kind: TypeAdapter[T]) -> T | None:
