@@ -270,3 +270,19 @@ def test_an_endpoint_that_says_nothing_is_given_up_once(step: fake.Step) -> None
 def test_an_error_with_status_200_is_shown() -> None:
     with serving(fake.answers(200, b'{"error": {"message": "no GPU is free"}}')) as server:
         assert "no GPU is free" in failure(model(server, max_attempts=1))
+
+
+@pytest.mark.parametrize(
+    ("body", "kind"),
+    [
+        (f"<html>please log in {KEY}</html>", "text/html"),
+        (f"please log in {KEY}", "application/json"),
+        (json.dumps({"detail": f"please log in {KEY}"}), "application/json"),
+        (json.dumps(["please log in", KEY]), "application/json"),
+    ],
+)
+def test_an_answer_that_is_no_reply_is_shown_without_the_key(body: str, kind: str) -> None:
+    with serving(fake.answers(200, body.encode(), kind)) as server:
+        message = failure(model(server, max_attempts=1))
+    assert "please log in" in message
+    assert server.url in message

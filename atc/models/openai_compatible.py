@@ -7,6 +7,7 @@ The key is sent to it and shows up nowhere else.
 from __future__ import annotations
 
 import json
+import re
 import time
 from collections.abc import Mapping, Sequence
 from types import SimpleNamespace
@@ -285,7 +286,7 @@ class OpenAICompatible(Model):
             except TimeoutError:
                 raise self._stalled() from None
             async with stream:
-                if "json" in stream.response.headers.get("content-type", ""):
+                if re.search("json|html", stream.response.headers.get("content-type", "")):
                     await self._take_whole(stream, got)
                 else:
                     await self._take_stream(stream, got)
@@ -343,14 +344,23 @@ class OpenAICompatible(Model):
         except TimeoutError:
             raise self._stalled() from None
         except (ValueError, TypeError, RecursionError):
-            raise broken(f"the model's endpoint {self.url} sent something that is no JSON") from None
+            words = body[:2_000].decode("utf-8", "replace")
+            raise broken(
+                f"the model's endpoint {self.url} sent something that is no JSON: {self._endpoint.quote(words)}"
+            ) from None
         got.take(answer)
-        if not got.choices and getattr(answer, "error", None):  # with status 200, at some gateways
+        if got.choices:
+            return
+        words = body[:2_000].decode("utf-8", "replace")
+        if getattr(answer, "error", None):  # with status 200, at some gateways
             error = json.loads(body)["error"]
-            words = error if isinstance(error, str) else json.dumps(error, ensure_ascii=False)
-            if long := exceeded(words, error):
+            if long := exceeded(error if isinstance(error, str) else "", error):
                 raise too_long(long, self._endpoint, words)
             raise broken(f"the model's endpoint {self.url} reported: {self._endpoint.quote(words)}")
+        raise broken(
+            f"the model's endpoint {self.url} answered, but with no chat completion: check OPENAI_BASE_URL. "
+            f"It said: {self._endpoint.quote(words)}"
+        )
 
 
 def _without_system(messages: Sequence[dict[str, str]]) -> list[dict[str, str]]:
