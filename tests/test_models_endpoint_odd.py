@@ -174,7 +174,7 @@ def test_a_filtered_reply_ends_it_and_what_came_is_shown() -> None:
     with serving(fake.says("answer = ", finish="content_filter")) as server:
         message = failure(model(server))
     assert "content filter" in message
-    assert "It had said: answer =" in message
+    assert "It had written: answer =" in message
     assert len(server.requests) == 1
 
 

@@ -94,8 +94,8 @@ def exceeded(message: str, body: object = None) -> Exceeded | None:
     members = body if isinstance(body, Mapping) else {}
     inner = members.get("error")
     members = inner if isinstance(inner, Mapping) else members
-    said = [part for part in (message, members.get("message"), body, inner) if isinstance(part, str)]
-    found = _sentence(" ".join(" ".join(said)[:_MOST].split()))
+    texts = [part for part in (message, members.get("message"), body, inner) if isinstance(part, str)]
+    found = _sentence(" ".join(" ".join(texts)[:_MOST].split()))
     if found is None and members.get("code") not in _CODES and members.get("type") not in _CODES:
         return None
     found = found or Exceeded()

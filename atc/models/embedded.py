@@ -109,8 +109,8 @@ class EmbeddedModel(Model):
     async def context_size(self) -> int:
         if self._ask_for_context:
             with contextlib.suppress(ModelUnavailable):  # the first request says so
-                told = await self._client(await self._server(), known=False).context_size()
-                self.context_tokens, self._ask_for_context = min(self.context_tokens, told), False
+                size = await self._client(await self._server(), known=False).context_size()
+                self.context_tokens, self._ask_for_context = min(self.context_tokens, size), False
         return self.context_tokens
 
     async def count_tokens(self, text: str) -> int:

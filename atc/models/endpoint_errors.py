@@ -114,7 +114,7 @@ def too_long(long: Exceeded, endpoint: Endpoint, words: str) -> Failure:
     limit = f"{long.limit:,}" if long.limit else "fewer"
     message = (
         f"prompt and reply {asked}, and {endpoint.model!r} at {endpoint.url} takes {limit}: offer fewer tools "
-        f"(max_tools), or set context_tokens to what it takes. It said: {endpoint.quote(words)}"
+        f"(max_tools), or set context_tokens to what it takes. It answered: {endpoint.quote(words)}"
     )
     return Failure(ContextExceeded(message, limit=long.limit, requested=long.requested))
 

@@ -48,14 +48,14 @@ class EndpointFacts:
         self._counts = True  # as far as is known
 
     async def context_tokens(self) -> int | None:
-        """Tokens of prompt and reply together, the least of what is told; ``None``: it does not tell."""
+        """Tokens of prompt and reply together, the least of what it states; ``None``: it states none."""
         with anyio.move_on_after(_WAIT_S):
             async with self._client() as client:
                 entry = await self._entry(client, f"{self._base}/models")
                 owner = entry.get("owned_by")
-                if told := list(_sizes(entry)):
-                    return min(told)
-                if owner == "llamacpp":  # before it told of it in its list
+                if sizes := list(_sizes(entry)):
+                    return min(sizes)
+                if owner == "llamacpp":  # older ones state it here alone
                     props = _members(await self._asked(client, "GET", f"{self._root}/props"))
                     return min(_sizes(_members(props.get("default_generation_settings"))), default=None)
                 if owner == "organization_owner":  # LM Studio
@@ -84,8 +84,8 @@ class EndpointFacts:
         running = _members(await self._asked(client, "GET", f"{self._root}/api/ps")).get("models")
         names = (self._model, f"{self._model}:latest")
         loaded = [each for each in _entries(running) if each.get("name") in names or each.get("model") in names]
-        if told := [size for each in loaded for size in _sizes(each)]:
-            return min(told)
+        if sizes := [size for each in loaded for size in _sizes(each)]:
+            return min(sizes)
         shown = _members(await self._asked(client, "POST", f"{self._root}/api/show", {"model": self._model}))
         if not shown:
             return None

@@ -216,12 +216,12 @@ class OpenAICompatible(Model):
         if part.filtered:
             raise ModelError(
                 f"the content filter of {who} ended the reply: change the task's words, or use another model "
-                f"(ATC_MODEL). It had said: {self._endpoint.quote(part.text) or 'nothing'}"
+                f"(ATC_MODEL). It had written: {self._endpoint.quote(part.text) or 'nothing'}"
             )
         if part.refusal and not part.text.strip():
             raise ModelError(
                 f"{who} refused: change the task's words, or use another model (ATC_MODEL). "
-                f"It said: {self._endpoint.quote(part.refusal)}"
+                f"It answered: {self._endpoint.quote(part.refusal)}"
             )
 
     async def _with_retries(self, request: dict[str, Any], on_text: OnText | None) -> Answer:
@@ -297,7 +297,7 @@ class OpenAICompatible(Model):
         return got
 
     def _stalled(self, where: str = "") -> Failure:
-        # One that has said nothing at all is not waited for a second time.
+        # An endpoint that has sent nothing at all is not waited for a second time.
         return broken(
             f"the model's endpoint {self.url} sent nothing for {self.stall_s:g} s{where}: look whether it is up, or "
             f"give it longer (ATC_MODEL_STALL_S)",
@@ -359,7 +359,7 @@ class OpenAICompatible(Model):
             raise broken(f"the model's endpoint {self.url} reported: {self._endpoint.quote(words)}")
         raise broken(
             f"the model's endpoint {self.url} answered, but with no chat completion: check OPENAI_BASE_URL. "
-            f"It said: {self._endpoint.quote(words)}"
+            f"It answered: {self._endpoint.quote(words)}"
         )
 
 

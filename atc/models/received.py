@@ -26,7 +26,7 @@ _ENDS = re.compile(rf"</(?:{_TAGS})>[ \t]*(?:\n\s*|\Z)", re.IGNORECASE)
 
 
 def apart(text: str) -> tuple[str, str]:
-    """A text's thoughts and what is said after them.
+    """A text's thoughts and what comes after them.
 
     The tag that begins thoughts may have been the prompt's; then they end in one at the end of a line, before any code.
     """
@@ -116,15 +116,15 @@ class Answer:
                 continue  # nobody asked for it
             self.choices += 1
             part = self._latest = self.parts[index]
-            said = getattr(choice, "delta", None) or getattr(choice, "message", None)
-            self._add_thoughts(part, getattr(said, "reasoning_content", None) or getattr(said, "reasoning", None))
-            for piece in _pieces(getattr(said, "content", None), "text"):
+            message = getattr(choice, "delta", None) or getattr(choice, "message", None)
+            self._add_thoughts(part, getattr(message, "reasoning_content", None) or getattr(message, "reasoning", None))
+            for piece in _pieces(getattr(message, "content", None), "text"):
                 self._add(part, piece)
-            for piece in _pieces(getattr(said, "content", None), "thinking"):
+            for piece in _pieces(getattr(message, "content", None), "thinking"):
                 self._add_thoughts(part, piece)
-            for piece in _called(said):
+            for piece in _called(message):
                 self._add_called(part, piece)
-            for piece in (*_pieces(getattr(said, "content", None), "refusal"), getattr(said, "refusal", None)):
+            for piece in (*_pieces(getattr(message, "content", None), "refusal"), getattr(message, "refusal", None)):
                 part.refusal = (part.refusal + (piece if isinstance(piece, str) else ""))[:_SHOWN]
             reason = getattr(choice, "finish_reason", None)
             part.filtered |= reason == "content_filter"
@@ -191,10 +191,10 @@ def _pieces(content: Any, kind: str) -> Iterator[Any]:
             yield piece if isinstance(piece, str) else _member(piece, "text")
 
 
-def _called(said: Any) -> Iterator[str]:
+def _called(message: Any) -> Iterator[str]:
     """The tools that a reply calls, piece by piece as they come: a name, then its arguments."""
-    calls = getattr(said, "tool_calls", None)
-    for call in calls if isinstance(calls, list) else [said]:
+    calls = getattr(message, "tool_calls", None)
+    for call in calls if isinstance(calls, list) else [message]:
         function = _member(call, "function") or _member(call, "function_call")
         name, arguments = _member(function, "name"), _member(function, "arguments")
         yield f" {name} " if isinstance(name, str) and name else ""

@@ -58,8 +58,8 @@ async def waiting(emit: Emit, purpose: str) -> AsyncIterator[OnText]:
 
 def tell(emit: Emit, purpose: str, reply: Reply) -> None:
     """Tell the trace of a reply."""
-    told: dict[str, Any] = {
+    data: dict[str, Any] = {
         "purpose": purpose, "seconds": reply.seconds, "prompt_tokens": reply.prompt_tokens, "cached": reply.cached,
         "completion_tokens": reply.completion_tokens, "finish_reason": reply.finish_reason, "text": reply.text,
     }  # fmt: skip
-    emit("model_ended", told | ({"problem": reply.problem} if reply.problem else {}))
+    emit("model_ended", data | ({"problem": reply.problem} if reply.problem else {}))
