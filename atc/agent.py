@@ -271,6 +271,7 @@ class Agent:
             "run_id": run_id,
             "task": task,
             "model": model.name,
+            "endpoint": model.endpoint,
             "tools": len(self.tools),
             "source": source,
             "settings": settings,

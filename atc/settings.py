@@ -45,7 +45,10 @@ class Settings(BaseSettings):
         None, ge=512, description="tokens that prompt and reply may take together; else what the model tells"
     )
     prompt_tokens: int | None = Field(
-        None, ge=256, description="tokens of a prompt at most; else 4,000 for the embedded model, or what the context has"
+        None, ge=256, description="tokens of a prompt at most; else 4,000 embedded, or what the context has"
+    )
+    model_stall_s: float = Field(
+        300.0, gt=0, description="seconds without a word of the model's endpoint before it is given up"
     )
 
     max_tools: int = Field(20, ge=1, description="offered to the model at once; from more, the best are picked")

@@ -15,7 +15,7 @@ import numpy as np
 
 from atc.cli.console import err
 from atc.models import Model, open_model
-from atc.models.base import Message, Reply
+from atc.models.base import Message, Reply, WrappedModel
 from atc.retrieval.encoder import Encoder
 from atc.retrieval.expansion import EXPANSIONS
 from atc.retrieval.index import Mode, ToolIndex
@@ -94,20 +94,20 @@ class Floor:
         return [self._ids[row] for row in np.argsort(-scores, kind="stable")[:limit]]  # equal ones in the pool's order
 
 
-class Counted(Model):
+class Counted(WrappedModel):
     """Tells of each reply of a model."""
 
     def __init__(self, inner: Model, tell: Callable[[Reply], None]) -> None:
-        self._inner, self._tell = inner, tell
-        self.name, self.context_tokens = inner.name, inner.context_tokens
+        super().__init__(inner)
+        self._tell = tell
 
     async def complete(self, messages: Sequence[Message], **options: Any) -> Reply:
-        reply = await self._inner.complete(messages, **options)
+        reply = await self.inner.complete(messages, **options)
         self._tell(reply)
         return reply
 
     async def sample(self, messages: Sequence[Message], count: int, **options: Any) -> list[Reply]:
-        replies = await self._inner.sample(messages, count, **options)
+        replies = await self.inner.sample(messages, count, **options)
         for reply in replies:
             self._tell(reply)
         return replies

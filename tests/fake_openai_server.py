@@ -18,6 +18,9 @@ class Handler(BaseHTTPRequestHandler):
 
     def do_POST(self) -> None:
         body = self.rfile.read(int(self.headers["Content-Length"]))
+        if not self.path.endswith("/chat/completions"):
+            self._tell(json.loads(body))
+            return
         self.server.requests.append(json.loads(body))
         self.server.keys.append(self.headers.get("Authorization", ""))
         with self.server.lock:
@@ -27,8 +30,17 @@ class Handler(BaseHTTPRequestHandler):
         self.close_connection = True
 
     def do_GET(self) -> None:
-        models = {"object": "list", "data": [{"id": "tiny", "object": "model"}]}
-        answers(200 if self.path == "/v1/models" else 404, json.dumps(models).encode())(self)
+        self._tell(None)
+
+    def _tell(self, body: Any) -> None:
+        """Answer from the server's table of what it tells of itself, noting what was asked."""
+        self.server.asked.append((self.path, body))
+        self.server.keys.append(self.headers.get("Authorization", ""))
+        told = self.server.tells.get(self.path)
+        step = told(body) if callable(told) else told
+        with suppress(BrokenPipeError, ConnectionResetError):
+            (step if callable(step) else answers(404 if step is None else 200, json.dumps(step).encode()))(self)
+        self.close_connection = True
 
     def log_message(self, *_: Any) -> None:
         pass
@@ -59,6 +71,8 @@ class Server(ThreadingHTTPServer):
         self.steps = list(steps)
         self.requests: list[dict[str, Any]] = []
         self.keys: list[str] = []
+        self.tells: dict[str, Any] = {"/v1/models": {"object": "list", "data": [{"id": "tiny", "object": "model"}]}}
+        self.asked: list[tuple[str, Any]] = []  # beside chat completions: paths and bodies
         self.lock = threading.Lock()
         self.released = threading.Event()
 
@@ -128,9 +142,31 @@ def thinks(
     return step
 
 
-def fails(status: int, message: str = "no", headers: dict[str, str] | None = None, param: str | None = None) -> Step:
-    """Answer with an error."""
-    return answers(status, json.dumps({"error": {"message": message, "param": param}}).encode(), headers=headers)
+def fails(
+    status: int, message: str = "no", headers: dict[str, str] | None = None, param: str | None = None, **more: Any
+) -> Step:
+    """Answer with an error. ``more`` are further members of it."""
+    error = {"message": message, "param": param, **more}
+    return answers(status, json.dumps({"error": error}).encode(), headers=headers)
+
+
+def whole(finish: str | None = "stop", **message: Any) -> Step:
+    """Answer in one piece, whatever was asked for."""
+    choice = {"index": 0, "message": {"role": "assistant", **message}, "finish_reason": finish}
+    return answers(200, json.dumps({"choices": [choice]}).encode())
+
+
+def deltas(*each: Any, finish: str | None = "stop") -> Step:
+    """Stream these pieces of a message."""
+
+    def step(handler: Handler) -> None:
+        handler.begin_stream()
+        for delta in each:
+            handler.send_event({"choices": [{"index": 0, "delta": delta, "finish_reason": None}]})
+        handler.send_event(piece(None, finish))
+        handler.end_stream()
+
+    return step
 
 
 def answers(

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Sequence
+import inspect
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -11,7 +12,8 @@ import anyio
 import pytest
 
 from atc.errors import BudgetExceeded, ModelError
-from atc.models import Budget, BudgetedModel, CachedModel, FakeModel, Message, Model, Reply
+from atc.models import Budget, BudgetedModel, CachedModel, FakeModel, Message, Model, Reply, WrappedModel
+from atc.models.base import bounded_tokens
 
 PROMPT = [Message("user", "x" * 40)]  # about 14 tokens
 
@@ -191,3 +193,66 @@ def test_replies_from_the_disk_cost_no_tokens(tmp_path: Path) -> None:
     ask(model)
     assert budget.tokens_used == spent
     assert budget.calls_used == 2
+
+
+# What every model around another passes through.
+
+
+class Sized(FakeModel):
+    prompt_tokens = 700
+    endpoint = "http://h/v1"
+
+    async def context_size(self) -> int:
+        return 4321
+
+    async def count_tokens(self, text: str) -> int:
+        return len(text.split())
+
+
+def wrappers(directory: Path) -> list[Model]:
+    """One of each kind; a new kind has to be added here."""
+    made: dict[type[WrappedModel], Callable[[Model], Model]] = {
+        BudgetedModel: lambda inner: BudgetedModel(inner, Budget()),
+        CachedModel: lambda inner: CachedModel(inner, directory),
+    }
+    assert set(made) == {kind for kind in WrappedModel.__subclasses__() if kind.__module__.startswith("atc.")}
+    return [wrap(Sized([], name="sized", context_tokens=1234)) for wrap in made.values()]
+
+
+def test_a_model_around_another_tells_what_that_one_tells(tmp_path: Path) -> None:
+    for model in (*wrappers(tmp_path), WrappedModel(Sized([], name="sized", context_tokens=1234))):
+        told = (model.name, model.context_tokens, model.prompt_tokens, model.endpoint)
+        assert told == ("sized", 1234, 700, "http://h/v1")
+        assert asyncio.run(model.context_size()) == 4321
+        assert asyncio.run(model.count_tokens("three of them")) == 3
+
+
+def test_every_model_of_this_package_that_holds_another_is_one_of_these() -> None:
+    """A model with an ``inner`` that is no :class:`WrappedModel` would forget what it tells."""
+
+    def all_kinds(kind: type[Model]) -> set[type[Model]]:
+        return {kind}.union(*(all_kinds(each) for each in kind.__subclasses__()))
+
+    holds = {
+        kind
+        for kind in all_kinds(Model)
+        if kind.__module__.startswith("atc.") and "inner" in inspect.signature(kind).parameters
+    }
+    assert holds == {WrappedModel, BudgetedModel, CachedModel}
+    assert all(issubclass(kind, WrappedModel) for kind in holds)
+
+
+def test_counts_of_tokens_are_kept_beside_the_replies(tmp_path: Path) -> None:
+    assert asyncio.run(CachedModel(Sized([]), tmp_path).count_tokens("kept for later")) == 3
+    without = CachedModel(FakeModel([]), tmp_path)  # of the same name, and without a tokenizer
+    assert asyncio.run(without.count_tokens("kept for later")) == 3
+    assert asyncio.run(without.count_tokens("another text!")) == bounded_tokens("another text!")
+
+
+@pytest.mark.parametrize(
+    "vain", [Reply("", "stop", 1, 0, 0.0, problem="the reply is empty"), Reply(" ", "length", 1, 9, 0.0)]
+)
+def test_a_reply_without_a_text_is_not_kept(tmp_path: Path, vain: Reply) -> None:
+    cached = CachedModel(FakeModel([vain, "a text", vain, vain, "one", "two"]), tmp_path)
+    assert [ask(cached).text for _ in range(3)] == [vain.text, "a text", "a text"]
+    assert [asyncio.run(cached.sample(PROMPT, 2))[0].text for _ in range(3)] == [vain.text, "one", "one"]

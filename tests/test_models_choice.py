@@ -78,9 +78,29 @@ def test_empty_variables_are_not_set() -> None:
     assert choose_model(environment={"OPENAI_API_KEY": "", "OPENAI_BASE_URL": "", "ATC_MODEL": ""}).kind == "embedded"
 
 
-def test_an_endpoint_without_a_models_name_is_an_error() -> None:
-    with pytest.raises(ModelUnavailable, match="ATC_MODEL"):
-        choose_model(environment={"OPENAI_API_KEY": KEY})
+def test_a_key_alone_chooses_nothing() -> None:
+    choice = choose_model(environment={"OPENAI_API_KEY": KEY})
+    assert choice.kind == "embedded"
+    assert "no model is named" in choice.why
+    assert choice.api_key is None
+    named = choose_model("gpt", environment={"OPENAI_API_KEY": KEY})
+    assert (named.kind, named.model, named.base_url, named.api_key) == ("endpoint", "gpt", None, KEY)
+
+
+@pytest.mark.parametrize(
+    ("given", "environment"),
+    [
+        ({}, {"OPENAI_BASE_URL": "http://h/v1"}),
+        ({}, {"OPENAI_BASE_URL": "http://h/v1", "OPENAI_API_KEY": KEY}),
+        ({"base_url": "http://h/v1"}, {}),
+        ({"api_key": KEY}, {}),
+        ({"spec": "openai:"}, {"OPENAI_API_KEY": KEY}),
+    ],
+)
+def test_an_endpoint_without_a_models_name_is_an_error(given: dict[str, str], environment: dict[str, str]) -> None:
+    with pytest.raises(ModelUnavailable, match="ATC_MODEL") as caught:
+        choose_model(**given, environment=environment)  # type: ignore[arg-type]
+    assert KEY not in str(caught.value)
 
 
 def test_a_name_without_an_endpoint_is_an_error_with_a_guess() -> None:
@@ -124,21 +144,30 @@ def test_info_asks_the_endpoint_and_never_shows_the_key(monkeypatch: pytest.Monk
     monkeypatch.setenv("OPENAI_API_KEY", KEY)
     monkeypatch.setenv("ATC_MODEL", "tiny")
     with fake.serving(fake.says("x")) as server:
+        server.tells["/v1/models"]["data"][0]["max_model_len"] = 9000
         monkeypatch.setenv("OPENAI_BASE_URL", server.url)
         up = CliRunner().invoke(app, ["info", "--json"])
     down = CliRunner().invoke(app, ["info", "--json"])
     assert up.exit_code == 0
     assert json.loads(up.stdout)["model_is_listed"] is True
+    assert json.loads(up.stdout)["context_tokens"] == 9000
     assert down.exit_code == 3
     assert "cannot be reached" in json.loads(down.stdout)["problem"]
     assert KEY not in up.output + down.output
 
 
 def test_info_needs_a_models_name_for_an_endpoint(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("OPENAI_API_KEY", KEY)
+    monkeypatch.setenv("OPENAI_BASE_URL", "http://h/v1")
     result = CliRunner().invoke(app, ["info"])
     assert result.exit_code == 3
     assert "ATC_MODEL" in result.output
+
+
+def test_info_says_that_a_key_alone_chose_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("OPENAI_API_KEY", KEY)
+    report = json.loads(CliRunner().invoke(app, ["info", "--json"]).stdout)
+    assert report["model"].startswith("embedded:")
+    assert "no model is named" in report["why"]
 
 
 @pytest.mark.parametrize(
@@ -172,8 +201,20 @@ def test_pull_prints_where_the_file_is(monkeypatch: pytest.MonkeyPatch, tmp_path
 
 
 def test_settings_say_which_model_and_a_given_one_goes_before_theirs() -> None:
-    settings = Settings(model="tiny", base_url="http://h/v1", api_key=SecretStr(KEY), thinking_tokens=7)
+    settings = Settings(
+        model="tiny", base_url="http://h/v1", api_key=SecretStr(KEY), thinking_tokens=7, context_tokens=5000,
+        prompt_tokens=600, model_stall_s=9,
+    )  # fmt: skip
     model = model_of(settings)
     assert isinstance(model, OpenAICompatible)
     assert (model.name, model.url, model.thinking_tokens) == ("tiny", "http://h/v1", 7)
+    assert (model.context_tokens, model.prompt_tokens, model.stall_s) == (5000, 600, 9)
     assert model_of(settings, "other").name == "other"
+
+
+def test_the_embedded_models_sizes_are_its_own_unless_they_are_set() -> None:
+    assert isinstance(model := model_of(Settings(), "embedded"), EmbeddedModel)
+    assert (model.context_tokens, model.prompt_tokens, model.endpoint) == (16_384, 4_000, "")
+    assert model_of(Settings(), "embedded:smollm2-135m").context_tokens == 8_192  # it was trained for no more
+    model = model_of(Settings(context_tokens=2048, prompt_tokens=1000), "embedded")
+    assert (model.context_tokens, model.prompt_tokens) == (2048, 1000)

@@ -9,15 +9,16 @@ import signal
 import subprocess
 import sys
 import time
+from dataclasses import asdict
 from pathlib import Path
 
 import pytest
 
-from atc.errors import ModelUnavailable, UsageError
-from atc.models import EmbeddedModel, Message, embedded
+from atc.errors import ContextExceeded, ModelUnavailable, UsageError
+from atc.models import EmbeddedModel, Message, embedded, embedded_server
 from atc.models.catalogue import CATALOGUE
 from atc.models.embedded import runtime_installed
-from atc.models.embedded_process import EmbeddedServer, ServerSettings
+from atc.models.embedded_process import Drafts, EmbeddedServer, ServerSettings
 from atc.models.fetch import models_dir
 
 PROMPT = [Message("user", "Write one line of Python that prints hello. Only the code.")]
@@ -60,6 +61,33 @@ def test_a_server_that_does_not_come_up_names_its_log_and_leaves_nothing(tmp_pat
         EmbeddedServer(ServerSettings(str(junk), "junk", 1, 1, 512), log=tmp_path / "server.log")
     assert (tmp_path / "server.log").exists()
     assert children(os.getpid()) == []
+
+
+def test_what_cannot_be_started_counts_characters_and_has_the_context_that_was_set(tmp_path: Path) -> None:
+    model = EmbeddedModel(tmp_path / "none.gguf", context_tokens=777)
+    assert asyncio.run(model.count_tokens("a" * 30)) == 10
+    assert asyncio.run(model.context_size()) == 777
+
+
+@pytest.mark.parametrize(
+    ("drafts", "part", "lengths"),
+    [
+        (Drafts("ngram_mod", 8, 2, 32), "ngram_mod", {"n_match": 8, "n_min": 2, "n_max": 32}),
+        (Drafts("ngram_map_k", 8, longest=32, hits=2), "ngram_map_k", {"size_n": 8, "size_m": 32, "min_hits": 2}),
+        (Drafts("ngram_cache"), "ngram_cache", {}),
+    ],
+)
+def test_drafts_are_set_as_the_runtime_names_them(drafts: Drafts, part: str, lengths: dict[str, int]) -> None:
+    xllamacpp = pytest.importorskip("xllamacpp")
+    speculative = xllamacpp.CommonParams().speculative
+    embedded_server._draft(speculative, asdict(drafts))
+    assert [kind.name for kind in speculative.types] == [f"COMMON_SPECULATIVE_TYPE_{part.upper()}"]
+    assert {name: getattr(getattr(speculative, part), name) for name in lengths} == lengths
+
+
+def test_drafts_are_on_unless_they_are_turned_off() -> None:
+    assert EmbeddedModel().settings.drafts == embedded.DRAFTS
+    assert EmbeddedModel(drafts=None).settings.drafts is None
 
 
 def children(pid: int) -> list[int]:
@@ -108,6 +136,13 @@ def test_a_real_model_answers_and_its_process_is_gone_after_closing(real_file: P
         assert 0 < reply.completion_tokens <= 24
         again = await model.complete(PROMPT, max_tokens=24)
         assert again.text == reply.text
+        assert await model.context_size() == 1024
+        assert 5 < await model.count_tokens(PROMPT[0].content) < len(PROMPT[0].content) / 3
+        with pytest.raises(ContextExceeded) as caught:
+            await model.complete([Message("user", "again and " * 1000)], max_tokens=8)
+        assert caught.value.limit == 1024
+        assert caught.value.requested is not None
+        assert caught.value.requested > 1024
         samples = await model.sample(PROMPT, 3, max_tokens=16, seed=1, temperature=1.0)
         return reply.text, [sample.text for sample in samples]
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import ipaddress
 import os
 import time
@@ -93,7 +94,9 @@ def serve(
     ] = "127.0.0.1",
     port: Annotated[int, typer.Option(min=0, max=65535, help="Port; 0 takes a free one.")] = 8080,
     slots: Annotated[int, typer.Option(min=1, max=64, help="Replies that can be written at the same time.")] = 1,
-    context_tokens: Annotated[int, typer.Option(min=256, help="Tokens of prompt and reply, for each slot.")] = 8192,
+    context_tokens: Annotated[
+        int | None, typer.Option(min=256, help="Tokens of prompt and reply, for each slot; 16,384 when not given.")
+    ] = None,
 ) -> None:
     """Serve the embedded model for other programs, OpenAI-compatible, until Ctrl-C.
 
@@ -156,6 +159,8 @@ def _embedded_report(choice: Choice) -> dict[str, Any]:
         "file": str(model.path),
         "file_is_there": model.path.is_file(),
         "runtime_installed": runtime_installed(),
+        "context_tokens": model.context_tokens,
+        "prompt_tokens": model.prompt_tokens,
         "models_pulled": ", ".join(entry.name for entry in CATALOGUE.values() if (models_dir() / entry.file).is_file()),
         "usable": not problem,
         "problem": problem,
@@ -185,6 +190,7 @@ def _endpoint_report(choice: Choice) -> dict[str, Any]:
         "why": choice.why,
         "endpoint": endpoint.url,
         "model_is_listed": listed,
+        "context_tokens": None if problem else asyncio.run(endpoint.context_size()),
         "key_is_set": choice.api_key is not None,
         "seconds": round(time.monotonic() - started, 2),
         "usable": not problem,

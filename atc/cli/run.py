@@ -33,6 +33,12 @@ def run(
     only: options.Only = None,
     model: Model = None,
     base_url: ModelUrl = None,
+    context_tokens: Annotated[
+        int | None, typer.Option(help="Tokens of prompt and reply together; else what the model tells.")
+    ] = None,
+    prompt_tokens: Annotated[
+        int | None, typer.Option(help="Tokens of a prompt at most; else 4,000 embedded, or what the context has.")
+    ] = None,
     service_url: options.BaseUrl = None,
     auth: options.Auth = None,
     documents: options.Documents = None,
@@ -71,7 +77,8 @@ def run(
     toolset = options.opened(tools, only=only, service_url=service_url, auth=auth, documents=documents)
     view = None if as_json else RunView(out)
     agent = Agent(
-        toolset, model=model, base_url=base_url, tool_index=tool_index, retrieval=retrieval,
+        toolset, model=model, base_url=base_url, context_tokens=context_tokens, prompt_tokens=prompt_tokens,
+        tool_index=tool_index, retrieval=retrieval,
         max_revisions=max_revisions, candidates=candidates, sandbox=sandbox, sandbox_require=sandbox_require,
         budget_s=budget_s, cache=cache, answer=answer, approve=approver(approve, view.close if view else None),
         on_event=view,

@@ -63,7 +63,8 @@ class RunView:
             self._status.start()
 
     def _on_run_started(self, data: dict[str, Any]) -> None:
-        self.line(f"run {data['run_id']}  model {data['model']}", "dim")
+        where = f" at {data['endpoint']}" if data.get("endpoint") else ""
+        self.line(f"run {data['run_id']}  model {data['model']}{where}", "dim")
 
     def _on_tools_chosen(self, data: dict[str, Any]) -> None:
         if "found" in data:
@@ -76,6 +77,14 @@ class RunView:
 
     def _on_model_started(self, data: dict[str, Any]) -> None:
         self._wait_for(f"{_PURPOSES.get(data['purpose'], data['purpose'])} …")
+
+    def _on_model_waiting(self, data: dict[str, Any]) -> None:
+        silent = f"nothing from the model for {data['silent']:.0f} s"
+        purpose = _PURPOSES.get(data["purpose"], data["purpose"])
+        if self._console.is_terminal:
+            self._wait_for(f"{purpose} … {silent}")
+        else:
+            self.line(f"{purpose}: {silent}", "dim")
 
     def _on_model_ended(self, data: dict[str, Any]) -> None:
         self._wait_for(None)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from atc.models.base import FinishReason, Message, Model, OnText, Reply, Role, estimate_tokens
+from atc.models.base import FinishReason, Message, Model, OnText, Reply, Role, WrappedModel, estimate_tokens
 from atc.models.budget import Budget, BudgetedModel
 from atc.models.cache import CachedModel
 from atc.models.choice import Choice, choose_model, model_of, open_model
@@ -24,6 +24,7 @@ __all__ = [
     "OpenAICompatible",
     "Reply",
     "Role",
+    "WrappedModel",
     "choose_model",
     "estimate_tokens",
     "model_of",

@@ -37,6 +37,7 @@ class Reply:
             their share.
         cached: it came from the disk and cost nothing.
         model: the model's name.
+        problem: where ``text`` is empty, why, as far as it is known; in words, and with what came in its place.
     """
 
     text: str
@@ -46,6 +47,7 @@ class Reply:
     seconds: float
     cached: bool = False
     model: str = ""
+    problem: str = ""
 
 
 def estimate_tokens(text_or_messages: str | Sequence[Message]) -> int:
@@ -68,11 +70,13 @@ class Model(abc.ABC):
         context_tokens: how many tokens prompt and reply may take together, as far as is known without asking.
         prompt_tokens: how many tokens a prompt should have at most, where more would be slow or dear; ``None``: as many
             as the context has beside the reply.
+        endpoint: the address that prompts are sent to; empty for a model on this machine.
     """
 
     name: str
     context_tokens: int
     prompt_tokens: int | None = None
+    endpoint: str = ""
 
     async def context_size(self) -> int:
         """How many tokens prompt and reply may take together: what the endpoint tells, else :attr:`context_tokens`."""
@@ -106,6 +110,7 @@ class Model(abc.ABC):
 
         Raises:
             ModelUnavailable: the model cannot be used as it is set up; the message says what to mend.
+            ContextExceeded: prompt and reply are longer than it takes.
             ModelError: it failed in the middle of work, after retries.
         """
 
@@ -148,3 +153,55 @@ class Model(abc.ABC):
     async def aclose(self) -> None:
         """Release what the model holds. It may be called twice; a later :meth:`complete` opens it again."""
         return
+
+
+class WrappedModel(Model):
+    """A model around another: what it does not change is that model's own.
+
+    Args:
+        inner: the model to ask.
+    """
+
+    def __init__(self, inner: Model) -> None:
+        self.inner = inner
+        self.name = inner.name
+        self.context_tokens = inner.context_tokens
+        self.prompt_tokens = inner.prompt_tokens
+        self.endpoint = inner.endpoint
+
+    async def context_size(self) -> int:
+        return await self.inner.context_size()
+
+    async def count_tokens(self, text: str) -> int:
+        return await self.inner.count_tokens(text)
+
+    async def complete(
+        self,
+        messages: Sequence[Message],
+        *,
+        max_tokens: int = 1024,
+        temperature: float = 0.0,
+        seed: int | None = None,
+        stop: Sequence[str] = (),
+        on_text: OnText | None = None,
+    ) -> Reply:
+        return await self.inner.complete(
+            messages, max_tokens=max_tokens, temperature=temperature, seed=seed, stop=stop, on_text=on_text
+        )
+
+    async def sample(
+        self,
+        messages: Sequence[Message],
+        count: int,
+        *,
+        max_tokens: int = 1024,
+        temperature: float = 0.7,
+        seed: int | None = None,
+        stop: Sequence[str] = (),
+    ) -> list[Reply]:
+        return await self.inner.sample(
+            messages, count, max_tokens=max_tokens, temperature=temperature, seed=seed, stop=stop
+        )
+
+    async def aclose(self) -> None:
+        await self.inner.aclose()

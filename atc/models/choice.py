@@ -12,9 +12,9 @@ from atc.errors import ModelUnavailable, UsageError
 from atc.models.base import Model
 from atc.models.cache import CachedModel
 from atc.models.catalogue import CATALOGUE, DEFAULT_MODEL, known
-from atc.models.embedded import HOW_TO_GET_A_MODEL, EmbeddedModel
+from atc.models.embedded import HOW_TO_GET_A_MODEL, PROMPT_TOKENS, EmbeddedModel
 from atc.models.fetch import models_dir
-from atc.models.openai_compatible import THINKING_TOKENS, OpenAICompatible
+from atc.models.openai_compatible import STALL_S, THINKING_TOKENS, OpenAICompatible
 from atc.settings import Settings
 
 
@@ -48,7 +48,7 @@ def choose_model(
 
     Raises:
         UsageError: the spec means nothing, or contradicts ``base_url`` or ``api_key``.
-        ModelUnavailable: an endpoint is set up without a model's name, or a name without an endpoint.
+        ModelUnavailable: an endpoint is given without a model's name, or a name without an endpoint.
     """
     env = os.environ if environment is None else environment
     why = "it was asked for"
@@ -63,15 +63,16 @@ def choose_model(
         return Choice("embedded", str(_embedded_path(rest)), why)
     url = base_url or env.get("OPENAI_BASE_URL") or None
     key = api_key or env.get("OPENAI_API_KEY") or None
-    if not spec and not url and not key:
-        return Choice("embedded", str(_embedded_path("")), "no endpoint is set up, so the embedded default is used")
     name = rest if named == "openai" else spec
-    if not name and env.get("OPENAI_MODEL"):
+    if not name and (url or key) and env.get("OPENAI_MODEL"):
         name, why = env["OPENAI_MODEL"], "OPENAI_MODEL says so"
+    if not spec and not name and not url and not api_key:
+        why = "no endpoint is set up" if not key else "OPENAI_API_KEY is set and no model is named"
+        return Choice("embedded", str(_embedded_path("")), f"{why}, so the embedded default is used")
     if not name:
-        setting = "an endpoint is set up (OPENAI_BASE_URL or OPENAI_API_KEY, or as arguments)"
         raise ModelUnavailable(
-            f"{setting}, but no model is named: set ATC_MODEL to one it has, or ATC_MODEL=embedded to use none of it"
+            "an endpoint or a key was given (OPENAI_BASE_URL, or base_url and api_key), but no model is named: set "
+            "ATC_MODEL to one it has, or ATC_MODEL=embedded to use none of it"
         )
     if not url and not key:
         hint = f"did you mean 'embedded:{name}'? Else, " if name in CATALOGUE else ""
@@ -94,8 +95,10 @@ def open_model(
     base_url: str | None = None,
     api_key: str | None = None,
     cache_dir: str | Path | None = None,
-    timeout_s: float = 300.0,
+    timeout_s: float = 1800.0,
+    stall_s: float = STALL_S,
     context_tokens: int | None = None,
+    prompt_tokens: int | None = None,
     thinking_tokens: int | None = None,
     slots: int = 1,
     threads: int | None = None,
@@ -105,20 +108,25 @@ def open_model(
     Args:
         spec: ``"embedded"``, ``"embedded:NAME"``, ``"embedded:/path/file.gguf"``; ``"openai:NAME"`` or a plain ``NAME``
             for an endpoint; a model, which is returned as it is. When not given, the environment decides:
-            ``ATC_MODEL`` is such a spec; ``OPENAI_BASE_URL`` or ``OPENAI_API_KEY`` mean an endpoint, with ``ATC_MODEL``
-            or ``OPENAI_MODEL`` for the name; without any of them it is the embedded default.
+            ``ATC_MODEL`` is such a spec; ``OPENAI_BASE_URL`` means an endpoint, and so does ``OPENAI_API_KEY`` together
+            with ``OPENAI_MODEL``; else it is the embedded default. A key alone chooses nothing: it is there for other
+            programs, too.
         base_url: the endpoint's address, in place of ``OPENAI_BASE_URL``.
         api_key: its key, in place of ``OPENAI_API_KEY``.
         cache_dir: a folder to keep replies in; none are kept when not given.
         timeout_s: seconds for one attempt at an endpoint.
-        context_tokens: what prompt and reply may take together; 8,192 embedded, 32,768 at an endpoint when not given.
+        stall_s: seconds without a word of an endpoint, after which it is given up.
+        context_tokens: what prompt and reply may take together; when not given 16,384 embedded, and at an endpoint what
+            it tells, else 32,768.
+        prompt_tokens: that a prompt should have at most; when not given 4,000 embedded, and at an endpoint as many as
+            the context has.
         thinking_tokens: that a model at an endpoint may think before each reply, if it does; 8,192 when not given.
         slots: replies that an embedded model can write at the same time.
         threads: processor threads of an embedded model.
 
     Raises:
         UsageError: the spec means nothing, or contradicts the other arguments.
-        ModelUnavailable: an endpoint is set up without a model's name, or a name without an endpoint. Whether a file is
+        ModelUnavailable: an endpoint is given without a model's name, or a name without an endpoint. Whether a file is
             there or an endpoint answers shows at the first call.
     """
     model: Model
@@ -129,11 +137,13 @@ def open_model(
     else:
         choice = choose_model(spec, base_url=base_url, api_key=api_key)
         if choice.kind == "embedded":
-            model = EmbeddedModel(choice.model, slots, threads, context_tokens or 8_192)
+            model = EmbeddedModel(
+                choice.model, slots, threads, context_tokens, prompt_tokens=prompt_tokens or PROMPT_TOKENS
+            )
         else:
             model = OpenAICompatible(
                 choice.model, choice.base_url, choice.api_key, timeout_s,
-                context_tokens=context_tokens or 32_768,
+                stall_s=stall_s, context_tokens=context_tokens, prompt_tokens=prompt_tokens,
                 thinking_tokens=THINKING_TOKENS if thinking_tokens is None else thinking_tokens,
             )  # fmt: skip
     return model if cache_dir is None else CachedModel(model, cache_dir)
@@ -150,5 +160,6 @@ def model_of(
     key = settings.api_key.get_secret_value() if settings.api_key else None
     return open_model(
         spec or settings.model, base_url=settings.base_url, api_key=key, cache_dir=cache_dir,
+        stall_s=settings.model_stall_s, context_tokens=settings.context_tokens, prompt_tokens=settings.prompt_tokens,
         thinking_tokens=settings.thinking_tokens, slots=slots,
     )  # fmt: skip

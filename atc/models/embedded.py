@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import importlib.util
 import os
 import time
@@ -13,9 +14,9 @@ import anyio.to_thread
 import platformdirs
 
 from atc.errors import ModelError, ModelUnavailable, UsageError
-from atc.models.base import Message, Model, OnText, Reply
+from atc.models.base import Message, Model, OnText, Reply, bounded_tokens
 from atc.models.catalogue import CATALOGUE, DEFAULT_MODEL
-from atc.models.embedded_process import EmbeddedServer, ServerSettings, shared
+from atc.models.embedded_process import Drafts, EmbeddedServer, ServerSettings, shared
 from atc.models.fetch import models_dir
 from atc.models.kept_prompts import fixed_beginning
 from atc.models.openai_compatible import OpenAICompatible
@@ -24,6 +25,13 @@ HOW_TO_GET_A_MODEL = (
     "either `pip install 'atc-runtime[embedded]' && atc model pull`, "
     "or set OPENAI_BASE_URL, OPENAI_API_KEY and ATC_MODEL to use an OpenAI-compatible endpoint"
 )
+
+CONTEXT_TOKENS = 16_384
+"""Of prompt and reply, for each slot: 28 kB of memory a token for the default model, taken when its server starts."""
+PROMPT_TOKENS = 4_000
+"""Of a prompt: two processor cores read some eighty tokens a second."""
+DRAFTS = Drafts()
+"""A revision repeats most of the program before it, and a program the names of its tools."""
 
 
 def runtime_installed() -> bool:
@@ -41,8 +49,11 @@ class EmbeddedModel(Model):
         model_path: a GGUF file; the default model in the user's cache when not given.
         slots: replies that can be written at the same time.
         threads: processor threads; as many as this process may use when not given.
-        context_tokens: what prompt and reply may take together, for each slot.
+        context_tokens: what prompt and reply may take together, for each slot; when not given 16,384, or what the model
+            was trained for.
         port: of the server, on this machine's loopback alone; a free one when 0.
+        drafts: how the runtime drafts tokens from what it has read; ``None`` turns it off.
+        prompt_tokens: that a prompt should have at most.
     """
 
     def __init__(
@@ -50,24 +61,30 @@ class EmbeddedModel(Model):
         model_path: str | Path | None = None,
         slots: int = 1,
         threads: int | None = None,
-        context_tokens: int = 8192,
+        context_tokens: int | None = None,
         port: int = 0,
+        drafts: Drafts | None = DRAFTS,
+        prompt_tokens: int = PROMPT_TOKENS,
     ) -> None:
         for what, value in (("slots", slots), ("threads", threads), ("context_tokens", context_tokens)):
             if value is not None and value < 1:
                 raise UsageError(f"an embedded model with {value} {what} cannot work: give 1 or more")
         self.path = default_path() if model_path is None else Path(model_path).expanduser()
-        self.context_tokens = context_tokens
-        known = next((entry.name for entry in CATALOGUE.values() if entry.file == self.path.name), self.path.stem)
+        entry = self._entry = next((entry for entry in CATALOGUE.values() if entry.file == self.path.name), None)
+        known = entry.name if entry else self.path.stem
         self.name = f"embedded:{known}"
+        self.context_tokens = context_tokens or min(CONTEXT_TOKENS, entry.trained_tokens if entry else CONTEXT_TOKENS)
+        self.prompt_tokens = prompt_tokens
+        self._ask_for_context = entry is None  # llama.cpp reads in the file what it was trained for, and takes no more
         self.settings = ServerSettings(
             model_path=str(self.path.absolute()),
             alias=known,
             slots=slots,
             threads=threads or len(os.sched_getaffinity(0)),
-            context_tokens=context_tokens,
+            context_tokens=self.context_tokens,
             port=port,
             prompts_dir=str(platformdirs.user_cache_path("atc") / "prompts") if slots == 1 else "",
+            drafts=drafts,
         )
         self._user = object()  # who holds the shared server
 
@@ -82,13 +99,24 @@ class EmbeddedModel(Model):
         """
         if not self.path.is_file():
             raise ModelUnavailable(f"no language model: {self.path} is not there. To get one, {HOW_TO_GET_A_MODEL}")
-        entry = next((entry for entry in CATALOGUE.values() if entry.file == self.path.name), None)
-        if entry is not None and self.path.stat().st_size != entry.size:
-            raise ModelUnavailable(f"{self.path} is not whole: delete it and run `atc model pull {entry.name}`")
+        if self._entry is not None and self.path.stat().st_size != self._entry.size:
+            raise ModelUnavailable(f"{self.path} is not whole: delete it and run `atc model pull {self._entry.name}`")
         if not runtime_installed():
             raise ModelUnavailable(
                 f"the embedded model's runtime, xllamacpp, is not installed. To get a model, {HOW_TO_GET_A_MODEL}"
             )
+
+    async def context_size(self) -> int:
+        if self._ask_for_context:
+            with contextlib.suppress(ModelUnavailable):  # the first request says so
+                size = await self._client(await self._server(), known=False).context_size()
+                self.context_tokens, self._ask_for_context = min(self.context_tokens, size), False
+        return self.context_tokens
+
+    async def count_tokens(self, text: str) -> int:
+        with contextlib.suppress(ModelUnavailable):
+            return await self._client(await self._server()).count_tokens(text)
+        return bounded_tokens(text)
 
     async def complete(
         self,
@@ -166,16 +194,16 @@ class EmbeddedModel(Model):
             raise
         return time.monotonic() - began
 
-    def _client(self, server: EmbeddedServer) -> OpenAICompatible:
+    def _client(self, server: EmbeddedServer, *, known: bool = True) -> OpenAICompatible:
         # Two cores read some fifty tokens of a prompt a second: the first piece of a reply may be minutes away.
         return OpenAICompatible(
             self.settings.alias,
             server.url,
             server.api_key,
             timeout_s=1800,
-            stall_s=300,
+            stall_s=1800,
             max_attempts=2,
-            context_tokens=self.context_tokens,
+            context_tokens=self.context_tokens if known else None,
             name=self.name,
             direct=True,
         )

@@ -13,9 +13,10 @@ import sys
 import threading
 import time
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from importlib.metadata import version
 from pathlib import Path
+from typing import Literal
 
 import httpx
 import platformdirs
@@ -44,6 +45,29 @@ _ENVIRONMENT = (
     "XDG_",
 )
 
+DraftKind = Literal["ngram_mod", "ngram_simple", "ngram_map_k", "ngram_map_k4v", "ngram_cache"]
+
+
+@dataclass(frozen=True)
+class Drafts:
+    """How the runtime drafts the next tokens from what it has read and written, and checks the draft in one pass.
+
+    A draft is taken only as far as the model would have written the same, so that greedy output stays as it is.
+
+    Attributes:
+        kind: of llama.cpp's drafts; ``ngram_cache`` has no lengths.
+        match: tokens that must have come before in the same order.
+        shortest: tokens of a draft at least; a shorter one is not used (``ngram_mod`` only).
+        longest: tokens of a draft at most.
+        hits: how often the tokens must have come before (the two maps only).
+    """
+
+    kind: DraftKind = "ngram_mod"
+    match: int = 24
+    shortest: int = 48
+    longest: int = 64
+    hits: int = 1
+
 
 @dataclass(frozen=True)
 class ServerSettings:
@@ -58,6 +82,7 @@ class ServerSettings:
     port: int = 0
     cache_mib: int = 512  # of prompts that left their slot; llama.cpp's own limit is 8 GiB
     prompts_dir: str = ""  # where what a slot has read may be kept; nowhere when empty
+    drafts: Drafts | None = None  # no drafts when not given
 
 
 class EmbeddedServer:
@@ -115,7 +140,7 @@ class EmbeddedServer:
             self._process.stdout.close()
 
     def _spawn(self) -> subprocess.Popen[bytes]:
-        settings = vars(self.settings) | {"api_key": self.api_key}
+        settings = asdict(self.settings) | {"api_key": self.api_key}
         if self.settings.prompts_dir:
             settings["prompts_dir"] = _private_folder(self.settings.prompts_dir)
         environment = {name: value for name, value in os.environ.items() if name.startswith(_ENVIRONMENT)}

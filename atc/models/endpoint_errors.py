@@ -13,7 +13,8 @@ from typing import Any
 import openai
 import tenacity
 
-from atc.errors import AtcError, ModelError, ModelUnavailable
+from atc.errors import AtcError, ContextExceeded, ModelError, ModelUnavailable
+from atc.models.context_errors import Exceeded, exceeded
 
 LONGEST_WAIT = 60.0
 """Seconds; an endpoint that asks for more is not waited for."""
@@ -21,6 +22,7 @@ LONGEST_WAIT = 60.0
 _PASSING = {408, 409, 425, 429}
 _NO_CONNECTION = {"ConnectError", "ConnectTimeout"}  # of whichever HTTP library the openai package stands on
 _SHOWN = 300  # characters of an endpoint's own words
+_READ = 4_000  # characters of them that are looked at
 
 
 @dataclass(eq=False)
@@ -81,6 +83,10 @@ def broken(message: str, *, may_pass: bool = True, retry_after: float | None = N
 
 def explain(error: openai.OpenAIError, endpoint: Endpoint) -> Failure:
     """Say what an error of the ``openai`` package means."""
+    if isinstance(error, openai.APIStatusError) and error.status_code in (401, 403, 404):
+        return _explain_status(error, endpoint)
+    if isinstance(error, openai.APIError) and (long := exceeded(error.message, error.body)):
+        return too_long(long, endpoint, words_of(error))
     if isinstance(error, openai.APIStatusError):
         return _explain_status(error, endpoint)
     if isinstance(error, openai.APITimeoutError) and type(error.__cause__).__name__ not in _NO_CONNECTION:
@@ -93,7 +99,24 @@ def explain(error: openai.OpenAIError, endpoint: Endpoint) -> Failure:
             )
             return unavailable(message, may_pass=True)
         return broken(f"the connection to the model's endpoint {endpoint.url} was lost ({reason})")
-    return broken(f"the model's endpoint {endpoint.url} reported: {endpoint.quote(error)}")
+    return broken(f"the model's endpoint {endpoint.url} reported: {endpoint.quote(words_of(error))}")
+
+
+def words_of(error: openai.OpenAIError) -> str:
+    """An error's own words: in the middle of a stream some servers send a text where others send members."""
+    body = getattr(error, "body", None)
+    return body if isinstance(body, str) and body else str(error)
+
+
+def too_long(long: Exceeded, endpoint: Endpoint, words: str) -> Failure:
+    """The prompt is longer than the model takes."""
+    asked = f"need {long.requested:,} tokens" if long.requested else "are too long"
+    limit = f"{long.limit:,}" if long.limit else "fewer"
+    message = (
+        f"prompt and reply {asked}, and {endpoint.model!r} at {endpoint.url} takes {limit}: offer fewer tools "
+        f"(max_tools), or set context_tokens to what it takes. It answered: {endpoint.quote(words)}"
+    )
+    return Failure(ContextExceeded(message, limit=long.limit, requested=long.requested))
 
 
 def _explain_status(error: openai.APIStatusError, endpoint: Endpoint) -> Failure:
@@ -138,16 +161,27 @@ def _retry_after(headers: Mapping[str, str]) -> float | None:
     return max(seconds, 0.0) if seconds < 1e9 else None
 
 
-def unknown_parameters(error: openai.APIStatusError) -> set[str]:
-    """The parameters that this 400 or 422 turns down and that a request can do without.
+_NO_SYSTEM = re.compile(
+    r"system role|system messages? (?:is|are) not|role.{0,60}\bsystem\b|got system\b|developer instruction"
+    r"|roles must alternate|only user.{0,40} roles are supported",
+    re.IGNORECASE,
+)
+
+
+def turned_down(error: openai.APIStatusError) -> set[str]:
+    """What of a request this error turns down, and that it can do without; ``system`` is the role of that name.
 
     ``max_tokens`` is among them only where the endpoint says that it wants ``max_completion_tokens`` in its place, and
     ``temperature`` only where it is not supported at all: a wrong value is an error to see, not to work around.
     """
-    words = f"{error.message} {error.param or ''}"
-    found = {name for name in ("seed", "stream_options") if re.search(rf"\b{name}\b", words)}
-    if "max_completion_tokens" in words and re.search(r"\bmax_tokens\b", words):
-        found.add("max_tokens")
-    if re.search(r"\btemperature\b", words) and "support" in words:
-        found.add("temperature")
+    words = f"{error.message} {error.param or ''}"[:_READ]
+    found = {"system"} if _NO_SYSTEM.search(words) else set()  # with 500 at llama.cpp: its template raised an error
+    if error.status_code in (400, 422):
+        found |= {name for name in ("seed", "stream_options") if re.search(rf"\b{name}\b", words)}
+        if "max_completion_tokens" in words and re.search(r"\bmax_tokens\b", words):
+            found.add("max_tokens")
+        if re.search(r"\btemperature\b", words) and "support" in words:
+            found.add("temperature")
+    if error.status_code in (400, 405, 406, 415, 422, 501) and "stream_options" not in found:
+        found |= {"stream"} if re.search(r"\bstream(?:ing|ed)?\b", words, re.IGNORECASE) else set()
     return found

@@ -7,6 +7,7 @@ The key is sent to it and shows up nowhere else.
 from __future__ import annotations
 
 import json
+import re
 import time
 from collections.abc import Mapping, Sequence
 from types import SimpleNamespace
@@ -16,13 +17,20 @@ import anyio
 import httpx
 import openai
 import tenacity
+from openai.types.chat import ChatCompletionChunk
 
-from atc.errors import AtcError, ModelUnavailable, SettingsError
-from atc.models.base import Message, Model, OnText, Reply, estimate_tokens
-from atc.models.endpoint_errors import Endpoint, Failure, broken, explain, retried, unknown_parameters
-from atc.models.received import Answer
+from atc.errors import AtcError, ContextExceeded, ModelError, ModelUnavailable, SettingsError
+from atc.models.base import Message, Model, OnText, Reply, bounded_tokens, estimate_tokens
+from atc.models.context_errors import exceeded
+from atc.models.endpoint_errors import Endpoint, Failure, broken, explain, retried, too_long, turned_down
+from atc.models.endpoint_facts import EndpointFacts
+from atc.models.received import Answer, Part
 
 THINKING_TOKENS = 8_192
+CONTEXT_TOKENS = 32_768
+"""Of an endpoint that does not tell; one that takes fewer says so when it is asked for more."""
+STALL_S = 300.0
+_MOST_BYTES = 64 << 20  # of an answer in one piece
 _LINGER = 5.0  # seconds for an endpoint to close a stream after it said that the reply is finished
 
 
@@ -31,18 +39,20 @@ class OpenAICompatible(Model):
 
     Token counts are the endpoint's own; where it does not send any they are estimates (characters / 4). A model that
     was seen to think before it replies gets ``thinking_tokens`` for that beside those of the reply, unless the endpoint
-    allows no more; a reply that thoughts had left no room for is asked for once more.
+    allows no more; a reply that thoughts had left no room for is asked for once more. What an endpoint turns down and a
+    request can do without (streaming, the role ``system``, ``seed`` …) is left out from then on.
 
     Args:
         model: the model's name at the endpoint.
         base_url: the endpoint's address up to and without ``/chat/completions``; OpenAI's own when not given.
         api_key: the key; an endpoint of your own may need none.
-        timeout_s: seconds that one attempt may take in all.
+        timeout_s: seconds that one attempt may take in all, while pieces of a reply arrive.
         max_attempts: how often a request is made before an overloaded or broken endpoint is an error.
         headers: more HTTP headers.
-        stall_s: seconds that may pass between two pieces of a reply (the first may take all of ``timeout_s``).
+        stall_s: seconds that may pass before the first piece of a reply, and between two.
         backoff_s: seconds before the second attempt, about; they double with each further one.
-        context_tokens: what prompt and reply may take together.
+        context_tokens: what prompt and reply may take together; when not given, the endpoint is asked for it once.
+        prompt_tokens: that a prompt should have at most; as many as the context has when not given.
         thinking_tokens: that a model may think before each reply, if it does.
         name: how the model is named in results; ``model`` when not given.
         direct: never go through a proxy.
@@ -56,13 +66,14 @@ class OpenAICompatible(Model):
         model: str,
         base_url: str | None = None,
         api_key: str | None = None,
-        timeout_s: float = 300.0,
+        timeout_s: float = 1800.0,
         max_attempts: int = 4,
         headers: Mapping[str, str] | None = None,
         *,
-        stall_s: float = 60.0,
+        stall_s: float = STALL_S,
         backoff_s: float = 0.5,
-        context_tokens: int = 32_768,
+        context_tokens: int | None = None,
+        prompt_tokens: int | None = None,
         thinking_tokens: int = THINKING_TOKENS,
         name: str | None = None,
         direct: bool = False,
@@ -73,7 +84,8 @@ class OpenAICompatible(Model):
             )
         self.model = model
         self.name = name or model
-        self.context_tokens = context_tokens
+        self.context_tokens = context_tokens or CONTEXT_TOKENS
+        self.prompt_tokens = prompt_tokens
         self.thinking_tokens = thinking_tokens
         self.timeout_s = timeout_s
         self.stall_s = stall_s
@@ -84,8 +96,14 @@ class OpenAICompatible(Model):
         self._headers = dict(headers or {})
         self._direct = direct
         self._thinks = False  # it was seen to
-        self._unknown: set[str] = set()  # parameters that this endpoint once turned down
+        self._unknown: set[str] = set()  # what this endpoint once turned down
         self._endpoint = Endpoint(_shown_url(base_url), model, api_key)
+        self.endpoint = self._endpoint.url
+        self._facts: EndpointFacts | None = None  # OpenAI's own endpoint tells none
+        if base_url is not None:
+            key = {"Authorization": f"Bearer {api_key}"} if api_key else {}
+            self._facts = EndpointFacts(base_url, model, {**key, **self._headers}, direct=direct)
+        self._ask_for_context = self._facts is not None and context_tokens is None
 
     def __repr__(self) -> str:
         return f"OpenAICompatible({self.model!r}, base_url={self._endpoint.url!r})"
@@ -94,6 +112,16 @@ class OpenAICompatible(Model):
     def url(self) -> str:
         """The endpoint's address, without credentials that may stand in it."""
         return self._endpoint.url
+
+    async def context_size(self) -> int:
+        if self._ask_for_context and self._facts is not None:
+            self._ask_for_context = False
+            self.context_tokens = await self._facts.context_tokens() or self.context_tokens
+        return self.context_tokens
+
+    async def count_tokens(self, text: str) -> int:
+        counted = None if self._facts is None else await self._facts.count(text)
+        return bounded_tokens(text) if counted is None else counted
 
     async def complete(
         self,
@@ -166,6 +194,7 @@ class OpenAICompatible(Model):
         part, *again = (got.parts[index] for got in answers)
         if again and part.cut_while_thinking and again[0].text:
             part = again[0]
+        self._not_withheld(part)
         read = [estimate_tokens(messages) if got.prompt_tokens is None else got.prompt_tokens for got in answers]
         return Reply(
             text=part.text,
@@ -174,7 +203,26 @@ class OpenAICompatible(Model):
             completion_tokens=sum(got.parts[index].completion_tokens for got in answers),
             seconds=seconds,
             model=self.name,
+            problem=part.problem,
         )
+
+    def _not_withheld(self, part: Part) -> None:
+        """Look whether the endpoint kept the reply back: asking again would bring the same.
+
+        Raises:
+            ModelError: it did.
+        """
+        who = f"{self.model!r} at {self.url}"
+        if part.filtered:
+            raise ModelError(
+                f"the content filter of {who} ended the reply: change the task's words, or use another model "
+                f"(ATC_MODEL). It had written: {self._endpoint.quote(part.text) or 'nothing'}"
+            )
+        if part.refusal and not part.text.strip():
+            raise ModelError(
+                f"{who} refused: change the task's words, or use another model (ATC_MODEL). "
+                f"It answered: {self._endpoint.quote(part.refusal)}"
+            )
 
     async def _with_retries(self, request: dict[str, Any], on_text: OnText | None) -> Answer:
         attempts = tenacity.AsyncRetrying(**retried(self.max_attempts, self.backoff_s), sleep=anyio.sleep)
@@ -183,10 +231,12 @@ class OpenAICompatible(Model):
             return await attempts(self._attempt, request, on_text)
         except Failure as failure:
             problem = failure.problem
+        if isinstance(problem, ContextExceeded) and problem.limit:
+            self.context_tokens, self._ask_for_context = min(self.context_tokens, problem.limit), False
         raise problem  # outside the handler, so that no chained exception carries the request and with it the key
 
     async def _attempt(self, request: dict[str, Any], on_text: OnText | None) -> Answer:
-        """Ask once, and once more at once for each parameter that turns out to be unknown to the endpoint.
+        """Ask once, and once more at once for each thing that turns out to be too much for the endpoint.
 
         Raises:
             Failure: it did not work.
@@ -198,12 +248,12 @@ class OpenAICompatible(Model):
                     return await self._ask(self._known(request), on_text, limit=limit)
             except TimeoutError:
                 failure = broken(f"the model's endpoint {self.url} did not finish its reply in {self.timeout_s:g} s")
-            except (openai.BadRequestError, openai.UnprocessableEntityError) as error:
-                if self._room(request) and "tokens" in str(error):
+            except openai.APIStatusError as error:
+                if error.status_code in (400, 422) and self._room(request) and "tokens" in str(error):
                     self.thinking_tokens = 0  # it allows no more
                     continue
-                unknown = (unknown_parameters(error) & request.keys()) - self._unknown
-                if unknown:
+                given = request.keys() | {message["role"] for message in request["messages"]}
+                if unknown := (turned_down(error) & given) - self._unknown:
                     self._unknown |= unknown
                     continue
                 failure = explain(error, self._endpoint)
@@ -216,21 +266,43 @@ class OpenAICompatible(Model):
         known = {name: value for name, value in whole.items() if name not in self._unknown}
         if "max_tokens" in self._unknown:
             known["max_completion_tokens"] = whole["max_tokens"]
+        if "stream" in self._unknown:
+            known.pop("stream_options", None)
+        if "system" in self._unknown:
+            known["messages"] = _without_system(request["messages"])
         return known
 
     async def _ask(self, request: dict[str, Any], on_text: OnText | None, *, limit: int) -> Answer:
         got = Answer(request.get("n", 1), limit, on_text)
         # A client for each request: connections belong to an event loop, and every run may bring a loop of its own.
-        async with self._client() as client, await client.chat.completions.create(**request) as stream:
-            if "json" in stream.response.headers.get("content-type", ""):
-                self._take_whole(await stream.response.aread(), got)
-            else:
-                await self._take_stream(stream, got)
+        # Not by `chat.completions.create`, which always sends `stream`: some endpoints do not know it.
+        async with self._client() as client:
+            try:
+                with anyio.fail_after(self.stall_s):
+                    stream = await client.post(
+                        "/chat/completions", body=request, cast_to=ChatCompletionChunk, stream=True,
+                        stream_cls=openai.AsyncStream[ChatCompletionChunk],
+                    )  # fmt: skip
+            except TimeoutError:
+                raise self._stalled() from None
+            async with stream:
+                if re.search("json|html", stream.response.headers.get("content-type", "")):
+                    await self._take_whole(stream, got)
+                else:
+                    await self._take_stream(stream, got)
         if not got.choices:
             raise broken(
                 f"the model's endpoint {self.url} answered, but with no chat completion: check OPENAI_BASE_URL"
             )
         return got
+
+    def _stalled(self, where: str = "") -> Failure:
+        # An endpoint that has sent nothing at all is not waited for a second time.
+        return broken(
+            f"the model's endpoint {self.url} sent nothing for {self.stall_s:g} s{where}: look whether it is up, or "
+            f"give it longer (ATC_MODEL_STALL_S)",
+            may_pass=bool(where),
+        )
 
     def _client(self) -> openai.AsyncOpenAI:
         return openai.AsyncOpenAI(
@@ -243,7 +315,7 @@ class OpenAICompatible(Model):
         )
 
     async def _take_stream(self, stream: openai.AsyncStream[Any], got: Answer) -> None:
-        patience = self.timeout_s
+        patience = self.stall_s
         while not got.full:
             try:
                 with anyio.fail_after(patience):
@@ -253,20 +325,57 @@ class OpenAICompatible(Model):
             except TimeoutError:
                 if got.finished:
                     return
-                raise broken(
-                    f"the model's endpoint {self.url} sent nothing for {patience:g} s in the middle of a reply"
-                ) from None
+                raise self._stalled(" in the middle of a reply" if got.choices else "") from None
             except (ValueError, TypeError, AttributeError):
                 raise broken(f"the model's endpoint {self.url} sent something that is no chat completion") from None
             got.take(chunk)
             patience = min(_LINGER, self.stall_s) if got.finished else self.stall_s
 
-    def _take_whole(self, body: bytes, got: Answer) -> None:
-        """Take an answer that came in one piece although a stream was asked for."""
+    async def _take_whole(self, stream: openai.AsyncStream[Any], got: Answer) -> None:
+        """Take an answer that came in one piece, whether or not a stream was asked for."""
+        body = bytearray()
         try:
-            got.take(json.loads(body, object_hook=lambda members: SimpleNamespace(**members)))
-        except (ValueError, RecursionError):
-            raise broken(f"the model's endpoint {self.url} sent something that is no JSON") from None
+            with anyio.fail_after(self.stall_s):
+                async for block in stream.response.aiter_bytes():
+                    body += block
+                    if len(body) > _MOST_BYTES:
+                        raise broken(f"the model's endpoint {self.url} sent more than {_MOST_BYTES:,} bytes")
+            answer = json.loads(body, object_hook=lambda members: SimpleNamespace(**members))
+        except TimeoutError:
+            raise self._stalled() from None
+        except (ValueError, TypeError, RecursionError):
+            words = body[:2_000].decode("utf-8", "replace")
+            raise broken(
+                f"the model's endpoint {self.url} sent something that is no JSON: {self._endpoint.quote(words)}"
+            ) from None
+        got.take(answer)
+        if got.choices:
+            return
+        words = body[:2_000].decode("utf-8", "replace")
+        if getattr(answer, "error", None):  # with status 200, at some gateways
+            error = json.loads(body)["error"]
+            if long := exceeded(error if isinstance(error, str) else "", error):
+                raise too_long(long, self._endpoint, words)
+            raise broken(f"the model's endpoint {self.url} reported: {self._endpoint.quote(words)}")
+        raise broken(
+            f"the model's endpoint {self.url} answered, but with no chat completion: check OPENAI_BASE_URL. "
+            f"It answered: {self._endpoint.quote(words)}"
+        )
+
+
+def _without_system(messages: Sequence[dict[str, str]]) -> list[dict[str, str]]:
+    """The messages for a model without the role ``system``: its text begins the first message of the user.
+
+    Such models want user and assistant in turns, too: what one of them says in several messages becomes one.
+    """
+    merged: list[dict[str, str]] = []
+    for message in messages:
+        role = "user" if message["role"] == "system" else message["role"]
+        if merged and merged[-1]["role"] == role:
+            merged[-1] = {"role": role, "content": f"{merged[-1]['content']}\n\n{message['content']}"}
+        else:
+            merged.append({"role": role, "content": message["content"]})
+    return merged
 
 
 def _shown_url(base_url: str | None) -> str:

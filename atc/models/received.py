@@ -8,6 +8,7 @@ them without saying them (``completion_tokens_details.reasoning_tokens``), or pu
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -17,6 +18,7 @@ from atc.models.circles import LONGEST, TIMES, in_circles
 _LOOK = 200  # characters between two looks whether a reply goes round in circles
 _RECENT = LONGEST * TIMES  # characters that are looked at
 _MOST_THOUGHT = 400_000  # characters; not every endpoint counts thoughts as tokens of the reply
+_SHOWN = 300  # characters of what came in the place of a text
 _TAGS = "think|thinking|reasoning|thought"
 _BEGINS = re.compile(rf"\s*<({_TAGS})>(.*?)(?:</\1>\s*|\Z)", re.DOTALL | re.IGNORECASE)
 _TAG = re.compile(rf"<(?:{_TAGS})>", re.IGNORECASE)
@@ -24,7 +26,7 @@ _ENDS = re.compile(rf"</(?:{_TAGS})>[ \t]*(?:\n\s*|\Z)", re.IGNORECASE)
 
 
 def apart(text: str) -> tuple[str, str]:
-    """A text's thoughts and what is said after them.
+    """A text's thoughts and what comes after them.
 
     The tag that begins thoughts may have been the prompt's; then they end in one at the end of a line, before any code.
     """
@@ -51,6 +53,9 @@ class Part:
     finish: FinishReason | None = None
     tokens: int | None = None
     thought_tokens: int | None = None
+    called: str = ""  # tools, as a model calls them that was made for that; the beginning of it
+    refusal: str = ""  # the beginning of it
+    filtered: bool = False  # by the endpoint
 
     @property
     def text(self) -> str:
@@ -70,6 +75,17 @@ class Part:
     def cut_while_thinking(self) -> bool:
         """Whether the endpoint cut it at its limit, of which thoughts had a part."""
         return self.finish == "length" and not self.ended and self.thoughts > 0
+
+    @property
+    def problem(self) -> str:
+        """Why there is no text, as far as it is known."""
+        if self.text.strip() or self.finish == "length":
+            return ""
+        if self.called:
+            return f"the reply holds no text, only calls of tools ({self.called.strip()}): only a program can call them"
+        if self.thoughts:
+            return f"the reply holds no text: {self.thoughts:,} tokens of thoughts and nothing after them"
+        return "the reply is empty"
 
 
 class Answer:
@@ -100,10 +116,18 @@ class Answer:
                 continue  # nobody asked for it
             self.choices += 1
             part = self._latest = self.parts[index]
-            said = getattr(choice, "delta", None) or getattr(choice, "message", None)
-            self._add_thoughts(part, getattr(said, "reasoning_content", None) or getattr(said, "reasoning", None))
-            self._add(part, getattr(said, "content", None))
+            message = getattr(choice, "delta", None) or getattr(choice, "message", None)
+            self._add_thoughts(part, getattr(message, "reasoning_content", None) or getattr(message, "reasoning", None))
+            for piece in _pieces(getattr(message, "content", None), "text"):
+                self._add(part, piece)
+            for piece in _pieces(getattr(message, "content", None), "thinking"):
+                self._add_thoughts(part, piece)
+            for piece in _called(message):
+                self._add_called(part, piece)
+            for piece in (*_pieces(getattr(message, "content", None), "refusal"), getattr(message, "refusal", None)):
+                part.refusal = (part.refusal + (piece if isinstance(piece, str) else ""))[:_SHOWN]
             reason = getattr(choice, "finish_reason", None)
+            part.filtered |= reason == "content_filter"
             if reason is not None and not part.ended:
                 part.finish = reason if reason in ("stop", "length") else "other"
         usage = getattr(answer, "usage", None)
@@ -128,6 +152,13 @@ class Answer:
             part.thought_characters += len(text)
             self._end_if(part, text, part.thought_characters >= _MOST_THOUGHT)
 
+    def _add_called(self, part: Part, text: str) -> None:
+        """Only the beginning of calls is kept, for display; they count as text, so that they end."""
+        if text and not part.ended:
+            part.called = (part.called + text)[:_SHOWN]
+            part.length += len(text)
+            self._end_if(part, text, part.length >= self.limit)
+
     @staticmethod
     def _end_if(part: Part, piece: str, too_long: bool) -> None:
         """End a reply at its limit, or when it goes round in circles: looked at now and then, as letters may come."""
@@ -143,3 +174,28 @@ class Answer:
 def _count(usage: Any, name: str, before: int | None) -> int | None:
     value = getattr(usage, name, None)
     return value if isinstance(value, int) and value >= 0 else before
+
+
+def _member(value: Any, name: str) -> Any:
+    return value.get(name) if isinstance(value, dict) else getattr(value, name, None)
+
+
+def _pieces(content: Any, kind: str) -> Iterator[Any]:
+    """What a reply's content holds of a kind: it is a text, or at some endpoints a list of parts, each of one kind."""
+    if not isinstance(content, list):
+        yield content if kind == "text" else None
+        return
+    for part in content:
+        inner = _member(part, kind)
+        for piece in inner if isinstance(inner, list) else [inner]:  # Mistral's thoughts are a list of texts
+            yield piece if isinstance(piece, str) else _member(piece, "text")
+
+
+def _called(message: Any) -> Iterator[str]:
+    """The tools that a reply calls, piece by piece as they come: a name, then its arguments."""
+    calls = getattr(message, "tool_calls", None)
+    for call in calls if isinstance(calls, list) else [message]:
+        function = _member(call, "function") or _member(call, "function_call")
+        name, arguments = _member(function, "name"), _member(function, "arguments")
+        yield f" {name} " if isinstance(name, str) and name else ""
+        yield arguments if isinstance(arguments, str) else ""

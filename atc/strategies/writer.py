@@ -17,7 +17,7 @@ from atc.prompting import fenced, prompt
 from atc.result import Call, Revision
 from atc.retrieval.index import ToolIndex
 from atc.settings import Settings
-from atc.strategies.asking import ask, tell
+from atc.strategies.asking import ask, tell, waiting
 from atc.strategies.notes import done_calls, notes_from
 from atc.strategies.seen import with_seen_responses
 from atc.tools.links import hints_for
@@ -121,10 +121,11 @@ class Writer:
         """One request for several programs: the model reads the prompt once."""
         for _ in range(count):
             self._emit("model_started", {"purpose": "program"})
-        replies = await self._model.sample(
-            messages, count, max_tokens=self._settings.max_tokens, temperature=SAMPLING_TEMPERATURE, seed=seed,
-            stop=self._stop,
-        )  # fmt: skip
+        async with waiting(self._emit, "program"):
+            replies = await self._model.sample(
+                messages, count, max_tokens=self._settings.max_tokens, temperature=SAMPLING_TEMPERATURE, seed=seed,
+                stop=self._stop,
+            )  # fmt: skip
         for reply in replies:
             tell(self._emit, "program", reply)
         return replies
@@ -159,6 +160,8 @@ class Writer:
     def _draft(self, reply: Reply, calls: Sequence[Call]) -> Draft:
         if self._stop and _CLASS_BEGUN.search(reply.text):
             return Draft("", problem=COPIED)
+        if reply.problem:
+            return Draft("", problem=reply.problem)
         found = extract(reply.text, self._tools, truncated=reply.finish_reason == "length")
         if found.source is None:
             return Draft("", problem=found.problem)

@@ -8,10 +8,11 @@ from dataclasses import asdict, dataclass, field
 from typing import Any, Literal
 
 EventKind = Literal[
-    "run_started",  # task, tools, settings
+    "run_started",  # task, tools, settings, model, endpoint
     "tools_chosen",  # tools, of, how they were found; again with found, where a program looked for more
     "model_started",  # purpose
-    "model_ended",  # purpose, seconds, prompt_tokens, completion_tokens, finish_reason, cached
+    "model_waiting",  # purpose, seconds, silent: nothing came for so many seconds
+    "model_ended",  # purpose, seconds, prompt_tokens, completion_tokens, finish_reason, cached, problem
     "program_written",  # attempt, program, mended
     "findings",  # attempt, findings
     "program_started",  # attempt, isolation
