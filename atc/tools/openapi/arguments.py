@@ -14,7 +14,7 @@ from atc.tools.openapi.media import is_json
 from atc.tools.openapi.plan import QUERY_STYLES, Body, Location, Parameter, Style
 from atc.tools.openapi.refs import Resolver
 from atc.tools.openapi.schema import SchemaConverter
-from atc.tools.openapi.security import Scheme, is_token
+from atc.tools.openapi.schemes import Scheme, is_token
 from atc.tools.openapi.text import clean
 
 MAX_PARAMETERS = 500

@@ -10,13 +10,14 @@ from atc.errors import ToolImportError
 from atc.tools.names import tool_name
 from atc.tools.openapi import swagger2
 from atc.tools.openapi.arguments import ArgumentReader
+from atc.tools.openapi.effects import effect_of
 from atc.tools.openapi.examples import MISSING, Examples, completed
 from atc.tools.openapi.load import Document
 from atc.tools.openapi.media import is_json, is_media_type, is_text
 from atc.tools.openapi.plan import Operation
 from atc.tools.openapi.refs import Resolver
 from atc.tools.openapi.schema import SchemaConverter
-from atc.tools.openapi.security import Scheme
+from atc.tools.openapi.schemes import Scheme
 from atc.tools.openapi.servers import server_url
 from atc.tools.openapi.text import clean
 from atc.tools.protocol import Effect, Example, Protocol, Provenance, Source, Status
@@ -139,6 +140,7 @@ class OperationReader:
         returns, response_example = self._returns(found.method, success)
         server, problem = self._server(found)
         undeclared = self._undeclared and found.method == "get" and not arguments.properties
+        effect = effect_of(node, found.original, found.method, found.path)
         operation = Operation(
             method=found.method.upper(),
             path=found.path,
@@ -150,6 +152,7 @@ class OperationReader:
             accepts=accepts,
             returns_text=returns is not None and returns.get("type") == "string",
             undeclared=undeclared,
+            reads=effect is Effect.READ,
         )
         parameters = self._converter.closed(arguments.schema(), "request")
         if undeclared:
@@ -160,7 +163,7 @@ class OperationReader:
             parameters=parameters,
             returns=None if returns is None else self._described(returns, response_example),
             statuses=_statuses(responses),
-            effect=Effect.READ if operation.reads else Effect.WRITE,
+            effect=effect,
             examples=_examples(parameters, arguments.example, response_example),
             source=Source(kind="openapi", location=self._document.location, operation=found.original),
             provenance=Provenance.IMPORTED,

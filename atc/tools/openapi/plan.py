@@ -73,6 +73,7 @@ class Operation:
         security: alternatives of scheme names, each to be met as a whole; an empty one allows anonymous calls.
         accepts: media types of its successful answers.
         undeclared: arguments that the document does not have are sent too, in the query.
+        reads: a call changes nothing, so that one whose answer is lost did no harm.
     """
 
     method: str
@@ -85,6 +86,7 @@ class Operation:
     accepts: tuple[str, ...] = ()
     returns_text: bool = False
     undeclared: bool = False
+    reads: bool = False
 
     @property
     def label(self) -> str:
@@ -92,5 +94,6 @@ class Operation:
         return f"{self.method} {self.path}"
 
     @property
-    def reads(self) -> bool:
+    def is_safe(self) -> bool:
+        """Whether its method is one that a redirect leaves as it is."""
         return self.method in ("GET", "HEAD", "OPTIONS")
