@@ -53,10 +53,13 @@ def why_not(protocol: Protocol, allowed: Iterable[str] = ()) -> str:
     """
     if any(fnmatchcase(protocol.name, pattern) for pattern in allowed):
         return ""
+    word = telltale(protocol.source.operation) or telltale(protocol.name)
     if protocol.effect is not Effect.READ:
-        return f"its effect is {protocol.effect.value}, and only reads are called: --allow-effects {protocol.name}"
-    if told := telltale(protocol.source.operation) or telltale(protocol.name):
-        return f"it says that it only reads, but its name says {told!r}: --allow-effects {protocol.name}"
+        named = f" (its name says {word!r})" if word and protocol.effect is Effect.UNKNOWN else ""
+        effect = f"{protocol.effect.value}{named}"
+        return f"its effect is {effect}, and only reads are called: --allow-effects {protocol.name}"
+    if word:
+        return f"it says that it only reads, but its name says {word!r}: --allow-effects {protocol.name}"
     return ""
 
 
