@@ -36,7 +36,7 @@ GRAVE = frozenset({
 
 READS = frozenset({
     "browse", "check", "count", "describe", "determine", "display", "download", "fetch", "find", "get", "has", "is",
-    "list", "lookup", "obtain", "provide", "query", "read", "retrieve", "return", "search", "show", "validate", "view",
+    "list", "lookup", "obtain", "query", "read", "retrieve", "return", "search", "show", "validate", "view",
 })  # fmt: skip
 """Verbs that promise a read."""
 

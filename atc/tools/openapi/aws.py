@@ -31,8 +31,16 @@ HOW_TO_GET_IT = "`pip install 'atc-runtime[aws]'`"
 _HOST = re.compile(r"(?:.{0,200}\.)?([a-z0-9-]{1,60})\.([a-z]{2}(?:-[a-z]{1,10}){1,2}-\d)\.amazonaws\.com(?:\.cn)?\Z")
 _GLOBAL_HOST = re.compile(r"(?:.{0,200}\.)?([a-z0-9-]{1,60})\.amazonaws\.com\Z")
 _SERVICE = re.compile(r"[a-z][a-z0-9-]{1,60}\Z")
-# botocore's own retries and timeouts do not apply: only its signature is used.
-_NOT_SIGNED = frozenset({"accept", "accept-encoding", "connection", "content-length", "host", "user-agent"})
+OWN_HEADERS = frozenset({
+    "x-amz-algorithm", "x-amz-content-sha256", "x-amz-credential", "x-amz-date", "x-amz-security-token",
+    "x-amz-signature", "x-amz-signedheaders",
+})  # fmt: skip
+"""Headers that the signer writes; documents list them as parameters."""
+
+# The client may change these on the way, or they are of an earlier signature.
+_NOT_SIGNED = frozenset({
+    "accept", "accept-encoding", "authorization", "connection", "content-length", "host", "user-agent", *OWN_HEADERS,
+})  # fmt: skip
 
 
 def is_installed() -> bool:
@@ -95,16 +103,12 @@ class AwsSigner:
         from botocore.awsrequest import AWSRequest
 
         service, region = self._scope(request.url.host)
-        headers = {
-            name: value
-            for name, value in request.headers.items()
-            if name.lower() not in _NOT_SIGNED and not name.lower().startswith("x-amz-") and name != "authorization"
-        }
+        headers = {name: value for name, value in request.headers.items() if name.lower() not in _NOT_SIGNED}
         signed = AWSRequest(request.method, str(request.url), headers=headers, data=request.content)
         kind = S3SigV4Auth if service == "s3" else SigV4Auth
         kind(self._keys(), service, region).add_auth(signed)
         made = {name: str(value) for name, value in signed.headers.items()}
-        return {name: value for name, value in made.items() if name == "Authorization" or name.startswith("X-Amz-")}
+        return {name: value for name, value in made.items() if name.lower() in ("authorization", *OWN_HEADERS)}
 
     def _scope(self, host: str) -> tuple[str, str]:
         """Service and region: what the user said, else what the host says."""

@@ -51,6 +51,7 @@ class TokenSource:
         given: the mapping that the user gave.
         token_url: where the document says that tokens are had; ``given`` may name another place.
         learn: called with every secret that comes in, so that it is shown nowhere.
+        redacted: takes the secrets out of a text.
 
     Raises:
         UsageError: a key is unknown or missing.
@@ -60,6 +61,7 @@ class TokenSource:
     given: Mapping[str, str] = field(repr=False)
     token_url: str
     learn: Callable[[str], None] = field(repr=False)
+    redacted: Callable[[str], str] = field(repr=False)
     _token: str = field(default="", repr=False)
     _until: float = field(default=0.0, repr=False)
     _refresh: str = field(default="", repr=False)
@@ -125,7 +127,8 @@ class TokenSource:
         token = answer.get("access_token")
         good = isinstance(token, str) and 0 < len(token) <= _MAX_TOKEN and all("!" <= char <= "~" for char in token)
         if status != 200 or not good:
-            reason = " ".join(clean(answer.get(key), 200) for key in ("error", "error_description")).strip()
+            words = [answer.get(key) for key in ("error", "error_description")]
+            reason = " ".join(clean(self.redacted(word), 200) for word in words if isinstance(word, str)).strip()
             raise ToolError(
                 f"no token for {self.scheme!r}: {self._host} answered with status {status}"
                 + (f": {reason}" if reason else "")

@@ -12,7 +12,7 @@ import logging
 import os
 import re
 import weakref
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from typing import Any
 from typing import Protocol as Interface
 from urllib.parse import quote, quote_plus, urlsplit
@@ -84,7 +84,7 @@ class Credentials:
         for name, scheme in schemes.items():
             given = _read(scheme, (auth or {}).get(name) or os.environ.get(variable_for(name), ""))
             if isinstance(given, Mapping):
-                self._live[name] = _live(scheme, given, self.learn)
+                self._live[name] = _live(scheme, given, self)
             elif given:
                 self._values[name] = _header_value(scheme, given)
                 self.learn(given, self._values[name])
@@ -213,10 +213,10 @@ def _read(scheme: Scheme, given: Any) -> Given:
     return given
 
 
-def _live(scheme: Scheme, given: Mapping[str, str], learn: Callable[[str], None]) -> Live:
+def _live(scheme: Scheme, given: Mapping[str, str], credentials: Credentials) -> Live:
     if scheme.kind == "sigv4":
-        return aws.AwsSigner(scheme.name, given, scheme.service, learn)
-    return TokenSource(scheme.name, given, scheme.token_url, learn)
+        return aws.AwsSigner(scheme.name, given, scheme.service, credentials.learn)
+    return TokenSource(scheme.name, given, scheme.token_url, credentials.learn, credentials.redacted)
 
 
 def _header_value(scheme: Scheme, given: str) -> str:
