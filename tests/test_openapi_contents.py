@@ -214,9 +214,12 @@ def test_json_that_is_declared_as_raw_bytes_is_binary_data(server: Server) -> No
 
 
 def test_binary_data_never_holds_a_credential(server: Server) -> None:
-    root = {"components": {"securitySchemes": {"key": {"type": "apiKey", "in": "header", "name": "X-Key"}}}}
+    root: dict[str, Any] = {
+        "components": {"securitySchemes": {"key": {"type": "apiKey", "in": "header", "name": "X-Key"}}}
+    }
     server.answer = Answer(b"\x00 my-long-secret \xff", kind="image/png")
-    tools = answering(server, {"image/png": {}}, root={**root, "security": [{"key": []}]}, auth={"key": "my-long-secret"})
+    root["security"] = [{"key": []}]
+    tools = answering(server, {"image/png": {}}, root=root, auth={"key": "my-long-secret"})
     assert call(tools) == b"\x00 [redacted] \xff"
 
 

@@ -38,7 +38,8 @@ def token(access_token: str, **rest: Any) -> Answer:
 
 def tools_for(server: Server, auth: Any = None, flow: str = "clientCredentials", method: str = "get") -> Toolset:
     scheme = {"type": "oauth2", "flows": {flow: {"tokenUrl": f"{server.url}/token", "scopes": {}}}}
-    root = document({"/a": {method: operation(security=[{"oauth": []}])}}, components={"securitySchemes": {"oauth": scheme}})
+    node = operation(security=[{"oauth": []}])
+    root = document({"/a": {method: node}}, components={"securitySchemes": {"oauth": scheme}})
     return import_openapi(root, base_url=server.url, auth={"oauth": CLIENT if auth is None else auth})
 
 
@@ -118,7 +119,13 @@ def test_no_token_is_an_error_that_says_why_and_no_secret(server: Server) -> Non
 
 @pytest.mark.parametrize(
     "answer",
-    [Answer(b"<html>"), Answer(b"[]"), Answer(b'{"access_token": "a\\r\\nX: y"}'), Answer(b"x" * 100_000), Answer(b"", 302)],
+    [
+        Answer(b"<html>"),
+        Answer(b"[]"),
+        Answer(b'{"access_token": "a\\r\\nX: y"}'),
+        Answer(b"x" * 100_000),
+        Answer(b"", 302),
+    ],
 )
 def test_a_strange_answer_gives_no_token(server: Server, answer: Answer) -> None:
     server.answers["/token"] = answer

@@ -81,8 +81,10 @@ def search(
     """Find the tools for a task: the likeliest first, and those that they need."""
     if (folder is None) == (not sources):
         raise UsageError("give either an index with --index DIR or tools with --tools, not both")
-    tools = options.opened(sources or [], openapi=openapi) if folder is None else None
-    searched = ToolIndex.build(tools) if tools is not None else ToolIndex.load(folder or Path())
+    if folder is not None:
+        searched = ToolIndex.load(folder)
+    else:
+        searched = ToolIndex.build(options.opened(sources or [], openapi=openapi))
     began = time.perf_counter()
     with warnings.catch_warnings(record=True) as warned:
         warnings.simplefilter("always", LexicalOnly)

@@ -87,7 +87,7 @@ def openapi_of(pairs: Sequence[str] | None) -> dict[str, Any]:
             made["max_document_bytes"] = int(value) * 1_000_000
         elif name == "effect" and pattern:
             made.setdefault("effects", {})[pattern] = effect
-        elif name.startswith("server.") and value:
+        elif name.startswith("server.") and name != "server." and value:
             made.setdefault("server_variables", {})[name.removeprefix("server.")] = value
         else:
             raise UsageError(

@@ -14,6 +14,7 @@ from atc.errors import ToolImportError
 from atc.tools.openapi.discover import NotThere, discover
 from atc.tools.openapi.parse import MAX_BYTES, parse_document, plain, too_large
 
+_ACCEPT = "application/json, application/yaml, */*;q=0.5"
 _TRY_S = 10.0
 _DOCUMENT = re.compile(rb"""^[\s{]{0,20}["']?(?:openapi|swagger)["']?\s{0,4}:""", re.MULTILINE)
 
@@ -71,15 +72,17 @@ def _from_url(url: str, timeout_s: float, max_bytes: int) -> Document:
             return False
 
     page = b""
-    try:
-        page = fetch(url, timeout_s, max_bytes)
-        return parsed(page, url)
-    except ToolImportError as error:
-        answered = bool(page) or isinstance(error, NotThere)
-        if not answered or is_named_as_document(url) or _DOCUMENT.search(page[:5_000]):
-            raise  # nobody answers, or what was named is wrong: another place would be a guess
-    place = discover(url, page, lambda place: fetch(place, min(timeout_s, _TRY_S), max_bytes), is_document)
-    return parsed(fetch(place, timeout_s, max_bytes), place)
+    with _client(timeout_s) as client:
+        try:
+            page = _download(client, url, max_bytes)
+            return parsed(page, url)
+        except ToolImportError as error:
+            answered = bool(page) or isinstance(error, NotThere)
+            if not answered or is_named_as_document(url) or _DOCUMENT.search(page[:5_000]):
+                raise  # nobody answers, or what was named is wrong: another place would be a guess
+        client.timeout = httpx.Timeout(min(timeout_s, _TRY_S))
+        place = discover(url, page, lambda place: _download(client, place, max_bytes), is_document)
+        return parsed(_download(client, place, max_bytes), place)
 
 
 def is_named_as_document(url: str) -> bool:
@@ -94,13 +97,19 @@ def fetch(url: str, timeout_s: float, max_bytes: int = MAX_BYTES) -> bytes:
         NotThere: the server answers with an error.
         ToolImportError: the server cannot be reached, or sends more than ``max_bytes``.
     """
+    with _client(timeout_s) as client:
+        return _download(client, url, max_bytes)
+
+
+def _client(timeout_s: float) -> httpx.Client:
+    return httpx.Client(follow_redirects=True, max_redirects=5, timeout=timeout_s)
+
+
+def _download(client: httpx.Client, url: str, max_bytes: int) -> bytes:
     where = public_url(url)
     body = bytearray()
     try:
-        with (
-            httpx.Client(follow_redirects=True, max_redirects=5, timeout=timeout_s) as client,
-            client.stream("GET", url, headers={"Accept": "application/json, application/yaml, */*;q=0.5"}) as response,
-        ):
+        with client.stream("GET", url, headers={"Accept": _ACCEPT}) as response:
             if not response.is_success:
                 raise NotThere(f"{where} answered with status {response.status_code}: check the URL")
             for chunk in response.iter_bytes(65_536):

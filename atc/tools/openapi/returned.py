@@ -19,7 +19,7 @@ def is_binary(schema: Any) -> bool:
 
 def binary_schema(schema: dict[str, Any]) -> dict[str, Any]:
     """The schema of bytes, with what ``schema`` says in words."""
-    kept = {key: schema[key] for key in ("title", "description", "deprecated") if key in schema}
+    kept: dict[str, Any] = {key: schema[key] for key in ("title", "description", "deprecated") if key in schema}
     return {"type": "string", "format": "binary", **kept}
 
 
