@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from atc.tools.names import MAX_NAME, UniqueNames, parameter_name, tool_name
+from atc.tools.names import MAX_NAME, UniqueNames, operation_names, parameter_name, tool_name
 from atc.tools.protocol import Protocol
 
 
@@ -92,3 +92,57 @@ def test_an_alternative_is_preferred_to_a_number() -> None:
     names = UniqueNames(["id"])
     assert names.take("id", "id_query") == "id_query"
     assert names.take("id", "id_query") == "id_2"
+
+
+def names(*operations: tuple[str, str]) -> list[str]:
+    """The tool names of operations: an operation id (or ``""``) and ``"GET /path"`` of each."""
+    labels = [label.partition(" ") for _, label in operations]
+    return operation_names(
+        [(given or label, m.lower(), path) for (given, label), (m, _, path) in zip(operations, labels, strict=True)]
+    )
+
+
+def test_what_fastapi_appends_to_a_functions_name_is_left_out() -> None:
+    assert names(("get_product_products__pid__get", "GET /products/{pid}")) == ["get_product"]
+    assert names(("Get_default_v1_voices_settings_default_get", "GET /v1/voices/settings/default")) == ["get_default"]
+    assert names(("get_product_products__pid__get", "POST /products/{pid}")) == ["get_product_products_pid_get"]
+    assert names(("get_users_get", "GET /people")) == ["get_users_get"]
+    assert names(("_items_get", "GET /items")) == ["items_get"]  # nothing would be left
+
+
+def test_a_short_name_that_two_operations_could_have_is_nobodys() -> None:
+    both = [("read_a_get", "GET /a"), ("read_b_get", "GET /b")]
+    assert names(*both) == ["read_a_get", "read_b_get"]
+    assert names(*reversed(both)) == ["read_b_get", "read_a_get"]
+    assert names(both[0], ("read", "GET /c")) == ["read_a_get", "read"]
+    assert names(both[0], ("read", "GET /c"), ("read", "GET /d")) == ["read_a_get", "read", "read_2"]
+
+
+def test_long_names_lose_words_in_the_middle() -> None:
+    assert names(
+        ("actions/set-github-actions-default-workflow-permissions-repository", "PUT /a"),
+        ("me.calendarGroups.calendarGroup.calendars.calendar.events.event.tentativelyAccept", "POST /b"),
+        ("", "GET /organizations/{id}/projects/{project}/environments/{environment}/settings/{setting}"),
+        ("ArticleConfigurationItemCategoryAssociations_UrlParameterQueryCount", "GET /c"),
+        ("short.enough", "GET /d"),
+    ) == [
+        "actions_set_workflow_permissions_repository",
+        "me_calendar_events_event_tentatively_accept",
+        "get_projects_environments_settings_by_setting",
+        "article_associations_url_parameter_query_count",
+        "short_enough",
+    ]
+
+
+def test_a_long_name_stays_where_its_short_one_is_not_its_alone() -> None:
+    tail = ".and".join("abcdefgh")
+    made = names(*((f"first.{word}.second.third.fourth.fifth{tail}", "GET /a") for word in ("one", "two")))
+    assert len(set(made)) == 2
+    assert made == names(*((f"first.{word}.second.third.fourth.fifth{tail}", "GET /a") for word in ("one", "two")))
+
+
+@given(st.lists(st.text(max_size=90), max_size=8))
+def test_the_names_of_a_document_are_unique_and_usable(originals: list[str]) -> None:
+    made = operation_names([(original, "get", f"/{original}") for original in originals])
+    assert len(set(made)) == len(made) == len(originals)
+    assert all(Protocol(name=name).name == name and len(name) <= MAX_NAME for name in made)

@@ -183,12 +183,9 @@ def test_an_operations_parameters_replace_its_paths() -> None:
 
 
 def test_what_cannot_become_a_tool_is_told() -> None:
-    png = {"200": {"description": "", "content": {"image/png": {}}}}
     root = document(
         {
             "/fine": get(),
-            "/upload": {"put": operation(body={"type": "string"}, media_type="application/zip")},
-            "/image": get(responses=png),
             "/trace": {"trace": {}},
             "/broken": {"get": "text"},
             "/param": get(parameters=[{"name": "a\nb", "in": "header"}]),
@@ -198,9 +195,8 @@ def test_what_cannot_become_a_tool_is_told() -> None:
     result = read_openapi(root)
     assert list(result.toolset) == ["op"]
     reasons = dict(result.skipped)
-    assert list(reasons) == ["PUT /upload", "GET /image", "TRACE /trace", "GET /broken", "GET /param", "GET relative"]
-    assert "application/zip" in reasons["PUT /upload"]
-    assert "image/png" in reasons["GET /image"]
+    assert list(reasons) == ["TRACE /trace", "GET /broken", "GET /param", "GET relative"]
+    assert "not a mapping" in reasons["GET /broken"]
     assert "only=" not in "".join(reasons.values())
 
 
@@ -328,3 +324,72 @@ def test_hostile_content_costs_little(root: dict[str, Any]) -> None:
 
 def test_too_many_definitions_are_refused() -> None:
     assert "definitions" in read_openapi(chain("oneOf", 3_000)).skipped[0][1]
+
+
+@pytest.mark.parametrize(
+    ("servers", "expected"),
+    [
+        (["http://a.example/v1", "https://a.example/v1"], "https://a.example/v1"),
+        (["http://a.example/v1/", "https://b.example/v1", "https://a.example/v1"], "https://a.example/v1"),
+        (["http://a.example/v1", "https://a.example/v2"], "http://a.example/v1"),
+        (["https://a.example", "http://b.example"], "https://a.example"),
+        (["http://{r}.example", "https://{r}.example"], "https://eu.example"),
+    ],
+)
+def test_https_comes_before_http_on_the_same_host(servers: list[str], expected: str) -> None:
+    listed = [{"url": url, "variables": {"r": {"default": "eu"}}} for url in servers]
+    (tool,) = import_openapi(document({"/a": {"get": get()["get"]}}, servers=listed)).values()
+    assert tool.transport.operation.server == expected  # type: ignore[union-attr]
+
+
+@pytest.mark.parametrize("host", ["api.example", "10.0.0.7", "127.evil.example", "localhost.example", "[fe80::1]"])
+def test_a_credential_over_plain_http_needs_a_yes(host: str) -> None:
+    schemes = {"key": {"type": "apiKey", "in": "header", "name": "X-Key"}}
+    root = document(
+        {"/a": {"get": operation(security=[{"key": []}])}},
+        components={"securitySchemes": schemes},
+        servers=[{"url": f"http://{host}"}],
+    )
+    assert list(import_openapi(root)) == ["op"]  # nothing secret is sent
+    for given in ({"auth": {"key": "secret"}}, {"headers": {"X-Key": "secret"}}):
+        with pytest.raises(UsageError, match="plain http") as caught:
+            import_openapi(root, **given)
+        assert "allow_http_credentials" in str(caught.value)
+        assert list(import_openapi(root, **given, allow_http_credentials=True)) == ["op"]
+        assert list(import_openapi(root, **given, base_url="https://api.example")) == ["op"]
+        for here in ("127.0.0.1:80", "localhost:1", "[::1]:1", "127.8.8.8"):
+            assert list(import_openapi(root, **given, base_url=f"http://{here}")) == ["op"]
+
+
+def test_a_document_over_the_cap_says_how_to_raise_it(tmp_path: Path, server: Server) -> None:
+    text = json.dumps(document({"/a": {"get": operation()}}, x=" " * 2000))
+    (tmp_path / "a.json").write_text(text)
+    server.answers["/a.json"] = Answer(text.encode())
+    for source in (tmp_path / "a.json", f"{server.url}/a.json"):
+        with pytest.raises(ToolImportError, match="max_document_bytes"):
+            import_openapi(source, max_document_bytes=1000)
+        assert list(import_openapi(source, max_document_bytes=10_000)) == ["op"]
+
+
+def test_only_what_is_chosen_is_read_and_counted(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("atc.tools.openapi.importer.MAX_OPERATIONS", 2)
+    paths = {f"/{name}": {"get": {"operationId": name}} for name in "abc"}
+    paths["/d"] = {"get": {"operationId": "d", "requestBody": {"$ref": "#/nowhere"}}}
+    with pytest.raises(ToolImportError, match="choose some with only="):
+        import_openapi(document(paths))
+    assert list(import_openapi(document(paths), only=["a", "GET /c"])) == ["a", "c"]
+    assert read_openapi(document(paths), only=["a"]).skipped == []
+    assert list(import_openapi(document(paths), only=["a", "elsewhere_*"], strict=False)) == ["a"]
+
+
+def test_a_tool_keeps_its_name_whatever_else_is_imported() -> None:
+    paths = {
+        "/products/{pid}": {"get": {"operationId": "get_product_products__pid__get"}},
+        "/a": {"get": {"operationId": "read_a_get"}},
+        "/b": {"get": {"operationId": "read_b_get"}},
+    }
+    tools = import_openapi(document(paths))
+    assert list(tools) == ["get_product", "read_a_get", "read_b_get"]
+    assert tools["get_product"].protocol.source.operation == "get_product_products__pid__get"
+    assert list(import_openapi(document(paths), only=["read_b_get"])) == ["read_b_get"]
+    assert list(import_openapi(document(paths), only=["get_product_products_pid_get"])) == ["get_product"]

@@ -215,7 +215,8 @@ def test_multipart_bodies_hold_fields_and_text_files(server: Server) -> None:
     file = {"type": "string", "format": "binary", "description": "A list."}
     body = {"type": "object", "properties": {"note": {"type": "string"}, "meta": OBJECT, "file": file}}
     tools = one_tool("/a", "post", operation(body=body, media_type="multipart/form-data"), server.url)
-    assert "binary files cannot be sent" in tools["op"].protocol.parameters["properties"]["file"]["description"]
+    shown = tools["op"].protocol.parameters["properties"]["file"]
+    assert shown == {"type": "string", "format": "binary", "description": "A list."}
     call(tools, note='say "hi"\r\n--x', meta=RGB, file="a,b\n1,2\n")
     sent = server.last.body.decode()
     assert server.last.headers["content-type"].startswith("multipart/form-data; boundary=")

@@ -28,7 +28,7 @@ from atc.retrieval.planner import QueryPlanner, Trajectory, Turn
 from atc.retrieval.prerequisites import SURE, Prerequisites
 from atc.retrieval.retriever import Way
 from atc.settings import Settings
-from atc.tools.sources import FORMS, open_tools
+from atc.tools.sources import FORMS
 
 Sources = Annotated[list[str], typer.Argument(help=f"Where the tools are: {FORMS}.")]
 
@@ -40,10 +40,11 @@ def index(
     encoder: Annotated[
         str, typer.Option(help="minilm (on this machine), a model at your endpoint, or none: by words alone.")
     ] = "minilm",
+    openapi: options.OpenApi = None,
     as_json: options.Json = False,
 ) -> None:
     """Index tools, so that the right ones are found among thousands. Again: only what changed is embedded."""
-    tools = open_tools(sources)
+    tools = options.opened(sources, openapi=openapi)
     began = time.perf_counter()
     chosen = _encoder(encoder)
     with _progress() as report:
@@ -74,12 +75,16 @@ def search(
     limit: Annotated[int, typer.Option("--limit", "-n", min=1, help="Tools to show.")] = 10,
     way: Annotated[Way, typer.Option(help="By words, by meaning too, or with queries that a model plans.")] = "hybrid",
     model: Annotated[str | None, typer.Option(help="That plans; as for `atc run`.")] = None,
+    openapi: options.OpenApi = None,
     as_json: options.Json = False,
 ) -> None:
     """Find the tools for a task: the likeliest first, and those that they need."""
     if (folder is None) == (not sources):
         raise UsageError("give either an index with --index DIR or tools with --tools, not both")
-    searched = ToolIndex.load(folder) if folder is not None else ToolIndex.build(open_tools(sources or []))
+    if folder is not None:
+        searched = ToolIndex.load(folder)
+    else:
+        searched = ToolIndex.build(options.opened(sources or [], openapi=openapi))
     began = time.perf_counter()
     with warnings.catch_warnings(record=True) as warned:
         warnings.simplefilter("always", LexicalOnly)

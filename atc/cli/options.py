@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
@@ -23,7 +23,18 @@ BaseUrl = Annotated[
 ]
 Auth = Annotated[
     list[str] | None,
-    typer.Option("--auth", help="SCHEME=CREDENTIAL for the OpenAPI service; better: ATC_AUTH_<SCHEME>."),
+    typer.Option(
+        "--auth",
+        help="SCHEME=CREDENTIAL for the OpenAPI service (JSON for OAuth 2 and AWS); better: ATC_AUTH_<SCHEME>.",
+    ),
+]
+OpenApi = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--openapi",
+        help="How OpenAPI documents are read: max_mb=100, effect=PATTERN:read, server.NAME=VALUE, allow_remote_refs, "
+        "allow_http_credentials. May be given several times.",
+    ),
 ]
 Documents = Annotated[
     str | None, typer.Option("--documents", help="Folder of protocol documents for these tools (`atc probe -o`).")
@@ -38,16 +49,52 @@ def opened(
     service_url: str | None = None,
     auth: list[str] | None = None,
     documents: str | None = None,
+    openapi: list[str] | None = None,
+    undeclared: bool = False,
 ) -> Toolset:
     """The tools that a command line names.
 
     Raises:
-        UsageError: as :func:`atc.tools.sources.open_tools`, :meth:`Toolset.documented` and :meth:`Toolset.select`.
+        UsageError: as :func:`atc.tools.sources.open_tools`, :meth:`Toolset.documented` and :meth:`Toolset.select`; or
+            an option is not known.
     """
-    given = {"base_url": service_url, "auth": auth_of(auth), "undeclared": bool(documents)}
-    tools = open_tools(sources, **{name: value for name, value in given.items() if value})
+    given: dict[str, Any] = {
+        "base_url": service_url,
+        "auth": auth_of(auth),
+        "undeclared": undeclared or bool(documents),
+        **openapi_of(openapi),
+    }
+    if only:  # what else a document has is not read at all; that a pattern fits nothing is found out below
+        given |= {"only": list(only), "strict": False}
+    tools = open_tools(sources, **{name: value for name, value in given.items() if value or name == "strict"})
     tools = tools.documented(documents) if documents else tools
     return tools.select(*only) if only else tools
+
+
+def openapi_of(pairs: Sequence[str] | None) -> dict[str, Any]:
+    """``["max_mb=100", "effect=get_*:read"]`` → options of :func:`atc.tools.openapi.import_openapi`.
+
+    Raises:
+        UsageError: an option that is not known, or a value that it does not take.
+    """
+    made: dict[str, Any] = {}
+    for pair in pairs or ():
+        name, _, value = pair.partition("=")
+        pattern, _, effect = value.rpartition(":")
+        if name in ("allow_remote_refs", "allow_http_credentials") and not value:
+            made[name] = True
+        elif name == "max_mb" and value.isascii() and value.isdigit() and 0 < int(value) <= 10_000:
+            made["max_document_bytes"] = int(value) * 1_000_000
+        elif name == "effect" and pattern:
+            made.setdefault("effects", {})[pattern] = effect
+        elif name.startswith("server.") and name != "server." and value:
+            made.setdefault("server_variables", {})[name.removeprefix("server.")] = value
+        else:
+            raise UsageError(
+                f"--openapi {pair!r} is not known: it takes max_mb=NUMBER, effect=PATTERN:read (write, unknown), "
+                "server.NAME=VALUE, allow_remote_refs, allow_http_credentials"
+            )
+    return made
 
 
 def auth_of(pairs: list[str] | None) -> dict[str, str]:

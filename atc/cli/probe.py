@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated
 
 import typer
 from rich.live import Live
@@ -19,7 +19,6 @@ from atc.execution.broker import Approve
 from atc.probing import Budget, Drift, Prober, Progress, Report
 from atc.probing.page import write_page
 from atc.settings import Settings
-from atc.tools.sources import open_tools
 
 PAGE = "report.html"
 _BUDGETS = {
@@ -43,6 +42,7 @@ def probe(
     base_url: ModelUrl = None,
     service_url: options.BaseUrl = None,
     auth: options.Auth = None,
+    openapi: options.OpenApi = None,
     max_tries: Annotated[
         int, typer.Option(min=0, help="Programs of the model's for a tool in a round; 0: no model.")
     ] = 3,
@@ -71,11 +71,10 @@ def probe(
     """
     if check is not None and output is not None:
         raise UsageError("--check writes nothing: leave -o out")
-    extra: dict[str, Any] = {"base_url": service_url, "auth": options.auth_of(auth)}
-    tools = open_tools([source], undeclared=True, **{name: value for name, value in extra.items() if value})
+    tools = options.opened([source], only=only, service_url=service_url, auth=auth, openapi=openapi, undeclared=True)
     view = None if as_json else _View(out.is_terminal)
     prober = Prober(
-        tools.select(*only) if only else tools, model=model, budget=_budget(budget), tries=max_tries, rounds=rounds,
+        tools, model=model, budget=_budget(budget), tries=max_tries, rounds=rounds,
         allow_effects=tuple(allow_effects or ()), approve=_approver(approve, sandbox_tenant, view),
         folder=str(check or output) if check or output else None, settings=Settings.load(base_url=base_url),
         on_progress=view,

@@ -42,6 +42,7 @@ def run(
     service_url: options.BaseUrl = None,
     auth: options.Auth = None,
     documents: options.Documents = None,
+    openapi: options.OpenApi = None,
     tool_index: Annotated[
         str | None, typer.Option("--index", "-i", help="Folder of an index of the tools (`atc tools index`).")
     ] = None,
@@ -74,7 +75,7 @@ def run(
     Exit codes: 0 answered, 1 not solved, 2 wrong use, 3 something is missing (a model, a sandbox, a credential, a
     service), 4 a call was not approved, 5 a tool is broken, 6 a call with effects may or may not have happened.
     """
-    toolset = options.opened(tools, only=only, service_url=service_url, auth=auth, documents=documents)
+    toolset = options.opened(tools, only=only, service_url=service_url, auth=auth, documents=documents, openapi=openapi)
     view = None if as_json else RunView(out)
     agent = Agent(
         toolset, model=model, base_url=base_url, context_tokens=context_tokens, prompt_tokens=prompt_tokens,
@@ -83,7 +84,9 @@ def run(
         budget_s=budget_s, cache=cache, answer=answer, approve=approver(approve, view.close if view else None),
         on_event=view,
     )  # fmt: skip
-    source = json.dumps({"tools": tools, "only": only, "service_url": service_url, "documents": documents})
+    source = json.dumps(
+        {"tools": tools, "only": only, "service_url": service_url, "documents": documents, "openapi": openapi}
+    )
     try:
         result = asyncio.run(agent.arun(sys.stdin.read() if task == "-" else task, source=source))
     finally:

@@ -78,7 +78,7 @@ def resume(
     source = _source(stored) | ({"tools": tools, "only": None, "documents": None} if tools else {})
     if not source.get("tools"):
         raise UsageError(f"run {stored.run_id} does not say where its tools were: name them with --tools")
-    kept = {name: source.get(name) for name in ("only", "service_url", "documents")}
+    kept: dict[str, Any] = {name: source.get(name) for name in ("only", "service_url", "documents", "openapi")}
     toolset = options.opened(source["tools"], auth=auth, **kept)
     view = None if as_json else RunView(out)
     agent = Agent(

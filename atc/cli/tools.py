@@ -13,7 +13,6 @@ from atc.cli.console import clean, guarded, out, print_json
 from atc.errors import UsageError
 from atc.tools.links import hints_for
 from atc.tools.parameters import parameters_of
-from atc.tools.sources import open_tools
 from atc.tools.stubs import render_stub
 from atc.tools.tool import Toolset
 
@@ -26,9 +25,11 @@ Name = Annotated[str, typer.Argument(help="The tool's name.")]
 
 @app.command("list")
 @guarded
-def list_tools(source: Source, as_json: options.Json = False) -> None:
+def list_tools(
+    source: Source, only: options.Only = None, openapi: options.OpenApi = None, as_json: options.Json = False
+) -> None:
     """List the tools of a source: name, effect, arguments, what it does."""
-    tools = open_tools([source])
+    tools = options.opened([source], only=only, openapi=openapi)
     if as_json:
         print_json([protocol.model_dump(mode="json") for protocol in tools.protocols])
         return
@@ -42,18 +43,20 @@ def list_tools(source: Source, as_json: options.Json = False) -> None:
 
 @app.command()
 @guarded
-def show(source: Source, name: Name) -> None:
+def show(source: Source, name: Name, openapi: options.OpenApi = None) -> None:
     """Print one tool's protocol as a JSON document."""
-    print_json(_one(open_tools([source]), name).only(name).protocols[0].model_dump(mode="json"))
+    print_json(_one(options.opened([source], openapi=openapi), name).only(name).protocols[0].model_dump(mode="json"))
 
 
 @app.command()
 @guarded
 def stub(
-    source: Source, name: Annotated[str | None, typer.Argument(help="The tool's name; all tools without it.")] = None
+    source: Source,
+    name: Annotated[str | None, typer.Argument(help="The tool's name; all tools without it.")] = None,
+    openapi: options.OpenApi = None,
 ) -> None:
     """Print the typed Python stub of a tool, exactly as a model reads it."""
-    tools = open_tools([source])
+    tools = options.opened([source], openapi=openapi)
     hints = hints_for(tools.protocols)
     for protocol in (_one(tools, name).only(name) if name else tools).protocols:
         out.print(Text(clean(render_stub(protocol, hints.get(protocol.name)))), "\n")

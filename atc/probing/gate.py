@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import asyncio
 import json
-import re
 import time
 from collections import Counter, deque
 from collections.abc import Iterable
@@ -19,28 +18,9 @@ from typing import Any
 from atc.errors import CallRefused, ToolError
 from atc.execution.canonical import canonical
 from atc.tools.protocol import Effect, Protocol
+from atc.tools.telltales import telltale
 from atc.tools.tool import Tool, Toolset, Transport
 
-TELLTALES = frozenset({
-    "activate", "add", "approve", "archive", "assign", "ban", "book", "buy", "cancel", "charge", "clear", "close",
-    "commit", "confirm", "create", "deactivate", "delete", "deploy", "disable", "drop", "edit", "enable", "execute",
-    "follow", "grant", "import", "insert", "install", "invite", "join", "kick", "kill", "launch", "leave", "like",
-    "lock", "login", "logout", "merge", "modify", "move", "mute", "open", "order", "patch", "pay", "pin", "post",
-    "publish", "purchase", "purge", "put", "reboot", "refund", "register", "reject", "remove", "rename", "replace",
-    "reserve", "reset", "restart", "restore", "resume", "revoke", "rotate", "run", "save", "send", "set", "share",
-    "shutdown", "start", "stop", "store", "submit", "subscribe", "suspend", "sync", "terminate", "transfer", "trigger",
-    "unlock", "unsubscribe", "update", "upload", "upsert", "vote", "wipe", "withdraw", "write",
-})  # fmt: skip
-"""Verbs in the name of a tool that says it only reads: it is not believed without a word of the user."""
-
-GRAVE = frozenset({
-    "cancel", "checkout", "deactivate", "logout", "reboot", "remove", "reset", "restart", "revoke", "shutdown",
-    "signout", "suspend", "truncate", "uninstall", "unsubscribe", "wipe",
-})  # fmt: skip
-"""Those that are believed wherever they stand: ``users_remove``, ``GET /admin/shutdown``."""
-_GRAVE_STEMS = ("delete", "destroy", "erase", "purge", "terminat")
-_NOUNS = frozenset({"like", "open", "order", "pin", "post", "share", "store", "start", "set", "run", "book", "stop"})
-_PREFIXES = frozenset({"api", "do", "bulk", "force", "please"})
 PATIENCE_S = 60.0
 """The longest pause that a service is granted: one that asks for more is not called again in this probing."""
 REFUSED_BY_US = ("budget", "stopped")
@@ -75,28 +55,14 @@ def why_not(protocol: Protocol, allowed: Iterable[str] = ()) -> str:
     """
     if any(fnmatchcase(protocol.name, pattern) for pattern in allowed):
         return ""
+    word = telltale(protocol.source.operation) or telltale(protocol.name)
     if protocol.effect is not Effect.READ:
-        return f"its effect is {protocol.effect.value}, and only reads are called: --allow-effects {protocol.name}"
-    if told := _telltale(protocol.source.operation) or _telltale(protocol.name):
-        return f"it says that it only reads, but its name says {told!r}: --allow-effects {protocol.name}"
+        named = f" (its name says {word!r})" if word and protocol.effect is Effect.UNKNOWN else ""
+        effect = f"{protocol.effect.value}{named}"
+        return f"its effect is {effect}, and only reads are called: --allow-effects {protocol.name}"
+    if word:
+        return f"it says that it only reads, but its name says {word!r}: --allow-effects {protocol.name}"
     return ""
-
-
-def _telltale(name: str) -> str:
-    """The word of a name or path that tells of an effect: a grave one anywhere, another where a verb stands."""
-    if told := next((word for word in _words(name) if word in GRAVE or word.startswith(_GRAVE_STEMS)), ""):
-        return told
-    if "/" in name:
-        last = name.rstrip("/").rpartition("/")[2].lower()  # `/users/{id}/activate`, not `/orders/{id}/lines`
-        return last if last in TELLTALES and last not in _NOUNS else ""
-    words = _words(name)
-    while len(words) > 1 and words[0] in _PREFIXES:
-        words = words[1:]
-    return words[0] if words and words[0] in TELLTALES else ""
-
-
-def _words(name: str) -> list[str]:
-    return [word.lower() for word in re.split(r"(?<=[a-z0-9])(?=[A-Z])|[^A-Za-z0-9]+", name) if word]
 
 
 @dataclass(frozen=True)

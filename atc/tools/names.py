@@ -11,12 +11,17 @@ import builtins
 import hashlib
 import keyword
 import re
-from collections.abc import Iterable
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from itertools import chain
 
 from atc.unicode_forms import normalized
 
 MAX_NAME = 64
 """Characters of a made name; a longer one is cut and ends in a hash of the original."""
+
+LONG_NAME = 50
+"""Characters from which on the name of an operation is shortened, where what is left is its alone."""
 
 RESERVED_NAMES = ("answer", "parallel", "ToolError")
 """What means something else in a program: no tool may be named so."""
@@ -28,6 +33,9 @@ _PLACEHOLDER = re.compile(r"\{([^{}]{0,200})\}")
 _ACRONYM_THEN_WORD = re.compile(r"([A-Z])([A-Z][a-z])")
 _LOWER_THEN_UPPER = re.compile(r"([a-z0-9])([A-Z])")
 _NOT_NAME = re.compile(r"[^a-z0-9]+")
+_NOT_WORD = re.compile(r"\W")
+_PARTS = re.compile(r"[./:]")
+_PARTS_OF_CAMEL = re.compile(r"[./:_]")  # `StopPoint_GetByType`: in a name with capitals, the underscore parts too
 
 
 def tool_name(original: str) -> str:
@@ -60,6 +68,59 @@ def parameter_name(original: str) -> str:
         return f"{original}_" if keyword.iskeyword(original) else original
     name = _bounded(_snake(original, "arg", original), original)
     return f"{name}_" if keyword.iskeyword(name) else name
+
+
+def operation_names(operations: Sequence[tuple[str, str, str]]) -> list[str]:
+    """The tool names of one document's operations, each unique.
+
+    An operation has its short name only where no other of the document could have it too, whatever is imported and in
+    whatever order; else the long one, made of the whole original.
+
+    Args:
+        operations: original name (an operation id, else ``"GET /path"``), method and path of each.
+    """
+    whole = [tool_name(original) for original, _, _ in operations]
+    short = [_shorter(*operation) for operation in operations]
+    claims = Counter(name for long, names in zip(whole, short, strict=True) for name in {long, *names})
+    chosen = [next((name for name in names if claims[name] == 1), "") for names in short]
+    unique = UniqueNames(name for name in chosen if name)
+    return [name or unique.take(long) for name, long in zip(chosen, whole, strict=True)]
+
+
+def function_name(operation_id: str, method: str, path: str) -> str:
+    """The name of the function, where an operation id is what FastAPI makes of it: name, path and method in one.
+
+    ``get_product_products__pid__get`` of ``GET /products/{pid}`` gives ``get_product``; any other id stays as it is.
+    """
+    appended = f"{_NOT_WORD.sub('_', path)}_{method.lower()}"
+    return operation_id.removesuffix(appended).rstrip("_") or operation_id
+
+
+def _shorter(original: str, method: str, path: str) -> list[str]:
+    """Shorter names for an operation, the best first: without what a generator appended, then without middle words."""
+    named = function_name(original, method, path)
+    names = [tool_name(named)] if named != original else []
+    if len(_snake(_PLACEHOLDER.sub(r" by \1 ", named), "tool", named)) <= LONG_NAME:
+        return names
+    before, brace, last = named.rpartition("{")  # only a path has placeholders; its last tells most
+    text = _PLACEHOLDER.sub(" ", before) + _PLACEHOLDER.sub(r" by \1 ", brace + last)
+    split = _PARTS_OF_CAMEL if re.search("[A-Z]", text) and "/" not in text else _PARTS
+    parts = [_snake(part, "", part).strip("_").split("_") for part in split.split(text) if part.strip()]
+    words = list(chain.from_iterable(parts))
+    verb = len(words) - len(parts[-1]) if parts else 0
+    return names + [tool_name("_".join(_without_middle(words, verb, kept))) for kept in (1, 2, 3)]
+
+
+def _without_middle(words: list[str], verb: int, kept: int) -> list[str]:
+    """Words for a name of :data:`LONG_NAME` characters: the first ones, the verb of the last part, and the end."""
+    keep = {*range(kept), verb}
+    excess = sum(map(len, words)) + len(words) - 1 - LONG_NAME
+    gone = set()
+    for index, word in enumerate(words):
+        if excess > 0 and index not in keep:
+            gone.add(index)
+            excess -= len(word) + 1
+    return [word for index, word in enumerate(words) if index not in gone]
 
 
 class UniqueNames:

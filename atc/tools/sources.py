@@ -19,8 +19,8 @@ from atc.tools.functions import tool_from_function
 from atc.tools.tool import Tool, Toolset
 
 FORMS = (
-    "`atlas`, an OpenAPI file or URL, mcp:URL or 'mcp:COMMAND …' for an MCP server, a .json file with "
-    "mcpServers, a folder of protocol documents, FILE.py, FILE.py:NAME or MODULE:NAME"
+    "`atlas`, an OpenAPI file or URL (of a service too), mcp:URL or 'mcp:COMMAND …' for an MCP server, a .json file "
+    "with mcpServers, a folder of protocol documents, FILE.py, FILE.py:NAME or MODULE:NAME"
 )
 _MCP = "mcp:"
 

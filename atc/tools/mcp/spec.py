@@ -14,7 +14,8 @@ from urllib.parse import urlsplit
 
 from atc.errors import ToolImportError, UsageError
 from atc.tools.mcp.secrets import Secrets, in_arguments, in_url, shown_url, sort_values
-from atc.tools.openapi.security import is_header_value, is_token
+from atc.tools.openapi.schemes import is_token
+from atc.tools.openapi.security import is_header_value
 
 Source = str | Path | Sequence[str] | Mapping[str, Any]
 """A URL, a command (words, or one string that is split as a shell would), one server's mapping, a whole configuration

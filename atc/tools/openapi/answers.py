@@ -1,30 +1,24 @@
-"""A service's answer → plain JSON values, or a ToolError that says what went wrong."""
+"""A service's answer → plain JSON values or bytes, or a ToolError that says what went wrong."""
 
 from __future__ import annotations
 
-import codecs
 import email.utils
 import json
 import math
-import re
 import time
-import zlib
-from collections.abc import AsyncIterator
 from typing import Any
 
 import httpx
 
 from atc.errors import Cause, Outcome, ToolError
-from atc.tools.openapi.media import essence, is_json, is_text
-from atc.tools.openapi.plan import Operation
+from atc.tools.openapi.contents import Unreadable, decoded, value_in
+from atc.tools.openapi.media import NAMES, content_kind, essence
+from atc.tools.openapi.plan import ContentKind, Operation
 from atc.tools.openapi.security import Credentials
 from atc.tools.openapi.text import clean
 
 MAX_ERROR_TEXT = 500
 """Characters of a service's own words in an error."""
-
-MAX_ANSWER_DEPTH = 200
-"""Levels of nesting of an answer."""
 
 _SHOWN = 200
 _TRANSIENT = frozenset({408, 425, 429, 502, 503, 504})
@@ -40,77 +34,46 @@ _ERROR_KEYS = (
     "errors",
     "description",
 )
-_SURROGATE = re.compile(r"\\u[dD][89a-fA-F]")
-_GZIP_OR_ZLIB = 47
-
-
-class TooLarge(Exception):
-    """A body is over its limit. Never leaves the transport."""
-
-
-async def read_body(response: httpx.Response, limit: int) -> bytes:
-    """Read a body of at most ``limit`` bytes, decompressing in steps so that no bomb is ever unpacked.
-
-    Raises:
-        TooLarge: the body is longer.
-        ToolError: it is compressed in a way that was not asked for, or broken.
-    """
-    encoding = response.headers.get("content-encoding", "identity").strip().lower()
-    if encoding in ("", "identity"):
-        return await _collect(response.aiter_raw(), limit)
-    if encoding not in ("gzip", "x-gzip", "deflate"):
-        raise ToolError(
-            f"the answer is compressed as {encoding[:40]!r}, which cannot be read",
-            outcome="unknown",
-            cause="bad_response",
-        )
-    return await _collect(_inflated(response.aiter_raw(), limit), limit)
-
-
-async def _collect(chunks: AsyncIterator[bytes], limit: int) -> bytes:
-    body = bytearray()
-    async for chunk in chunks:
-        body += chunk
-        if len(body) > limit:
-            raise TooLarge
-    return bytes(body)
-
-
-async def _inflated(chunks: AsyncIterator[bytes], limit: int) -> AsyncIterator[bytes]:
-    inflater = zlib.decompressobj(_GZIP_OR_ZLIB)
-    try:
-        async for chunk in chunks:
-            yield inflater.decompress(chunk, limit + 1)
-            if inflater.unconsumed_tail:
-                raise TooLarge
-    except zlib.error:
-        raise ToolError("the answer's compression is broken", outcome="unknown") from None
 
 
 def value_of(operation: Operation, response: httpx.Response, body: bytes, credentials: Credentials) -> Any:
-    """The value of a successful answer.
+    """The value of a successful answer, by its content type (:func:`~atc.tools.openapi.contents.value_in`).
+
+    Returns:
+        JSON values; ``bytes`` where the document declares binary data, or declares nothing and gets some.
 
     Raises:
-        ToolError: it is neither JSON nor text where text is expected.
+        ToolError: it is not what the document declares, or cannot be read.
     """
-    if response.status_code in (204, 205) or operation.method == "HEAD" or not body:
+    if response.status_code in (204, 205) or operation.method == "HEAD":
         return None
-    kind = response.headers.get("content-type", "")
-    text = _decoded(response, body)
-    declared = {essence(media_type) for media_type in operation.accepts}
-    wants_json = not declared or any(is_json(m) or "*" in m for m in declared)
-    if text is not None and is_json(kind):
-        return credentials.redacted_value(_json(operation, response, text))
-    text_expected = operation.returns_text or essence(kind) in declared or "text/*" in declared or not wants_json
-    if text is not None and (is_text(kind) or not kind):
-        if wants_json and not operation.returns_text:  # JSON under a wrong label is common
-            try:
-                return credentials.redacted_value(_json(operation, response, text))
-            except ToolError:
-                if not text_expected:
-                    raise _unreadable(operation, response, text, credentials) from None
-        if text_expected:
-            return credentials.redacted(text)
+    if operation.returns == "binary":
+        return credentials.redacted_bytes(body)
+    if not body:
+        return None
+    label = response.headers.get("content-type", "")
+    kind = content_kind(label) if label else "text"
+    text = decoded(body, response.charset_encoding, is_xml=kind == "xml")
+    declared = {content_kind(media_type) for media_type in operation.accepts}
+    anything = not declared or any("*" in media_type for media_type in operation.accepts)
+    if kind == "binary" and anything:
+        return credentials.redacted_bytes(body)
+    if text is not None and kind == "json":
+        return _value(operation, response, kind, text, credentials)
+    if text is not None and kind not in ("text", "binary") and (kind in declared or anything):
+        return _value(operation, response, kind, text, credentials)
+    if text is None or kind == "binary":
+        raise _unreadable(operation, response, text, credentials)
+    is_page = essence(label) in ("text/html", "application/xhtml+xml", "")
+    text_expected = operation.returns == "text" or "text" in declared or (anything and not is_page)
+    if (not declared or "json" in declared) and operation.returns != "text":  # JSON under a wrong label is common
+        try:
+            return _value(operation, response, "json", text, credentials)
+        except ToolError:
+            if not text_expected:
+                raise _unreadable(operation, response, text, credentials) from None
+    if text_expected:
+        return credentials.redacted(text)
     raise _unreadable(operation, response, text, credentials)
 
 
@@ -152,74 +115,28 @@ def _outcome(operation: Operation) -> Outcome:
     return "refused" if operation.reads else "unknown"
 
 
-def _decoded(response: httpx.Response, body: bytes) -> str | None:
-    charset = response.charset_encoding or "utf-8"
+def _value(
+    operation: Operation, response: httpx.Response, kind: ContentKind, text: str, credentials: Credentials
+) -> Any:
     try:
-        encoding = codecs.lookup(charset).name
-        return body.decode("utf-8-sig" if encoding == "utf-8" else encoding)
-    except (LookupError, UnicodeDecodeError, ValueError):
-        return None
-
-
-def _json(operation: Operation, response: httpx.Response, text: str) -> Any:
-    try:
-        value = json.loads(text, object_pairs_hook=_unique, parse_constant=_no_constant, parse_float=_finite)
-        if _SURROGATE.search(text):
-            json.dumps(value, ensure_ascii=False).encode()
-        if text.count("[") + text.count("{") > MAX_ANSWER_DEPTH:
-            _check_depth(value)
-    except (ValueError, RecursionError) as error:
-        reason = "nested too deeply" if isinstance(error, RecursionError) else str(error)[:_SHOWN]
+        return credentials.redacted_value(value_in(kind, text, response.headers.get("content-type", "")))
+    except Unreadable as error:
         raise ToolError(
-            f"{operation.label} answered with JSON that cannot be used: {reason}",
+            credentials.redacted(f"{operation.label} answered with {NAMES[kind]} that cannot be used: {error}"),
             status=response.status_code,
             outcome=_outcome(operation),
             cause="bad_response",
         ) from None
-    return value
-
-
-def _unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    made = dict(pairs)
-    if len(made) != len(pairs):
-        names = [name for name, _ in pairs]
-        twice = next(name for name in names if names.count(name) > 1)
-        raise ValueError(f"the key {twice[:80]!r} stands twice in one object")
-    return made
-
-
-def _no_constant(name: str) -> Any:
-    raise ValueError(f"{name} is no JSON value")
-
-
-def _finite(text: str) -> float:
-    number = float(text)
-    if not math.isfinite(number):
-        raise ValueError(f"the number {text[:40]} is too big")
-    return number
-
-
-def _check_depth(value: Any) -> None:
-    level = [value]
-    for _ in range(MAX_ANSWER_DEPTH):
-        level = [
-            item
-            for node in level
-            if isinstance(node, (dict, list))
-            for item in (node.values() if isinstance(node, dict) else node)
-        ]
-        if not level:
-            return
-    raise ValueError(f"it is nested deeper than {MAX_ANSWER_DEPTH} levels")
 
 
 def _unreadable(
     operation: Operation, response: httpx.Response, text: str | None, credentials: Credentials
 ) -> ToolError:
     kind = response.headers.get("content-type", "no content type")[:100]
+    expected = NAMES[operation.returns or "json"]
     shown = f": {clean(credentials.redacted(text), _SHOWN)!r}" if text is not None else " (binary)"
     return ToolError(
-        credentials.redacted(f"{operation.label} answered with {kind} instead of JSON{shown}"),
+        credentials.redacted(f"{operation.label} answered with {kind} instead of {expected}{shown}"),
         status=response.status_code,
         outcome=_outcome(operation),
         cause="bad_response",

@@ -8,13 +8,14 @@ from typing import Any, get_args
 
 from atc.errors import ToolImportError
 from atc.tools.names import UniqueNames, parameter_name
+from atc.tools.openapi import aws
 from atc.tools.openapi.bodies import BodyPlan, read_body
 from atc.tools.openapi.examples import MISSING, Examples
 from atc.tools.openapi.media import is_json
 from atc.tools.openapi.plan import QUERY_STYLES, Body, Location, Parameter, Style
 from atc.tools.openapi.refs import Resolver
 from atc.tools.openapi.schema import SchemaConverter
-from atc.tools.openapi.security import Scheme, is_token
+from atc.tools.openapi.schemes import Scheme, is_token
 from atc.tools.openapi.text import clean
 
 MAX_PARAMETERS = 500
@@ -68,6 +69,8 @@ class ArgumentReader:
         self._resolver = resolver
         self._converter = converter
         self._examples = Examples(resolver)
+        signed = any(scheme.kind == "sigv4" for scheme in schemes.values())
+        self._own_headers = _OWN_HEADERS | aws.OWN_HEADERS if signed else _OWN_HEADERS
         self._keys = {(s.location, s.wire.lower()): name for name, s in schemes.items() if s.wire != "Authorization"}
 
     def read(self, path: str, shared: list[Any], operation: dict[str, Any]) -> Arguments:
@@ -89,7 +92,7 @@ class ArgumentReader:
             scheme = self._keys.get((location, name.lower()))
             if scheme is not None and location != "path":
                 found.key_schemes.append(scheme)
-            elif not (location == "header" and name.lower() in _OWN_HEADERS):
+            elif not (location == "header" and name.lower() in self._own_headers):
                 self._add_parameter(found, names, location, name, node)
         if operation.get("requestBody") is not None:
             body = self._resolver.mapping(operation["requestBody"], "the request body")

@@ -8,8 +8,9 @@ from typing import Any
 from atc.errors import ToolImportError
 from atc.tools.names import parameter_name
 from atc.tools.openapi.examples import MISSING, Examples
-from atc.tools.openapi.media import best_body, body_kind, is_media_type
+from atc.tools.openapi.media import best_body, is_json, is_media_type
 from atc.tools.openapi.plan import QUERY_STYLES, Body, BodyKind, Field
+from atc.tools.openapi.returned import binary_schema, is_binary
 from atc.tools.openapi.schema import SchemaConverter
 from atc.tools.openapi.text import clean
 
@@ -21,7 +22,6 @@ _FLATTENS = frozenset({
     "type", "properties", "required", "additionalProperties", "title", "description", "examples", "default",
     "deprecated",
 })  # fmt: skip
-_FILE_NOTE = "The text content of the file to send (binary files cannot be sent)."
 
 
 @dataclass
@@ -57,7 +57,9 @@ def read_body(node: dict[str, Any], converter: SchemaConverter, examples: Exampl
         ToolImportError: the body must be sent and cannot be.
     """
     content = node["content"] if isinstance(node.get("content"), dict) else {}
-    best = best_body(content) or _mislabelled(content, converter)
+    best = best_body(content)
+    if best is None or best[1] == "binary":
+        best = _mislabelled(content, converter) or best
     if best is None:
         if not content or node.get("required") is False:
             return None
@@ -65,17 +67,17 @@ def read_body(node: dict[str, Any], converter: SchemaConverter, examples: Exampl
     media_type, kind = best
     media = content[media_type] if isinstance(content[media_type], dict) else {}
     schema = {"type": "string"} if kind == "text" else converter.convert(media.get("schema", {}), "request")
+    if kind == "json" and "*" in media_type and is_binary(schema):
+        media_type, kind = "application/octet-stream", "binary"
+    if kind == "binary":
+        schema = binary_schema(schema)
     # Few documents say whether a body is required; one whose schema requires something is.
     required = node.get("required") is True or (node.get("required") is None and bool(schema.get("required")))
     fields = _fields(media, schema) if kind in ("form", "multipart") else {}
-    sent = (
-        media_type
-        if is_media_type(media_type) and body_kind(media_type) and "*" not in media_type
-        else "application/json"
-    )
+    sent = _sent(media_type, kind)
     plan = BodyPlan(Body(kind, sent, None, {}, required, fields), {}, whole=True)
     example = examples.of_media(media)
-    if kind != "text" and _can_flatten(schema, taken):
+    if kind not in ("text", "binary") and _can_flatten(schema, taken):
         _take_apart(plan, schema, example, optional=node.get("required") is False)
         return plan
     if description := clean(node.get("description"), _MAX_TEXT):
@@ -135,19 +137,23 @@ def _fields(media: dict[str, Any], schema: dict[str, Any]) -> dict[str, Field]:
         fields[name] = Field(
             style=style if style in QUERY_STYLES else None,
             explode=encoding.get("explode") is not False,
-            file=_is_file(item) or (isinstance(item, dict) and _is_file(item.get("items"))),
+            file=is_binary(item) or (isinstance(item, dict) and is_binary(item.get("items"))),
             media_type=media_type if one_type else None,
         )
     return fields
 
 
-def _is_file(schema: Any) -> bool:
-    return isinstance(schema, dict) and (
-        schema.get("format") == "binary" or schema.get("contentMediaType") == "application/octet-stream"
-    )
-
-
 def _file_schema(schema: dict[str, Any]) -> dict[str, Any]:
-    description = f"{schema.get('description', '')} {_FILE_NOTE}".strip()
-    kept = {key: value for key, value in schema.items() if key not in ("format", "contentMediaType")}
-    return {**kept, "description": description}
+    """A file, or a list of files."""
+    if "items" not in schema:
+        return binary_schema(schema)
+    return {**schema, "items": binary_schema(schema["items"])}
+
+
+def _sent(media_type: str, kind: BodyKind) -> str:
+    """The ``Content-Type`` to send."""
+    if kind == "json" and not is_json(media_type):
+        return "application/json"  # a wildcard, or JSON under a wrong label
+    if is_media_type(media_type) and "*" not in media_type:
+        return media_type
+    return {"text": "text/plain", "binary": "application/octet-stream"}.get(kind, "application/json")

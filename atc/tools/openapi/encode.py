@@ -227,10 +227,13 @@ def _write_body(request: Request, body: Body, arguments: dict[str, Any]) -> None
         request.content = to_json(value).encode()
     elif body.kind == "form" and isinstance(value, dict):
         request.content = _form(value, body.fields).encode()
+    elif isinstance(value, bytes):
+        request.content = value
     elif isinstance(value, str):
         request.content = scalar(value).encode()
     else:
-        raise ToolError(f"the body must be {'a string' if body.kind == 'text' else 'an object'} for {body.media_type}")
+        wanted = {"text": "a string", "binary": "bytes"}.get(body.kind, "an object")
+        raise ToolError(f"the body must be {wanted} for {body.media_type}")
 
 
 def _form(value: dict[str, Any], fields: dict[str, Field]) -> str:
@@ -249,6 +252,8 @@ def _parts(name: str, value: Any, how: Field) -> list[Part]:
         return []
     if isinstance(value, list):
         return [part for item in value for part in _parts(name, item, how)]
+    if isinstance(value, bytes):
+        return [(name, (name, value, how.media_type or "application/octet-stream"))]
     if how.file:
         return [(name, (name, scalar(value).encode(), how.media_type or "text/plain; charset=utf-8"))]
     default = "application/json" if isinstance(value, dict) else None

@@ -10,13 +10,15 @@ from atc.errors import ToolImportError
 from atc.tools.names import tool_name
 from atc.tools.openapi import swagger2
 from atc.tools.openapi.arguments import ArgumentReader
+from atc.tools.openapi.effects import effect_of
 from atc.tools.openapi.examples import MISSING, Examples, completed
 from atc.tools.openapi.load import Document
-from atc.tools.openapi.media import is_json, is_media_type, is_text
-from atc.tools.openapi.plan import Operation
+from atc.tools.openapi.media import best_first, content_kind, is_media_type
+from atc.tools.openapi.plan import ContentKind, Operation
 from atc.tools.openapi.refs import Resolver
+from atc.tools.openapi.returned import binary_schema, is_binary, value_schema
 from atc.tools.openapi.schema import SchemaConverter
-from atc.tools.openapi.security import Scheme
+from atc.tools.openapi.schemes import Scheme
 from atc.tools.openapi.servers import server_url
 from atc.tools.openapi.text import clean
 from atc.tools.protocol import Effect, Example, Protocol, Provenance, Source, Status
@@ -133,12 +135,11 @@ class OperationReader:
         arguments = self._arguments.read(found.path, shared, node)
         responses = self._responses(node)
         success = _success(responses)
-        accepts = tuple(dict.fromkeys(m for _, r in success for m in _content(r) if is_media_type(m)))
-        if accepts and found.method != "head" and not any(is_json(m) or is_text(m) or "*" in m for m in accepts):
-            raise ToolImportError(f"it answers only with {', '.join(accepts[:5])}, which a program cannot read")
-        returns, response_example = self._returns(found.method, success)
+        contents = [(m, media) for _, response in success for m, media in _content(response).items()]
+        returns_kind, returns, response_example = self._returns(found.method, success, contents)
         server, problem = self._server(found)
         undeclared = self._undeclared and found.method == "get" and not arguments.properties
+        effect = effect_of(node, found.original, found.method, found.path)
         operation = Operation(
             method=found.method.upper(),
             path=found.path,
@@ -147,9 +148,10 @@ class OperationReader:
             server=server,
             server_problem=problem,
             security=self._security(node, arguments.key_schemes),
-            accepts=accepts,
-            returns_text=returns is not None and returns.get("type") == "string",
+            accepts=best_first(m for m, _ in contents if is_media_type(m)),
+            returns=returns_kind,
             undeclared=undeclared,
+            reads=effect is Effect.READ,
         )
         parameters = self._converter.closed(arguments.schema(), "request")
         if undeclared:
@@ -160,7 +162,7 @@ class OperationReader:
             parameters=parameters,
             returns=None if returns is None else self._described(returns, response_example),
             statuses=_statuses(responses),
-            effect=Effect.READ if operation.reads else Effect.WRITE,
+            effect=effect,
             examples=_examples(parameters, arguments.example, response_example),
             source=Source(kind="openapi", location=self._document.location, operation=found.original),
             provenance=Provenance.IMPORTED,
@@ -180,24 +182,26 @@ class OperationReader:
             if not code.lower().startswith("x-")
         }
 
-    def _returns(self, method: str, success: list[tuple[str, dict[str, Any]]]) -> tuple[dict[str, Any] | None, Any]:
-        """The schema and the example of the first answer that has JSON, else text, else none."""
+    def _returns(
+        self, method: str, success: list[tuple[str, dict[str, Any]]], contents: list[tuple[str, dict[str, Any]]]
+    ) -> tuple[ContentKind | None, dict[str, Any] | None, Any]:
+        """What the answers are, their schema and an example, by the media type that says most to a program."""
         if method == "head":
-            return {"type": "null"}, MISSING
-        contents = [(media_type, media) for _, response in success for media_type, media in _content(response).items()]
-        for media_type, media in contents:
-            if is_json(media_type) or "*" in media_type:
-                schema = self._converter.convert(media["schema"], "response") if "schema" in media else None
-                return schema or None, self._examples.of_media(media)
-        for media_type, media in contents:
-            if is_text(media_type):
-                return {"type": "string"}, self._text_example(media)
-        nothing = bool(success) and all(code in ("204", "205") for code, _ in success)
-        return ({"type": "null"} if nothing else None), MISSING
-
-    def _text_example(self, media: dict[str, Any]) -> Any:
+            return None, {"type": "null"}, MISSING
+        by_type = dict(reversed(contents))
+        best = next(iter(best_first(media_type for media_type, _ in contents)), None)
+        if best is None:
+            nothing = bool(success) and all(code in ("204", "205") for code, _ in success)
+            return None, ({"type": "null"} if nothing else None), MISSING
+        kind, media = content_kind(best), by_type[best]
+        schema = self._converter.convert(media["schema"], "response") if "schema" in media else {}
+        if kind == "binary" or (kind == "json" and is_binary(schema)):
+            return "binary", binary_schema(schema), MISSING
         example = self._examples.of_media(media)
-        return example if isinstance(example, str) else MISSING
+        if kind in ("text", "xml", "csv"):
+            example = example if isinstance(example, str) and kind == "text" else MISSING
+        bare = kind == "json" and schema.get("type") == "string"  # many say JSON where they send the text itself
+        return "text" if bare else kind, value_schema(kind, schema), example
 
     def _server(self, found: Found) -> tuple[str | None, str]:
         if self._base_url is not None:

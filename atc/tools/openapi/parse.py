@@ -17,7 +17,7 @@ import yaml
 from atc.errors import ToolImportError
 
 MAX_BYTES = 20_000_000
-"""Bytes of one document's text."""
+"""Bytes of one document's text, where the user says nothing else."""
 
 MAX_NODES = 2_000_000
 """Values (mappings, lists and scalars) of one document, each alias counted as often as it is used."""
@@ -34,12 +34,13 @@ _TAG = "tag:yaml.org,2002:"
 _MAX_DIGITS = 400
 
 
-def parse_document(text: str | bytes, where: str) -> Any:
+def parse_document(text: str | bytes, where: str, max_bytes: int = MAX_BYTES) -> Any:
     """Parse JSON or YAML text.
 
     Args:
         text: the document; bytes must be UTF-8.
         where: the document's name, for messages.
+        max_bytes: bytes (or characters) that it may have.
 
     Returns:
         Plain JSON values that share nothing.
@@ -47,37 +48,47 @@ def parse_document(text: str | bytes, where: str) -> Any:
     Raises:
         ToolImportError: the text is too big, no JSON or YAML, or over a limit.
     """
-    if len(text) > MAX_BYTES:
-        raise ToolImportError(
-            f"{where} has {len(text):,} bytes; a document may have {MAX_BYTES:,}: split it or cut it down"
-        )
+    if len(text) > max_bytes:
+        raise too_large(where, max_bytes)
     if isinstance(text, bytes):
         try:
             text = text.decode("utf-8-sig")
         except UnicodeDecodeError as error:
             raise ToolImportError(f"{where} is not UTF-8 text (byte {error.start}): save it as UTF-8") from None
     text = text.removeprefix("\ufeff")
-    return plain(_from_json(text, where) if text.lstrip()[:1] in ("{", "[") else _from_yaml(text, where), where)
+    value = _from_json(text, where) if text.lstrip()[:1] in ("{", "[") else _from_yaml(text, where)
+    return plain(value, where, max(MAX_NODES, max_bytes // 10))
 
 
-def plain(value: Any, where: str) -> Any:
+def too_large(where: str, max_bytes: int) -> ToolImportError:
+    """The error for a document over its cap."""
+    return ToolImportError(
+        f"{where} is larger than {max_bytes:,} bytes: cut it down, or let documents be larger with max_document_bytes= "
+        "(on the command line: --openapi max_mb=100)"
+    )
+
+
+def plain(value: Any, where: str, max_nodes: int = MAX_NODES) -> Any:
     """Copy JSON values, checking that they are nothing else and stay within the limits.
 
     Raises:
         ToolImportError: a value that JSON does not have, or too many or too deeply nested values.
     """
-    return _Copier(where).copy(value, 0, "")
+    return _Copier(where, max_nodes).copy(value, 0, "")
 
 
 @dataclass
 class _Copier:
     where: str
+    max_nodes: int
     nodes: int = 0
 
     def copy(self, value: Any, depth: int, path: str) -> Any:
         self.nodes += 1
-        if self.nodes > MAX_NODES:
-            raise ToolImportError(f"{self.where} has more than {MAX_NODES:,} values (aliases counted): cut it down")
+        if self.nodes > self.max_nodes:
+            raise ToolImportError(
+                f"{self.where} has more than {self.max_nodes:,} values (aliases counted): cut it down"
+            )
         if depth > MAX_DEPTH:
             raise ToolImportError(f"{self.where} is nested deeper than {MAX_DEPTH} levels at {path[:80]}…: flatten it")
         if isinstance(value, str):
@@ -153,7 +164,7 @@ class _Builder:
         self.root: Any = None
         self.open: list[_Open] = []
         self.anchors: dict[str, Any] = {}
-        self.merging = False
+        self.merged = 0
 
     def fail(self, event: yaml.Event, problem: str) -> NoReturn:
         line = event.start_mark.line + 1 if event.start_mark else "?"
@@ -206,6 +217,9 @@ class _Builder:
     def merge(self, event: yaml.Event, into: dict[str, Any], merged: Any) -> None:
         if not isinstance(merged, dict):
             self.fail(event, "'<<' must name a mapping or a list of mappings")
+        self.merged += len(merged)  # the same mapping may be merged into every other one
+        if self.merged > MAX_NODES:
+            self.fail(event, f"more than {MAX_NODES:,} values by '<<': cut it down")
         for key, value in merged.items():
             into.setdefault(key, value)
 

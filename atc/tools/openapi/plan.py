@@ -10,7 +10,8 @@ Style = Literal[
     "form", "simple", "label", "matrix", "spaceDelimited", "pipeDelimited", "tabDelimited", "deepObject", "json"
 ]
 QUERY_STYLES: tuple[Style, ...] = ("form", "spaceDelimited", "pipeDelimited", "tabDelimited", "deepObject")
-BodyKind = Literal["json", "form", "multipart", "text"]
+BodyKind = Literal["json", "form", "multipart", "text", "binary"]
+ContentKind = Literal["json", "ndjson", "yaml", "csv", "xml", "text", "binary"]
 
 
 @dataclass(frozen=True)
@@ -71,8 +72,10 @@ class Operation:
         server: the base URL without a trailing slash, or ``None`` when the document gives none that can be used.
         server_problem: why there is none.
         security: alternatives of scheme names, each to be met as a whole; an empty one allows anonymous calls.
-        accepts: media types of its successful answers.
+        accepts: media types of its successful answers, the one to ask for first.
+        returns: what its answers are by the document; ``None`` where it does not say.
         undeclared: arguments that the document does not have are sent too, in the query.
+        reads: a call changes nothing, so that one whose answer is lost did no harm.
     """
 
     method: str
@@ -83,8 +86,9 @@ class Operation:
     server_problem: str = ""
     security: tuple[tuple[str, ...], ...] = ()
     accepts: tuple[str, ...] = ()
-    returns_text: bool = False
+    returns: ContentKind | None = None
     undeclared: bool = False
+    reads: bool = False
 
     @property
     def label(self) -> str:
@@ -92,5 +96,6 @@ class Operation:
         return f"{self.method} {self.path}"
 
     @property
-    def reads(self) -> bool:
+    def is_safe(self) -> bool:
+        """Whether its method is one that a redirect leaves as it is."""
         return self.method in ("GET", "HEAD", "OPTIONS")

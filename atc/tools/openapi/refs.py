@@ -7,7 +7,7 @@ from urllib.parse import unquote, urldefrag, urljoin
 
 from atc.errors import ToolImportError
 from atc.tools.openapi.load import Document, fetch, public_url
-from atc.tools.openapi.parse import parse_document
+from atc.tools.openapi.parse import MAX_BYTES, parse_document
 
 MAX_REMOTE_DOCUMENTS = 50
 _MAX_CHAIN = 50
@@ -20,12 +20,16 @@ class Resolver:
         document: the document whose references are followed.
         allow_remote: whether references to http(s) documents may be downloaded.
         timeout_s: seconds for each download.
+        max_bytes: bytes of each document.
     """
 
-    def __init__(self, document: Document, *, allow_remote: bool = False, timeout_s: float = 30.0) -> None:
+    def __init__(
+        self, document: Document, *, allow_remote: bool = False, timeout_s: float = 30.0, max_bytes: int = MAX_BYTES
+    ) -> None:
         self._document = document
         self._allow_remote = allow_remote
         self._timeout_s = timeout_s
+        self._max_bytes = max_bytes
         self._remote: dict[str, Any] = {}
         self._found: dict[str, Any] = {}
 
@@ -84,7 +88,7 @@ class Resolver:
                 raise ToolImportError(
                     f"$ref {ref!r}: more than {MAX_REMOTE_DOCUMENTS} other documents: bundle them into one"
                 )
-            parsed = parse_document(fetch(url, self._timeout_s), public_url(url))
+            parsed = parse_document(fetch(url, self._timeout_s, self._max_bytes), public_url(url), self._max_bytes)
             self._remote[url] = _absolute(parsed, url)
         return self._remote[url]
 

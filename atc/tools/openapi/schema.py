@@ -230,6 +230,9 @@ def _keep_plain(node: dict[str, Any], out: dict[str, Any]) -> None:
     for key, is_right in RIGHT_VALUE.items():
         if key in node and is_right(node[key]):
             out[key] = node[key]
+    if out.get("format") == "binary":  # bytes only where a whole body or part is meant: JSON has none
+        del out["format"]
+        out.setdefault("contentMediaType", "application/octet-stream")
     for bound, exclusive in (("minimum", "exclusiveMinimum"), ("maximum", "exclusiveMaximum")):
         if node.get(exclusive) is True and bound in out:
             out[exclusive] = out.pop(bound)

@@ -1,4 +1,4 @@
-"""Security schemes and the credentials for them.
+"""The credentials for the security schemes of a document.
 
 Credentials are given by the user, held here, and put on a request at the last moment. They are in no protocol, no
 ``repr``, and every message that may echo one goes through :meth:`Credentials.redacted`.
@@ -13,60 +13,41 @@ import os
 import re
 import weakref
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Any
-from urllib.parse import quote, quote_plus
+from typing import Protocol as Interface
+from urllib.parse import quote, quote_plus, urlsplit
 
-from atc.errors import ToolImportError, UsageError
-from atc.tools.openapi.refs import Resolver
+import httpx
+
+from atc.errors import UsageError
+from atc.tools.openapi import aws
+from atc.tools.openapi.oauth import TokenSource
+from atc.tools.openapi.plan import Operation
+from atc.tools.openapi.schemes import Scheme, is_token
+from atc.tools.openapi.servers import is_open_to_others
 
 REDACTED = "[redacted]"
-_TOKEN = re.compile(r"[A-Za-z0-9!#$%&'*+.^_`|~-]{1,200}\Z")
 _SHORTEST_SECRET = 4
+Given = str | Mapping[str, str]
+"""A credential as the user gives it."""
 _SHORTEST_HEADER = _LONG_SECRET = 8
 
 
-@dataclass(frozen=True)
-class Scheme:
-    """How one credential travels: in a header, query or cookie; ``prefix`` stands before a header's value."""
+class Live(Interface):
+    """A credential that is made anew for a request: a token that expires, a signature."""
 
-    name: str
-    location: str
-    wire: str
-    prefix: str = ""
+    async def put_on(self, request: httpx.Request, client: httpx.AsyncClient) -> None:
+        """Write it into a request."""
+        ...
 
-
-def read_schemes(raw: Mapping[str, Any], resolver: Resolver) -> dict[str, Scheme]:
-    """The schemes of a document that a credential can be given for; others (mutual TLS, digest) are left out."""
-    schemes: dict[str, Scheme] = {}
-    for name, node in raw.items():
-        try:
-            scheme = _scheme(name, resolver.mapping(node, f"the security scheme {name!r}"))
-        except ToolImportError:
-            continue  # an operation that needs it is called without a credential, and its 401 says so
-        if scheme is not None:
-            schemes[name] = scheme
-    return schemes
-
-
-def _scheme(name: str, node: dict[str, Any]) -> Scheme | None:
-    kind, wire = node.get("type"), node.get("name")
-    if kind == "apiKey" and node.get("in") in ("header", "query", "cookie") and isinstance(wire, str) and wire:
-        return None if node["in"] != "query" and not is_token(wire) else Scheme(name, node["in"], wire)
-    if kind == "http" and isinstance(node.get("scheme"), str):
-        prefix = {"basic": "Basic ", "bearer": "Bearer "}.get(node["scheme"].lower())
-        return Scheme(name, "header", "Authorization", prefix) if prefix else None
-    return Scheme(name, "header", "Authorization", "Bearer ") if kind in ("oauth2", "openIdConnect") else None
+    def renew(self, request: httpx.Request) -> bool:
+        """After a refusal of a request: whether another one is worth a try."""
+        ...
 
 
 def variable_for(scheme: str) -> str:
     """The environment variable that may hold the credential of a scheme: ``api-key`` → ``ATC_AUTH_API_KEY``."""
     return "ATC_AUTH_" + re.sub(r"[^A-Z0-9]+", "_", scheme.upper()).strip("_")
-
-
-def is_token(text: str) -> bool:
-    """Whether ``text`` may be the name of a header or a cookie."""
-    return _TOKEN.match(text) is not None
 
 
 def is_header_value(text: str) -> bool:
@@ -79,7 +60,8 @@ class Credentials:
 
     Args:
         schemes: the schemes that the document declares.
-        auth: credentials given by the user, by scheme name; for HTTP basic ``"user:password"``.
+        auth: credentials given by the user, by scheme name; for HTTP basic ``"user:password"``, for OAuth 2 and AWS
+            also a mapping (:mod:`atc.tools.openapi.oauth`, :mod:`atc.tools.openapi.aws`).
         headers: headers that the user wants on every request; taken for secrets as well.
 
     Raises:
@@ -87,7 +69,7 @@ class Credentials:
     """
 
     def __init__(
-        self, schemes: Mapping[str, Scheme], auth: Mapping[str, str] | None, headers: Mapping[str, str] | None
+        self, schemes: Mapping[str, Scheme], auth: Mapping[str, Given] | None, headers: Mapping[str, str] | None
     ) -> None:
         self.schemes = dict(schemes)
         self.headers = dict(headers or {})
@@ -96,34 +78,61 @@ class Credentials:
                 known = ", ".join(map(repr, schemes)) or "none; pass headers= instead"
                 raise UsageError(f"auth names {name!r}, which is no security scheme of the document (it has: {known})")
         self._values: dict[str, str] = {}
-        secrets = {
-            value for value in self.headers.values() if isinstance(value, str) and len(value) >= _SHORTEST_HEADER
-        }
+        self._live: dict[str, Live] = {}
+        self._plain: set[str] = set()
+        self.learn(*(v for v in self.headers.values() if isinstance(v, str) and len(v) >= _SHORTEST_HEADER))
         for name, scheme in schemes.items():
-            given = (auth or {}).get(name) or os.environ.get(variable_for(name), "")
-            if given:
+            given = _read(scheme, (auth or {}).get(name) or os.environ.get(variable_for(name), ""))
+            if isinstance(given, Mapping):
+                self._live[name] = _live(scheme, given, self)
+            elif given:
                 self._values[name] = _header_value(scheme, given)
-                secrets |= {given.strip(), self._values[name]}
+                self.learn(given, self._values[name])
                 if scheme.prefix == "Basic ":
-                    secrets.add(given.strip().partition(":")[2])
+                    self.learn(given.partition(":")[2])
         self._check_headers()
-        self._secrets = _spellings(secrets)
-        self._long_secrets = [secret for secret in self._secrets if len(secret) >= _LONG_SECRET]
         _LOG_FILTER.watch(self)
 
     def __repr__(self) -> str:
-        return f"Credentials(for {', '.join(self._values) or 'nothing'})"
+        return f"Credentials(for {', '.join([*self._values, *self._live]) or 'nothing'})"
+
+    def learn(self, *secrets: str) -> None:
+        """Take strings for secrets: :meth:`redacted` finds them from now on."""
+        self._plain |= set(secrets)
+        self._secrets = _spellings(self._plain)
+        self._long_secrets = [secret for secret in self._secrets if len(secret) >= _LONG_SECRET]
 
     def has(self, scheme: str) -> bool:
         """Whether there is a credential for a scheme."""
-        return scheme in self._values
+        return scheme in self._values or scheme in self._live
+
+    def _names(self, alternatives: tuple[tuple[str, ...], ...]) -> tuple[str, ...]:
+        """The schemes to use: the first alternative that can be met as a whole; else none."""
+        return next((names for names in alternatives if names and all(map(self.has, names))), ())
 
     def chosen(self, alternatives: tuple[tuple[str, ...], ...]) -> list[tuple[Scheme, str]]:
-        """The schemes to use, with their values: the first alternative that can be met as a whole; else none."""
-        for names in alternatives:
-            if names and all(self.has(name) for name in names):
-                return [(self.schemes[name], self._values[name]) for name in names]
-        return []
+        """The schemes to use whose value is known, with their values."""
+        return [(self.schemes[name], self._values[name]) for name in self._names(alternatives) if name in self._values]
+
+    def live(self, alternatives: tuple[tuple[str, ...], ...]) -> list[Live]:
+        """Those of the schemes to use that are made anew for each request."""
+        return [self._live[name] for name in self._names(alternatives) if name in self._live]
+
+    def check_place(self, operation: Operation) -> None:
+        """Refuse to send a credential where others can read it.
+
+        Raises:
+            UsageError: the operation's server, or the place of its tokens, is another machine reached by plain http.
+        """
+        names = self._names(operation.security)
+        places = [operation.server] if operation.server and (names or self.headers) else []
+        places += [source.token_url for source in self.live(operation.security) if isinstance(source, TokenSource)]
+        for place in filter(is_open_to_others, places):
+            raise UsageError(
+                f"{operation.label} would send a credential to {urlsplit(place).hostname} by plain http, where others "
+                "can read it: give an https address with base_url= (on the command line: --service-url), or allow it "
+                "with allow_http_credentials=True (--openapi allow_http_credentials)"
+            )
 
     def missing(self, alternatives: tuple[tuple[str, ...], ...]) -> str:
         """A hint for a call that was refused, when no alternative can be met; else an empty string."""
@@ -141,6 +150,12 @@ class Credentials:
         for secret in self._secrets:
             text = text.replace(secret, REDACTED)
         return text
+
+    def redacted_bytes(self, body: bytes) -> bytes:
+        """Bytes with every credential in them replaced, as :meth:`redacted_value` does it."""
+        for secret in self._long_secrets:
+            body = body.replace(secret.encode(), REDACTED.encode())
+        return body
 
     def redacted_value(self, value: Any) -> Any:
         """A JSON value with every credential in it replaced, in keys too.
@@ -171,10 +186,40 @@ class Credentials:
                 )
 
 
+def _read(scheme: Scheme, given: Any) -> Given:
+    """A credential in the form that its scheme takes: a mapping where one is meant, else a string.
+
+    Raises:
+        UsageError: it is neither, or not what the scheme takes.
+    """
+    name = scheme.name
+    if isinstance(given, str):
+        given = given.strip()
+        if scheme.kind == "static" or not given.startswith("{"):
+            if scheme.kind == "sigv4" and given and given != "aws":
+                raise UsageError(
+                    f"the credential for {name!r} signs requests: give the word 'aws' or a mapping with access_key_id "
+                    "and secret_access_key"
+                )
+            return {} if given == "aws" and scheme.kind == "sigv4" else given
+        try:
+            given = json.loads(given)
+        except (ValueError, RecursionError):
+            raise UsageError(f"the credential for {name!r} begins with a brace and is no JSON object") from None
+    if not isinstance(given, Mapping):
+        raise UsageError(f"the credential for {name!r} must be a string, not {type(given).__name__}")
+    if scheme.kind == "static":
+        raise UsageError(f"the credential for {name!r} is one value: give a string, not a mapping")
+    return given
+
+
+def _live(scheme: Scheme, given: Mapping[str, str], credentials: Credentials) -> Live:
+    if scheme.kind == "sigv4":
+        return aws.AwsSigner(scheme.name, given, scheme.service, credentials.learn)
+    return TokenSource(scheme.name, given, scheme.token_url, credentials.learn, credentials.redacted)
+
+
 def _header_value(scheme: Scheme, given: str) -> str:
-    if not isinstance(given, str):
-        raise UsageError(f"the credential for {scheme.name!r} must be a string, not {type(given).__name__}")
-    given = given.strip()
     if not scheme.prefix or given.lower().startswith(scheme.prefix.lower()):
         return given
     if scheme.prefix == "Basic ":

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ipaddress
 import re
 from typing import Any
 from urllib.parse import urljoin, urlsplit
@@ -28,7 +29,7 @@ def checked_base_url(url: str) -> str:
 
 
 def server_url(servers: Any, document_url: str | None, given: dict[str, str]) -> tuple[str | None, str]:
-    """The base URL out of a list of servers: the first that can be used.
+    """The base URL out of a list of servers: the first that can be used, by https if the list has the same so too.
 
     Args:
         servers: ``servers`` as the document has it.
@@ -41,6 +42,7 @@ def server_url(servers: Any, document_url: str | None, given: dict[str, str]) ->
     Raises:
         UsageError: a value that the document does not allow for its variable.
     """
+    usable: list[str] = []
     first_problem = ""
     for server in servers if isinstance(servers, list) and servers else [{"url": "/"}]:
         if not isinstance(server, dict) or not isinstance(server.get("url"), str):
@@ -49,10 +51,33 @@ def server_url(servers: Any, document_url: str | None, given: dict[str, str]) ->
         if not problem:
             url = _absolute(url, document_url)
             problem = _problem(url)
-            if not problem:
-                return url.rstrip("/"), ""
-        first_problem = first_problem or problem
-    return None, f"the document's server {first_problem or 'is missing'}: {_PASS_BASE_URL}"
+        if problem:
+            first_problem = first_problem or problem
+        else:
+            usable.append(url.rstrip("/"))
+            if usable[0].startswith("https:"):
+                break
+    if not usable:
+        return None, f"the document's server {first_problem or 'is missing'}: {_PASS_BASE_URL}"
+    place = _place(usable[0])
+    return next((url for url in usable if url.startswith("https:") and _place(url) == place), usable[0]), ""
+
+
+def is_open_to_others(url: str) -> bool:
+    """Whether what is sent to a URL can be read on its way: plain http to another machine."""
+    parts = urlsplit(url)
+    host = (parts.hostname or "").rstrip(".")
+    if parts.scheme == "https" or host == "localhost" or host.endswith(".localhost"):
+        return False
+    try:
+        return not ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        return True
+
+
+def _place(url: str) -> tuple[str | None, str]:
+    parts = urlsplit(url)
+    return parts.hostname, parts.path
 
 
 def variables_of(servers: Any) -> set[str]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from atc.tools.openapi.media import is_json
 from atc.tools.openapi.refs import Resolver
 
 _COLLECTIONS: dict[str, tuple[str, bool]] = {
@@ -124,9 +125,7 @@ def _responses(responses: Any, produces: list[str], resolver: Resolver) -> dict[
             continue
         content: dict[str, dict[str, Any]] = {media_type: {"schema": schema} for media_type in produces}
         if schema.get("type") == "file":
-            content = {m: {"schema": {"type": "string"}} for m in produces if m != "application/json"} or {
-                "application/octet-stream": {}
-            }
+            content = {m: {"schema": schema} for m in produces if not is_json(m)} or {"application/octet-stream": {}}
         for media_type, example in (examples if isinstance(examples, dict) else {}).items():
             if media_type in content:
                 content[media_type] = {**content[media_type], "example": example}

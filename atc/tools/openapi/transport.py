@@ -16,10 +16,11 @@ from urllib.parse import quote
 import httpx
 
 from atc.errors import Outcome, ToolError
-from atc.tools.openapi.answers import TooLarge, error_of, read_body, value_of
+from atc.tools.openapi.answers import error_of, value_of
 from atc.tools.openapi.encode import Request, encode
 from atc.tools.openapi.media import accept_header
 from atc.tools.openapi.plan import Operation
+from atc.tools.openapi.reading import TooLarge, read_body
 from atc.tools.openapi.security import Credentials
 
 MAX_REDIRECTS = 5
@@ -177,11 +178,19 @@ class OperationTransport:
 
     async def _exchange(self, client: httpx.AsyncClient, request: httpx.Request) -> Any:
         operation, credentials = self.operation, self.service.credentials
-        for _ in range(MAX_REDIRECTS + 1):
+        live = credentials.live(operation.security)
+        redirects, renewed = 0, False
+        while redirects <= MAX_REDIRECTS:
+            for credential in live:
+                await credential.put_on(request, client)
             response = await client.send(request, stream=True)
             try:
                 if response.has_redirect_location:
                     request = self._redirected(client, request, response)
+                    redirects += 1
+                    continue
+                if response.status_code == 401 and not renewed and any(c.renew(request) for c in live):
+                    renewed = True  # refused, so nothing has happened: one more try with a new token
                     continue
                 if not response.is_success:
                     return await self._raise_error(response)
@@ -218,17 +227,17 @@ class OperationTransport:
                 status=status,
                 outcome=self._outcome(status),
             )
-        if not operation.reads and status in (301, 302):
+        if not operation.is_safe and status in (301, 302):
             raise ToolError(
                 f"{operation.label} redirects with status {status}, which does not say whether it acted",
                 status=status,
                 outcome="unknown",
             )
-        return self._again(client, request, target, same_method=operation.reads or status in (307, 308))
+        return self._again(client, request, target, same_method=operation.is_safe or status in (307, 308))
 
     def _outcome(self, status: int) -> Outcome:
         """What is known of a call that was answered with a redirect which is not followed."""
-        return "refused" if self.operation.reads or status in (307, 308) else "unknown"
+        return "refused" if self.operation.is_safe or status in (307, 308) else "unknown"
 
     def _again(
         self, client: httpx.AsyncClient, request: httpx.Request, target: httpx.URL, *, same_method: bool

@@ -1,0 +1,108 @@
+"""What a name tells of an effect. An HTTP method alone is no promise: ``GET …/TerminateInstances`` ends machines.
+
+The OpenAPI importer asks here about operations whose effect comes from their method, and probing about every tool that
+says it only reads.
+"""
+
+from __future__ import annotations
+
+import re
+
+VERBS = frozenset({
+    "abort", "accept", "activate", "add", "allocate", "apply", "approve", "assign", "associate", "attach", "authorize",
+    "ban", "buy", "cancel", "clear", "close", "commit", "confirm", "create", "deactivate", "deallocate", "decline",
+    "delete", "deploy", "deprovision", "deregister", "destroy", "detach", "disable", "disassociate", "drop", "edit",
+    "enable", "erase", "execute", "grant", "insert", "install", "invite", "join", "kick", "kill", "launch", "leave",
+    "logout", "merge", "modify", "move", "mute", "patch", "pay", "provision", "publish", "purge", "put", "reboot",
+    "recreate", "refund", "regenerate", "reject", "remove", "rename", "replace", "reserve", "restart", "resume",
+    "revoke", "rotate", "save", "send", "shutdown", "signout", "submit", "subscribe", "suspend", "terminate",
+    "trigger", "truncate", "unassign", "uninstall", "unlock", "unregister", "unsubscribe", "update", "upload", "upsert",
+    "wipe", "withdraw", "write",
+})  # fmt: skip
+"""Verbs of effects."""
+
+NOUNS_TOO = frozenset({
+    "archive", "book", "charge", "checkout", "copy", "follow", "import", "like", "lock", "login", "open", "order",
+    "pin", "post", "purchase", "register", "release", "reset", "restore", "run", "set", "share", "start", "stop",
+    "store", "sync", "transfer", "vote",
+})  # fmt: skip
+"""Verbs of effects that name things as well, as in ``GET …/checkout-key``: they count only where a verb must stand."""
+
+GRAVE = frozenset({
+    "cancel", "deactivate", "logout", "reboot", "remove", "restart", "revoke", "shutdown", "signout", "suspend",
+    "truncate", "uninstall", "unsubscribe", "wipe",
+})  # fmt: skip
+"""Verbs that count as a step of a path and at the end of a name too: ``/admin/shutdown/now``, ``users_remove``."""
+
+READS = frozenset({
+    "browse", "check", "count", "describe", "determine", "display", "download", "fetch", "find", "get", "has", "is",
+    "list", "lookup", "obtain", "query", "read", "retrieve", "return", "search", "show", "validate", "view",
+})  # fmt: skip
+"""Verbs that promise a read."""
+
+_GRAVE_STEMS = ("delete", "destroy", "erase", "purge", "terminate")
+_DONE = frozenset({"deleted", "destroyed", "erased", "purged", "terminated"})
+_THINGS = frozenset({"book", "like", "open", "order", "pin", "post", "run", "set", "share", "start", "stop", "store"})
+_PREFIXES = frozenset({"api", "do", "bulk", "force", "please"})
+# Generators write the method into an operation id, where it is nobody's verb: `GET_StopInstances`, `setTextUsingGET`.
+_METHOD = re.compile(r"^(?:GET|HEAD|OPTIONS)[_.-]|Using(?:GET|HEAD|OPTIONS)(?:_\d{1,3})?$")
+_PLACEHOLDER = re.compile(r"\{[^{}]{0,200}\}")
+_BOUNDARY = re.compile(r"(?<=[a-z0-9])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])|[^A-Za-z0-9]+")
+
+
+def telltale(name: str) -> str:
+    """The verb by which a name tells of an effect; empty where it tells of none.
+
+    Args:
+        name: an operation id, a tool's name, or a method with its path (``"GET /users/{id}/activate"``).
+    """
+    return _in_path(name.partition("/")[2]) if name.partition(" ")[2].startswith("/") else _in_name(name)
+
+
+def promises_read(text: str) -> bool:
+    """Whether a summary begins with a verb that promises a read: ``"Lists the keys that …"``."""
+    first = text.split(maxsplit=1)[:1]
+    word = first[0].strip(".,:;").lower() if first else ""
+    return word in READS or word.removesuffix("s") in READS or word.removesuffix("es") in READS
+
+
+def _in_path(path: str) -> str:
+    """A grave verb counts as any step; of the last step that is no placeholder, the verb at its beginning."""
+    steps = [step for step in re.split(r"[/?&]", _PLACEHOLDER.sub("", path)) if _words(step)]
+    for step in steps:
+        if len(words := _words(step)) == 1 and _is_grave(words[0]):
+            return words[0]
+        if words[0] == "action" and "=" in step:  # `/#Action=StopInstances`: a call by name, which begins with a verb
+            return "" if words[1:2] and words[1] in READS else " ".join(words[1:2])
+    last = steps[-1] if steps else ""
+    if "." in last:  # `/chat.postMessage`
+        return _in_name(last)
+    words = _words(last)
+    if len(words) == 1:
+        return words[0] if words[0] in VERBS or words[0] in NOUNS_TOO - _THINGS else ""
+    return words[0] if words and (words[0] in VERBS or _is_grave(words[0])) else ""
+
+
+def _in_name(name: str) -> str:
+    """The verb of a name: the first word of ``create_user``, or of the last part of ``User_Create``."""
+    name = _METHOD.sub("", name)
+    camel = re.search("[A-Z]", name) is not None
+    parts = [part for part in re.split(r"[./:_]" if camel else r"[./:]", name) if _words(part)]
+    words = _words(parts[-1]) if parts else []
+    while len(words) > 1 and words[0] in _PREFIXES:
+        words = words[1:]
+    if not words or words[0] in READS or (words[-1] in READS and not camel):
+        return ""
+    if words[0] in VERBS or _is_grave(words[0]):
+        return words[0]
+    if words[0] in NOUNS_TOO and len(words) > 1 and not READS.intersection(words):
+        return words[0]
+    return words[-1] if _is_grave(words[-1]) else ""
+
+
+def _is_grave(word: str) -> bool:
+    return word in GRAVE or (word.startswith(_GRAVE_STEMS) and word not in _DONE)
+
+
+def _words(name: str) -> list[str]:
+    return [word.lower() for word in _BOUNDARY.split(name) if word]
