@@ -28,7 +28,9 @@ async def read_body(response: httpx.Response, limit: int) -> bytes:
         return await _collect(response.aiter_raw(), limit)
     if encoding not in ("gzip", "x-gzip", "deflate"):
         raise ToolError(
-            f"the answer is compressed as {encoding[:40]!r}, which cannot be read", outcome="unknown", cause="bad_response"
+            f"the answer is compressed as {encoding[:40]!r}, which cannot be read",
+            outcome="unknown",
+            cause="bad_response",
         )
     return await _collect(_inflated(response.aiter_raw(), limit), limit)
 
