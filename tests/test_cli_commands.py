@@ -11,13 +11,13 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-import click
 import pytest
-import typer
 from fake_openai_server import says
 from support_cli import GOOD, TOOLS, atc, endpoints, settle
+from typer.testing import CliRunner
 
 from atc.cli import app
+from atc.cli.lazy import COMMANDS, loaded
 from atc.errors import SandboxUnavailable
 
 
@@ -156,18 +156,38 @@ def test_the_doctor_lists_every_setting_and_hides_the_key() -> None:
 # -- every command ---------------------------------------------------------------------------------------------------
 
 
-def _commands(command: click.Command, path: tuple[str, ...] = ()) -> Iterator[tuple[str, ...]]:
-    yield path
-    for name, inner in getattr(command, "commands", {}).items():
-        yield from _commands(inner, (*path, name))
+def _commands() -> Iterator[tuple[str, ...]]:
+    yield ()
+    for name in COMMANDS:
+        yield (name,)
+        yield from ((name, inner) for inner in getattr(loaded(name), "commands", ()))
 
 
-@pytest.mark.parametrize("path", list(_commands(typer.main.get_command(app))), ids=" ".join)
+@pytest.mark.parametrize("path", list(_commands()), ids=" ".join)
 def test_every_command_explains_itself(path: tuple[str, ...]) -> None:
     ran = atc(*path, "--help")
     assert ran.exit_code == 0
     assert "Usage: " in ran.stdout
     assert atc(*path, "-h").stdout == ran.stdout
+
+
+@pytest.mark.parametrize("name", COMMANDS)
+def test_the_line_in_the_list_is_the_commands_own(name: str) -> None:
+    """The list is printed without importing the commands: what it says of them must be what they say."""
+    assert " ".join(loaded(name).help.split()).startswith(COMMANDS[name][1].removesuffix("."))
+    assert COMMANDS[name][1][:30] in atc("--help").stdout
+
+
+def test_the_shell_completes_commands_and_options() -> None:
+    for words, complete in (("atc ru", {"run", "runs"}), ("atc tools s", {"search", "show", "stub"})):
+        assert set(_completed(words)) == complete
+    assert "--tools" in _completed("atc run --to")
+
+
+def _completed(words: str) -> list[str]:
+    place = str(len(words.split()) - 1)
+    environment = {"_ATC_COMPLETE": "complete_bash", "COMP_WORDS": words, "COMP_CWORD": place}
+    return CliRunner().invoke(app, [], env=environment, prog_name="atc").stdout.split()
 
 
 def test_the_version_is_told() -> None:

@@ -28,7 +28,7 @@ RunName = Annotated[str, typer.Argument(help="The run's id, its beginning or end
 def runs(
     limit: Annotated[int, typer.Option(min=1, help="How many, the latest first.")] = 20, as_json: options.Json = False
 ) -> None:
-    """List the runs that are kept, the latest first."""
+    """List the runs that are kept, the latest first; or delete some of them."""
     rows = [_summary(stored) for stored in _store().list()[:limit]]
     if as_json:
         print_json(rows)
