@@ -13,10 +13,13 @@ from typing import Any
 
 import pytest
 from fake_openai_server import says
+from rich.table import Table
+from rich.text import Text
 from support_cli import GOOD, TOOLS, atc, endpoints, settle
 from typer.testing import CliRunner
 
 from atc.cli import app
+from atc.cli.console import print_table
 from atc.cli.lazy import COMMANDS, loaded
 from atc.errors import SandboxUnavailable
 
@@ -45,6 +48,28 @@ def test_tools_are_listed_shown_and_rendered() -> None:
     stub = atc("tools", "stub", "tools.py", "double")
     assert 'def double(n: int) -> int:\n    """Twice a number."""' in stub.stdout
     assert atc("tools", "stub", "tools.py").stdout.count("def ") == 4
+
+
+def test_in_a_pipe_a_row_is_a_line_and_nothing_is_cut() -> None:
+    sentence = "What it does is told at length, " * 40
+    more = f'@tool(effect=\'read\')\ndef wordy(n: int) -> int:\n    """{sentence}\n\n    And on."""\n    return n\n'
+    Path("tools.py").write_text(TOOLS + more)
+    for arguments in (["tools", "list", "tools.py"], ["tools", "search", "wordy", "-t", "tools.py"]):
+        (row,) = [line for line in atc(*arguments).stdout.splitlines() if "wordy" in line]
+        assert f"{sentence.strip()} And on." in row
+    assert not any(line.endswith(" ") for line in atc("tools", "list", "tools.py").stdout.splitlines())
+
+
+def test_one_long_cell_does_not_make_every_row_long(capsys: pytest.CaptureFixture[str]) -> None:
+    table = Table("name", "arguments", "text")
+    for n in range(50):
+        table.add_row(f"tool{n}", "x" * 100_000 if n == 7 else "x", Text("[red]y"))
+    print_table(table)
+    shown = capsys.readouterr().out
+    assert len(shown) < 110_000
+    assert shown.count("\n") == 51
+    assert "tool8" in shown
+    assert "[red]y" in shown
 
 
 # -- atc runs, show, resume ------------------------------------------------------------------------------------------

@@ -82,7 +82,7 @@ def exit_code_of(error: BaseException) -> int:
 
 
 def guarded(command: Callable[P, R]) -> Callable[P, R]:
-    """Turn ATC's errors and Ctrl-C into a line on stderr (and with ``--json`` a document on stdout) and an exit code."""
+    """Turn errors and Ctrl-C into a line on stderr, with ``--json`` a document on stdout too, and an exit code."""
 
     @wraps(command)
     def wrapped(*args: P.args, **kwargs: P.kwargs) -> R:

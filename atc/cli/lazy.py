@@ -22,7 +22,9 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "serve": ("serve:serve", "Run programs for agents elsewhere."),
     "doctor": ("doctor:doctor", "Look at model, sandbox, type checker, encoder and Docker; name what is missing."),
 }
-"""Name → module and attribute in :mod:`atc.cli` (a command, or a Typer of several), and the line in ``atc --help``, which begins its help."""
+"""Name → module and attribute in :mod:`atc.cli` (a command, or a Typer of several).
+
+The line is the one in ``atc --help``: the beginning of the command's own help."""
 
 _UsageError: type[Exception] = typer.BadParameter.__mro__[1]
 """What the parser raises; Typer does not export it, and its module differs from version to version."""

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import asyncio
+import contextlib
 import difflib
 import json
 from typing import Any
@@ -27,15 +29,24 @@ _PURPOSES = {
     "answer": "putting the answer into words",
     "tools": "searching for tools",
 }
+_PATIENCE_S = 12.0
+"""Seconds of a model's work after which a line says that it goes on, and again."""
 
 
 class RunView:
-    """Prints the events of one run to a console."""
+    """Prints the events of one run to a console.
 
-    def __init__(self, console: Console) -> None:
-        self._console = console
+    Args:
+        console: a terminal gets colours and a spinner, anything else lines.
+        stored: the run is read back: there is no exception that says how it broke off.
+    """
+
+    def __init__(self, console: Console, *, stored: bool = False) -> None:
+        self._console, self._stored = console, stored
         self._status: Status | None = None
+        self._later: asyncio.TimerHandle | None = None
         self._program = ""
+        self._wrong: list[str] = []
 
     def __call__(self, event: Event) -> None:
         handler = getattr(self, f"_on_{event.kind}", None)
@@ -49,12 +60,18 @@ class RunView:
         self._console.print(Text(clean(text), style=style))
 
     def _wait_for(self, what: str | None) -> None:
+        self._cancel_reminder()
         if self._status is not None:
             self._status.stop()
             self._status = None
         if what is not None and self._console.is_terminal:
             self._status = self._console.status(Text(clean(what)))
             self._status.start()
+
+    def _cancel_reminder(self) -> None:
+        if self._later is not None:
+            self._later.cancel()
+            self._later = None
 
     def _on_run_started(self, data: dict[str, Any]) -> None:
         self.line(f"run {data['run_id']}  model {data['model']}", "dim")
@@ -70,6 +87,26 @@ class RunView:
 
     def _on_model_started(self, data: dict[str, Any]) -> None:
         self._wait_for(f"{_PURPOSES.get(data['purpose'], data['purpose'])} …")
+        self._remind_later(data["purpose"], _PATIENCE_S)
+
+    def _remind_later(self, purpose: str, seconds: float) -> None:
+        with contextlib.suppress(RuntimeError):  # without an event loop nobody waits
+            self._later = asyncio.get_running_loop().call_later(_PATIENCE_S, self._remind, purpose, seconds)
+
+    def _remind(self, purpose: str, seconds: float) -> None:
+        self._say_waiting(purpose, seconds)
+        self._remind_later(purpose, seconds + _PATIENCE_S)
+
+    def _on_model_waiting(self, data: dict[str, Any]) -> None:
+        self._cancel_reminder()  # the run tells of it itself
+        self._say_waiting(data["purpose"], data["seconds"])
+
+    def _say_waiting(self, purpose: str, seconds: float) -> None:
+        text = f"{_PURPOSES.get(purpose, purpose)}: {seconds:.0f} s so far …"
+        if self._status is not None:
+            self._status.update(Text(clean(text)))
+        else:
+            self.line(text, "dim")
 
     def _on_model_ended(self, data: dict[str, Any]) -> None:
         self._wait_for(None)
@@ -100,8 +137,9 @@ class RunView:
 
     def _on_findings(self, data: dict[str, Any]) -> None:
         self.line("── not run; the check found ──", "bold yellow")
-        for finding in data["findings"]:
-            self.line(f"  {finding['message']}", "yellow")
+        self._wrong = [finding["message"] for finding in data["findings"]]
+        for message in self._wrong:
+            self.line(f"  {message}", "yellow")
 
     def _on_program_started(self, data: dict[str, Any]) -> None:
         self.line("── calls ──", "bold")
@@ -131,6 +169,7 @@ class RunView:
         tool = f" of {fault['tool']}" if fault["tool"] else ""
         self.line(f"── fault{tool} ({fault['kind']}) ──", "bold red")
         self.line(f"  {fault['message']}", "red")
+        self._wrong = [fault["message"]]
         if fault["source_line"]:
             self.line(f"  in: {fault['source_line']}", "dim")
         if fault["evidence"]:
@@ -147,7 +186,8 @@ class RunView:
         self._wait_for(None)
         if data["status"] != "answered":
             self.line(f"── {data['status']} ──", "bold red")
-            if data["fault"]:
+            said = data.get("raised") and not self._stored  # whoever catches the exception says it
+            if data["fault"] and not said and data["fault"]["message"] not in self._wrong:
                 self.line(data["fault"]["message"], "red")
         usage = data["usage"]
         tokens = f"{usage['prompt_tokens']}+{usage['completion_tokens']} tokens"
