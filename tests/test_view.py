@@ -42,18 +42,24 @@ def test_a_pipe_hears_again_and_again_that_the_model_works(monkeypatch: pytest.M
     assert lines[-1].startswith("writing a program: 1+2 tokens")
 
 
-def test_what_the_run_tells_of_waiting_takes_the_place_of_the_own_clock(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(view, "_PATIENCE_S", 0.001)
+def test_what_the_run_tells_of_waiting_is_shown_once() -> None:
     shown, file = pipe()
 
     async def go() -> None:
         shown(STARTED)
-        shown(Event("model_waiting", {"purpose": "program", "seconds": 10.2}))  # type: ignore[arg-type]
-        await asyncio.sleep(0.01)
+        shown(Event("model_waiting", {"purpose": "program", "seconds": 10.2}))
+        first = shown._later
+        shown(Event("model_waiting", {"purpose": "program", "seconds": 20.2, "silent": 20.1}))
+        assert first is not None
+        assert first.cancelled()  # the own clock begins anew, and is one
         shown.close()
+        assert shown._later is None
 
     asyncio.run(go())
-    assert file.getvalue() == "writing a program: 10 s so far …\n"
+    assert file.getvalue().splitlines() == [
+        "writing a program: 10 s so far …",
+        "writing a program: 20 s so far, nothing from the model for 20 s …",
+    ]
 
 
 def test_a_quick_reply_says_nothing_of_waiting() -> None:
@@ -72,7 +78,7 @@ def test_a_terminal_gets_it_beside_the_spinner() -> None:
     file = io.StringIO()
     shown = RunView(Console(file=file, force_terminal=True, width=80))
     shown(STARTED)
-    shown(Event("model_waiting", {"purpose": "program", "seconds": 10.2}))  # type: ignore[arg-type]
+    shown(Event("model_waiting", {"purpose": "program", "seconds": 10.2}))
     assert shown._status is not None
     assert str(shown._status.status) == "writing a program: 10 s so far …"
     shown.close()

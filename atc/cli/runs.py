@@ -91,7 +91,7 @@ def show(run: RunName, as_json: options.Json = False) -> None:
     task = next((event["data"]["task"] for event in events if event["kind"] == "run_started"), "")
     view.line(f"task: {task}", "bold")
     for event in events:
-        if event["kind"] not in ("model_started", "call_started"):
+        if event["kind"] not in ("model_started", "model_waiting", "call_started"):
             view(Event(event["kind"], event["data"], event["at"]))
     view.close()
 

@@ -98,11 +98,14 @@ class RunView:
         self._remind_later(purpose, seconds + _PATIENCE_S)
 
     def _on_model_waiting(self, data: dict[str, Any]) -> None:
-        self._cancel_reminder()  # the run tells of it itself
-        self._say_waiting(data["purpose"], data["seconds"])
+        """The run tells of it itself: the own clock begins anew."""
+        self._cancel_reminder()
+        self._say_waiting(data["purpose"], data["seconds"], data.get("silent", 0.0))
+        self._remind_later(data["purpose"], data["seconds"] + _PATIENCE_S)
 
-    def _say_waiting(self, purpose: str, seconds: float) -> None:
-        text = f"{_PURPOSES.get(purpose, purpose)}: {seconds:.0f} s so far …"
+    def _say_waiting(self, purpose: str, seconds: float, silent: float = 0.0) -> None:
+        silence = f", nothing from the model for {silent:.0f} s" if silent else ""
+        text = f"{_PURPOSES.get(purpose, purpose)}: {seconds:.0f} s so far{silence} …"
         if self._status is not None:
             self._status.update(Text(clean(text)))
         else:
