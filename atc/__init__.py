@@ -49,7 +49,11 @@ def __getattr__(name: str) -> Any:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     from importlib import import_module
 
-    value = globals()[name] = getattr(import_module(_MODULE_OF[name]), name)
+    try:
+        module = import_module(_MODULE_OF[name])
+    except AttributeError as error:  # raised as it is, Python would take the name for unknown
+        raise ImportError(f"{_MODULE_OF[name]} cannot be imported: {error}") from error
+    value = globals()[name] = getattr(module, name)
     return value
 
 

@@ -35,7 +35,7 @@ class LazyGroup(TyperGroup):
 
     def __init__(self, **attributes: Any) -> None:
         super().__init__(**attributes)
-        self.commands |= {name: TyperCommand(name, help=line) for name, (_, line) in COMMANDS.items()}
+        self.commands.update({name: TyperCommand(name, help=line) for name, (_, line) in COMMANDS.items()})
 
     def resolve_command(self, ctx: Any, args: list[str]) -> tuple[str | None, Any, list[str]]:
         """The command to run, imported. What only lists commands has enough of a name and a line."""
