@@ -73,7 +73,7 @@ for home, names in atc._MODULES.items():
 
 
 def test_each_public_name_can_be_the_first_that_is_used() -> None:
-    """Whatever is used first decides the order of all imports: none may run into a circle, nor need what only Unix has."""
+    """What is used first decides the order of all imports: none may run into a circle, or need what only Unix has."""
     ran = subprocess.run([sys.executable, "-c", EACH_FIRST], capture_output=True, text=True, check=False)
     assert ran.returncode == 0, ran.stderr
     assert ran.stdout.split() == list(atc._MODULES)
@@ -92,5 +92,5 @@ def test_what_goes_wrong_in_an_import_is_told(monkeypatch: pytest.MonkeyPatch) -
 
     monkeypatch.setattr("importlib.import_module", broken)
     monkeypatch.delitem(vars(atc), "Agent", raising=False)
-    with pytest.raises(ImportError, match="atc.agent cannot be imported: module 'os' has no attribute 'pidfd_open'"):
+    with pytest.raises(ImportError, match=r"^atc\.agent cannot be imported: module 'os' has no attribute"):
         atc.Agent  # noqa: B018
