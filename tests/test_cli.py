@@ -163,7 +163,7 @@ def test_an_error_is_said_once(endpoint: Any) -> None:
     endpoint(says("I have no idea."))
     ran = atc("run", "double 21", "-t", "tools.py", "--max-revisions", "0")
     assert ran.output.count(reason) == 1
-    assert atc("show", "last").output.count(reason) == 1
+    assert atc("show", ran.stdout.split()[1]).output.count(reason) == 1
     endpoint(says("```python\nanswer = [1][double(n=21)]\n```"))
     ran = atc("run", "double 21", "-t", "tools.py", "--max-revisions", "0")
     assert ran.output.count("index out of range") == 1
@@ -171,7 +171,8 @@ def test_an_error_is_said_once(endpoint: Any) -> None:
     ran = atc("run", "double 21", "-t", "tools.py")
     assert ran.output.count("OPENAI_API_KEY") == ran.stderr.count("OPENAI_API_KEY") == 1
     assert "── failed ──" in ran.stdout
-    assert "OPENAI_API_KEY" in atc("show", "last").stdout  # nobody catches an exception there
+    run_id = ran.stdout.split()[1]
+    assert "OPENAI_API_KEY" in atc("show", run_id).stdout  # nobody catches an exception there
 
 
 def test_wrong_settings_are_wrong_use(monkeypatch: pytest.MonkeyPatch) -> None:

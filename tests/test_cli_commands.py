@@ -63,13 +63,13 @@ def test_in_a_pipe_a_row_is_a_line_and_nothing_is_cut() -> None:
 def test_one_long_cell_does_not_make_every_row_long(capsys: pytest.CaptureFixture[str]) -> None:
     table = Table("name", "arguments", "text")
     for n in range(50):
-        table.add_row(f"tool{n}", "x" * 100_000 if n == 7 else "x", Text("[red]y"))
+        table.add_row(f"tool{n}", "x" * 100_000 if n == 7 else "x", Text("[red]y\nz\x1b[2J"))
     print_table(table)
     shown = capsys.readouterr().out
     assert len(shown) < 110_000
     assert shown.count("\n") == 51
     assert "tool8" in shown
-    assert "[red]y" in shown
+    assert "[red]y z\N{REPLACEMENT CHARACTER}[2J" in shown
 
 
 # -- atc runs, show, resume ------------------------------------------------------------------------------------------

@@ -45,7 +45,7 @@ def print_json(value: Any) -> None:
 
 
 def print_error(kind: str, message: str, hint: str = "") -> None:
-    """What went wrong as a JSON document on stdout; ``kind`` is the name of a class of :mod:`atc.errors`."""
+    """What went wrong as a JSON document on stdout; ``kind`` names a class of :mod:`atc.errors`, or `Interrupted`."""
     print_json({"error": {"kind": kind, "message": clean(message), "hint": hint}})
 
 
@@ -61,7 +61,8 @@ def print_table(table: Table) -> None:
         out.print(table)
         return
     headings = [str(column.header) for column in table.columns] if table.show_header else []
-    rows = [headings, *zip(*([str(cell) for cell in column.cells] for column in table.columns), strict=True)]
+    columns = ([clean(str(cell)).replace("\n", " ") for cell in column.cells] for column in table.columns)
+    rows = [headings, *zip(*columns, strict=True)]
     widths = [min(_WIDEST_PAD, max(map(len, column))) for column in zip(*rows, strict=True)]
     for row in rows:
         line = "  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip()
