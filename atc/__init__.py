@@ -1,15 +1,23 @@
-"""ATC, Automatic Tool Chain: a language model writes one whole program over your tools; a sandbox runs it."""
+"""ATC, Automatic Tool Chain: a language model writes one whole program over your tools; a sandbox runs it.
 
-from atc.agent import Agent
-from atc.errors import AtcError, EnvironmentProblem, RunFailed, ToolError, UsageError
-from atc.execution.broker import ApprovalRequest, CallPolicy
-from atc.probing import Prober, probe
-from atc.result import Call, Fault, Finding, Result, Revision, Usage
-from atc.settings import Settings
-from atc.tools.functions import tool
-from atc.tools.protocol import Effect, Example, Protocol
-from atc.tools.tool import Tool, Toolset
-from atc.traces.events import Event
+Importing this package loads nothing else: each public name is imported from its module when it is first used.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from atc.agent import Agent
+    from atc.errors import AtcError, EnvironmentProblem, RunFailed, ToolError, UsageError
+    from atc.execution.broker import ApprovalRequest, CallPolicy
+    from atc.probing import Prober, probe
+    from atc.result import Call, Fault, Finding, Result, Revision, Usage
+    from atc.settings import Settings
+    from atc.tools.functions import tool
+    from atc.tools.protocol import Effect, Example, Protocol
+    from atc.tools.tool import Tool, Toolset
+    from atc.traces.events import Event
 
 __version__ = "0.1.0"
 
@@ -18,3 +26,36 @@ __all__ = [
     "Fault", "Finding", "Prober", "Protocol", "Result", "Revision", "RunFailed", "Settings", "Tool", "ToolError",
     "Toolset", "Usage", "UsageError", "probe", "tool",
 ]  # fmt: skip
+
+_MODULES = {
+    "atc.agent": ("Agent",),
+    "atc.errors": ("AtcError", "EnvironmentProblem", "RunFailed", "ToolError", "UsageError"),
+    "atc.execution.broker": ("ApprovalRequest", "CallPolicy"),
+    "atc.probing": ("Prober", "probe"),
+    "atc.result": ("Call", "Fault", "Finding", "Result", "Revision", "Usage"),
+    "atc.settings": ("Settings",),
+    "atc.tools.functions": ("tool",),
+    "atc.tools.protocol": ("Effect", "Example", "Protocol"),
+    "atc.tools.tool": ("Tool", "Toolset"),
+    "atc.traces.events": ("Event",),
+}
+"""The imports above, for the interpreter: a test holds both lists to each other."""
+_MODULE_OF = {name: module for module, names in _MODULES.items() for name in names}
+
+
+def __getattr__(name: str) -> Any:
+    """A public name, imported at its first use (PEP 562)."""
+    if name not in _MODULE_OF:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    from importlib import import_module
+
+    try:
+        module = import_module(_MODULE_OF[name])
+    except AttributeError as error:  # raised as it is, Python would take the name for unknown
+        raise ImportError(f"{_MODULE_OF[name]} cannot be imported: {error}") from error
+    value = globals()[name] = getattr(module, name)
+    return value
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *__all__})

@@ -16,6 +16,7 @@ from atc.execution.broker import Approve, Broker, CallPolicy, check_schemas
 from atc.execution.drivers import open_sandbox
 from atc.execution.journal import Entry, Journal
 from atc.execution.redact import Redactor
+from atc.execution.retention import AT_ONCE, prune
 from atc.execution.sandbox import Sandbox
 from atc.models import model_of
 from atc.models.base import Message, Model, Reply
@@ -140,6 +141,8 @@ class Agent:
         started, ended = stored.first("run_started"), stored.last("run_ended")
         if started is None:
             raise UsageError(f"run {stored.run_id} has no beginning in its trace: it cannot be resumed")
+        if not stored.journal.exists():
+            raise JournalError(f"run {stored.run_id} has no journal: what it did is not known, so it cannot be resumed")
         if ended is not None and ended.get("status") == "answered":
             raise UsageError(
                 f"run {stored.run_id} ended with an answer: there is nothing to resume (`atc show` reads it)"
@@ -152,18 +155,27 @@ class Agent:
 
     def close(self) -> None:
         """Let go of the model and the sandbox that this agent opened: their processes end. Done at exit otherwise."""
-        opened, self._opened = self._opened, None
-        sandbox, self._own_sandbox = self._own_sandbox, None
-        if opened is not None:
-            wait_for(opened.aclose())
-        if sandbox is not None:
-            wait_for(sandbox.aclose())
+        wait_for(self.aclose())
+
+    async def aclose(self) -> None:
+        """:meth:`close` for asynchronous code."""
+        async with AsyncExitStack() as stack:  # the one is closed, too, where the other fails to
+            for held in (self._own_sandbox, self._opened):
+                if held is not None:
+                    stack.push_async_callback(held.aclose)
+            self._own_sandbox = self._opened = None
 
     def __enter__(self) -> Self:
         return self
 
     def __exit__(self, *exc: object) -> None:
         self.close()
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(self, *exc: object) -> None:
+        await self.aclose()
 
     # -- one run ------------------------------------------------------------------------------------------------------
 
@@ -185,6 +197,7 @@ class Agent:
             model = self._opened_model()
             if stored is not None:
                 stored.make()
+                stack.callback(prune, self.store, self.settings.runs_kept, at_most=AT_ONCE)  # last, at the run's end
             journal = Journal(stored.journal if stored else None)
             stack.callback(journal.close)
             trace = TraceWriter(stored.trace if stored else None)
@@ -268,14 +281,10 @@ class Agent:
     def _started(self, task: str, run_id: str, model: Model, source: str | None) -> dict[str, Any]:
         settings = self.settings.model_dump(mode="json", exclude={"api_key"})
         return {
-            "run_id": run_id,
-            "task": task,
-            "model": model.name,
-            "endpoint": model.endpoint,
-            "tools": len(self.tools),
+            "run_id": run_id, "task": task, "model": model.name, "endpoint": model.endpoint, "tools": len(self.tools),
             "source": source,
             "settings": settings,
-        }
+        }  # fmt: skip
 
     def _emitter(self, trace: TraceWriter, redactor: Redactor, listener: Callable[[Event], None] | None) -> Emit:
         listeners = [told for told in (self._on_event, listener) if told is not None]
@@ -347,15 +356,15 @@ class _Session:
             trace=str(self.stored.trace) if self.stored else None,
         )  # fmt: skip
 
-    def end(self, result: Result) -> None:
+    def end(self, result: Result, **more: bool) -> None:
         if result.status == "answered":
             self.emit("answered", {"value": result.value, "answer": result.answer})
-        self.emit("run_ended", result.model_dump(mode="json", exclude={"calls", "revisions"}))
+        self.emit("run_ended", result.model_dump(mode="json", exclude={"calls", "revisions"}) | more)
 
     def broke_off(self, error: BaseException) -> None:
         """Write down how a run ended that raises instead of returning a result."""
         with contextlib.suppress(Exception):  # a listener may be what failed; the trace is written before it is told
-            self.end(self.result(self.stopped("failed", _fault_of(error))))
+            self.end(self.result(self.stopped("failed", _fault_of(error))), raised=True)
 
 
 def _fault_of(error: BaseException) -> Fault:

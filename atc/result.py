@@ -146,6 +146,12 @@ class Result(_Record):
         """Calls with effects whose outcome is unknown: check them by hand before you repeat them."""
         return tuple(call for call in self.calls if call.status == "in_doubt")
 
+    def _repr_html_(self) -> str:
+        """As a notebook shows it."""
+        from atc.notebook import html_of
+
+        return html_of(self)
+
     def unwrap(self) -> Any:
         """Return ``value``.
 

@@ -93,6 +93,9 @@ class Settings(BaseSettings):
         default_factory=lambda: Path(platformdirs.user_state_dir("atc")) / "runs", description="where runs are kept"
     )
     keep_runs: bool = Field(True, description="write a trace and a journal of every run")
+    runs_kept: int = Field(
+        500, ge=1, description="so many of the newest, and all in progress or in doubt; older ones are deleted"
+    )
 
     @classmethod
     def settings_customise_sources(

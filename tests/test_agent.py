@@ -201,6 +201,38 @@ def test_one_agent_with_a_real_endpoint_and_its_own_sandbox_runs_many_times() ->
         made.close()
 
 
+@pytest.mark.usefixtures("nothing_left")
+def test_an_asynchronous_with_lets_go_of_model_and_sandbox() -> None:
+    async def go() -> tuple[Result, Agent]:
+        async with agent(GOOD) as made:
+            return await made.arun("double 21"), made
+
+    result, made = asyncio.run(go())
+    assert result.value == 42
+    assert (made._opened, made._own_sandbox) == (None, None)
+
+
+def test_the_sandbox_is_closed_though_the_model_fails_to() -> None:
+    closed: list[str] = []
+
+    class Held:
+        def __init__(self, name: str) -> None:
+            self.name = name
+
+        async def aclose(self) -> None:
+            closed.append(self.name)
+            if self.name == "model":
+                raise OSError("it does not end")
+
+    made = agent(GOOD)
+    made._opened, made._own_sandbox = Held("model"), Held("sandbox")
+    with pytest.raises(OSError, match="does not end"):
+        made.close()
+    assert closed == ["model", "sandbox"]
+    made.close()
+    assert len(closed) == 2
+
+
 def test_keep_runs_false_leaves_nothing(tmp_path: Path) -> None:
     result = agent(GOOD, keep_runs=False, runs_dir=tmp_path / "none").run("double 21")
     assert (result.value, result.trace) == (42, None)

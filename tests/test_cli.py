@@ -138,6 +138,56 @@ def test_what_is_wrong_is_one_line_on_the_error_stream(arguments: list[str], cod
     assert "── answer" not in ran.stdout
 
 
+@pytest.mark.parametrize(
+    ("arguments", "code", "kind"),
+    [
+        (["run", "x", "--json"], 2, "UsageError"),
+        (["run", "x", "-t", "tools.py", "--nonsense", "--json"], 2, "UsageError"),
+        (["nonsense", "--json"], 2, "UsageError"),
+        (["runs", "--limit", "none", "--json"], 2, "UsageError"),
+        (["run", "x", "-t", "nothing.py", "--json"], 2, "ToolImportError"),
+        (["tools", "list", "nothing", "--json"], 2, "ToolImportError"),
+        (["run", "x", "-t", "tools.py", "--budget-s", "-1", "--json"], 2, "SettingsError"),
+        (["run", "x", "-t", "tools.py", "--sandbox", "http://127.0.0.1:9", "--json"], 3, "SandboxUnavailable"),
+        (["tools", "search", "x", "--index", "nothing", "--json"], 3, "ToolIndexError"),
+    ],
+)
+def test_with_json_an_error_is_a_document_on_stdout_too(
+    endpoint: Any, monkeypatch: pytest.MonkeyPatch, arguments: list[str], code: int, kind: str
+) -> None:
+    monkeypatch.setenv("ATC_SANDBOX_TOKEN", "t" * 32)
+    endpoint(says(GOOD))
+    ran = atc(*arguments)
+    assert ran.exit_code == code, ran.output
+    error = json.loads(ran.stdout)["error"]
+    assert (error["kind"], set(error)) == (kind, {"kind", "message", "hint"})
+    words = error["message"].split()[:4]
+    assert all(word in ran.stderr for word in words)
+    assert "Traceback" not in ran.output
+
+
+def test_without_json_an_error_leaves_stdout_alone() -> None:
+    for arguments in (["run", "x"], ["run", "--json-is-my-task", "-t", "nothing.py"], ["tools", "list", "nothing"]):
+        assert atc(*arguments).stdout == ""
+
+
+def test_an_error_is_said_once(endpoint: Any) -> None:
+    reason = "the reply holds no program"
+    endpoint(says("I have no idea."))
+    ran = atc("run", "double 21", "-t", "tools.py", "--max-revisions", "0")
+    assert ran.output.count(reason) == 1
+    assert atc("show", ran.stdout.split()[1]).output.count(reason) == 1
+    endpoint(says("```python\nanswer = [1][double(n=21)]\n```"))
+    ran = atc("run", "double 21", "-t", "tools.py", "--max-revisions", "0")
+    assert ran.output.count("index out of range") == 1
+    endpoint(fails(401, "bad key"))
+    ran = atc("run", "double 21", "-t", "tools.py")
+    assert ran.output.count("OPENAI_API_KEY") == ran.stderr.count("OPENAI_API_KEY") == 1
+    assert "── failed ──" in ran.stdout
+    run_id = ran.stdout.split()[1]
+    assert "OPENAI_API_KEY" in atc("show", run_id).stdout  # nobody catches an exception there
+
+
 def test_wrong_settings_are_wrong_use(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("ATC_MAX_CALLS", "lots")
     for arguments in (["run", "x", "-t", "tools.py"], ["runs"], ["doctor", "--settings"]):

@@ -11,13 +11,16 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-import click
 import pytest
-import typer
 from fake_openai_server import says
+from rich.table import Table
+from rich.text import Text
 from support_cli import GOOD, TOOLS, atc, endpoints, settle
+from typer.testing import CliRunner
 
 from atc.cli import app
+from atc.cli.console import print_table
+from atc.cli.lazy import COMMANDS, loaded
 from atc.errors import SandboxUnavailable
 
 
@@ -45,6 +48,28 @@ def test_tools_are_listed_shown_and_rendered() -> None:
     stub = atc("tools", "stub", "tools.py", "double")
     assert 'def double(n: int) -> int:\n    """Twice a number."""' in stub.stdout
     assert atc("tools", "stub", "tools.py").stdout.count("def ") == 4
+
+
+def test_in_a_pipe_a_row_is_a_line_and_nothing_is_cut() -> None:
+    sentence = "What it does is told at length, " * 40
+    more = f'@tool(effect=\'read\')\ndef wordy(n: int) -> int:\n    """{sentence}\n\n    And on."""\n    return n\n'
+    Path("tools.py").write_text(TOOLS + more)
+    for arguments in (["tools", "list", "tools.py"], ["tools", "search", "wordy", "-t", "tools.py"]):
+        (row,) = [line for line in atc(*arguments).stdout.splitlines() if "wordy" in line]
+        assert f"{sentence.strip()} And on." in row
+    assert not any(line.endswith(" ") for line in atc("tools", "list", "tools.py").stdout.splitlines())
+
+
+def test_one_long_cell_does_not_make_every_row_long(capsys: pytest.CaptureFixture[str]) -> None:
+    table = Table("name", "arguments", "text")
+    for n in range(50):
+        table.add_row(f"tool{n}", "x" * 100_000 if n == 7 else "x", Text("[red]y\nz\x1b[2J"))
+    print_table(table)
+    shown = capsys.readouterr().out
+    assert len(shown) < 110_000
+    assert shown.count("\n") == 51
+    assert "tool8" in shown
+    assert "[red]y z\N{REPLACEMENT CHARACTER}[2J" in shown
 
 
 # -- atc runs, show, resume ------------------------------------------------------------------------------------------
@@ -156,18 +181,38 @@ def test_the_doctor_lists_every_setting_and_hides_the_key() -> None:
 # -- every command ---------------------------------------------------------------------------------------------------
 
 
-def _commands(command: click.Command, path: tuple[str, ...] = ()) -> Iterator[tuple[str, ...]]:
-    yield path
-    for name, inner in getattr(command, "commands", {}).items():
-        yield from _commands(inner, (*path, name))
+def _commands() -> Iterator[tuple[str, ...]]:
+    yield ()
+    for name in COMMANDS:
+        yield (name,)
+        yield from ((name, inner) for inner in getattr(loaded(name), "commands", ()))
 
 
-@pytest.mark.parametrize("path", list(_commands(typer.main.get_command(app))), ids=" ".join)
+@pytest.mark.parametrize("path", list(_commands()), ids=" ".join)
 def test_every_command_explains_itself(path: tuple[str, ...]) -> None:
     ran = atc(*path, "--help")
     assert ran.exit_code == 0
     assert "Usage: " in ran.stdout
     assert atc(*path, "-h").stdout == ran.stdout
+
+
+@pytest.mark.parametrize("name", COMMANDS)
+def test_the_line_in_the_list_is_the_commands_own(name: str) -> None:
+    """The list is printed without importing the commands: what it says of them must be what they say."""
+    assert " ".join(loaded(name).help.split()).startswith(COMMANDS[name][1].removesuffix("."))
+    assert COMMANDS[name][1][:30] in atc("--help").stdout
+
+
+def test_the_shell_completes_commands_and_options() -> None:
+    for words, complete in (("atc ru", {"run", "runs"}), ("atc tools s", {"search", "show", "stub"})):
+        assert set(_completed(words)) == complete
+    assert "--tools" in _completed("atc run --to")
+
+
+def _completed(words: str) -> list[str]:
+    place = str(len(words.split()) - 1)
+    environment = {"_ATC_COMPLETE": "complete_bash", "COMP_WORDS": words, "COMP_CWORD": place}
+    return CliRunner().invoke(app, [], env=environment, prog_name="atc").stdout.split()
 
 
 def test_the_version_is_told() -> None:

@@ -8,28 +8,16 @@ from pathlib import Path
 
 import pytest
 from fake_openai_server import says, serving
+from support_docs import DOCUMENTS, ROOT, blocks
 from typer.testing import CliRunner
 
 from atc.cli import app
 
-ROOT = Path(__file__).resolve().parent.parent
-DOCUMENTS = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
 PROGRAM = (
     '```python\nfound = find_cities(name="Lyon", country_code="FR")\nanswer = found["cities"][0]["population"]\n```'
 )
 UNSAFE = ("model pull", "model serve", "atlas serve", "make ", "pip ", "model info")
 """Commands that fetch, or that never end: shown, not run here."""
-
-
-def blocks(language: str) -> list[tuple[str, str]]:
-    found = []
-    for document in DOCUMENTS:
-        text = document.read_text()
-        found += [
-            (f"{document.name}-{n}", body)
-            for n, body in enumerate(re.findall(rf"```{language}\n(.*?)```", text, re.DOTALL))
-        ]
-    return found
 
 
 def commands() -> list[str]:
@@ -48,11 +36,30 @@ def endpoint(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> object:
         yield server
 
 
-@pytest.mark.parametrize(("name", "source"), blocks("python"), ids=[name for name, _ in blocks("python")])
+OTHERS = [(name, source) for name, source in blocks("python") if name != "README.md-0"]
+
+
+@pytest.mark.parametrize(("name", "source"), OTHERS, ids=[name for name, _ in OTHERS])
 def test_python_blocks_run(name: str, source: str, endpoint: object, tmp_path: Path) -> None:
     script = tmp_path / "snippet.py"
     script.write_text(source)
     exec(compile(source, str(script), "exec"), {"__name__": "snippet"})  # noqa: S102 - our own documents
+
+
+def test_the_example_of_the_readme_prints_what_the_readme_says(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """As far as it does without a real model: a program that reads the typed return is right."""
+    monkeypatch.setenv("ATC_MODEL", "tiny")
+    source = dict(blocks("python"))["README.md-0"]
+    program = 'answer = find_cities(name="Lyon", country_code="FR")[0]["population"]'
+    with serving(says(f"```python\n{program}\n```")) as server:
+        monkeypatch.setenv("OPENAI_BASE_URL", server.url)
+        exec(compile(source, "README.md", "exec"), {"__name__": "readme"})  # noqa: S102 - our own document
+        asked = str(server.requests[0]["messages"])
+    assert capsys.readouterr().out.startswith("answered 520774 ")
+    assert "population: int" in asked  # the typed return is what the model reads of it
+    assert "It prints `answered 520774`" in (ROOT / "README.md").read_text()
 
 
 def paced(line: str) -> object:

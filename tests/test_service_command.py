@@ -17,10 +17,10 @@ import httpx
 import pytest
 import yaml
 from support_service import OTHER, TOKEN, Running, alive, heard, no_tools, serving, soon
-from typer.main import get_command
 from typer.testing import CliRunner
 
 from atc.cli import app
+from atc.cli.lazy import loaded
 from atc.errors import SandboxUnavailable, SettingsError, UsageError
 from atc.execution.conformance import host
 from atc.execution.sandbox import CallReply, CallRequest, Job, Limits, Outcome
@@ -226,6 +226,6 @@ def test_the_manifest_for_kubernetes_keeps_every_wall() -> None:
 def test_the_manifests_arguments_are_the_commands_own() -> None:
     documents = yaml.safe_load_all((ROOT / "deploy" / "kubernetes.yaml").read_text())
     container = next(d for d in documents if d["kind"] == "Deployment")["spec"]["template"]["spec"]["containers"][0]
-    known = {name for option in get_command(app).commands["serve"].params for name in option.opts}  # type: ignore[attr-defined]
+    known = {name for option in loaded("serve").params for name in option.opts}
     assert container["command"] == ["atc", "serve"]
     assert {argument.partition("=")[0] for argument in container["args"]} <= known

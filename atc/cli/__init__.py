@@ -1,4 +1,4 @@
-"""The command line. Each command is a small module; this one only puts them together."""
+"""The command line. Each command is a small module, named in :mod:`atc.cli.lazy`; this one is their root."""
 
 from __future__ import annotations
 
@@ -9,33 +9,20 @@ from typing import Annotated
 import typer
 
 import atc
-from atc.cli import atlas, doctor, learn, model, probe, run, runs, sandbox, serve, tools
-from atc.cli.console import out
+from atc.cli.lazy import LazyGroup
 
 app = typer.Typer(
+    cls=LazyGroup,
     name="atc",
-    help="A language model writes one whole program over your tools; a sandbox runs it; what fails is mended.",
     no_args_is_help=True,
     pretty_exceptions_enable=False,
     context_settings={"help_option_names": ["-h", "--help"]},
 )
-app.command()(run.run)
-app.command()(probe.probe)
-app.add_typer(tools.app, name="tools")
-app.add_typer(model.app, name="model")
-app.command()(runs.runs)
-app.command()(runs.show)
-app.command()(runs.resume)
-app.add_typer(atlas.app, name="atlas")
-app.add_typer(learn.app, name="learn")
-app.add_typer(sandbox.app, name="sandbox")
-app.command()(serve.serve)
-app.command()(doctor.doctor)
 
 
 def _version(wanted: bool) -> None:
     if wanted:
-        out.print(f"atc {atc.__version__}")
+        typer.echo(f"atc {atc.__version__}")
         raise typer.Exit
 
 

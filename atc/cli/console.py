@@ -11,6 +11,8 @@ from typing import Any, NoReturn, ParamSpec, TypeVar
 
 import typer
 from rich.console import Console
+from rich.table import Table
+from rich.text import Text
 
 from atc.errors import AtcError, EnvironmentProblem, ModelError, UsageError
 from atc.result import RunStatus
@@ -25,8 +27,12 @@ _OF_STATUS: dict[RunStatus, int] = {
     "in_doubt": IN_DOUBT,
 }
 
-out = Console(highlight=False, soft_wrap=True, width=None if sys.stdout.isatty() else 1000)  # in a pipe a row is a line
+out = Console(highlight=False, soft_wrap=True)
 err = Console(stderr=True, highlight=False, soft_wrap=True)
+
+_WIDEST_PAD = 60
+"""Characters that a column is padded to in a pipe: one long cell must not make every row long."""
+_DOCTOR = "`atc doctor` lists what is there and what is missing"
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -45,6 +51,31 @@ def print_json(value: Any) -> None:
     except UnicodeEncodeError:
         text = json.dumps(value, indent=2, default=str) + "\n"
     sys.stdout.write(text)
+
+
+def print_error(kind: str, message: str, hint: str = "") -> None:
+    """What went wrong as a JSON document on stdout; ``kind`` names a class of :mod:`atc.errors`, or `Interrupted`."""
+    print_json({"error": {"kind": kind, "message": clean(message), "hint": hint}})
+
+
+def short(text: str, limit: int) -> str:
+    """Text for one cell of a table: cut on a terminal, whole in a pipe; always one line."""
+    line = " ".join(clean(text).split())
+    return line if len(line) <= limit or not out.is_terminal else f"{line[: limit - 1]}…"
+
+
+def print_table(table: Table) -> None:
+    """A table on a terminal; in a pipe a line a row, with nothing wrapped or cut."""
+    if out.is_terminal:
+        out.print(table)
+        return
+    headings = [str(column.header) for column in table.columns] if table.show_header else []
+    columns = ([clean(str(cell)).replace("\n", " ") for cell in column.cells] for column in table.columns)
+    rows = [headings, *zip(*columns, strict=True)]
+    widths = [min(_WIDEST_PAD, max(map(len, column))) for column in zip(*rows, strict=True)]
+    for row in rows:
+        line = "  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip()
+        out.print(Text(line))
 
 
 def fail(code: int, message: str) -> NoReturn:
@@ -66,22 +97,27 @@ def exit_code_of_run(status: RunStatus) -> int:
 
 
 def guarded(command: Callable[P, R]) -> Callable[P, R]:
-    """Turn ATC's errors and Ctrl-C into a line on stderr and an exit code."""
+    """Turn errors and Ctrl-C into a line on stderr, with ``--json`` a document on stdout too, and an exit code."""
 
     @wraps(command)
     def wrapped(*args: P.args, **kwargs: P.kwargs) -> R:
+        def failed(code: int, kind: str, message: str) -> NoReturn:
+            if kwargs.get("as_json"):
+                print_error(kind, message, _DOCTOR if code == ENVIRONMENT else "")
+            fail(code, message)
+
         try:
             return command(*args, **kwargs)
         except AtcError as error:
-            fail(exit_code_of(error), str(error))
+            failed(exit_code_of(error), type(error).__name__, str(error))
         except KeyboardInterrupt:
-            fail(INTERRUPTED, "interrupted; nothing is left running")
+            failed(INTERRUPTED, "Interrupted", "interrupted; nothing is left running")
         except BrokenPipeError:
             os.dup2(
                 os.open(os.devnull, os.O_WRONLY), 1
             )  # whoever read has gone: let the exit find nothing to complain of
             raise typer.Exit(NOT_SOLVED) from None
         except OSError as error:
-            fail(ENVIRONMENT, str(error))
+            failed(ENVIRONMENT, "EnvironmentProblem", str(error))
 
     return wrapped

@@ -14,7 +14,7 @@ from rich.table import Table
 from rich.text import Text
 
 from atc.cli import options
-from atc.cli.console import ENVIRONMENT, guarded, out, print_json
+from atc.cli.console import ENVIRONMENT, guarded, print_json, print_table
 from atc.errors import AtcError, EncoderUnavailable
 from atc.execution.docker_engine import Engine
 from atc.execution.process import ProcessSandbox
@@ -58,7 +58,7 @@ def doctor(
                 else Text("MISSING" if check.needed else "absent", "red" if check.needed else "yellow")
             )
             table.add_row(mark, check.name, Text(check.found), Text("" if check.ok else check.fix))
-        out.print(table)
+        print_table(table)
     if not all(check.ok for check in checks if check.needed):
         raise typer.Exit(ENVIRONMENT)
 
@@ -144,7 +144,7 @@ def _atlas() -> Check:
 
         return Check("atlas", True, f"{len(atlas_toolset())} bundled tools", needed=False)
     except (AtcError, ImportError) as error:
-        return Check("atlas", False, str(error)[:100], "pip install 'atc-runtime[atlas]'", needed=False)
+        return Check("atlas", False, str(error), "pip install 'atc-runtime[atlas]'", needed=False)
 
 
 def _encoder() -> Check:
@@ -192,4 +192,4 @@ def _print_settings(as_json: bool) -> None:
     table.add_column("meaning")
     for row in rows.values():
         table.add_row(str(row["variable"]), Text(str(row["value"])), Text(str(row["meaning"])))
-    out.print(table)
+    print_table(table)

@@ -16,7 +16,7 @@ from rich.table import Table
 from rich.text import Text
 
 from atc.cli import options
-from atc.cli.console import clean, err, guarded, out, print_json
+from atc.cli.console import clean, err, guarded, out, print_json, print_table, short
 from atc.errors import EncoderUnavailable, LexicalOnly, UsageError
 from atc.models import model_of
 from atc.models.base import Message, Reply
@@ -133,9 +133,8 @@ def _print(index: ToolIndex, found: Trajectory, ranked: Sequence[str]) -> None:
     table = Table("", "tool", "effect", "what it does", box=None, header_style="bold")
     for place, name in enumerate(ranked, 1):
         protocol = index.protocol(name)
-        first = clean(protocol.description).strip().split("\n")[0]
-        table.add_row(str(place), Text(clean(name)), protocol.effect.value, Text(first[:100]))
-    out.print(table)
+        table.add_row(str(place), Text(clean(name)), protocol.effect.value, Text(short(protocol.description, 100)))
+    print_table(table)
     for need in found.needs:
         out.print(Text(clean(str(need))), style="dim")
 

@@ -12,7 +12,7 @@ from rich.text import Text
 
 from atc.cli import options
 from atc.cli.approve import ApproveChoice, approver
-from atc.cli.console import NOT_SOLVED, SOLVED, clean, err, guarded, out, print_json
+from atc.cli.console import NOT_SOLVED, SOLVED, clean, err, guarded, out, print_json, print_table, short
 from atc.cli.run import Model, ModelUrl
 from atc.errors import UsageError
 from atc.execution.broker import Approve
@@ -161,9 +161,9 @@ def _print(report: Report, output: Path | None) -> None:
     for line in report.lines:
         table.add_row(
             line.tool, Text(line.state, _STYLES[line.state]), str(line.round or ""), str(line.calls or ""),
-            str(line.arguments), str(line.fields or ""), ", ".join(line.helpers), Text(clean(line.reason)[:200]),
+            str(line.arguments), str(line.fields or ""), ", ".join(line.helpers), Text(short(line.reason, 200)),
         )  # fmt: skip
-    out.print(table)
+    print_table(table)
     out.print(
         f"{report.count('documented')} documented, {report.count('partial')} partly, "
         f"{report.count('undocumented', 'waiting')} undocumented, "

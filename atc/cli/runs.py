@@ -13,10 +13,12 @@ from rich.text import Text
 from atc.agent import Agent
 from atc.cli import options
 from atc.cli.approve import approver
-from atc.cli.console import clean, guarded, out, print_json
+from atc.cli.console import clean, guarded, out, print_json, print_table, short
 from atc.cli.run import ApproveOption, Model, ModelUrl, finish
 from atc.cli.view import RunView
 from atc.errors import UsageError
+from atc.execution.retention import Pruned, prune
+from atc.execution.retention import delete as delete_run
 from atc.settings import Settings
 from atc.traces.events import Event
 from atc.traces.store import RunStore, StoredRun
@@ -26,19 +28,55 @@ RunName = Annotated[str, typer.Argument(help="The run's id, its beginning or end
 
 @guarded
 def runs(
-    limit: Annotated[int, typer.Option(min=1, help="How many, the latest first.")] = 20, as_json: options.Json = False
+    limit: Annotated[int, typer.Option(min=1, help="How many, the latest first.")] = 20,
+    keep: Annotated[int | None, typer.Option(min=0, help="Delete all but so many of the newest.")] = None,
+    delete: Annotated[
+        list[str] | None,
+        typer.Option("--delete", help="Delete this run, named as for `atc show`; several times, several."),
+    ] = None,
+    as_json: options.Json = False,
 ) -> None:
-    """List the runs that are kept, the latest first."""
+    """List the runs that are kept, the latest first; or delete some of them.
+
+    A run in progress is never deleted, nor one with a write in doubt. Without this command the newest 500 are kept
+    (ATC_RUNS_KEPT).
+    """
+    if keep is not None or delete:
+        _print_deleted(_deleted(keep, delete or []), as_json=as_json)
+        return
     rows = [_summary(stored) for stored in _store().list()[:limit]]
     if as_json:
         print_json(rows)
         return
+    if not rows:
+        out.print(Text(f"no runs in {_store().folder}"))
+        return
     table = Table("run", "status", "calls", "revisions", "task", box=None, header_style="bold")
     for row in rows:
-        table.add_row(
-            row["run_id"], row["status"], str(row["calls"]), str(row["revisions"]), Text(clean(row["task"])[:80])
-        )
-    out.print(table if rows else Text(f"no runs in {_store().folder}"))
+        task = Text(short(row["task"], 80))
+        table.add_row(row["run_id"], row["status"], str(row["calls"]), str(row["revisions"]), task)
+    print_table(table)
+
+
+def _deleted(keep: int | None, names: list[str]) -> Pruned:
+    if keep is not None and names:
+        raise UsageError("give --keep or --delete, not both")
+    store = _store()
+    if keep is not None:
+        return prune(store, keep)
+    found = {stored.run_id: stored for stored in map(store.find, names)}  # all are found before one is deleted
+    for stored in found.values():
+        delete_run(stored)
+    return Pruned(list(found))
+
+
+def _print_deleted(pruned: Pruned, *, as_json: bool) -> None:
+    if as_json:
+        print_json({"deleted": pruned.deleted, "kept": [{"run_id": r, "why": w} for r, w in pruned.spared.items()]})
+        return
+    out.print(f"{len(pruned.deleted)} deleted")
+    for why in pruned.spared.values():
+        out.print(Text(clean(why)))
 
 
 @guarded
@@ -49,7 +87,7 @@ def show(run: RunName, as_json: options.Json = False) -> None:
     if as_json:
         print_json(events)
         return
-    view = RunView(out)
+    view = RunView(out, stored=True)
     task = next((event["data"]["task"] for event in events if event["kind"] == "run_started"), "")
     view.line(f"task: {task}", "bold")
     for event in events:

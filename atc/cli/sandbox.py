@@ -13,7 +13,7 @@ from rich.table import Table
 from rich.text import Text
 
 from atc.cli import options
-from atc.cli.console import NOT_SOLVED, clean, err, guarded, out, print_json
+from atc.cli.console import NOT_SOLVED, clean, err, guarded, out, print_json, print_table
 from atc.execution.conformance import CHECKS, Report, Verdict, check_sandbox, factory_for
 from atc.settings import Settings
 
@@ -83,7 +83,7 @@ def _print(report: Report) -> None:
         sign, colour = _MARKS[verdict.result]
         time = f"{verdict.seconds * 1000:.0f}"
         table.add_row(Text(sign, colour), verdict.group, Text(verdict.name), time, Text(clean(verdict.why), colour))
-    out.print(table)
+    print_table(table)
     counts = f"{report.count('passed')} passed, {report.count('failed')} failed, {report.count('skipped')} skipped"
     where = f"{report.driver}, tier {report.isolation}"
     out.print(Text(f"{where}: {counts} in {report.seconds:.1f} s", "green" if report.ok else "red"))

@@ -9,7 +9,7 @@ from rich.table import Table
 from rich.text import Text
 
 from atc.cli import find, options
-from atc.cli.console import clean, guarded, out, print_json
+from atc.cli.console import clean, guarded, out, print_json, print_table, short
 from atc.errors import UsageError
 from atc.tools.links import hints_for
 from atc.tools.parameters import parameters_of
@@ -36,9 +36,8 @@ def list_tools(
     table = Table("tool", "effect", "arguments", "what it does", box=None, header_style="bold")
     for protocol in tools.protocols:
         arguments = ", ".join(p.name + ("" if p.required else "?") for p in parameters_of(protocol))
-        first = clean(protocol.description).strip().split("\n")[0]
-        table.add_row(protocol.name, protocol.effect.value, Text(arguments), Text(first[:100]))
-    out.print(table)
+        table.add_row(protocol.name, protocol.effect.value, Text(arguments), Text(short(protocol.description, 100)))
+    print_table(table)
 
 
 @app.command()

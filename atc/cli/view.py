@@ -36,12 +36,18 @@ _ENDINGS = {
 
 
 class RunView:
-    """Prints the events of one run to a console."""
+    """Prints the events of one run to a console.
 
-    def __init__(self, console: Console) -> None:
-        self._console = console
+    Args:
+        console: a terminal gets colours and a spinner, anything else lines.
+        stored: the run is read back: there is no exception that says how it broke off.
+    """
+
+    def __init__(self, console: Console, *, stored: bool = False) -> None:
+        self._console, self._stored = console, stored
         self._status: Status | None = None
         self._program = ""
+        self._wrong: list[str] = []
 
     def __call__(self, event: Event) -> None:
         handler = getattr(self, f"_on_{event.kind}", None)
@@ -79,7 +85,7 @@ class RunView:
         self._wait_for(f"{_PURPOSES.get(data['purpose'], data['purpose'])} …")
 
     def _on_model_waiting(self, data: dict[str, Any]) -> None:
-        silent = f"nothing from the model for {data['silent']:.0f} s"
+        silent = f"{data['seconds']:.0f} s so far, nothing from the model for {data['silent']:.0f} s"
         purpose = _PURPOSES.get(data["purpose"], data["purpose"])
         if self._console.is_terminal:
             self._wait_for(f"{purpose} … {silent}")
@@ -115,8 +121,9 @@ class RunView:
 
     def _on_findings(self, data: dict[str, Any]) -> None:
         self.line("── not run; the check found ──", "bold yellow")
-        for finding in data["findings"]:
-            self.line(f"  {finding['message']}", "yellow")
+        self._wrong = [finding["message"] for finding in data["findings"]]
+        for message in self._wrong:
+            self.line(f"  {message}", "yellow")
 
     def _on_program_started(self, data: dict[str, Any]) -> None:
         self.line("── calls ──", "bold")
@@ -146,6 +153,7 @@ class RunView:
         tool = f" of {fault['tool']}" if fault["tool"] else ""
         self.line(f"── fault{tool} ({fault['kind']}) ──", "bold red")
         self.line(f"  {fault['message']}", "red")
+        self._wrong = [fault["message"]]
         if fault["source_line"]:
             self.line(f"  in: {fault['source_line']}", "dim")
         if fault["evidence"]:
@@ -162,7 +170,8 @@ class RunView:
         self._wait_for(None)
         if data["status"] != "answered":
             self.line(f"── {_ENDINGS.get(data['status'], data['status'])} ──", "bold red")
-            if data["fault"]:
+            said = data.get("raised") and not self._stored  # whoever catches the exception says it
+            if data["fault"] and not said and data["fault"]["message"] not in self._wrong:
                 self.line(data["fault"]["message"], "red")
         usage = data["usage"]
         tokens = f"{usage['prompt_tokens']}+{usage['completion_tokens']} tokens"

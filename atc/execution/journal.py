@@ -8,7 +8,6 @@ never learned is *in doubt*: it is reported, and never made again.
 from __future__ import annotations
 
 import contextlib
-import fcntl
 import hashlib
 import json
 import os
@@ -19,6 +18,7 @@ from typing import Any, BinaryIO, Literal
 
 from atc.errors import JournalError
 from atc.execution.canonical import canonical
+from atc.locks import lock, unlock
 from atc.tools.protocol import Effect
 
 CallKey = tuple[str, str]
@@ -152,7 +152,7 @@ class Journal:
     def close(self) -> None:
         if self._file is not None:
             with contextlib.suppress(OSError):
-                fcntl.flock(self._file, fcntl.LOCK_UN)  # a process that another thread is just starting holds it too
+                unlock(self._file)  # a process that another thread is just starting holds it too
             self._file.close()
             self._file = None
 
@@ -168,7 +168,7 @@ class Journal:
             os.open(path, os.O_RDWR | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC, 0o600), "r+b", buffering=0
         )
         try:
-            fcntl.flock(self._file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            lock(self._file)
         except BlockingIOError:
             raise JournalError(f"the journal {path} is in use: another process works on this run") from None
         if new:

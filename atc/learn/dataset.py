@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import fcntl
 import gzip
 import json
 import os
@@ -14,6 +13,7 @@ from typing import IO, Any, Self
 
 from atc.errors import EnvironmentProblem, UsageError
 from atc.learn.trajectories import Example, Skipped, Synthesiser, Trajectory
+from atc.locks import lock
 from atc.retrieval.index import ToolIndex
 
 MAX_LINE = 4_000_000
@@ -173,7 +173,7 @@ class Output:
             raise UsageError(f"{path} cannot be written: {error.strerror}; name a file in a folder of yours") from None
         self._files.append(file)
         try:
-            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            lock(file)
         except OSError:
             raise UsageError(f"{path} is being written by another run: wait for it, or name another file") from None
         file.seek(0)

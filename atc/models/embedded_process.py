@@ -270,4 +270,5 @@ class Shared:
 
 shared = Shared()
 atexit.register(shared.stop_all)
-os.register_at_fork(after_in_child=shared.forget)
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=shared.forget)

@@ -6,7 +6,6 @@ may be closed to a machine, so one is tried after the other. Both continue where
 
 from __future__ import annotations
 
-import fcntl
 import hashlib
 import json
 import os
@@ -25,6 +24,7 @@ import httpx
 import platformdirs
 
 from atc.errors import ModelUnavailable, UsageError
+from atc.locks import lock
 from atc.models.catalogue import Chunk, ModelFile, known
 
 Progress = Callable[[int, int], None]
@@ -138,7 +138,7 @@ def _lock(target: Path) -> Iterator[None]:
     path = target.with_name(target.name + ".lock")
     with path.open("a+") as handle:
         try:
-            fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            lock(handle)
         except BlockingIOError:
             raise ModelUnavailable(
                 f"another process is fetching {target.name} right now (it holds {path}): wait for it, then try again"

@@ -6,7 +6,6 @@ index or the new one, never half of either. Readers that have mapped the old fil
 
 from __future__ import annotations
 
-import fcntl
 import hashlib
 import json
 import os
@@ -24,6 +23,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from atc.errors import ToolIndexError
+from atc.locks import lock
 from atc.retrieval import nearest
 from atc.retrieval.contents import DIGEST, Contents
 from atc.retrieval.counts import Counts
@@ -110,7 +110,7 @@ def _locked(folder: Path) -> Iterator[None]:
     folder.mkdir(parents=True, exist_ok=True)
     with (folder / LOCK).open("a+") as handle:
         try:
-            fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            lock(handle)
         except BlockingIOError:
             raise ToolIndexError(
                 f"another process is writing the index in {folder} right now: wait for it, then try again"

@@ -21,7 +21,7 @@ EventKind = Literal[
     "program_ended",  # attempt, kind, seconds, stdout, stderr, detail
     "fault",  # attempt, fault
     "answered",  # value, answer
-    "run_ended",  # the whole Result, less its calls and revisions
+    "run_ended",  # the whole Result, less its calls and revisions; raised: the caller got an exception instead
 ]
 
 

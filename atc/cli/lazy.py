@@ -1,0 +1,72 @@
+"""A command group that imports a command's module when that command runs, and not to list it."""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import Any
+
+import typer
+from typer.core import TyperCommand, TyperGroup
+
+COMMANDS: dict[str, tuple[str, str]] = {
+    "run": ("run:run", "Solve a task: write a program over the tools, run it in the sandbox, mend what fails."),
+    "probe": ("probe:probe", "Call tools until they are documented: arguments, response fields, an example each."),
+    "tools": ("tools:app", "List, show and find tools, and print the stub that a model is shown."),
+    "model": ("model:app", "Get a language model, serve it, and see which one is used."),
+    "runs": ("runs:runs", "List the runs that are kept, the latest first; or delete some of them."),
+    "show": ("runs:show", "Read a run back: its programs, calls, faults and answer, as they happened."),
+    "resume": ("runs:resume", "Go on with a run that was cut off."),
+    "atlas": ("atlas:app", "The bundled catalogue of offline tools."),
+    "learn": ("learn:app", "Training data for models that search."),
+    "sandbox": ("sandbox:app", "See that a sandbox keeps what it promises."),
+    "serve": ("serve:serve", "Run programs for agents elsewhere."),
+    "doctor": ("doctor:doctor", "Look at model, sandbox, type checker, encoder and Docker; name what is missing."),
+}
+"""Name → module and attribute in :mod:`atc.cli` (a command, or a Typer of several).
+
+The line is the one in ``atc --help``: the beginning of the command's own help."""
+
+_UsageError: type[Exception] = typer.BadParameter.__mro__[1]
+"""What the parser raises; Typer does not export it, and its module differs from version to version."""
+
+
+class LazyGroup(TyperGroup):
+    """The commands of :data:`COMMANDS`."""
+
+    def __init__(self, **attributes: Any) -> None:
+        super().__init__(**attributes)
+        self.commands.update({name: TyperCommand(name, help=line) for name, (_, line) in COMMANDS.items()})
+
+    def resolve_command(self, ctx: Any, args: list[str]) -> tuple[str | None, Any, list[str]]:
+        """The command to run, imported. What only lists commands has enough of a name and a line."""
+        name, command, rest = super().resolve_command(ctx, args)
+        return name, loaded(name) if name in COMMANDS else command, rest
+
+    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
+        ctx.meta[__name__] = "--json" in args
+        return super().parse_args(ctx, args)
+
+    def invoke(self, ctx: Any) -> Any:
+        """Run a command. With ``--json``, what the parser refuses is a JSON document on stdout, too."""
+        try:
+            return super().invoke(ctx)
+        except _UsageError as error:
+            if ctx.meta[__name__]:
+                from atc.cli.console import print_error
+
+                where = getattr(error, "ctx", None) or ctx
+                print_error("UsageError", error.format_message(), f"see `{where.command_path} --help`")  # type: ignore[attr-defined]
+            raise
+
+
+def loaded(name: str) -> Any:
+    """A command of :data:`COMMANDS`, with its parameters or its own commands."""
+    module, _, attribute = COMMANDS[name][0].partition(":")
+    found = getattr(import_module(f"atc.cli.{module}"), attribute)
+    holder = typer.Typer(add_completion=False)
+    holder.callback()(lambda: None)  # a group, also with one command
+    if isinstance(found, typer.Typer):
+        holder.add_typer(found, name=name)
+    else:
+        holder.command(name)(found)
+    return typer.main.get_command(holder).commands[name]  # type: ignore[attr-defined]
