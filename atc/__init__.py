@@ -2,7 +2,8 @@
 
 from atc.agent import Agent
 from atc.errors import AtcError, EnvironmentProblem, RunFailed, ToolError, UsageError
-from atc.execution.broker import ApprovalRequest, CallPolicy
+from atc.execution.approval import ApprovalRequest
+from atc.execution.broker import CallPolicy
 from atc.probing import Prober, probe
 from atc.result import Call, Fault, Finding, Result, Revision, Usage
 from atc.settings import Settings

@@ -40,6 +40,7 @@ class Fault(_Record):
         line: line of the program, from 1; 0 when unknown. ``source_line`` is its text.
         evidence: what the tool really answered there, or the arguments it refused; short text.
         by: how it was traced: ``structure`` or ``model``.
+        hint: what the user can do about it; never shown to a model.
     """
 
     kind: FaultKind
@@ -50,6 +51,7 @@ class Fault(_Record):
     source_line: str = ""
     evidence: str = ""
     by: Literal["structure", "model"] = "structure"
+    hint: str = ""
 
 
 class Call(_Record):

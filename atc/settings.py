@@ -16,6 +16,7 @@ from pydantic_settings import (
 )
 
 from atc.errors import SettingsError
+from atc.execution.approval import ApproveChoice, WarningsChoice
 
 
 def _names(value: Any) -> Any:
@@ -45,7 +46,9 @@ class Settings(BaseSettings):
         None, ge=512, description="tokens that prompt and reply may take together; else what the model tells"
     )
     prompt_tokens: int | None = Field(
-        None, ge=256, description="tokens of a prompt at most; else 4,000 for the embedded model, or what the context has"
+        None,
+        ge=256,
+        description="tokens of a prompt at most; else 4,000 for the embedded model, or what the context has",
     )
 
     max_tools: int = Field(20, ge=1, description="offered to the model at once; from more, the best are picked")
@@ -66,6 +69,13 @@ class Settings(BaseSettings):
     )
     check: bool = Field(True, description="check programs before they run")
     answer: bool = Field(True, description="say the result in a sentence (one more call of the model)")
+
+    approve: ApproveChoice | None = Field(
+        None, description="calls that are no reads: ask, never or always; else ask on a terminal and never elsewhere"
+    )
+    warnings: WarningsChoice = Field(
+        "ask", description="a program with an unresolved warning makes such calls: ask (only with a yes), or allow"
+    )
 
     sandbox: str = Field(
         "process", description="where programs run: `process`, `docker`, `docker:strict`, or a service's address"

@@ -24,6 +24,7 @@ from support_tools import make_tool
 
 from atc.agent import Agent
 from atc.errors import ToolError
+from atc.execution.approval import Approval
 from atc.execution.broker import Broker, CallPolicy
 from atc.execution.canonical import canonical
 from atc.execution.journal import Journal
@@ -79,7 +80,8 @@ class Host:
         writes = [make_tool(name, lambda a, name=name: self._act(name, a), effect) for name, effect in
                   (("book", Effect.WRITE), ("pay", Effect.UNKNOWN))]  # fmt: skip
         policy = CallPolicy(call_timeout_s=call_timeout_s, retry_wait_s=0, response_bytes=500)
-        self.broker = Broker(Toolset([reads, *writes]), self.journal, lambda kind, data: None, policy)
+        tools = Toolset([reads, *writes])
+        self.broker = Broker(tools, self.journal, lambda kind, data: None, policy, Approval("always"))
         append = self.journal._append
 
         def appended(record: dict[str, Any], *, sync: bool) -> None:
@@ -221,7 +223,7 @@ second = book(n=2)
 def agent(model: list[Any], book: Any, tmp_path: Path, **settings: Any) -> Agent:
     tools = Toolset([make_tool("look", lambda a: {"n": a["n"]}), make_tool("book", book, Effect.WRITE)])
     given: dict[str, Any] = {"answer": False, "check": False, "runs_dir": tmp_path / "runs", **settings}
-    return Agent(tools, model=FakeModel(model), **given)
+    return Agent(tools, model=FakeModel(model), approve="always", **given)
 
 
 def test_a_revised_program_books_nothing_twice(tmp_path: Path) -> None:
@@ -298,7 +300,7 @@ for n in [1, 2, 3]:
         ids.append(error.status)
 answer = ids
 ```'''
-agent = Agent([book], model=FakeModel([program]), answer=False, runs_dir=folder / "runs")
+agent = Agent([book], model=FakeModel([program]), answer=False, approve="always", runs_dir=folder / "runs")
 if len(sys.argv) == 2:
     agent.run("book three")
 else:

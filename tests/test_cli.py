@@ -174,7 +174,7 @@ def test_effects_happen_only_when_they_may(endpoint: Any, choice: str | None, st
     ran = atc("run", "book it", "-t", "tools.py", "--json", *(["--approve", choice] if choice else []), stdin=stdin)
     result = json.loads(ran.stdout)
     assert (result["calls"][0]["status"] == "ok") is booked
-    assert ("allow book(n=1)? effect: write [y/N]" in ran.stderr) is (choice == "ask")
+    assert ("allow book? effect: write\n  | n = 1\n[y/N]: " in ran.stderr) is (choice == "ask")
     assert ("not approved: 1 calls (--approve" in ran.stderr) is not booked
 
 

@@ -12,6 +12,7 @@ from rich.syntax import Syntax
 from rich.text import Text
 
 from atc.cli.console import clean
+from atc.execution.question import visible_name
 from atc.traces.events import Event
 
 _MARKS = {
@@ -21,6 +22,7 @@ _MARKS = {
     "failed": ("✗", "red"),
     "in_doubt": ("?", "yellow"),
 }
+_REFUSALS = {"denied": "not approved", "warned": "not made unasked"}
 _PURPOSES = {
     "program": "writing a program",
     "attribute": "tracing the fault",
@@ -104,8 +106,13 @@ class RunView:
             self.line(f"  {finding['message']}", "yellow")
 
     def _on_program_started(self, data: dict[str, Any]) -> None:
+        for warning in data.get("warnings", ()):
+            self.line(f"  run although: {warning}", "yellow")
         self.line("── calls ──", "bold")
         self._wait_for("running …")
+
+    def _on_approval_asked(self, data: dict[str, Any]) -> None:
+        self._wait_for(None)  # a spinner would write over the question
 
     def _on_call_started(self, data: dict[str, Any]) -> None:
         self._wait_for(f"{data['tool']} …")
@@ -113,8 +120,11 @@ class RunView:
     def _on_call_ended(self, data: dict[str, Any]) -> None:
         self._wait_for("running …")
         mark, style = _MARKS[data["status"]]
-        arguments = ", ".join(f"{name}={_short(value, 60)}" for name, value in data["arguments"].items())
-        result = f"{data['status']}: {data['error']}" if data["error"] is not None else _short(data["value"], 100)
+        arguments = ", ".join(
+            f"{visible_name(name)}={_short(value, 60)}" for name, value in data["arguments"].items()
+        )  # fmt: skip
+        status = _REFUSALS.get(data["error_status"], "refused") if data["status"] == "refused" else data["status"]
+        result = f"{status}: {data['error']}" if data["error"] is not None else _short(data["value"], 100)
         took = "from the journal" if data["status"] == "replayed" else f"{data['seconds'] * 1000:.0f} ms"
         self.line(f"  {mark} {data['index']}. {data['tool']}({arguments})  {took}", style)
         self.line(f"      → {result}", "dim")
@@ -149,6 +159,8 @@ class RunView:
             self.line(f"── {data['status']} ──", "bold red")
             if data["fault"]:
                 self.line(data["fault"]["message"], "red")
+                if data["fault"].get("hint"):
+                    self.line(data["fault"]["hint"], "yellow")
         usage = data["usage"]
         tokens = f"{usage['prompt_tokens']}+{usage['completion_tokens']} tokens"
         self.line(
