@@ -191,6 +191,7 @@ class Agent:
                 stored.make()
             journal = Journal(stored.journal if stored else None)
             stack.callback(journal.close)
+            journal.require(resumed.begun_writes() if resumed is not None else ())
             trace = TraceWriter(stored.trace if stored else None)
             stack.callback(trace.close)
             emit = self._emitter(trace, redactor, listener)

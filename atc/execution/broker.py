@@ -144,7 +144,6 @@ class Broker:
             raise CallRefused(f"this run has used up its {self.policy.max_calls} tool calls", status="too_many_calls")
         self.made += 1
         await self._approved(record, tool, key)
-        self.emit("call_started", self.redactor.value(record.started()))
         return await self._make(record, tool, key)
 
     def _granted(self, record: _Draft) -> Tool:
@@ -223,6 +222,7 @@ class Broker:
 
     async def _make(self, record: _Draft, tool: Tool, key: CallKey) -> Any:
         entry = self.journal.begin(record.number, key, self.redactor.value(record.arguments), record.effect)
+        self.emit("call_started", self.redactor.value(record.started()))  # after it is in the journal: a resume counts
         began = time.perf_counter()
         try:
             value = self._usable(await self._sent(tool, record), record)
