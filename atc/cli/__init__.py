@@ -9,7 +9,7 @@ from typing import Annotated
 import typer
 
 import atc
-from atc.cli import atlas, doctor, learn, model, probe, run, runs, sandbox, serve, tools
+from atc.cli import atlas, doctor, learn, model, probe, run, runs, sandbox, serve, tools, trust
 from atc.cli.console import out
 
 app = typer.Typer(
@@ -30,6 +30,7 @@ app.add_typer(atlas.app, name="atlas")
 app.add_typer(learn.app, name="learn")
 app.add_typer(sandbox.app, name="sandbox")
 app.command()(serve.serve)
+app.command()(trust.trust)
 app.command()(doctor.doctor)
 
 
