@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import stat
 from pathlib import Path
 
@@ -67,6 +68,12 @@ def test_a_new_setting_needs_trust_until_it_is_decided_otherwise() -> None:
     assert set(Settings.model_fields) >= FREE
     assert {name for name, field in Settings.model_fields.items() if "Secret" in str(field.annotation)} == SECRET
     assert not FREE & VALUES.keys()
+
+
+def test_the_documents_name_what_any_file_may_set() -> None:
+    text = (Path(__file__).parent.parent / "docs" / "approval.md").read_text()
+    listed = text.split("may only set ")[1].split(". ")[0]
+    assert set(re.findall(r"`(\w+)`", listed)) == FREE
 
 
 def test_how_programs_are_written_any_file_may_say() -> None:
