@@ -272,6 +272,7 @@ class Agent:
 
     def _started(self, task: str, run_id: str, model: Model, source: str | None) -> dict[str, Any]:
         settings = self.settings.model_dump(mode="json", exclude={"api_key"})
+        settings["approve"] = "function" if callable(self._approval.approve) else self._approval.approve
         return {
             "run_id": run_id,
             "task": task,

@@ -67,6 +67,12 @@ def test_without_a_word_nothing_is_approved_where_nobody_can_be_asked(monkeypatc
     assert checked_approve(None) == "ask"
 
 
+def test_the_trace_tells_who_decided() -> None:
+    for approve, told in ((None, "never"), ("always", "always"), (yes, "function")):
+        made = Agent([make_tool("look", lambda _: 1)], model=FakeModel([CATCHES]), approve=approve, max_revisions=0)
+        assert made.store.find(made.run("look").run_id).first("run_started")["settings"]["approve"] == told  # type: ignore[index]
+
+
 @pytest.mark.parametrize("approve", ["yes", "allow", True, 1, ""])
 def test_what_is_no_word_and_no_function_is_wrong_use(approve: Any) -> None:
     with pytest.raises(UsageError, match="approve takes 'ask', 'never', 'always' or a function"):
