@@ -7,6 +7,7 @@ import os
 import pty
 import sys
 import threading
+import unicodedata
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -118,6 +119,18 @@ def test_what_is_cut_is_counted_and_head_and_tail_are_there(capsys: pytest.Captu
     assert "of 100,004 characters are not shown]" in text
     assert len("\n".join(lines)) < 3_000
     assert lines[-1] == "[y/N, or s to see all of it]: "
+
+
+@pytest.mark.usefixtures("no_answer")
+def test_what_is_not_shown_is_not_looked_at(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    looked: list[str] = []
+    category = unicodedata.category
+    monkeypatch.setattr(question.unicodedata, "category", lambda c: (looked.append(c), category(c))[1])
+    lines = shown(capsys, {"text": "a\u0301\u0301\u0301" * 200_000}, "w" * 100_000)
+    assert len(looked) < 5_000
+    assert len("\n".join(lines)) < 12_000
 
 
 @pytest.mark.usefixtures("no_answer")

@@ -204,7 +204,8 @@ class Broker:
         if verdict == "denied":
             raise CallRefused("calls with effects are not approved in this run", status="denied")
         if verdict == "warned":
-            raise CallRefused(f"the program has an unresolved warning: {'; '.join(self.warnings)}", status="warned")
+            warnings = "; ".join(self.warnings)[:MAX_ERROR]
+            raise CallRefused(f"the program has an unresolved warning: {warnings}", status="warned")
         async with self._approving:  # one question at a time
             if key in self._denied:
                 raise CallRefused("the user did not approve this call before", status="denied")

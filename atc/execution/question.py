@@ -76,7 +76,11 @@ def visible(text: str) -> str:
 
 def visible_name(name: str) -> str:
     """A name as it is where it is an ordinary one, else in quotation marks."""
-    return visible(name if name.isidentifier() else repr(name))
+    return visible(_spelt(name))
+
+
+def _spelt(name: str) -> str:
+    return name if name.isidentifier() else repr(name)
 
 
 def _escaped(character: str) -> str:
@@ -86,10 +90,10 @@ def _escaped(character: str) -> str:
 
 def _lines(arguments: Mapping[str, Any], whole: bool) -> tuple[list[str], bool]:
     """The arguments, one after another, each line behind the gutter; and whether something is not shown."""
-    pairs = [(visible_name(name), visible(repr(value))) for name, value in arguments.items()]
+    pairs = [(_spelt(name), repr(value)) for name, value in arguments.items()]
     kept = pairs if whole else pairs[:MOST_ARGUMENTS]
     limit = sum(map(len, (part for pair in pairs for part in pair))) if whole else _fair_share(kept)
-    texts = [f"{_cut(name, limit)} = {_cut(value, limit)}" for name, value in kept]
+    texts = [visible(f"{_cut(name, limit)} = {_cut(value, limit)}") for name, value in kept]
     lines = [_GUTTER + piece for text in texts for piece in _pieces(text)]
     if left := len(pairs) - len(kept):
         lines.append(f"… and {left:,} more arguments that are not shown")
@@ -100,7 +104,7 @@ def _warned(warnings: Sequence[str]) -> list[str]:
     """The warnings, each on lines of its own."""
     lines = []
     for warning in warnings[:MOST_WARNINGS]:
-        lines += ["warning:", *(_GUTTER + piece for piece in _pieces(_cut(visible(warning), SHOWN_OF_WARNING)))]
+        lines += ["warning:", *(_GUTTER + piece for piece in _pieces(visible(_cut(warning, SHOWN_OF_WARNING))))]
     left = len(warnings) - MOST_WARNINGS
     return [*lines, f"… and {left} more warnings"] if left > 0 else lines
 
