@@ -123,7 +123,9 @@ class RunView:
         arguments = ", ".join(
             f"{visible_name(name)}={_short(value, 60)}" for name, value in data["arguments"].items()
         )  # fmt: skip
-        status = _REFUSALS.get(str(data.get("error_status")), "refused") if data["status"] == "refused" else data["status"]
+        status = data["status"]
+        if status == "refused":
+            status = _REFUSALS.get(str(data.get("error_status")), status)
         result = f"{status}: {data['error']}" if data["error"] is not None else _short(data["value"], 100)
         took = "from the journal" if data["status"] == "replayed" else f"{data['seconds'] * 1000:.0f} ms"
         self.line(f"  {mark} {data['index']}. {data['tool']}({arguments})  {took}", style)
