@@ -78,7 +78,7 @@ class Prober:
             raise UsageError("there is no tool to probe")
         self._approve = checked_approve(self.approve, self.settings.approve)
         if self.allow_effects and self._approve == "never":
-            raise UsageError("calls with effects need somebody who approves each of them: give `approve`")
+            raise UsageError("calls with effects need somebody who approves each of them: give `approve` (--approve)")
         self._opened: Model | None = None
 
     def probe(self) -> Report:
