@@ -10,7 +10,8 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from atc.agent import Agent
     from atc.errors import AtcError, EnvironmentProblem, RunFailed, ToolError, UsageError
-    from atc.execution.broker import ApprovalRequest, CallPolicy
+    from atc.execution.approval import ApprovalRequest
+    from atc.execution.broker import CallPolicy
     from atc.probing import Prober, probe
     from atc.result import Call, Fault, Finding, Result, Revision, Usage
     from atc.settings import Settings
@@ -30,7 +31,8 @@ __all__ = [
 _MODULES = {
     "atc.agent": ("Agent",),
     "atc.errors": ("AtcError", "EnvironmentProblem", "RunFailed", "ToolError", "UsageError"),
-    "atc.execution.broker": ("ApprovalRequest", "CallPolicy"),
+    "atc.execution.approval": ("ApprovalRequest",),
+    "atc.execution.broker": ("CallPolicy",),
     "atc.probing": ("Prober", "probe"),
     "atc.result": ("Call", "Fault", "Finding", "Result", "Revision", "Usage"),
     "atc.settings": ("Settings",),

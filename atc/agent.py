@@ -12,7 +12,8 @@ from typing import Any, Self
 
 from atc.blocking import wait_for
 from atc.errors import BudgetExceeded, JournalError, ModelError, ModelUnavailable, SandboxUnavailable, UsageError
-from atc.execution.broker import Approve, Broker, CallPolicy, check_schemas
+from atc.execution.approval import Approval, Approve, checked_approve
+from atc.execution.broker import Broker, CallPolicy, check_schemas
 from atc.execution.drivers import open_sandbox
 from atc.execution.journal import Entry, Journal
 from atc.execution.redact import Redactor
@@ -48,7 +49,9 @@ class Agent:
         tools: a toolset; or Python functions, and tools of toolsets, one by one.
         model: a model, or how to open one (see :func:`atc.models.open_model`); by default what the settings say, else
             the embedded model.
-        approve: asked before every call that is not a read; ``None`` allows what the given tools can do.
+        approve: decides over every call that is not a read: ``"ask"`` (the user, at the terminal), ``"never"``,
+            ``"always"``, or a function; by default what the settings say, else ``"ask"`` on a terminal and ``"never"``
+            elsewhere.
         retriever: finds the tools to offer where there are more than ``max_tools``; by default an index over them, as
             the settings say.
         sandbox: where programs run: a sandbox, which stays yours to close, or the setting of that name.
@@ -58,7 +61,7 @@ class Agent:
 
     Raises:
         SettingsError: a setting is wrong.
-        UsageError: the tools are none.
+        UsageError: the tools are none, or ``approve`` is neither a word nor a function.
     """
 
     def __init__(
@@ -81,7 +84,8 @@ class Agent:
             raise UsageError("an agent needs at least one tool")
         if taken := [name for name in RESERVED_NAMES if name in self.tools]:
             raise UsageError(f"no tool may be named {taken[0]!r}, which means something else in a program: rename it")
-        self._model, self._approve, self._sandbox, self._on_event = model, approve, sandbox, on_event
+        self._approval = Approval(checked_approve(approve, self.settings.approve), self.settings.warnings)
+        self._model, self._sandbox, self._on_event = model, sandbox, on_event
         self._opened: Model | None = None
         self._own_sandbox: Sandbox | None = None
         self._retriever: Retriever = retriever or IndexRetriever(self.settings.tool_index, self.settings.retrieval)
@@ -200,11 +204,12 @@ class Agent:
                 stack.callback(prune, self.store, self.settings.runs_kept, at_most=AT_ONCE)  # last, at the run's end
             journal = Journal(stored.journal if stored else None)
             stack.callback(journal.close)
+            journal.require(resumed.begun_writes() if resumed is not None else ())
             trace = TraceWriter(stored.trace if stored else None)
             stack.callback(trace.close)
             emit = self._emitter(trace, redactor, listener)
             budget = Budget(self.settings.budget_model_calls, self.settings.budget_tokens, self.settings.budget_s)
-            broker = Broker(Toolset(), journal, emit, self._policy, self._approve, redactor)
+            broker = Broker(Toolset(), journal, emit, self._policy, self._approval, redactor)
             session = _Session(task, run_id, stored, budget, broker, emit)
             emit("run_started", self._started(task, run_id, model, source))
             try:
@@ -280,6 +285,7 @@ class Agent:
 
     def _started(self, task: str, run_id: str, model: Model, source: str | None) -> dict[str, Any]:
         settings = self.settings.model_dump(mode="json", exclude={"api_key"})
+        settings["approve"] = "function" if callable(self._approval.approve) else self._approval.approve
         return {
             "run_id": run_id, "task": task, "model": model.name, "endpoint": model.endpoint, "tools": len(self.tools),
             "source": source,

@@ -154,4 +154,6 @@ class RunFailed(AtcError):
     def __init__(self, result: Result) -> None:
         self.result = result
         fault = f": {result.fault.message}" if result.fault else ""
+        if result.fault is not None and result.fault.hint:
+            fault += f" ({result.fault.hint})"
         super().__init__(f"run {result.run_id} ended as {result.status}{fault}")

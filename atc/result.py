@@ -41,6 +41,7 @@ class Fault(_Record):
         evidence: what the tool really answered there, or the arguments it refused; short text.
         by: how it was traced: ``structure`` or ``model``.
         cause: why no other program can help (:data:`atc.errors.Cause`); the run has ended with it.
+        hint: what the user can do about it; never shown to a model.
     """
 
     kind: FaultKind
@@ -52,6 +53,7 @@ class Fault(_Record):
     evidence: str = ""
     by: Literal["structure", "model"] = "structure"
     cause: Cause | None = None
+    hint: str = ""
 
 
 class Call(_Record):

@@ -7,15 +7,11 @@ from typing import Annotated, Any, Literal
 
 import platformdirs
 from pydantic import BeforeValidator, Field, SecretStr, ValidationError
-from pydantic_settings import (
-    BaseSettings,
-    NoDecode,
-    PydanticBaseSettingsSource,
-    SettingsConfigDict,
-    TomlConfigSettingsSource,
-)
+from pydantic_settings import BaseSettings, NoDecode, PydanticBaseSettingsSource, SettingsConfigDict
 
 from atc.errors import SettingsError
+from atc.execution.approval import ApproveChoice, WarningsChoice
+from atc.trust import TrustedFileSource
 
 
 def _names(value: Any) -> Any:
@@ -29,7 +25,7 @@ Names = Annotated[tuple[str, ...], NoDecode, BeforeValidator(_names)]
 class Settings(BaseSettings):
     """All settings with their defaults. ``Settings.load(**given)`` reads the other sources too."""
 
-    model_config = SettingsConfigDict(env_prefix="ATC_", toml_file="atc.toml", extra="forbid", frozen=True)
+    model_config = SettingsConfigDict(env_prefix="ATC_", extra="forbid", frozen=True)
 
     model: str | None = Field(None, description="`embedded`, `embedded:NAME`, or a model's name at the endpoint")
     base_url: str | None = Field(None, description="OpenAI-compatible endpoint; else OPENAI_BASE_URL")
@@ -70,6 +66,13 @@ class Settings(BaseSettings):
     check: bool = Field(True, description="check programs before they run")
     answer: bool = Field(True, description="say the result in a sentence (one more call of the model)")
 
+    approve: ApproveChoice | None = Field(
+        None, description="calls that are no reads: ask, never or always; else ask on a terminal and never elsewhere"
+    )
+    warnings: WarningsChoice = Field(
+        "ask", description="a program with an unresolved warning makes such calls: ask (only with a yes), or allow"
+    )
+
     sandbox: str = Field(
         "process", description="where programs run: `process`, `docker`, `docker:strict`, or a service's address"
     )
@@ -106,17 +109,20 @@ class Settings(BaseSettings):
         dotenv_settings: PydanticBaseSettingsSource,
         file_secret_settings: PydanticBaseSettingsSource,
     ) -> tuple[PydanticBaseSettingsSource, ...]:
-        return init_settings, env_settings, TomlConfigSettingsSource(settings_cls)
+        return init_settings, env_settings, TrustedFileSource(settings_cls)
 
     @classmethod
     def load(cls, **given: Any) -> Settings:
         """Read all sources; ``None`` in ``given`` means not given.
 
         Raises:
-            SettingsError: a value is wrong; the message names the setting and what it takes.
+            SettingsError: a value is wrong; the message names the setting and what it takes. Or ``atc.toml`` sets what
+                needs trust and is not trusted (:mod:`atc.trust`).
         """
         try:
             return cls(**{name: value for name, value in given.items() if value is not None})
+        except SettingsError:
+            raise
         except ValidationError as error:
             lines = [
                 f"{'.'.join(map(str, e['loc'])) or 'settings'}: {e['msg']}" for e in error.errors(include_input=False)

@@ -15,6 +15,7 @@ from typing import Any
 from rich.console import Console
 from rich.table import Table
 
+from atc.execution.approval import Approval
 from atc.execution.broker import Broker, CallPolicy
 from atc.execution.journal import Journal
 from atc.execution.sandbox import Job, Limits, Outcome, Sandbox
@@ -37,7 +38,8 @@ async def run_program(
     """Run a program in the sandbox, its calls through a broker with a journal in memory. No model has a part in it."""
     journal = Journal()
     journal.begin_attempt()
-    broker = Broker(tools, journal, lambda kind, data: None, policy or CallPolicy(retry_wait_s=0.001))
+    approval = Approval("always")
+    broker = Broker(tools, journal, lambda kind, data: None, policy or CallPolicy(retry_wait_s=0.001), approval)
     names = {name: [p.name for p in parameters_of(tool.protocol)] for name, tool in tools.items()}
     outcome = await sandbox.run(Job(source, names, Limits(wall_s=wall_s)), broker.call)
     return Ran(outcome, sorted(broker.calls, key=lambda call: call.index))

@@ -37,6 +37,7 @@ def _own_world(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
         if name.startswith(("ATC_", "OPENAI_")):
             monkeypatch.delenv(name)
     monkeypatch.setenv("ATC_RUNS_DIR", str(tmp_path / "runs"))
+    monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path / "config"))
 
 
 @pytest.fixture(autouse=True)

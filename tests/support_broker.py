@@ -6,6 +6,7 @@ import asyncio
 from collections.abc import Callable
 from typing import Any
 
+from atc.execution.approval import Approval
 from atc.execution.broker import Broker, CallPolicy
 from atc.execution.journal import Journal
 from atc.execution.redact import Redactor
@@ -19,13 +20,13 @@ READ, WRITE, UNKNOWN = Effect.READ, Effect.WRITE, Effect.UNKNOWN
 class House:
     """A broker over some tools, and all that it told."""
 
-    def __init__(self, *tools: Tool, secrets: tuple[str, ...] = (), approve: Any = None, **policy: Any) -> None:
+    def __init__(self, *tools: Tool, secrets: tuple[str, ...] = (), approve: Any = "always", **policy: Any) -> None:
         self.events: list[tuple[str, dict[str, Any]]] = []
         self.journal = Journal()
         self.journal.begin_attempt()
         emit: Any = lambda kind, data: self.events.append((kind, data))  # noqa: E731
         made = CallPolicy(**{"retry_wait_s": 0.001, **policy})
-        self.broker = Broker(Toolset(tools), self.journal, emit, made, approve, Redactor(secrets, {}))
+        self.broker = Broker(Toolset(tools), self.journal, emit, made, Approval(approve), Redactor(secrets, {}))
         self.asked = 0
 
     async def acall(self, tool: str, /, **arguments: Any) -> CallReply:

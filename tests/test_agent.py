@@ -75,7 +75,7 @@ def test_a_junk_reply_costs_a_revision_and_no_more(junk: Scripted) -> None:
 
 def test_the_same_program_again_is_asked_for_differently() -> None:
     model = FakeModel([BAD, BAD, GOOD])
-    result = Agent([double], model=model, answer=False).run("double 21")
+    result = Agent([double], model=model, approve="always", answer=False).run("double 21")
     assert result.value == 42
     assert [revision.program for revision in result.revisions] == [
         "answer = [1][double(n=21)]\n",
@@ -165,7 +165,7 @@ def test_run_works_inside_a_running_loop() -> None:
 
 
 def test_two_runs_at_once_do_not_meet() -> None:
-    made = Agent([double], model=FakeModel([GOOD, GOOD.replace("21", "4")]), answer=False)
+    made = Agent([double], model=FakeModel([GOOD, GOOD.replace("21", "4")]), approve="always", answer=False)
 
     async def go() -> list[Result]:
         return await asyncio.gather(made.arun("double 21"), made.arun("double 4"))
@@ -177,7 +177,7 @@ def test_two_runs_at_once_do_not_meet() -> None:
 
 
 def test_threads_may_share_an_agent() -> None:
-    made = Agent([double], model=FakeModel([GOOD] * 3), answer=False)
+    made = Agent([double], model=FakeModel([GOOD] * 3), approve="always", answer=False)
     values: list[Any] = []
     threads = [threading.Thread(target=lambda: values.append(made.run("double 21").value)) for _ in range(3)]
     for thread in threads:
@@ -192,8 +192,9 @@ def test_one_agent_with_a_real_endpoint_and_its_own_sandbox_runs_many_times() ->
     with serving(says(GOOD), says(GOOD), fails(401)) as server:
         sandbox = ProcessSandbox()
         with Agent(
-            [double], model="tiny", base_url=server.url, api_key="sk-12345678", answer=False, sandbox=sandbox
-        ) as made:
+            [double], model="tiny", base_url=server.url, api_key="sk-12345678", approve="always", answer=False,
+            sandbox=sandbox,
+        ) as made:  # fmt: skip
             assert made.run("double 21").value == 42
             assert made.run("double 21 again").value == 42
             with pytest.raises(ModelUnavailable):

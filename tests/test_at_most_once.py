@@ -23,7 +23,8 @@ from hypothesis import strategies as st
 from support_tools import make_tool
 
 from atc.agent import Agent
-from atc.errors import ToolError
+from atc.errors import JournalError, ToolError
+from atc.execution.approval import Approval
 from atc.execution.broker import Broker, CallPolicy
 from atc.execution.canonical import canonical
 from atc.execution.journal import Journal
@@ -79,7 +80,8 @@ class Host:
         writes = [make_tool(name, lambda a, name=name: self._act(name, a), effect) for name, effect in
                   (("book", Effect.WRITE), ("pay", Effect.UNKNOWN))]  # fmt: skip
         policy = CallPolicy(call_timeout_s=call_timeout_s, retry_wait_s=0, response_bytes=500)
-        self.broker = Broker(Toolset([reads, *writes]), self.journal, lambda kind, data: None, policy)
+        tools = Toolset([reads, *writes])
+        self.broker = Broker(tools, self.journal, lambda kind, data: None, policy, Approval("always"))
         append = self.journal._append
 
         def appended(record: dict[str, Any], *, sync: bool) -> None:
@@ -221,7 +223,7 @@ second = book(n=2)
 def agent(model: list[Any], book: Any, tmp_path: Path, **settings: Any) -> Agent:
     tools = Toolset([make_tool("look", lambda a: {"n": a["n"]}), make_tool("book", book, Effect.WRITE)])
     given: dict[str, Any] = {"answer": False, "check": False, "runs_dir": tmp_path / "runs", **settings}
-    return Agent(tools, model=FakeModel(model), **given)
+    return Agent(tools, model=FakeModel(model), approve="always", **given)
 
 
 def test_a_revised_program_books_nothing_twice(tmp_path: Path) -> None:
@@ -238,6 +240,32 @@ def test_a_revised_program_books_nothing_twice(tmp_path: Path) -> None:
     result = agent(replies, book, tmp_path).run("book two")
     assert (result.status, result.value, booked) == ("answered", [101, 102], [1, 2])
     assert [call.status for call in result.calls] == ["ok"] * 3 + ["replayed"] * 3
+
+
+def test_a_run_whose_journal_lost_something_is_refused_or_does_nothing_again(tmp_path: Path) -> None:
+    """Cut at every line end, emptied, without its line ends: the trace knows which calls were begun."""
+    booked: list[int] = []
+
+    def book(arguments: dict[str, Any]) -> Any:
+        booked.append(arguments["n"])
+        return {"id": 100 + arguments["n"]}
+
+    program = BOOKS.format(rest="answer = first['nothing']")
+    made = agent([program] * 99, book, tmp_path, max_revisions=0)
+    run = made.store.find(made.run("book two").run_id)
+    content = run.journal.read_bytes()
+    lines = content.splitlines(keepends=True)
+    damaged = [b"".join(lines[:kept]) for kept in range(len(lines))] + [content.replace(b"\n", b""), content[40:]]
+    ways = []
+    for journal in damaged:
+        run.journal.write_bytes(journal)
+        try:
+            ways.append(made.resume("last").status)
+        except JournalError as error:
+            ways.append(str(error))
+        assert booked == [1, 2]
+    assert ways.count("unsolved") == 1, "only where no more than the last line, an outcome, was lost"
+    assert all("start the task anew" in way for way in ways if way != "unsolved")
 
 
 def test_a_write_in_doubt_is_in_the_result_and_never_repeated(tmp_path: Path) -> None:
@@ -298,7 +326,7 @@ for n in [1, 2, 3]:
         ids.append(error.status)
 answer = ids
 ```'''
-agent = Agent([book], model=FakeModel([program]), answer=False, runs_dir=folder / "runs")
+agent = Agent([book], model=FakeModel([program]), answer=False, approve="always", runs_dir=folder / "runs")
 if len(sys.argv) == 2:
     agent.run("book three")
 else:

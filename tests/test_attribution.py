@@ -10,6 +10,7 @@ import pytest
 from support_tools import make_tool
 
 from atc import Fault, ToolError, Toolset
+from atc.execution.approval import Approval
 from atc.execution.broker import Broker, CallPolicy
 from atc.execution.journal import Journal
 from atc.execution.process import ProcessSandbox
@@ -86,7 +87,7 @@ def traced() -> Iterator[Traced]:
     def run(program: str) -> Fault | None:
         journal = Journal()
         journal.begin_attempt()
-        broker = Broker(TOOLS, journal, lambda kind, data: None, CallPolicy(read_attempts=1))
+        broker = Broker(TOOLS, journal, lambda kind, data: None, CallPolicy(read_attempts=1), Approval("always"))
         names = {name: [p.name for p in parameters_of(tool.protocol)] for name, tool in TOOLS.items()}
         outcome = asyncio.run(sandbox.run(Job(program, names), broker.call))
         return Attribution(program, outcome, broker.calls, TOOLS).fault()

@@ -11,7 +11,7 @@ from support_broker import READ, UNKNOWN, WRITE, House, counted, never
 from support_tools import make_tool
 
 from atc.errors import ToolError
-from atc.execution.broker import ApprovalRequest
+from atc.execution.approval import ApprovalRequest
 from atc.tools.protocol import Effect
 
 # -- what may be called ----------------------------------------------------------------------------------------------

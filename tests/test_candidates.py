@@ -27,7 +27,7 @@ def double(n: int) -> int:
 
 
 def run(replies: list[Any], tools: Any = None, **settings: Any) -> Any:
-    made = Agent(tools or [double], model=FakeModel(replies), answer=False, **settings)
+    made = Agent(tools or [double], model=FakeModel(replies), answer=False, approve="always", **settings)
     with made:
         return made.run("double it")
 
@@ -52,7 +52,7 @@ def test_where_a_tool_can_do_something_nothing_runs_but_the_one_that_is_chosen()
 
     tools = Toolset([make_tool("order", order, effect=Effect.WRITE)])
     replies = [f"```python\nanswer = order(n={n})\n```" for n in (1, 2, 2)]
-    assert run(replies, tools, candidates=3, approve=None).value == 7
+    assert run(replies, tools, candidates=3).value == 7
     assert did == [1]
 
 

@@ -237,17 +237,53 @@ def test_effects_happen_only_when_they_may(endpoint: Any, choice: str | None, st
     ran = atc("run", "book it", "-t", "tools.py", "--json", *(["--approve", choice] if choice else []), stdin=stdin)
     result = json.loads(ran.stdout)
     assert (result["calls"][0]["status"] == "ok") is booked
-    assert ("allow book(n=1)? effect: write [y/N]" in ran.stderr) is (choice == "ask")
+    assert ("allow book? effect: write\n  | n = 1\n[y/N]: " in ran.stderr) is (choice == "ask")
     assert ("not approved: 1 calls (--approve" in ran.stderr) is not booked
 
 
-def test_a_user_at_a_terminal_is_asked(endpoint: Any, tmp_path: Path) -> None:
+def test_a_user_at_a_terminal_is_asked_and_what_was_typed_ahead_is_no_answer(endpoint: Any, tmp_path: Path) -> None:
     endpoint(says(BOOK))
     with Terminal("run", "book it", "-t", "tools.py") as terminal:
+        terminal.type("n\n")
         terminal.wait_for("[y/N]")
         terminal.type("y\n")
         assert terminal.ended() == 0
     assert "booked" in terminal.shown
+
+
+@pytest.mark.slow
+def test_a_warned_program_is_asked_about_at_a_terminal_also_under_always(endpoint: Any) -> None:
+    endpoint(says(BOOK), says(BOOK))
+    with Terminal(
+        "run", "book it for 'Ann'", "-t", "tools.py", "--approve", "always", "--max-revisions", "0"
+    ) as terminal:
+        terminal.wait_for("[y/N]")
+        assert "allow book? effect: write\r\n  | n = 1\r\nwarning:\r\n  | the task says 'Ann'" in terminal.shown
+        terminal.type("n\n")
+        terminal.ended()
+    assert "not approved: the user did not approve this call" in terminal.shown
+
+
+def test_where_nobody_can_be_asked_a_warned_program_makes_no_write(endpoint: Any) -> None:
+    server = endpoint(says(BOOK), says(BOOK))
+    run = ("run", "book it for 'Ann'", "-t", "tools.py", "--approve", "always", "--max-revisions", "0")
+    ran = atc(*run)
+    assert ran.exit_code == 1
+    for output in (ran.stdout, atc("show", "last").stdout):
+        assert "  run although: the task says 'Ann', but the program uses it nowhere\n" in output
+        assert "      → not made unasked: the program has an unresolved warning: the task says 'Ann'" in output
+        assert 'approve it at a terminal or by a function, or set warnings="allow" (--warnings allow)\n' in output
+    assert "not made: 1 calls of programs that were warned about (--warnings allow lets them" in ran.stderr
+    assert len(server.requests) == 1
+    assert atc(*run, "--warnings", "allow").exit_code == 0
+
+
+def test_an_argument_name_cannot_begin_a_line_of_its_own(endpoint: Any) -> None:
+    endpoint(says("```python\nanswer = double(n=1)\n```"))
+    atc("run", "double 1", "-t", "tools.py")
+    (trace,) = Path("runs").glob("*/trace.jsonl")
+    trace.write_text(trace.read_text().replace('{"n": 1}', '{"n\\n  \u2713 2. book": 1}'))
+    assert "double('n\\n  \u2713 2. book'=1)" in atc("show", "last").stdout
 
 
 def test_an_interrupt_at_the_question_ends_the_run_at_once(endpoint: Any) -> None:

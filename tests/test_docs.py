@@ -94,6 +94,7 @@ def test_every_command_is_documented() -> None:
         "resume",
         "atlas serve",
         "doctor",
+        "trust",
     ):
         assert f"atc {command}" in text, f"`atc {command}` is in no document"
 

@@ -108,7 +108,7 @@ def test_a_doubted_program_does_not_run_where_something_was_done_meanwhile() -> 
     doubted = "```python\nanswer = order(n=21)\n```"
     failing = "```python\nanswer = 1 / (order(n=300) - 300 + 0 * 21)\n```"
     model = FakeModel([doubted, failing, failing, failing, failing, failing, failing])
-    result = Agent([order], model=model, answer=False).run("order 21 for 300 people")
+    result = Agent([order], model=model, approve="always", answer=False).run("order 21 for 300 people")
     assert (result.status, done) == ("unsolved", [300])
 
 

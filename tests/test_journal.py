@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import stat
 import unicodedata
 from pathlib import Path
@@ -195,25 +196,103 @@ def test_a_write_is_on_disk_before_it_is_made(tmp_path: Path, monkeypatch: pytes
     journal.close()
 
 
-@given(st.data())
-def test_a_last_line_that_was_torn_is_dropped(tmp_path_factory: pytest.TempPathFactory, data: st.DataObject) -> None:
-    path = tmp_path_factory.mktemp("torn") / "journal.jsonl"
+def written(path: Path) -> tuple[bytes, list[int]]:
+    """A journal with everything that a record can hold, and where each line ends."""
     journal = fresh(path)
-    entry = begin(journal, n=1)
-    begun = path.stat().st_size
-    journal.succeed(entry, "ok")
+    done(journal, {"id": 7, "text": 'ü\ud800 \\ud8 "x\n', "many": [[], {}, None, True, False]}, n=1)
+    done(journal, -1.5e-7, READ, "look", at=[0.25, 1e22], deep={"call": {"call": 1}})
+    journal.fail(begin(journal, n=2, text="\x00"), surely_not_done=False, message='lost: {"call": 1}')
+    done(journal, None, n=3)
     journal.close()
-    cut = data.draw(st.integers(0, path.stat().st_size - 1))
-    os.truncate(path, cut)
-    again = Journal(path)
-    assert len(again.entries) == (1 if cut >= begun else 0)
-    assert all(entry.in_doubt for entry in again.entries.values())
-    again.begin_attempt()
-    done(again, "new", n=2)
-    again.close()
-    third = Journal(path)
-    assert value(third.entries[max(third.entries)]) == "new", "what follows a torn line can be read"
-    third.close()
+    content = path.read_bytes()
+    return content, [at + 1 for at, byte in enumerate(content) if byte == ord("\n")]
+
+
+@pytest.mark.parametrize("zeros", [0, 1, 4096])
+def test_a_crash_at_any_byte_loses_no_write(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, zeros: int) -> None:
+    """Whatever the last byte on disk is: every call that was begun before it is there, done or in doubt."""
+    monkeypatch.setattr(os, "fsync", lambda _: None)  # the disk is not what is tried here, and takes its time
+    path = tmp_path / "journal.jsonl"
+    content, ends = written(path)
+    kinds = [json.loads(line) for line in content.splitlines()]
+    for cut in range(0, len(content), 1 if not zeros else 7):
+        path.write_bytes(content[:cut] + bytes(zeros))
+        again = Journal(path)
+        whole = [record for record, end in zip(kinds, ends, strict=True) if cut >= end - 1]  # the line end is no record
+        begun = {record["call"] for record in whole if "begin" in record}
+        ended = {record["call"] for record in whole if "begin" not in record}
+        assert set(again.entries) == begun
+        assert {n for n, entry in again.entries.items() if entry.state == "open"} == begun - ended
+        again.begin_attempt()
+        done(again, "new", n=9)
+        again.close()
+        third = Journal(path)
+        assert value(third.entries[max(third.entries)]) == "new", "what follows can be read"
+        assert set(third.entries) >= begun
+        third.close()
+
+
+def refused(path: Path, content: bytes) -> bool:
+    """Whether a journal with this content is refused, and left as it is."""
+    path.write_bytes(content)
+    why = problem(path)
+    assert not why or path.read_bytes() == content
+    assert not why or re.search(r"journal\.jsonl, line \d+ is not a journal record .* start the task anew", why)
+    return bool(why)
+
+
+def problem(path: Path, *required: int) -> str:
+    """Why a journal is refused; nothing where it is not."""
+    try:
+        journal = Journal(path)
+        journal.require(required)
+    except JournalError as error:
+        return str(error)
+    assert set(journal.entries) >= set(required)
+    journal.close()
+    return ""
+
+
+def test_a_journal_without_line_ends_is_refused(tmp_path: Path) -> None:
+    content, ends = written(tmp_path / "journal.jsonl")
+    for character in (b"", b" ", b"\r", b"\\n"):
+        assert refused(tmp_path / "journal.jsonl", content.replace(b"\n", character))
+    for end in ends[:-1]:
+        assert refused(tmp_path / "journal.jsonl", content[: end - 1] + content[end:])
+    assert not refused(tmp_path / "journal.jsonl", content[:-1]), "the last record is all there"
+
+
+def test_lines_after_a_torn_one_are_refused(tmp_path: Path) -> None:
+    """Also where the lines that follow have no end either."""
+    content, ends = written(tmp_path / "journal.jsonl")
+    second = ends[1]
+    for cut in [*range(1, ends[0] - 1, 9), *range(second + 1, ends[2] - 1, 9)]:
+        later = content[ends[3] :]
+        for end in (b"", b"\n"):
+            assert refused(tmp_path / "journal.jsonl", content[:cut] + later[: later.index(b"\n")] + end)
+
+
+@given(st.data())
+def test_garbage_in_the_middle_is_refused(tmp_path_factory: pytest.TempPathFactory, data: st.DataObject) -> None:
+    path = tmp_path_factory.mktemp("garbage") / "journal.jsonl"
+    content, ends = written(path)
+    at = data.draw(st.sampled_from([0, *ends]))
+    garbage = data.draw(st.binary(min_size=1).filter(lambda some: some.strip() and not some.startswith(b"{")))
+    if at < len(content) or not (garbage.strip(b"\0") == b"" or b'{"call": '.startswith(garbage.rstrip(b"\0"))):
+        assert refused(path, content[:at] + garbage + content[at:])
+
+
+@given(st.data())
+def test_no_lost_line_lets_a_write_be_made_again(tmp_path_factory: pytest.TempPathFactory, data: st.DataObject) -> None:
+    """With what the trace tells: a journal that lacks lines is refused, or every write is in it."""
+    path = tmp_path_factory.mktemp("lost") / "journal.jsonl"
+    content, _ = written(path)
+    lines = content.splitlines(keepends=True)
+    kept = data.draw(st.lists(st.booleans(), min_size=len(lines), max_size=len(lines)))
+    path.write_bytes(b"".join(line for line, keep in zip(lines, kept, strict=True) if keep))
+    why = problem(path, 1, 3, 4)
+    begun = {json.loads(line)["call"] for line in path.read_bytes().splitlines() if b'"begin": "book"' in line}
+    assert begun == {1, 3, 4} or re.search("is not a journal record|lacks call [134], which was begun", why)
 
 
 @pytest.mark.parametrize(

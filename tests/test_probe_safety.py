@@ -10,7 +10,7 @@ from support_probe_services import LIBRARY, add_library
 from support_tools import make_tool
 
 from atc.errors import UsageError
-from atc.execution.broker import ApprovalRequest
+from atc.execution.approval import ApprovalRequest
 from atc.tools.protocol import Effect, Protocol
 from atc.tools.tool import Tool, Toolset
 

@@ -114,8 +114,9 @@ def test_an_agent_runs_its_programs_there(shared: Running) -> None:
 
     replies = ["```python\nanswer = [1][double(n=21)]\n```", "```python\nanswer = double(n=21)\n```"]
     with Agent(
-        [double], model=FakeModel(replies), answer=False, sandbox=shared.url, sandbox_token=TOKEN, check=False
-    ) as agent:
+        [double], model=FakeModel(replies), approve="always", answer=False, sandbox=shared.url, sandbox_token=TOKEN,
+        check=False,
+    ) as agent:  # fmt: skip
         result = agent.run("twice 21")
     assert (result.status, result.value) == ("answered", 42)
     assert result.isolation == f"service/{shared.service.tier}"

@@ -20,6 +20,7 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "learn": ("learn:app", "Training data for models that search."),
     "sandbox": ("sandbox:app", "See that a sandbox keeps what it promises."),
     "serve": ("serve:serve", "Run programs for agents elsewhere."),
+    "trust": ("trust:trust", "Let the atc.toml of a folder decide where keys, data and programs go."),
     "doctor": ("doctor:doctor", "Look at model, sandbox, type checker, encoder and Docker; name what is missing."),
 }
 """Name → module and attribute in :mod:`atc.cli` (a command, or a Typer of several).

@@ -11,11 +11,10 @@ from rich.table import Table
 from rich.text import Text
 
 from atc.cli import options
-from atc.cli.approve import ApproveChoice, approver
 from atc.cli.console import NOT_SOLVED, SOLVED, clean, err, guarded, out, print_json, print_table, short
 from atc.cli.run import Model, ModelUrl
 from atc.errors import UsageError
-from atc.execution.broker import Approve
+from atc.execution.approval import ApprovalRequest, Approve, ApproveChoice, ask_at_terminal, checked_approve
 from atc.probing import Budget, Drift, Prober, Progress, Report
 from atc.probing.page import write_page
 from atc.settings import Settings
@@ -56,7 +55,8 @@ def probe(
         typer.Option(help="Call tools of this pattern too, though they may have effects; each call is asked about."),
     ] = None,
     approve: Annotated[
-        ApproveChoice | None, typer.Option(help="How calls with effects are approved. Default: ask on a terminal.")
+        ApproveChoice | None,
+        typer.Option(help="Calls with effects: ask each time, never, or always. Default: ask on a terminal."),
     ] = None,
     sandbox_tenant: Annotated[
         bool,
@@ -73,11 +73,12 @@ def probe(
         raise UsageError("--check writes nothing: leave -o out")
     tools = options.opened([source], only=only, service_url=service_url, auth=auth, openapi=openapi, undeclared=True)
     view = None if as_json else _View(out.is_terminal)
+    settings = Settings.load(base_url=base_url)
+    decides = "always" if sandbox_tenant else _approve(approve or settings.approve, view)
     prober = Prober(
         tools, model=model, budget=_budget(budget), tries=max_tries, rounds=rounds,
-        allow_effects=tuple(allow_effects or ()), approve=_approver(approve, sandbox_tenant, view),
-        folder=str(check or output) if check or output else None, settings=Settings.load(base_url=base_url),
-        on_progress=view,
+        allow_effects=tuple(allow_effects or ()), approve=decides,
+        folder=str(check or output) if check or output else None, settings=settings, on_progress=view,
     )  # fmt: skip
     with prober:
         try:
@@ -91,10 +92,17 @@ def probe(
         _finish_check(found, as_json=as_json)
 
 
-def _approver(choice: ApproveChoice | None, tenant: bool, view: _View | None) -> Approve:
-    if tenant:
-        return lambda request: True
-    return approver(choice, view.close if view else None) or (lambda request: True)
+def _approve(choice: ApproveChoice | None, view: _View | None) -> Approve:
+    """What was chosen; a question ends the drawing first."""
+    approve = checked_approve(choice)
+    if approve != "ask" or view is None:
+        return approve
+
+    async def ask(request: ApprovalRequest) -> bool:
+        view.close()
+        return await ask_at_terminal(request)
+
+    return ask
 
 
 def _budget(pairs: list[str] | None) -> Budget:

@@ -11,9 +11,9 @@ import typer
 
 from atc.agent import Agent
 from atc.cli import options
-from atc.cli.approve import ApproveChoice, approver
 from atc.cli.console import clean, err, exit_code_of_run, guarded, out, print_json
 from atc.cli.view import RunView
+from atc.execution.approval import ApproveChoice, WarningsChoice
 from atc.result import Result
 
 Model = Annotated[str | None, typer.Option(help="`embedded`, `embedded:NAME`, or a model's name at the endpoint.")]
@@ -23,6 +23,13 @@ ModelUrl = Annotated[
 ApproveOption = Annotated[
     ApproveChoice | None,
     typer.Option(help="Calls with effects: ask each time, never, or always. Default: ask on a terminal, else never."),
+]
+WarningsOption = Annotated[
+    WarningsChoice | None,
+    typer.Option(
+        help="Calls with effects by a program that was warned about: ask (default), also under `--approve always`; or "
+        "allow."
+    ),
 ]
 
 
@@ -60,6 +67,7 @@ def run(
         typer.Option(help="The least isolation to accept: N, L or F (default L). The best there is gets used."),
     ] = None,
     approve: ApproveOption = None,
+    warnings: WarningsOption = None,
     budget_s: Annotated[float | None, typer.Option(help="Seconds that the run may take.")] = None,
     cache: Annotated[
         bool | None, typer.Option("--cache", help="Keep the model's replies on disk and use them again.")
@@ -81,8 +89,7 @@ def run(
         toolset, model=model, base_url=base_url, context_tokens=context_tokens, prompt_tokens=prompt_tokens,
         tool_index=tool_index, retrieval=retrieval,
         max_revisions=max_revisions, candidates=candidates, sandbox=sandbox, sandbox_require=sandbox_require,
-        budget_s=budget_s, cache=cache, answer=answer, approve=approver(approve, view.close if view else None),
-        on_event=view,
+        budget_s=budget_s, cache=cache, answer=answer, approve=approve, warnings=warnings, on_event=view,
     )  # fmt: skip
     source = json.dumps(
         {"tools": tools, "only": only, "service_url": service_url, "documents": documents, "openapi": openapi}
@@ -104,7 +111,11 @@ def finish(result: Result, *, as_json: bool, trace: bool) -> None:
             f"in doubt: {call.tool}({clean(str(call.arguments))}) may or may not have happened; check it by hand",
             markup=False,
         )
-    denied = len([call for call in result.calls if call.error_status == "denied"])
+    refused = [call.error_status for call in result.calls if call.status == "refused"]
+    if warned := refused.count("warned"):
+        hint = "--warnings allow lets them under --approve always; on a terminal you are asked"
+        err.print(f"not made: {warned} calls of programs that were warned about ({hint})", markup=False)
+    denied = refused.count("denied")
     if denied and result.status != "denied":  # else the fault says it
         hint = "--approve ask or always lets them; a function that only reads says so with @atc.tool(effect='read')"
         err.print(f"not approved: {denied} calls ({hint})", markup=False)

@@ -12,9 +12,8 @@ from rich.text import Text
 
 from atc.agent import Agent
 from atc.cli import options
-from atc.cli.approve import approver
 from atc.cli.console import clean, guarded, out, print_json, print_table, short
-from atc.cli.run import ApproveOption, Model, ModelUrl, finish
+from atc.cli.run import ApproveOption, Model, ModelUrl, WarningsOption, finish
 from atc.cli.view import RunView
 from atc.errors import UsageError
 from atc.execution.retention import Pruned, prune
@@ -106,6 +105,7 @@ def resume(
     base_url: ModelUrl = None,
     auth: options.Auth = None,
     approve: ApproveOption = None,
+    warnings: WarningsOption = None,
     as_json: options.Json = False,
 ) -> None:
     """Go on with a run that was cut off. What succeeded is not done again; a write in doubt is not repeated.
@@ -119,9 +119,7 @@ def resume(
     kept: dict[str, Any] = {name: source.get(name) for name in ("only", "service_url", "documents", "openapi")}
     toolset = options.opened(source["tools"], auth=auth, **kept)
     view = None if as_json else RunView(out)
-    agent = Agent(
-        toolset, model=model, base_url=base_url, approve=approver(approve, view.close if view else None), on_event=view,
-    )  # fmt: skip
+    agent = Agent(toolset, model=model, base_url=base_url, approve=approve, warnings=warnings, on_event=view)
     try:
         result = asyncio.run(agent.aresume(stored.run_id))
     finally:

@@ -12,6 +12,7 @@ from rich.syntax import Syntax
 from rich.text import Text
 
 from atc.cli.console import clean
+from atc.execution.question import visible_name
 from atc.traces.events import Event
 
 _MARKS = {
@@ -21,6 +22,7 @@ _MARKS = {
     "failed": ("✗", "red"),
     "in_doubt": ("?", "yellow"),
 }
+_REFUSALS = {"denied": "not approved", "warned": "not made unasked"}
 _PURPOSES = {
     "program": "writing a program",
     "attribute": "tracing the fault",
@@ -126,8 +128,13 @@ class RunView:
             self.line(f"  {message}", "yellow")
 
     def _on_program_started(self, data: dict[str, Any]) -> None:
+        for warning in data.get("warnings", ()):
+            self.line(f"  run although: {warning}", "yellow")
         self.line("── calls ──", "bold")
         self._wait_for("running …")
+
+    def _on_approval_asked(self, data: dict[str, Any]) -> None:
+        self._wait_for(None)  # a spinner would write over the question
 
     def _on_call_started(self, data: dict[str, Any]) -> None:
         self._wait_for(f"{data['tool']} …")
@@ -135,8 +142,13 @@ class RunView:
     def _on_call_ended(self, data: dict[str, Any]) -> None:
         self._wait_for("running …")
         mark, style = _MARKS[data["status"]]
-        arguments = ", ".join(f"{name}={_short(value, 60)}" for name, value in data["arguments"].items())
-        result = f"{data['status']}: {data['error']}" if data["error"] is not None else _short(data["value"], 100)
+        arguments = ", ".join(
+            f"{visible_name(name)}={_short(value, 60)}" for name, value in data["arguments"].items()
+        )  # fmt: skip
+        status = data["status"]
+        if status == "refused":
+            status = _REFUSALS.get(str(data.get("error_status")), status)
+        result = f"{status}: {data['error']}" if data["error"] is not None else _short(data["value"], 100)
         took = "from the journal" if data["status"] == "replayed" else f"{data['seconds'] * 1000:.0f} ms"
         self.line(f"  {mark} {data['index']}. {data['tool']}({arguments})  {took}", style)
         self.line(f"      → {result}", "dim")
@@ -171,8 +183,11 @@ class RunView:
         if data["status"] != "answered":
             self.line(f"── {_ENDINGS.get(data['status'], data['status'])} ──", "bold red")
             said = data.get("raised") and not self._stored  # whoever catches the exception says it
-            if data["fault"] and not said and data["fault"]["message"] not in self._wrong:
-                self.line(data["fault"]["message"], "red")
+            if data["fault"] and not said:
+                if data["fault"]["message"] not in self._wrong:
+                    self.line(data["fault"]["message"], "red")
+                if data["fault"].get("hint"):
+                    self.line(data["fault"]["hint"], "yellow")
         usage = data["usage"]
         tokens = f"{usage['prompt_tokens']}+{usage['completion_tokens']} tokens"
         self.line(

@@ -10,13 +10,14 @@ import inspect
 import json
 import math
 import time
-from collections.abc import Awaitable, Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
 import tenacity
 
 from atc.errors import CallRefused, Cause, ToolError
+from atc.execution.approval import Approval, ApprovalRequest
 from atc.execution.journal import CallKey, Entry, Journal, call_key
 from atc.execution.plain import TooMany, plain
 from atc.execution.redact import Redactor
@@ -57,19 +58,6 @@ class CallPolicy:
     replay: bool = True
 
 
-@dataclass(frozen=True)
-class ApprovalRequest:
-    """A call with effects that waits for a yes."""
-
-    tool: str
-    arguments: dict[str, Any]
-    effect: Effect
-    description: str
-
-
-Approve = Callable[[ApprovalRequest], bool | Awaitable[bool]]
-
-
 def check_schemas(tools: Toolset) -> None:
     """
     Raises:
@@ -89,7 +77,7 @@ class Broker:
         tools: what is granted. Nothing else can be called.
         journal: where calls are written down and replayed from.
         emit: told of every call as it begins and ends.
-        approve: asked before every call whose effect is not a read; ``None`` allows all.
+        approval: decides over every call whose effect is not a read; without one, none is made.
 
     Raises:
         ToolImportError: a tool's schema is none.
@@ -99,10 +87,11 @@ class Broker:
     journal: Journal
     emit: Emit
     policy: CallPolicy = field(default_factory=CallPolicy)
-    approve: Approve | None = None
+    approval: Approval = field(default_factory=Approval)
     redactor: Redactor = field(default_factory=Redactor)
     calls: list[Call] = field(default_factory=list)
     made: int = 0
+    warnings: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
         self._approving = asyncio.Lock()
@@ -120,6 +109,11 @@ class Broker:
         """
         check_schemas(tools)
         self.tools = Toolset({**self.tools, **tools}.values())
+
+    def begin_program(self, warnings: Sequence[str] = ()) -> None:
+        """A new program starts. ``warnings``: what the check warned about in it, and nobody has resolved."""
+        self.journal.begin_attempt()
+        self.warnings = tuple(warnings)
 
     async def call(self, request: CallRequest) -> CallReply:
         """Handle one call of a program, whatever it is; what goes wrong with it is the reply's error.
@@ -151,7 +145,6 @@ class Broker:
             raise CallRefused(f"this run has used up its {self.policy.max_calls} tool calls", status="too_many_calls")
         self.made += 1
         await self._approved(record, tool, key)
-        self.emit("call_started", self.redactor.value(record.started()))
         return await self._make(record, tool, key)
 
     def _granted(self, record: _Draft) -> Tool:
@@ -203,25 +196,37 @@ class Broker:
 
     async def _approved(self, record: _Draft, tool: Tool, key: CallKey) -> None:
         """Ask, once for each call; whatever is not a yes is a no."""
-        if self.approve is None or record.effect is Effect.READ:
+        if record.effect is Effect.READ:
             return
-        request = ApprovalRequest(record.tool, record.arguments, record.effect, tool.protocol.description)
+        request = ApprovalRequest(
+            record.tool, record.arguments, record.effect, tool.protocol.description, self.warnings
+        )  # fmt: skip
+        verdict = self.approval.decide(request)
+        if verdict == "allowed":
+            return
+        if verdict == "denied":
+            raise _not_approved("calls with effects are not approved in this run")
+        if verdict == "warned":
+            warnings = "; ".join(self.warnings)[:MAX_ERROR]
+            raise CallRefused(f"the program has an unresolved warning: {warnings}", status="warned")
         async with self._approving:  # one question at a time
             if key in self._denied:
                 raise _not_approved("the user did not approve this call before")
+            self.emit("approval_asked", self.redactor.value(record.started() | {"warnings": list(self.warnings)}))
             try:
-                verdict = self.approve(request)
-                if inspect.isawaitable(verdict):
-                    verdict = await verdict
+                answer = verdict(request)
+                if inspect.isawaitable(answer):
+                    answer = await answer
             except Exception as error:
                 record.notes.append(f"asking for approval failed: {type(error).__name__}: {error}")
                 raise _not_approved("the user could not be asked to approve this call") from error
-            if verdict is not True:
+            if answer is not True:
                 self._denied.add(key)
                 raise _not_approved("the user did not approve this call")
 
     async def _make(self, record: _Draft, tool: Tool, key: CallKey) -> Any:
         entry = self.journal.begin(record.number, key, self.redactor.value(record.arguments), record.effect)
+        self.emit("call_started", self.redactor.value(record.started()))  # after it is in the journal: a resume counts
         began = time.perf_counter()
         try:
             value = self._usable(await self._sent(tool, record), record)

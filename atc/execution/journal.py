@@ -8,10 +8,13 @@ never learned is *in doubt*: it is reported, and never made again.
 from __future__ import annotations
 
 import contextlib
+import errno
 import hashlib
 import json
 import os
+import re
 from collections import Counter
+from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, BinaryIO, Literal
@@ -20,6 +23,25 @@ from atc.errors import JournalError
 from atc.execution.canonical import canonical
 from atc.locks import lock, unlock
 from atc.tools.protocol import Effect
+
+_WHAT_NOW = (
+    "calls that were made may be missing from it, and would be made again. See what was done (`atc show`, and at the "
+    "service itself), then start the task anew"
+)
+_HEAD = b'{"call": '  # how every record begins
+_RECORD = re.compile(rb'\{"call": \d+, "(?:begin|value|failed)": ')
+_UNFINISHED = [
+    (re.compile(pattern, re.ASCII), completion)
+    for pattern, completion in (
+        ("", ""),
+        (r'"(?:[^"\\\x00-\x1f]|\\.)*\\?', '""'),
+        (r"-|t(ru?)?|f(a(ls?)?)?|n(ul?)?", "null"),
+        (r"\.", ".0"),
+        (r"e[+-]?", "e0"),
+        (r"u[0-9a-f]{0,4}", 'u0041"'),
+    )
+]
+"""Tokens that are cut short, and one that could stand in their place."""
 
 CallKey = tuple[str, str]
 """A tool's name and the digest of its canonical arguments."""
@@ -62,8 +84,10 @@ class Journal:
     """An append-only file of JSON lines, and its index in memory.
 
     Args:
-        path: the file; ``None`` keeps the journal in memory only. An existing file is read back and continued; a last
-            line that was cut short by a crash is dropped. One process at a time may hold it.
+        path: the file; ``None`` keeps the journal in memory only. An existing file is read back and continued. The
+            beginning of a record at its very end, which a crash cut short, is dropped: its call was not begun yet, or
+            is in doubt. Any other damage could hide a write that was made, so such a file is refused as it is. One
+            process at a time may hold it.
 
     Raises:
         JournalError: the file cannot be read, written or understood, or another process holds it.
@@ -86,6 +110,16 @@ class Journal:
             except JournalError:
                 self.close()
                 raise
+
+    def require(self, numbers: Iterable[int]) -> None:
+        """Be sure that these calls are in it: somebody else knows that they were begun.
+
+        Raises:
+            JournalError: one is not, so a part of the file is gone.
+        """
+        lost = next((number for number in numbers if number not in self.entries), None)
+        if lost is not None:
+            raise JournalError(f"the journal {self.path} lacks call {lost}, which was begun: {_WHAT_NOW}")
 
     def begin_attempt(self) -> None:
         """A new program starts: earlier successes may be claimed again from the first one on."""
@@ -192,14 +226,22 @@ class Journal:
 
     def _read(self, path: Path, file: BinaryIO) -> None:
         content = file.read()
-        whole = content.rfind(b"\n") + 1
-        if whole < len(content):
-            file.truncate(whole)
-        for line_number, line in enumerate(content[:whole].splitlines(), start=1):
+        *lines, last = content.split(b"\n")
+        ended = last.rstrip(b"\0")  # some file systems leave zeros where a crash kept the rest from being written
+        torn = _is_torn(ended)
+        if not torn:
+            lines.append(ended)
+        for line_number, line in enumerate(lines, start=1):
             try:
                 self._apply(json.loads(line))
             except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
-                raise JournalError(f"{path}, line {line_number} is not a journal record: {error!r}") from None
+                raise JournalError(
+                    f"{path}, line {line_number} is not a journal record ({error!r}): {_WHAT_NOW}"
+                ) from None
+        if last:  # and only now that all of it is understood: what is refused stays as it is
+            file.truncate(len(content) - len(last) + (0 if torn else len(ended)))
+            if not torn and file.write(b"\n") != 1:
+                raise OSError(errno.EIO, "the last line cannot be ended")
 
     def _apply(self, record: dict[str, Any]) -> None:
         number = record["call"]
@@ -222,6 +264,31 @@ class Journal:
             entry.state = record["failed"]
         else:
             raise ValueError("not an outcome")
+
+
+def _is_torn(last: bytes) -> bool:
+    """Whether what follows the last line end is nothing, or the beginning of a record that is not all there."""
+    if not last.startswith(_HEAD):
+        return _HEAD.startswith(last)
+    if _RECORD.search(last, 1):
+        return False  # a second record, after one that was cut short in front of a value
+    try:
+        text = last.decode("ascii")
+        json.loads(text)
+    except json.JSONDecodeError as error:
+        completions = [token for unfinished, token in _UNFINISHED if unfinished.fullmatch(text, error.pos)]
+        return any(_lacks_only_its_end(text[: error.pos] + token) for token in completions)
+    except (ValueError, RecursionError):
+        return False
+    return False
+
+
+def _lacks_only_its_end(text: str) -> bool:
+    try:
+        json.loads(text)
+    except json.JSONDecodeError as error:
+        return error.pos == len(text)
+    return True
 
 
 def _sync_folder(folder: Path) -> None:

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 
-from atc.execution.broker import Approve, Broker, CallPolicy
+from atc.execution.approval import Approval, Approve
+from atc.execution.broker import Broker, CallPolicy
 from atc.execution.drivers import limits_from
 from atc.execution.journal import Journal
 from atc.execution.sandbox import Job, Sandbox
@@ -41,14 +42,14 @@ class Laboratory:
 
     Args:
         tools: all that may ever be called, metered (:func:`atc.probing.gate.gated`).
-        approve: asked before each call that is not a read.
+        approve: decides over each call that is not a read.
         emit: told of every call.
     """
 
     tools: Toolset
     sandbox: Sandbox
     settings: Settings
-    approve: Approve | None
+    approve: Approve
     emit: Emit
     policy: CallPolicy = field(init=False)
 
@@ -63,7 +64,7 @@ class Laboratory:
             SandboxUnavailable: there is no jail to run it in.
         """
         granted = self.tools.only(*(name for name in dict.fromkeys(names) if name in self.tools))
-        broker = Broker(granted, Journal(None), self.emit, self.policy, self.approve)
+        broker = Broker(granted, Journal(None), self.emit, self.policy, Approval(self.approve))
         parameters = {name: [p.name for p in parameters_of(tool.protocol)] for name, tool in granted.items()}
         outcome = await self.sandbox.run(Job(program, parameters, limits_from(self.settings)), broker.call)
         calls = tuple(sorted(broker.calls, key=lambda call: call.index))

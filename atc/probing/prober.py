@@ -11,7 +11,7 @@ import anyio
 
 from atc.blocking import wait_for
 from atc.errors import UsageError
-from atc.execution.broker import Approve
+from atc.execution.approval import Approve, checked_approve
 from atc.execution.drivers import open_sandbox
 from atc.execution.sandbox import Sandbox
 from atc.models import Budget as ModelBudget
@@ -51,9 +51,9 @@ class Prober:
         budget: what probing may cost the service.
         tries: N of the paper: programs that the model writes for a tool in a round; 0 does without a model.
         rounds: β of the paper; 1 probes each tool alone.
-        allow_effects: shell patterns of tools that are called though they may change something; each call is asked
-            about by ``approve``.
-        approve: asked before every call that is not a read; without it no such call is made.
+        allow_effects: shell patterns of tools that are called though they may change something; ``approve`` decides
+            over each call.
+        approve: decides over every call that is not a read, as for an agent.
         folder: where documents and what is known are kept; probing goes on from there.
         settings: for the model, the sandbox and time limits.
 
@@ -76,8 +76,9 @@ class Prober:
     def __post_init__(self) -> None:
         if not self.tools:
             raise UsageError("there is no tool to probe")
-        if self.allow_effects and self.approve is None:
-            raise UsageError("calls with effects need somebody who approves each of them: give `approve`")
+        self._approve = checked_approve(self.approve, self.settings.approve)
+        if self.allow_effects and self._approve == "never":
+            raise UsageError("calls with effects need somebody who approves each of them: give `approve` (--approve)")
         self._opened: Model | None = None
 
     def probe(self) -> Report:
@@ -146,7 +147,7 @@ class Prober:
                 sandbox = await stack.enter_async_context(open_sandbox(self.settings))
             await stack.enter_async_context(allowed.opened())
             await sandbox.prepare()
-            yield Laboratory(allowed, sandbox, self.settings, self.approve, lambda *_: None), meter
+            yield Laboratory(allowed, sandbox, self.settings, self._approve, lambda *_: None), meter
 
     async def _rounds(self, explorer: Explorer, records: dict[str, Record], meter: Meter, store: Store) -> None:
         """B starts with all tools that may be called, H is empty; until a round adds nothing (Eq. 3)."""

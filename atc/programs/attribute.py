@@ -41,6 +41,7 @@ _PROGRAM_ERRORS = {"SyntaxError", "IndentationError", "ImportError", "ModuleNotF
                    "NotImplementedError", "PermissionError"}  # fmt: skip
 _REFUSED_WORDS = {"invalid_arguments", "not_found", "invalid", "bad_request", "unknown_id", "conflict"}
 _REFUSED_CODES = {400, 404, 409, 410, 422}
+_ALLOW_WARNINGS = 'approve it at a terminal or by a function, or set warnings="allow" (--warnings allow)'
 
 
 @dataclass
@@ -70,6 +71,10 @@ class Attribution:
     def fault(self) -> Fault | None:
         """The fault of this program; ``None`` when it gave an answer that rests on something."""
         outcome = self.outcome
+        warned = next((c for c in self.calls if c.status == "refused" and c.error_status == "warned"), None)
+        if warned is not None:  # also where the program caught the refusal: its answer would hide what was not done
+            text = f"{told(warned, 80)} was not called: {warned.error}"
+            return self._made("program", text, warned.line, call=warned.index, hint=_ALLOW_WARNINGS)
         if outcome.kind == "raised" and outcome.error is not None:
             return self._raised(outcome.error)
         if outcome.kind == "limit":

@@ -25,7 +25,7 @@ _ADVICE: dict[Cause, str] = {
 
 
 def advised(fault: Fault) -> Fault:
-    """The fault, with what its user can do where no other program helps."""
+    """The fault, with what its user can do as its hint where no other program helps."""
     if fault.cause is None:
         return fault
-    return fault.model_copy(update={"message": f"{fault.message.rstrip('.')}. {_ADVICE[fault.cause]}"})
+    return fault.model_copy(update={"hint": _ADVICE[fault.cause]})

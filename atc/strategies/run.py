@@ -51,6 +51,7 @@ class Run:
     revisions: list[Revision] = field(default_factory=list)
     isolation: str = ""
     _executed: set[str] = field(default_factory=set)
+    _warnings: dict[str, tuple[str, ...]] = field(default_factory=dict)  # by program, as the last check gave them
 
     @property
     def calls(self) -> list[Call]:
@@ -99,7 +100,9 @@ class Run:
         found = await self.checker.check(draft.program, self._known())
         if any(finding.kind not in DOUBTS for finding in found):
             return found
-        return self._not_asked([*found, *self._left_out(draft.program)])
+        found += self._left_out(draft.program)
+        self._warnings[draft.program] = tuple(finding.message for finding in found)
+        return self._not_asked(found)
 
     def _not_asked(self, doubts: Sequence[Finding]) -> list[Finding]:
         """Each is asked about once, for the program may be right; again, where the tool that it is about failed since.
@@ -165,10 +168,11 @@ class Run:
 
     async def execute(self, program: str) -> Outcome:
         """Run a program in a fresh jail, its calls through the broker."""
-        self.broker.journal.begin_attempt()
+        warnings = self._warnings.get(program, ())
+        self.broker.begin_program(warnings)
         self._executed.add(program)
         names = {name: [p.name for p in parameters_of(tool.protocol)] for name, tool in self.tools.items()}
-        self.emit("program_started", {"attempt": len(self.revisions)})
+        self.emit("program_started", {"attempt": len(self.revisions), "warnings": list(warnings)})
         outcome = await self.sandbox.run(Job(program, names, limits_from(self.settings)), self.broker.call)
         self.isolation = f"{self.sandbox.name}/{outcome.isolation}"
         told = {"kind": outcome.kind, "seconds": round(outcome.seconds, 6), "detail": outcome.detail}
@@ -236,4 +240,6 @@ def _bare(fault: Fault, outcome: Outcome) -> Fault:
     """The fault as a plain traceback tells it: no tool, no evidence (to measure what attribution is worth)."""
     error = outcome.error
     text = f"line {error.line}: {error.type}: {error.message}" if error else fault.message
-    return Fault(kind="program", message=text, line=fault.line, source_line=fault.source_line, cause=fault.cause)
+    return Fault(
+        kind="program", message=text, line=fault.line, source_line=fault.source_line, cause=fault.cause, hint=fault.hint
+    )

@@ -15,7 +15,8 @@ EventKind = Literal[
     "model_ended",  # purpose, seconds, prompt_tokens, completion_tokens, finish_reason, cached, problem
     "program_written",  # attempt, program, mended
     "findings",  # attempt, findings
-    "program_started",  # attempt, isolation
+    "program_started",  # attempt, warnings: what the check warned about and the program does not resolve
+    "approval_asked",  # index, tool, arguments, effect, line, warnings: the user is asked whether to make this call
     "call_started",  # index, tool, arguments, effect, line
     "call_ended",  # the whole Call
     "program_ended",  # attempt, kind, seconds, stdout, stderr, detail

@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any, BinaryIO
 
 from atc.errors import EnvironmentProblem, UsageError
+from atc.tools.protocol import Effect
 from atc.traces.events import Event
 
 _RUN_ID = re.compile(r"[0-9]{8}-[0-9]{6}-[0-9a-f]{6}")
@@ -103,6 +104,14 @@ class StoredRun:
                     continue
                 if isinstance(event, dict) and isinstance(event.get("data"), dict) and {"kind", "at"} <= event.keys():
                     yield event
+
+    def begun_writes(self) -> Iterator[int]:
+        """The numbers of the calls with effects that were begun. Each is told only after it is in the journal."""
+        for event in self.events():
+            if event["kind"] == "call_started" and event["data"].get("effect") != Effect.READ.value:
+                number = event["data"].get("index")
+                if isinstance(number, int):
+                    yield number
 
     def first(self, kind: str) -> dict[str, Any] | None:
         return next((event["data"] for event in self.events() if event["kind"] == kind), None)

@@ -58,7 +58,9 @@ class Atc(System):
             self._sandbox = open_sandbox(Settings.load())
         return Agent(
             tools, model=job.opened_model(), policy=CallPolicy(replay=self._replay), sandbox=self._sandbox,
-            seed=job.session.seed, answer=False, keep_runs=False, budget_s=job.caps.seconds, **more, **self._settings,
+            seed=job.session.seed, answer=False, keep_runs=False, budget_s=job.caps.seconds,
+            approve="always", warnings="allow",  # the other systems ask nobody either, and nothing here is real
+            **more, **self._settings,
         )  # fmt: skip
 
     async def aclose(self) -> None:

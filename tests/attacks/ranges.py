@@ -15,7 +15,8 @@ import pytest
 from support_tools import make_tool
 
 from atc.errors import SandboxUnavailable
-from atc.execution.broker import ApprovalRequest, Broker, CallPolicy
+from atc.execution.approval import Approval, ApprovalRequest
+from atc.execution.broker import Broker, CallPolicy
 from atc.execution.journal import Journal
 from atc.execution.pool import Pool
 from atc.execution.process import JailSandbox
@@ -59,7 +60,7 @@ class Seen:
         journal = Journal()
         journal.begin_attempt()
         tools = Toolset([make_tool("lookup", look), make_tool("book", self.bookings.append, Effect.WRITE)])
-        return Broker(tools, journal, lambda kind, data: None, CallPolicy(max_calls=MAX_CALLS), no)
+        return Broker(tools, journal, lambda kind, data: None, CallPolicy(max_calls=MAX_CALLS), Approval(no))
 
 
 class Range(abc.ABC):

@@ -13,6 +13,8 @@ from atc.traces.events import Event
 
 HOSTILE = "\x1b[2J\x1b]0;owned\x07\x1b]52;c;cm0gLXJm\x07\x9b31m\x08\x08\r\x00\u202e[red]bold[/red]"
 EVENTS: dict[str, dict[str, Any]] = {
+    "program_started": {"attempt": 0, "warnings": [HOSTILE]},
+    "approval_asked": {"tool": HOSTILE, "index": 1, "arguments": {HOSTILE: HOSTILE}, "warnings": [HOSTILE]},
     "program_ended": {"stdout": HOSTILE, "stderr": HOSTILE},
     "program_written": {"attempt": 0, "program": f"answer = '{HOSTILE}'", "mended": [HOSTILE]},
     "findings": {"findings": [{"message": HOSTILE, "line": 1, "kind": "syntax"}]},

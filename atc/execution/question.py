@@ -1,0 +1,196 @@
+"""One question to the user at the terminal: what a call would do, shown so that nothing in it can steer the screen.
+
+The answer is one line of standard input. At a terminal, what was typed before the question is thrown away: nobody
+approves what he has not seen. From a pipe or a file each question takes one line, as whoever wrote the lines meant it.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import io
+import os
+import shutil
+import sys
+import termios
+import threading
+import unicodedata
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+SHOWN = 2_000
+"""Characters of all arguments together that a question shows; ``s`` shows the rest."""
+SHOWN_OF_ONE = 80
+"""Characters of one argument that are always shown, however many there are."""
+MOST_ARGUMENTS = 40
+MOST_WARNINGS, SHOWN_OF_WARNING = 10, 500
+MAX_MARKS = 2
+"""Combining marks on one letter; more of them climb over the lines above."""
+_MAX_ANSWER = 100
+_GUTTER = "  | "  # before every line that an argument can fill: no line of a question begins with text from outside
+_YES, _WHOLE = {"y", "yes"}, {"s", "show"}
+_one_at_a_time = threading.Lock()  # of the process: two runs share one terminal
+
+
+def has_terminal() -> bool:
+    """Whether somebody can see a question (standard error) and answer it (standard input)."""
+    try:
+        return all(stream is not None and stream.isatty() for stream in (sys.stdin, sys.stderr))
+    except ValueError:  # a closed stream
+        return False
+
+
+async def ask(heading: str, arguments: Mapping[str, Any], warnings: Sequence[str] = ()) -> bool:
+    """Ask once; the end of the input, and whatever is no plain yes, is a no."""
+    while not _one_at_a_time.acquire(blocking=False):  # noqa: ASYNC110 - who has it may be in another event loop
+        await asyncio.sleep(0.05)
+    try:
+        whole = False
+        while True:
+            lines, cut = _lines(arguments, whole)
+            lines += _warned(warnings)
+            _show("\n".join([heading, *lines]) + "\n")
+            _forget_what_was_typed()
+            _show("[y/N, or s to see all of it]: " if cut else "[y/N]: ")
+            answer = (await _line()).strip().lower()
+            if not _echoes():
+                _show("\n")
+            if not (cut and answer in _WHOLE):
+                return answer in _YES
+            whole = True
+    finally:
+        _one_at_a_time.release()
+
+
+def visible(text: str) -> str:
+    """Text from outside on one line, with every character that could steer a terminal written out as an escape.
+
+    These are control characters, line breaks, what changes the direction of writing, and heaps of combining marks.
+    """
+    shown, marks = [], 0
+    for character in text:
+        marks = marks + 1 if unicodedata.category(character) in ("Mn", "Me") else 0
+        plain = character.isprintable() and marks <= MAX_MARKS
+        shown.append(character if plain else _escaped(character))
+    return "".join(shown)
+
+
+def visible_name(name: str) -> str:
+    """A name as it is where it is an ordinary one, else in quotation marks."""
+    return visible(_spelt(name))
+
+
+def _spelt(name: str) -> str:
+    return name if name.isidentifier() else repr(name)
+
+
+def _escaped(character: str) -> str:
+    code = ord(character)
+    return f"\\x{code:02x}" if code < 0x100 else f"\\u{code:04x}" if code < 0x10000 else f"\\U{code:08x}"
+
+
+def _lines(arguments: Mapping[str, Any], whole: bool) -> tuple[list[str], bool]:
+    """The arguments, one after another, each line behind the gutter; and whether something is not shown."""
+    pairs = [(_spelt(name), repr(value)) for name, value in arguments.items()]
+    kept = pairs if whole else pairs[:MOST_ARGUMENTS]
+    limit = sum(map(len, (part for pair in pairs for part in pair))) if whole else _fair_share(kept)
+    texts = [visible(f"{_cut(name, limit)} = {_cut(value, limit)}") for name, value in kept]
+    lines = [_GUTTER + piece for text in texts for piece in _pieces(text)]
+    if left := len(pairs) - len(kept):
+        lines.append(f"… and {left:,} more arguments that are not shown")
+    return lines, bool(left) or any(len(part) > limit for pair in kept for part in pair)
+
+
+def _warned(warnings: Sequence[str]) -> list[str]:
+    """The warnings, each on lines of its own."""
+    lines = []
+    for warning in warnings[:MOST_WARNINGS]:
+        lines += ["warning:", *(_GUTTER + piece for piece in _pieces(visible(_cut(warning, SHOWN_OF_WARNING))))]
+    left = len(warnings) - MOST_WARNINGS
+    return [*lines, f"… and {left} more warnings"] if left > 0 else lines
+
+
+def _fair_share(pairs: Sequence[tuple[str, str]]) -> int:
+    """Characters of one name or value, so that all fit: short ones are whole, the longest share what is left."""
+    lengths = sorted(len(part) for pair in pairs for part in pair)
+    left = SHOWN
+    for number, length in enumerate(lengths):
+        share = left // (len(lengths) - number)
+        if length > share:
+            return max(share, SHOWN_OF_ONE)
+        left -= length
+    return SHOWN
+
+
+def _cut(text: str, limit: int) -> str:
+    """Head and tail of a long text, and how much of it is between them."""
+    if len(text) <= limit:
+        return text
+    head = limit * 2 // 3
+    tail = limit - head
+    return f"{text[:head]} …[{len(text) - limit:,} of {len(text):,} characters are not shown]… {text[-tail:]}"
+
+
+def _pieces(text: str) -> Iterator[str]:
+    """A text in pieces that each fit a line of the terminal, which so never breaks one by itself."""
+    width = max(20, shutil.get_terminal_size().columns - len(_GUTTER) - 1)
+    begun, used = 0, 0
+    for at, character in enumerate(text):
+        if used + _columns(character) > width:
+            yield text[begun:at]
+            begun, used = at, 0
+        used += _columns(character)
+    yield text[begun:]
+
+
+def _columns(text: str) -> int:
+    """Columns of a terminal that a text takes, at most: a mark is counted as a letter."""
+    return sum(2 if unicodedata.east_asian_width(character) in ("W", "F") else 1 for character in text)
+
+
+def _show(text: str) -> None:
+    sys.stderr.write(text)
+    sys.stderr.flush()
+
+
+# -- the answer ------------------------------------------------------------------------------------------------------
+
+
+def _forget_what_was_typed() -> None:
+    try:
+        termios.tcflush(sys.stdin.fileno(), termios.TCIFLUSH)
+    except (termios.error, OSError, ValueError, AttributeError):  # no terminal: each line answers one question
+        return
+
+
+def _echoes() -> bool:
+    """Whether the line break of the answer stands on the screen already."""
+    return sys.stdin is not None and sys.stdin.isatty()
+
+
+async def _line() -> str:
+    """The next line of standard input, read without a thread, so that an interrupt need not wait for the next key.
+
+    It is read byte by byte: not a byte after it is taken, for that is the next question's.
+    """
+    try:
+        descriptor = sys.stdin.fileno()
+    except (io.UnsupportedOperation, AttributeError):
+        return sys.stdin.readline() if sys.stdin is not None else ""  # no real input: nobody has to wait for it
+    line = bytearray()
+    while (byte := await _byte(descriptor)) not in (b"", b"\n"):
+        line += byte[: _MAX_ANSWER + 1 - len(line)]
+    return line.decode("utf-8", "replace") if len(line) <= _MAX_ANSWER else ""
+
+
+async def _byte(descriptor: int) -> bytes:
+    loop = asyncio.get_running_loop()
+    ready = asyncio.Event()
+    try:
+        loop.add_reader(descriptor, ready.set)
+    except PermissionError:  # a file: it never lets anyone wait
+        return os.read(descriptor, 1)
+    try:
+        await ready.wait()
+    finally:
+        loop.remove_reader(descriptor)
+    return os.read(descriptor, 1)

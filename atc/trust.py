@@ -1,0 +1,218 @@
+"""Settings files that came with a folder: what they may set unasked, and which of them the user has trusted.
+
+Whoever clones a repository and works in it has not read its ``atc.toml``. Such a file may say how programs are written
+and how tools are picked. What decides where keys, data and programs go, what is done unasked, and what a run may cost
+counts only once the user has trusted the file with exactly this content (``atc trust``).
+"""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import os
+import stat
+import tomllib
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Literal
+
+import platformdirs
+from pydantic import BaseModel, ConfigDict, ValidationError
+from pydantic.fields import FieldInfo
+from pydantic_settings import PydanticBaseSettingsSource
+
+from atc.errors import SettingsError, UsageError
+from atc.execution.question import visible
+
+FILE = "atc.toml"
+FREE = frozenset({
+    "answer", "attribution", "cache", "find_tools", "max_tools", "retrieval", "revision", "revision_temperature",
+    "seed", "temperature", "tool_format",
+})  # fmt: skip
+"""What any file may set. Every other setting needs trust: also those that are still to come."""
+SECRET = frozenset({"api_key", "sandbox_token"})
+MAX_FILE = 1_000_000
+"""Bytes of a settings file."""
+State = Literal["trusted", "changed", "gone"]
+
+
+@dataclass(frozen=True)
+class SettingsFile:
+    """A settings file as it was read, once: what is shown, trusted and used are the same bytes."""
+
+    path: Path
+    content: bytes
+    values: dict[str, Any]
+
+    @classmethod
+    def read(cls, path: Path) -> SettingsFile | None:
+        """The file; ``None`` if there is none.
+
+        Raises:
+            SettingsError: it cannot be read, or is no TOML.
+        """
+        try:
+            if not path.is_file():
+                return None
+            with path.open("rb") as file:
+                content = file.read(MAX_FILE + 1)
+            if len(content) > MAX_FILE:
+                raise ValueError(f"it has more than {MAX_FILE:,} bytes")
+            return cls(_place(path), content, tomllib.loads(content.decode()))
+        except (OSError, ValueError, RecursionError) as error:
+            raise SettingsError(f"{path} cannot be read: {error}") from None
+
+    @property
+    def guarded(self) -> dict[str, Any]:
+        """What it sets that needs trust, as it may be shown."""
+        return {name: value for name, value in self.shown.items() if name not in FREE}
+
+    @property
+    def shown(self) -> dict[str, Any]:
+        """All that it sets, secrets masked."""
+        return {name: "[secret]" if name in SECRET else value for name, value in self.values.items()}
+
+    @property
+    def digest(self) -> str:
+        return hashlib.sha256(self.content).hexdigest()
+
+
+class _StoredTrust(BaseModel):
+    """What the store's file holds: paths, and the digest of what was trusted there."""
+
+    model_config = ConfigDict(extra="forbid", strict=True)
+
+    version: Literal[1] = 1
+    files: dict[str, str]
+
+
+class TrustStore:
+    """The files that the user has trusted, with the SHA-256 of their content, in the user's own configuration folder.
+
+    Args:
+        path: the store's file; for tests.
+    """
+
+    def __init__(self, path: Path | None = None) -> None:
+        self.path = path or platformdirs.user_config_path("atc") / "trusted.json"
+
+    def trusts(self, file: SettingsFile) -> bool:
+        """Whether exactly this content of this file was trusted.
+
+        Raises:
+            SettingsError: the store cannot be believed.
+        """
+        return self._files().get(str(file.path)) == file.digest
+
+    def add(self, file: SettingsFile) -> None:
+        """Trust a file as it is.
+
+        Raises:
+            SettingsError: the store cannot be believed, or not written.
+        """
+        self._write({**self._files(), str(file.path): file.digest})
+
+    def remove(self, path: Path) -> bool:
+        """Trust a file no more; whether it was trusted.
+
+        Raises:
+            SettingsError: the store cannot be believed, or not written.
+        """
+        files = self._files()
+        known = files.pop(str(_place(path)), None) is not None
+        if known:
+            self._write(files)
+        return known
+
+    def states(self) -> dict[str, State]:
+        """Every file that was trusted, and whether it still is.
+
+        Raises:
+            SettingsError: the store cannot be believed.
+        """
+        return {path: _state(Path(path), digest) for path, digest in sorted(self._files().items())}
+
+    def _files(self) -> dict[str, str]:
+        try:
+            with self.path.open("rb") as file:
+                about = os.fstat(file.fileno())
+                content = file.read()
+        except FileNotFoundError:
+            return {}
+        except OSError as error:
+            raise SettingsError(f"{self.path} cannot be read: {error.strerror}") from None
+        if about.st_uid not in (os.getuid(), 0) or about.st_mode & (stat.S_IWGRP | stat.S_IWOTH):
+            raise SettingsError(f"others can write {self.path}: look at what it trusts, and `chmod 600` it")
+        try:
+            return _StoredTrust.model_validate_json(content).files
+        except ValidationError:
+            raise SettingsError(f"{self.path} is damaged: remove it, and trust files anew") from None
+
+    def _write(self, files: Mapping[str, str]) -> None:
+        text = _StoredTrust(files=dict(files)).model_dump_json(indent=1) + "\n"
+        beside = self.path.with_name(f".{self.path.name}.{os.getpid()}")
+        try:
+            self.path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+            descriptor = os.open(beside, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW, 0o600)
+            try:
+                with os.fdopen(descriptor, "w") as file:
+                    file.write(text)
+                os.replace(beside, self.path)
+            except BaseException:
+                with contextlib.suppress(OSError):
+                    beside.unlink()
+                raise
+        except OSError as error:
+            raise SettingsError(f"{self.path} cannot be written: {error.strerror}") from None
+
+
+def _place(path: Path) -> Path:
+    """Where a file is. A link counts as itself: what the file names is looked for from the link's folder."""
+    return path.parent.resolve() / path.name
+
+
+def _state(path: Path, digest: str) -> State:
+    try:
+        with path.open("rb") as file:
+            return "trusted" if hashlib.sha256(file.read(MAX_FILE + 1)).hexdigest() == digest else "changed"
+    except OSError:
+        return "gone"
+
+
+class TrustedFileSource(PydanticBaseSettingsSource):
+    """The settings of ``atc.toml`` in the working folder, for pydantic: after arguments and variables."""
+
+    def get_field_value(self, field: FieldInfo, field_name: str) -> tuple[Any, str, bool]:
+        raise NotImplementedError  # it gives all values at once
+
+    def __call__(self) -> dict[str, Any]:
+        """
+        Raises:
+            SettingsError: the file cannot be read, or sets what needs trust and is not trusted.
+        """
+        file = SettingsFile.read(Path(FILE))
+        if file is None:
+            return {}
+        counts = {name: value for name, value in file.guarded.items() if name not in self.current_state}
+        known = {name: value for name, value in counts.items() if name in self.settings_cls.model_fields}
+        if known and not TrustStore().trusts(file):
+            shown = ", ".join(f"{name}={visible(repr(value))[:100]}" for name, value in known.items())
+            raise SettingsError(
+                f"{file.path} is not trusted, so it may not set {shown}: read it, and accept it with `atc trust`; or "
+                "set this by argument or by ATC_* variables, which count before the file"
+            )
+        return file.values
+
+
+def settings_file(path: Path) -> SettingsFile:
+    """The file at a path, or ``atc.toml`` in the folder that it names.
+
+    Raises:
+        UsageError: there is none.
+        SettingsError: it cannot be read.
+    """
+    file = SettingsFile.read(path / FILE if path.is_dir() else path)
+    if file is None:
+        raise UsageError(f"there is no settings file {path / FILE if path.is_dir() else path}")
+    return file
