@@ -94,13 +94,17 @@ def test_an_operation_that_declares_no_content_takes_what_comes_but_no_page(serv
         ("application/xml", b"<a>1</a>", {"a": "1"}),
         ("text/plain", b"hello", "hello"),
         ("text/plain", b'{"a": 1}', {"a": 1}),
-        ("image/png", b"\x89PNG\x00", b"\x89PNG\x00"),
     ]:
         server.answer = Answer(body, kind=kind)
         assert call(tools) == value
     server.answer = Answer(b"<html>Please log in", kind="text/html")
     with pytest.raises(ToolError, match="text/html instead of JSON"):
         call(tools)
+    server.answer = Answer(b"\x89PNG\x00", kind="image/png")
+    with pytest.raises(ToolError, match="image/png instead of JSON"):
+        call(tools)
+    either = answering(server, {"application/json": {}, "image/png": {}})
+    assert call(either) == b"\x89PNG\x00"
 
 
 def test_a_kind_that_is_not_declared_is_an_error(server: Server) -> None:
@@ -269,6 +273,7 @@ def test_a_swagger_2_file_is_bytes(server: Server) -> None:
     tools = import_openapi(root, base_url=server.url)
     assert tools["get_f"].protocol.returns == BINARY
     server.answer = Answer(b"GIF8\xff", kind="image/gif")
+    server.answer = Answer(b"", 204, None)
     transport = tools["post_f"].transport
     assert transport is not None
     asyncio.run(transport({"f": b"\xfe"}))
