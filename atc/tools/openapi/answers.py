@@ -40,7 +40,7 @@ def value_of(operation: Operation, response: httpx.Response, body: bytes, creden
     """The value of a successful answer, by its content type (:func:`~atc.tools.openapi.contents.value_in`).
 
     Returns:
-        JSON values; ``bytes`` where the document declares binary data, or declares nothing and gets some.
+        JSON values; ``bytes`` where the document declares binary data.
 
     Raises:
         ToolError: it is not what the document declares, or cannot be read.
@@ -56,7 +56,7 @@ def value_of(operation: Operation, response: httpx.Response, body: bytes, creden
     text = decoded(body, response.charset_encoding, is_xml=kind == "xml")
     declared = {content_kind(media_type) for media_type in operation.accepts}
     anything = not declared or any("*" in media_type for media_type in operation.accepts)
-    if kind == "binary" and anything:
+    if kind == "binary" and kind in declared:
         return credentials.redacted_bytes(body)
     if text is not None and kind == "json":
         return _value(operation, response, kind, text, credentials)

@@ -14,6 +14,7 @@ from xml.parsers.expat import ExpatError
 import xmltodict
 
 from atc.errors import ToolImportError
+from atc.tools.names import UniqueNames
 from atc.tools.openapi.parse import parse_document
 from atc.tools.openapi.plan import ContentKind
 
@@ -110,9 +111,8 @@ def _csv(text: str, delimiter: str = "") -> list[dict[str, str]]:
     first = text.lstrip("\r\n").split("\n", 1)[0]
     delimiter = delimiter or max(_DELIMITERS, key=first.count)
     rows = csv.reader(io.StringIO(text, newline=""), delimiter=delimiter, strict=True)
-    header = next((row for row in rows if row), [])
-    if len(set(header)) != len(header):
-        raise Unreadable("two columns have the same name")
+    names = UniqueNames()  # a second `total` is `total_2`, and a column without a name has its place: `column_3`
+    header = [names.take(name or f"column_{n}") for n, name in enumerate(next((row for row in rows if row), []), 1)]
     records, missing = [], 0
     for row in rows:
         if not row:

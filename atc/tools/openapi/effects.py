@@ -33,9 +33,14 @@ def effect_of(node: Mapping[str, Any], original: str, method: str, path: str) ->
         return Effect(declared)
     if method.upper() not in READING:
         return Effect.WRITE
-    named = telltale(function_name(original, method, path)) or telltale(f"{method.upper()} {path}")
+    named = named_effect(original, method, path)
     said = clean(node.get("summary"), 200) or clean(node.get("description"), 200)
     return Effect.UNKNOWN if named and not promises_read(said) else Effect.READ
+
+
+def named_effect(original: str, method: str, path: str) -> str:
+    """The verb by which an operation's name or path tells of an effect; empty where neither does."""
+    return telltale(function_name(original, method, path)) or telltale(f"{method.upper()} {path}")
 
 
 def checked_effects(given: Mapping[str, str] | None) -> dict[str, Effect]:

@@ -196,7 +196,7 @@ def _read_all(
 ) -> tuple[list[tuple[Protocol, Operation]], list[tuple[str, str]]]:
     read: list[tuple[Protocol, Operation]] = []
     skipped: list[tuple[str, str]] = []
-    unmatched = dict.fromkeys(only or [])
+    unmatched, unused = dict.fromkeys(only or []), dict.fromkeys(effects)
     seen: set[str] = set()
     for chosen in operations:
         found = chosen.found
@@ -209,10 +209,16 @@ def _read_all(
             unmatched.pop(pattern, None)
         operation = found.label if found.original in seen else found.original
         seen.add(found.original)
-        effect = next((e for pattern, e in effects.items() if _fits(pattern, chosen.name, found)), protocol.effect)
+        given = next((pattern for pattern in effects if _fits(pattern, chosen.name, found)), None)
+        effect = protocol.effect
+        if given is not None:
+            effect = effects[given]
+            unused.pop(given, None)
         source = protocol.source.model_copy(update={"operation": operation})
         made = protocol.model_copy(update={"name": chosen.name, "source": source, "effect": effect})
         read.append((made, replace(plan, reads=effect is Effect.READ)))
+    for pattern in unused:
+        _LOG.warning("effects names %r, which fits no operation that was imported", pattern)
     if unmatched:
         _raise_unmatched(list(unmatched), skipped)
     return read, skipped
