@@ -1,4 +1,4 @@
-"""What a tool returned, as plain JSON values that every later reader can take."""
+"""What a tool returned, as plain JSON values and bytes that every later reader can take."""
 
 from __future__ import annotations
 
@@ -6,16 +6,19 @@ import json
 from typing import Any
 
 from atc.execution import frames
+from atc.packing import pack, unpack
 
 
 def plain(value: Any) -> Any:
     """Return ``value`` as JSON gives it back: keys are text, tuples are lists, half characters are question marks.
 
+    Bytes stay bytes.
+
     Raises:
         ValueError: it has no JSON form that a program could be given (see :func:`atc.execution.frames.parse`).
     """
     try:
-        text = json.dumps(value, allow_nan=False, ensure_ascii=False).encode("utf-8", "replace").decode()
-        return frames.parse(text)
+        text = json.dumps(pack(value), allow_nan=False, ensure_ascii=False).encode("utf-8", "replace").decode()
+        return unpack(frames.parse(text))
     except (TypeError, ValueError, RecursionError) as error:
         raise ValueError(str(error)[:300]) from None

@@ -11,6 +11,8 @@ from typing import Any
 import jsonschema_rs
 
 from atc.errors import ToolImportError
+from atc.packing import as_text, holds_bytes, pack, unpack
+from atc.tools import binary
 from atc.tools.protocol import JsonSchema
 
 _NUMBER = re.compile(r"-?(0|[1-9]\d{0,17})(\.\d{1,18})?([eE][+-]?\d{1,3})?")
@@ -30,11 +32,19 @@ class Problem:
 
 
 def problems(schema: JsonSchema, value: Any) -> list[Problem]:
-    """Return up to five ways in which ``value`` does not fit ``schema``; none when it fits."""
-    found = []
-    for error in _validator(_key(schema)).iter_errors(value):
+    """Return up to five ways in which ``value`` does not fit ``schema``; none when it fits.
+
+    Bytes fit where the schema says ``{"type": "string", "format": "binary"}``, or nothing of the type.
+    """
+    with_bytes = holds_bytes(value)
+    found: list[Problem] = []
+    for error in _validator(_key(schema), with_bytes).iter_errors(pack(value) if with_bytes else value):
         where = "$" + "".join(f"[{step}]" if isinstance(step, int) else f".{step}" for step in error.instance_path)
-        found.append(Problem(where, _shorten(error.message), str(error.schema_path[-1]) if error.schema_path else ""))
+        instance = unpack(error.instance) if with_bytes else error.instance
+        message = binary.complaint(instance, getattr(error.kind, "schema", None)) or error.message
+        problem = Problem(where, _shorten(message), str(error.schema_path[-1]) if error.schema_path else "")
+        if str(problem) not in map(str, found):
+            found.append(problem)
         if len(found) == MAX_PROBLEMS:
             break
     return found
@@ -43,7 +53,7 @@ def problems(schema: JsonSchema, value: Any) -> list[Problem]:
 def ensure_valid_schema(schema: JsonSchema, what: str) -> None:
     """Raise ToolImportError, naming ``what``, when ``schema`` is not a JSON Schema that can be used."""
     try:
-        _validator(_key(schema))
+        _validator(_key(schema), False)
     except (jsonschema_rs.ValidationError, TypeError, ValueError, RecursionError) as error:
         raise ToolImportError(f"{what} is not a usable JSON Schema: {_shorten(str(error))}") from None
 
@@ -112,7 +122,7 @@ def _value(root: JsonSchema, schema: JsonSchema, value: Any, where: str, notes: 
         return [_value(root, items, item, f"{where}[{i}]", notes) for i, item in enumerate(value)]
     made = _scalar(types, schema, value)
     if made is not value:
-        notes.append(f"took {json.dumps(value)} as {json.dumps(made)} for {where}")
+        notes.append(f"took {as_text(value)} as {as_text(made)} for {where}")
     return made
 
 
@@ -129,8 +139,8 @@ def _scalar(types: frozenset[str], schema: JsonSchema, value: Any) -> Any:
     if isinstance(value, float) and types == {"integer"} and value.is_integer():
         return int(value)
     if types == {"string"} and isinstance(value, int | float) and not isinstance(value, bool):
-        return str(value)
-    if types == {"array"} and isinstance(value, str | int | float | bool):
+        return value if binary.takes_bytes(schema) else str(value)
+    if types == {"array"} and isinstance(value, str | int | float | bool | bytes):
         items = schema.get("items")
         if isinstance(items, dict) and not problems({**items, "$defs": {}}, value):
             return [value]
@@ -146,6 +156,7 @@ def _key(schema: JsonSchema) -> str:
 
 
 @lru_cache(maxsize=4096)
-def _validator(text: str) -> Any:
+def _validator(text: str, with_bytes: bool) -> Any:
+    schema = binary.for_validator(json.loads(text), with_bytes=with_bytes)
     # the plain regular expression engine runs in linear time: no `pattern` of a document can hang the host
-    return jsonschema_rs.validator_for(json.loads(text), pattern_options=jsonschema_rs.RegexOptions(), offline=True)
+    return jsonschema_rs.validator_for(schema, pattern_options=jsonschema_rs.RegexOptions(), offline=True)
