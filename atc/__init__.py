@@ -8,6 +8,7 @@ from atc.result import Call, Fault, Finding, Result, Revision, Usage
 from atc.settings import Settings
 from atc.tools.functions import tool
 from atc.tools.protocol import Effect, Example, Protocol
+from atc.tools.to_json import to_json
 from atc.tools.tool import Tool, Toolset
 from atc.traces.events import Event
 
@@ -16,5 +17,5 @@ __version__ = "0.1.0"
 __all__ = [
     "Agent", "ApprovalRequest", "AtcError", "Call", "CallPolicy", "Effect", "EnvironmentProblem", "Event", "Example",
     "Fault", "Finding", "Prober", "Protocol", "Result", "Revision", "RunFailed", "Settings", "Tool", "ToolError",
-    "Toolset", "Usage", "UsageError", "probe", "tool",
+    "Toolset", "Usage", "UsageError", "probe", "to_json", "tool",
 ]  # fmt: skip
