@@ -94,7 +94,7 @@ class Broker:
         emit: told of every call as it begins and ends.
         approve: asked before every call whose effect is not a read; ``None`` allows all.
         task: the run's task: what it names is no secret to its programs.
-        keep_traceback: told the traceback of an exception of the user's own functions; ``None`` keeps none.
+        keep_traceback: keeps the traceback of an exception of the user's own functions; ``None`` keeps none.
 
     Raises:
         ToolImportError: a tool's schema is none.
