@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from atc.settings import Settings
     from atc.tools.functions import tool
     from atc.tools.protocol import Effect, Example, Protocol
+    from atc.tools.to_json import to_json
     from atc.tools.tool import Tool, Toolset
     from atc.traces.events import Event
 
@@ -25,7 +26,7 @@ __version__ = "0.1.0"
 __all__ = [
     "Agent", "ApprovalRequest", "AtcError", "Call", "CallPolicy", "Effect", "EnvironmentProblem", "Event", "Example",
     "Fault", "Finding", "Prober", "Protocol", "Result", "Revision", "RunFailed", "Settings", "Tool", "ToolError",
-    "Toolset", "Usage", "UsageError", "probe", "tool",
+    "Toolset", "Usage", "UsageError", "probe", "to_json", "tool",
 ]  # fmt: skip
 
 _MODULES = {
@@ -38,6 +39,7 @@ _MODULES = {
     "atc.settings": ("Settings",),
     "atc.tools.functions": ("tool",),
     "atc.tools.protocol": ("Effect", "Example", "Protocol"),
+    "atc.tools.to_json": ("to_json",),
     "atc.tools.tool": ("Tool", "Toolset"),
     "atc.traces.events": ("Event",),
 }

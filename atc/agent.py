@@ -22,6 +22,7 @@ from atc.execution.sandbox import Sandbox
 from atc.models import model_of
 from atc.models.base import Message, Model, Reply
 from atc.models.budget import Budget, BudgetedModel
+from atc.packing import pack
 from atc.programs.check import Checker
 from atc.result import Call, Fault, Result, RunStatus, Usage
 from atc.retrieval.retriever import IndexRetriever, Retriever
@@ -209,7 +210,8 @@ class Agent:
             stack.callback(trace.close)
             emit = self._emitter(trace, redactor, listener)
             budget = Budget(self.settings.budget_model_calls, self.settings.budget_tokens, self.settings.budget_s)
-            broker = Broker(Toolset(), journal, emit, self._policy, self._approval, redactor)
+            keep = stored.keep_traceback if stored else None
+            broker = Broker(Toolset(), journal, emit, self._policy, self._approval, redactor, task, keep)
             session = _Session(task, run_id, stored, budget, broker, emit)
             emit("run_started", self._started(task, run_id, model, source))
             try:
@@ -364,7 +366,7 @@ class _Session:
 
     def end(self, result: Result, **more: bool) -> None:
         if result.status == "answered":
-            self.emit("answered", {"value": result.value, "answer": result.answer})
+            self.emit("answered", {"value": pack(result.value), "answer": result.answer})
         self.emit("run_ended", result.model_dump(mode="json", exclude={"calls", "revisions"}) | more)
 
     def broke_off(self, error: BaseException) -> None:

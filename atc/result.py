@@ -2,16 +2,26 @@
 
 from __future__ import annotations
 
-from typing import Any, Literal
+from typing import Annotated, Any, Literal
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, PlainSerializer, ValidationInfo
 
 from atc.errors import Cause, RunFailed
+from atc.packing import pack, unpack
 from atc.tools.protocol import Effect
 
 FaultKind = Literal["arguments", "tool", "response", "program", "sandbox", "limit", "answer", "environment"]
 CallStatus = Literal["ok", "replayed", "refused", "failed", "in_doubt"]
 RunStatus = Literal["answered", "unsolved", "budget", "failed", "denied", "missing", "tool_broken", "in_doubt"]
+
+
+def _from_json(value: Any, info: ValidationInfo) -> Any:
+    return unpack(value) if info.mode == "json" else value
+
+
+Value = Annotated[Any, BeforeValidator(_from_json), PlainSerializer(pack, when_used="json")]
+"""JSON values and bytes; in JSON, bytes are tagged (:mod:`atc.packing`)."""
+Arguments = Annotated[dict[str, Any], BeforeValidator(_from_json), PlainSerializer(pack, when_used="json")]
 
 
 class _Record(BaseModel):
@@ -42,6 +52,8 @@ class Fault(_Record):
         by: how it was traced: ``structure`` or ``model``.
         cause: why no other program can help (:data:`atc.errors.Cause`); the run has ended with it.
         hint: what the user can do about it; never shown to a model.
+        traceback: the file with the full traceback, where the tool is a function of the user's that raised; readable by
+            its owner alone, for it may hold anything. ``None`` where runs are not kept.
     """
 
     kind: FaultKind
@@ -54,6 +66,7 @@ class Fault(_Record):
     by: Literal["structure", "model"] = "structure"
     cause: Cause | None = None
     hint: str = ""
+    traceback: str | None = None
 
 
 class Call(_Record):
@@ -66,21 +79,24 @@ class Call(_Record):
         arguments: as they reached the tool, after repair. ``notes`` tells every repair and every drift of the response.
         seconds: time at the tool; 0 for a replay.
         cause: why it failed, where no other program can help (:data:`atc.errors.Cause`).
+        error: what went wrong. Of an exception of the user's own function what looks secret is masked.
+        traceback: as :attr:`Fault.traceback`.
     """
 
     index: int
     attempt: int
     tool: str
-    arguments: dict[str, Any]
+    arguments: Arguments
     effect: Effect
     status: CallStatus
-    value: Any = None
+    value: Value = None
     error: str | None = None
     error_status: int | str | None = None
     cause: Cause | None = None
     line: int = 0
     seconds: float = 0.0
     notes: tuple[str, ...] = ()
+    traceback: str | None = None
 
     @property
     def succeeded(self) -> bool:
@@ -128,7 +144,7 @@ class Result(_Record):
     run_id: str
     task: str
     status: RunStatus
-    value: Any = None
+    value: Value = None
     answer: str = ""
     program: str = ""
     calls: tuple[Call, ...] = ()

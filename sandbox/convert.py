@@ -1,4 +1,8 @@
-"""Python values that a program made, as plain JSON values."""
+"""Python values that a program made, as JSON values; and JSON values from the host, as Python's.
+
+Bytes travel as ``{"$bytes": BASE64}``. An object of the program's own that has this one key alone gets a ``$`` more on
+its way out, and one less on its way in. The host has the same in atc/packing.py.
+"""
 
 import base64
 import dataclasses
@@ -6,21 +10,31 @@ import datetime
 import decimal
 import enum
 import math
+import pathlib
+import re
+import sys
 import uuid
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
+from typing import Any
 
 MAX_DEPTH = 100
 MAX_BITS = 1024  # of an integer: as much as the largest float
+MAX_ROWS = 1000  # of a frame
+TAG = "$bytes"
+_TAGS = re.compile(r"\$+bytes")
 
 
 def to_json(value: object, where: str, depth: int = 0) -> object:
     """Return ``value`` as JSON values.
 
-    Dates become ISO text, sets and tuples lists, dataclasses and mappings objects, decimals numbers.
+    Dates become ISO text, sets and tuples lists, dataclasses, models and mappings objects. A decimal becomes a number,
+    or text where a number would lose digits. NumPy's scalars and arrays become numbers and lists; a series of pandas
+    becomes a list, or an object of its labels; a frame becomes a list of records. What is missing in these is null.
 
     Raises:
         TypeError: something in it has no JSON form; the message says where.
-        ValueError: it is nested deeper than 100 levels, or holds NaN, infinity or an integer of more than 308 digits.
+        ValueError: it is nested deeper than 100 levels, has two keys of one text, or holds NaN, infinity, an integer of
+            more than 308 digits or a frame of more than 1,000 rows.
     """
     if value is None or (isinstance(value, (bool, str)) and not isinstance(value, enum.Enum)):
         return value if not isinstance(value, str) else str(value).encode("utf-8", "replace").decode()
@@ -32,39 +46,146 @@ def to_json(value: object, where: str, depth: int = 0) -> object:
         if value.bit_length() > MAX_BITS:
             raise ValueError(f"{where} is an integer of {value.bit_length()} bits: give such a number as text")
         return int(value)
-    if isinstance(value, (float, decimal.Decimal)):
-        number = float(value)
-        if not math.isfinite(number):
-            raise ValueError(f"{where} is {number}, which is not a JSON number")
-        return number
+    if isinstance(value, float):
+        if not math.isfinite(value):
+            raise ValueError(f"{where} is {float(value)}, which is not a JSON number")
+        return float(value)
+    if isinstance(value, decimal.Decimal):
+        return _decimal(value, where)
     if isinstance(value, Mapping):
-        return {_key(key, where): to_json(item, f"{where}[{key!r}]", depth + 1) for key, item in value.items()}
+        return _object(((_key(key, where), f"{where}[{key!r}]", item) for key, item in value.items()), where, depth)
     if isinstance(value, (list, tuple)):
         return [to_json(item, f"{where}[{index}]", depth + 1) for index, item in enumerate(value)]
     if isinstance(value, (set, frozenset)):
         return to_json(sorted(value, key=lambda item: (type(item).__name__, str(item))), where, depth)
+    if isinstance(value, (bytes, bytearray, memoryview)):
+        return {TAG: base64.b64encode(bytes(value)).decode()}
+    found = _of_a_library(value, where)
+    if found is not value:
+        return to_json(found, where, depth + 1)
     if isinstance(value, (datetime.date, datetime.time)):
         return value.isoformat()
-    if isinstance(value, uuid.UUID):
+    if isinstance(value, (uuid.UUID, pathlib.PurePath)):
         return str(value)
     if isinstance(value, datetime.timedelta):
         return value.total_seconds()
-    if isinstance(value, (bytes, bytearray)):
-        return base64.b64encode(value).decode()
     if dataclasses.is_dataclass(value) and not isinstance(value, type):
-        return {
-            f.name: to_json(getattr(value, f.name), f"{where}.{f.name}", depth + 1) for f in dataclasses.fields(value)
-        }
+        members = ((f.name, f"{where}.{f.name}", getattr(value, f.name)) for f in dataclasses.fields(value))
+        return _object(members, where, depth)
     if isinstance(value, (range, type({}.keys()), type({}.values()))):
         return to_json(list(value), where, depth)
     raise TypeError(f"{where} is a {type(value).__name__}, which has no JSON form: give numbers, text, lists or dicts")
 
 
+def from_json(value: object) -> object:
+    """A value of the host's as Python has it: tags become bytes. The host's own frames are believed."""
+    if isinstance(value, dict):
+        key = _only_tag(value)
+        if key == TAG:
+            return base64.b64decode(value[key])
+        if key is not None:
+            return {key[1:]: from_json(value[key])}
+        return {key: from_json(item) for key, item in value.items()}
+    return [from_json(item) for item in value] if isinstance(value, list) else value
+
+
+def _object(members: Iterable[tuple[str, str, object]], where: str, depth: int) -> dict[str, object]:
+    made: dict[str, object] = {}
+    for key, place, item in members:
+        if key in made:
+            raise ValueError(f"{where} has two keys that are {key!r} as text")
+        made[key] = to_json(item, place, depth + 1)
+    tag = _only_tag(made)
+    return made if tag is None else {f"${tag}": made[tag]}
+
+
+def _only_tag(value: dict[str, object]) -> str | None:
+    if len(value) != 1:
+        return None
+    (key,) = value
+    return key if _TAGS.fullmatch(key) else None
+
+
 def _key(key: object, where: str) -> str:
+    if isinstance(key, enum.Enum):
+        return _key(key.value, where)
     if isinstance(key, str):
         return key.encode("utf-8", "replace").decode()
     if isinstance(key, (bool, int, float, type(None))):
         return str(key)
-    if isinstance(key, (datetime.date, tuple)):
-        return str(key) if isinstance(key, tuple) else key.isoformat()
+    if isinstance(key, (datetime.date, tuple, uuid.UUID, decimal.Decimal)):
+        return key.isoformat() if isinstance(key, datetime.date) else str(key)
+    if _is_of(key, "numpy") and hasattr(key, "item"):
+        return _key(key.item(), where)
     raise TypeError(f"{where} has a key of type {type(key).__name__}: use text keys")
+
+
+def _decimal(value: decimal.Decimal, where: str) -> object:
+    """A number where one says the same, digit for digit; else text."""
+    if not value.is_finite():
+        raise ValueError(f"{where} is {value}, which is not a JSON number")
+    if int(value.as_tuple().exponent) >= 0 and value.adjusted() < 300:
+        return int(value)
+    number = float(value)
+    return number if math.isfinite(number) and decimal.Decimal(repr(number)) == value else str(value)
+
+
+# -- values of libraries, known by their module: none is imported for it -----------------------------------------------
+
+
+def _is_of(value: object, package: str) -> bool:
+    return any(base.__module__.split(".")[0] == package for base in type(value).__mro__)
+
+
+def _of_a_library(value: Any, where: str) -> Any:
+    """A value of NumPy, pandas or pydantic as plainer ones; any other as it is."""
+    if _is_of(value, "pandas"):
+        return _of_pandas(value, where)
+    if _is_of(value, "numpy"):
+        return _of_numpy(value)
+    if _is_of(value, "pydantic") and hasattr(value, "model_dump"):
+        return value.model_dump(by_alias=True)
+    return value
+
+
+def _of_numpy(value: Any) -> Any:
+    if not hasattr(value, "dtype"):
+        return value
+    if value.dtype.names:
+        return [dict(zip(value.dtype.names, row, strict=True)) for row in value.reshape(-1).tolist()]
+    if value.dtype.kind in "mM":  # to the microsecond: finer moments would become bare numbers
+        return value.astype(f"{value.dtype.str[1:3]}[us]").tolist()
+    return value.astype(float).tolist() if value.dtype.kind == "f" else value.tolist()
+
+
+def _of_pandas(value: Any, where: str) -> Any:
+    pandas: Any = sys.modules["pandas"]
+    if value is pandas.NA or value is pandas.NaT:
+        return None
+    if isinstance(value, pandas.DataFrame):
+        if len(value) > MAX_ROWS:
+            raise ValueError(f"{where} is a frame of {len(value):,} rows; at most {MAX_ROWS:,} are passed: give fewer")
+        flat = value if _is_range(pandas, value.index) else value.reset_index()
+        columns = [[_missing(pandas, item) for item in flat.iloc[:, i].tolist()] for i in range(flat.shape[1])]
+        return [dict(zip(flat.columns, row, strict=True)) for row in zip(*columns, strict=True)]
+    if isinstance(value, pandas.Series):
+        items = [_missing(pandas, item) for item in value.tolist()]
+        if _is_range(pandas, value.index):
+            return items
+        if value.index.nlevels > 1 or not value.index.is_unique:
+            return value.to_frame("value" if value.name is None else value.name)
+        return dict(zip(value.index.tolist(), items, strict=True))
+    if isinstance(value, (pandas.Index, pandas.api.extensions.ExtensionArray)):
+        return [_missing(pandas, item) for item in value.tolist()]
+    if isinstance(value, (pandas.Period, pandas.Interval)):
+        return str(value)
+    return value
+
+
+def _is_range(pandas: Any, index: Any) -> bool:
+    return isinstance(index, pandas.RangeIndex) and index.name is None
+
+
+def _missing(pandas: Any, item: Any) -> Any:
+    """NaN, NaT and NA stand for a value that is not there."""
+    return None if item is pandas.NA or item is pandas.NaT or (isinstance(item, float) and item != item) else item

@@ -6,6 +6,8 @@ The host's side is atc/execution/frames.py and trusts nothing of what is sent fr
 import json
 import socket
 
+import convert
+
 MAX_FRAME = 64 * 1024 * 1024  # the host sends no larger one; it holds us to its own, smaller limit
 _PART = 1 << 16
 # made once: each costs more than the small message that it is made for
@@ -40,7 +42,7 @@ class Frames:
         self._sock.sendall(len(body).to_bytes(4, "big") + body)
 
     def receive(self) -> object:
-        """Read one frame. Raises EOFError when the host has gone."""
+        """Read one frame, the bytes in its ``value`` as bytes. Raises EOFError when the host has gone."""
         self._fill(4)
         length = int.from_bytes(self._buffer[:4], "big")
         if length > MAX_FRAME:
@@ -49,7 +51,10 @@ class Frames:
         with memoryview(self._buffer) as whole:
             text = str(whole[4 : 4 + length], "utf-8")
         del self._buffer[: 4 + length]
-        return _decode(text)
+        message = _decode(text)
+        if convert.TAG in text and isinstance(message, dict) and "value" in message:
+            message["value"] = convert.from_json(message["value"])
+        return message
 
     def _fill(self, count: int) -> None:
         while len(self._buffer) < count:

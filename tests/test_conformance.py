@@ -277,6 +277,25 @@ def test_a_preloaded_package_with_c_parts_works() -> None:
     assert outcome.value == [[38.0, 126.0, 214.0], 8.0, [12.0, 15.0, 18.0, 21.0], 5.5]
 
 
+_PANDAS = """
+import pandas as pd
+frame = pd.DataFrame({"a": [1, 2, None], "d": pd.to_datetime(["2026-05-01", None, "2026-05-02"])})
+answer = [frame, frame["a"].mean(), frame.groupby("a").size()]
+"""
+
+
+@pytest.mark.slow
+def test_a_frame_of_a_program_comes_back_as_records() -> None:
+    pytest.importorskip("pandas", reason="pandas is not installed beside ATC")
+    outcome = run_once(ProcessSandbox(preload=["pandas"]), _PANDAS)
+    records = [
+        {"a": 1.0, "d": "2026-05-01T00:00:00"},
+        {"a": 2.0, "d": None},
+        {"a": None, "d": "2026-05-02T00:00:00"},
+    ]
+    assert (outcome.kind, outcome.value) == ("finished", [records, 1.5, {"1.0": 1, "2.0": 1}])
+
+
 @pytest.mark.slow
 def test_a_package_is_preloaded_whole() -> None:
     """``import numpy`` leaves ``numpy.random`` for later, and later is too late: preloading takes it along."""

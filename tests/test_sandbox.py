@@ -34,7 +34,9 @@ def test_an_answer_comes_back_as_json_values() -> None:
         "__import__('datetime').timedelta(minutes=2)": 120.0,
         "__import__('decimal').Decimal('1.5')": 1.5,
         "__import__('uuid').UUID(int=1)": "00000000-0000-0000-0000-000000000001",
-        "b'bytes'": "Ynl0ZXM=",
+        "b'bytes'": b"bytes",
+        "bytearray(b'\\xff')": b"\xff",
+        "{'$bytes': 'YQ=='}": {"$bytes": "YQ=="},
         "'half \\ud83d'": "half ?",
         "2**1000": 2**1000,
     }

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+import contextlib
 import difflib
-import json
 from typing import Any
 
 from rich.console import Console
@@ -13,6 +13,7 @@ from rich.text import Text
 
 from atc.cli.console import clean
 from atc.execution.question import visible_name
+from atc.packing import as_text, unpack
 from atc.traces.events import Event
 
 _MARKS = {
@@ -170,6 +171,8 @@ class RunView:
             self.line(f"  in: {fault['source_line']}", "dim")
         if fault["evidence"]:
             self.line(f"  {fault['evidence'][:400]}", "dim")
+        if fault.get("traceback"):
+            self.line(f"  traceback: {fault['traceback']}", "dim")
 
     def _on_answered(self, data: dict[str, Any]) -> None:
         self.line("── answer ──", "bold green")
@@ -199,5 +202,7 @@ class RunView:
 
 
 def _short(value: Any, limit: int) -> str:
-    text = json.dumps(value, ensure_ascii=False, default=str)
+    with contextlib.suppress(ValueError):  # a trace that somebody wrote by hand
+        value = unpack(value)
+    text = as_text(value)
     return text if len(text) <= limit else text[:limit] + " …"

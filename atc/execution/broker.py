@@ -19,14 +19,17 @@ import tenacity
 from atc.errors import CallRefused, Cause, ToolError
 from atc.execution.approval import Approval, ApprovalRequest
 from atc.execution.journal import CallKey, Entry, Journal, call_key
+from atc.execution.mask import masked_text
+from atc.execution.own_exceptions import KeepTraceback, OwnExceptions
 from atc.execution.plain import TooMany, plain
 from atc.execution.redact import Redactor
 from atc.execution.sandbox import CallReply, CallRequest
+from atc.packing import as_text, pack
 from atc.result import Call, CallStatus
 from atc.tools import schemas
 from atc.tools.parameters import original_arguments
 from atc.tools.protocol import Effect
-from atc.tools.tool import Tool, Toolset
+from atc.tools.tool import Noted, Tool, Toolset
 from atc.traces.events import Emit
 
 MAX_ERROR = 4000
@@ -78,6 +81,8 @@ class Broker:
         journal: where calls are written down and replayed from.
         emit: told of every call as it begins and ends.
         approval: decides over every call whose effect is not a read; without one, none is made.
+        task: the run's task: what it names is no secret to its programs.
+        keep_traceback: keeps the traceback of an exception of the user's own functions; ``None`` keeps none.
 
     Raises:
         ToolImportError: a tool's schema is none.
@@ -89,6 +94,8 @@ class Broker:
     policy: CallPolicy = field(default_factory=CallPolicy)
     approval: Approval = field(default_factory=Approval)
     redactor: Redactor = field(default_factory=Redactor)
+    task: str = ""
+    keep_traceback: KeepTraceback | None = None
     calls: list[Call] = field(default_factory=list)
     made: int = 0
     warnings: tuple[str, ...] = ()
@@ -97,6 +104,7 @@ class Broker:
         self._approving = asyncio.Lock()
         self._denied: set[CallKey] = set()
         self._answered: set[str] = set()  # services that answered a call of this run
+        self._exceptions = OwnExceptions(self.redactor, self.task, self.calls, self.keep_traceback)
         self._numbers = max(self.journal.entries, default=0)
         granted, self.tools = self.tools, Toolset()
         self.grant(granted)
@@ -180,7 +188,7 @@ class Broker:
             )
         if (earlier := self.journal.unasked(record.tool)) is None:
             return
-        said = json.dumps(earlier.arguments, ensure_ascii=False)[:500]
+        said = as_text(earlier.arguments)[:500]
         if earlier.in_doubt:
             raise CallRefused(
                 f"an earlier program began {record.tool} with {said} and its outcome is unknown; calling it with "
@@ -218,7 +226,7 @@ class Broker:
                 if inspect.isawaitable(answer):
                     answer = await answer
             except Exception as error:
-                record.notes.append(f"asking for approval failed: {type(error).__name__}: {error}")
+                record.notes.append(f"asking for approval failed: {self._exceptions.words(error, record.arguments)}")
                 raise _not_approved("the user could not be asked to approve this call") from error
             if answer is not True:
                 self._denied.add(key)
@@ -256,9 +264,8 @@ class Broker:
                 raise  # it is we who were stopped, not the tool
             raise ToolError("the tool cancelled its own call", status="cancelled", outcome="unknown") from None
         except Exception as error:  # a transport of the user's may raise anything; the run goes on
-            raise ToolError(
-                f"{type(error).__name__}: {error}", status=type(error).__name__, outcome="unknown"
-            ) from error
+            name = type(error).__name__
+            raise ToolError(f"{name}: {error}", status=name, outcome="unknown", raised=error) from error
 
     async def _tried(self, tool: Tool, record: _Draft) -> Any:
         assert tool.transport is not None
@@ -278,7 +285,13 @@ class Broker:
 
     def _noted(self, entry: Entry, record: _Draft, tool: Tool, error: ToolError) -> ToolError:
         """Write a failure down; return it as the program may see it."""
-        message = self.redactor.text(str(error.message))[:MAX_ERROR]
+        message = self.redactor.text(str(error.message))
+        if error.raised is not None:
+            message = self._exceptions.masked(message, record.arguments)
+            record.traceback = self._exceptions.kept(record.number, error.raised)
+        elif self.tools[record.tool].protocol.source.kind == "function":
+            message = masked_text(message)
+        message = message[:MAX_ERROR]
         surely_not = error.outcome == "refused"
         self.journal.fail(entry, surely_not_done=surely_not, message=message)
         record.status = "failed" if surely_not or record.effect is Effect.READ else "in_doubt"
@@ -308,9 +321,12 @@ class Broker:
     def _usable(self, value: Any, record: _Draft) -> Any:
         """The response as the program gets it. One that cannot be used fails a read; after an effect it is dropped."""
         limit = self.policy.response_bytes
+        if isinstance(value, Noted):
+            record.notes += value.notes
+            value = value.value
         try:
             value = self.redactor.value(plain(value))
-            size = len(json.dumps(value, ensure_ascii=False).encode())
+            size = len(json.dumps(pack(value), ensure_ascii=False).encode())
             if size <= limit:
                 return value
             if isinstance(value, str):
@@ -370,6 +386,7 @@ class _Draft:
     cause: Cause | None = None
     seconds: float = 0.0
     notes: list[str] = field(default_factory=list)
+    traceback: str | None = None
 
     def started(self) -> dict[str, Any]:
         return {
@@ -387,6 +404,7 @@ class _Draft:
             effect=self.effect, status=self.status, value=reply.value, error=reply.error, error_status=reply.status,
             cause=self.cause, line=self.line, seconds=round(self.seconds, 6),
             notes=tuple(map(redactor.text, self.notes)),
+            traceback=self.traceback,
         )  # fmt: skip
 
 
@@ -396,7 +414,7 @@ def _not_approved(message: str) -> CallRefused:
 
 def _cut(arguments: dict[str, Any]) -> dict[str, Any]:
     """What is kept of a refused call's arguments: a program may be refused as often as it likes."""
-    text = json.dumps(arguments, ensure_ascii=False)
+    text = as_text(arguments)
     return arguments if len(text) <= KEPT_OF_REFUSED else {"(cut)": text[:KEPT_OF_REFUSED]}
 
 

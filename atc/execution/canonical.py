@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from typing import Any
 
+from atc.packing import pack
 from atc.unicode_forms import normalized
 
 
@@ -12,12 +13,12 @@ def canonical(value: Any) -> str:
     """Return JSON text that is equal exactly for equal values.
 
     Key order does not count; text is in Unicode normal form C (:mod:`atc.unicode_forms`); a float without a fraction
-    is the integer (1.0 is 1, as JSON Schema has it), but ``True`` is not 1.
+    is the integer (1.0 is 1, as JSON Schema has it), but ``True`` is not 1, and bytes are not their base64 text.
 
     Raises:
         ValueError: NaN or infinity, or two keys of an object that differ only in their Unicode form.
     """
-    return json.dumps(_normal(value), sort_keys=True, ensure_ascii=False, allow_nan=False, separators=(",", ":"))
+    return json.dumps(_normal(pack(value)), sort_keys=True, ensure_ascii=False, allow_nan=False, separators=(",", ":"))
 
 
 def _normal(value: Any) -> Any:

@@ -12,6 +12,7 @@ from typing import Any, Protocol
 
 from atc.errors import FrameError
 from atc.execution.sandbox import CallHandler, CallReply, CallRequest, Job, Limits, Outcome, ProgramError
+from atc.packing import pack, unpack
 
 MAX_LINE = 10**6
 MAX_STEPS = 50
@@ -108,7 +109,8 @@ class Conversation:
             case "call":
                 self._begin(as_call_request(frame))
             case "done":
-                self._finish(Outcome("finished", answered=frame.get("answered") is True, value=frame.get("value")))
+                value = value_of(frame.get("value"))
+                self._finish(Outcome("finished", answered=frame.get("answered") is True, value=value))
             case "raised":
                 self._finish(Outcome("raised", error=as_program_error(frame.get("error"))))
             case op:
@@ -167,7 +169,15 @@ class Conversation:
 def _reply_frame(number: int, reply: CallReply) -> dict[str, Any]:
     if reply.error is not None:
         return {"op": "reply", "id": number, "error": {"message": reply.error, "status": reply.status}}
-    return {"op": "reply", "id": number, "value": reply.value}
+    return {"op": "reply", "id": number, "value": pack(reply.value)}
+
+
+def value_of(packed: Any) -> Any:
+    """A value from a frame, its bytes as bytes. Raises FrameError for a tag that is none."""
+    try:
+        return unpack(packed)
+    except ValueError as error:
+        raise FrameError(f"a frame holds bytes that are none: {error}") from None
 
 
 def as_call_request(frame: dict[str, Any]) -> CallRequest:
@@ -180,7 +190,7 @@ def as_call_request(frame: dict[str, Any]) -> CallRequest:
         or not isinstance(arguments, dict)
     ):
         raise FrameError("the sandbox sent a call that is no call")
-    return CallRequest(number, tool[:200], arguments, _line(line))
+    return CallRequest(number, tool[:200], {name: value_of(each) for name, each in arguments.items()}, _line(line))
 
 
 def as_program_error(raw: Any) -> ProgramError:

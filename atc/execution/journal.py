@@ -22,6 +22,7 @@ from typing import Any, BinaryIO, Literal
 from atc.errors import JournalError
 from atc.execution.canonical import canonical
 from atc.locks import lock, unlock
+from atc.packing import pack, unpack
 from atc.tools.protocol import Effect
 
 _WHAT_NOW = (
@@ -164,7 +165,7 @@ class Journal:
             "call": number,
             "begin": key[0],
             "key": key[1],
-            "args": arguments,
+            "args": pack(arguments),
             "effect": effect.value,
             "attempt": self.attempt,
         }
@@ -174,7 +175,7 @@ class Journal:
 
     def succeed(self, entry: Entry, value: Any) -> None:
         """Write down the answer of a call."""
-        self._append({"call": entry.number, "value": value}, sync=entry.effect is not Effect.READ)
+        self._append({"call": entry.number, "value": pack(value)}, sync=entry.effect is not Effect.READ)
         self._done(entry, value)
 
     def fail(self, entry: Entry, *, surely_not_done: bool, message: str) -> None:
@@ -246,9 +247,8 @@ class Journal:
     def _apply(self, record: dict[str, Any]) -> None:
         number = record["call"]
         if "begin" in record:
-            entry = Entry(
-                number, (record["begin"], record["key"]), record["args"], Effect(record["effect"]), record["attempt"]
-            )
+            key, arguments = (record["begin"], record["key"]), unpack(record["args"])
+            entry = Entry(number, key, arguments, Effect(record["effect"]), record["attempt"])
             well_formed = type(number) is int and type(entry.attempt) is int and isinstance(entry.arguments, dict)
             if not well_formed or number in self.entries or not all(isinstance(part, str) for part in entry.key):
                 raise ValueError("not the beginning of a new call")
@@ -259,7 +259,7 @@ class Journal:
         if entry.state != "open":
             raise ValueError(f"call {number} has ended before")
         if "value" in record:
-            self._done(entry, record["value"])
+            self._done(entry, unpack(record["value"]))
         elif record["failed"] in ("refused", "unknown"):
             entry.state = record["failed"]
         else:

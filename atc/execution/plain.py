@@ -1,4 +1,4 @@
-"""What a tool returned, as plain JSON values that every later reader can take."""
+"""What a tool returned, as plain JSON values and bytes that every later reader can take."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ from typing import Any
 
 from atc.execution import frames
 from atc.execution.frames import TooMany
+from atc.packing import pack, unpack
 
 __all__ = ["TooMany", "plain"]
 
@@ -14,13 +15,15 @@ __all__ = ["TooMany", "plain"]
 def plain(value: Any) -> Any:
     """Return ``value`` as JSON gives it back: keys are text, tuples are lists, half characters are question marks.
 
+    Bytes stay bytes.
+
     Raises:
         TooMany: it holds more values than a program is given.
         ValueError: it has no JSON form that a program could be given (see :func:`atc.execution.frames.parse`).
     """
     try:
-        text = json.dumps(value, allow_nan=False, ensure_ascii=False).encode("utf-8", "replace").decode()
-        return frames.parse(text)
+        text = json.dumps(pack(value), allow_nan=False, ensure_ascii=False).encode("utf-8", "replace").decode()
+        return unpack(frames.parse(text))
     except TooMany:
         raise
     except (TypeError, ValueError, RecursionError) as error:

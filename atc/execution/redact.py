@@ -34,16 +34,23 @@ class Redactor:
         return text
 
     def value(self, value: Any) -> Any:
-        """A copy of plain JSON values with every secret masked, in keys too; the value itself if no secret is known."""
+        """A copy of JSON values and bytes with every secret masked, in keys too; the value itself if none is known."""
         if not self._secrets:
             return value
         if isinstance(value, str):
             return self.text(value)
+        if isinstance(value, bytes):
+            return self._bytes(value)
         if isinstance(value, list | tuple):
             return [self.value(item) for item in value]
         if isinstance(value, dict):
             return {self.text(key): self.value(item) for key, item in value.items()}
         return value
+
+    def _bytes(self, data: bytes) -> bytes:
+        for secret in self._secrets:
+            data = data.replace(secret.encode("utf-8", "surrogatepass"), MASK.encode())
+        return data
 
 
 def _spellings(secret: str) -> set[str]:

@@ -7,17 +7,21 @@ that a service sends of its own accord: told by the name of a field, or by the l
 from __future__ import annotations
 
 import os
-import re
 from collections.abc import Mapping
 from functools import lru_cache
 from typing import Any
 
+from atc.execution.mask import MASKED, looks_secret, masked_text
 from atc.execution.redact import Redactor
+from atc.packing import pack
 from atc.probing.infer_text import listed, words
 
-MASKED = "***"
+__all__ = ["MASKED", "is_secret_name", "looks_secret", "mask", "masked_text"]
+
 MAX_MASK_DEPTH = 60
 """Levels that are looked at; what lies deeper is masked whole."""
+MAX_MASK_BYTES = 48
+"""Of a binary value, what is kept as an example."""
 
 _SECRET_WORDS = listed(
     "password passwd passphrase pwd secret secrets credential credentials authorization cookie cookies jwt bearer otp "
@@ -45,34 +49,6 @@ def is_secret_name(name: str) -> bool:
     ) or parts[-1:] in (("apikey",), ("accesskey",))
 
 
-_SECRET_TEXT = re.compile(
-    r"-----BEGIN [A-Z ]{0,30}PRIVATE KEY-----(?:[\s\S]{0,20000}?-----END [A-Z ]{0,30}PRIVATE KEY-----)?"
-    r"|\beyJ[A-Za-z0-9_-]{8,4000}\.[A-Za-z0-9_-]{4,8000}(?:\.[A-Za-z0-9_-]{0,4000})?"
-    r"|\b(?:[Bb]earer|[Bb]asic|[Tt]oken) [A-Za-z0-9._~+/=-]{16,4000}"
-    r"|\b(?:sk|pk|rk)[-_](?:live|test|proj|ant|or)[-_][A-Za-z0-9_-]{12,200}|\bsk-[A-Za-z0-9]{20,200}"
-    r"|\b(?:gh[opsur]_[A-Za-z0-9]{20,255}|github_pat_\w{20,255}|glpat-[\w-]{16,64}|hf_[A-Za-z0-9]{20,64}|npm_[A-Za-z0-9]{30,64})"
-    r"|\b(?:AKIA|ASIA)[A-Z0-9]{16}\b|\bAIza[\w-]{30,40}|\bxox[abeoprs]-[\w-]{10,200}|\bya29\.[\w-]{20,400}"
-    r"|(?<=://)[^\s/:@]{1,100}:[^\s/@]{1,200}(?=@)"
-    r"|(?<=[?&])(?:api_?key|access_?token|token|auth|secret|password|sig|signature|client_secret)=[^&\s#]{4,2000}",
-)
-_DIGIT_RUN = re.compile(r"(?<![\w.+-])\d(?:[ -]?\d){12,18}(?![\w.-])")
-_CARD = re.compile(
-    r"4\d{12}(?:\d{3}){0,2}|5[1-5]\d{14}|2(?:2[2-9]|[3-6]\d|7[01])\d{13}|2720\d{12}|3[47]\d{13}|6(?:011|5\d\d)\d{12}"
-)
-
-
-def looks_secret(text: str) -> bool:
-    """Whether a string holds what looks like a credential or a payment card's number."""
-    return masked_text(text) != text
-
-
-def masked_text(text: str) -> str:
-    """The text with everything masked that looks like a credential or a payment card's number."""
-    if len(text) < 12:
-        return text
-    return _DIGIT_RUN.sub(_masked_card, _SECRET_TEXT.sub(MASKED, text))
-
-
 def mask(value: Any, redactor: Redactor | None = None) -> Any:
     """A copy of a JSON value that may be stored and shown: every secret in it is ``"***"``.
 
@@ -94,6 +70,8 @@ def _masked(value: Any, name: str, depth: int) -> Any:
         return MASKED
     if isinstance(value, str):
         return MASKED if _is_secret(value, name) else masked_text(value)
+    if isinstance(value, bytes):
+        return pack(value[:MAX_MASK_BYTES])
     if isinstance(value, Mapping):
         return {masked_text(str(key)): _masked(item, _name(str(key), name), depth + 1) for key, item in value.items()}
     if isinstance(value, list | tuple):
@@ -120,13 +98,3 @@ def _is_secret(text: str, name: str) -> bool:
 
 def _looks_random(text: str) -> bool:
     return len(text) >= 16 and " " not in text and any(c.isdigit() for c in text) and any(c.isalpha() for c in text)
-
-
-def _masked_card(match: re.Match[str]) -> str:
-    digits = re.sub(r"\D", "", match[0])
-    return MASKED if _CARD.fullmatch(digits) and _luhn(digits) else match[0]
-
-
-def _luhn(digits: str) -> bool:
-    doubled = (int(d) * (2 if i % 2 else 1) for i, d in enumerate(reversed(digits)))
-    return sum(n - 9 if n > 9 else n for n in doubled) % 10 == 0

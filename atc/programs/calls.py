@@ -112,7 +112,7 @@ def _is_json(value: Any) -> bool:
         return all(isinstance(key, str) and _is_json(item) for key, item in value.items())
     if isinstance(value, list | tuple):
         return all(map(_is_json, value))
-    return value is None or isinstance(value, str | int | float)
+    return value is None or isinstance(value, str | int | float | bytes)
 
 
 def _schema(protocol: Protocol, original: str) -> dict[str, Any]:

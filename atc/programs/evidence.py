@@ -83,7 +83,7 @@ def told(call: Call, limit: int = 60) -> str:
 
 def is_nothing(value: Any) -> bool:
     """Null, or empty; not 0 and not False."""
-    return value is None or value is MISSING or (isinstance(value, str | list | dict) and not value)
+    return value is None or value is MISSING or (isinstance(value, str | bytes | list | dict) and not value)
 
 
 def hollow(call: Call) -> bool:

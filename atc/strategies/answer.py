@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import json
 import re
 from typing import Any
 
 from atc.models.base import Message
+from atc.packing import as_text
 from atc.prompting import fenced, prompt
 from atc.strategies.run import Run
 
@@ -16,7 +16,7 @@ _NUMBER = re.compile(r"\d+(?:[.,]\d+)*")
 
 def plain(value: Any) -> str:
     """The value itself as text."""
-    return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
+    return value if isinstance(value, str) else as_text(value)
 
 
 async def sentence(run: Run, value: Any) -> str:

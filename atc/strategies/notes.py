@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import json
 import re
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 
+from atc.packing import as_text
 from atc.programs.doubt import FROM_MEMORY
 from atc.prompting import fenced
 from atc.result import Call, Fault, Revision
@@ -76,9 +76,7 @@ def done_calls(calls: Sequence[Call]) -> list[str]:
     for call in calls:
         if call.status == "ok" and call.effect is not Effect.READ:
             arguments = ", ".join(f"{name}={value!r}" for name, value in call.arguments.items())
-            made[call.index] = fenced(
-                f"{call.tool}({arguments}) returned {json.dumps(call.value, ensure_ascii=False)[:300]}"
-            )
+            made[call.index] = fenced(f"{call.tool}({arguments}) returned {as_text(call.value)[:300]}")
     return list(made.values())
 
 

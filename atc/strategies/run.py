@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import json
 from collections.abc import Awaitable, Callable, Coroutine, Sequence
 from dataclasses import dataclass, field
 from typing import Any, TypeVar
@@ -11,6 +10,7 @@ from typing import Any, TypeVar
 from atc.execution.broker import Broker
 from atc.execution.drivers import limits_from
 from atc.execution.sandbox import Job, Outcome, Sandbox
+from atc.packing import as_text
 from atc.programs.attribute import Attribution
 from atc.programs.check import Checker
 from atc.programs.doubt import DOUBTS, UNUSED, forgotten_facts, stood_for, unused_facts
@@ -162,9 +162,7 @@ class Run:
 
     def _known(self) -> str:
         """What a program may have its values from: the task, and what tools have answered."""
-        return " ".join(
-            [self.task, *(json.dumps(call.value, ensure_ascii=False) for call in self.broker.calls if call.succeeded)]
-        )
+        return " ".join([self.task, *(as_text(call.value) for call in self.broker.calls if call.succeeded)])
 
     async def execute(self, program: str) -> Outcome:
         """Run a program in a fresh jail, its calls through the broker."""
@@ -196,6 +194,9 @@ class Run:
         ):
             fault = await self._ask_for_culprit(program, fault)
         fault = advised(fault)
+        made = next((call for call in own if call.index == fault.call), None)
+        if made is not None and made.traceback is not None:
+            fault = fault.model_copy(update={"traceback": made.traceback})
         self.emit("fault", {"attempt": len(self.revisions), "fault": fault.model_dump()})
         return fault
 

@@ -2,7 +2,7 @@
 
 A parameter's type hint gives its schema (anything that pydantic can describe), the docstring its description, and the
 return hint the schema of the response. Arguments reach the function as the annotated Python types; what it returns
-leaves as plain JSON values.
+leaves as JSON values and bytes (:mod:`atc.tools.to_json`).
 """
 
 from __future__ import annotations
@@ -13,29 +13,32 @@ import json
 import typing
 from collections.abc import Callable, Iterable, Mapping
 from contextlib import AbstractAsyncContextManager
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any, Literal, TypeVar, overload
 
 import anyio.to_thread
 from pydantic import BaseModel, ConfigDict, Field, TypeAdapter, ValidationError, create_model
-from pydantic.errors import PydanticUserError
+from pydantic.errors import PydanticSchemaGenerationError, PydanticUserError
 from pydantic.fields import FieldInfo
 from pydantic.json_schema import GenerateJsonSchema, JsonSchemaMode
 from pydantic_core import CoreSchema, to_jsonable_python
+from pydantic_core.core_schema import DecimalSchema, IsInstanceSchema
 
 from atc.errors import ToolError, ToolImportError
+from atc.packing import holds_bytes
 from atc.tools.bugs import is_bug
-from atc.tools.protocol import Effect, Example, JsonSchema, Protocol, Source, Status
-from atc.tools.tool import Tool
+from atc.tools.docstrings import Docs, read_docstring
+from atc.tools.protocol import Effect, Example, JsonSchema, Protocol, Source
+from atc.tools.to_json import plain_answer, schema_of
+from atc.tools.tool import Noted, Tool
 from atc.tools.typeddicts import with_modern_typeddicts
 
-MAX_MESSAGE = 500
-"""Characters of a function's own exception that are passed on."""
+MAX_MESSAGE = 20_000
+"""Characters of a function's own exception that are looked at; the broker masks them and passes on fewer."""
 
 EffectName = Literal["read", "write"]
 ExampleLike = Example | Mapping[str, Any]
 _F = TypeVar("_F", bound=Callable[..., Any])
-_ANY: TypeAdapter[Any] = TypeAdapter(Any, config=ConfigDict(ser_json_inf_nan="constants"))
 _METADATA = "__atc_tool__"
 
 
@@ -106,7 +109,7 @@ def tool_from_function(
     where = _location(function)
     _refuse_unusable(function, where)
     metadata: _Metadata = getattr(function, _METADATA, None) or _Metadata()
-    docs = _read_docstring(function)
+    docs = read_docstring(function)
     hints = _hints(function, where)
     arguments = _arguments_model(function, hints, where)
     returns = _return_schema(hints, where)
@@ -205,11 +208,17 @@ def _field(parameter: inspect.Parameter) -> Any:
     if parameter.default is inspect.Parameter.empty:
         return Field(alias=parameter.name)
     default = parameter.default
+    if _stands_in_a_schema(default):
+        return Field(default, alias=parameter.name)
+    return Field(default_factory=lambda: default, alias=parameter.name)  # the parameter is optional all the same
+
+
+def _stands_in_a_schema(default: Any) -> bool:
     try:
-        json.dumps(to_jsonable_python(default), allow_nan=False)
-    except ValueError:  # cannot stand in a schema; the parameter is optional all the same
-        return Field(default_factory=lambda: default, alias=parameter.name)
-    return Field(default, alias=parameter.name)
+        json.dumps(to_jsonable_python(default, bytes_mode="base64"), allow_nan=False)
+    except ValueError:
+        return False
+    return not holds_bytes(default)
 
 
 # Schemas ------------------------------------------------------------------------------------------------------------
@@ -221,6 +230,15 @@ class _PlainSchema(GenerateJsonSchema):
     def field_title_should_be_set(self, schema: Any) -> bool:
         return False
 
+    def decimal_schema(self, schema: DecimalSchema) -> JsonSchema:
+        """A returned decimal is a number (:mod:`atc.tools.to_json`); what a function takes may be text too."""
+        return {"type": "number"} if self.mode == "serialization" else super().decimal_schema(schema)
+
+    def is_instance_schema(self, schema: IsInstanceSchema) -> JsonSchema:
+        """Of a class that only :func:`atc.to_json` knows: what it becomes is known of tables and arrays."""
+        known = schema_of(schema["cls"])
+        return super().is_instance_schema(schema) if known is None else known
+
     def generate(self, schema: CoreSchema, mode: JsonSchemaMode = "validation") -> JsonSchema:
         document = super().generate(schema, mode)
         for key, definition in document.get("$defs", {}).items():
@@ -229,7 +247,7 @@ class _PlainSchema(GenerateJsonSchema):
         return document
 
 
-def _parameters_schema(arguments: type[BaseModel], docs: _Docs, where: str) -> JsonSchema:
+def _parameters_schema(arguments: type[BaseModel], docs: Docs, where: str) -> JsonSchema:
     try:
         schema = arguments.model_json_schema(schema_generator=_PlainSchema)
     except PydanticUserError as error:
@@ -246,12 +264,19 @@ def _return_schema(hints: dict[str, Any], where: str) -> JsonSchema | None:
     if annotation is Any:
         return None
     try:
-        schema = TypeAdapter(annotation).json_schema(mode="serialization", schema_generator=_PlainSchema)
+        schema = _adapter(annotation).json_schema(mode="serialization", schema_generator=_PlainSchema)
     except (PydanticUserError, TypeError, NameError) as error:
         raise _no_schema(where, "the returned value", error) from None
     if schema.get("title") == getattr(annotation, "__name__", None):
         schema.pop("title", None)
     return schema or None
+
+
+def _adapter(annotation: Any) -> TypeAdapter[Any]:
+    try:
+        return TypeAdapter(annotation)
+    except PydanticSchemaGenerationError:
+        return TypeAdapter(annotation, config=ConfigDict(arbitrary_types_allowed=True))
 
 
 def _no_schema(where: str, what: str, error: Exception) -> ToolImportError:
@@ -262,67 +287,12 @@ def _no_schema(where: str, what: str, error: Exception) -> ToolImportError:
     )
 
 
-# The docstring ------------------------------------------------------------------------------------------------------
-
-
-@dataclass(frozen=True)
-class _Docs:
-    text: str = ""
-    parameters: dict[str, str] = field(default_factory=dict)
-    returns: str = ""
-    statuses: tuple[Status, ...] = ()
-
-
-def _read_docstring(function: Callable[..., Any]) -> _Docs:
-    """Take apart a docstring in Google's, Numpy's or Sphinx's style, whichever it is."""
-    text = inspect.getdoc(function)
-    if not text:
-        return _Docs()
-    import griffe  # only here: a toolset without docstrings need not pay for it
-
-    quiet: Any = {style: {"warnings": False} for style in ("google", "numpy", "sphinx")}
-    sections = griffe.parse_auto(griffe.Docstring(text, lineno=1), per_style_options=quiet, default="google")
-    body: list[str] = []
-    parameters: dict[str, str] = {}
-    returns: list[str] = []
-    statuses: dict[int | str, str] = {}
-    for section in sections:
-        if section.kind is griffe.DocstringSectionKind.text:
-            body.append(section.value.strip())
-        elif section.kind is griffe.DocstringSectionKind.admonition:
-            body.append(f"{section.title}: {section.value.contents}".strip())
-        elif section.kind is griffe.DocstringSectionKind.parameters:
-            parameters |= {item.name.lstrip("*"): _one_line(item.description) for item in section.value}
-        elif section.kind is griffe.DocstringSectionKind.returns:
-            returns += [_one_line(item.description) for item in section.value]
-        elif section.kind is griffe.DocstringSectionKind.raises:
-            statuses |= dict(_status(str(item.annotation), _one_line(item.description)) for item in section.value)
-    return _Docs(
-        "\n\n".join(filter(None, body)),
-        parameters,
-        " ".join(returns),
-        tuple(Status(code=code, description=said) for code, said in statuses.items()),
-    )
-
-
-def _one_line(text: str) -> str:
-    return " ".join(text.split())
-
-
-def _status(exception: str, description: str) -> tuple[int | str, str]:
-    word, colon, rest = description.partition(":")
-    word = word.strip("` ")
-    if exception.rpartition(".")[2] == "ToolError" and colon and word.isidentifier():
-        return word, rest.strip()
-    return exception, description
-
-
 # The call -----------------------------------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True)
 class _FunctionTransport:
-    """Calls the function: arguments in as the annotated types, the answer out as plain JSON values."""
+    """Calls the function: arguments in as the annotated types, the answer out as JSON values and bytes."""
 
     function: Callable[..., Any]
     model: type[BaseModel]
@@ -357,7 +327,7 @@ class _FunctionTransport:
             raise
         except (Exception, SystemExit) as error:  # whatever a user's function raises, the run goes on
             raise _failure(error, self.function) from error
-        return answer if inspect.isawaitable(answer) else _plain(answer)
+        return answer if inspect.isawaitable(answer) else _answer(answer)
 
     async def _await(self, answer: Any) -> Any:
         try:
@@ -366,7 +336,7 @@ class _FunctionTransport:
             raise
         except (Exception, SystemExit) as error:  # as above
             raise _failure(error, self.function) from error
-        return _plain(value)
+        return _answer(value)
 
 
 def _failure(
@@ -377,24 +347,32 @@ def _failure(
 ) -> ToolError:
     name = type(error).__name__
     bug = function is not None and is_bug(error, function)
-    return ToolError(f"{name}: {error}"[:MAX_MESSAGE], status=name, outcome=outcome, cause="broken" if bug else None)
+    return ToolError(
+        f"{name}: {_words(error)}", status=name, outcome=outcome, raised=error, cause="broken" if bug else None
+    )
 
 
-def _plain(value: Any) -> Any:
-    """Turn what a function returned into plain JSON values.
+def _words(error: BaseException) -> str:
+    try:
+        return str(error)[:MAX_MESSAGE]
+    except Exception:  # its __str__ is the user's too
+        return "(its text cannot be had)"
+
+
+def _answer(value: Any) -> Any:
+    """What a function returned, as JSON values and bytes; with notes where there is something to know of it.
 
     Raises:
-        ToolError: it cannot be written as JSON. The function has run, so the outcome is unknown.
+        ToolError: it has no JSON form. The function has run, so the outcome is unknown.
     """
     try:
-        plain = _ANY.dump_python(value, mode="json", by_alias=True)
-        json.dumps(plain, allow_nan=False)
+        plain, notes = plain_answer(value)
     except Exception as error:  # a serializer of the user's type may raise anything
-        message = f"the function returned what is no JSON value ({type(error).__name__}: {error})"
+        message = f"the function returned what is no JSON value ({type(error).__name__}: {_words(error)})"
         raise ToolError(
-            message[:MAX_MESSAGE], status="invalid_response", outcome="unknown", cause="bad_response"
+            message, status="invalid_response", outcome="unknown", cause="bad_response", raised=error
         ) from error
-    return plain
+    return Noted(plain, notes) if notes else plain
 
 
 def _describe(error: ValidationError) -> str:

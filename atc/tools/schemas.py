@@ -12,6 +12,8 @@ from typing import Any
 import jsonschema_rs
 
 from atc.errors import ToolImportError
+from atc.packing import as_text, holds_bytes, pack, unpack
+from atc.tools import binary
 from atc.tools.protocol import JsonSchema
 
 _NUMBER = re.compile(r"-?(0|[1-9]\d{0,17})(\.\d{1,18})?([eE][+-]?\d{1,3})?")
@@ -43,23 +45,30 @@ class Problem:
 def problems(schema: JsonSchema, value: Any) -> list[Problem]:
     """Return up to five ways in which ``value`` does not fit ``schema``; none when it fits.
 
-    Whether it fits is asked of the whole value, and why of one with fewer items: the validator lists every error before
-    it gives the first.
+    Bytes fit where the schema says ``{"type": "string", "format": "binary"}``, or nothing of the type. Whether it fits
+    is asked of the whole value, and why of one with fewer items: the validator lists every error before it gives the
+    first.
     """
-    validator = _validator(_key(schema))
-    if validator.is_valid(value):
+    with_bytes = holds_bytes(value)
+    packed = pack(value) if with_bytes else value
+    validator = _validator(_key(schema), with_bytes)
+    if validator.is_valid(packed):
         return []
     shown = _Shown()
     found: list[Problem] = []
     unsure: list[tuple[str | int, ...]] = []
-    for error in validator.iter_errors(shown.of(value)):
+    for error in validator.iter_errors(shown.of(packed)):
         at, keyword = tuple(error.instance_path), str(error.schema_path[-1]) if error.schema_path else ""
-        if shown.explains(at, keyword):
-            found.append(Problem(_path(at), _shorten(error.message), keyword))
-            if len(found) == MAX_PROBLEMS:
-                break
-        else:
+        if not shown.explains(at, keyword):
             unsure.append(at)
+            continue
+        instance = unpack(error.instance) if with_bytes else error.instance
+        message = binary.complaint(instance, getattr(error.kind, "schema", None)) or error.message
+        problem = Problem(_path(at), _shorten(message), keyword)
+        if str(problem) not in map(str, found):
+            found.append(problem)
+        if len(found) == MAX_PROBLEMS:
+            break
     if found:
         return found
     places = unsure or sorted(shown.cut, key=str)
@@ -99,7 +108,7 @@ class _Shown:
 def ensure_valid_schema(schema: JsonSchema, what: str) -> None:
     """Raise ToolImportError, naming ``what``, when ``schema`` is not a JSON Schema that can be used."""
     try:
-        _validator(_key(schema))
+        _validator(_key(schema), False)
     except (jsonschema_rs.ValidationError, TypeError, ValueError, RecursionError) as error:
         raise ToolImportError(f"{what} is not a usable JSON Schema: {_shorten(str(error))}") from None
 
@@ -145,7 +154,7 @@ class _Repair:
 
     root: JsonSchema
     notes: list[str] = field(default_factory=list)
-    _validators: dict[int, Any] = field(default_factory=dict)
+    _validators: dict[tuple[int, bool], Any] = field(default_factory=dict)
 
     def object(self, schema: JsonSchema, value: dict[str, Any], path: str) -> dict[str, Any]:
         known = schema.get("properties")
@@ -176,7 +185,7 @@ class _Repair:
             return [self.value(items, item, f"{where}[{i}]") for i, item in enumerate(value)]
         made = self._scalar(types_of(schema), schema, value)
         if made is not value:
-            self.notes.append(f"took {json.dumps(value)} as {json.dumps(made)} for {where}")
+            self.notes.append(f"took {as_text(value)} as {as_text(made)} for {where}")
         return made
 
     def _scalar(self, types: frozenset[str], schema: JsonSchema, value: Any) -> Any:
@@ -192,8 +201,8 @@ class _Repair:
         if isinstance(value, float) and types == {"integer"} and value.is_integer():
             return int(value)
         if types == {"string"} and isinstance(value, int | float) and not isinstance(value, bool):
-            return str(value)
-        if types == {"array"} and isinstance(value, str | int | float | bool) and self._is_item(schema, value):
+            return value if binary.takes_bytes(schema) else str(value)
+        if types == {"array"} and isinstance(value, str | int | float | bool | bytes) and self._is_item(schema, value):
             return [value]
         return value
 
@@ -201,9 +210,10 @@ class _Repair:
         items = schema.get("items")
         if not isinstance(items, dict):
             return False
-        if id(items) not in self._validators:  # a list may ask as often as it has items
-            self._validators[id(items)] = _validator(_key({**items, "$defs": self.root.get("$defs", {})}))
-        return bool(self._validators[id(items)].is_valid(value))
+        key = (id(items), isinstance(value, bytes))
+        if key not in self._validators:  # a list may ask as often as it has items
+            self._validators[key] = _validator(_key({**items, "$defs": self.root.get("$defs", {})}), key[1])
+        return bool(self._validators[key].is_valid(pack(value)))
 
 
 def _shorten(message: str) -> str:
@@ -215,6 +225,7 @@ def _key(schema: JsonSchema) -> str:
 
 
 @lru_cache(maxsize=4096)
-def _validator(text: str) -> Any:
+def _validator(text: str, with_bytes: bool) -> Any:
+    schema = binary.for_validator(json.loads(text), with_bytes=with_bytes)
     # the plain regular expression engine runs in linear time: no `pattern` of a document can hang the host
-    return jsonschema_rs.validator_for(json.loads(text), pattern_options=jsonschema_rs.RegexOptions(), offline=True)
+    return jsonschema_rs.validator_for(schema, pattern_options=jsonschema_rs.RegexOptions(), offline=True)

@@ -7,11 +7,12 @@ could end it; :func:`render_stubs` parses what it made and refuses anything but 
 from __future__ import annotations
 
 import ast
-import json
 from collections.abc import Sequence
 from typing import Any
 
 from atc.errors import ToolImportError
+from atc.packing import as_text
+from atc.tools.binary import takes_bytes
 from atc.tools.parameters import Parameter, parameters_of
 from atc.tools.protocol import Effect, Example, Protocol
 from atc.tools.types import RESERVED, TypeWriter, camel, one_line
@@ -107,8 +108,8 @@ def _about(parameter: Parameter) -> str:
     text = one_line(str(schema.get("description", "")), 120)
     default = schema.get("default")
     if default is not None and "default" not in text.lower():
-        text = f"{text} (default {one_line(json.dumps(default), 40)})".strip()
-    if isinstance(schema.get("format"), str) and schema["format"] not in text:
+        text = f"{text} (default {one_line(as_text(default), 40)})".strip()
+    if isinstance(schema.get("format"), str) and schema["format"] not in text and not takes_bytes(schema):
         text = f"{text} ({one_line(schema['format'], 20)})".strip()
     return text or _for_instance(schema)
 
@@ -142,7 +143,7 @@ def _cut(value: Any, keep: int) -> Any:
         return [_cut(item, keep) for item in value[:keep]]
     if isinstance(value, dict):
         return {key: _cut(item, keep) for key, item in value.items()}
-    return value[:80] if isinstance(value, str) else value
+    return value[:80] if isinstance(value, str | bytes) else value
 
 
 def _guarded(stub: str, name: str) -> str:

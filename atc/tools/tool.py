@@ -18,7 +18,7 @@ class Transport(Interface):
     """The way a call reaches its tool. Only the broker uses it."""
 
     async def __call__(self, arguments: dict[str, Any]) -> Any:
-        """Make one call and return the response as plain JSON values.
+        """Make one call and return the response: plain JSON values and bytes, or :class:`Noted`.
 
         Raises:
             ToolError: the tool refused or failed; ``outcome`` tells whether it may have acted.
@@ -31,6 +31,14 @@ class Transport(Interface):
         Tools that share a resource return an equal, hashable manager: it is entered once.
         """
         ...
+
+
+@dataclass(frozen=True)
+class Noted:
+    """A response and what to know of it: a transport may return it in place of the bare value."""
+
+    value: Any
+    notes: tuple[str, ...]
 
 
 @dataclass(frozen=True)

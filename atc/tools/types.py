@@ -13,6 +13,7 @@ from collections.abc import Collection
 from dataclasses import dataclass, field
 from typing import Any
 
+from atc.tools.binary import takes_bytes
 from atc.tools.protocol import JsonSchema
 from atc.tools.schemas import resolve, types_of
 
@@ -82,7 +83,7 @@ class TypeWriter:
 
     def _typed(self, kind: str, schema: JsonSchema, name: str, depth: int) -> str:
         if kind in _SIMPLE:
-            return _SIMPLE[kind]
+            return "bytes" if kind == "string" and takes_bytes(schema) else _SIMPLE[kind]
         if kind == "array":
             return f"list[{self.write(schema.get('items'), f'{name}_item', depth + 1)}]"
         if kind == "object":
@@ -189,5 +190,6 @@ def _plain_name(key: str) -> bool:
 
 
 def _comment(schema: JsonSchema, limit: int) -> str:
-    text = one_line(str(schema.get("description") or schema.get("format") or ""), 200)
+    form = "" if takes_bytes(schema) else schema.get("format")  # its type says it
+    text = one_line(str(schema.get("description") or form or ""), 200)
     return f"  # {text}" if text and len(text) <= limit else ""

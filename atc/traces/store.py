@@ -1,4 +1,5 @@
-"""The run store: one folder a run, with its trace (``trace.jsonl``) and its journal (``journal.jsonl``)."""
+"""The run store: one folder a run, with its trace (``trace.jsonl``), its journal (``journal.jsonl``), and the
+tracebacks of the user's own functions (``traceback-CALL.txt``)."""
 
 from __future__ import annotations
 
@@ -18,6 +19,8 @@ from atc.tools.protocol import Effect
 from atc.traces.events import Event
 
 _RUN_ID = re.compile(r"[0-9]{8}-[0-9]{6}-[0-9a-f]{6}")
+MAX_TRACEBACK = 200_000
+"""Characters of a traceback that are kept."""
 _log = logging.getLogger(__name__)
 
 
@@ -93,6 +96,30 @@ class StoredRun:
         except OSError as error:
             fix = "set another folder with ATC_RUNS_DIR, or keep no runs with ATC_KEEP_RUNS=false"
             raise EnvironmentProblem(f"the run cannot be kept in {self.folder}: {error.strerror}; {fix}") from None
+
+    def keep_traceback(self, number: int, text: str) -> str | None:
+        """Write the traceback of a call's exception to a file that only its owner can read.
+
+        Args:
+            number: of the call.
+            text: in the middle of one over 200,000 characters a part is left out.
+
+        Returns:
+            The file's path; ``None`` if it cannot be written: the run goes on without it.
+        """
+        path = self.folder / f"traceback-{number}.txt"
+        half = MAX_TRACEBACK // 2
+        if len(text) > MAX_TRACEBACK:
+            text = f"{text[:half]}\n… [{len(text) - MAX_TRACEBACK:,} characters left out] …\n{text[-half:]}"
+        try:
+            descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
+            with os.fdopen(descriptor, "w", encoding="utf-8", errors="replace") as file:
+                os.fchmod(descriptor, 0o600)  # it may have been there
+                file.write(text)
+        except OSError as error:
+            _log.warning("the traceback of call %d cannot be kept in %s: %s", number, path, error.strerror)
+            return None
+        return str(path)
 
     def events(self) -> Iterator[dict[str, Any]]:
         """Its events, in order; a line that was cut short by a crash is left out."""

@@ -46,6 +46,24 @@ async def _(lab: Lab) -> None:
     same(await lab.answer(f"answer = {wanted!r}"), wanted, "the answer")
 
 
+@GROUP.check("bytes pass exactly, to a tool, from it and in the answer, and are not taken for what they look like")
+async def _(lab: Lab) -> None:
+    every, own = bytes(range(256)), {"$bytes": "YQ=="}
+    seen: list[dict[str, Any]] = []
+
+    def turned(arguments: dict[str, Any]) -> Any:
+        seen.append(arguments)
+        return {"data": arguments["data"][::-1], "own": arguments["own"]}
+
+    program = """
+found = f(data=bytes(range(256)), own={"$bytes": "YQ=="})
+answer = [found["data"], found["own"], bytearray(b"\\x00"), b"", {"$$bytes": b"a"}, type(found["data"]).__name__]
+"""
+    wanted = [every[::-1], own, b"\x00", b"", {"$$bytes": b"a"}, "bytes"]
+    same(await lab.answer(program, {"f": turned}), wanted, "the answer")
+    same(seen, [{"data": every, "own": own}], "what the tool was given")
+
+
 @GROUP.check("dates, sets, tuples, decimals, dataclasses and enums become JSON")
 async def _(lab: Lab) -> None:
     program = """

@@ -13,9 +13,12 @@ from typing import Any, get_args
 
 from atc.errors import FrameError, UsageError
 from atc.execution import frames
+from atc.execution.conversation import value_of
 from atc.execution.sandbox import TIERS, CallReply, CallRequest, Job, Limits, Outcome, OutcomeKind, ProgramError
+from atc.packing import pack
 
-PROTOCOL = 1
+PROTOCOL = 2
+"""2: bytes are tagged in values (:mod:`atc.packing`)."""
 MESSAGE_BYTES = 16 << 20
 """The largest message that a service takes: a program with its tools, or a tool's answer."""
 MAX_TOOLS = 2_000
@@ -90,7 +93,7 @@ def reply_of(message: dict[str, Any]) -> tuple[int, CallReply]:
     if message.get("op") != "reply" or type(number) is not int or ("value" in message) == ("error" in message):
         raise FrameError("after `run` only replies are taken: an `id`, and either `value` or `error`")
     if "value" in message:
-        return number, CallReply(value=message["value"])
+        return number, CallReply(value=value_of(message["value"]))
     error = message["error"]
     if not isinstance(error, dict) or not isinstance(error.get("message"), str):
         raise FrameError("the `error` of a reply must be an object with a `message`")
@@ -129,9 +132,8 @@ def _limits_of(raw: Any, most: Limits) -> Limits:
 
 
 def call_message(request: CallRequest) -> dict[str, Any]:
-    return {
-        "op": "call", "id": request.number, "tool": request.tool, "args": request.arguments, "line": request.line,
-    }  # fmt: skip
+    arguments = {name: pack(value) for name, value in request.arguments.items()}
+    return {"op": "call", "id": request.number, "tool": request.tool, "args": arguments, "line": request.line}
 
 
 def refusal_message(code: str, why: str, *, handed_over: bool) -> dict[str, Any]:
@@ -141,7 +143,7 @@ def refusal_message(code: str, why: str, *, handed_over: bool) -> dict[str, Any]
 def outcome_message(outcome: Outcome) -> dict[str, Any]:
     """An outcome; its error has the form in which a sandbox reports one."""
     told = {item.name: getattr(outcome, item.name) for item in dataclasses.fields(outcome)}
-    return {"op": "outcome", **told, "error": _error_out(outcome.error)}
+    return {"op": "outcome", **told, "value": pack(outcome.value), "error": _error_out(outcome.error)}
 
 
 def _error_out(error: ProgramError | None) -> dict[str, Any] | None:

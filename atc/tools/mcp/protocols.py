@@ -6,6 +6,7 @@ import logging
 from typing import Any
 
 from atc.errors import ToolImportError
+from atc.tools.binary import without_bytes
 from atc.tools.openapi.load import Document
 from atc.tools.openapi.parse import plain
 from atc.tools.openapi.refs import Resolver
@@ -81,7 +82,7 @@ def _returns(tool: Any) -> JsonSchema | None:
 
 def _converted(schema: dict[str, Any], direction: Direction, what: str) -> JsonSchema:
     """A schema that stands alone, with the keywords that we know; references lead into its own ``$defs`` only."""
-    root = plain(schema, what)
+    root = without_bytes(plain(schema, what))
     converter = SchemaConverter(Resolver(Document(root, what)))
     made = converter.closed(converter.convert(root, direction), direction)
     ensure_valid_schema(made, what)
