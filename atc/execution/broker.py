@@ -25,7 +25,7 @@ from atc.result import Call, CallStatus
 from atc.tools import schemas
 from atc.tools.parameters import original_arguments
 from atc.tools.protocol import Effect
-from atc.tools.tool import Tool, Toolset
+from atc.tools.tool import Answered, NextPage, Tool, Toolset, answer_of
 from atc.traces.events import Emit
 
 MAX_ERROR = 4000
@@ -126,16 +126,27 @@ class Broker:
         Raises:
             JournalError: the call cannot be written down. What was begun stays in doubt.
         """
-        self._numbers += 1
-        record = _Draft(self._numbers, self.journal.attempt, request.tool, request.arguments, request.line)
+        return (await self.handled(request)).reply
+
+    async def handled(self, request: CallRequest) -> Handled:
+        """:meth:`call`, with the call's number in the run, and what the response's headers say of the next page."""
+        record = self._begun(request)
         try:
             value = await self._handle(record)
         except ToolError as error:
-            return self._failed(record, error)
+            return Handled(self._failed(record, error), record.number)
         except BaseException:  # the run was stopped, or cannot go on
             self._cut_off(record)
             raise
-        return self._ended(record, CallReply(value=value))
+        return Handled(self._ended(record, CallReply(value=value)), record.number, record.next_page)
+
+    def refuse(self, request: CallRequest, error: CallRefused) -> CallReply:
+        """Record a call that is refused before any gate was asked."""
+        return self._failed(self._begun(request), error)
+
+    def _begun(self, request: CallRequest) -> _Draft:
+        self._numbers += 1
+        return _Draft(self._numbers, self.journal.attempt, request.tool, request.arguments, request.line)
 
     async def _handle(self, record: _Draft) -> Any:
         tool = self._granted(record)
@@ -143,7 +154,7 @@ class Broker:
         key = _key(record)
         if self.policy.replay:
             if (entry := self.journal.claim(key)) is not None:
-                record.status = "replayed"
+                record.status, record.next_page = "replayed", entry.next_page
                 return entry.value
             self._once_only(record, key)
         if self.made >= self.policy.max_calls:
@@ -221,16 +232,18 @@ class Broker:
         entry = self.journal.begin(record.number, key, self.redactor.value(record.arguments), record.effect)
         began = time.perf_counter()
         try:
-            value = self._usable(await self._sent(tool, record), record)
+            answered = await self._sent(tool, record)
+            value = self._usable(answered.value, record)
         except ToolError as error:
             raise self._noted(entry, record, error) from None
         finally:
             record.seconds = time.perf_counter() - began
         self._note_drift(record, tool, value)
-        self.journal.succeed(entry, value)
+        record.next_page = self.redactor.value(answered.next_page)
+        self.journal.succeed(entry, value, record.next_page)
         return value
 
-    async def _sent(self, tool: Tool, record: _Draft) -> Any:
+    async def _sent(self, tool: Tool, record: _Draft) -> Answered:
         """Make the call; whatever goes wrong is a ToolError."""
         limit = self.policy.call_timeout_s
         try:
@@ -249,7 +262,7 @@ class Broker:
                 f"{type(error).__name__}: {error}", status=type(error).__name__, outcome="unknown"
             ) from error
 
-    async def _tried(self, tool: Tool, record: _Draft) -> Any:
+    async def _tried(self, tool: Tool, record: _Draft) -> Answered:
         assert tool.transport is not None
         attempts = self.policy.read_attempts if record.effect is Effect.READ else 1
         retrying = tenacity.AsyncRetrying(
@@ -262,7 +275,7 @@ class Broker:
             with attempt:
                 if attempt.retry_state.attempt_number > 1:
                     record.notes.append(f"tried again after a passing failure ({attempt.retry_state.attempt_number})")
-                return await tool.transport(record.arguments)
+                return await answer_of(tool.transport, record.arguments)
         raise AssertionError("tenacity ended without a result")
 
     def _noted(self, entry: Entry, record: _Draft, error: ToolError) -> ToolError:
@@ -326,6 +339,15 @@ class Broker:
         return reply
 
 
+@dataclass(frozen=True)
+class Handled:
+    """A call that the broker handled: its reply, its number in the run, and where a next page begins, if that is known."""
+
+    reply: CallReply
+    number: int
+    next_page: NextPage = None
+
+
 @dataclass
 class _Draft:
     """A call's record while it is made."""
@@ -339,6 +361,7 @@ class _Draft:
     status: CallStatus = "ok"
     seconds: float = 0.0
     notes: list[str] = field(default_factory=list)
+    next_page: NextPage = None
 
     def started(self) -> dict[str, Any]:
         return {

@@ -20,6 +20,7 @@ from typing import Any, BinaryIO, Literal
 from atc.errors import JournalError
 from atc.execution.canonical import canonical
 from atc.tools.protocol import Effect
+from atc.tools.tool import NextPage
 
 CallKey = tuple[str, str]
 """A tool's name and the digest of its canonical arguments."""
@@ -48,6 +49,7 @@ class Entry:
     attempt: int
     state: Literal["open", "done", "refused", "unknown"] = "open"
     value: Any = None
+    next_page: NextPage = None
 
     @property
     def tool(self) -> str:
@@ -138,10 +140,11 @@ class Journal:
         self.entries[number] = entry
         return entry
 
-    def succeed(self, entry: Entry, value: Any) -> None:
-        """Write down the answer of a call."""
-        self._append({"call": entry.number, "value": value}, sync=entry.effect is not Effect.READ)
-        self._done(entry, value)
+    def succeed(self, entry: Entry, value: Any, next_page: NextPage = None) -> None:
+        """Write down the answer of a call, and what its headers say of the next page."""
+        beside = {} if next_page is None else {"next_page": next_page}
+        self._append({"call": entry.number, "value": value, **beside}, sync=entry.effect is not Effect.READ)
+        self._done(entry, value, next_page)
 
     def fail(self, entry: Entry, *, surely_not_done: bool, message: str) -> None:
         """Write down that a call failed, and whether it surely did nothing."""
@@ -156,8 +159,8 @@ class Journal:
             self._file.close()
             self._file = None
 
-    def _done(self, entry: Entry, value: Any) -> None:
-        entry.state, entry.value = "done", value
+    def _done(self, entry: Entry, value: Any, next_page: NextPage) -> None:
+        entry.state, entry.value, entry.next_page = "done", value, next_page
         self._successes.setdefault(entry.key, []).append(entry)
 
     # -- the file -----------------------------------------------------------------------------------------------------
@@ -217,11 +220,19 @@ class Journal:
         if entry.state != "open":
             raise ValueError(f"call {number} has ended before")
         if "value" in record:
-            self._done(entry, record["value"])
+            self._done(entry, record["value"], _next_page(record.get("next_page")))
         elif record["failed"] in ("refused", "unknown"):
             entry.state = record["failed"]
         else:
             raise ValueError("not an outcome")
+
+
+def _next_page(raw: Any) -> NextPage:
+    if raw is None or raw is False:
+        return raw
+    if not isinstance(raw, dict) or not all(isinstance(text, str) for text in raw.values()):
+        raise ValueError("not the arguments of a next page")
+    return raw
 
 
 def _sync_folder(folder: Path) -> None:

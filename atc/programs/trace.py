@@ -63,9 +63,9 @@ class Tracer:
         if self._error.origin is None:
             return None
         number, path = self._error.origin
-        if not 0 < number <= len(self._calls):  # it counts its own calls from 1
+        call = next((call for call in self._calls if call.index == number), None)
+        if call is None:
             return None
-        call = self._calls[number - 1]
         at, value = next(places(call.value, path, exact=True))
         suspect = Suspect(call, at, value)
         return suspect if call.succeeded and proof(suspect, self._error) else None

@@ -10,6 +10,7 @@ from typing import Any, TypeVar
 
 from atc.execution.broker import Broker
 from atc.execution.drivers import limits_from
+from atc.execution.pages import Pages
 from atc.execution.sandbox import Job, Outcome, Sandbox
 from atc.programs.attribute import Attribution
 from atc.programs.check import Checker
@@ -50,6 +51,9 @@ class Run:
     revisions: list[Revision] = field(default_factory=list)
     isolation: str = ""
     _executed: set[str] = field(default_factory=set)
+
+    def __post_init__(self) -> None:
+        self._pages = Pages(self.broker)
 
     @property
     def calls(self) -> list[Call]:
@@ -168,7 +172,8 @@ class Run:
         self._executed.add(program)
         names = {name: [p.name for p in parameters_of(tool.protocol)] for name, tool in self.tools.items()}
         self.emit("program_started", {"attempt": len(self.revisions)})
-        outcome = await self.sandbox.run(Job(program, names, limits_from(self.settings)), self.broker.call)
+        outcome = await self.sandbox.run(Job(program, names, limits_from(self.settings)), self._pages.call)
+        outcome = self._pages.placed(outcome)
         self.isolation = f"{self.sandbox.name}/{outcome.isolation}"
         told = {"kind": outcome.kind, "seconds": round(outcome.seconds, 6), "detail": outcome.detail}
         texts = {"stdout": outcome.stdout[-20_000:], "stderr": outcome.stderr[-20_000:]}

@@ -73,6 +73,7 @@ class Operation:
         security: alternatives of scheme names, each to be met as a whole; an empty one allows anonymous calls.
         accepts: media types of its successful answers.
         undeclared: arguments that the document does not have are sent too, in the query.
+        links_pages: its document says that a ``Link`` header comes with its answers.
     """
 
     method: str
@@ -85,6 +86,7 @@ class Operation:
     accepts: tuple[str, ...] = ()
     returns_text: bool = False
     undeclared: bool = False
+    links_pages: bool = False
 
     @property
     def label(self) -> str:

@@ -10,17 +10,18 @@ from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from dataclasses import dataclass, field
 from http.cookiejar import CookieJar, DefaultCookiePolicy
 from types import TracebackType
-from typing import Any
+from typing import Any, NoReturn
 from urllib.parse import quote
 
 import httpx
 
 from atc.errors import Outcome, ToolError
-from atc.tools.openapi.answers import TooLarge, error_of, read_body, value_of
+from atc.tools.openapi.answers import TooLarge, error_of, next_page, read_body, value_of
 from atc.tools.openapi.encode import Request, encode
 from atc.tools.openapi.media import accept_header
 from atc.tools.openapi.plan import Operation
 from atc.tools.openapi.security import Credentials
+from atc.tools.tool import Answered
 
 MAX_REDIRECTS = 5
 _ERROR_BYTES = 65_536
@@ -123,6 +124,14 @@ class OperationTransport:
         """Make one call.
 
         Raises:
+            ToolError: as :meth:`answered`.
+        """
+        return (await self.answered(arguments)).value
+
+    async def answered(self, arguments: dict[str, Any]) -> Answered:
+        """Make one call, and say what its ``Link`` header says of the next page.
+
+        Raises:
             ToolError: the arguments do not fit in a request, the service cannot be reached or refuses, or its answer
                 cannot be used.
         """
@@ -175,7 +184,7 @@ class OperationTransport:
             files=request.parts,
         )
 
-    async def _exchange(self, client: httpx.AsyncClient, request: httpx.Request) -> Any:
+    async def _exchange(self, client: httpx.AsyncClient, request: httpx.Request) -> Answered:
         operation, credentials = self.operation, self.service.credentials
         for _ in range(MAX_REDIRECTS + 1):
             response = await client.send(request, stream=True)
@@ -184,7 +193,7 @@ class OperationTransport:
                     request = self._redirected(client, request, response)
                     continue
                 if not response.is_success:
-                    return await self._raise_error(response)
+                    await self._raise_error(response)
                 try:
                     body = await read_body(response, self.service.max_bytes)
                 except TooLarge:
@@ -194,12 +203,12 @@ class OperationTransport:
                         outcome="refused" if operation.reads else "unknown",
                         received=self.service.max_bytes,
                     ) from None
-                return value_of(operation, response, body, credentials)
+                return Answered(value_of(operation, response, body, credentials), next_page(operation, response))
             finally:
                 await response.aclose()
         raise ToolError(f"{operation.label} redirects more than {MAX_REDIRECTS} times", outcome="unknown")
 
-    async def _raise_error(self, response: httpx.Response) -> None:
+    async def _raise_error(self, response: httpx.Response) -> NoReturn:
         try:
             body = await read_body(response, _ERROR_BYTES)
         except (TooLarge, ToolError, httpx.HTTPError):
