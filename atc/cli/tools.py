@@ -56,7 +56,7 @@ def stub(
     tools = open_tools([source])
     hints = hints_for(tools.protocols)
     for protocol in (_one(tools, name).only(name) if name else tools).protocols:
-        out.print(Text(clean(render_stub(protocol, hints.get(protocol.name)))), "\n")
+        out.print(Text(clean(render_stub(protocol, hints.get(protocol.name), pages=True))), "\n")
 
 
 def _one(tools: Toolset, name: str) -> Toolset:

@@ -104,7 +104,7 @@ class Pages:
 
     async def _read(self, request: CallRequest, reader: _Reader) -> CallReply:
         """Page after page to the end. Raises CallRefused where the end cannot be reached."""
-        arguments: dict[str, Any] | None = reader.given
+        arguments = reader.begin()
         while arguments is not None:
             handled = await self._broker.handled(dataclasses.replace(request, arguments=arguments))
             if handled.reply.error is not None:
@@ -132,6 +132,12 @@ class _Reader:
     _last: list[Any] = field(default_factory=list)
     _trying_one: bool = False
     _ended: bool = False
+
+    def begin(self) -> dict[str, Any] | None:
+        """The arguments of the first page."""
+        name, first = self.paging.parameter, self.paging.first
+        must_be_given = name in self.protocol.required and name not in self.given and first is not None
+        return {**self.given, name: first} if must_be_given else self.given
 
     def read(self, handled: Handled) -> tuple[Page, int]:
         """Take the items of a page; the page, and how many of its items were taken.

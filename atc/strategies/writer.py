@@ -21,6 +21,7 @@ from atc.strategies.asking import ask, tell
 from atc.strategies.notes import done_calls, notes_from
 from atc.strategies.seen import with_seen_responses
 from atc.tools.links import hints_for
+from atc.tools.paging import ALL_PAGES, paging_line
 from atc.tools.protocol import Protocol
 from atc.tools.stubs import render_stub
 from atc.tools.tool import Toolset
@@ -63,6 +64,7 @@ class Writer:
     def offer(self, tools: Toolset) -> None:
         """Write with these tools from now on."""
         self._tools = tools
+        self._pages = ALL_PAGES not in tools
         self._hints = hints_for(tools.protocols)
         self._lookups = Lookups({protocol.name: protocol for protocol in tools.protocols})
         self._stubs = "\n\n\n".join(fenced(self._shown(tool.protocol)) for tool in tools.values())
@@ -78,8 +80,9 @@ class Writer:
     def _shown(self, protocol: Protocol) -> str:
         if self._settings.tool_format == "json":
             kept = {"name", "description", "parameters", "returns"}
-            return json.dumps(protocol.model_dump(mode="json", include=kept), ensure_ascii=False)
-        return render_stub(protocol, self._hints.get(protocol.name))
+            paged = {"pages": line} if self._pages and (line := paging_line(protocol)) else {}
+            return json.dumps(protocol.model_dump(mode="json", include=kept) | paged, ensure_ascii=False)
+        return render_stub(protocol, self._hints.get(protocol.name), pages=self._pages)
 
     async def write(self, history: Sequence[Revision], calls: Sequence[Call]) -> Draft:
         """The next program, given those that failed and the calls that were made.
@@ -196,7 +199,7 @@ class Writer:
             last = revision is history[-1]
             fault = revision.fault
             tool = self._tools.get(fault.tool or "") if last and fault else None
-            protocol = render_stub(tool.protocol) if tool else ""
+            protocol = render_stub(tool.protocol, pages=self._pages) if tool else ""
             problem = "\n".join(f.message for f in revision.findings) or (fault.message if fault else "")
             messages.append(
                 Message("assistant", f"```python\n{revision.program}```" if revision.program else "(no program)")
