@@ -17,8 +17,7 @@ from atc.programs.check import Checker
 from atc.programs.doubt import DOUBTS, UNUSED, forgotten_facts, stood_for, unused_facts
 from atc.result import Call, Fault, Finding, Revision
 from atc.settings import Settings
-from atc.strategies import finder
-from atc.strategies.finder import Finder
+from atc.strategies.finder import MAX_ASKS, Docs, Finder
 from atc.strategies.writer import Draft, Writer
 from atc.tools.parameters import parameters_of
 from atc.tools.protocol import Effect
@@ -34,6 +33,7 @@ class Run:
 
     Attributes:
         finder: answers programs that look for tools; ``None`` where all are offered. ``open``: opens what they found.
+        docs: answers programs that ask for whole documents; ``None`` where that is not wanted. Offered once one is cut.
         revisions: every program so far and how it went.
         isolation: driver and tier of the last program's sandbox.
     """
@@ -48,12 +48,15 @@ class Run:
     emit: Emit
     finder: Finder | None = None
     open: Callable[[Toolset], Awaitable[None]] | None = None
+    docs: Docs | None = None
     revisions: list[Revision] = field(default_factory=list)
     isolation: str = ""
     _executed: set[str] = field(default_factory=set)
+    _asks: int = 0
 
     def __post_init__(self) -> None:
         self._pages = Pages(self.broker)
+        self._offer(self.tools, anew=False)
 
     @property
     def calls(self) -> list[Call]:
@@ -182,13 +185,13 @@ class Run:
 
     async def attribute(self, program: str, outcome: Outcome) -> Fault | None:
         """Trace a failure to the tool it came from; ``None`` if the program answered."""
-        looks = {finder.NAME} if self.finder is not None else set()  # looking for tools is no ground for an answer
-        own = [c for c in self.calls if c.attempt == self.broker.journal.attempt and c.tool not in looks]
+        own = [call for call in self._own_calls() if not self._is_asking(call)]  # to ask is no ground for an answer
         fault = Attribution(program, outcome, own, self.tools).fault()
         if fault is None:
             return None
-        if found := await self._offer_found():
-            fault = fault.model_copy(update={"evidence": f"{fault.evidence} {finder.NAME} found {found}".strip()})
+        if asked := await self._offer_asked():
+            told = f"{', '.join(asked)}, which it asked for, can be called now"
+            fault = fault.model_copy(update={"evidence": f"{fault.evidence} {told}".strip()})
         if self.settings.attribution == "none":
             fault = _bare(fault, outcome)
         elif self.settings.attribution == "model" or (fault.tool is None and fault.kind == "answer" and own):
@@ -196,20 +199,55 @@ class Run:
         self.emit("fault", {"attempt": len(self.revisions), "fault": fault.model_dump()})
         return fault
 
-    async def _offer_found(self) -> str:
-        """Offer the tools that the program found to the next one; their names, in words."""
-        found = self.finder.take() if self.finder is not None else Toolset()
-        if not found or self.open is None:
-            return ""
-        await self.open(found)
-        self.broker.grant(found)
-        self.tools = self.tools + found
-        self.writer.offer(self.tools)
-        if self.checker is not None:
-            self.checker.close()
-            self.checker = Checker(self.tools.protocols)
-        self.emit("tools_chosen", {"tools": [n for n in self.tools if n != finder.NAME], "found": list(found)})
-        return f"{', '.join(found)}: they can be called now"
+    async def only_asked(self, outcome: Outcome) -> bool:
+        """Whether a program did nothing but ask for tools or documents that the next one gets; so often it is free."""
+        own = self._own_calls()
+        if outcome.kind != "finished" or not own or not all(map(self._is_asking, own)) or self._asks >= MAX_ASKS:
+            return False
+        asked = bool(await self._offer_asked())
+        self._asks += asked
+        return asked
+
+    def _own_calls(self) -> list[Call]:
+        """The calls of the program that ran last."""
+        return [call for call in self.calls if call.attempt == self.broker.journal.attempt]
+
+    def _is_asking(self, call: Call) -> bool:
+        return self._is_ours(call.tool)
+
+    def _is_ours(self, tool: str) -> bool:
+        return any(asking is not None and asking.tool.name == tool for asking in (self.finder, self.docs))
+
+    def _offer(self, tools: Toolset, *, anew: bool = True) -> None:
+        """Offer the next program these tools, and ``tool_docs`` where one of them is shown in part."""
+        if anew:
+            self.writer.offer(tools)
+        if self.docs is not None and self.writer.cut and self.docs.tool.name not in tools:
+            tools, anew = tools + Toolset([self.docs.tool]), True
+            self.writer.offer(tools)
+        if self.docs is not None:
+            self.docs.offered = tools
+        self.tools = tools
+        if anew:
+            self.broker.grant(tools)
+            if self.checker is not None:
+                self.checker.close()
+                self.checker = Checker(tools.protocols)
+
+    async def _offer_asked(self) -> list[str]:
+        """Give the next program what this one asked for: the tools that it found, and whole documents; their names."""
+        found = self.finder.take() if self.finder is not None and self.open is not None else Toolset()
+        whole = self.docs.take() if self.docs is not None else []
+        asked = [*found, *whole]
+        if not asked:
+            return []
+        if found and self.open is not None:
+            await self.open(found)
+        self.writer.show_whole(asked)
+        self._offer(self.tools + found)
+        offered = [name for name in self.tools if not self._is_ours(name)]
+        self.emit("tools_chosen", {"tools": offered, "found": list(found), "whole": whole})
+        return asked
 
     def close(self) -> None:
         """Let go of what was made for this run alone."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 
 from atc.models.base import Message, Model, Reply, estimate_tokens
@@ -59,6 +59,7 @@ class Writer:
     def __init__(self, task: str, tools: Toolset, model: Model, settings: Settings, emit: Emit, plan: str = "") -> None:
         self._model, self._settings, self._emit, self._task = model, settings, emit, task
         self._plan = fenced(plan)
+        self._whole: list[str] = []
         self.offer(tools)
 
     def offer(self, tools: Toolset) -> None:
@@ -69,6 +70,15 @@ class Writer:
         self._lookups = Lookups({protocol.name: protocol for protocol in tools.protocols})
         self._stubs = "\n\n\n".join(fenced(self._shown(tool.protocol)) for tool in tools.values())
         self._stop = [COPY_OF_STUBS] if estimate_tokens(self._stubs) > self._settings.max_tokens else []
+
+    @property
+    def cut(self) -> bool:
+        """Whether a tool is shown in part, so that a program may ask for the rest."""
+        return False
+
+    def show_whole(self, names: Collection[str]) -> None:
+        """Give these tools the room that they need, from the next :meth:`offer` on: a program asked for them."""
+        self._whole += [name for name in names if name not in self._whole]
 
     def _likely(self, history: Sequence[Revision]) -> list[str]:
         """The tools that fit the task's words best, where the last program did without any."""
@@ -179,7 +189,7 @@ class Writer:
 
     def _messages(self, history: Sequence[Revision], calls: Sequence[Call], again: bool = False) -> list[Message]:
         """The prompt. ``again``: the model has just given a program again that is among those that failed."""
-        task = prompt("task", stubs=self._stubs, task=self._task, plan=self._plan)
+        task = prompt("task", stubs=self._stubs, task=self._task, plan=self._plan, asked=self._whole)
         base = [
             Message("system", prompt("system"), fixed=True),
             Message("user", prompt("example_task"), fixed=True),
