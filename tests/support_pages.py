@@ -109,9 +109,7 @@ def document() -> dict[str, Any]:
             "get": {
                 "operationId": name,
                 "parameters": parameters,
-                "responses": {
-                    "200": {"description": "ok", "content": {"application/json": {"schema": returns}}}
-                },
+                "responses": {"200": {"description": "ok", "content": {"application/json": {"schema": returns}}}},
             }
         }
         for name, (parameters, returns, _) in KINDS.items()

@@ -57,7 +57,9 @@ def test_looking_is_no_answer() -> None:
 
 
 def test_to_ask_is_free_three_times_a_run_and_only_where_it_brings_something() -> None:
-    given = Toolset([make_tool(f"{what}_{n}", lambda _: 1) for what in ("rain", "wind", "snow", "sun") for n in range(4)])
+    given = Toolset(
+        [make_tool(f"{what}_{n}", lambda _: 1) for what in ("rain", "wind", "snow", "sun") for n in range(4)]
+    )
     looks = [f'```python\nfind_tools(query="{what}")\n```' for what in ("wind", "snow", "sun", "rain", "hail")]
     model = FakeModel([*looks, *[looks[0]] * 8])
     agent = Agent(given, model=model, answer=False, max_tools=1, max_revisions=1)

@@ -341,7 +341,7 @@ class Broker:
 
 @dataclass(frozen=True)
 class Handled:
-    """A call that the broker handled: its reply, its number in the run, and where a next page begins, if that is known."""
+    """A call that the broker handled: its reply, its number in the run, and what is known of a next page."""
 
     reply: CallReply
     number: int

@@ -87,7 +87,9 @@ class Pages:
     async def _all(self, request: CallRequest) -> CallReply:
         name, given = request.arguments.get("tool"), request.arguments.get("arguments")
         if not isinstance(name, str) or not isinstance(given, dict) or len(request.arguments) != 2:
-            return self._broker.refuse(request, CallRefused("it takes a tool and its arguments", status="invalid_arguments"))
+            return self._broker.refuse(
+                request, CallRefused("it takes a tool and its arguments", status="invalid_arguments")
+            )
         request = dataclasses.replace(request, tool=name[:200], arguments=given)
         if name not in self._broker.tools:
             return (await self._broker.handled(request)).reply  # which refuses it
@@ -182,6 +184,8 @@ class _Reader:
             return None
         made, _ = schemas.repaired(self.protocol.parameters, {**arguments, **changed})
         if canonical(made) in self._asked:
+            if not page.items:
+                return None  # some services go on naming a next page behind the last
             self._stop("its pages lead back to one that was read", "loop")
         if self._pages >= MAX_PAGES:
             self._stop(f"there are more than {MAX_PAGES} pages", "too_many_pages")
@@ -198,11 +202,13 @@ class _Reader:
             return None
         if handled.next_page is not None:
             return self._positional(handled.next_page, arguments)
+        if page.more is False:
+            return None
         if page.next is not None:
             if is_url(page.next):
                 return self._positional(arguments_of_url(str(page.next), self.protocol), arguments)
             return {self.paging.parameter: page.next}
-        if page.more is False or (not page.items and page.more is None):
+        if not page.items and page.more is None:
             return None
         match self.paging.by:
             case "page" | "offset":
@@ -226,8 +232,8 @@ class _Reader:
             self._trying_one = True
             return {name: 1}
         try:
-            return {name: int(at) + (len(page.items) if self.paging.by == "offset" else 1)}
-        except (TypeError, ValueError):
+            return {name: int(str(at)) + (len(page.items) if self.paging.by == "offset" else 1)}
+        except ValueError:
             self._stop(f"{name} is no number", "invalid_arguments")
 
     def _after(self, page: Page) -> dict[str, Any] | None:
@@ -241,18 +247,21 @@ class _Reader:
         """Whether as much was read as there is, by what the response says."""
         if self.paging.parameter in self.given:
             return False  # it began in the middle
-        by_items = page.total is not None and page.total >= len(page.items) and len(self.items) >= page.total
-        return by_items or (page.pages is not None and self.paging.by == "page" and self._pages - self._repeated >= page.pages > 0)
+        if page.pages is not None and self.paging.by == "page":
+            return self._pages - self._repeated >= page.pages > 0
+        return page.total is not None and page.total >= len(page.items) and len(self.items) >= page.total
 
     def _is_short(self) -> bool:
         """Whether the last page has fewer items than a page can have, as far as that is known."""
         if self.paging.size is None:
             return False
         schema = self.protocol.parameters["properties"][self.paging.size]
-        size = self.given.get(self.paging.size, schema.get("default") if isinstance(schema, dict) else None)
-        return str(size).isdecimal() and len(self._last) < int(size)
+        size = str(self.given.get(self.paging.size, schema.get("default") if isinstance(schema, dict) else None))
+        return size.isdecimal() and len(self._last) < int(size)
 
     def _stop(self, why: str, status: str) -> NoReturn:
         read = f"{len(self.items):,} items of {self._pages} pages were read"
         advice = "narrow it down by its arguments, or read it page by page"
-        raise CallRefused(f"{ALL_PAGES}({self.protocol.name}) cannot be finished: {why} ({read}); {advice}", status=status)
+        raise CallRefused(
+            f"{ALL_PAGES}({self.protocol.name}) cannot be finished: {why} ({read}); {advice}", status=status
+        )

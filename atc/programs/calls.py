@@ -13,12 +13,12 @@ from typing import Any
 from atc.programs.evidence import places
 from atc.programs.fields import schemas_at, shape_at
 from atc.programs.flow import Flow, ToolCall
-from atc.programs.syntax import span_of
-from atc.programs.values import NOTHING, Origin
+from atc.programs.paged_calls import not_paged
+from atc.programs.values import Origin
 from atc.result import Finding
 from atc.tools import schemas
 from atc.tools.affinity import VERBS, words_of
-from atc.tools.paging import ALL_PAGES, paging_of
+from atc.tools.paging import paging_of
 from atc.tools.parameters import Parameter, original_arguments, parameters_of
 from atc.tools.protocol import Protocol
 from atc.tools.schemas import resolve, types_of
@@ -35,23 +35,9 @@ def call_findings(flow: Flow, protocols: Mapping[str, Protocol]) -> list[Finding
         if call.direct:
             protocol = protocols[call.tool]
             found += [*_names(call, protocol, protocols), *_literals(call, protocol)]
-            if call.paged and paging_of(protocol) is None:
-                text = f"{ALL_PAGES} reads tools that are paged, and {call.tool} is not: call {call.tool}(...) itself"
-                found.append(_finding("not_paged", call, text))
             if flow.complete:
                 found += _responses(call, protocol, protocols)
-    return found + [finding for node in flow.without_tool for finding in _without_tool(node, flow)]
-
-
-def _without_tool(node: ast.Call, flow: Flow) -> Iterator[Finding]:
-    """``all_pages(list_things(...))`` and its like."""
-    given = flow.at(span_of(node.args[0])) if node.args else NOTHING
-    if given.open:
-        return  # what it is, nobody knows before it runs
-    origin = next(iter(sorted(given.origins, key=str)), None)
-    tool = origin.tool if origin is not None else "list_things"
-    text = f"{ALL_PAGES} takes the tool itself, then its arguments: {ALL_PAGES}({tool}, ...)"
-    yield Finding(kind="not_paged", message=f"line {node.lineno}: {text}", line=node.lineno, tool=origin and tool)
+    return [*found, *not_paged(flow)]
 
 
 def literal_arguments(call: ToolCall, protocol: Protocol) -> dict[str, Any]:
@@ -90,7 +76,9 @@ def _names(call: ToolCall, protocol: Protocol, protocols: Mapping[str, Protocol]
     given = {name for name, _ in _written(call, parameters)}
     paging = paging_of(protocol) if call.paged else None
     turned = {paging.parameter} if paging is not None and paging.first is not None else set()  # it is set for each page
-    missing = [p.name for p in parameters if p.required and not {p.name, p.original} & given and p.original not in turned]
+    missing = [
+        p.name for p in parameters if p.required and not {p.name, p.original} & given and p.original not in turned
+    ]
     if missing and not hidden:
         yield _finding("missing_argument", call, f"{call.tool}() needs the argument {' and '.join(missing)}")
 

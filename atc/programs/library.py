@@ -7,21 +7,9 @@ from collections.abc import Callable
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
+from atc.programs.paged_calls import all_pages
 from atc.programs.syntax import names_in
-from atc.programs.values import (
-    CONSTANT,
-    ITEM,
-    MEMBER,
-    NOTHING,
-    UNKNOWN,
-    Arguments,
-    Cell,
-    Function,
-    Origin,
-    Value,
-    join,
-    join_derived,
-)
+from atc.programs.values import CONSTANT, NOTHING, UNKNOWN, Arguments, Cell, Function, Value, join, join_derived
 from atc.tools.paging import ALL_PAGES
 
 if TYPE_CHECKING:
@@ -361,29 +349,6 @@ def _parallel(flow: Flow, node: ast.Call, arguments: Arguments) -> Value:
     return flow.cell(node, Cell(items=join(*(flow.call(node, function, Arguments()) for function in functions))))
 
 
-def _all_pages(flow: Flow, node: ast.Call, arguments: Arguments) -> Value:
-    """``all_pages(tool, a=1)``: calls of the tool, and a list of what stands on its pages."""
-    tools = [function for function in arguments.at(0).functions if function.tool]
-    named = node.args[0].value if node.args and isinstance(node.args[0], ast.Constant) else None
-    if isinstance(named, str) and named in flow.tools:
-        tools = [flow.tool_functions[named]]
-    if not tools:
-        flow.without_tool.append(node)
-        return flow.cell(node, Cell(items=UNKNOWN))
-    called = ast.copy_location(ast.Call(node.args[0], node.args[1:], node.keywords), node)
-    rest = Arguments(arguments.positional[1:], arguments.named, arguments.rest, arguments.spread)
-    whole = join(*(flow.call(called, tool, rest, direct=True, paged=True) for tool in tools))
-    return flow.cell(node, Cell(items=join(*(_on_page(flow, origin) for origin in whole.origins))))
-
-
-def _on_page(flow: Flow, response: Origin) -> Value:
-    """An item of a page, by the response that it is a part of."""
-    paging = flow.paging(response.tool)
-    if paging is None or paging.items is None:
-        return Value(frozenset([response._replace(path=(MEMBER,))]), open=True)
-    return Value(frozenset([response._replace(path=(*paging.items, ITEM))]))
-
-
 def _push(flow: Flow, node: ast.Call, arguments: Arguments) -> Value:
     for cell in arguments.at(0).cells:
         cell.put(arguments.at(1))
@@ -413,6 +378,6 @@ _BUILTINS: dict[str, _Builtin] = {
     "filter": _filter,
     "reduce": _reduce,
     "parallel": _parallel,
-    ALL_PAGES: _all_pages,
+    ALL_PAGES: all_pages,
 }  # fmt: skip
 """By the last part of their names; a program's own function of the same name comes first."""

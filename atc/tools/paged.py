@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from typing import Any
 from urllib.parse import parse_qsl, urlsplit
 
-from atc.tools.names import parameter_name
-from atc.tools.paging import DONE, MAX_KEYS, MORE, NEXT, WRAPPERS, Paging, chosen_list, flat, is_positional, told_of
+from atc.tools.paging import MAX_KEYS, Paging, chosen_list, is_positional, told_of
+from atc.tools.paging_words import ADDRESS, DONE, MORE, NEXT, WRAPPERS, flat
 from atc.tools.protocol import Protocol
 
 _OF_PAGE = frozenset({"next", "nextpage", "nextpagenumber"})
@@ -83,19 +83,20 @@ def arguments_of_url(url: str, protocol: Protocol) -> dict[str, str]:
         pairs = parse_qsl(urlsplit(url).query, keep_blank_values=True, max_num_fields=MAX_QUERY)
     except ValueError:
         return {}
-    known = protocol.parameters.get("properties", {})
-    named = {name if name in known else parameter_name(name): text for name, text in pairs if name}
-    return {name: text for name, text in named.items() if name in known and is_positional(name)}
+    known = {flat(name): name for name in protocol.parameters.get("properties", {}) if is_positional(name)}
+    return {known[flat(name)]: text for name, text in pairs if flat(name) in known}
 
 
-def _next(paging: Paging, value: Mapping[str, Any], told: list[tuple[str, Any]]) -> tuple[str | int | None, bool | None]:
+def _next(
+    paging: Paging, value: Mapping[str, Any], told: list[tuple[str, Any]]
+) -> tuple[str | int | None, bool | None]:
     """Where the next page begins, and whether there is one."""
     flags = [field for name, field in told if name in MORE and isinstance(field, bool)]
     flags += [not field for name, field in told if name in DONE and isinstance(field, bool)]
     more = flags[0] if flags else None
     fields = [(name, field) for name, field in told if name in NEXT and not isinstance(field, bool)]
     if paging.next is not None:
-        name = paging.next[-2] if len(paging.next) > 1 and paging.next[-1] in ("href", "url") else paging.next[-1]
+        name = paging.next[-2] if len(paging.next) > 1 and paging.next[-1] in ADDRESS else paging.next[-1]
         fields = [(flat(name), _at(value, paging.next))]  # where it is left out, this was the last page
     for name, field in fields:
         if field in (None, "", 0):

@@ -1,7 +1,7 @@
 """Recognise tools that answer page by page: by their parameters and by what their responses hold.
 
-A tool is *paged* where a parameter says which page is wanted (a number, an offset, a cursor, the last item seen) and the
-response is, or holds, one list. Names alone are evidence, so both sides must fit; what is not sure is not paged.
+A tool is *paged* where a parameter says which page is wanted (a number, an offset, a cursor, the last item seen) and
+the response is, or holds, one list. Names alone are evidence, so both must fit; what is not sure is not paged.
 """
 
 from __future__ import annotations
@@ -12,6 +12,32 @@ from dataclasses import dataclass
 from typing import Any, Literal
 
 from atc.tools.affinity import words_of
+from atc.tools.paging_words import (
+    ADDRESS,
+    AMBIGUOUS,
+    ASIDE,
+    CONTAINERS,
+    CURSOR,
+    CURSOR_WORDS,
+    DONE,
+    FROM_ZERO,
+    ID_WORDS,
+    ITEMS,
+    LAST,
+    MORE,
+    NEXT,
+    OFFSET,
+    OFFSET_BESIDE_SIZE,
+    PAGE,
+    PAGE_WORDS,
+    POSITIONAL,
+    SIZE,
+    SURE_CURSOR,
+    TIME_WORDS,
+    TOKEN_WORDS,
+    WRAPPERS,
+    flat,
+)
 from atc.tools.parameters import parameters_of
 from atc.tools.protocol import Effect, JsonSchema, Protocol
 from atc.tools.schemas import resolve, types_of
@@ -21,58 +47,6 @@ ALL_PAGES = "all_pages"
 """The function by which a program reads all pages of a tool. A user's tool of that name takes its place."""
 MAX_KEYS = 400
 """Keys of one object that are looked at."""
-
-PAGE = frozenset({"page", "pagenumber", "pagenum", "pageno", "pageindex", "currentpage"})
-OFFSET = frozenset({"offset", "skip", "pageoffset", "recordoffset", "startat", "startindex", "startrow", "firstresult"})
-OFFSET_BESIDE_SIZE = frozenset({"start", "from"})
-"""Names that mean an offset only where a page size stands beside them."""
-SIZE = frozenset({
-    "perpage", "pagesize", "limit", "size", "count", "maxresults", "pagelimit", "resultsperpage", "itemsperpage",
-    "rows", "top", "max", "maxitems", "maxrecords", "numresults", "num", "take", "length", "pagelength", "maxkeys",
-    "recordsperpage", "maxpagesize", "maxcount", "hitsperpage", "limitcount", "first",
-})  # fmt: skip
-CURSOR = frozenset({
-    "cursor", "pagetoken", "nextpagetoken", "nexttoken", "continuationtoken", "continuation", "continue",
-    "paginationtoken", "pagingtoken", "nextcursor", "aftercursor", "pagecursor", "pageafter", "marker",
-    "bookmark", "scrollid", "after", "startcursor", "startafter", "exclusivestartkey", "startkey", "skiptoken", "offset",
-    "nextpage", "next", "pagekey", "nextpagekey", "start", "page", "startid", "from",
-})  # fmt: skip
-SURE_CURSOR = frozenset({
-    "cursor", "pagetoken", "nextpagetoken", "nexttoken", "continuationtoken", "paginationtoken", "pagingtoken",
-    "nextcursor", "aftercursor", "pagecursor", "pageafter", "scrollid",
-})  # fmt: skip
-"""Of these the ones that mean a cursor also where no response is documented."""
-LAST = frozenset({"startingafter", "afterid", "after", "sinceid", "since", "startafter", "lastid"})
-"""Parameters that take the identifier of the last item of a page."""
-NEXT = frozenset({
-    "next", "nextpage", "nexturl", "nexturi", "nextlink", "nexthref", "nextpagetoken", "nexttoken", "nextcursor",
-    "nextmarker", "nextoffset", "nextpageurl", "nextpageuri", "nextpagelink", "odatanextlink", "nextpagecursor",
-    "nextcontinuationtoken", "nextpagepath", "nextkey", "nextpagekey", "nextpagenumber", "nextstart", "nextstartat",
-    "nextrecordkey", "nextpaginationtoken", "nextstartkey", "endcursor", "aftercursor", "nextposition", "nextpageid",
-})  # fmt: skip
-"""Response fields that say where the next page begins: a cursor, a number, or a URL."""
-MORE = frozenset({"hasmore", "hasnext", "hasnextpage", "more", "hasmoreitems", "moreavailable", "istruncated",
-                  "truncated", "hasadditionalpages"})  # fmt: skip
-DONE = frozenset({"islast", "islastpage", "last", "lastpage", "done"})
-CONTAINERS = frozenset({
-    "meta", "metadata", "pagination", "paging", "pageinfo", "links", "link", "responsemetadata", "page", "pages",
-    "cursors", "cursor", "info", "pager", "paginationmetadata", "paginginfo", "listinfo", "resultinfo", "data",
-    "result", "response", "pagingmetadata",
-})  # fmt: skip
-"""Objects of a response in which paging is told of."""
-WRAPPERS = frozenset({"data", "result", "response", "results", "embedded", "d", "payload", "body", "list", "page",
-                      "hits", "content", "collection", "resultset"})  # fmt: skip
-"""Objects of a response in which its list may lie."""
-ITEMS = ("items", "data", "results", "result", "value", "values", "records", "entries", "list", "content", "rows",
-         "elements", "objects", "hits", "resources", "resource", "docs", "members")  # fmt: skip
-_ASIDE = frozenset({"errors", "warnings", "links", "messages", "included", "meta", "facets", "aggregations", "notices",
-                    "error", "schemas", "expand"})  # fmt: skip
-_POSITIONAL = frozenset({"page", "pagination", "paging", "cursor", "offset", "skip", "start", "starting", "limit",
-                         "after", "before", "since", "marker", "continue", "continuation", "next", "bookmark", "scroll",
-                         "per"})  # fmt: skip
-_CURSOR_WORDS = re.compile(r"(?i)\b(?:cursor|paginat|next page|previous (?:response|page|call|request))")
-_ID_WORDS = re.compile(r"(?i)\bids?\b|\bidentifier\b|\bcursor\b")
-_FROM_ZERO = re.compile(r"(?i)\b(?:zero|0)[- ](?:based|indexed)|\b(?:starts?|starting|begins?) (?:at|from|with) (?:0|zero)\b")
 
 
 @dataclass(frozen=True)
@@ -123,11 +97,6 @@ def paging_line(protocol: Protocol) -> str:
     return f"Paged{by}: {ALL_PAGES}({protocol.name}, ...) returns the items of all pages as one list."
 
 
-def flat(name: str) -> str:
-    """A name without case and signs: ``@odata.nextLink`` is ``odatanextlink``."""
-    return re.sub(r"[^a-z0-9]", "", name.lower())
-
-
 def is_positional(name: str) -> bool:
     """Whether a parameter's name speaks of pages, so that a response may set it for the next one."""
     return flat(name) in SIZE or _is_positional(name)
@@ -140,8 +109,8 @@ def told_of(value: Mapping[str, Any]) -> Iterator[tuple[str, Any]]:
         here, depth = todo.pop(0)
         for key in list(here)[:MAX_KEYS]:
             name, inner = flat(key), here[key]
-            if isinstance(inner, Mapping) and name == "next":  # {"next": {"href": …}}
-                yield name, inner.get("href", inner.get("url"))
+            if isinstance(inner, Mapping) and name in NEXT:  # {"next": {"href": …}}
+                yield name, next((inner[end] for end in ADDRESS if end in inner), None)
             elif isinstance(inner, Mapping) and depth < 2 and name in CONTAINERS:
                 todo.append((inner, depth + 1))
             elif not isinstance(inner, Mapping | list):
@@ -154,7 +123,7 @@ def told_of(value: Mapping[str, Any]) -> Iterator[tuple[str, Any]]:
 def _by_parameters(parameters: dict[str, JsonSchema], body: _Body | None, items: _Path | None) -> Paging | None:
     size = next((name for name in parameters if flat(name) in SIZE and _counts(parameters[name], text=True)), None)
     for name, schema in parameters.items():
-        if flat(name) in CURSOR and _is_text(schema) and body is not None and (found := body.next_for(name)):
+        if flat(name) in CURSOR and _is_text(schema) and body is not None and (found := body.next_for(name, schema)):
             return Paging("cursor", name, size, None, items, found)
     for name, schema in parameters.items():
         if flat(name) in LAST and body is not None and _takes_last(name, schema, body, items):
@@ -162,7 +131,8 @@ def _by_parameters(parameters: dict[str, JsonSchema], body: _Body | None, items:
     following = body.next_of_any() if body is not None else None
     listed = items is not None
     for name, schema in parameters.items():
-        if flat(name) in PAGE and _counts(schema, text=size is not None) and (listed or size):
+        is_page = flat(name) in PAGE or (flat(name) in OFFSET and _says(PAGE_WORDS, schema))
+        if is_page and _counts(schema, text=size is not None or listed) and (listed or size):
             return Paging("page", name, size, _first(schema), items, following)
     for name, schema in parameters.items():
         beside = flat(name) in OFFSET_BESIDE_SIZE and size is not None and "integer" in types_of(schema)
@@ -171,28 +141,29 @@ def _by_parameters(parameters: dict[str, JsonSchema], body: _Body | None, items:
             if first is not None or not flat(name).startswith(("start", "from")):
                 return Paging("offset", name, size, first or 0, items, following)
     for name, schema in parameters.items():
-        sure = flat(name) in SURE_CURSOR or (
-            flat(name) in CURSOR and _CURSOR_WORDS.search(str(schema.get("description", ""))) is not None
-        )
-        if sure and _is_text(schema) and (body is None or items == ()):
+        counts = flat(name) in PAGE | OFFSET
+        said = flat(name) in CURSOR | LAST and _says(TOKEN_WORDS if counts else CURSOR_WORDS, schema)
+        if _is_text(schema) and (said or (flat(name) in SURE_CURSOR and (body is None or items == ()))):
             return Paging("cursor", name, size, None, items)
-    return Paging("link", "", size, None, items, following) if following is not None and size else None
+    if following is not None and any(_turns(name, schema) for name, schema in parameters.items()):
+        return Paging("link", "", size, None, items, following)
+    return None
 
 
 def _is_positional(name: str) -> bool:
     words = words_of(name)
     known = flat(name) in PAGE | OFFSET | CURSOR | LAST | OFFSET_BESIDE_SIZE
-    return known or not _POSITIONAL.isdisjoint(words) or flat(name) == "pagesize"
+    return known or not POSITIONAL.isdisjoint(words) or flat(name) == "pagesize"
 
 
 def _schema(root: JsonSchema, schema: Any) -> JsonSchema:
     """A parameter's schema with its one alternative that is not null."""
-    schema = resolve(root, schema)
+    found: JsonSchema = resolve(root, schema)
     for keyword in ("anyOf", "oneOf"):
-        if isinstance(schema.get(keyword), list):
-            parts = [part for each in schema[keyword] if types_of(part := resolve(root, each)) != {"null"}]
-            return {**schema, **parts[0]} if len(parts) == 1 else schema
-    return schema
+        if isinstance(found.get(keyword), list):
+            parts = [part for each in found[keyword] if types_of(part := resolve(root, each)) != {"null"}]
+            return {**found, **parts[0]} if len(parts) == 1 else found
+    return found
 
 
 def _counts(schema: JsonSchema, *, text: bool = False) -> bool:
@@ -206,12 +177,22 @@ def _is_text(schema: JsonSchema) -> bool:
     return (not types or "string" in types) and not str(schema.get("format", "")).startswith("date")
 
 
+def _turns(name: str, schema: JsonSchema) -> bool:
+    """Whether a URL of a next page may set this parameter."""
+    scalar = types_of(schema) <= {"string", "integer", "number", "null"}
+    return _is_positional(name) and flat(name) not in SIZE and scalar and not _says(TIME_WORDS, schema)
+
+
+def _says(words: re.Pattern[str], schema: JsonSchema) -> bool:
+    return words.search(str(schema.get("description", ""))) is not None
+
+
 def _first(schema: JsonSchema) -> int | None:
     """The number of the first page or item, as far as the schema says it."""
     for keyword in ("default", "minimum"):
         if type(schema.get(keyword)) in (int, float) and schema[keyword] in (0, 1):
             return int(schema[keyword])
-    return 0 if _FROM_ZERO.search(str(schema.get("description", ""))) else None
+    return 0 if _says(FROM_ZERO, schema) else None
 
 
 def _takes_last(name: str, schema: JsonSchema, body: _Body, items: _Path | None) -> bool:
@@ -220,9 +201,8 @@ def _takes_last(name: str, schema: JsonSchema, body: _Body, items: _Path | None)
         return False
     if str(schema.get("format", "")).startswith("date"):
         return False
-    said = _ID_WORDS.search(str(schema.get("description", ""))) is not None
-    sure = flat(name) in ("startingafter", "afterid", "sinceid")
-    return (body.says_more and (said or sure)) or (flat(name) in ("since", "sinceid") and said)
+    said, sure = _says(ID_WORDS, schema), flat(name) in ("startingafter", "afterid", "sinceid")
+    return (body.says_more and (said or sure)) or (said and (sure or flat(name) == "since"))
 
 
 # -- responses -------------------------------------------------------------------------------------------------------
@@ -242,23 +222,28 @@ class _Body:
         """The fields in which it tells of its paging, as :func:`told_of` finds them in a response."""
         for key, value in list(_properties(schema).items())[:MAX_KEYS]:
             inner = plain(self._root, value)
-            if flat(key) == "next" and _properties(inner):
-                yield from (((*above, key, end), {}) for end in ("href", "url") if end in _properties(inner))
+            if flat(key) in NEXT and _properties(inner):
+                yield from (((*above, key, end), {}) for end in ADDRESS if end in _properties(inner))
             elif depth < 2 and flat(key) in CONTAINERS and _properties(inner):
                 yield from self._fields(inner, (*above, key), depth + 1)
             elif not {"object", "array"} & types_of(inner):
                 yield (*above, key), inner
 
-    def next_for(self, cursor: str) -> _Path | None:
+    def next_for(self, cursor: str, described: JsonSchema) -> _Path | None:
         """The field that holds the next value of a cursor parameter."""
-        wanted = flat(cursor)
-        same = [path for path, schema in self.fields.items() if flat(path[-1]) == wanted and _is_value(schema)]
-        return next(iter(same), None) or self.next_of_any(cursor=True)
+        wanted = {f"next{flat(cursor)}"} | ({flat(cursor)} - PAGE - OFFSET)  # a page or offset beside it is an echo
+        for path, schema in self.fields.items():
+            if flat(path[-1]) in wanted and _is_value(schema):
+                return path
+        counts = flat(cursor) in PAGE | OFFSET
+        if flat(cursor) in AMBIGUOUS and not _says(TOKEN_WORDS if counts else CURSOR_WORDS, described):
+            return None
+        return self.next_of_any(cursor=True)
 
     def next_of_any(self, *, cursor: bool = False) -> _Path | None:
         """The field that says where the next page begins."""
         for path, schema in self.fields.items():
-            name = flat(path[-2] if len(path) > 1 and path[-1] in ("href", "url") else path[-1])
+            name = flat(path[-2] if len(path) > 1 and path[-1] in ADDRESS else path[-1])
             if name in NEXT and _is_value(schema) and not (cursor and types_of(schema) == {"integer"}):
                 return path
         return None
@@ -274,10 +259,8 @@ class _Body:
 
 def plain(root: JsonSchema, schema: Any) -> JsonSchema:
     """A schema with references followed, ``allOf`` joined, and its one alternative that is not null."""
-    schema = resolve(root, schema)
-    if isinstance(schema.get("allOf"), list):
-        schema = merge_all_of(root, schema)
-    return _schema(root, schema)
+    made: JsonSchema = resolve(root, schema)
+    return _schema(root, merge_all_of(root, made) if isinstance(made.get("allOf"), list) else made)
 
 
 def _body(protocol: Protocol) -> _Body | None:
@@ -310,7 +293,7 @@ def _list_in(root: JsonSchema, properties: Mapping[str, Any], tool: str) -> str:
     lists = [
         key
         for key, value in list(properties.items())[:MAX_KEYS]
-        if flat(key) not in _ASIDE and "array" in types_of(plain(root, value))
+        if flat(key) not in ASIDE and "array" in types_of(plain(root, value))
     ]
     return chosen_list(lists, tool)
 
