@@ -127,9 +127,12 @@ def paged_service() -> Iterator[tuple[Service, Toolset]]:
             service.targets.append(self.path)
             parts = urlsplit(self.path)
             asked = {name: values[-1] for name, values in parse_qs(parts.query).items()}
-            value, headers = KINDS[parts.path.strip("/")][2](asked, service.url)
+            try:
+                (value, headers), status = KINDS[parts.path.strip("/")][2](asked, service.url), 200
+            except ValueError as error:
+                value, headers, status = {"message": str(error)}, {}, 500
             body = json.dumps(value).encode()
-            self.send_response(200)
+            self.send_response(status)
             for name, text in {"Content-Type": "application/json", "Content-Length": str(len(body)), **headers}.items():
                 self.send_header(name, text)
             self.end_headers()

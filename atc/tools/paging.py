@@ -180,7 +180,9 @@ def _is_text(schema: JsonSchema) -> bool:
 def _turns(name: str, schema: JsonSchema) -> bool:
     """Whether a URL of a next page may set this parameter."""
     scalar = types_of(schema) <= {"string", "integer", "number", "null"}
-    return _is_positional(name) and flat(name) not in SIZE and scalar and not _says(TIME_WORDS, schema)
+    return (
+        is_positional(name) and flat(name) not in SIZE | OFFSET_BESIDE_SIZE and scalar and not _says(TIME_WORDS, schema)
+    )
 
 
 def _says(words: re.Pattern[str], schema: JsonSchema) -> bool:
