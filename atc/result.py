@@ -61,6 +61,7 @@ class Call(_Record):
             ran and does not count here, though it has a :class:`Revision`.
         arguments: as they reached the tool, after repair. ``notes`` tells every repair and every drift of the response.
         seconds: time at the tool; 0 for a replay.
+        page: which page of an ``all_pages`` it read, from 1; 0 for a call by itself.
     """
 
     index: int
@@ -75,6 +76,7 @@ class Call(_Record):
     line: int = 0
     seconds: float = 0.0
     notes: tuple[str, ...] = ()
+    page: int = 0
 
     @property
     def succeeded(self) -> bool:

@@ -159,7 +159,9 @@ def failed(reply: CallReply, status: str) -> str:
 def test_too_many_pages_are_an_error_that_says_how_far_it_came() -> None:
     reading = Reading(endless)
     error = failed(reading.all(), "too_many_pages")
-    assert "all_pages(things) cannot be finished: there are more than 50 pages (50 items of 50 pages were read)" in error
+    assert (
+        "all_pages(things) cannot be finished: there are more than 50 pages (50 items of 50 pages were read)" in error
+    )
     assert len(reading.asked) == 50
     last = reading.house.last
     assert (last.tool, last.status, last.error) == ("things", "refused", error)

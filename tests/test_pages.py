@@ -63,8 +63,20 @@ def test_a_failure_in_an_item_is_traced_to_the_page_that_it_stood_on(things: tup
     assert all(call.status == "replayed" for call in result.calls if call.attempt == 1)
 
 
+def test_the_empty_page_behind_the_last_is_blamed_for_nothing(things: tuple[Service, Toolset]) -> None:
+    empty = "answer = [t['id'] for t in all_pages(by_page) if t['size'] > 99]"
+    for program in (empty, "found = all_pages(by_page)\nanswer = 1 / 0"):
+        result, _ = ran(things[1], program, "answer = 1", max_revisions=0)
+        fault = result.revisions[0].fault
+        assert fault is not None
+        assert (fault.tool, fault.evidence) == (None, "")
+        assert [call.page for call in result.calls] == [1, 2, 3, 4, 5, 6]
+
+
 def test_the_failure_of_a_page_is_the_tools_in_the_program_too(things: tuple[Service, Toolset]) -> None:
-    caught = "try:\n    all_pages(by_last, starting_after='nobody')\nexcept ToolError as e:\n    answer = [e.tool, e.status]"
+    caught = (
+        "try:\n    all_pages(by_last, starting_after='nobody')\nexcept ToolError as e:\n    answer = [e.tool, e.status]"
+    )
     result, _ = ran(things[1], f"{caught}\nanswer += [len(all_pages(by_last))]", max_revisions=0)
     assert result.value == ["by_last", 500, len(THINGS)]
     result, _ = ran(things[1], "answer = all_pages(by_last, starting_after='nobody')", max_revisions=0)

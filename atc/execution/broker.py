@@ -146,7 +146,8 @@ class Broker:
 
     def _begun(self, request: CallRequest) -> _Draft:
         self._numbers += 1
-        return _Draft(self._numbers, self.journal.attempt, request.tool, request.arguments, request.line)
+        arguments, line = request.arguments, request.line
+        return _Draft(self._numbers, self.journal.attempt, request.tool, arguments, line, page=request.page)
 
     async def _handle(self, record: _Draft) -> Any:
         tool = self._granted(record)
@@ -362,6 +363,7 @@ class _Draft:
     seconds: float = 0.0
     notes: list[str] = field(default_factory=list)
     next_page: NextPage = None
+    page: int = 0
 
     def started(self) -> dict[str, Any]:
         return {
@@ -377,7 +379,7 @@ class _Draft:
             index=self.number, attempt=self.attempt,
             tool=redactor.text(self.tool), arguments=redactor.value(self.arguments),
             effect=self.effect, status=self.status, value=reply.value, error=reply.error, error_status=reply.status,
-            line=self.line, seconds=round(self.seconds, 6), notes=tuple(map(redactor.text, self.notes)),
+            line=self.line, seconds=round(self.seconds, 6), notes=tuple(map(redactor.text, self.notes)), page=self.page,
         )  # fmt: skip
 
 

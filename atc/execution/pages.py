@@ -108,7 +108,8 @@ class Pages:
         """Page after page to the end. Raises CallRefused where the end cannot be reached."""
         arguments = reader.begin()
         while arguments is not None:
-            handled = await self._broker.handled(dataclasses.replace(request, arguments=arguments))
+            page_request = dataclasses.replace(request, arguments=arguments, page=reader.number)
+            handled = await self._broker.handled(page_request)
             if handled.reply.error is not None:
                 if reader.is_beyond_the_end(handled.reply):
                     break
@@ -134,6 +135,11 @@ class _Reader:
     _last: list[Any] = field(default_factory=list)
     _trying_one: bool = False
     _ended: bool = False
+
+    @property
+    def number(self) -> int:
+        """Of the page that is read next, from 1."""
+        return self._pages + 1
 
     def begin(self) -> dict[str, Any] | None:
         """The arguments of the first page."""
