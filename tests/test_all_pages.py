@@ -16,7 +16,7 @@ from atc.execution.journal import Journal
 from atc.execution.pages import Pages
 from atc.execution.sandbox import CallReply, CallRequest, Outcome, ProgramError
 from atc.tools.protocol import Effect, Protocol
-from atc.tools.tool import Answered, Tool
+from atc.tools.tool import Answered, PagedTransport, Tool
 
 TEXT, NUMBER = {"type": "string"}, {"type": "integer"}
 THINGS = {"type": "array", "items": {"type": "object", "properties": {"id": NUMBER}}}
@@ -29,7 +29,7 @@ def obj(**properties: Any) -> dict[str, Any]:
 TOKENS = obj(things=THINGS, next_token=TEXT)
 
 
-class Transport:
+class Transport(PagedTransport):
     """Answers with a function of the arguments; an :class:`Answered` goes out as it is."""
 
     def __init__(self, function: Callable[[dict[str, Any]], Any]) -> None:

@@ -54,7 +54,7 @@ WRAPPERS = frozenset({"data", "result", "response", "results", "embedded", "d", 
 """Objects of a response in which its list may lie."""
 ITEMS = ("items", "data", "results", "result", "value", "values", "records", "entries", "list", "content", "rows",
          "elements", "objects", "hits", "resources", "resource", "docs", "members")  # fmt: skip
-ASIDE = frozenset({"errors", "warnings", "links", "messages", "included", "meta", "facets", "aggregations", "notices",
+ASIDE = frozenset({"errors", "warnings", "links", "included", "meta", "facets", "aggregations", "notices",
                     "error", "schemas", "expand"})  # fmt: skip
 POSITIONAL = frozenset({"page", "pagination", "paging", "cursor", "offset", "skip", "start", "starting", "limit",
                          "after", "before", "since", "marker", "continue", "continuation", "next", "bookmark", "scroll",

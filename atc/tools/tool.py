@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import abc
 from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass, replace
 from fnmatch import fnmatchcase
 from pathlib import Path
-from typing import Any, Literal, runtime_checkable
+from typing import Any, Literal
 from typing import Protocol as Interface
 
 from atc.errors import ToolImportError, UsageError
@@ -45,13 +46,16 @@ class Answered:
     next_page: NextPage = None
 
 
-@runtime_checkable
-class PagedTransport(Interface):
-    """A transport that hears of next pages beside its responses (HTTP's ``Link`` header)."""
+class PagedTransport(abc.ABC):
+    """A transport that hears of next pages beside its responses (HTTP's ``Link`` header). It says so by inheriting."""
 
+    @abc.abstractmethod
     async def answered(self, arguments: dict[str, Any]) -> Answered:
-        """Make one call, as :class:`Transport` does. Raises ToolError."""
-        ...
+        """Make one call, as :class:`Transport` does.
+
+        Raises:
+            ToolError: the tool refused or failed.
+        """
 
 
 async def answer_of(transport: Transport, arguments: dict[str, Any]) -> Answered:

@@ -21,7 +21,7 @@ from atc.tools.openapi.encode import Request, encode
 from atc.tools.openapi.media import accept_header
 from atc.tools.openapi.plan import Operation
 from atc.tools.openapi.security import Credentials
-from atc.tools.tool import Answered
+from atc.tools.tool import Answered, PagedTransport
 
 MAX_REDIRECTS = 5
 _ERROR_BYTES = 65_536
@@ -106,7 +106,7 @@ class HttpService:
 
 
 @dataclass(frozen=True, eq=False)
-class OperationTransport:
+class OperationTransport(PagedTransport):
     """Calls one operation over HTTP. It never retries: that is the broker's business.
 
     Attributes:
