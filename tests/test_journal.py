@@ -225,6 +225,8 @@ def test_a_last_line_that_was_torn_is_dropped(tmp_path_factory: pytest.TempPathF
         '{"call": 1}',
         '{"call": 99, "value": 1}',
         '{"call": 1, "failed": "perhaps", "message": ""}',
+        '{"call": 1, "value": 1, "next_page": {"page": 2}}',
+        '{"call": 1, "value": 1, "next_page": true}',
         '{"call": 1, "begin": "book", "key": "x", "args": {}, "effect": "write", "attempt": 0}',
         '{"call": "2", "begin": "book", "key": "x", "args": {}, "effect": "write", "attempt": 0}',
         '{"call": 2, "begin": "book", "key": "x", "args": [], "effect": "write", "attempt": 0}',
