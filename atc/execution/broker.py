@@ -8,7 +8,6 @@ from __future__ import annotations
 import asyncio
 import inspect
 import json
-import math
 import time
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
@@ -20,6 +19,7 @@ from atc.errors import CallRefused, ToolError
 from atc.execution.journal import CallKey, Entry, Journal, call_key
 from atc.execution.plain import plain
 from atc.execution.redact import Redactor
+from atc.execution.retries import pause
 from atc.execution.sandbox import CallReply, CallRequest
 from atc.result import Call, CallStatus
 from atc.tools import schemas
@@ -269,7 +269,7 @@ class Broker:
         retrying = tenacity.AsyncRetrying(
             stop=tenacity.stop_after_attempt(attempts) | tenacity.stop_before_delay(self.policy.call_timeout_s),
             retry=tenacity.retry_if_exception(lambda error: isinstance(error, ToolError) and error.transient),
-            wait=_pause(self.policy.retry_wait_s),
+            wait=pause(self.policy.retry_wait_s),
             reraise=True,
         )
         async for attempt in retrying:
@@ -394,14 +394,3 @@ def _key(record: _Draft) -> CallKey:
         return call_key(record.tool, record.arguments)
     except ValueError as error:
         raise CallRefused(f"$: {error}", status="invalid_arguments") from None
-
-
-def _pause(first_s: float) -> Callable[[tenacity.RetryCallState], float]:
-    backoff = tenacity.wait_exponential(multiplier=first_s, max=10) + tenacity.wait_random(0, first_s)
-
-    def wait(state: tenacity.RetryCallState) -> float:
-        error = state.outcome.exception() if state.outcome else None
-        asked = error.retry_after if isinstance(error, ToolError) else None
-        return float(asked) if isinstance(asked, int | float) and 0 <= asked < math.inf else backoff(state)
-
-    return wait

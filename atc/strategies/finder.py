@@ -11,13 +11,13 @@ from typing import Any
 from atc.errors import ModelUnavailable, ToolError
 from atc.models.base import bounded_tokens
 from atc.retrieval.retriever import Retriever
+from atc.tools.paging import ALL_PAGES
 from atc.tools.protocol import Effect, Protocol
 from atc.tools.stubs import render_stub
 from atc.tools.tool import Tool, Toolset
 
 NAME = "find_tools"
 DOCS = "tool_docs"
-ASKING = frozenset({NAME, DOCS})
 MAX_ASKS = 3
 """Programs of a run that only ask and cost no revision."""
 DOCS_TOKENS = 2_000
@@ -138,12 +138,12 @@ class Docs:
             ToolError: none of the tools is offered.
         """
         tools, left = self.offered, int(arguments.get("budget", DOCS_TOKENS))
-        names = [name for name in dict.fromkeys(arguments["names"]) if name in tools and name not in ASKING]
+        names = [name for name in dict.fromkeys(arguments["names"]) if name in tools and name != DOCS]
         if not names:
             raise ToolError(f"{DOCS} takes names of the tools that are listed", status="not_found")
         stubs, over = [], []
         for name in names:
-            stub = render_stub(tools[name].protocol, pages=True)
+            stub = render_stub(tools[name].protocol, pages=ALL_PAGES not in tools)
             if (tokens := bounded_tokens(stub)) > left:
                 over.append(name)
                 continue

@@ -185,7 +185,7 @@ class Run:
 
     async def attribute(self, program: str, outcome: Outcome) -> Fault | None:
         """Trace a failure to the tool it came from; ``None`` if the program answered."""
-        own = [call for call in self._own_calls() if not self._is_asking(call)]  # to ask is no ground for an answer
+        own = self.grounds()
         fault = Attribution(program, outcome, own, self.tools).fault()
         if fault is None:
             return None
@@ -201,21 +201,19 @@ class Run:
 
     async def only_asked(self, outcome: Outcome) -> bool:
         """Whether a program did nothing but ask for tools or documents that the next one gets; so often it is free."""
-        own = self._own_calls()
-        if outcome.kind != "finished" or not own or not all(map(self._is_asking, own)) or self._asks >= MAX_ASKS:
+        if outcome.kind != "finished" or self.grounds() or self._asks >= MAX_ASKS:
             return False
         asked = bool(await self._offer_asked())
         self._asks += asked
         return asked
 
-    def _own_calls(self) -> list[Call]:
-        """The calls of the program that ran last."""
-        return [call for call in self.calls if call.attempt == self.broker.journal.attempt]
+    def grounds(self) -> list[Call]:
+        """The calls of the program that ran last, on which its answer can rest: to ask for tools is none."""
+        own = [call for call in self.calls if call.attempt == self.broker.journal.attempt]
+        return [call for call in own if not self._asks_by(call.tool)]
 
-    def _is_asking(self, call: Call) -> bool:
-        return self._is_ours(call.tool)
-
-    def _is_ours(self, tool: str) -> bool:
+    def _asks_by(self, tool: str) -> bool:
+        """Whether that is ``find_tools`` or ``tool_docs``, and no user's tool of that name."""
         return any(asking is not None and asking.tool.name == tool for asking in (self.finder, self.docs))
 
     def _offer(self, tools: Toolset, *, anew: bool = True) -> None:
@@ -245,7 +243,7 @@ class Run:
             await self.open(found)
         self.writer.show_whole(asked)
         self._offer(self.tools + found)
-        offered = [name for name in self.tools if not self._is_ours(name)]
+        offered = [name for name in self.tools if not self._asks_by(name)]
         self.emit("tools_chosen", {"tools": offered, "found": list(found), "whole": whole})
         return asked
 
