@@ -30,7 +30,7 @@ from atc.settings import Settings
 from atc.strategies import answer
 from atc.strategies.asking import ask
 from atc.strategies.chain import Ending, chain
-from atc.strategies.finder import finder_for
+from atc.strategies.finder import docs_for, finder_for
 from atc.strategies.run import Run
 from atc.strategies.writer import Draft, Writer
 from atc.tools.functions import tool_from_function
@@ -253,7 +253,7 @@ class Agent:
         checker = Checker(offered.protocols) if self.settings.check else None
         run = Run(
             session.task, offered, self.settings, writer, checker, self._opened_sandbox(), session.broker, session.emit,
-            finder, opened,
+            finder, opened, docs_for(offered, self.tools) if self.settings.find_tools else None,
         )  # fmt: skip
         stack.callback(run.close)
         return run

@@ -81,6 +81,7 @@ class Call(_Record):
         cause: why it failed, where no other program can help (:data:`atc.errors.Cause`).
         error: what went wrong. Of an exception of the user's own function what looks secret is masked.
         traceback: as :attr:`Fault.traceback`.
+        page: which page of an ``all_pages`` it read, from 1; 0 for a call by itself.
     """
 
     index: int
@@ -97,6 +98,7 @@ class Call(_Record):
     seconds: float = 0.0
     notes: tuple[str, ...] = ()
     traceback: str | None = None
+    page: int = 0
 
     @property
     def succeeded(self) -> bool:

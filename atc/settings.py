@@ -52,7 +52,7 @@ class Settings(BaseSettings):
         "hybrid", description="how they are found: by words, by meaning too, or with queries that the model plans"
     )
     tool_index: str | None = Field(None, description="folder of an index of the tools (`atc tools index`)")
-    find_tools: bool = Field(True, description="let programs look for tools that were not among the picked ones")
+    find_tools: bool = Field(True, description="let programs ask for tools that were not picked, and for what was cut")
     max_revisions: int = Field(3, ge=0, description="α of the paper: programs after the first")
     candidates: int = Field(1, ge=1, le=16, description="first programs to choose among")
     revision_candidates: int = Field(1, ge=1, le=16, description="programs to choose among in a revision")

@@ -20,6 +20,7 @@ import frames
 import origin
 
 PROGRAM = "<program>"
+ALL_PAGES = "all_pages"
 PRELOADED = [
     "__future__", "_pydecimal", "_strptime", "abc", "array", "ast", "asyncio", "base64", "binascii", "bisect", "bz2",
     "calendar", "cmath", "codecs", "collections", "collections.abc", "colorsys", "concurrent.futures",
@@ -117,7 +118,8 @@ class Channel:
         self._reading = False
         self.origins = origin.Origins()
 
-    def call(self, tool: str, arguments: dict[str, object]) -> object:
+    def call(self, tool: str, arguments: dict[str, object], named: str = "") -> object:
+        """One call. ``named``: the tool that is at fault if it fails, where that is another one."""
         with self._sending:  # ids go out in order
             number = next(self._ids)
             message = {"op": "call", "id": number, "tool": tool, "args": arguments, "line": _line()}
@@ -126,7 +128,7 @@ class Channel:
         if "error" in reply:
             error = reply["error"]
             assert isinstance(error, dict)
-            raise ToolError(tool, error["message"], error["status"])
+            raise ToolError(named or tool, error["message"], error["status"])
         self.origins.add(number, reply["value"])
         return reply["value"]
 
@@ -166,16 +168,34 @@ def make_stub(channel: Channel, name: str, parameters: list[str]):  # type: igno
     """The function that a program calls as ``name``; positional arguments take the parameters in their order."""
 
     def tool(*args: object, **kwargs: object) -> object:
-        if len(args) > len(parameters):
-            raise TypeError(f"{name}() takes {len(parameters)} arguments but {len(args)} were given")
-        for parameter, value in zip(parameters, args, strict=False):
-            if parameter in kwargs:
-                raise TypeError(f"{name}() got multiple values for argument {parameter!r}")
-            kwargs[parameter] = value
-        return channel.call(name, {key: convert.to_json(value, f"{name}({key}=…)") for key, value in kwargs.items()})
+        return channel.call(name, bound(name, parameters, args, kwargs))
 
     tool.__name__ = tool.__qualname__ = name
     return tool
+
+
+def make_all_pages(channel: Channel, tools: dict[str, list[str]]):  # type: ignore[no-untyped-def]
+    """``all_pages(tool, …)``: the items of all pages of a tool as one list. The host turns the pages."""
+
+    def all_pages(tool, /, *args, **kwargs):  # type: ignore[no-untyped-def]
+        name = tool if isinstance(tool, str) else getattr(tool, "__name__", "")
+        if name not in tools:
+            raise TypeError(f"{ALL_PAGES}() takes a tool, then the tool's arguments: {ALL_PAGES}(list_things, size=5)")
+        arguments = bound(name, tools[name], args, kwargs)
+        return channel.call(ALL_PAGES, {"tool": name, "arguments": arguments}, name)
+
+    return all_pages
+
+
+def bound(tool: str, parameters: list[str], args: tuple[object, ...], kwargs: dict[str, object]) -> dict[str, object]:
+    """The arguments of a call by name, as JSON values. Raises TypeError where Python would, and for what is no JSON."""
+    if len(args) > len(parameters):
+        raise TypeError(f"{tool}() takes {len(parameters)} arguments but {len(args)} were given")
+    for parameter, value in zip(parameters, args, strict=False):
+        if parameter in kwargs:
+            raise TypeError(f"{tool}() got multiple values for argument {parameter!r}")
+        kwargs[parameter] = value
+    return {key: convert.to_json(value, f"{tool}({key}=…)") for key, value in kwargs.items()}
 
 
 def parallel(*thunks):  # type: ignore[no-untyped-def]
@@ -205,7 +225,8 @@ def run_program(source: str, tools: dict[str, list[str]], channel: Channel) -> N
 
 def _scope(tools: dict[str, list[str]], channel: Channel) -> dict[str, object]:
     stubs = {name: make_stub(channel, name, parameters) for name, parameters in tools.items()}
-    return {"__name__": "__main__", "ToolError": ToolError, "parallel": parallel, **stubs}
+    given = {"ToolError": ToolError, "parallel": parallel, ALL_PAGES: make_all_pages(channel, tools)}
+    return {"__name__": "__main__", **given, **stubs}
 
 
 def _execute(source: str, scope: dict[str, object]) -> None:

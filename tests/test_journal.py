@@ -304,6 +304,8 @@ def test_no_lost_line_lets_a_write_be_made_again(tmp_path_factory: pytest.TempPa
         '{"call": 1}',
         '{"call": 99, "value": 1}',
         '{"call": 1, "failed": "perhaps", "message": ""}',
+        '{"call": 1, "value": 1, "next_page": {"page": 2}}',
+        '{"call": 1, "value": 1, "next_page": true}',
         '{"call": 1, "begin": "book", "key": "x", "args": {}, "effect": "write", "attempt": 0}',
         '{"call": "2", "begin": "book", "key": "x", "args": {}, "effect": "write", "attempt": 0}',
         '{"call": 2, "begin": "book", "key": "x", "args": [], "effect": "write", "attempt": 0}',

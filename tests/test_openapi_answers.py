@@ -17,7 +17,7 @@ from support_openapi import Answer, Server, call, document, one_tool, operation,
 from atc.errors import ToolError
 from atc.tools.openapi import import_openapi
 from atc.tools.openapi.answers import retry_after
-from atc.tools.tool import Toolset
+from atc.tools.tool import Answered, PagedTransport, Toolset
 
 
 @pytest.fixture(scope="module")
@@ -295,3 +295,30 @@ def test_all_tools_of_an_import_share_one_client_for_each_loop(server: Server) -
     call(tools.only("op"))  # outside of any block: a client for this call alone
     assert len(made) == 3
     assert all(client.is_closed for client in made)
+
+
+@pytest.mark.parametrize(
+    ("link", "documented", "said"),
+    [
+        ('<http://x/op?page=3&size=9>; rel="next"', False, {"page": "3"}),
+        ('<?page=3>; rel=next, <?page=1>; rel="prev"', False, {"page": "3"}),
+        ('<http://x/op?cursor=z>; rel="next"', False, {}),  # there is one, and no argument asks for it
+        ('<http://x/op?page=1>; rel="prev"', False, False),
+        ('<http://x/doc>; rel="help"', False, None),
+        ('<http://x/doc>; rel="help"', True, False),
+        ("<<<;;;", False, None),
+        (None, True, False),
+        (None, False, None),
+    ],
+)
+def test_a_link_header_says_where_the_next_page_is(
+    server: Server, link: str | None, documented: bool, said: object
+) -> None:
+    server.answer = Answer(body=b"[1]", headers={"Link": link} if link is not None else {})
+    node = operation({"name": "page", "in": "query", "schema": {"type": "integer"}}, returns={"type": "array"})
+    if documented:
+        node["responses"]["200"]["headers"] = {"Link": {"schema": {"type": "string"}}}
+    (tool,) = one_tool("/op", "get", node, server.url).values()
+    assert isinstance(tool.transport, PagedTransport)
+    assert asyncio.run(tool.transport.answered({})) == Answered([1], said)  # type: ignore[arg-type]
+    assert asyncio.run(tool.transport({})) == [1]  # type: ignore[arg-type]

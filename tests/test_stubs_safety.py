@@ -88,7 +88,7 @@ def assert_only_declarations(source: str, tools: set[str]) -> None:
     """Classes of annotated fields, functions with a docstring or ``...``, the functional TypedDict."""
     for node in ast.parse(source).body:
         if isinstance(node, ast.FunctionDef):
-            assert node.name in tools | {"parallel"}
+            assert node.name in tools | {"parallel", "all_pages"}
             assert len(node.body) == 1
             assert isinstance(node.body[0], ast.Expr)
             assert isinstance(node.body[0].value, ast.Constant)

@@ -56,6 +56,22 @@ def test_a_tools_text_stays_inside_its_stub() -> None:
     assert "\nimport os" not in prompt
 
 
+@pytest.mark.parametrize("form", ["stubs", "json"])
+def test_a_paged_tool_says_how_all_its_pages_are_read_unless_a_tool_has_that_name(form: str) -> None:
+    number = {"type": "integer"}
+    protocol = Protocol(
+        name="orders", effect=Effect.READ, parameters={"properties": {"page": number, "limit": number}},
+        returns={"type": "array", "items": number},
+    )  # fmt: skip
+    line = "Paged by page and limit: all_pages(orders, ...) returns the items of all pages as one list."
+    for names, shown in (([], 1), (["all_pages"], 0)):
+        tools = Toolset([Tool(protocol), *(Tool(Protocol(name=name)) for name in names)])
+        model = FakeModel(["```python\nanswer = 1\n```"])
+        asyncio.run(Writer("t", tools, model, Settings.load(tool_format=form), quiet).write([], []))
+        assert "\n".join(message.content for message in model.prompts[0]).count(line) == shown
+    assert "all_pages" not in "\n".join(message.content for message in asked([], tool_format=form))
+
+
 def test_a_parameter_says_where_its_id_comes_from() -> None:
     assert "item_id: from find(name=...)['item_id']" in asked([])[-1].content
 

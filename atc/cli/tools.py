@@ -58,7 +58,7 @@ def stub(
     tools = options.opened([source], openapi=openapi)
     hints = hints_for(tools.protocols)
     for protocol in (_one(tools, name).only(name) if name else tools).protocols:
-        out.print(Text(clean(render_stub(protocol, hints.get(protocol.name)))), "\n")
+        out.print(Text(clean(render_stub(protocol, hints.get(protocol.name), pages=True))), "\n")
 
 
 def _one(tools: Toolset, name: str) -> Toolset:

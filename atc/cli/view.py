@@ -77,7 +77,9 @@ class RunView:
 
     def _on_tools_chosen(self, data: dict[str, Any]) -> None:
         if "found" in data:
-            self.line(f"found for the next program: {', '.join(data['found'])}", "dim")
+            for what, names in (("found", data["found"]), ("shown whole", data.get("whole", ()))):
+                if names:
+                    self.line(f"{what} for the next program: {', '.join(names)}", "dim")
             return
         names = ", ".join(data["tools"])
         self.line(f"tools ({len(data['tools'])} of {data['of']}): {names}", "dim")

@@ -8,9 +8,8 @@ from __future__ import annotations
 import asyncio
 import inspect
 import json
-import math
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -23,13 +22,14 @@ from atc.execution.mask import masked_text
 from atc.execution.own_exceptions import KeepTraceback, OwnExceptions
 from atc.execution.plain import TooMany, plain
 from atc.execution.redact import Redactor
+from atc.execution.retries import pause
 from atc.execution.sandbox import CallReply, CallRequest
 from atc.packing import as_text, pack
 from atc.result import Call, CallStatus
 from atc.tools import schemas
 from atc.tools.parameters import original_arguments
 from atc.tools.protocol import Effect
-from atc.tools.tool import Noted, Tool, Toolset
+from atc.tools.tool import Answered, NextPage, Noted, Tool, Toolset, answer_of
 from atc.traces.events import Emit
 
 MAX_ERROR = 4000
@@ -129,16 +129,28 @@ class Broker:
         Raises:
             JournalError: the call cannot be written down. What was begun stays in doubt.
         """
-        self._numbers += 1
-        record = _Draft(self._numbers, self.journal.attempt, request.tool, request.arguments, request.line)
+        return (await self.handled(request)).reply
+
+    async def handled(self, request: CallRequest) -> Handled:
+        """:meth:`call`, with the call's number in the run, and what the response's headers say of the next page."""
+        record = self._begun(request)
         try:
             value = await self._handle(record)
         except ToolError as error:
-            return self._failed(record, error)
+            return Handled(self._failed(record, error), record.number)
         except BaseException:  # the run was stopped, or cannot go on
             self._cut_off(record)
             raise
-        return self._ended(record, CallReply(value=value))
+        return Handled(self._ended(record, CallReply(value=value)), record.number, record.next_page)
+
+    def refuse(self, request: CallRequest, error: CallRefused) -> CallReply:
+        """Record a call that is refused before any gate was asked."""
+        return self._failed(self._begun(request), error)
+
+    def _begun(self, request: CallRequest) -> _Draft:
+        self._numbers += 1
+        arguments, line = request.arguments, request.line
+        return _Draft(self._numbers, self.journal.attempt, request.tool, arguments, line, page=request.page)
 
     async def _handle(self, record: _Draft) -> Any:
         tool = self._granted(record)
@@ -146,7 +158,7 @@ class Broker:
         key = _key(record)
         if self.policy.replay:
             if (entry := self.journal.claim(key)) is not None:
-                record.status = "replayed"
+                record.status, record.next_page = "replayed", entry.next_page
                 return entry.value
             self._once_only(record, key)
         if self.made >= self.policy.max_calls:
@@ -220,7 +232,7 @@ class Broker:
         async with self._approving:  # one question at a time
             if key in self._denied:
                 raise _not_approved("the user did not approve this call before")
-            self.emit("approval_asked", self.redactor.value(record.started() | {"warnings": list(self.warnings)}))
+            self.emit("approval_asked", pack(self.redactor.value(record.started() | {"warnings": list(self.warnings)})))
             try:
                 answer = verdict(request)
                 if inspect.isawaitable(answer):
@@ -234,20 +246,22 @@ class Broker:
 
     async def _make(self, record: _Draft, tool: Tool, key: CallKey) -> Any:
         entry = self.journal.begin(record.number, key, self.redactor.value(record.arguments), record.effect)
-        self.emit("call_started", self.redactor.value(record.started()))  # after it is in the journal: a resume counts
+        self.emit("call_started", pack(self.redactor.value(record.started())))  # after it is in the journal: a resume counts
         began = time.perf_counter()
         try:
-            value = self._usable(await self._sent(tool, record), record)
+            answered = await self._sent(tool, record)
+            value = self._usable(answered.value, record)
         except ToolError as error:
             raise self._noted(entry, record, tool, error) from None
         finally:
             record.seconds = time.perf_counter() - began
         self._answered.add(tool.protocol.source.service)
         self._note_drift(record, tool, value)
-        self.journal.succeed(entry, value)
+        record.next_page = self.redactor.value(answered.next_page)
+        self.journal.succeed(entry, value, record.next_page)
         return value
 
-    async def _sent(self, tool: Tool, record: _Draft) -> Any:
+    async def _sent(self, tool: Tool, record: _Draft) -> Answered:
         """Make the call; whatever goes wrong is a ToolError."""
         limit = self.policy.call_timeout_s
         try:
@@ -267,20 +281,20 @@ class Broker:
             name = type(error).__name__
             raise ToolError(f"{name}: {error}", status=name, outcome="unknown", raised=error) from error
 
-    async def _tried(self, tool: Tool, record: _Draft) -> Any:
+    async def _tried(self, tool: Tool, record: _Draft) -> Answered:
         assert tool.transport is not None
         attempts = self.policy.read_attempts if record.effect is Effect.READ else 1
         retrying = tenacity.AsyncRetrying(
             stop=tenacity.stop_after_attempt(attempts) | tenacity.stop_before_delay(self.policy.call_timeout_s),
             retry=tenacity.retry_if_exception(lambda error: isinstance(error, ToolError) and error.transient),
-            wait=_pause(self.policy.retry_wait_s),
+            wait=pause(self.policy.retry_wait_s),
             reraise=True,
         )
         async for attempt in retrying:
             with attempt:
                 if attempt.retry_state.attempt_number > 1:
                     record.notes.append(f"tried again after a passing failure ({attempt.retry_state.attempt_number})")
-                return await tool.transport(record.arguments)
+                return await answer_of(tool.transport, record.arguments)
         raise AssertionError("tenacity ended without a result")
 
     def _noted(self, entry: Entry, record: _Draft, tool: Tool, error: ToolError) -> ToolError:
@@ -372,6 +386,15 @@ class Broker:
         return reply
 
 
+@dataclass(frozen=True)
+class Handled:
+    """A call that the broker handled: its reply, its number in the run, and what is known of a next page."""
+
+    reply: CallReply
+    number: int
+    next_page: NextPage = None
+
+
 @dataclass
 class _Draft:
     """A call's record while it is made."""
@@ -387,6 +410,8 @@ class _Draft:
     seconds: float = 0.0
     notes: list[str] = field(default_factory=list)
     traceback: str | None = None
+    next_page: NextPage = None
+    page: int = 0
 
     def started(self) -> dict[str, Any]:
         return {
@@ -404,7 +429,7 @@ class _Draft:
             effect=self.effect, status=self.status, value=reply.value, error=reply.error, error_status=reply.status,
             cause=self.cause, line=self.line, seconds=round(self.seconds, 6),
             notes=tuple(map(redactor.text, self.notes)),
-            traceback=self.traceback,
+            traceback=self.traceback, page=self.page,
         )  # fmt: skip
 
 
@@ -423,14 +448,3 @@ def _key(record: _Draft) -> CallKey:
         return call_key(record.tool, record.arguments)
     except ValueError as error:
         raise CallRefused(f"$: {error}", status="invalid_arguments") from None
-
-
-def _pause(first_s: float) -> Callable[[tenacity.RetryCallState], float]:
-    backoff = tenacity.wait_exponential(multiplier=first_s, max=10) + tenacity.wait_random(0, first_s)
-
-    def wait(state: tenacity.RetryCallState) -> float:
-        error = state.outcome.exception() if state.outcome else None
-        asked = error.retry_after if isinstance(error, ToolError) else None
-        return float(asked) if isinstance(asked, int | float) and 0 <= asked < math.inf else backoff(state)
-
-    return wait

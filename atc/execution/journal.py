@@ -24,6 +24,7 @@ from atc.execution.canonical import canonical
 from atc.locks import lock, unlock
 from atc.packing import pack, unpack
 from atc.tools.protocol import Effect
+from atc.tools.tool import NextPage
 
 _WHAT_NOW = (
     "calls that were made may be missing from it, and would be made again. See what was done (`atc show`, and at the "
@@ -71,6 +72,7 @@ class Entry:
     attempt: int
     state: Literal["open", "done", "refused", "unknown"] = "open"
     value: Any = None
+    next_page: NextPage = None
 
     @property
     def tool(self) -> str:
@@ -173,10 +175,11 @@ class Journal:
         self.entries[number] = entry
         return entry
 
-    def succeed(self, entry: Entry, value: Any) -> None:
-        """Write down the answer of a call."""
-        self._append({"call": entry.number, "value": pack(value)}, sync=entry.effect is not Effect.READ)
-        self._done(entry, value)
+    def succeed(self, entry: Entry, value: Any, next_page: NextPage = None) -> None:
+        """Write down the answer of a call, and what its headers say of the next page."""
+        beside = {} if next_page is None else {"next_page": next_page}
+        self._append({"call": entry.number, "value": pack(value), **beside}, sync=entry.effect is not Effect.READ)
+        self._done(entry, value, next_page)
 
     def fail(self, entry: Entry, *, surely_not_done: bool, message: str) -> None:
         """Write down that a call failed, and whether it surely did nothing."""
@@ -191,8 +194,8 @@ class Journal:
             self._file.close()
             self._file = None
 
-    def _done(self, entry: Entry, value: Any) -> None:
-        entry.state, entry.value = "done", value
+    def _done(self, entry: Entry, value: Any, next_page: NextPage) -> None:
+        entry.state, entry.value, entry.next_page = "done", value, next_page
         self._successes.setdefault(entry.key, []).append(entry)
 
     # -- the file -----------------------------------------------------------------------------------------------------
@@ -259,7 +262,7 @@ class Journal:
         if entry.state != "open":
             raise ValueError(f"call {number} has ended before")
         if "value" in record:
-            self._done(entry, unpack(record["value"]))
+            self._done(entry, unpack(record["value"]), _next_page(record.get("next_page")))
         elif record["failed"] in ("refused", "unknown"):
             entry.state = record["failed"]
         else:
@@ -289,6 +292,14 @@ def _lacks_only_its_end(text: str) -> bool:
     except json.JSONDecodeError as error:
         return error.pos == len(text)
     return True
+
+
+def _next_page(raw: Any) -> NextPage:
+    if raw is None or raw is False:
+        return raw
+    if not isinstance(raw, dict) or not all(isinstance(text, str) for text in raw.values()):
+        raise ValueError("not the arguments of a next page")
+    return raw
 
 
 def _sync_folder(folder: Path) -> None:

@@ -56,12 +56,16 @@ FIXED = ("cpu_s", "memory_bytes", "open_files")
 
 @dataclass(frozen=True)
 class CallRequest:
-    """A call as the program asked for it. ``line`` is the program's own claim; 0 when unknown."""
+    """A call as the program asked for it. ``line`` is the program's own claim; 0 when unknown.
+
+    ``page``: which page of an ``all_pages`` the host reads for it, from 1; 0 for a call by itself.
+    """
 
     number: int
     tool: str
     arguments: dict[str, Any]
     line: int
+    page: int = 0
 
 
 @dataclass(frozen=True)

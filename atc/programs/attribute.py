@@ -34,6 +34,7 @@ from atc.programs.syntax import span_of
 from atc.programs.trace import Tracer, suspects_of
 from atc.programs.values import NOTHING, Origin
 from atc.result import Call, Fault
+from atc.tools.paging import ALL_PAGES, paging_of
 from atc.tools.protocol import Effect
 from atc.tools.tool import Toolset
 
@@ -64,7 +65,7 @@ class Attribution:
     def __post_init__(self) -> None:
         try:
             self._tree: ast.Module | None = parse(self.source)
-            self._flow = Flow(self._tree, self.tools)
+            self._flow = Flow(self._tree, {protocol.name: protocol for protocol in self.tools.protocols})
         except NotParsed:
             self._tree = None
 
@@ -155,13 +156,13 @@ class Attribution:
         """Whether the program asked for something and does nothing with the answer."""
         if call.effect is Effect.WRITE or self._tree is None or self._flow is None:
             return False
-        made = [m.node for m in self._flow.calls.values() if m.tool == call.tool and m.node.lineno == call.line]
+        made = {span for span, m in self._flow.calls.items() if m.tool == call.tool and m.node.lineno == call.line}
         read = {n.id for n in ast.walk(self._tree) if isinstance(n, ast.Name) and isinstance(n.ctx, ast.Load)}
         kept = read | {"answer"}
         for node in ast.walk(self._tree):
-            if isinstance(node, ast.Expr) and node.value in made:
+            if isinstance(node, ast.Expr) and span_of(node.value) in made:
                 return True
-            if isinstance(node, ast.Assign) and node.value in made:
+            if isinstance(node, ast.Assign) and span_of(node.value) in made:
                 return all(isinstance(target, ast.Name) and target.id not in kept for target in node.targets)
         return False
 
@@ -216,8 +217,11 @@ class Attribution:
         """That a call answered with the first part of a longer list, and what to do then; else nothing."""
         if not (part := partial(call)):
             return ""
-        finder = finder_beside(call.tool, {protocol.name: protocol for protocol in self.tools.protocols})
+        protocols = {protocol.name: protocol for protocol in self.tools.protocols}
+        finder = finder_beside(call.tool, protocols)
         advice = f"call {finder} instead" if finder else "ask for exactly what is wanted, or for more of them"
+        if ALL_PAGES not in protocols and paging_of(protocols[call.tool]) is not None:
+            advice = f"{ALL_PAGES}({call.tool}, ...) gives them all"
         return f"{told(call)} answered {part}, and what was looked for is not among them: {advice}"
 
     def _where(self, suspect: Suspect, wanted: str | None = None) -> str:

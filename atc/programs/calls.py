@@ -13,10 +13,12 @@ from typing import Any
 from atc.programs.evidence import places
 from atc.programs.fields import schemas_at, shape_at
 from atc.programs.flow import Flow, ToolCall
+from atc.programs.paged_calls import not_paged
 from atc.programs.values import Origin
 from atc.result import Finding
 from atc.tools import schemas
 from atc.tools.affinity import VERBS, words_of
+from atc.tools.paging import paging_of
 from atc.tools.parameters import Parameter, original_arguments, parameters_of
 from atc.tools.protocol import Protocol
 from atc.tools.schemas import resolve, types_of
@@ -35,7 +37,7 @@ def call_findings(flow: Flow, protocols: Mapping[str, Protocol]) -> list[Finding
             found += [*_names(call, protocol, protocols), *_literals(call, protocol)]
             if flow.complete:
                 found += _responses(call, protocol, protocols)
-    return found
+    return [*found, *not_paged(flow)]
 
 
 def literal_arguments(call: ToolCall, protocol: Protocol) -> dict[str, Any]:
@@ -72,7 +74,11 @@ def _names(call: ToolCall, protocol: Protocol, protocols: Mapping[str, Protocol]
     if len(node.args) > len(names) and not hidden:
         yield _finding("unknown_argument", call, f"{call.tool}() is given too many arguments; {listed}")
     given = {name for name, _ in _written(call, parameters)}
-    missing = [p.name for p in parameters if p.required and not {p.name, p.original} & given]
+    paging = paging_of(protocol) if call.paged else None
+    turned = {paging.parameter} if paging is not None and paging.first is not None else set()  # it is set for each page
+    missing = [
+        p.name for p in parameters if p.required and not {p.name, p.original} & given and p.original not in turned
+    ]
     if missing and not hidden:
         yield _finding("missing_argument", call, f"{call.tool}() needs the argument {' and '.join(missing)}")
 

@@ -90,11 +90,18 @@ def hollow(call: Call) -> bool:
     """Whether a call was answered with nothing: empty, null, or an object whose every list is empty.
 
     What has an effect has done something, whatever it answers; and an object with an identity of its own, which the
-    call did not give, is a thing whose lists happen to be empty.
+    call did not give, is a thing whose lists happen to be empty. An empty page behind others shows where they end.
     """
+    return call.effect is not Effect.WRITE and call.page <= 1 and _holds_nothing(call)
+
+
+def behind_the_last(call: Call) -> bool:
+    """Whether a call read an empty page behind the last one."""
+    return call.page > 1 and call.succeeded and _holds_nothing(call)
+
+
+def _holds_nothing(call: Call) -> bool:
     response = call.value
-    if call.effect is Effect.WRITE:
-        return False
     if is_nothing(response):
         return True
     lists = [item for item in response.values() if isinstance(item, list)] if isinstance(response, dict) else []
@@ -121,7 +128,7 @@ def partial(call: Call) -> str:
     """
     response = call.value
     lists = [item for item in response.values() if isinstance(item, list)] if isinstance(response, dict) else []
-    if len(lists) != 1 or not lists[0]:
+    if len(lists) != 1 or not lists[0] or call.page:
         return ""
     for name, total in response.items():
         counts = isinstance(total, int) and not isinstance(total, bool) and total > len(lists[0])

@@ -9,7 +9,7 @@ failure to its call afterwards (ATC §3.3, made exact).
 from __future__ import annotations
 
 import ast
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from atc.programs import library, statements
@@ -27,6 +27,8 @@ from atc.programs.values import (
     join,
     join_derived,
 )
+from atc.tools.paging import Paging, paging_of
+from atc.tools.protocol import Protocol
 
 MAX_INLINE = 8
 """How deep calls of the program's own functions are followed."""
@@ -53,12 +55,14 @@ class ToolCall:
     """A call of a tool in the source, with the abstract values of its arguments by position or name.
 
     ``direct``: the tool itself is called at ``node``; otherwise it is handed to something that calls it (``map``).
+    ``paged``: it is ``all_pages`` that calls it; ``node`` is then a call of the tool, with what ``all_pages`` is given.
     """
 
     node: ast.Call
     tool: str
     arguments: dict[str | int, Value]
     direct: bool = True
+    paged: bool = False
 
 
 class Flow:
@@ -66,7 +70,7 @@ class Flow:
 
     Args:
         tree: its parsed source.
-        tools: the names of the tools.
+        tools: the tools by name, or their names alone.
 
     Attributes:
         accesses: every look-up, its base joined over all the ways that lead there.
@@ -76,11 +80,12 @@ class Flow:
         doubted: values whose type the program asks for.
         added: keys that the program itself puts into a response (``None``: any key), by the place of the tool's call;
             under ``None`` those that it puts into what may be any response.
+        without_tool: calls of ``all_pages`` that are given no tool.
         hedged_lines: lines in which the program is ready for a key not to be there.
         complete: the whole program was walked.
     """
 
-    def __init__(self, tree: ast.Module, tools: Collection[str]) -> None:
+    def __init__(self, tree: ast.Module, tools: Mapping[str, Protocol] | Collection[str]) -> None:
         self.tools = tools
         self.accesses: dict[tuple[Span, str | int], Access] = {}
         self.calls: dict[Span, ToolCall] = {}
@@ -89,6 +94,7 @@ class Flow:
         self.tested: set[str | None] = set()
         self.doubted: set[Origin] = set()
         self.added: dict[tuple[int, int] | None, set[str | None]] = {}
+        self.without_tool: list[ast.Call] = []
         self.hedged_lines: set[int] = set()
         self.aliases: dict[str, str] = {}
         self._made: dict[tuple[Span, int], Cell] = {}
@@ -116,6 +122,10 @@ class Flow:
         """Count one step; whether there is leave to make it."""
         self._steps += 1
         return self.complete
+
+    def paging(self, tool: str) -> Paging | None:
+        """How a tool is paged, where its protocol is known."""
+        return paging_of(self.tools[tool]) if isinstance(self.tools, Mapping) else None
 
     def at(self, span: Span) -> Value:
         """What the expression at ``span`` can be; nothing if there is none."""
@@ -273,14 +283,16 @@ class Flow:
         name = self.aliases.get(node.func.id, node.func.id) if isinstance(node.func, ast.Name) else ""
         return library.builtin(self, node, name, arguments)
 
-    def call(self, node: ast.Call, function: Function, arguments: Arguments, *, direct: bool = False) -> Value:
+    def call(
+        self, node: ast.Call, function: Function, arguments: Arguments, *, direct: bool = False, paged: bool = False
+    ) -> Value:
         """A call of a tool, a function or a class that stands at ``node``."""
         if not function.tool:
             return self.enter(function, arguments, node)
         span = span_of(node)
         before = self.calls[span].arguments if span in self.calls else {}
         given = {key: join(before.get(key, NOTHING), value) for key, value in arguments.by_key().items()}
-        self.calls[span] = ToolCall(node, function.tool, before | given, direct)
+        self.calls[span] = ToolCall(node, function.tool, before | given, direct, paged)
         return Value(frozenset([Origin(function.tool, node.lineno, node.col_offset)]))
 
     def _arguments(self, node: ast.Call, scope: Scope) -> Arguments:

@@ -7,8 +7,10 @@ from collections.abc import Callable
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
+from atc.programs.paged_calls import all_pages
 from atc.programs.syntax import names_in
 from atc.programs.values import CONSTANT, NOTHING, UNKNOWN, Arguments, Cell, Function, Value, join, join_derived
+from atc.tools.paging import ALL_PAGES
 
 if TYPE_CHECKING:
     from atc.programs.flow import Flow
@@ -376,5 +378,6 @@ _BUILTINS: dict[str, _Builtin] = {
     "filter": _filter,
     "reduce": _reduce,
     "parallel": _parallel,
+    ALL_PAGES: all_pages,
 }  # fmt: skip
 """By the last part of their names; a program's own function of the same name comes first."""

@@ -13,6 +13,7 @@ from dataclasses import dataclass
 
 from atc.programs.extract import NotParsed, parse
 from atc.programs.syntax import calls_one_of, sets_answer
+from atc.tools.paging import ALL_PAGES
 
 _FUNCTIONS = (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)
 _RESULT_NAMES = ("result", "results", "final_answer", "final_result", "output", "response", "ans")
@@ -78,7 +79,7 @@ def _alone(node: ast.stmt, tree: ast.Module) -> bool:
 
 
 def _dead_weight(node: ast.stmt, tree: ast.Module, tools: Collection[str]) -> str | None:
-    given = {*tools, "ToolError", "parallel", "*"}
+    given = {*tools, "ToolError", "parallel", ALL_PAGES, "*"}
     match node:
         case ast.FunctionDef(name=name) | ast.AsyncFunctionDef(name=name) if name in tools:
             return f"dropped a copy of {name}"

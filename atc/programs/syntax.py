@@ -5,6 +5,8 @@ from __future__ import annotations
 import ast
 from collections.abc import Collection, Iterator
 
+from atc.tools.paging import ALL_PAGES
+
 Span = tuple[int, int, int, int]
 """Line, end line, column, end column; columns count UTF-8 bytes from 0, as ``ast`` does."""
 
@@ -33,9 +35,9 @@ def sets_answer(tree: ast.Module) -> bool:
 
 
 def calls_one_of(tree: ast.AST, names: Collection[str]) -> bool:
-    """Whether one of the names is called by itself somewhere."""
+    """Whether one of the names is called by itself somewhere, or by ``all_pages``."""
     calls = (node.func for node in ast.walk(tree) if isinstance(node, ast.Call))
-    return any(isinstance(called, ast.Name) and called.id in names for called in calls)
+    return any(isinstance(called, ast.Name) and (called.id in names or called.id == ALL_PAGES) for called in calls)
 
 
 def hedges_lookups(node: ast.Try | ast.TryStar, tools: Collection[str]) -> bool:

@@ -11,7 +11,7 @@ import ast
 from collections.abc import Iterator, Sequence
 
 from atc.execution.sandbox import ProgramError
-from atc.programs.evidence import MISSING, hollow, is_nothing, places
+from atc.programs.evidence import MISSING, behind_the_last, hollow, is_nothing, places
 from atc.programs.flow import Flow
 from atc.programs.proof import Suspect, proof
 from atc.programs.syntax import enclosing, span_of
@@ -64,9 +64,9 @@ class Tracer:
         if self._error.origin is None:
             return None
         number, path = self._error.origin
-        if not 0 < number <= len(self._calls):  # it counts its own calls from 1
+        call = next((call for call in self._calls if call.index == number), None)
+        if call is None:
             return None
-        call = self._calls[number - 1]
         at, value = next(places(call.value, path, exact=True))
         suspect = Suspect(call, at, value)
         return suspect if call.succeeded and proof(suspect, self._error) else None
@@ -163,7 +163,7 @@ def suspects_of(value: Value, flow: Flow, calls: Sequence[Call], side: int | Non
 
 def _calls_at(origin: Origin, flow: Flow, calls: Sequence[Call]) -> list[Call]:
     """The calls that were made at the origin's place; all of its tool where that is not known."""
-    own = [call for call in calls if call.tool == origin.tool]
+    own = [call for call in calls if call.tool == origin.tool and not behind_the_last(call)]
     ends = [span[1] for span in flow.calls if span[0] == origin.line]
     there = [call for call in own if origin.line <= call.line <= max(ends, default=origin.line)]
     return there or own

@@ -43,6 +43,8 @@ async def chain(run: Run, first: Draft | None = None) -> Ending:
             draft, findings = doubted, []  # it may be right; what was written in its place cannot run
         if not findings:
             outcome = await run.execute(draft.program)
+            if await run.only_asked(outcome):
+                continue  # no revision: the next program is shown what this one asked for
             fault = await run.attribute(draft.program, outcome)
             if fault is not None and _insisted(fault, outcome.value, last_value):
                 fault = None  # two programs found the same nothing: that is the answer

@@ -9,6 +9,7 @@ from typing import Any, TypeVar
 
 from atc.execution.broker import Broker
 from atc.execution.drivers import limits_from
+from atc.execution.pages import Pages
 from atc.execution.sandbox import Job, Outcome, Sandbox
 from atc.packing import as_text
 from atc.programs.attribute import Attribution
@@ -16,9 +17,8 @@ from atc.programs.check import Checker
 from atc.programs.doubt import DOUBTS, UNUSED, forgotten_facts, stood_for, unused_facts
 from atc.result import Call, Fault, Finding, Revision
 from atc.settings import Settings
-from atc.strategies import finder
 from atc.strategies.endings import advised
-from atc.strategies.finder import Finder
+from atc.strategies.finder import MAX_ASKS, Docs, Finder
 from atc.strategies.writer import Draft, Writer
 from atc.tools.parameters import parameters_of
 from atc.tools.protocol import Effect
@@ -34,6 +34,7 @@ class Run:
 
     Attributes:
         finder: answers programs that look for tools; ``None`` where all are offered. ``open``: opens what they found.
+        docs: answers programs that ask for whole documents; ``None`` where that is not wanted. Offered once one is cut.
         revisions: every program so far and how it went.
         isolation: driver and tier of the last program's sandbox.
     """
@@ -48,10 +49,16 @@ class Run:
     emit: Emit
     finder: Finder | None = None
     open: Callable[[Toolset], Awaitable[None]] | None = None
+    docs: Docs | None = None
     revisions: list[Revision] = field(default_factory=list)
     isolation: str = ""
     _executed: set[str] = field(default_factory=set)
     _warnings: dict[str, tuple[str, ...]] = field(default_factory=dict)  # by program, as the last check gave them
+    _asks: int = 0
+
+    def __post_init__(self) -> None:
+        self._pages = Pages(self.broker)
+        self._offer(self.tools, anew=False)
 
     @property
     def calls(self) -> list[Call]:
@@ -171,7 +178,8 @@ class Run:
         self._executed.add(program)
         names = {name: [p.name for p in parameters_of(tool.protocol)] for name, tool in self.tools.items()}
         self.emit("program_started", {"attempt": len(self.revisions), "warnings": list(warnings)})
-        outcome = await self.sandbox.run(Job(program, names, limits_from(self.settings)), self.broker.call)
+        outcome = await self.sandbox.run(Job(program, names, limits_from(self.settings)), self._pages.call)
+        outcome = self._pages.placed(outcome)
         self.isolation = f"{self.sandbox.name}/{outcome.isolation}"
         told = {"kind": outcome.kind, "seconds": round(outcome.seconds, 6), "detail": outcome.detail}
         texts = {"stdout": outcome.stdout[-20_000:], "stderr": outcome.stderr[-20_000:]}
@@ -180,13 +188,13 @@ class Run:
 
     async def attribute(self, program: str, outcome: Outcome) -> Fault | None:
         """Trace a failure to the tool it came from; ``None`` if the program answered."""
-        looks = {finder.NAME} if self.finder is not None else set()  # looking for tools is no ground for an answer
-        own = [c for c in self.calls if c.attempt == self.broker.journal.attempt and c.tool not in looks]
+        own = self.grounds()
         fault = Attribution(program, outcome, own, self.tools).fault()
         if fault is None:
             return None
-        if found := await self._offer_found():
-            fault = fault.model_copy(update={"evidence": f"{fault.evidence} {finder.NAME} found {found}".strip()})
+        if asked := await self._offer_asked():
+            told = f"{', '.join(asked)}, which it asked for, can be called now"
+            fault = fault.model_copy(update={"evidence": f"{fault.evidence} {told}".strip()})
         if self.settings.attribution == "none":
             fault = _bare(fault, outcome)
         elif fault.cause is None and (
@@ -200,20 +208,53 @@ class Run:
         self.emit("fault", {"attempt": len(self.revisions), "fault": fault.model_dump()})
         return fault
 
-    async def _offer_found(self) -> str:
-        """Offer the tools that the program found to the next one; their names, in words."""
-        found = self.finder.take() if self.finder is not None else Toolset()
-        if not found or self.open is None:
-            return ""
-        await self.open(found)
-        self.broker.grant(found)
-        self.tools = self.tools + found
-        self.writer.offer(self.tools)
-        if self.checker is not None:
-            self.checker.close()
-            self.checker = Checker(self.tools.protocols)
-        self.emit("tools_chosen", {"tools": [n for n in self.tools if n != finder.NAME], "found": list(found)})
-        return f"{', '.join(found)}: they can be called now"
+    async def only_asked(self, outcome: Outcome) -> bool:
+        """Whether a program did nothing but ask for tools or documents that the next one gets; so often it is free."""
+        if outcome.kind != "finished" or self.grounds() or self._asks >= MAX_ASKS:
+            return False
+        asked = bool(await self._offer_asked())
+        self._asks += asked
+        return asked
+
+    def grounds(self) -> list[Call]:
+        """The calls of the program that ran last, on which its answer can rest: to ask for tools is none."""
+        own = [call for call in self.calls if call.attempt == self.broker.journal.attempt]
+        return [call for call in own if not self._asks_by(call.tool)]
+
+    def _asks_by(self, tool: str) -> bool:
+        """Whether that is ``find_tools`` or ``tool_docs``, and no user's tool of that name."""
+        return any(asking is not None and asking.tool.name == tool for asking in (self.finder, self.docs))
+
+    def _offer(self, tools: Toolset, *, anew: bool = True) -> None:
+        """Offer the next program these tools, and ``tool_docs`` where one of them is shown in part."""
+        if anew:
+            self.writer.offer(tools)
+        if self.docs is not None and self.writer.cut and self.docs.tool.name not in tools:
+            tools, anew = tools + Toolset([self.docs.tool]), True
+            self.writer.offer(tools)
+        if self.docs is not None:
+            self.docs.offered = tools
+        self.tools = tools
+        if anew:
+            self.broker.grant(tools)
+            if self.checker is not None:
+                self.checker.close()
+                self.checker = Checker(tools.protocols)
+
+    async def _offer_asked(self) -> list[str]:
+        """Give the next program what this one asked for: the tools that it found, and whole documents; their names."""
+        found = self.finder.take() if self.finder is not None and self.open is not None else Toolset()
+        whole = self.docs.take() if self.docs is not None else []
+        asked = [*found, *whole]
+        if not asked:
+            return []
+        if found and self.open is not None:
+            await self.open(found)
+        self.writer.show_whole(asked)
+        self._offer(self.tools + found)
+        offered = [name for name in self.tools if not self._asks_by(name)]
+        self.emit("tools_chosen", {"tools": offered, "found": list(found), "whole": whole})
+        return asked
 
     def close(self) -> None:
         """Let go of what was made for this run alone."""

@@ -38,8 +38,7 @@ async def _majority(run: Run, drafts: list[Draft]) -> Draft | None:
     values: dict[str, str] = {}
     for draft in drafts:
         outcome = await run.execute(draft.program)
-        own = [call for call in run.calls if call.attempt == run.broker.journal.attempt]
-        if Attribution(draft.program, outcome, own, run.tools).fault() is None:
+        if Attribution(draft.program, outcome, run.grounds(), run.tools).fault() is None:
             values[draft.program] = _key(outcome.value)
     if not values:
         return None

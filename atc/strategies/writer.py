@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 
 from atc.models.base import Message, Model, Reply, estimate_tokens
@@ -21,6 +21,7 @@ from atc.strategies.asking import ask, tell, waiting
 from atc.strategies.notes import done_calls, notes_from
 from atc.strategies.seen import with_seen_responses
 from atc.tools.links import hints_for
+from atc.tools.paging import ALL_PAGES, paging_line
 from atc.tools.protocol import Protocol
 from atc.tools.stubs import render_stub
 from atc.tools.tool import Toolset
@@ -58,15 +59,26 @@ class Writer:
     def __init__(self, task: str, tools: Toolset, model: Model, settings: Settings, emit: Emit, plan: str = "") -> None:
         self._model, self._settings, self._emit, self._task = model, settings, emit, task
         self._plan = fenced(plan)
+        self._whole: list[str] = []
         self.offer(tools)
 
     def offer(self, tools: Toolset) -> None:
         """Write with these tools from now on."""
         self._tools = tools
+        self._pages = ALL_PAGES not in tools
         self._hints = hints_for(tools.protocols)
         self._lookups = Lookups({protocol.name: protocol for protocol in tools.protocols})
         self._stubs = "\n\n\n".join(fenced(self._shown(tool.protocol)) for tool in tools.values())
         self._stop = [COPY_OF_STUBS] if estimate_tokens(self._stubs) > self._settings.max_tokens else []
+
+    @property
+    def cut(self) -> bool:
+        """Whether a tool is shown in part, so that a program may ask for the rest."""
+        return False
+
+    def show_whole(self, names: Collection[str]) -> None:
+        """Give these tools the room that they need, from the next :meth:`offer` on: a program asked for them."""
+        self._whole += [name for name in names if name not in self._whole]
 
     def _likely(self, history: Sequence[Revision]) -> list[str]:
         """The tools that fit the task's words best, where the last program did without any."""
@@ -78,8 +90,9 @@ class Writer:
     def _shown(self, protocol: Protocol) -> str:
         if self._settings.tool_format == "json":
             kept = {"name", "description", "parameters", "returns"}
-            return json.dumps(protocol.model_dump(mode="json", include=kept), ensure_ascii=False)
-        return render_stub(protocol, self._hints.get(protocol.name))
+            paged = {"pages": line} if self._pages and (line := paging_line(protocol)) else {}
+            return json.dumps(protocol.model_dump(mode="json", include=kept) | paged, ensure_ascii=False)
+        return render_stub(protocol, self._hints.get(protocol.name), pages=self._pages)
 
     async def write(self, history: Sequence[Revision], calls: Sequence[Call]) -> Draft:
         """The next program, given those that failed and the calls that were made.
@@ -179,7 +192,7 @@ class Writer:
 
     def _messages(self, history: Sequence[Revision], calls: Sequence[Call], again: bool = False) -> list[Message]:
         """The prompt. ``again``: the model has just given a program again that is among those that failed."""
-        task = prompt("task", stubs=self._stubs, task=self._task, plan=self._plan)
+        task = prompt("task", stubs=self._stubs, task=self._task, plan=self._plan, asked=self._whole)
         base = [
             Message("system", prompt("system"), fixed=True),
             Message("user", prompt("example_task"), fixed=True),
@@ -199,7 +212,7 @@ class Writer:
             last = revision is history[-1]
             fault = revision.fault
             tool = self._tools.get(fault.tool or "") if last and fault else None
-            protocol = render_stub(tool.protocol) if tool else ""
+            protocol = render_stub(tool.protocol, pages=self._pages) if tool else ""
             problem = "\n".join(f.message for f in revision.findings) or (fault.message if fault else "")
             messages.append(
                 Message("assistant", f"```python\n{revision.program}```" if revision.program else "(no program)")

@@ -13,6 +13,7 @@ from typing import Any
 from atc.errors import ToolImportError
 from atc.packing import as_text
 from atc.tools.binary import takes_bytes
+from atc.tools.paging import paging_line
 from atc.tools.parameters import Parameter, parameters_of
 from atc.tools.protocol import Effect, Example, Protocol
 from atc.tools.types import RESERVED, TypeWriter, camel, one_line
@@ -34,12 +35,13 @@ def render_stubs(protocols: Sequence[Protocol]) -> str:
     return HEADER + "\n\n" + "\n\n\n".join(render_stub(protocol) for protocol in protocols) + "\n"
 
 
-def render_stub(protocol: Protocol, hints: dict[str, str] | None = None) -> str:
+def render_stub(protocol: Protocol, hints: dict[str, str] | None = None, *, pages: bool = False) -> str:
     """One tool: its response's classes, its signature, and a docstring.
 
     Args:
         protocol: the tool.
         hints: for a parameter, where its value can be had (see :mod:`atc.tools.links`).
+        pages: say of a paged tool how all its pages are read (see :mod:`atc.tools.paging`).
     """
     shown = any(example.response is not None for example in protocol.examples)  # then it speaks for most fields
     writer = TypeWriter(
@@ -48,7 +50,7 @@ def render_stub(protocol: Protocol, hints: dict[str, str] | None = None) -> str:
     returns = "Any" if protocol.returns is None else writer.write(protocol.returns, "response")
     arguments = TypeWriter(protocol.parameters, camel(protocol.name), classes=writer.classes)
     signature = ", ".join(_parameter(arguments, parameter) for parameter in parameters_of(protocol))
-    lines = [f"def {protocol.name}({signature}) -> {returns}:", *_docstring(protocol, hints or {})]
+    lines = [f"def {protocol.name}({signature}) -> {returns}:", *_docstring(protocol, hints or {}, pages)]
     return _guarded("\n\n".join([*writer.classes.values(), "\n".join(lines)]), protocol.name)
 
 
@@ -74,6 +76,7 @@ class ToolError(Exception):
     message: str
     status: Any
 def parallel(*thunks: Any) -> list[Any]: ...
+def all_pages(tool: Any, /, *args: Any, **kwargs: Any) -> list[Any]: ...
 """
 
 
@@ -86,12 +89,14 @@ def _parameter(writer: TypeWriter, parameter: Parameter) -> str:
     return text if parameter.required else f"{text} = ..."
 
 
-def _docstring(protocol: Protocol, hints: dict[str, str]) -> list[str]:
+def _docstring(protocol: Protocol, hints: dict[str, str], pages: bool) -> list[str]:
     lines = [f'    """{one_line(protocol.description, MAX_DESCRIPTION) or protocol.name}']
     for parameter in parameters_of(protocol):
         text = "; ".join(filter(None, [_about(parameter), one_line(hints.get(parameter.original, ""), MAX_HINT)]))
         if text:
             lines.append(f"    {parameter.name}: {text}")
+    if pages and (line := paging_line(protocol)):
+        lines.append(f"    {line}")
     if protocol.effect is not Effect.READ:
         lines.append(
             "    Has an effect: call it once." if protocol.effect is Effect.WRITE else "    May have an effect."

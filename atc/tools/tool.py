@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import abc
 from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass, replace
 from fnmatch import fnmatchcase
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 from typing import Protocol as Interface
 
 from atc.errors import ToolImportError, UsageError
@@ -31,6 +32,41 @@ class Transport(Interface):
         Tools that share a resource return an equal, hashable manager: it is entered once.
         """
         ...
+
+
+NextPage = dict[str, str] | Literal[False] | None
+"""What a response's headers say of the next page: the arguments that ask for it, that there is none, or nothing."""
+
+
+@dataclass(frozen=True)
+class Answered:
+    """A response, with what stands beside it and is no part of the value that a program sees."""
+
+    value: Any
+    next_page: NextPage = None
+
+
+class PagedTransport(abc.ABC):
+    """A transport that hears of next pages beside its responses (HTTP's ``Link`` header). It says so by inheriting."""
+
+    @abc.abstractmethod
+    async def answered(self, arguments: dict[str, Any]) -> Answered:
+        """Make one call, as :class:`Transport` does.
+
+        Raises:
+            ToolError: the tool refused or failed.
+        """
+
+
+async def answer_of(transport: Transport, arguments: dict[str, Any]) -> Answered:
+    """Make one call through any transport.
+
+    Raises:
+        ToolError: from the transport.
+    """
+    if isinstance(transport, PagedTransport):
+        return await transport.answered(arguments)
+    return Answered(await transport(arguments))
 
 
 @dataclass(frozen=True)

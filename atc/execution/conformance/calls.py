@@ -152,6 +152,41 @@ async def _(lab: Lab) -> None:
     same(got, list(range(8)), "the answers that the threads got")
 
 
+@GROUP.check("all_pages() hands a tool's name and arguments over, and its failure is the tool's")
+async def _(lab: Lab) -> None:
+    asked: list[Any] = []
+
+    def pages(arguments: dict[str, Any]) -> Any:
+        asked.append(arguments)
+        return CallReply(error="no more", status=404) if arguments["arguments"].get("a") == 3 else [1, 2]
+
+    async def call(request: CallRequest) -> CallReply:
+        value = pages(request.arguments) if request.tool == "all_pages" else None
+        return value if isinstance(value, CallReply) else CallReply(value=value)
+
+    program = """
+answer = [all_pages(f, 1, b=[2]), all_pages("f")]
+try:
+    all_pages(f, a=3)
+except ToolError as e:
+    answer += [e.tool, e.message, e.status]
+for wrong in (lambda: all_pages(len), lambda: all_pages(f, 1, 2, 3), lambda: all_pages()):
+    try:
+        wrong()
+    except TypeError as e:
+        answer.append("TypeError")
+"""
+    outcome = await lab.sandbox.run(Job(program, {"f": ["a", "b"]}, lab.sandbox.limits), call)
+    same(outcome.value, [[1, 2], [1, 2], "f", "no more", 404, *["TypeError"] * 3], "the answer")
+    wanted = [{"a": 1, "b": [2]}, {}, {"a": 3}]
+    same(asked, [{"tool": "f", "arguments": arguments} for arguments in wanted], "what the host was asked")
+
+
+@GROUP.check("a tool called all_pages takes the place of the function")
+async def _(lab: Lab) -> None:
+    same(await lab.answer("answer = all_pages(1)", {"all_pages": _echo}, parameters=["n"]), {"n": 1}, "the answer")
+
+
 @GROUP.check("a response of a megabyte comes in")
 async def _(lab: Lab) -> None:
     big = ["ü" * 250_000, "x" * 500_000]

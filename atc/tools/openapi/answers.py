@@ -7,6 +7,7 @@ import json
 import math
 import time
 from typing import Any
+from urllib.parse import urlsplit
 
 import httpx
 
@@ -16,9 +17,13 @@ from atc.tools.openapi.media import NAMES, content_kind, essence
 from atc.tools.openapi.plan import ContentKind, Operation
 from atc.tools.openapi.security import Credentials
 from atc.tools.openapi.text import clean
+from atc.tools.tool import NextPage
 
 MAX_ERROR_TEXT = 500
 """Characters of a service's own words in an error."""
+
+MAX_URL = 8_000
+"""Characters of a URL in a header."""
 
 _SHOWN = 200
 _TRANSIENT = frozenset({408, 425, 429, 502, 503, 504})
@@ -34,6 +39,7 @@ _ERROR_KEYS = (
     "errors",
     "description",
 )
+_BESIDE_NEXT = frozenset({"prev", "previous", "first", "last"})
 
 
 def value_of(operation: Operation, response: httpx.Response, body: bytes, credentials: Credentials) -> Any:
@@ -75,6 +81,21 @@ def value_of(operation: Operation, response: httpx.Response, body: bytes, creden
     if text_expected:
         return credentials.redacted(text)
     raise _unreadable(operation, response, text, credentials)
+
+
+def next_page(operation: Operation, response: httpx.Response) -> NextPage:
+    """The arguments of the next page, by a ``Link`` header (RFC 8288); ``False`` where it shows that there is none.
+
+    Only what the operation takes in its query is read from the URL, which itself goes no further.
+    """
+    links = response.links
+    if "next" not in links:
+        return False if operation.links_pages or not _BESIDE_NEXT.isdisjoint(links) else None
+    try:
+        query = dict(httpx.QueryParams(urlsplit(links["next"].get("url", "")[:MAX_URL]).query))
+    except ValueError:
+        return {}
+    return {p.argument: query[p.name] for p in operation.parameters if p.location == "query" and p.name in query}
 
 
 def error_of(operation: Operation, response: httpx.Response, body: bytes, credentials: Credentials) -> ToolError:

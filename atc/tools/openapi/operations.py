@@ -152,6 +152,7 @@ class OperationReader:
             returns=returns_kind,
             undeclared=undeclared,
             reads=effect is Effect.READ,
+            links_pages=any(_has_header(response, "link") for _, response in success),
         )
         parameters = self._converter.closed(arguments.schema(), "request")
         if undeclared:
@@ -228,6 +229,11 @@ def _content(response: dict[str, Any]) -> dict[str, dict[str, Any]]:
     if not isinstance(content, dict):
         return {}
     return {media_type: media for media_type, media in content.items() if isinstance(media, dict)}
+
+
+def _has_header(response: dict[str, Any], name: str) -> bool:
+    headers = response.get("headers")
+    return isinstance(headers, dict) and any(header.lower() == name for header in headers if isinstance(header, str))
 
 
 def _statuses(responses: dict[str, dict[str, Any]]) -> tuple[Status, ...]:

@@ -76,6 +76,7 @@ class Operation:
         returns: what its answers are by the document; ``None`` where it does not say.
         undeclared: arguments that the document does not have are sent too, in the query.
         reads: a call changes nothing, so that one whose answer is lost did no harm.
+        links_pages: its document says that a ``Link`` header comes with its answers.
     """
 
     method: str
@@ -89,6 +90,7 @@ class Operation:
     returns: ContentKind | None = None
     undeclared: bool = False
     reads: bool = False
+    links_pages: bool = False
 
     @property
     def label(self) -> str:

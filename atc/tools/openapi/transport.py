@@ -10,18 +10,19 @@ from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from dataclasses import dataclass, field
 from http.cookiejar import CookieJar, DefaultCookiePolicy
 from types import TracebackType
-from typing import Any
+from typing import Any, NoReturn
 from urllib.parse import quote
 
 import httpx
 
 from atc.errors import Outcome, ToolError
-from atc.tools.openapi.answers import error_of, value_of
+from atc.tools.openapi.answers import error_of, next_page, value_of
 from atc.tools.openapi.encode import Request, encode
 from atc.tools.openapi.media import accept_header
 from atc.tools.openapi.plan import Operation
 from atc.tools.openapi.reading import TooLarge, read_body
 from atc.tools.openapi.security import Credentials
+from atc.tools.tool import Answered, PagedTransport
 
 MAX_REDIRECTS = 5
 _ERROR_BYTES = 65_536
@@ -106,7 +107,7 @@ class HttpService:
 
 
 @dataclass(frozen=True, eq=False)
-class OperationTransport:
+class OperationTransport(PagedTransport):
     """Calls one operation over HTTP. It never retries: that is the broker's business.
 
     Attributes:
@@ -122,6 +123,14 @@ class OperationTransport:
 
     async def __call__(self, arguments: dict[str, Any]) -> Any:
         """Make one call.
+
+        Raises:
+            ToolError: as :meth:`answered`.
+        """
+        return (await self.answered(arguments)).value
+
+    async def answered(self, arguments: dict[str, Any]) -> Answered:
+        """Make one call, and say what its ``Link`` header says of the next page.
 
         Raises:
             ToolError: the arguments do not fit in a request, the service cannot be reached or refuses, or its answer
@@ -176,7 +185,7 @@ class OperationTransport:
             files=request.parts,
         )
 
-    async def _exchange(self, client: httpx.AsyncClient, request: httpx.Request) -> Any:
+    async def _exchange(self, client: httpx.AsyncClient, request: httpx.Request) -> Answered:
         operation, credentials = self.operation, self.service.credentials
         live = credentials.live(operation.security)
         redirects, renewed = 0, False
@@ -193,7 +202,7 @@ class OperationTransport:
                     renewed = True  # refused, so nothing has happened: one more try with a new token
                     continue
                 if not response.is_success:
-                    return await self._raise_error(response)
+                    await self._raise_error(response)
                 try:
                     body = await read_body(response, self.service.max_bytes)
                 except TooLarge:
@@ -203,12 +212,12 @@ class OperationTransport:
                         outcome="refused" if operation.reads else "unknown",
                         received=self.service.max_bytes,
                     ) from None
-                return value_of(operation, response, body, credentials)
+                return Answered(value_of(operation, response, body, credentials), next_page(operation, response))
             finally:
                 await response.aclose()
         raise ToolError(f"{operation.label} redirects more than {MAX_REDIRECTS} times", outcome="unknown")
 
-    async def _raise_error(self, response: httpx.Response) -> None:
+    async def _raise_error(self, response: httpx.Response) -> NoReturn:
         try:
             body = await read_body(response, _ERROR_BYTES)
         except (TooLarge, ToolError, httpx.HTTPError):

@@ -1,0 +1,321 @@
+"""Recognise tools that answer page by page: by their parameters and by what their responses hold.
+
+A tool is *paged* where a parameter says which page is wanted (a number, an offset, a cursor, the last item seen) and
+the response is, or holds, one list. Names alone are evidence, so both must fit; what is not sure is not paged.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any, Literal
+
+from atc.tools.affinity import words_of
+from atc.tools.paging_words import (
+    ADDRESS,
+    AMBIGUOUS,
+    ASIDE,
+    CONTAINERS,
+    CURSOR,
+    CURSOR_WORDS,
+    DONE,
+    FROM_ZERO,
+    ID_WORDS,
+    ITEMS,
+    LAST,
+    MORE,
+    NEXT,
+    OFFSET,
+    OFFSET_BESIDE_SIZE,
+    PAGE,
+    PAGE_WORDS,
+    POSITIONAL,
+    SIZE,
+    SURE_CURSOR,
+    TIME_WORDS,
+    TOKEN_WORDS,
+    WRAPPERS,
+    flat,
+)
+from atc.tools.parameters import parameters_of
+from atc.tools.protocol import Effect, JsonSchema, Protocol
+from atc.tools.schemas import resolve, types_of
+from atc.tools.types import merge_all_of
+
+ALL_PAGES = "all_pages"
+"""The function by which a program reads all pages of a tool. A user's tool of that name takes its place."""
+MAX_KEYS = 400
+"""Keys of one object that are looked at."""
+
+
+@dataclass(frozen=True)
+class Paging:
+    """How a tool is paged. Parameter names are the tool's own.
+
+    Attributes:
+        by: ``page`` and ``offset`` count; ``cursor`` takes what the response says; ``last`` takes the id of the last
+            item; ``link`` has nothing but a URL in the response.
+        parameter: which says what page is wanted; empty for ``link``.
+        size: which says how long a page is, if there is one.
+        first: the number of the first page or item, where it is known.
+        items: the way to the list in a response; ``None`` where only a response can show it.
+        next: the way to the field that says where the next page begins; ``None`` where none is documented.
+    """
+
+    by: Literal["page", "offset", "cursor", "last", "link"]
+    parameter: str = ""
+    size: str | None = None
+    first: int | None = None
+    items: tuple[str, ...] | None = ()
+    next: tuple[str, ...] | None = None
+
+
+def paging_of(protocol: Protocol) -> Paging | None:
+    """How a tool is paged; ``None`` where it is not, or nothing is sure, or it does more than read."""
+    if protocol.effect is not Effect.READ:
+        return None
+    known = protocol.parameters.get("properties", {})
+    parameters = {name: _schema(protocol.parameters, known[name]) for name in list(known)[:MAX_KEYS]}
+    if not any(_is_positional(name) for name in parameters):
+        return None
+    body = _body(protocol)
+    items = _items(protocol, body)
+    if items is None and body is not None:
+        return None  # it answers no list, or several
+    return _by_parameters(parameters, body, items)
+
+
+def paging_line(protocol: Protocol) -> str:
+    """One line for a stub: by which parameters a tool is paged and how all is read; empty where it is not paged."""
+    paging = paging_of(protocol)
+    if paging is None:
+        return ""
+    names = {parameter.original: parameter.name for parameter in parameters_of(protocol)}
+    told = " and ".join(names[name] for name in (paging.parameter, paging.size) if name)
+    by = f" by {told}" if told else ""
+    return f"Paged{by}: {ALL_PAGES}({protocol.name}, ...) returns the items of all pages as one list."
+
+
+def is_positional(name: str) -> bool:
+    """Whether a parameter's name speaks of pages, so that a response may set it for the next one."""
+    return flat(name) in SIZE or _is_positional(name)
+
+
+def told_of(value: Mapping[str, Any]) -> Iterator[tuple[str, Any]]:
+    """The fields in which a response tells of its paging, by flat name: its own, and those of its containers."""
+    todo: list[tuple[Mapping[str, Any], int]] = [(value, 0)]
+    while todo:
+        here, depth = todo.pop(0)
+        for key in list(here)[:MAX_KEYS]:
+            name, inner = flat(key), here[key]
+            if isinstance(inner, Mapping) and name in NEXT:  # {"next": {"href": …}}
+                yield name, next((inner[end] for end in ADDRESS if end in inner), None)
+            elif isinstance(inner, Mapping) and depth < 2 and name in CONTAINERS:
+                todo.append((inner, depth + 1))
+            elif not isinstance(inner, Mapping | list):
+                yield name, inner
+
+
+# -- parameters ------------------------------------------------------------------------------------------------------
+
+
+def _by_parameters(parameters: dict[str, JsonSchema], body: _Body | None, items: _Path | None) -> Paging | None:
+    size = next((name for name in parameters if flat(name) in SIZE and _counts(parameters[name], text=True)), None)
+    for name, schema in parameters.items():
+        if flat(name) in CURSOR and _is_text(schema) and body is not None and (found := body.next_for(name, schema)):
+            return Paging("cursor", name, size, None, items, found)
+    for name, schema in parameters.items():
+        if flat(name) in LAST and body is not None and _takes_last(name, schema, body, items):
+            return Paging("last", name, size, None, items)
+    following = body.next_of_any() if body is not None else None
+    listed = items is not None
+    for name, schema in parameters.items():
+        is_page = flat(name) in PAGE or (flat(name) in OFFSET and _says(PAGE_WORDS, schema))
+        if is_page and _counts(schema, text=size is not None or listed) and (listed or size):
+            return Paging("page", name, size, _first(schema), items, following)
+    for name, schema in parameters.items():
+        beside = flat(name) in OFFSET_BESIDE_SIZE and size is not None and "integer" in types_of(schema)
+        if (flat(name) in OFFSET and _counts(schema) and (listed or size)) or beside:
+            first = _first(schema)
+            if first is not None or not flat(name).startswith(("start", "from")):
+                return Paging("offset", name, size, first or 0, items, following)
+    for name, schema in parameters.items():
+        counts = flat(name) in PAGE | OFFSET
+        said = flat(name) in CURSOR | LAST and _says(TOKEN_WORDS if counts else CURSOR_WORDS, schema)
+        if _is_text(schema) and (said or (flat(name) in SURE_CURSOR and (body is None or items == ()))):
+            return Paging("cursor", name, size, None, items)
+    if following is not None and any(_turns(name, schema) for name, schema in parameters.items()):
+        return Paging("link", "", size, None, items, following)
+    return None
+
+
+def _is_positional(name: str) -> bool:
+    words = words_of(name)
+    known = flat(name) in PAGE | OFFSET | CURSOR | LAST | OFFSET_BESIDE_SIZE
+    return known or not POSITIONAL.isdisjoint(words) or flat(name) == "pagesize"
+
+
+def _schema(root: JsonSchema, schema: Any) -> JsonSchema:
+    """A parameter's schema with its one alternative that is not null."""
+    found: JsonSchema = resolve(root, schema)
+    for keyword in ("anyOf", "oneOf"):
+        if isinstance(found.get(keyword), list):
+            parts = [part for each in found[keyword] if types_of(part := resolve(root, each)) != {"null"}]
+            return {**found, **parts[0]} if len(parts) == 1 else found
+    return found
+
+
+def _counts(schema: JsonSchema, *, text: bool = False) -> bool:
+    """Whether a parameter takes a number; with ``text``, also one that is written as text."""
+    types = types_of(schema) - {"null"}
+    return types <= ({"integer", "number", "string"} if text else {"integer", "number"}) and "enum" not in schema
+
+
+def _is_text(schema: JsonSchema) -> bool:
+    types = types_of(schema)
+    return (not types or "string" in types) and not str(schema.get("format", "")).startswith("date")
+
+
+def _turns(name: str, schema: JsonSchema) -> bool:
+    """Whether a URL of a next page may set this parameter."""
+    scalar = types_of(schema) <= {"string", "integer", "number", "null"}
+    return (
+        is_positional(name) and flat(name) not in SIZE | OFFSET_BESIDE_SIZE and scalar and not _says(TIME_WORDS, schema)
+    )
+
+
+def _says(words: re.Pattern[str], schema: JsonSchema) -> bool:
+    return words.search(str(schema.get("description", ""))) is not None
+
+
+def _first(schema: JsonSchema) -> int | None:
+    """The number of the first page or item, as far as the schema says it."""
+    for keyword in ("default", "minimum"):
+        if type(schema.get(keyword)) in (int, float) and schema[keyword] in (0, 1):
+            return int(schema[keyword])
+    return 0 if _says(FROM_ZERO, schema) else None
+
+
+def _takes_last(name: str, schema: JsonSchema, body: _Body, items: _Path | None) -> bool:
+    """Whether a parameter takes the ``id`` of the last item: its words say so, or the response says ``has_more``."""
+    if not body.items_have_id(items) or types_of(schema) - {"string", "integer", "null"}:
+        return False
+    if str(schema.get("format", "")).startswith("date"):
+        return False
+    said, sure = _says(ID_WORDS, schema), flat(name) in ("startingafter", "afterid", "sinceid")
+    return (body.says_more and (said or sure)) or (said and (sure or flat(name) == "since"))
+
+
+# -- responses -------------------------------------------------------------------------------------------------------
+
+_Path = tuple[str, ...]
+
+
+class _Body:
+    """A documented response: an object or a list."""
+
+    def __init__(self, root: JsonSchema, schema: JsonSchema) -> None:
+        self._root, self.schema = root, schema
+        self.fields = dict(self._fields(schema, (), 0))
+        self.says_more = any(flat(path[-1]) in MORE | DONE for path in self.fields)
+
+    def _fields(self, schema: JsonSchema, above: _Path, depth: int) -> Iterator[tuple[_Path, JsonSchema]]:
+        """The fields in which it tells of its paging, as :func:`told_of` finds them in a response."""
+        for key, value in list(_properties(schema).items())[:MAX_KEYS]:
+            inner = plain(self._root, value)
+            if flat(key) in NEXT and _properties(inner):
+                yield from (((*above, key, end), {}) for end in ADDRESS if end in _properties(inner))
+            elif depth < 2 and flat(key) in CONTAINERS and _properties(inner):
+                yield from self._fields(inner, (*above, key), depth + 1)
+            elif not {"object", "array"} & types_of(inner):
+                yield (*above, key), inner
+
+    def next_for(self, cursor: str, described: JsonSchema) -> _Path | None:
+        """The field that holds the next value of a cursor parameter."""
+        wanted = {f"next{flat(cursor)}"} | ({flat(cursor)} - PAGE - OFFSET)  # a page or offset beside it is an echo
+        for path, schema in self.fields.items():
+            if flat(path[-1]) in wanted and _is_value(schema):
+                return path
+        counts = flat(cursor) in PAGE | OFFSET
+        if flat(cursor) in AMBIGUOUS and not _says(TOKEN_WORDS if counts else CURSOR_WORDS, described):
+            return None
+        return self.next_of_any(cursor=True)
+
+    def next_of_any(self, *, cursor: bool = False) -> _Path | None:
+        """The field that says where the next page begins."""
+        for path, schema in self.fields.items():
+            name = flat(path[-2] if len(path) > 1 and path[-1] in ADDRESS else path[-1])
+            if name in NEXT and _is_value(schema) and not (cursor and types_of(schema) == {"integer"}):
+                return path
+        return None
+
+    def items_have_id(self, items: _Path | None) -> bool:
+        place = self.schema
+        for step in items or ():
+            place = plain(self._root, _properties(place).get(step))
+        item = plain(self._root, place.get("items"))
+        kinds = [plain(self._root, kind) for kind in item.get("anyOf") or item.get("oneOf") or [item]]
+        return items is not None and any("id" in _properties(kind) for kind in kinds)
+
+
+def plain(root: JsonSchema, schema: Any) -> JsonSchema:
+    """A schema with references followed, ``allOf`` joined, and its one alternative that is not null."""
+    made: JsonSchema = resolve(root, schema)
+    return _schema(root, merge_all_of(root, made) if isinstance(made.get("allOf"), list) else made)
+
+
+def _body(protocol: Protocol) -> _Body | None:
+    """The documented response; ``None`` where nothing is known of it."""
+    if not protocol.returns:
+        return None
+    schema = plain(protocol.returns, protocol.returns)
+    return _Body(protocol.returns, schema) if _properties(schema) or "array" in types_of(schema) else None
+
+
+def _items(protocol: Protocol, body: _Body | None) -> _Path | None:
+    """The way to the one list that a response is, or holds."""
+    if body is None:
+        return None
+    if "array" in types_of(body.schema):
+        return ()
+    root, top = protocol.returns or {}, _properties(body.schema)
+    if found := _list_in(root, top, protocol.name):
+        return (found,)
+    inside = [
+        (key, below)
+        for key, value in list(top.items())[:MAX_KEYS]
+        if flat(key) in WRAPPERS and (below := _list_in(root, _properties(plain(root, value)), protocol.name))
+    ]
+    return inside[0] if len(inside) == 1 else None
+
+
+def _list_in(root: JsonSchema, properties: Mapping[str, Any], tool: str) -> str:
+    """The key of the list among an object's properties: the only one, or the one whose name tells."""
+    lists = [
+        key
+        for key, value in list(properties.items())[:MAX_KEYS]
+        if flat(key) not in ASIDE and "array" in types_of(plain(root, value))
+    ]
+    return chosen_list(lists, tool)
+
+
+def chosen_list(keys: list[str], tool: str) -> str:
+    """Of the keys of several lists the one that holds a tool's items; empty where none is sure."""
+    if len(keys) == 1:
+        return keys[0]
+    by_name = {flat(key): key for key in keys}
+    usual = [by_name[name] for name in ITEMS if name in by_name]
+    words = set(words_of(tool))
+    named = [key for key in keys if words_of(key) and set(words_of(key)) <= words]
+    return usual[0] if usual else named[0] if len(named) == 1 else ""
+
+
+def _properties(schema: Any) -> dict[str, Any]:
+    found = schema.get("properties") if isinstance(schema, dict) else None
+    return found if isinstance(found, dict) else {}
+
+
+def _is_value(schema: JsonSchema) -> bool:
+    """Whether a field may hold a cursor, a number or a URL."""
+    return types_of(schema) - {"null"} <= {"string", "integer", "number"}
