@@ -12,14 +12,16 @@ from collections.abc import Sequence
 from typing import Any
 
 from atc.errors import ToolImportError
+from atc.tools.limits import limits_of
 from atc.tools.parameters import Parameter, parameters_of
-from atc.tools.protocol import Effect, Example, Protocol
+from atc.tools.protocol import Effect, Example, JsonSchema, Protocol
 from atc.tools.types import RESERVED, TypeWriter, camel, one_line
 
 HEADER = "from typing import Any, Literal, NotRequired, TypedDict\n"
 MAX_EXAMPLE = 400
 """Characters of an example response that a model is shown."""
 MAX_DESCRIPTION, MAX_HINT = 260, 300
+_BOUNDS = ("minimum", "maximum", "exclusiveMinimum", "exclusiveMaximum", "maxLength", "maxItems")
 COMMENT, COMMENT_BESIDE_EXAMPLE = 80, 40
 """Characters of what is said of a response field; a longer text beside an example is left out."""
 
@@ -110,7 +112,15 @@ def _about(parameter: Parameter) -> str:
         text = f"{text} (default {one_line(json.dumps(default), 40)})".strip()
     if isinstance(schema.get("format"), str) and schema["format"] not in text:
         text = f"{text} ({one_line(schema['format'], 20)})".strip()
+    if limits := one_line(limits_of(schema), 100):
+        text = f"{text} ({limits})".strip() if not _tells(text, schema) else text
     return text or _for_instance(schema)
+
+
+def _tells(text: str, schema: JsonSchema) -> bool:
+    """Whether a description names every bound already."""
+    bounds = [str(schema[keyword]) for keyword in _BOUNDS if keyword in schema]
+    return bool(bounds) and "pattern" not in schema and all(bound in text for bound in bounds)
 
 
 def _for_instance(schema: dict[str, Any]) -> str:
