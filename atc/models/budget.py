@@ -96,6 +96,13 @@ class BudgetedModel(Model):
         self.budget = budget
         self.name = inner.name
         self.context_tokens = inner.context_tokens
+        self.prompt_tokens = inner.prompt_tokens
+
+    async def context_size(self) -> int:
+        return await self.inner.context_size()
+
+    async def count_tokens(self, text: str) -> int:
+        return await self.inner.count_tokens(text)
 
     async def complete(
         self,

@@ -6,8 +6,8 @@ last are left out.
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Collection, Sequence
-from dataclasses import dataclass
+from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
+from dataclasses import dataclass, replace
 
 from atc.tools.grades import LADDER, NAME, WHOLE, Grade, short_stub
 from atc.tools.links import Suppliers, hints_from
@@ -34,11 +34,13 @@ class Fit:
         text: the stubs.
         grades: for each tool that is shown, the name of its :class:`~atc.tools.grades.Grade`.
         left_out: tools for which there was no room at all.
+        tokens: of the text, where it was counted; else an upper bound.
     """
 
     text: str
-    grades: dict[str, str]
+    grades: Mapping[str, str]
     left_out: tuple[str, ...] = ()
+    tokens: int = 0
 
     @property
     def shortened(self) -> bool:
@@ -54,6 +56,7 @@ class Fitter:
         suppliers: who can supply which argument (:func:`atc.tools.links.suppliers_of`).
         task: the user's words: what they name is shown before the rest.
         keep: names of tools that are always shown whole.
+        first: names of tools that have as much room as they need, before all others.
         ask: the name of the tool that a program asks for what was cut; ``None`` where there is none.
     """
 
@@ -64,11 +67,13 @@ class Fitter:
         task: str = "",
         *,
         keep: Collection[str] = (),
+        first: Collection[str] = (),
         ask: str | None = None,
     ) -> None:
         self._protocols = {protocol.name: protocol for protocol in protocols}
         self._suppliers, self._task, self._ask = suppliers, task, ask
         self._keep = frozenset(keep)
+        self._first = [name for name in first if name in self._protocols and name not in self._keep]
         self._hints, self._short_hints = hints_from(suppliers), hints_from(suppliers, 1)
         self._words = words_of_task(task)
         self._taken = RESERVED | self._protocols.keys()
@@ -76,27 +81,34 @@ class Fitter:
         self._short: dict[tuple[str, Grade, bool], Stub] = {}
         self._whole: dict[str, tuple[int, Stub | None]] = {}
 
-    async def fit(self, tokens: int, count: Count) -> Fit:
-        """The most that fits so many tokens, as ``count`` counts them; it is asked about four times."""
+    async def fit(self, tokens: int, count: Count, *, spare: int = 0) -> Fit:
+        """The most that fits so many tokens, as ``count`` counts them; it is asked about four times.
+
+        Args:
+            tokens: the budget.
+            count: counts the tokens of a text.
+            spare: tokens of the budget that are left free where not all is shown whole.
+        """
         most = max(0, tokens) * MOST_CHARACTERS
-        if (whole := self.whole(most)) is not None and (
-            len(whole.text.encode()) <= tokens or await count(whole.text) <= tokens
-        ):
-            return whole
+        if (whole := self.whole(most)) is not None:
+            used = len(whole.text.encode())  # no tokenizer makes more of it
+            if used <= tokens or (used := await count(whole.text)) <= tokens:
+                return replace(whole, tokens=used)
+        tokens = max(0, tokens - spare)
         room, best = tokens * CHARACTERS, Fit("", {}, tuple(self._protocols))
         for _ in range(ROUNDS):
             made = self.within(int(room))
             used = await count(made.text)
             if used <= tokens and len(made.text) > len(best.text):
-                best = made
+                best = replace(made, tokens=used)
             if FILLED * tokens <= used <= tokens or room >= most:
                 break
             room = min(most, len(made.text) * tokens / max(1, used) * (0.98 if used > tokens else 1.0))
         while not best.text and room >= 1:
             room /= 2  # a text that is dear for its length: it needs less than what was counted says
             made = self.within(int(room))
-            if made.text and await count(made.text) <= tokens:
-                return made
+            if made.text and (used := await count(made.text)) <= tokens:
+                return replace(made, tokens=used)
         return best
 
     def whole(self, room: int) -> Fit | None:
@@ -114,8 +126,11 @@ class Fitter:
         shown = list(self._protocols)
         grades = {name: WHOLE if name in self._keep else LADDER[-1] for name in shown}
         while shown and len(self._text(shown, grades, room)) > room:
-            shown.remove(next((name for name in reversed(shown) if name not in self._keep), shown[-1]))
-        cut = [name for name in shown if name not in self._keep]
+            pinned = {*self._keep, *self._first}
+            shown.remove(next((name for name in reversed(shown) if name not in pinned), shown[-1]))
+        for name in self._first:
+            any(self._raised(name, grade, shown, grades, room) for grade in LADDER[:-1] if name in shown)
+        cut = [name for name in shown if name not in self._keep and name not in self._first]
         higher = list(reversed(LADDER[:-1]))
         while higher and self._fits(shown, level := grades | dict.fromkeys(cut, higher[0]), room):
             grades = level
