@@ -80,7 +80,8 @@ class Writer:
         self._lookups = Lookups({protocol.name: protocol for protocol in tools.protocols})
         keep = [name for name in (FINDER,) if name in tools]
         self._fitter = Fitter(tools.protocols, suppliers, self._task, keep=keep, first=self._asked_for)
-        self._shown: Fit | None = None
+        self.shown: Fit | None = None
+        """What the last prompt showed of the tools."""
         self._stop: list[str] = []
 
     def show_whole(self, names: Collection[str]) -> None:
@@ -88,18 +89,13 @@ class Writer:
         self._asked_for += [name for name in names if name not in self._asked_for]
 
     async def prepare(self) -> None:
-        """Find out how the tools fit in the first prompt: see :attr:`cut` and :attr:`unlisted`."""
-        await self._messages((), ())
+        """Find out how the tools fit in the first prompt: see :attr:`shown`."""
+        await self.messages((), ())
 
     @property
     def cut(self) -> bool:
         """Whether the last prompt showed a tool in part."""
-        return self._shown is not None and self._shown.shortened
-
-    @property
-    def unlisted(self) -> tuple[str, ...]:
-        """Tools for which the last prompt had no room."""
-        return self._shown.left_out if self._shown is not None else ()
+        return self.shown is not None and self.shown.shortened
 
     def _likely(self, history: Sequence[Revision]) -> list[str]:
         """The tools that fit the task's words best, where the last program did without any."""
@@ -145,12 +141,12 @@ class Writer:
     ) -> T:  # fmt: skip
         """What a model makes of the prompt; of a shorter one, where the endpoint says that it is too long."""
         while True:
-            messages = await self._messages(history, calls, again)
+            messages = await self.messages(history, calls, again)
             try:
                 return await draw(messages)
             except ContextExceeded as error:
                 self._room.shrink(error, self._used)
-                self._shown = None
+                self.shown = None
 
     async def _ask_for_program(self, temperature: float, seed: int, messages: Sequence[Message]) -> Reply:
         return await self.ask("program", messages, temperature=temperature, seed=seed, stop=self._stop)
@@ -212,7 +208,7 @@ class Writer:
 
     # -- prompts -----------------------------------------------------------------------------------------------------
 
-    async def _messages(self, history: Sequence[Revision], calls: Sequence[Call], again: bool = False) -> list[Message]:
+    async def messages(self, history: Sequence[Revision], calls: Sequence[Call], again: bool = False) -> list[Message]:
         """The prompt. ``again``: the model has just given a program again that is among those that failed."""
         base = [
             Message("system", prompt("system"), fixed=True),
@@ -246,16 +242,16 @@ class Writer:
         fixed = await self._room.taken([*base, frame])
         notes = await self._room.taken(feedback)
         room = await self._room.for_tools(fixed + notes)
-        if self._shown is None or self._shown.tokens > room:
+        if self.shown is None or self.shown.tokens > room:
             fit = self._whole_documents() if self._settings.tool_format == "json" else None
             if fit is None or (tokens := await self._room.count(fit.text)) > room:
                 fit = await self._fitter.fit(room, self._room.count, spare=max(0, min(FEEDBACK, room // 5) - notes))
             else:
                 fit = replace(fit, tokens=tokens)
-            self._shown = fit
+            self.shown = fit
             self._stop = [COPY_OF_STUBS] if estimate_tokens(fit.text) > self._settings.max_tokens else []
-        self._used = fixed + notes + self._shown.tokens
-        return self._shown
+        self._used = fixed + notes + self.shown.tokens
+        return self.shown
 
     def _whole_documents(self) -> Fit:
         """The tools as JSON. What is too long is shown as stubs instead, which can be shortened."""

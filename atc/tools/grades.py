@@ -12,6 +12,8 @@ from atc.tools.shortened import Shortener, keys_text
 from atc.tools.stubs import Stub, about, guarded, parameter_text
 from atc.tools.types import RESERVED, TypeWriter, camel, clipped, one_line
 
+MAX_LISTED = 40
+"""Characters of the names of arguments that are not shown otherwise."""
 NAME = "\ue000"
 """Stands for the tool's name where a class says how to ask for its other keys: tools that share a class share its text.
 No text of a document can hold it (:func:`one_line` leaves out what cannot be printed)."""
@@ -94,8 +96,8 @@ def short_stub(
         returns = "Any" if keys else returns
     notes = [_note(protocol.parameters, p, grade, shortener, hints) for p in shown]
     lines = [one_line(protocol.description, grade.description) or protocol.name, *filter(None, notes)]
-    if hidden := len(parameters) - len(shown):
-        lines.append(f"{hidden} more argument{'s' * (hidden > 1)}{more}")
+    if hidden := [p.name for p in parameters if p not in shown]:
+        lines.append(_also(hidden) + more)
     if protocol.effect is not Effect.READ:
         lines.append("Has an effect: call it once." if protocol.effect is Effect.WRITE else "May have an effect.")
     if keys:
@@ -109,10 +111,16 @@ def _with_schema(parameter: Parameter, schema: JsonSchema) -> Parameter:
     return Parameter(parameter.name, parameter.original, schema, parameter.required)
 
 
+def _also(names: list[str]) -> str:
+    """The arguments that are not shown: by name, where a number is hardly shorter."""
+    listed = ", ".join(names)
+    return f"Also: {listed}" if len(listed) <= MAX_LISTED else f"{len(names)} more arguments"
+
+
 def _docstring(lines: list[str], grade: Grade) -> list[str]:
     if grade.name == "line":
-        first, *rest = lines
-        return [f'    """{" ".join([first if first.endswith((".", "…")) else first + ".", *rest])}"""']
+        text = " ".join(line if line.endswith((".", "…")) else f"{line}." for line in lines)
+        return [f'    """{text}"""']
     return [f'    """{lines[0]}', *(f"    {line}" for line in lines[1:]), '    """']
 
 

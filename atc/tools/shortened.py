@@ -127,7 +127,8 @@ def keys_text(root: JsonSchema, schema: JsonSchema, limit: int = 2_000) -> str:
         schema: as :meth:`Shortener.cut` makes it.
         limit: characters; the rest of a longer text is cut.
     """
-    return one_line(_keys(root, schema, set(), 0), limit)
+    text = _keys(root, schema, set(), 0)
+    return one_line(text, limit) if "{" in text else ""
 
 
 def _keys(root: JsonSchema, schema: Any, met: set[str], depth: int) -> str:
