@@ -8,7 +8,8 @@ SHA-1. A document's task is the summary of one of its operations, that with the 
 are the twenty that a search by words offers an agent for it (:class:`atc.retrieval.retriever.IndexRetriever`).
 
 * *before*: tokens of the prompt with all twenty stubs whole; *fits*: whether the prompt is within a budget, whole or
-  shortened; *ms*: who supplies what, and fitting the stubs to 4,000 tokens, in milliseconds.
+  shortened; *ms*: all that the first prompt of 4,000 tokens takes (who supplies what, shortening), in
+  milliseconds of one processor.
 * *kept*: of the keys that the forty reference programs of Atlas read (all tools offered, prompts of at most 4,000
   tokens), and, with ``--data``, of the keys that feed a later call's path parameter in RestBench's solutions (its
   candidates offered, from the whole documents): the share that a prompt still shows.
@@ -103,12 +104,12 @@ class Kept:
 
 
 async def prompt_of(task: str, tools: Toolset, tokens: int, model: Model) -> tuple[Fit, int, float]:
-    """What a first prompt of at most so many tokens shows, its tokens, and the seconds that it took to make."""
+    """What a first prompt of at most so many tokens shows, its tokens, and the processor seconds that it took."""
     settings = Settings.load(prompt_tokens=tokens, context_tokens=CONTEXT)
-    began = time.perf_counter()
+    began = time.process_time()
     writer = Writer(task, tools, model, settings, lambda kind, data: None)
     messages = await writer.messages((), ())
-    seconds = time.perf_counter() - began
+    seconds = time.process_time() - began
     assert writer.shown is not None
     return writer.shown, await model.count_tokens("".join(message.content for message in messages)), seconds
 

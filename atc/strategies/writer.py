@@ -89,13 +89,18 @@ class Writer:
         self._asked_for += [name for name in names if name not in self._asked_for]
 
     async def prepare(self) -> None:
-        """Find out how the tools fit in the first prompt: see :attr:`shown`."""
+        """Find out how the tools fit in the first prompt: see :attr:`cut` and :attr:`unlisted`."""
         await self.messages((), ())
 
     @property
     def cut(self) -> bool:
         """Whether the last prompt showed a tool in part."""
         return self.shown is not None and self.shown.shortened
+
+    @property
+    def unlisted(self) -> tuple[str, ...]:
+        """Tools for which the last prompt had no room."""
+        return self.shown.left_out if self.shown is not None else ()
 
     def _likely(self, history: Sequence[Revision]) -> list[str]:
         """The tools that fit the task's words best, where the last program did without any."""
