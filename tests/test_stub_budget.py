@@ -64,7 +64,9 @@ def test_what_fits_is_shown_as_ever() -> None:
     assert fit.text == whole
     assert not fit.shortened
     digest = hashlib.sha256(whole.encode()).hexdigest()
-    assert digest == "bc9f714568eb29b0ab22e6c86b0624ebbbe9b767d9e5c40aa823b8e4432c2ea3", "prompts of small tools changed"
+    assert digest == "bc9f714568eb29b0ab22e6c86b0624ebbbe9b767d9e5c40aa823b8e4432c2ea3", (
+        "prompts of small tools changed"
+    )
     assert fitted(ATLAS, bounded_tokens(whole) - 1).shortened
 
 

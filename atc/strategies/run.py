@@ -199,6 +199,7 @@ class Run:
         await self.open(found)
         self.broker.grant(found)
         self.tools = self.tools + found
+        self.writer.show_whole(list(found))
         self.writer.offer(self.tools)
         if self.checker is not None:
             self.checker.close()

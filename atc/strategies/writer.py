@@ -68,7 +68,6 @@ class Writer:
         self._model, self._settings, self._emit, self._task = model, settings, emit, task
         self._plan = fenced(plan)
         self._room = PromptRoom(model, settings)
-        self._used = 0
         self._asked_for: list[str] = []
         self.offer(tools)
 
@@ -150,7 +149,7 @@ class Writer:
             try:
                 return await draw(messages)
             except ContextExceeded as error:
-                self._room.shrink(error, self._used)
+                self._room.shrink(error, await self._room.taken(messages))
                 self.shown = None
 
     async def _ask_for_program(self, temperature: float, seed: int, messages: Sequence[Message]) -> Reply:
@@ -255,7 +254,6 @@ class Writer:
                 fit = replace(fit, tokens=tokens)
             self.shown = fit
             self._stop = [COPY_OF_STUBS] if estimate_tokens(fit.text) > self._settings.max_tokens else []
-        self._used = fixed + notes + self.shown.tokens
         return self.shown
 
     def _whole_documents(self) -> Fit:
