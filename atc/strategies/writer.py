@@ -76,7 +76,7 @@ class Writer:
         self._tools = tools
         suppliers = suppliers_of(tools.protocols)
         self._hints = hints_from(suppliers)
-        self._lookups = Lookups({protocol.name: protocol for protocol in tools.protocols})
+        self._lookups = Lookups({protocol.name: protocol for protocol in tools.protocols}, suppliers)
         keep = [name for name in (FINDER,) if name in tools]
         self._fitter = Fitter(tools.protocols, suppliers, self._task, keep=keep, first=self._asked_for)
         self.shown: Fit | None = None

@@ -5,12 +5,13 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 
+from atc.tools.limits import limits_of
 from atc.tools.outline import Outline, names_a_word
 from atc.tools.parameters import Parameter, parameters_of
 from atc.tools.protocol import Effect, JsonSchema, Protocol
 from atc.tools.shortened import Shortener, keys_text
 from atc.tools.stubs import Stub, about, guarded, parameter_text
-from atc.tools.types import RESERVED, TypeWriter, camel, clipped, one_line
+from atc.tools.types import RESERVED, TypeWriter, camel, one_line
 
 MAX_LISTED = 40
 """Characters of the names of arguments that are not shown otherwise."""
@@ -97,11 +98,13 @@ def short_stub(
     notes = [_note(protocol.parameters, p, grade, shortener, hints) for p in shown]
     lines = [one_line(protocol.description, grade.description) or protocol.name, *filter(None, notes)]
     if hidden := [p.name for p in parameters if p not in shown]:
-        lines.append(_also(hidden) + more)
+        lines.append(_also(hidden))
     if protocol.effect is not Effect.READ:
         lines.append("Has an effect: call it once." if protocol.effect is Effect.WRITE else "May have an effect.")
     if keys:
-        lines.append(f"Response: {keys}" + (more.removeprefix(":") if "..." in keys else ""))
+        lines.append(f"Response: {keys}")
+    if more and (hidden or "..." in keys):
+        lines.append(f"More{more}")
     arrow = f" -> {returns}" if returns != "Any" else ""
     function = "\n".join([f"def {protocol.name}({signature}){arrow}:", *_docstring(lines, grade)])
     return guarded(Stub(writer.classes, function.replace(NAME, protocol.name)), protocol.name)
@@ -109,6 +112,16 @@ def short_stub(
 
 def _with_schema(parameter: Parameter, schema: JsonSchema) -> Parameter:
     return Parameter(parameter.name, parameter.original, schema, parameter.required)
+
+
+def _briefly(parameter: Parameter, limit: int) -> str:
+    """What is said of an argument, if it is short; else what is demanded of its values."""
+    text = about(parameter)
+    if len(text) <= limit or limit >= WHOLE.notes:
+        return text
+    kind = parameter.schema.get("format")
+    demanded = ", ".join(filter(None, [kind if isinstance(kind, str) else "", limits_of(parameter.schema)]))
+    return one_line(demanded, limit)
 
 
 def _also(names: list[str]) -> str:
@@ -132,7 +145,7 @@ def _note(
     if not grade.classes and (keys := keys_text(shortener.root, shortener.cut(root, parameter.schema))):
         parts.append(keys)
     if grade.notes:
-        parts.append(clipped(about(parameter), grade.notes))
+        parts.append(_briefly(parameter, grade.notes))
         parts.append(one_line(hints.get(parameter.original, ""), 120))
     text = "; ".join(filter(None, parts))
     return f"{parameter.name}: {text}" if text else None
