@@ -287,18 +287,16 @@ def show(rows: Sequence[Row], kept: Sequence[Kept]) -> None:
         after = [f"{row.after[budget]:,}" for budget in BUDGETS]
         table.add_row(row.document, str(row.tools), f"{row.before:,}", *after, f"{row.milliseconds:.0f}", grades)
     console.print(table)
-    for name, group in (
-        ("named", [r for r in rows if r.document in NAMED]),
-        ("drawn", [r for r in rows if r.document not in NAMED]),
-    ):
+    for name in ("named", "drawn"):
+        group = [row for row in rows if (row.document in NAMED) is (name == "named")]
         usable = [row for row in group if not row.error]
         if not usable:
             continue
         times = sorted(row.milliseconds for row in usable)
         for budget in BUDGETS:
-            before = sum(row.before <= budget for row in usable)
-            after = sum(row.fits(budget) for row in usable)
-            console.print(f"{name}: {budget:,} tokens: {before} of {len(usable)} fit whole, {after} fit shortened")
+            whole = sum(row.before <= budget for row in usable)
+            fit = sum(row.fits(budget) for row in usable)
+            console.print(f"{name}: {budget:,} tokens: {whole} of {len(usable)} fit whole, {fit} fit shortened")
         console.print(
             f"{name}: {len(group) - len(usable)} not imported; ms: median {statistics.median(times):.0f}, "
             f"95 % {times[int(0.95 * (len(times) - 1))]:.0f}, most {times[-1]:.0f}; "

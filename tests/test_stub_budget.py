@@ -11,7 +11,7 @@ import pytest
 
 from atc.atlas import Atlas, atlas_toolset
 from atc.models.base import bounded_tokens
-from atc.tools import outline
+from atc.tools import outline, shortened
 from atc.tools.fit import SEPARATOR, Fit, Fitter
 from atc.tools.grades import LADDER, short_stub
 from atc.tools.limits import limits_of
@@ -209,6 +209,32 @@ def test_what_is_not_shown_is_not_looked_at(monkeypatch: pytest.MonkeyPatch) -> 
         work.append(len(looked))
     assert work[1] < 2 * work[0]
     assert work[1] < 5_000
+
+
+@pytest.mark.parametrize(
+    "inner",
+    [
+        lambda ref: {"type": "object", "properties": {f"p{n}": ref for n in range(30)}},
+        lambda ref: {"anyOf": [ref] * 30},
+        lambda ref: {"type": "array", "items": {"oneOf": [ref, {"type": "string"}] * 12}},
+        lambda ref: {"type": "object", "additionalProperties": {"anyOf": [ref] * 12}},
+        lambda ref: {"allOf": [ref] * 30},
+        lambda ref: {"allOf": [{"properties": {"a": ref}}, {"anyOf": [ref] * 30}]},
+        lambda ref: {"anyOf": [{"type": "object", "properties": {"a": ref, "b": ref}}] * 12},
+    ],
+)
+@pytest.mark.parametrize("cycle", [True, False])
+def test_schemas_that_unfold_without_end_are_cut(inner: Any, cycle: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    steps: list[int] = []
+    plain = outline.target_of
+    for module in (outline, shortened):
+        monkeypatch.setattr(module, "target_of", lambda *given: steps.append(1) or plain(*given))
+    last: dict[str, Any] = {"$ref": "#/$defs/a0"} if cycle else {"type": "string"}
+    definitions = {f"a{n}": inner({"$ref": f"#/$defs/a{n + 1}"}) for n in range(9)} | {"a9": inner(last)}
+    schema = {"$defs": definitions, "$ref": "#/$defs/a0"}
+    for tokens in (60, 400):
+        ast.parse(fitted([tool("walk", schema, a=schema)], tokens).text)
+    assert len(steps) < 400_000
 
 
 def test_each_grade_of_a_tool_is_written_once(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -28,11 +28,14 @@ class PromptRoom:
     def __init__(self, model: Model, settings: Settings) -> None:
         self._model, self._settings = model, settings
         self._most: int | None = None
+        self._counted: dict[str, int] = {}
         self.shrunk = False
 
     async def count(self, text: str) -> int:
-        """Tokens of a text, as the model counts them."""
-        return await self._model.count_tokens(text)
+        """Tokens of a text, as the model counts them; it is asked once about each."""
+        if text not in self._counted:
+            self._counted[text] = await self._model.count_tokens(text) if text.strip() else 0
+        return self._counted[text]
 
     async def taken(self, messages: Sequence[Message]) -> int:
         """Tokens of what stands in a prompt beside the tools."""

@@ -17,6 +17,8 @@ MAX_ENUM = 100
 """Characters of the values of an enumeration; of a longer one the first are named in a comment."""
 _MAX_MEMBERS = 12
 """Members of a choice that are shown."""
+MAX_NODES = 3_000
+"""Schemas of one tool that are looked at: choices that multiply have no end."""
 _ABOUT = ("description", "format")
 
 
@@ -36,6 +38,7 @@ class Shortener:
         self._outline, self._keys = outline, keys
         self.definitions: JsonSchema = {}
         self._names: dict[int, str] = {}
+        self._nodes = 0
 
     @property
     def root(self) -> JsonSchema:
@@ -43,7 +46,8 @@ class Shortener:
 
     def cut(self, root: JsonSchema, schema: Any, depth: int = 0) -> JsonSchema:
         """A schema with the keys that are shown. ``root``: of the schema that is given."""
-        if not isinstance(schema, dict) or depth > 2 * MAX_DEPTH:
+        self._nodes += 1
+        if not isinstance(schema, dict) or depth > 2 * MAX_DEPTH or self._nodes > MAX_NODES:
             return {}
         target, _ = target_of(root, schema)
         about = {key: text for key in _ABOUT if isinstance(text := schema.get(key, target.get(key)), str)}
@@ -58,7 +62,7 @@ class Shortener:
         if (record := self._outline.record_at(target)) is not None and (shown := record.shown(self._keys)):
             return {**self._record(target, record, shown, depth), **about}
         found = merge_all_of(root, target) if isinstance(target.get("allOf"), list) else target
-        made = {"type": found["type"], **about} if types_of(found) else about
+        made: JsonSchema = {"type": found["type"], **about} if types_of(found) else {**about}
         if isinstance(properties := found.get("properties"), dict) and properties:
             return {"type": "object", **made, "description": _counted(len(properties), "key")}
         for keyword in ("items", "additionalProperties"):
