@@ -8,7 +8,7 @@ response field of the same name, or to the ``id`` of a thing of that name: ``cit
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from itertools import chain
 from typing import Any, NamedTuple
 
@@ -118,14 +118,18 @@ def suppliers_of(
         protocols: the tools.
         takers: those of them whose parameters are asked about; all when not given.
     """
-    supply = list(_supplied(protocols))
+    takers = protocols if takers is None else takers
+    wanted = {
+        last for protocol in takers for parameter in parameters_of(protocol) for last in endings(parameter.original)
+    }
+    supply = list(_supplied(protocols, wanted))
     by_ending: dict[str, list[tuple[int, _Supply]]] = {}
     for number, given in enumerate(supply):
         by_ending.setdefault(ending(given.field), []).append((number, given))
     sources_of = {protocol.name: protocol.source for protocol in protocols}
     mentions = Mentions(protocols)
     found: dict[tuple[str, str], list[Supplier]] = {}
-    for protocol in protocols if takers is None else takers:
+    for protocol in takers:
         for parameter in parameters_of(protocol):
             named = mentions.sources(parameter.schema.get("description"), protocol.source.service) - {protocol.name}
             if named and (told := list(_told(parameter.original, named, protocols, supply))):
@@ -201,17 +205,21 @@ def _told(
             yield Supplier(protocol.name, expression_of(protocol.name, (), needs))
 
 
-def _supplied(protocols: Sequence[Protocol]) -> Iterator[_Supply]:
-    """What tools return: the tool, the field, whose it is, and how a program writes it."""
+def _supplied(protocols: Sequence[Protocol], wanted: Collection[str]) -> Iterator[_Supply]:
+    """What tools return: the tool, the field, whose it is, and how a program writes it.
+
+    Only of fields that end with one of the wanted words: no other is what a parameter takes.
+    """
     for protocol in sorted(protocols, key=_ids_needed):  # what can be called out of the blue is named first
         required = [parameter for parameter in parameters_of(protocol) if parameter.required]
         needs = [parameter.name for parameter in required]
         own = {parameter.original: endings(parameter.original) for parameter in required}
         for path in fields_of(protocol.returns):
             *above, field = [step for step in path if step != "[]"]
+            if (last := ending(field)) not in wanted:
+                continue
             owner = owner_of(above, protocol.name)
             told = any(not CONTAINERS.issuperset(words_of(name)) for name in above)
-            last = ending(field)
             echoed = any(
                 last in ends and affinity(name, protocol.name, field, owner) >= ECHO for name, ends in own.items()
             )
