@@ -30,8 +30,8 @@ from atc.settings import Settings
 from atc.strategies import answer
 from atc.strategies.asking import ask
 from atc.strategies.chain import Ending, chain
-from atc.strategies.finder import docs_for, finder_for
-from atc.strategies.run import Run
+from atc.strategies.finder import Finder, docs_for, finder_for
+from atc.strategies.run import Run, offer
 from atc.strategies.writer import Draft, Writer
 from atc.tools.functions import tool_from_function
 from atc.tools.names import RESERVED_NAMES
@@ -218,7 +218,7 @@ class Agent:
                 budgeted = BudgetedModel(model, budget)
                 tools, plan = await self._offered(session, budgeted, resumed)
                 await stack.enter_async_context(tools.opened())
-                session.run = self._assemble(stack, session, tools, budgeted, plan)
+                session.run = await self._assemble(stack, session, tools, budgeted, plan)
                 result = await self._to_the_end(session, session.run, first)
             except BaseException as error:
                 session.broke_off(error)
@@ -241,22 +241,32 @@ class Agent:
         session.emit("tools_chosen", told | (found.trajectory.told() if found.trajectory is not None else {}))
         return found.tools, found.trajectory.plan if found.trajectory is not None else ""
 
-    def _assemble(self, stack: AsyncExitStack, session: _Session, tools: Toolset, model: Model, plan: str) -> Run:
-        finder = finder_for(tools, self.tools, self._retriever) if self.settings.find_tools else None
-
+    async def _assemble(self, stack: AsyncExitStack, session: _Session, tools: Toolset, model: Model, plan: str) -> Run:
         async def opened(found: Toolset) -> None:
             await stack.enter_async_context(found.opened())
 
-        offered = tools if finder is None else tools + Toolset([finder.tool])
-        session.broker.grant(offered)
+        finder, offered = self._with_finder(tools)
         writer = Writer(session.task, offered, model, self.settings, session.emit, plan)
+        with contextlib.suppress(ModelError):  # the first program meets it again
+            await writer.prepare()
+        docs = docs_for(offered, self.tools) if self.settings.find_tools else None
+        if self.settings.find_tools and writer.unlisted:  # a prompt has no room for all: programs look for the rest
+            finder, offered = self._with_finder(tools.only(*(name for name in tools if name not in writer.unlisted)))
+        if writer.cut:
+            offered = await offer(writer, offered, docs)
+        session.broker.grant(offered)
         checker = Checker(offered.protocols) if self.settings.check else None
         run = Run(
             session.task, offered, self.settings, writer, checker, self._opened_sandbox(), session.broker, session.emit,
-            finder, opened, docs_for(offered, self.tools) if self.settings.find_tools else None,
+            finder, opened, docs,
         )  # fmt: skip
         stack.callback(run.close)
         return run
+
+    def _with_finder(self, tools: Toolset) -> tuple[Finder | None, Toolset]:
+        """What is offered, and beside it the tool that looks for the others, where there are any."""
+        finder = finder_for(tools, self.tools, self._retriever) if self.settings.find_tools else None
+        return finder, tools if finder is None else tools + Toolset([finder.tool])
 
     async def _to_the_end(self, session: _Session, run: Run, first: Draft | None) -> Result:
         """Run the strategy; what stops it from outside becomes the result's status."""

@@ -246,3 +246,15 @@ def test_a_terminal_without_unicode_gets_something_it_can_show() -> None:
         )
         assert "Traceback" not in ran.stderr, ran.stderr
         assert ran.returncode == (2 if arguments[-1].startswith("nichts") else 0)
+
+
+def test_a_stub_within_a_budget_is_what_a_prompt_would_show() -> None:
+    whole = atc("tools", "stub", "atlas", "sun_times", "get_city")
+    assert whole.stdout.count("def ") == 2
+    cut = atc("tools", "stub", "atlas", "sun_times", "get_city", "--budget", "120", "--task", "When does the sun set?")
+    assert len(cut.stdout) < 0.3 * len(whole.stdout)
+    assert "sunset" in cut.stdout
+    assert "sun_times: line\nget_city: line\n" in cut.stderr
+    shown = json.loads(atc("tools", "stub", "atlas", "sun_times", "get_city", "--budget", "20", "--json").stdout)
+    assert shown["tokens"] <= 20
+    assert [*shown["grades"], *shown["left_out"]] == ["sun_times", "get_city"]

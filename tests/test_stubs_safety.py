@@ -11,7 +11,10 @@ from hypothesis import strategies as st
 
 from atc.errors import ToolImportError
 from atc.tools import stubs
-from atc.tools.links import hints_for
+from atc.tools.fit import Fitter
+from atc.tools.grades import LADDER, NAME, short_stub
+from atc.tools.links import hints_for, suppliers_of
+from atc.tools.outline import Outline
 from atc.tools.protocol import Example, Protocol, Status
 from atc.tools.stubs import render_checker_stubs, render_stub, render_stubs
 from atc.tools.types import camel, one_line
@@ -95,7 +98,9 @@ def assert_only_declarations(source: str, tools: set[str]) -> None:
             assert not node.decorator_list
             assert all(isinstance(default, ast.Constant) and default.value is ... for default in node.args.defaults)
         elif isinstance(node, ast.ClassDef):
-            assert all(isinstance(field, ast.AnnAssign) and field.value is None for field in node.body)
+            *fields, last = node.body
+            fields += [] if isinstance(last, ast.Expr) and ast.unparse(last) == "..." and fields else [last]
+            assert all(isinstance(field, ast.AnnAssign) and field.value is None for field in fields)
         elif isinstance(node, ast.Assign):
             assert isinstance(node.value, ast.Call)
             assert ast.unparse(node.value.func) == "TypedDict"
@@ -130,10 +135,14 @@ def test_a_tools_text_never_leaves_its_place(
     )  # fmt: skip
     other = Protocol(name="other", returns={"type": "object", "properties": {name: {} for name in properties}})
     hints = hints_for([made, other])
+    ranked = Outline([made, other], suppliers_of([made, other]), description)
+    grade = LADDER[1 + len(description) % (len(LADDER) - 1)]
     for source in (
         render_stub(made, hints.get("look")),
         render_stubs([made, other]),
         render_checker_stubs([made, other]),
+        short_stub(made, grade, ranked, hints.get("look", {}), (), "tool_docs").text.replace(NAME, "look"),
+        Fitter([made, other], suppliers_of([made, other]), description, ask="tool_docs").within(300).text,
     ):
         assert_only_declarations(source, {"look", "other"})
     docstring = ast.get_docstring(ast.parse(render_stub(made)).body[-1])  # type: ignore[arg-type]
@@ -161,6 +170,26 @@ def test_the_guard_refuses_what_is_no_declaration(monkeypatch: pytest.MonkeyPatc
         monkeypatch.setattr(stubs, "one_line", lambda text, limit, escaped=escaped: escaped)
         with pytest.raises(ToolImportError, match=r"the stub of look"):
             render_stub(protocol(description="x"))
+
+
+@pytest.mark.parametrize(
+    ("body", "passes"),
+    [
+        ("    a: int\n    ...  # 2 more keys", True),
+        ("    ...", False),
+        ("    ...\n    a: int", False),
+        ("    a: int\n    'text'", False),
+        ("    a: int\n    ...\n    ...", False),
+        ("    a: int\n    boom()", False),
+    ],
+)
+def test_the_mark_of_what_was_left_out_is_the_only_other_line_of_a_class(body: str, passes: bool) -> None:
+    stub = stubs.Stub({"A": f"class A(TypedDict):\n{body}"}, 'def look() -> A:\n    """x"""')
+    if passes:
+        assert stubs.guarded(stub, "look") is stub
+        return
+    with pytest.raises(ToolImportError, match=r"the stub of look"):
+        stubs.guarded(stub, "look")
 
 
 @given(TEXT, st.integers(10, 60))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from typing import Annotated
 
 import typer
@@ -9,9 +10,12 @@ from rich.table import Table
 from rich.text import Text
 
 from atc.cli import find, options
-from atc.cli.console import clean, guarded, out, print_json, print_table, short
+from atc.cli.console import clean, err, guarded, out, print_json, print_table, short
 from atc.errors import UsageError
-from atc.tools.links import hints_for
+from atc.models.base import bounded_tokens
+from atc.tools.fit import SEPARATOR, Fit, Fitter
+from atc.tools.grades import WHOLE
+from atc.tools.links import hints_for, suppliers_of
 from atc.tools.parameters import parameters_of
 from atc.tools.stubs import render_stub
 from atc.tools.tool import Toolset
@@ -51,14 +55,41 @@ def show(source: Source, name: Name, openapi: options.OpenApi = None) -> None:
 @guarded
 def stub(
     source: Source,
-    name: Annotated[str | None, typer.Argument(help="The tool's name; all tools without it.")] = None,
+    names: Annotated[list[str] | None, typer.Argument(help="The tools' names; all tools without them.")] = None,
+    budget: Annotated[
+        int | None,
+        typer.Option("--budget", min=1, help="Tokens (characters / 3) that the stubs may have: what is over is cut."),
+    ] = None,
+    task: Annotated[str, typer.Option("--task", help="With --budget: what its words name is kept.")] = "",
     openapi: options.OpenApi = None,
+    as_json: options.Json = False,
 ) -> None:
-    """Print the typed Python stub of a tool, exactly as a model reads it."""
+    """Print the typed Python stubs of tools, exactly as a model reads them."""
     tools = options.opened([source], openapi=openapi)
-    hints = hints_for(tools.protocols)
-    for protocol in (_one(tools, name).only(name) if name else tools).protocols:
-        out.print(Text(clean(render_stub(protocol, hints.get(protocol.name), pages=True))), "\n")
+    for name in names or ():
+        _one(tools, name)
+    if budget is not None:
+        chosen = (tools.only(*dict.fromkeys(names)) if names else tools).protocols
+        shown = asyncio.run(Fitter(chosen, suppliers_of(chosen), task, pages=True).fit(budget, _bound))
+    else:
+        hints = hints_for(tools.protocols)
+        protocols = (tools.only(*dict.fromkeys(names)) if names else tools).protocols
+        stubs = [render_stub(protocol, hints.get(protocol.name), pages=True) for protocol in protocols]
+        grades = {protocol.name: WHOLE.name for protocol in protocols}
+        shown = Fit(SEPARATOR.join(stubs), grades, tokens=bounded_tokens(SEPARATOR.join(stubs)))
+    if as_json:
+        print_json(
+            {"text": shown.text, "tokens": shown.tokens, "grades": shown.grades, "left_out": list(shown.left_out)}
+        )
+        return
+    out.print(Text(clean(shown.text)), "\n")
+    if budget is not None:
+        for name, grade in [*shown.grades.items(), *((name, "left out") for name in shown.left_out)]:
+            err.print(f"{clean(name)}: {grade}", markup=False, highlight=False)
+
+
+async def _bound(text: str) -> int:
+    return bounded_tokens(text)
 
 
 def _one(tools: Toolset, name: str) -> Toolset:

@@ -246,7 +246,8 @@ class Broker:
 
     async def _make(self, record: _Draft, tool: Tool, key: CallKey) -> Any:
         entry = self.journal.begin(record.number, key, self.redactor.value(record.arguments), record.effect)
-        self.emit("call_started", pack(self.redactor.value(record.started())))  # after it is in the journal: a resume counts
+        # told after it is in the journal: a resume relies on that
+        self.emit("call_started", pack(self.redactor.value(record.started())))
         began = time.perf_counter()
         try:
             answered = await self._sent(tool, record)

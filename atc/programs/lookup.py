@@ -12,7 +12,7 @@ from collections.abc import Iterator, Mapping
 from atc.programs.extract import NotParsed, parse
 from atc.programs.fields import shape_at
 from atc.tools.affinity import words_of
-from atc.tools.links import NAMES, looks_given, suppliers_of
+from atc.tools.links import NAMES, Suppliers, looks_given, suppliers_of
 from atc.tools.parameters import Parameter, parameters_of
 from atc.tools.protocol import Effect, Protocol
 from atc.tools.schemas import types_of
@@ -23,11 +23,12 @@ class Lookups:
 
     Args:
         protocols: the tools that a program is offered, by name.
+        suppliers: of their arguments, where they are known already.
     """
 
-    def __init__(self, protocols: Mapping[str, Protocol]) -> None:
+    def __init__(self, protocols: Mapping[str, Protocol], suppliers: Suppliers | None = None) -> None:
         self._protocols = protocols
-        self._suppliers = suppliers_of(list(protocols.values()))
+        self._suppliers = suppliers_of(list(protocols.values())) if suppliers is None else suppliers
 
     def repair(self, source: str) -> tuple[str, tuple[str, ...]]:
         """Return the program with such ids looked up, and a note for each; unchanged where nothing is sure."""

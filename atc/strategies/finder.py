@@ -179,5 +179,11 @@ def docs_for(offered: Toolset, tools: Toolset) -> Docs | None:
     return None if DOCS in tools else Docs(offered)
 
 
+def asking_tools(tools: Toolset) -> list[str]:
+    """Which of these are ``find_tools`` and ``tool_docs``, and no user's tools of those names."""
+    ours = (_PROTOCOL, _DOCS_PROTOCOL)
+    return [own.name for own in ours if own.name in tools and tools[own.name].protocol is own]
+
+
 async def _nobody(*_: Any) -> Any:
     raise ModelUnavailable("a program's search is not planned")

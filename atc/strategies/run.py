@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 from collections.abc import Awaitable, Callable, Coroutine, Sequence
 from dataclasses import dataclass, field
 from typing import Any, TypeVar
 
+from atc.errors import ModelError
 from atc.execution.broker import Broker
 from atc.execution.drivers import limits_from
 from atc.execution.pages import Pages
@@ -58,7 +60,8 @@ class Run:
 
     def __post_init__(self) -> None:
         self._pages = Pages(self.broker)
-        self._offer(self.tools, anew=False)
+        if self.docs is not None:
+            self.docs.offered = self.tools
 
     @property
     def calls(self) -> list[Call]:
@@ -225,21 +228,15 @@ class Run:
         """Whether that is ``find_tools`` or ``tool_docs``, and no user's tool of that name."""
         return any(asking is not None and asking.tool.name == tool for asking in (self.finder, self.docs))
 
-    def _offer(self, tools: Toolset, *, anew: bool = True) -> None:
+    async def _offer(self, tools: Toolset) -> None:
         """Offer the next program these tools, and ``tool_docs`` where one of them is shown in part."""
-        if anew:
-            self.writer.offer(tools)
-        if self.docs is not None and self.writer.cut and self.docs.tool.name not in tools:
-            tools, anew = tools + Toolset([self.docs.tool]), True
-            self.writer.offer(tools)
+        self.tools = await offer(self.writer, tools, self.docs)
         if self.docs is not None:
-            self.docs.offered = tools
-        self.tools = tools
-        if anew:
-            self.broker.grant(tools)
-            if self.checker is not None:
-                self.checker.close()
-                self.checker = Checker(tools.protocols)
+            self.docs.offered = self.tools
+        self.broker.grant(self.tools)
+        if self.checker is not None:
+            self.checker.close()
+            self.checker = Checker(self.tools.protocols)
 
     async def _offer_asked(self) -> list[str]:
         """Give the next program what this one asked for: the tools that it found, and whole documents; their names."""
@@ -251,7 +248,7 @@ class Run:
         if found and self.open is not None:
             await self.open(found)
         self.writer.show_whole(asked)
-        self._offer(self.tools + found)
+        await self._offer(self.tools + found)
         offered = [name for name in self.tools if not self._asks_by(name)]
         self.emit("tools_chosen", {"tools": offered, "found": list(found), "whole": whole})
         return asked
@@ -276,6 +273,17 @@ class Run:
             mended=draft.mended,
         )
         self.revisions.append(revision)
+
+
+async def offer(writer: Writer, tools: Toolset, docs: Docs | None) -> Toolset:
+    """Let a writer offer these tools, and ``tool_docs`` beside them where its prompt shows one of them in part."""
+    writer.offer(tools)
+    with contextlib.suppress(ModelError):  # the next program meets it again
+        await writer.prepare()
+    if docs is not None and writer.cut and docs.tool.name not in tools:
+        tools += Toolset([docs.tool])
+        writer.offer(tools)
+    return tools
 
 
 def _bare(fault: Fault, outcome: Outcome) -> Fault:

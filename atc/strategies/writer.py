@@ -4,9 +4,12 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Collection, Sequence
-from dataclasses import dataclass
+from collections.abc import Awaitable, Callable, Collection, Sequence
+from dataclasses import dataclass, replace
+from functools import partial
+from typing import TypeVar
 
+from atc.errors import ContextExceeded
 from atc.models.base import Message, Model, Reply, estimate_tokens
 from atc.programs.extract import extract
 from atc.programs.lookup import Lookups
@@ -18,14 +21,19 @@ from atc.result import Call, Revision
 from atc.retrieval.index import ToolIndex
 from atc.settings import Settings
 from atc.strategies.asking import ask, tell, waiting
+from atc.strategies.finder import DOCS, asking_tools
+from atc.strategies.finder import NAME as FINDER
 from atc.strategies.notes import done_calls, notes_from
+from atc.strategies.room import FEEDBACK, PromptRoom
 from atc.strategies.seen import with_seen_responses
-from atc.tools.links import hints_for
+from atc.tools.fit import SEPARATOR, Fit, Fitter
+from atc.tools.grades import WHOLE
+from atc.tools.links import hints_from, suppliers_of
 from atc.tools.paging import ALL_PAGES, paging_line
-from atc.tools.protocol import Protocol
-from atc.tools.stubs import render_stub
 from atc.tools.tool import Toolset
 from atc.traces.events import Emit
+
+T = TypeVar("T")
 
 SAMPLING_TEMPERATURE = 0.6
 """Of programs that are written beside each other, to be chosen among."""
@@ -35,6 +43,8 @@ COPY_OF_STUBS = "(TypedDict):"
 COPIED = "the reply copies the tools' documents: the tools exist, so write only the program that calls them"
 POINTED_TO = 5
 """Tools that are named to a model whose program did without any."""
+MAX_CULPRIT = 20_000
+"""Characters of the stub of a failed tool that stands beside its error (``revision="edit"``)."""
 _CLASS_BEGUN = re.compile(r"(?:^|\n)class \w+\s*\Z")
 
 
@@ -59,26 +69,43 @@ class Writer:
     def __init__(self, task: str, tools: Toolset, model: Model, settings: Settings, emit: Emit, plan: str = "") -> None:
         self._model, self._settings, self._emit, self._task = model, settings, emit, task
         self._plan = fenced(plan)
-        self._whole: list[str] = []
+        self._room = PromptRoom(model, settings)
+        self._asked_for: list[str] = []
         self.offer(tools)
 
     def offer(self, tools: Toolset) -> None:
         """Write with these tools from now on."""
         self._tools = tools
+        suppliers = suppliers_of(tools.protocols)
+        self._hints = hints_from(suppliers)
+        self._lookups = Lookups({protocol.name: protocol for protocol in tools.protocols}, suppliers)
+        self._asking = asking_tools(tools)
         self._pages = ALL_PAGES not in tools
-        self._hints = hints_for(tools.protocols)
-        self._lookups = Lookups({protocol.name: protocol for protocol in tools.protocols})
-        self._stubs = "\n\n\n".join(fenced(self._shown(tool.protocol)) for tool in tools.values())
-        self._stop = [COPY_OF_STUBS] if estimate_tokens(self._stubs) > self._settings.max_tokens else []
+        self._fitter = Fitter(
+            tools.protocols, suppliers, self._task, keep=self._asking, first=self._asked_for,
+            ask=DOCS if DOCS in self._asking else None, pages=self._pages,
+        )  # fmt: skip
+        self.shown: Fit | None = None
+        """What the last prompt showed of the tools."""
+        self._stop: list[str] = []
+
+    def show_whole(self, names: Collection[str]) -> None:
+        """Give these tools the room that they need, from the next :meth:`offer` on."""
+        self._asked_for += [name for name in names if name not in self._asked_for]
+
+    async def prepare(self) -> None:
+        """Find out how the tools fit in the first prompt: see :attr:`cut` and :attr:`unlisted`."""
+        await self.messages((), ())
 
     @property
     def cut(self) -> bool:
-        """Whether a tool is shown in part, so that a program may ask for the rest."""
-        return False
+        """Whether the last prompt showed a tool in part."""
+        return self.shown is not None and self.shown.shortened
 
-    def show_whole(self, names: Collection[str]) -> None:
-        """Give these tools the room that they need, from the next :meth:`offer` on: a program asked for them."""
-        self._whole += [name for name in names if name not in self._whole]
+    @property
+    def unlisted(self) -> tuple[str, ...]:
+        """Tools for which the last prompt had no room."""
+        return self.shown.left_out if self.shown is not None else ()
 
     def _likely(self, history: Sequence[Revision]) -> list[str]:
         """The tools that fit the task's words best, where the last program did without any."""
@@ -86,13 +113,6 @@ class Writer:
             return []
         index = ToolIndex.build(self._tools)
         return [hit.id for hit in index.search(self._task, POINTED_TO, "lexical")] or list(self._tools)[:POINTED_TO]
-
-    def _shown(self, protocol: Protocol) -> str:
-        if self._settings.tool_format == "json":
-            kept = {"name", "description", "parameters", "returns"}
-            paged = {"pages": line} if self._pages and (line := paging_line(protocol)) else {}
-            return json.dumps(protocol.model_dump(mode="json", include=kept) | paged, ensure_ascii=False)
-        return render_stub(protocol, self._hints.get(protocol.name), pages=self._pages)
 
     async def write(self, history: Sequence[Revision], calls: Sequence[Call]) -> Draft:
         """The next program, given those that failed and the calls that were made.
@@ -104,13 +124,8 @@ class Writer:
         temperature = settings.revision_temperature if history else settings.temperature
         earlier = {revision.program for revision in history}
         for again in (False, True):
-            draft = self._draft(
-                await self.ask(
-                    "program", self._messages(history, calls, again), temperature=temperature,
-                    seed=settings.seed + 101 * len(history) + again, stop=self._stop,
-                ),
-                calls,
-            )  # fmt: skip
+            draw = partial(self._ask_for_program, temperature, settings.seed + 101 * len(history) + again)
+            draft = self._draft(await self._fitting(draw, history, calls, again), calls)
             if draft.program not in earlier or not draft.program:
                 break
             temperature = max(0.8, temperature)  # it said the same again: ask for something else
@@ -124,13 +139,29 @@ class Writer:
             ModelError, ModelUnavailable, BudgetExceeded: from the model.
         """
         seed = self._settings.seed + 101 * len(history)
-        replies = await self._sample(self._messages(history, calls), count, seed)
+        replies = await self._fitting(partial(self._sample, count, seed), history, calls)
         drafts = [self._draft(reply, calls) for reply in replies]
         unique = {draft.program: draft for draft in drafts}
         earlier = {revision.program for revision in history}
         return [draft for draft in unique.values() if draft.program not in earlier] or list(unique.values())
 
-    async def _sample(self, messages: Sequence[Message], count: int, seed: int) -> list[Reply]:
+    async def _fitting(
+        self, draw: Callable[[list[Message]], Awaitable[T]], history: Sequence[Revision], calls: Sequence[Call],
+        again: bool = False,
+    ) -> T:  # fmt: skip
+        """What a model makes of the prompt; of a shorter one, where the endpoint says that it is too long."""
+        while True:
+            messages = await self.messages(history, calls, again)
+            try:
+                return await draw(messages)
+            except ContextExceeded as error:
+                self._room.shrink(error, await self._room.taken(messages))
+                self.shown = None
+
+    async def _ask_for_program(self, temperature: float, seed: int, messages: Sequence[Message]) -> Reply:
+        return await self.ask("program", messages, temperature=temperature, seed=seed, stop=self._stop)
+
+    async def _sample(self, count: int, seed: int, messages: Sequence[Message]) -> list[Reply]:
         """One request for several programs: the model reads the prompt once."""
         for _ in range(count):
             self._emit("model_started", {"purpose": "program"})
@@ -190,20 +221,58 @@ class Writer:
 
     # -- prompts -----------------------------------------------------------------------------------------------------
 
-    def _messages(self, history: Sequence[Revision], calls: Sequence[Call], again: bool = False) -> list[Message]:
+    async def messages(self, history: Sequence[Revision], calls: Sequence[Call], again: bool = False) -> list[Message]:
         """The prompt. ``again``: the model has just given a program again that is among those that failed."""
-        task = prompt("task", stubs=self._stubs, task=self._task, plan=self._plan, asked=self._whole)
         base = [
             Message("system", prompt("system"), fixed=True),
             Message("user", prompt("example_task"), fixed=True),
             Message("assistant", prompt("example_program"), fixed=True),
         ]
+        notes, edits = "", []
         if self._settings.revision == "edit" and history:
-            return [*base, Message("user", task), *self._edits(history, calls)]
-        notes = notes_from(history, self._hints, self._tools.protocols, self._likely(history))
-        if again:
-            notes.append(SAID_AGAIN)
-        return [*base, Message("user", task + (prompt("notes", notes=notes, done=done_calls(calls)) if notes else ""))]
+            edits = self._edits(history, calls)
+        else:
+            sentences = notes_from(history, self._hints, self._tools.protocols, self._likely(history))
+            if again:
+                sentences.append(SAID_AGAIN)
+            notes = prompt("notes", notes=sentences, done=done_calls(calls)) if sentences else ""
+        shown = await self._tools_within(base, [Message("user", notes), *edits])
+        return [*base, Message("user", self._told(shown) + notes), *edits]
+
+    def _told(self, shown: Fit) -> str:
+        """The task and its tools."""
+        return prompt(
+            "task", stubs=fenced(shown.text), task=self._task, plan=self._plan, asked=self._asked_for,
+            shortened=shown.shortened, unlisted=len(shown.left_out), finder=FINDER if FINDER in self._asking else "",
+        )  # fmt: skip
+
+    async def _tools_within(self, base: Sequence[Message], feedback: Sequence[Message]) -> Fit:
+        """The tools as there is room for them; the same as before wherever they still fit, for the model's cache.
+
+        Where they are shortened, room for notes on programs that fail is kept from the first.
+        """
+        frame = Message("user", self._told(Fit("", {}, tuple(self._tools))))
+        fixed = await self._room.taken([*base, frame])
+        notes = await self._room.taken(feedback)
+        room = await self._room.for_tools(fixed + notes)
+        if self.shown is None or self.shown.tokens > room:
+            fit = self._whole_documents() if self._settings.tool_format == "json" else None
+            if fit is None or (tokens := await self._room.count(fit.text)) > room:
+                fit = await self._fitter.fit(room, self._room.count, spare=max(0, min(FEEDBACK, room // 5) - notes))
+            else:
+                fit = replace(fit, tokens=tokens)
+            self.shown = fit
+            self._stop = [COPY_OF_STUBS] if estimate_tokens(fit.text) > self._settings.max_tokens else []
+        return self.shown
+
+    def _whole_documents(self) -> Fit:
+        """The tools as JSON. What is too long is shown as stubs instead, which can be shortened."""
+        kept = {"name", "description", "parameters", "returns"}
+        texts = []
+        for protocol in self._tools.protocols:
+            paged = {"pages": line} if self._pages and (line := paging_line(protocol)) else {}
+            texts.append(json.dumps(protocol.model_dump(mode="json", include=kept) | paged, ensure_ascii=False))
+        return Fit(SEPARATOR.join(texts), dict.fromkeys(self._tools, WHOLE.name))
 
     def _edits(self, history: Sequence[Revision], calls: Sequence[Call]) -> list[Message]:
         """The pairs (program, result) so far, the last with the tool's protocol and what it answered (Eq. 2)."""
@@ -212,7 +281,9 @@ class Writer:
             last = revision is history[-1]
             fault = revision.fault
             tool = self._tools.get(fault.tool or "") if last and fault else None
-            protocol = render_stub(tool.protocol, pages=self._pages) if tool else ""
+            protocol = (
+                Fitter([tool.protocol], {}, self._task, pages=self._pages).within(MAX_CULPRIT).text if tool else ""
+            )
             problem = "\n".join(f.message for f in revision.findings) or (fault.message if fault else "")
             messages.append(
                 Message("assistant", f"```python\n{revision.program}```" if revision.program else "(no program)")

@@ -67,6 +67,17 @@ def affinity(parameter: str, tool: str, field: str, owner: frozenset[str]) -> fl
     return 0.0
 
 
+def endings(parameter: str) -> frozenset[str]:
+    """The last words, of which a field's name must have one to have an affinity above one half to a parameter."""
+    wanted = _spelled_out(words_of(parameter))
+    return frozenset([*wanted[-1:], *[word for word in wanted if word not in QUALIFIERS][-1:]])
+
+
+def ending(field: str) -> str:
+    """The last word of a field's name; see :func:`endings`."""
+    return "".join(_spelled_out(words_of(field)[-1:]))
+
+
 def _spelled_out(words: tuple[str, ...]) -> tuple[str, ...]:
     return tuple(_SHORT.get(word, word) for word in words)
 

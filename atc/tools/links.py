@@ -8,10 +8,11 @@ response field of the same name, or to the ``id`` of a thing of that name: ``cit
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from itertools import chain
 from typing import Any, NamedTuple
 
-from atc.tools.affinity import CONTAINERS, GENERIC, QUALIFIERS, affinity, is_plural, owner_of, words_of
+from atc.tools.affinity import CONTAINERS, GENERIC, QUALIFIERS, affinity, ending, endings, is_plural, owner_of, words_of
 from atc.tools.mentions import Mentions
 from atc.tools.parameters import parameters_of
 from atc.tools.protocol import JsonSchema, Protocol, Source
@@ -76,9 +77,14 @@ def _children(schema: JsonSchema, path: tuple[str, ...]) -> Iterator[tuple[Any, 
 
 def hints_for(protocols: Sequence[Protocol]) -> dict[str, dict[str, str]]:
     """For every tool, for those of its parameters that another tool's response can supply: a short sentence."""
+    return hints_from(suppliers_of(protocols))
+
+
+def hints_from(suppliers: Suppliers, most: int = 2) -> dict[str, dict[str, str]]:
+    """As :func:`hints_for`, where the suppliers are known already; ``most`` of them are named."""
     hints: dict[str, dict[str, str]] = {}
-    for (tool, parameter), sources in suppliers_of(protocols).items():
-        hints.setdefault(tool, {})[parameter] = f"from {' or '.join(source.text for source in sources[:2])}"
+    for (tool, parameter), sources in suppliers.items():
+        hints.setdefault(tool, {})[parameter] = f"from {' or '.join(source.text for source in sources[:most])}"
     return hints
 
 
@@ -86,11 +92,17 @@ class Supplier(NamedTuple):
     """A tool whose response can supply an argument, and how a program writes that.
 
     ``refers``: the field only refers to the thing (``stops[].city_id``) and is no part of it (``cities[].city_id``).
+    ``path``: where the field lies in the response, as :func:`fields_of` gives it; empty where that is not known.
     """
 
     tool: str
     text: str
     refers: bool = False
+    path: tuple[str, ...] = ()
+
+
+Suppliers = Mapping[tuple[str, str], Sequence[Supplier]]
+"""For a tool and one of its parameters, who can supply it."""
 
 
 def suppliers_of(
@@ -106,11 +118,18 @@ def suppliers_of(
         protocols: the tools.
         takers: those of them whose parameters are asked about; all when not given.
     """
-    supply = list(_supplied(protocols))
+    takers = protocols if takers is None else takers
+    wanted = {
+        last for protocol in takers for parameter in parameters_of(protocol) for last in endings(parameter.original)
+    }
+    supply = list(_supplied(protocols, wanted))
+    by_ending: dict[str, list[tuple[int, _Supply]]] = {}
+    for number, given in enumerate(supply):
+        by_ending.setdefault(ending(given.field), []).append((number, given))
     sources_of = {protocol.name: protocol.source for protocol in protocols}
     mentions = Mentions(protocols)
     found: dict[tuple[str, str], list[Supplier]] = {}
-    for protocol in protocols if takers is None else takers:
+    for protocol in takers:
         for parameter in parameters_of(protocol):
             named = mentions.sources(parameter.schema.get("description"), protocol.source.service) - {protocol.name}
             if named and (told := list(_told(parameter.original, named, protocols, supply))):
@@ -119,8 +138,8 @@ def suppliers_of(
             if not looks_given(parameter.original, parameter.schema):
                 continue
             scored = [
-                ((near, score), Supplier(given.tool, given.text, _refers(parameter.original, given)))
-                for given in supply
+                ((near, score), Supplier(given.tool, given.text, _refers(parameter.original, given), given.path))
+                for _, given in sorted(chain(*(by_ending.get(each, ()) for each in endings(parameter.original))))
                 if given.tool != protocol.name
                 and (score := affinity(parameter.original, protocol.name, given.field, given.owner)) >= LEAST
                 and (near := _near(parameter.original, protocol.source, sources_of[given.tool]))
@@ -158,6 +177,7 @@ class _Supply(NamedTuple):
     owner: frozenset[str]
     told: bool
     text: str
+    path: tuple[str, ...]
 
 
 def _told(
@@ -171,30 +191,42 @@ def _told(
                 (
                     affinity(parameter, "", given.field, given.owner) or LEAST * (words_of(given.field)[-1:] == last),
                     given.text,
+                    given.path,
                 )
                 for given in supply
                 if given.tool == protocol.name
             ]
-            best = max((score for score, _ in fields), default=0.0)
+            best = max((score for score, _, _ in fields), default=0.0)
+            if best >= LEAST:
+                text, path = next((text, path) for score, text, path in fields if score == best)
+                yield Supplier(protocol.name, text, path=path)
+                continue
             needs = [each.name for each in parameters_of(protocol) if each.required]
-            alone = expression_of(protocol.name, (), needs)
-            text = next(text for score, text in fields if score == best) if best >= LEAST else alone
-            yield Supplier(protocol.name, text)
+            yield Supplier(protocol.name, expression_of(protocol.name, (), needs))
 
 
-def _supplied(protocols: Sequence[Protocol]) -> Iterator[_Supply]:
-    """What tools return: the tool, the field, whose it is, and how a program writes it."""
+def _supplied(protocols: Sequence[Protocol], wanted: Collection[str]) -> Iterator[_Supply]:
+    """What tools return: the tool, the field, whose it is, and how a program writes it.
+
+    Only of fields that end with one of the wanted words: no other is what a parameter takes.
+    """
     for protocol in sorted(protocols, key=_ids_needed):  # what can be called out of the blue is named first
         required = [parameter for parameter in parameters_of(protocol) if parameter.required]
         needs = [parameter.name for parameter in required]
+        own = {parameter.original: endings(parameter.original) for parameter in required}
         for path in fields_of(protocol.returns):
             *above, field = [step for step in path if step != "[]"]
+            if (last := ending(field)) not in wanted:
+                continue
             owner = owner_of(above, protocol.name)
             told = any(not CONTAINERS.issuperset(words_of(name)) for name in above)
-            echoed = any(affinity(parameter.original, protocol.name, field, owner) >= ECHO for parameter in required)
+            echoed = any(
+                last in ends and affinity(name, protocol.name, field, owner) >= ECHO for name, ends in own.items()
+            )
             if not echoed:  # what a tool must be given it only repeats
                 item = ("[]",) if is_plural(field) else ()  # one of a list of codes
-                yield _Supply(protocol.name, field, owner, told, expression_of(protocol.name, (*path, *item), needs))
+                text = expression_of(protocol.name, (*path, *item), needs)
+                yield _Supply(protocol.name, field, owner, told, text, path)
 
 
 def _ids_needed(protocol: Protocol) -> int:

@@ -134,12 +134,18 @@ def resolve(root: JsonSchema, schema: Any) -> JsonSchema:
         reference = schema.get("$ref")
         if not isinstance(reference, str):
             return schema
-        target: Any = root
-        for step in reference.removeprefix("#").strip("/").split("/"):
-            step = step.replace("~1", "/").replace("~0", "~")
-            target = target.get(step) if isinstance(target, dict) else None
+        target = pointed(root, reference)
         schema = {**target, **{k: v for k, v in schema.items() if k != "$ref"}} if isinstance(target, dict) else {}
     return {}
+
+
+def pointed(root: JsonSchema, reference: str) -> Any:
+    """What a reference into the root names, as it stands there; ``None`` where there is nothing."""
+    target: Any = root
+    for step in reference.removeprefix("#").strip("/").split("/"):
+        step = step.replace("~1", "/").replace("~0", "~")
+        target = target.get(step) if isinstance(target, dict) else None
+    return target
 
 
 def types_of(schema: JsonSchema) -> frozenset[str]:

@@ -7,21 +7,26 @@ could end it; :func:`render_stubs` parses what it made and refuses anything but 
 from __future__ import annotations
 
 import ast
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 from atc.errors import ToolImportError
 from atc.packing import as_text
 from atc.tools.binary import takes_bytes
+from atc.tools.limits import limits_of
 from atc.tools.paging import paging_line
 from atc.tools.parameters import Parameter, parameters_of
-from atc.tools.protocol import Effect, Example, Protocol
+from atc.tools.protocol import Effect, Example, JsonSchema, Protocol
 from atc.tools.types import RESERVED, TypeWriter, camel, one_line
 
 HEADER = "from typing import Any, Literal, NotRequired, TypedDict\n"
 MAX_EXAMPLE = 400
 """Characters of an example response that a model is shown."""
+MAX_CHECKED = 60_000
+"""Characters of the classes of one tool that a type checker reads; what lies beyond them is ``Any`` to it."""
 MAX_DESCRIPTION, MAX_HINT = 260, 300
+_BOUNDS = ("minimum", "maximum", "exclusiveMinimum", "exclusiveMaximum", "maxLength", "maxItems")
 COMMENT, COMMENT_BESIDE_EXAMPLE = 80, 40
 """Characters of what is said of a response field; a longer text beside an example is left out."""
 
@@ -35,7 +40,7 @@ def render_stubs(protocols: Sequence[Protocol]) -> str:
     return HEADER + "\n\n" + "\n\n\n".join(render_stub(protocol) for protocol in protocols) + "\n"
 
 
-def render_stub(protocol: Protocol, hints: dict[str, str] | None = None, *, pages: bool = False) -> str:
+def render_stub(protocol: Protocol, hints: Mapping[str, str] | None = None, *, pages: bool = False) -> str:
     """One tool: its response's classes, its signature, and a docstring.
 
     Args:
@@ -43,15 +48,38 @@ def render_stub(protocol: Protocol, hints: dict[str, str] | None = None, *, page
         hints: for a parameter, where its value can be had (see :mod:`atc.tools.links`).
         pages: say of a paged tool how all its pages are read (see :mod:`atc.tools.paging`).
     """
+    stub = whole_stub(protocol, hints or {}, pages=pages)
+    assert stub is not None  # there is no bound on its room
+    return stub.text
+
+
+@dataclass(frozen=True)
+class Stub:
+    """A tool as Python: the classes by their names, in order of use, and the function."""
+
+    classes: Mapping[str, str]
+    function: str
+
+    @property
+    def text(self) -> str:
+        return "\n\n".join([*self.classes.values(), self.function])
+
+
+def whole_stub(
+    protocol: Protocol, hints: Mapping[str, str], room: int | None = None, *, pages: bool = False
+) -> Stub | None:
+    """All that is known of a tool, as :func:`render_stub`; ``None`` where that takes more than about ``room`` characters."""
     shown = any(example.response is not None for example in protocol.examples)  # then it speaks for most fields
     writer = TypeWriter(
-        _root(protocol), camel(protocol.name), comment_length=COMMENT_BESIDE_EXAMPLE if shown else COMMENT
+        _root(protocol), camel(protocol.name), comment_length=COMMENT_BESIDE_EXAMPLE if shown else COMMENT, room=room
     )
     returns = "Any" if protocol.returns is None else writer.write(protocol.returns, "response")
-    arguments = TypeWriter(protocol.parameters, camel(protocol.name), classes=writer.classes)
-    signature = ", ".join(_parameter(arguments, parameter) for parameter in parameters_of(protocol))
-    lines = [f"def {protocol.name}({signature}) -> {returns}:", *_docstring(protocol, hints or {}, pages)]
-    return _guarded("\n\n".join([*writer.classes.values(), "\n".join(lines)]), protocol.name)
+    arguments = TypeWriter(protocol.parameters, camel(protocol.name), classes=writer.classes, room=room)
+    signature = ", ".join(parameter_text(arguments, parameter) for parameter in parameters_of(protocol))
+    if writer.full or arguments.full:
+        return None
+    lines = [f"def {protocol.name}({signature}) -> {returns}:", *_docstring(protocol, hints, pages)]
+    return guarded(Stub(writer.classes, "\n".join(lines)), protocol.name)
 
 
 def render_checker_stubs(protocols: Sequence[Protocol]) -> str:
@@ -60,12 +88,12 @@ def render_checker_stubs(protocols: Sequence[Protocol]) -> str:
     taken = {*RESERVED, *(protocol.name for protocol in protocols)}
     for protocol in protocols:
         prefix = camel(protocol.name)
-        writer = TypeWriter(_root(protocol), prefix, lenient=True, taken=taken)
+        writer = TypeWriter(_root(protocol), prefix, lenient=True, taken=taken, room=MAX_CHECKED)
         returns = "Any" if protocol.returns is None else writer.write(protocol.returns, "response")
-        arguments = TypeWriter(protocol.parameters, prefix, classes=writer.classes, taken=taken)
-        signature = ", ".join(_parameter(arguments, parameter) for parameter in parameters_of(protocol))
-        stub = "\n".join([*writer.classes.values(), f"def {protocol.name}({signature}) -> {returns}: ..."])
-        parts.append(_guarded(stub, protocol.name))
+        arguments = TypeWriter(protocol.parameters, prefix, classes=writer.classes, taken=taken, room=MAX_CHECKED)
+        signature = ", ".join(parameter_text(arguments, parameter) for parameter in parameters_of(protocol))
+        stub = guarded(Stub(writer.classes, f"def {protocol.name}({signature}) -> {returns}: ..."), protocol.name)
+        parts.append("\n".join([*stub.classes.values(), stub.function]))
         taken |= writer.classes.keys()
     return "\n".join(parts) + "\n"
 
@@ -84,15 +112,15 @@ def _root(protocol: Protocol) -> dict[str, Any]:
     return protocol.returns or {}
 
 
-def _parameter(writer: TypeWriter, parameter: Parameter) -> str:
+def parameter_text(writer: TypeWriter, parameter: Parameter) -> str:
     text = f"{parameter.name}: {writer.write(parameter.schema, parameter.name)}"
     return text if parameter.required else f"{text} = ..."
 
 
-def _docstring(protocol: Protocol, hints: dict[str, str], pages: bool) -> list[str]:
+def _docstring(protocol: Protocol, hints: Mapping[str, str], pages: bool) -> list[str]:
     lines = [f'    """{one_line(protocol.description, MAX_DESCRIPTION) or protocol.name}']
     for parameter in parameters_of(protocol):
-        text = "; ".join(filter(None, [_about(parameter), one_line(hints.get(parameter.original, ""), MAX_HINT)]))
+        text = "; ".join(filter(None, [about(parameter), one_line(hints.get(parameter.original, ""), MAX_HINT)]))
         if text:
             lines.append(f"    {parameter.name}: {text}")
     if pages and (line := paging_line(protocol)):
@@ -108,7 +136,7 @@ def _docstring(protocol: Protocol, hints: dict[str, str], pages: bool) -> list[s
     return [*lines[:-1], f'{lines[-1]}"""'] if len(lines) == 1 else [*lines, '    """']
 
 
-def _about(parameter: Parameter) -> str:
+def about(parameter: Parameter) -> str:
     schema = parameter.schema
     text = one_line(str(schema.get("description", "")), 120)
     default = schema.get("default")
@@ -116,7 +144,15 @@ def _about(parameter: Parameter) -> str:
         text = f"{text} (default {one_line(as_text(default), 40)})".strip()
     if isinstance(schema.get("format"), str) and schema["format"] not in text and not takes_bytes(schema):
         text = f"{text} ({one_line(schema['format'], 20)})".strip()
+    if limits := one_line(limits_of(schema), 100):
+        text = f"{text} ({limits})".strip() if not _tells(text, schema) else text
     return text or _for_instance(schema)
+
+
+def _tells(text: str, schema: JsonSchema) -> bool:
+    """Whether a description names every bound already."""
+    bounds = [str(schema[keyword]) for keyword in _BOUNDS if keyword in schema]
+    return bool(bounds) and "pattern" not in schema and all(bound in text for bound in bounds)
 
 
 def _for_instance(schema: dict[str, Any]) -> str:
@@ -151,10 +187,10 @@ def _cut(value: Any, keep: int) -> Any:
     return value[:80] if isinstance(value, str | bytes) else value
 
 
-def _guarded(stub: str, name: str) -> str:
+def guarded(stub: Stub, name: str) -> Stub:
     """The stub, if it is what it should be: classes of fields, and one function with nothing but a docstring."""
     try:
-        body = ast.parse(stub).body
+        body = ast.parse(stub.text).body
     except (SyntaxError, ValueError, RecursionError, MemoryError) as error:
         raise ToolImportError(f"the stub of {name} cannot be written: {error}") from None
     functions = [node for node in body if isinstance(node, ast.FunctionDef)]
@@ -163,12 +199,18 @@ def _guarded(stub: str, name: str) -> str:
     return stub
 
 
+def _is_mark(node: ast.stmt) -> bool:
+    """``...``: the rest of a class was left out."""
+    return isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant) and node.value.value is ...
+
+
 def _is_declaration(node: ast.stmt) -> bool:
     if isinstance(node, ast.FunctionDef):
         return (
             len(node.body) == 1 and isinstance(node.body[0], ast.Expr) and isinstance(node.body[0].value, ast.Constant)
         )
     if isinstance(node, ast.ClassDef):
-        return all(isinstance(field, ast.AnnAssign) and field.value is None for field in node.body)
+        fields = node.body[:-1] if len(node.body) > 1 and _is_mark(node.body[-1]) else node.body
+        return all(isinstance(field, ast.AnnAssign) and field.value is None for field in fields)
     made = node.value if isinstance(node, ast.Assign) else None  # Name = TypedDict('Name', {…})
     return isinstance(made, ast.Call) and isinstance(made.func, ast.Name) and made.func.id == "TypedDict"

@@ -22,6 +22,8 @@ MAX_NODES = 5000
 """Schemas in one response that are looked at: choices that multiply have no end."""
 MAX_LITERALS = 40
 MAX_FIELDS = 400
+LEFT_OUT = "x-left-out"
+"""In a schema that this project shortened: how many keys of a record are not shown."""
 RESERVED = frozenset({"Any", "Literal", "NotRequired", "TypedDict", "ToolError", "Exception"})
 _SIMPLE = {"string": "str", "integer": "int", "number": "float", "boolean": "bool", "null": "None"}
 
@@ -36,6 +38,10 @@ class TypeWriter:
         lenient: the type checker's reading.
         taken: names that no class may have.
         comment_length: characters of a field's comment; a longer one is left out.
+        room: characters of all classes together; what comes after them is ``Any``, see :attr:`full`.
+        shared: a definition's class has its name without the prefix, for other tools to share it.
+        more: ``root`` is one of :mod:`atc.tools.shortened`: a ``...`` marks what was left out, and says this after how
+            much that is; ``None``: it is a schema from outside, with nothing to mark.
     """
 
     root: JsonSchema
@@ -44,13 +50,22 @@ class TypeWriter:
     comment_length: int = 80
     classes: dict[str, str] = field(default_factory=dict)
     taken: Collection[str] = RESERVED
+    room: int | None = None
+    shared: bool = False
+    more: str | None = None
     _by_reference: dict[str, str] = field(default_factory=dict)
     _nodes: int = 0
+    _written: int = 0
+
+    @property
+    def full(self) -> bool:
+        """Whether the room was too small."""
+        return self.room is not None and self._written > self.room
 
     def write(self, schema: Any, name: str = "", depth: int = 0) -> str:
         """The type of ``schema`` as text. ``name`` tells a nested class what to be called."""
         self._nodes += 1
-        if not isinstance(schema, dict) or not schema or depth > MAX_DEPTH or self._nodes > MAX_NODES:
+        if not isinstance(schema, dict) or not schema or depth > MAX_DEPTH or self._nodes > MAX_NODES or self.full:
             return "Any"
         reference = schema.get("$ref")
         if isinstance(reference, str):
@@ -74,10 +89,14 @@ class TypeWriter:
     def write_reference(self, reference: str, schema: JsonSchema, name: str, depth: int) -> str:
         target = resolve(self.root, schema)
         if "object" in types_of(target) or "properties" in target:
+            outer, self.prefix = self.prefix, "" if self.shared else self.prefix  # and of all classes inside it
             class_name = self._class_name(reference.rsplit("/", 1)[-1])
             self._by_reference[reference] = class_name
             if self._is_record(target):
-                return self._record(target, class_name, depth)
+                made = self._record(target, class_name, depth)
+                self.prefix = outer
+                return made
+            self.prefix = outer
             del self._by_reference[reference]
         return self.write({**target, "$ref": None} if "$ref" in target else target, name, depth + 1)
 
@@ -105,20 +124,21 @@ class TypeWriter:
         lines = []
         for key, value in schema["properties"].items():
             text = self.write(value, f"{class_name.removeprefix(self.prefix)}_{key}", depth + 1)
-            lines.append(
-                (
-                    key,
-                    text if key in required else f"NotRequired[{text}]",
-                    _comment(resolve(self.root, value), self.comment_length),
-                )
-            )
+            comment = _comment(resolve(self.root, value), self.comment_length)
+            lines.append((key, text if key in required else f"NotRequired[{text}]", comment))
+            self._written += len(key) + len(text) + (0 if self.lenient else len(comment))
         if all(_plain_name(key) for key, _, _ in lines):
             fields = "".join(f"\n    {key}: {text}{'' if self.lenient else note}" for key, text, note in lines)
-            self.classes[class_name] = f"class {class_name}(TypedDict):{fields}"
+            self.classes[class_name] = f"class {class_name}(TypedDict):{fields}{self._rest(schema)}"
         else:
             fields = ", ".join(f"{key!a}: {text}" for key, text, _ in lines)
-            self.classes[class_name] = f"{class_name} = TypedDict('{class_name}', {{{fields}}})"
+            self.classes[class_name] = f"{class_name} = TypedDict('{class_name}', {{{fields}}}){self._rest(schema, '')}"
         return class_name
+
+    def _rest(self, schema: JsonSchema, mark: str = "\n    ...") -> str:
+        """The mark of what was left out of a record."""
+        hidden = None if self.more is None else schema.get(LEFT_OUT)
+        return f"{mark}  # {hidden} more key{'s' * (hidden != 1)}{self.more}" if isinstance(hidden, int) else ""
 
     def _class_name(self, name: str) -> str:
         base = candidate = self.prefix + camel(name)
@@ -180,9 +200,16 @@ def camel(text: str) -> str:
 
 def one_line(text: str, limit: int) -> str:
     """Text from outside as one harmless line: no control character, no quote that could end a docstring."""
-    flat = " ".join("".join(c if c.isprintable() else " " for c in text).split())
-    flat = flat.replace("\\", "\\\\").replace('"""', "'''").replace('"', "'")
-    return flat if len(flat) <= limit else flat[: limit - 2].rstrip("\\ ") + " …"
+    words = text.split()
+    if not all(map(str.isprintable, words)):
+        words = "".join(c if c.isprintable() else " " for c in text).split()
+    flat = " ".join(words)
+    return clipped(flat.replace("\\", "\\\\").replace('"""', "'''").replace('"', "'"), limit)
+
+
+def clipped(line: str, limit: int) -> str:
+    """The beginning of a line that :func:`one_line` made."""
+    return line if len(line) <= limit else line[: limit - 2].rstrip("\\ ") + " …"
 
 
 def _plain_name(key: str) -> bool:

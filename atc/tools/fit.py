@@ -1,0 +1,211 @@
+"""The stubs of some tools within a budget: whole where they fit, else each as much as there is room for.
+
+The tools' order is their rank: what room is left goes to the first ones, and where even single lines do not fit, the
+last are left out.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
+from dataclasses import dataclass, replace
+
+from atc.tools.grades import LADDER, NAME, WHOLE, Grade, short_stub
+from atc.tools.links import Suppliers, hints_from
+from atc.tools.outline import Outline, words_of_task
+from atc.tools.protocol import Protocol
+from atc.tools.stubs import Stub, whole_stub
+from atc.tools.types import RESERVED
+
+Count = Callable[[str], Awaitable[int]]
+SEPARATOR = "\n\n\n"
+MOST_CHARACTERS = 8
+"""Characters of a token, at most, of a text as long as a prompt: what is longer than so many is not written out."""
+CHARACTERS = 3.0
+"""Characters of a token at first, before the text was counted."""
+ROUNDS, FILLED = 3, 0.9
+"""How often a text is counted, and how much of its budget it must fill to be good enough before that."""
+
+
+@dataclass(frozen=True)
+class Fit:
+    """What a prompt shows.
+
+    Attributes:
+        text: the stubs.
+        grades: for each tool that is shown, the name of its :class:`~atc.tools.grades.Grade`.
+        left_out: tools for which there was no room at all.
+        tokens: of the text, where it was counted; else an upper bound.
+    """
+
+    text: str
+    grades: Mapping[str, str]
+    left_out: tuple[str, ...] = ()
+    tokens: int = 0
+
+    @property
+    def shortened(self) -> bool:
+        """Whether any document is not whole."""
+        return bool(self.left_out) or any(grade != WHOLE.name for grade in self.grades.values())
+
+
+class Fitter:
+    """Fits the stubs of some tools to different budgets; what was rendered once is kept.
+
+    Args:
+        protocols: the tools, by rank.
+        suppliers: who can supply which argument (:func:`atc.tools.links.suppliers_of`).
+        task: the user's words: what they name is shown before the rest.
+        keep: names of tools that are always shown whole.
+        first: names of tools that have as much room as they need, before all others.
+        ask: the name of the tool that a program asks for what was cut; ``None`` where there is none.
+        pages: say of a paged tool how all its pages are read.
+    """
+
+    def __init__(
+        self,
+        protocols: Sequence[Protocol],
+        suppliers: Suppliers,
+        task: str = "",
+        *,
+        keep: Collection[str] = (),
+        first: Collection[str] = (),
+        ask: str | None = None,
+        pages: bool = False,
+    ) -> None:
+        self._protocols = {protocol.name: protocol for protocol in protocols}
+        self._suppliers, self._task, self._ask, self._pages = suppliers, task, ask, pages
+        self._keep = frozenset(keep)
+        self._first = [name for name in first if name in self._protocols and name not in self._keep]
+        self._hints, self._short_hints = hints_from(suppliers), hints_from(suppliers, 1)
+        self._words = words_of_task(task)
+        self._taken = RESERVED | self._protocols.keys()
+        self._outline: Outline | None = None
+        self._short: dict[tuple[str, Grade, bool], Stub] = {}
+        self._whole: dict[str, tuple[int, Stub | None]] = {}
+
+    async def fit(self, tokens: int, count: Count, *, spare: int = 0) -> Fit:
+        """The most that fits so many tokens, as ``count`` counts them; it is asked about four times.
+
+        Args:
+            tokens: the budget.
+            count: counts the tokens of a text.
+            spare: tokens of the budget that are left free where not all is shown whole.
+        """
+        most = max(0, tokens) * MOST_CHARACTERS
+        if (whole := self.whole(most)) is not None:
+            used = len(whole.text.encode())  # no tokenizer makes more of it
+            if used <= tokens or (used := await count(whole.text)) <= tokens:
+                return replace(whole, tokens=used)
+        tokens = max(0, tokens - spare)
+        room, best = tokens * CHARACTERS, Fit("", {}, tuple(self._protocols))
+        for _ in range(ROUNDS):
+            made = self.within(int(room))
+            used = await count(made.text)
+            if used <= tokens and len(made.text) > len(best.text):
+                best = replace(made, tokens=used)
+            if FILLED * tokens <= used <= tokens or room >= most:
+                break
+            room = min(most, len(made.text) * tokens / max(1, used) * (0.98 if used > tokens else 1.0))
+        while not best.text and room >= 1:
+            room /= 2  # a text that is dear for its length: it needs less than what was counted says
+            made = self.within(int(room))
+            if made.text and (used := await count(made.text)) <= tokens:
+                return replace(made, tokens=used)
+        return best
+
+    def whole(self, room: int) -> Fit | None:
+        """All stubs whole; ``None`` where they take more than so many characters."""
+        stubs = []
+        for name in self._protocols:
+            stub = self._whole_within(name, room)
+            if stub is None or (room := room - len(stub.text)) < 0:
+                return None
+            stubs.append(stub.text)
+        return Fit(SEPARATOR.join(stubs), dict.fromkeys(self._protocols, WHOLE.name))
+
+    def within(self, room: int) -> Fit:
+        """The most that fits so many characters."""
+        shown = list(self._protocols)
+        grades = {name: WHOLE if name in self._keep else LADDER[-1] for name in shown}
+        while shown and len(self._text(shown, grades, room)) > room:
+            pinned = {*self._keep, *self._first}
+            shown.remove(next((name for name in reversed(shown) if name not in pinned), shown[-1]))
+        for name in self._first:
+            any(self._raised(name, grade, shown, grades, room) for grade in LADDER[:-1] if name in shown)
+        cut = [name for name in shown if name not in self._keep and name not in self._first]
+        higher = list(reversed(LADDER[:-1]))
+        while higher and self._fits(shown, level := grades | dict.fromkeys(cut, higher[0]), room):
+            grades = level
+            del higher[0]
+        for grade in higher:  # what room is left, to the first ones
+            raised = [name for name in cut if self._raised(name, grade, shown, grades, room)]
+            if not raised:
+                break
+            cut = raised
+        left_out = tuple(name for name in self._protocols if name not in shown)
+        return Fit(self._text(shown, grades, room), {name: grades[name].name for name in shown}, left_out)
+
+    def _raised(self, name: str, grade: Grade, shown: Sequence[str], grades: dict[str, Grade], room: int) -> bool:
+        """Show more of one tool, if there is room."""
+        before = grades[name]
+        grades[name] = grade
+        if self._fits(shown, grades, room):
+            return True
+        grades[name] = before
+        return False
+
+    def _fits(self, shown: Sequence[str], grades: dict[str, Grade], room: int) -> bool:
+        if any(grades[name] is WHOLE and self._whole_within(name, room) is None for name in shown):
+            return False
+        return sum(map(len, self._parts(shown, grades, room))) + len(SEPARATOR) * (len(shown) - 1) <= room
+
+    def _text(self, shown: Sequence[str], grades: dict[str, Grade], room: int) -> str:
+        return SEPARATOR.join(self._parts(shown, grades, room))
+
+    def _parts(self, shown: Sequence[str], grades: dict[str, Grade], room: int) -> list[str]:
+        """Each tool's part of the text. A class that several of them have stands with the first."""
+        stubs = [self._stub(name, grades[name], room) for name in shown]
+        classes: dict[str, str] = {}
+        for name, stub in zip(shown, stubs, strict=True):
+            if grades[name] is WHOLE:
+                classes.update(stub.classes)  # these stand as they are
+        parts = []
+        for name, stub in zip(shown, stubs, strict=True):
+            if grades[name] is WHOLE:
+                parts.append(stub.text)
+                continue
+            if any(classes.get(each, text) != text for each, text in stub.classes.items()):
+                stub = self._stub(name, grades[name], room, own=True)
+            new = {each: text.replace(NAME, name) for each, text in stub.classes.items() if each not in classes}
+            classes.update(stub.classes)
+            parts.append(Stub(new, stub.function).text)
+        return parts
+
+    def _stub(self, name: str, grade: Grade, room: int, own: bool = False) -> Stub:
+        if grade is WHOLE and (stub := self._whole_within(name, room)) is not None:
+            return stub
+        key = (name, LADDER[-1] if grade is WHOLE else grade, own)
+        if key not in self._short:
+            if self._outline is None:
+                self._outline = Outline(list(self._protocols.values()), self._suppliers, self._task)
+            hints = self._short_hints.get(name, {})
+            self._short[key] = short_stub(
+                self._protocols[name],
+                key[1],
+                self._outline,
+                hints,
+                self._words,
+                self._ask,
+                self._taken,
+                own,
+                pages=self._pages,
+            )
+        return self._short[key]
+
+    def _whole_within(self, name: str, room: int) -> Stub | None:
+        """A whole stub of at most about so many characters; what was found too long is not tried again for less."""
+        tried, stub = self._whole.get(name, (-1, None))
+        if stub is None and room > tried:
+            stub = whole_stub(self._protocols[name], self._hints.get(name, {}), room, pages=self._pages)
+            self._whole[name] = (room, stub)
+        return stub if stub is not None and len(stub.text) <= room else None
