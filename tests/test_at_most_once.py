@@ -264,8 +264,8 @@ def test_a_run_whose_journal_lost_something_is_refused_or_does_nothing_again(tmp
         except JournalError as error:
             ways.append(str(error))
         assert booked == [1, 2]
-    assert ways.count("unsolved") == 1, "only where no more than the last line, an outcome, was lost"
-    assert all("start the task anew" in way for way in ways if way != "unsolved")
+    assert ways.count("in_doubt") == 1, "only where no more than the last line, an outcome, was lost"
+    assert all("start the task anew" in way for way in ways if way != "in_doubt")
 
 
 def test_a_write_in_doubt_is_in_the_result_and_never_repeated(tmp_path: Path) -> None:

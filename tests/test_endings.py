@@ -44,7 +44,7 @@ def ended_at_once(result: Result, status: str, cause: str, *words: str) -> None:
     assert (len(result.revisions), result.usage.model_calls) == (1, 1)
     assert result.revisions[0].fault == result.fault
     for word in words:
-        assert word in result.fault.message
+        assert word in f"{result.fault.message} {result.fault.hint}"
     with pytest.raises(RunFailed, match=f"ended as {status}: "):
         result.unwrap()
 
@@ -524,4 +524,6 @@ def test_each_ending_has_an_exit_code(
         ran = atc("run", "do it", "-t", "broken.py", "--approve", approve, "--json")
     result = json.loads(ran.stdout)
     assert (ran.exit_code, result["status"], len(server.requests)) == (code, status, 1)
-    assert f"── {title} ──\n{result['fault']['message']}" in atc("show", "last").stdout
+    shown = atc("show", "last").stdout
+    assert shown.count(result["fault"]["message"]) == 1
+    assert f"── {title} ──\n{result['fault']['hint']}" in shown

@@ -255,9 +255,9 @@ def test_each_grade_of_a_tool_is_written_once(monkeypatch: pytest.MonkeyPatch) -
     written: list[Any] = []
     plain = module.short_stub
 
-    def counted(protocol: Protocol, grade: Any, *rest: Any) -> Any:
+    def counted(protocol: Protocol, grade: Any, *rest: Any, **options: Any) -> Any:
         written.append((protocol.name, grade, rest[-1]))
-        return plain(protocol, grade, *rest)
+        return plain(protocol, grade, *rest, **options)
 
     monkeypatch.setattr(module, "short_stub", counted)
     fitted(ATLAS, 2_500)

@@ -78,14 +78,14 @@ def test_a_pipe_is_told_of_waiting_too() -> None:
     shown = io.StringIO()
     view = RunView(Console(file=shown, width=200))
     view(Event("model_waiting", {"purpose": "program", "seconds": 12.0, "silent": 10.2}))
-    assert shown.getvalue() == "writing a program: nothing from the model for 10 s\n"
+    assert shown.getvalue() == "writing a program: 12 s so far, nothing from the model for 10 s\n"
 
 
 def test_the_endpoint_stands_in_the_first_line_of_a_run_and_in_its_trace() -> None:
     shown = io.StringIO()
     with serving(fake.says(GOOD)) as server:
         model = OpenAICompatible("tiny", server.url.replace("//", "//user:hunter2@"), "sk-very-secret-0123456789")
-        solved = Agent([double], model=model, answer=False, on_event=RunView(Console(file=shown, width=200)))
+        solved = Agent([double], approve="always", model=model, answer=False, on_event=RunView(Console(file=shown, width=200)))
         result = solved.run("double 21")
     assert result.value == 42
     assert shown.getvalue().splitlines()[0] == f"run {result.run_id}  model tiny at {server.url}"
@@ -104,7 +104,7 @@ def test_a_model_on_this_machine_has_no_endpoint_to_name() -> None:
 def test_a_reply_that_only_calls_tools_is_a_finding_that_shows_it() -> None:
     call = {"id": "1", "type": "function", "function": {"name": "double", "arguments": '{"n": 21}'}}
     with serving(fake.whole("tool_calls", content=None, tool_calls=[call]), fake.says(GOOD)) as server:
-        result = Agent([double], model=OpenAICompatible("tiny", server.url), answer=False).run("double 21")
+        result = Agent([double], approve="always", model=OpenAICompatible("tiny", server.url), answer=False).run("double 21")
     assert result.value == 42
     (finding,) = result.revisions[0].findings
     assert finding.kind == "no_program"
@@ -114,7 +114,7 @@ def test_a_reply_that_only_calls_tools_is_a_finding_that_shows_it() -> None:
 
 def test_a_refusal_ends_the_run_and_is_its_fault() -> None:
     with serving(fake.whole(content=None, refusal="I cannot help with that.")) as server:
-        result = Agent([double], model=OpenAICompatible("tiny", server.url), answer=False).run("double 21")
+        result = Agent([double], approve="always", model=OpenAICompatible("tiny", server.url), answer=False).run("double 21")
     assert result.status == "failed"
     assert result.fault is not None
     assert "I cannot help with that." in result.fault.message

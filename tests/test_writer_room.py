@@ -213,8 +213,35 @@ def test_tools_without_room_are_found_by_programs_instead() -> None:
 
 
 def test_the_prompt_says_once_that_something_was_cut() -> None:
-    shown = prompt("task", stubs="", task="t", plan="", shortened=True, unlisted=3, finder="find_tools")
+    frame: dict[str, Any] = {"stubs": "", "task": "t", "plan": "", "asked": [], "shortened": True}
+    shown = prompt("task", **frame, unlisted=3, finder="find_tools")
     assert (
         f"{NOTICE}: `...` marks what was left out. 3 more tools are not listed: find_tools finds them.\n\nTask" in shown
     )
-    assert "not listed" not in prompt("task", stubs="", task="t", plan="", shortened=True, unlisted=0, finder="x")
+    assert "not listed" not in prompt("task", **frame, unlisted=0, finder="x")
+
+
+class Answers:
+    """A transport that always gives sixty keys."""
+
+    async def __call__(self, arguments: dict[str, Any]) -> dict[str, int]:
+        return {f"key_{number}": number for number in range(60)}
+
+    def opened(self) -> None:
+        return None
+
+
+def test_a_program_asks_for_what_was_cut_and_the_next_one_is_shown_it() -> None:
+    keys = {f"key_{number}": {"type": "integer", "description": "one of many"} for number in range(60)}
+    returns = {"type": "object", "properties": keys, "required": list(keys)}
+    protocols = [Protocol(name=f"read_{n}", description="Read.", returns=returns, effect="read") for n in range(6)]
+    model = Small(
+        ['```python\nanswer = tool_docs(names=["read_3"])\n```', '```python\nanswer = read_3()["key_59"]\n```']
+    )
+    tools = Toolset(Tool(protocol, Answers()) for protocol in protocols)
+    result = Agent(tools, model=model, prompt_tokens=4_000, answer=False).run("What is the last key of read_3?")
+    assert (result.status, result.value, len(result.revisions)) == ("answered", 59, 1)
+    first, second = (prompt[-1].content for prompt in model.prompts)
+    assert 'tool_docs("read_3")' in first
+    assert "key_59: int" not in first
+    assert "key_59: int" in second

@@ -7,11 +7,11 @@ approves what he has not seen. From a pipe or a file each question takes one lin
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import io
 import os
 import shutil
 import sys
-import termios
 import threading
 import unicodedata
 from collections.abc import Iterator, Mapping, Sequence
@@ -157,9 +157,11 @@ def _show(text: str) -> None:
 
 def _forget_what_was_typed() -> None:
     try:
-        termios.tcflush(sys.stdin.fileno(), termios.TCIFLUSH)
-    except (termios.error, OSError, ValueError, AttributeError):  # no terminal: each line answers one question
+        import termios  # only Unix has it
+    except ImportError:
         return
+    with contextlib.suppress(termios.error, OSError, ValueError, AttributeError):  # a pipe: a line for each question
+        termios.tcflush(sys.stdin.fileno(), termios.TCIFLUSH)
 
 
 def _echoes() -> bool:

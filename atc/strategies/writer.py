@@ -281,15 +281,13 @@ class Writer:
             last = revision is history[-1]
             fault = revision.fault
             tool = self._tools.get(fault.tool or "") if last and fault else None
-            protocol = (
-                Fitter([tool.protocol], {}, self._task, pages=self._pages).within(MAX_CULPRIT).text if tool else ""
-            )
+            shown = Fitter([tool.protocol] if tool else [], {}, self._task, pages=self._pages).within(MAX_CULPRIT)
             problem = "\n".join(f.message for f in revision.findings) or (fault.message if fault else "")
             messages.append(
                 Message("assistant", f"```python\n{revision.program}```" if revision.program else "(no program)")
             )
             messages.append(Message("user", prompt(
-                "edit", problem=fenced(problem), protocol=fenced(protocol),
+                "edit", problem=fenced(problem), protocol=fenced(shown.text),
                 evidence=fenced(fault.evidence if fault and last else ""),
                 done=done_calls(calls) if last else [],
             )))  # fmt: skip
