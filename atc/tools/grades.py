@@ -97,7 +97,7 @@ def short_stub(
     signature = ", ".join(parameter_text(writer, parameter) for parameter in arguments)
     keys = ""
     if not grade.classes and protocol.returns is not None:
-        keys = keys_text(shortener.root, shortener.cut(protocol.returns, protocol.returns)) or ""
+        keys = keys_text(shortener.root, shortener.cut(protocol.returns, protocol.returns))
         returns = "Any" if keys else returns
     notes = [_note(protocol.parameters, p, grade, shortener, hints) for p in shown]
     lines = [one_line(protocol.description, grade.description) or protocol.name, *filter(None, notes)]

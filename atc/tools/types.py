@@ -204,12 +204,8 @@ def one_line(text: str, limit: int) -> str:
     if not all(map(str.isprintable, words)):
         words = "".join(c if c.isprintable() else " " for c in text).split()
     flat = " ".join(words)
-    return clipped(flat.replace("\\", "\\\\").replace('"""', "'''").replace('"', "'"), limit)
-
-
-def clipped(line: str, limit: int) -> str:
-    """The beginning of a line that :func:`one_line` made."""
-    return line if len(line) <= limit else line[: limit - 2].rstrip("\\ ") + " …"
+    flat = flat.replace("\\", "\\\\").replace('"""', "'''").replace('"', "'")
+    return flat if len(flat) <= limit else flat[: limit - 2].rstrip("\\ ") + " …"
 
 
 def _plain_name(key: str) -> bool:
