@@ -328,7 +328,7 @@ def test_a_refusal_of_a_function_is_revised() -> None:
 
 def share(n: int) -> Any:
     """A share."""
-    return float("nan")
+    return {"of": object()}
 
 
 def thing(n: int) -> Any:

@@ -88,7 +88,9 @@ def test_what_the_task_the_call_or_a_tool_gave_is_no_secret() -> None:
     house.call("find", name="a")
     assert house.call("get", key="b").error == f"LookupError: there is no {HASH} nor ***"
     house = House(tool_from_function(get))
-    house.broker = type(house.broker)(house.broker.tools, house.journal, lambda *_: None, approval=Approval("always"), task=f"get {HASH[::-1]}")
+    house.broker = type(house.broker)(
+        house.broker.tools, house.journal, lambda *_: None, approval=Approval("always"), task=f"get {HASH[::-1]}"
+    )
     assert house.call("get", key="a").error == f"LookupError: there is no *** nor {HASH[::-1]}"
 
 

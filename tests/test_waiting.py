@@ -85,11 +85,12 @@ def test_the_endpoint_stands_in_the_first_line_of_a_run_and_in_its_trace() -> No
     shown = io.StringIO()
     with serving(fake.says(GOOD)) as server:
         model = OpenAICompatible("tiny", server.url.replace("//", "//user:hunter2@"), "sk-very-secret-0123456789")
-        solved = Agent([double], approve="always", model=model, answer=False, on_event=RunView(Console(file=shown, width=200)))
-        result = solved.run("double 21")
+        view = RunView(Console(file=shown, width=200))
+        made = Agent([double], approve="always", model=model, answer=False, on_event=view)
+        result = made.run("double 21")
     assert result.value == 42
     assert shown.getvalue().splitlines()[0] == f"run {result.run_id}  model tiny at {server.url}"
-    started = solved.store.find(result.run_id).first("run_started")
+    started = made.store.find(result.run_id).first("run_started")
     assert started is not None
     assert started["endpoint"] == server.url
 
@@ -104,7 +105,8 @@ def test_a_model_on_this_machine_has_no_endpoint_to_name() -> None:
 def test_a_reply_that_only_calls_tools_is_a_finding_that_shows_it() -> None:
     call = {"id": "1", "type": "function", "function": {"name": "double", "arguments": '{"n": 21}'}}
     with serving(fake.whole("tool_calls", content=None, tool_calls=[call]), fake.says(GOOD)) as server:
-        result = Agent([double], approve="always", model=OpenAICompatible("tiny", server.url), answer=False).run("double 21")
+        model = OpenAICompatible("tiny", server.url)
+        result = Agent([double], approve="always", model=model, answer=False).run("double 21")
     assert result.value == 42
     (finding,) = result.revisions[0].findings
     assert finding.kind == "no_program"
@@ -114,7 +116,8 @@ def test_a_reply_that_only_calls_tools_is_a_finding_that_shows_it() -> None:
 
 def test_a_refusal_ends_the_run_and_is_its_fault() -> None:
     with serving(fake.whole(content=None, refusal="I cannot help with that.")) as server:
-        result = Agent([double], approve="always", model=OpenAICompatible("tiny", server.url), answer=False).run("double 21")
+        model = OpenAICompatible("tiny", server.url)
+        result = Agent([double], approve="always", model=model, answer=False).run("double 21")
     assert result.status == "failed"
     assert result.fault is not None
     assert "I cannot help with that." in result.fault.message

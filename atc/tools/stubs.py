@@ -68,7 +68,7 @@ class Stub:
 def whole_stub(
     protocol: Protocol, hints: Mapping[str, str], room: int | None = None, *, pages: bool = False
 ) -> Stub | None:
-    """All that is known of a tool, as :func:`render_stub`; ``None`` where that takes more than about ``room`` characters."""
+    """All that is known of a tool; ``None`` where that takes more than about ``room`` characters."""
     shown = any(example.response is not None for example in protocol.examples)  # then it speaks for most fields
     writer = TypeWriter(
         _root(protocol), camel(protocol.name), comment_length=COMMENT_BESIDE_EXAMPLE if shown else COMMENT, room=room
