@@ -46,7 +46,16 @@ def _learn(kind: type) -> bool:
     return bool(new)
 
 
-def _default(value: Any) -> Any:
+@functools.singledispatch
+def to_json(value: Any) -> Any:
+    """Return ``value`` a step nearer to JSON values: what it holds may need steps of its own.
+
+    ``@to_json.register`` on a function of one annotated argument says how values of that class (and of its subclasses)
+    become data; it may return anything that has a JSON form in its turn. As :func:`functools.singledispatch`.
+
+    Raises:
+        TypeError: nothing is registered for its class, and pydantic knows none.
+    """
     if _learn(type(value)) and to_json.dispatch(type(value)) is not _default:
         return to_json(value)
     if dataclasses.is_dataclass(value) and not isinstance(value, type):
@@ -65,16 +74,7 @@ def _default(value: Any) -> Any:
         ) from error
 
 
-to_json = functools.singledispatch(_default)
-vars(to_json).update(__name__="to_json", __qualname__="to_json")
-to_json.__doc__ = """Return ``value`` a step nearer to JSON values: what it holds may need steps of its own.
-
-    ``@to_json.register`` on a function of one annotated argument says how values of that class (and of its subclasses)
-    become data; it may return anything that has a JSON form in its turn. As :func:`functools.singledispatch`.
-
-    Raises:
-        TypeError: nothing is registered for its class, and pydantic knows none.
-    """
+_default = to_json.dispatch(object)
 
 
 @to_json.register(enum.Enum)
