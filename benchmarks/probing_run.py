@@ -160,10 +160,11 @@ def measure(service: Service, model: Model | str | None, rounds: int, seed: int)
             report = prober.probe()
         seconds = time.perf_counter() - began
     found = {protocol.name: protocol for protocol in report.protocols}
+    written = {tool.name: tool.protocol.source.operation for tool in tools.values()}  # an import may shorten a name
     judged = {
-        line.tool: judge(line, service.truth[line.tool], found.get(line.tool))
+        written[line.tool]: judge(line, service.truth[written[line.tool]], found.get(line.tool))
         for line in report.lines
-        if line.tool in service.truth
+        if written[line.tool] in service.truth
     }
     if missing := set(service.truth) - set(judged):
         raise UsageError(f"{service.name}: no tool is named {', '.join(sorted(missing))}: the truth has other names")

@@ -24,6 +24,8 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field, fields
 from typing import Any, Self
 
+from atc.tools.types import OBSERVED
+
 Schema = dict[str, Any]
 Types = frozenset[str]
 ANY: Types = frozenset({"null", "boolean", "integer", "number", "string", "array", "object"})
@@ -57,7 +59,12 @@ def fields_of_schema(schema: Schema) -> Fields:
 
 
 def arguments_of(schema: Schema) -> Fields:
-    """The arguments themselves, not what is in them."""
+    """The arguments themselves, not what is in them. A type that was only observed, and is not enforced, counts too."""
+    properties = {
+        name: {**known, "type": known[OBSERVED]} if isinstance(known, dict) and OBSERVED in known else known
+        for name, known in schema.get("properties", {}).items()
+    }
+    schema = {**schema, "properties": properties}
     return {path: known for path, known in fields_of_schema(schema).items() if not set(".[{") & set(path[1:])}
 
 

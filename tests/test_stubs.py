@@ -13,6 +13,7 @@ from atc.programs.typecheck import find_ty
 from atc.tools.links import fields_of
 from atc.tools.parameters import original_arguments, parameters_of
 from atc.tools.protocol import Effect, Example, Protocol, Status
+from atc.tools.schemas import problems
 from atc.tools.stubs import render_checker_stubs, render_stub
 from atc.tools.types import MAX_LITERALS, TypeWriter, merge_all_of
 
@@ -277,3 +278,13 @@ def test_a_value_is_shown_where_nothing_else_is_said_of_an_argument() -> None:
     assert "    code: ISO 4217\n" in stub
     assert "unit: e.g." not in stub
     assert "boom" not in "".join(line for line in stub.splitlines() if "e.g." not in line)
+
+
+def test_a_type_that_was_only_observed_is_shown_and_not_enforced() -> None:
+    protocol = Protocol(
+        name="cache",
+        parameters={"properties": {"value": {"x-atc-observed": "integer", "examples": [10]}}, "required": ["value"]},
+    )
+    assert "def cache(value: int)" in render_stub(protocol)
+    assert "value: Any" in render_checker_stubs([protocol])
+    assert problems(protocol.parameters, {"value": "abc"}) == []

@@ -18,6 +18,7 @@ from atc.probing.infer import Shape
 from atc.probing.infer_mask import is_secret_name, looks_secret
 from atc.probing.infer_schema import EVIDENCE, RANGE
 from atc.probing.infer_text import listed, words
+from atc.tools.types import OBSERVED
 
 __all__ = ["ArgumentEvidence", "Complaint", "read_complaint"]
 
@@ -27,8 +28,6 @@ MAX_STATEMENTS = 20
 """Different things said of one argument that are kept."""
 MAX_EXAMPLES, MAX_EXAMPLE_LENGTH = 3, 80
 """Accepted values that are shown, and characters of one as JSON."""
-OBSERVED = "x-atc-observed"
-"""Marks a type that was only observed: too little shows that another one is refused. Documents do not enforce it."""
 NONSENSE = "zzqx-none"
 """A value that nobody means: to see what a service says of it. It is shown to nobody as an example."""
 VERSION = 1

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from typing import Any
 
-from atc.probing.arguments import OBSERVED, read_complaint
+from atc.probing.arguments import read_complaint
 from atc.probing.record import Record, complaint_text
 from atc.tools.protocol import Protocol
+from atc.tools.types import OBSERVED
 
 
 def missing_in(said: str) -> list[str]:

@@ -13,7 +13,7 @@ from typing import Any
 
 from atc.errors import BudgetExceeded, ModelError
 from atc.execution.canonical import canonical
-from atc.probing.arguments import NONSENSE, OBSERVED
+from atc.probing.arguments import NONSENSE
 from atc.probing.asking import Asker, Proposal
 from atc.probing.document import described, protocol_of
 from atc.probing.evidence import merged_arguments
@@ -26,6 +26,7 @@ from atc.probing.record import Record, hidden, key_of, printable
 from atc.probing.sources import literal_call, program_for
 from atc.tools.affinity import words_of
 from atc.tools.protocol import Effect, Protocol
+from atc.tools.types import OBSERVED
 
 FIRST_STRUCTURAL, LAST_STRUCTURAL = 4, 2
 """Tries of structure before the model is asked, and after it has failed."""

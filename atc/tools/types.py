@@ -22,6 +22,9 @@ MAX_NODES = 5000
 """Schemas in one response that are looked at: choices that multiply have no end."""
 MAX_LITERALS = 40
 MAX_FIELDS = 400
+OBSERVED = "x-atc-observed"
+"""In a schema that probing made: a type that was seen, of which nothing shows that others are refused. It is shown to a
+model, and nothing enforces it."""
 LEFT_OUT = "x-left-out"
 """In a schema that this project shortened: how many keys of a record are not shown."""
 RESERVED = frozenset({"Any", "Literal", "NotRequired", "TypedDict", "ToolError", "Exception"})
@@ -81,7 +84,8 @@ class TypeWriter:
                 return self._union([self.write(s, name, depth + 1) for s in schema[keyword_]])
         if isinstance(schema.get("allOf"), list):
             return self.write(merge_all_of(self.root, schema), name, depth + 1)
-        types = sorted(types_of(schema)) or (
+        observed = {} if self.lenient else {"type": schema.get(OBSERVED)}
+        types = sorted(types_of(schema) or types_of(observed)) or (
             ["object"] if "properties" in schema else ["array"] if "items" in schema else []
         )
         return self._union([self._typed(kind, schema, name, depth) for kind in types]) if types else "Any"
