@@ -90,7 +90,9 @@ def render_checker_stubs(protocols: Sequence[Protocol]) -> str:
         prefix = camel(protocol.name)
         writer = TypeWriter(_root(protocol), prefix, lenient=True, taken=taken, room=MAX_CHECKED)
         returns = "Any" if protocol.returns is None else writer.write(protocol.returns, "response")
-        arguments = TypeWriter(protocol.parameters, prefix, classes=writer.classes, taken=taken, room=MAX_CHECKED)
+        arguments = TypeWriter(
+            protocol.parameters, prefix, classes=writer.classes, taken=taken, room=MAX_CHECKED, observed=False
+        )
         signature = ", ".join(parameter_text(arguments, parameter) for parameter in parameters_of(protocol))
         stub = guarded(Stub(writer.classes, f"def {protocol.name}({signature}) -> {returns}: ..."), protocol.name)
         parts.append("\n".join([*stub.classes.values(), stub.function]))

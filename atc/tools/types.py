@@ -42,6 +42,7 @@ class TypeWriter:
         taken: names that no class may have.
         comment_length: characters of a field's comment; a longer one is left out.
         room: characters of all classes together; what comes after them is ``Any``, see :attr:`full`.
+        observed: write types that were only observed (:data:`OBSERVED`), too.
         shared: a definition's class has its name without the prefix, for other tools to share it.
         more: ``root`` is one of :mod:`atc.tools.shortened`: a ``...`` marks what was left out, and says this after how
             much that is; ``None``: it is a schema from outside, with nothing to mark.
@@ -54,6 +55,7 @@ class TypeWriter:
     classes: dict[str, str] = field(default_factory=dict)
     taken: Collection[str] = RESERVED
     room: int | None = None
+    observed: bool = True
     shared: bool = False
     more: str | None = None
     _by_reference: dict[str, str] = field(default_factory=dict)
@@ -84,7 +86,7 @@ class TypeWriter:
                 return self._union([self.write(s, name, depth + 1) for s in schema[keyword_]])
         if isinstance(schema.get("allOf"), list):
             return self.write(merge_all_of(self.root, schema), name, depth + 1)
-        observed = {} if self.lenient else {"type": schema.get(OBSERVED)}
+        observed = {"type": schema.get(OBSERVED)} if self.observed and not self.lenient else {}
         types = sorted(types_of(schema) or types_of(observed)) or (
             ["object"] if "properties" in schema else ["array"] if "items" in schema else []
         )
