@@ -1,7 +1,7 @@
 """Protocols as an index gives them back, without a line of JSON between: what protocols share stays shared.
 
-The tools of one large OpenAPI document share its definitions, and each protocol refers to all that it reaches. Written
-out, Stripe's 452 protocols are hundreds of megabytes; held so, they are little more than the document.
+The tools of a large OpenAPI document share its definitions, and each protocol has all that it reaches. Written out,
+the 452 protocols of Stripe are 169 MB; held so, they are little more than the document of 2.5 MB.
 """
 
 from __future__ import annotations
