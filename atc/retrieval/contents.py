@@ -97,8 +97,8 @@ class Batch:
 def read(tools: Tools, progress: Progress) -> Batch:
     """Take tools apart for an index.
 
-    The protocols of a toolset are in memory anyway and are held; others, of which there may be a stream without end in
-    sight, become lines, which take the least room.
+    The protocols of a toolset are in memory anyway and are held. Others may be a long stream: they become lines, which
+    take less memory.
 
     Raises:
         UsageError: two tools have the same id, or one is no protocol; the id is named.
