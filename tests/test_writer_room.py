@@ -245,3 +245,21 @@ def test_a_program_asks_for_what_was_cut_and_the_next_one_is_shown_it() -> None:
     assert 'tool_docs("read_3")' in first
     assert "key_59: int" not in first
     assert "key_59: int" in second
+
+
+def test_tools_that_are_offered_again_are_not_fitted_again() -> None:
+    """An agent offers its first tools twice where a prompt shows them in part: to fit them takes most of its time."""
+    each = writer(Small([GOOD], 4_000))
+
+    def shown_of(names: Sequence[str]) -> Any:
+        each.offer(ATLAS.only(*names))
+        asyncio.run(each.prepare())
+        return each.shown
+
+    first = shown_of(list(ATLAS))
+    assert first.shortened
+    assert shown_of(list(ATLAS)) is first
+    turned = shown_of(list(ATLAS)[::-1])  # another order: others come first
+    assert turned != first
+    each.show_whole([next(iter(ATLAS))])
+    assert shown_of(list(ATLAS)[::-1]) != turned

@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 from atc.errors import UsageError
 from atc.retrieval.counts import Counts, count, merge
 from atc.retrieval.fields import Fields, fields, service_of, text_for_encoder
+from atc.retrieval.held import Held
 from atc.retrieval.lexical import LexicalIndex
 from atc.retrieval.nearest import Nearest
 from atc.retrieval.vectors import Vectors
@@ -32,10 +33,14 @@ DIGEST = 16  # bytes of a text's digest
 _EVERY = 1_000
 
 
-class Lines(Interface):
-    """The documents as lines of JSON, by row: in memory, or in a file."""
+Document = Protocol | bytes
+"""A protocol as it is held in memory, or its line of JSON."""
 
-    def __getitem__(self, row: int) -> bytes: ...
+
+class Documents(Interface):
+    """The documents by row: in memory, or in a file."""
+
+    def __getitem__(self, row: int) -> Document: ...
 
     def __len__(self) -> int: ...
 
@@ -46,7 +51,7 @@ class Contents:
 
     Attributes:
         ids: sorted, so that a document's row is its place among equal scores.
-        lines: the documents.
+        documents: the protocols.
         counts: their words.
         digests: of the text that the encoder reads, a row of bytes for each document.
         services: a number for each document, the same for those of one service.
@@ -56,7 +61,7 @@ class Contents:
     """
 
     ids: Sequence[str]
-    lines: Lines
+    documents: Documents
     counts: Counts
     digests: NDArray[np.uint8]
     services: NDArray[np.uint64]
@@ -83,7 +88,7 @@ class Batch:
     """
 
     ids: list[str]
-    lines: list[bytes]
+    documents: list[Document]
     counts: Counts
     texts: list[str]
     services: list[int]
@@ -92,24 +97,28 @@ class Batch:
 def read(tools: Tools, progress: Progress) -> Batch:
     """Take tools apart for an index.
 
+    The protocols of a toolset are in memory anyway and are held. Others may be a long stream: they become lines, which
+    take less memory.
+
     Raises:
         UsageError: two tools have the same id, or one is no protocol; the id is named.
     """
     ids: list[str] = []
-    lines: list[bytes] = []
+    documents: list[Document] = []
     texts: list[str] = []
     services: list[int] = []
 
     def taken() -> Iterator[Fields]:
         total = len(tools) if isinstance(tools, Toolset | list | tuple) else 0
         seen: set[str] = set()
+        held = Held() if isinstance(tools, Toolset) else None
         for id, protocol in _pairs(tools):
             if id in seen:
                 raise UsageError(f"two tools have the id {id!r}: give each tool of an index an id of its own")
             seen.add(id)
             found = fields(id, protocol)
             ids.append(id)
-            lines.append(_line(id, protocol))
+            documents.append((held.of(protocol) if held else None) or line_of(id, protocol))
             texts.append(text_for_encoder(found))
             services.append(int.from_bytes(digest(service_of(id, protocol))[:8], "little"))
             if len(ids) % _EVERY == 0:
@@ -118,7 +127,7 @@ def read(tools: Tools, progress: Progress) -> Batch:
 
     counts = count(taken())
     progress("reading", len(ids), len(ids))
-    return Batch(ids, lines, counts, texts, services)
+    return Batch(ids, documents, counts, texts, services)
 
 
 def digest(text: str) -> bytes:
@@ -146,7 +155,7 @@ def assembled(old: Contents | None, gone: set[str], batch: Batch) -> tuple[Conte
     counts = merge(old.counts if old else count(()), batch.counts, rows)
     made = Contents(
         ids=ids,
-        lines=[batch.lines[-1 - row] if row < 0 else old.lines[row] for row in rows],  # type: ignore[union-attr]
+        documents=[batch.documents[-1 - row] if row < 0 else old.documents[row] for row in rows],  # type: ignore[union-attr]
         counts=counts,
         digests=np.array(
             [np.frombuffer(texts[-1 - row], np.uint8) if row < 0 else old.digests[row] for row in rows],  # type: ignore[union-attr]
@@ -161,13 +170,28 @@ def assembled(old: Contents | None, gone: set[str], batch: Batch) -> tuple[Conte
     return made, dict(zip(texts, batch.texts, strict=True))
 
 
-def parsed(line: bytes) -> Protocol:
-    """The protocol in a line.
+def protocol_of(document: Document) -> Protocol:
+    """The protocol that a document is, or that its line holds.
 
     Raises:
         ValueError: it is none.
     """
-    return Protocol.model_validate(json.loads(line))
+    return document if isinstance(document, Protocol) else Protocol.model_validate(json.loads(document))
+
+
+def line_of(id: str, document: Document) -> bytes:
+    """A document as a line of JSON.
+
+    Raises:
+        UsageError: it cannot be written so.
+    """
+    if isinstance(document, bytes):
+        return document
+    try:
+        plain = document.model_dump(mode="json", exclude_defaults=True)
+        return json.dumps(plain, separators=(",", ":"), sort_keys=True).encode()
+    except (ValueError, TypeError, RecursionError) as error:
+        raise UsageError(f"the protocol of {id!r} cannot be written as JSON: {error}") from None
 
 
 def _pairs(tools: Tools) -> Iterator[tuple[str, Protocol]]:
@@ -185,11 +209,3 @@ def _pair(item: Any) -> tuple[str, Protocol]:
         if isinstance(id, str) and id and isinstance(protocol, Protocol):
             return id, protocol
     raise UsageError(f"an index takes protocols, or pairs of an id and a protocol, not {item!r:.100}")
-
-
-def _line(id: str, protocol: Protocol) -> bytes:
-    try:
-        plain = protocol.model_dump(mode="json", exclude_defaults=True)
-        return json.dumps(plain, separators=(",", ":"), sort_keys=True).encode()
-    except (ValueError, TypeError, RecursionError) as error:
-        raise UsageError(f"the protocol of {id!r} cannot be written as JSON: {error}") from None

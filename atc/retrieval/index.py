@@ -12,7 +12,7 @@ import numpy as np
 
 from atc.errors import EncoderUnavailable, LexicalOnly, ToolIndexError, UsageError
 from atc.retrieval import index_store
-from atc.retrieval.contents import Contents, Progress, Tools, assembled, parsed, read
+from atc.retrieval.contents import Contents, Progress, Tools, assembled, protocol_of, read
 from atc.retrieval.embedding import embedded, forget
 from atc.retrieval.encoder import Encoder, Floats
 from atc.retrieval.hits import Hit, Mode, found, found_among
@@ -109,7 +109,7 @@ class ToolIndex:
         return self._encoder
 
     def protocol(self, id: str) -> Protocol:
-        """The protocol of a tool, read anew.
+        """The protocol of a tool, as its line of JSON gives it. It may share its schemas with others: change nothing.
 
         Raises:
             UsageError: there is no such tool.
@@ -117,7 +117,7 @@ class ToolIndex:
         """
         row = self._row(id)
         try:
-            return parsed(self._contents.lines[row])
+            return protocol_of(self._contents.documents[row])
         except ValueError as error:
             raise ToolIndexError(f"the document of {id!r} in the index is damaged ({error}): build it anew") from None
 

@@ -25,7 +25,7 @@ from numpy.typing import NDArray
 from atc.errors import ToolIndexError
 from atc.locks import lock
 from atc.retrieval import nearest
-from atc.retrieval.contents import DIGEST, Contents
+from atc.retrieval.contents import DIGEST, Contents, line_of
 from atc.retrieval.counts import Counts
 from atc.retrieval.lexical import LexicalIndex
 from atc.retrieval.vectors import Vectors
@@ -121,8 +121,8 @@ def _locked(folder: Path) -> Iterator[None]:
 def _write_files(folder: Path, contents: Contents) -> None:
     offsets = [0]
     with (folder / "documents.jsonl").open("wb") as out:
-        for row in range(len(contents)):
-            line = contents.lines[row].rstrip(b"\n") + b"\n"
+        for row, id in enumerate(contents.ids):
+            line = line_of(id, contents.documents[row]).rstrip(b"\n") + b"\n"
             out.write(line)
             offsets.append(offsets[-1] + len(line))
     (folder / "ids.json").write_text(json.dumps(list(contents.ids)))
@@ -242,7 +242,7 @@ def _open(home: Path, manifest: dict[str, Any]) -> tuple[Contents, Coded | None]
     encoder = Coded(**manifest["encoder"]) if manifest["encoder"] else None
     contents = Contents(
         ids=ids,
-        lines=MappedLines(home / "documents.jsonl", arrays["offsets"]),
+        documents=MappedLines(home / "documents.jsonl", arrays["offsets"]),
         counts=Counts(lexical.vocabulary, arrays["pointers"], arrays["words"], arrays["weights"]),
         digests=arrays["digests"].reshape(-1, DIGEST),
         services=arrays["services"],
@@ -250,7 +250,7 @@ def _open(home: Path, manifest: dict[str, Any]) -> tuple[Contents, Coded | None]
         vectors=Vectors(arrays["vectors"], arrays["scales"]) if encoder else None,
         nearest=nearest.Nearest.open(home / GRAPH) if GRAPH in manifest["files"] else None,
     )
-    if not len(ids) == manifest["documents"] == len(contents.lines) == len(contents.counts) == len(lexical):
+    if not len(ids) == manifest["documents"] == len(contents.documents) == len(contents.counts) == len(lexical):
         raise ValueError("its files hold different numbers of documents")
     return contents, encoder
 

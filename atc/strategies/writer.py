@@ -30,7 +30,7 @@ from atc.tools.fit import SEPARATOR, Fit, Fitter
 from atc.tools.grades import WHOLE
 from atc.tools.links import hints_from, suppliers_of
 from atc.tools.paging import ALL_PAGES, paging_line
-from atc.tools.tool import Toolset
+from atc.tools.tool import Tool, Toolset
 from atc.traces.events import Emit
 
 T = TypeVar("T")
@@ -71,11 +71,15 @@ class Writer:
         self._plan = fenced(plan)
         self._room = PromptRoom(model, settings)
         self._asked_for: list[str] = []
+        self._offered: tuple[tuple[Tool, ...], tuple[str, ...]] | None = None
         self.offer(tools)
 
     def offer(self, tools: Toolset) -> None:
-        """Write with these tools from now on."""
-        self._tools = tools
+        """Write with these tools from now on. Where nothing is new, what was fitted to the prompt stays."""
+        offered = (tuple(tools.values()), tuple(self._asked_for))
+        if offered == self._offered:
+            return
+        self._offered, self._tools = offered, tools
         suppliers = suppliers_of(tools.protocols)
         self._hints = hints_from(suppliers)
         self._lookups = Lookups({protocol.name: protocol for protocol in tools.protocols}, suppliers)
