@@ -138,8 +138,7 @@ class TokenSource:
         assert isinstance(token, str)
         self.learn(token)
         self._token = token
-        lasts = answer.get("expires_in")
-        seconds = float(lasts) if isinstance(lasts, (int, float)) or (isinstance(lasts, str) and lasts.isdigit()) else 0
+        seconds = _seconds(answer.get("expires_in"))
         self._until = time.monotonic() + max(seconds - _EARLY_S, seconds / 2) if seconds > 0 else float("inf")
         refresh = answer.get("refresh_token")
         if self._refresh and isinstance(refresh, str) and refresh:
@@ -169,6 +168,14 @@ class TokenSource:
     @property
     def _host(self) -> str:
         return urlsplit(self.token_url).hostname or "the token endpoint"
+
+
+def _seconds(lasts: Any) -> float:
+    """How long a token lasts, which some write as text; 0 where that is not said, or is no such number."""
+    try:
+        return float(lasts) if isinstance(lasts, int | float | str) else 0.0
+    except (ValueError, OverflowError):
+        return 0.0
 
 
 def _object(body: bytes) -> dict[str, Any]:
