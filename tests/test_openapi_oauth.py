@@ -134,6 +134,21 @@ def test_a_strange_answer_gives_no_token(server: Server, answer: Answer) -> None
     assert sent(server) == []
 
 
+@pytest.mark.parametrize(
+    ("answer", "cause"),
+    [
+        (Answer(b'{"error": "invalid_client"}', 401), "credential"),
+        (Answer(b"down for an hour", 503), "unreachable"),
+        (Answer(b"no gzip", headers={"Content-Encoding": "gzip"}), "unreachable"),
+    ],
+)
+def test_where_no_token_can_be_had_no_other_program_is_tried(server: Server, answer: Answer, cause: str) -> None:
+    server.answers["/token"] = answer
+    with pytest.raises(ToolError) as caught:
+        call(tools_for(server))
+    assert (caught.value.cause, caught.value.outcome, sent(server)) == (cause, "refused", [])
+
+
 @pytest.mark.parametrize("lasts", ["9" * 400, '"²"', '"soon"', '"' + "9" * 5_000 + '"', "1e999", "NaN", "[1]", "null"])
 def test_a_strange_time_to_live_hinders_nobody(server: Server, lasts: str) -> None:
     server.answers["/token"] = Answer(b'{"access_token": "first-token-abc", "expires_in": %s}' % lasts.encode())

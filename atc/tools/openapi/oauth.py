@@ -115,11 +115,12 @@ class TokenSource:
                 status, body = response.status_code, await read_body(response, _MAX_ANSWER)
             finally:
                 await response.aclose()
-        except (httpx.HTTPError, httpx.InvalidURL, TooLarge) as error:
+        except (httpx.HTTPError, httpx.InvalidURL, TooLarge, ToolError) as error:
             raise ToolError(
                 f"no token for {self.scheme!r}: {self._host} cannot be asked ({type(error).__name__})",
                 status="unreachable",
                 transient=True,
+                cause="unreachable",
             ) from None
         self._take(status, _object(body))
 
@@ -128,12 +129,15 @@ class TokenSource:
         good = isinstance(token, str) and 0 < len(token) <= _MAX_TOKEN and all("!" <= char <= "~" for char in token)
         if status != 200 or not good:
             words = [answer.get(key) for key in ("error", "error_description")]
+            down = status >= 500
             reason = " ".join(clean(self.redacted(word), 200) for word in words if isinstance(word, str)).strip()
             raise ToolError(
                 f"no token for {self.scheme!r}: {self._host} answered with status {status}"
                 + (f": {reason}" if reason else "")
-                + "; check the credential (client_id, client_secret, refresh_token, client_auth)",
-                status=401,
+                + ("" if down else "; check the credential (client_id, client_secret, refresh_token, client_auth)"),
+                status=status if down else 401,
+                transient=down,
+                cause="unreachable" if down else "credential",
             )
         assert isinstance(token, str)
         self.learn(token)
