@@ -219,6 +219,7 @@ class Agent:
                 tools, plan = await self._offered(session, budgeted, resumed)
                 await stack.enter_async_context(tools.opened())
                 session.run = await self._assemble(stack, session, tools, budgeted, plan)
+                session.run.before = resumed.programs() if resumed is not None else ()
                 result = await self._to_the_end(session, session.run, first)
             except BaseException as error:
                 session.broke_off(error)

@@ -142,6 +142,18 @@ def test_an_earlier_programs_pages_are_replayed_with_what_their_headers_said(tmp
     assert [call.status for call in reading.house.broker.calls] == ["ok", "ok", "replayed", "replayed"]
 
 
+def test_items_may_hold_bytes() -> None:
+    reading = Reading(lambda a: [b"\xff\x00"] if a.get("page", 1) == 1 else [], None)
+    assert reading.all(page=1, size=1).value == [b"\xff\x00"]
+
+
+@pytest.mark.parametrize("name", ["page", "size"])
+def test_a_number_that_nothing_can_count_to_is_refused_and_ends_no_run(name: str) -> None:
+    known = {"page": {"type": ["integer", "string"]}, "size": {"type": ["integer", "string"]}}
+    reply = Reading(lambda _: [{"id": 1}], parameters=known).all(**{name: "9" * 5_000})
+    assert reply.status in ("invalid_arguments", "same_page")
+
+
 # -- ends that are none ----------------------------------------------------------------------------------------------
 
 

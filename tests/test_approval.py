@@ -195,6 +195,23 @@ def test_a_program_that_left_the_meeting_out_mails_nobody_unasked(programs: tupl
         result.unwrap()
 
 
+def test_a_resume_knows_what_an_earlier_program_had_and_the_last_one_forgot() -> None:
+    calendar, task = Calendar(), "send Room 4 to every attendee of Design review"
+    first = "meeting = 'Design review'\nanswer = list_events()[9][meeting]"
+    again = EVERYBODY.replace('"Room 4"', '"room 4"')
+
+    def agent_with(*programs: str, revisions: int) -> Agent:
+        model = FakeModel([f"```python\n{program}\n```" for program in programs])
+        return Agent(calendar.tools, model=model, answer=False, approve="always", max_revisions=revisions)
+
+    result = agent_with(first, again, revisions=1).run(task)
+    assert (result.status, calendar.sent) == ("unsolved", [])
+    resumed = agent_with(revisions=0).resume(result.run_id)
+    assert (resumed.status, calendar.sent) == ("unsolved", [])
+    assert resumed.fault is not None
+    assert "which an earlier program used and this one does not" in resumed.fault.message
+
+
 def test_the_words_for_the_user_reach_no_model() -> None:
     calendar = Calendar()
     model = FakeModel([f"```python\n{program}```" for program in (EVERYBODY, AGAIN, RIGHT)])

@@ -43,6 +43,13 @@ def test_reads_vote_on_the_value() -> None:
     assert (result.value, len(result.revisions)) == (42, 1)
 
 
+def test_a_value_whose_keys_are_one_text_in_two_unicode_forms_can_be_voted_on() -> None:
+    value = {"\u00e9": 1, "e\u0301": 2}
+    reads = Toolset([make_tool("double", lambda arguments: value)])
+    result = run([GOOD, ALSO_GOOD], reads, candidates=2)
+    assert (result.status, result.value) == ("answered", value)
+
+
 def test_where_a_tool_can_do_something_nothing_runs_but_the_one_that_is_chosen() -> None:
     did: list[int] = []
 

@@ -134,6 +134,39 @@ def test_a_strange_answer_gives_no_token(server: Server, answer: Answer) -> None
     assert sent(server) == []
 
 
+@pytest.mark.parametrize(
+    ("answer", "cause"),
+    [
+        (Answer(b'{"error": "invalid_client"}', 401), "credential"),
+        (Answer(b"down for an hour", 503), "unreachable"),
+        (Answer(b"no gzip", headers={"Content-Encoding": "gzip"}), "unreachable"),
+    ],
+)
+def test_where_no_token_can_be_had_no_other_program_is_tried(server: Server, answer: Answer, cause: str) -> None:
+    server.answers["/token"] = answer
+    with pytest.raises(ToolError) as caught:
+        call(tools_for(server))
+    assert (caught.value.cause, caught.value.outcome, sent(server)) == (cause, "refused", [])
+
+
+@pytest.mark.parametrize("lasts", ["9" * 400, '"²"', '"soon"', '"' + "9" * 5_000 + '"', "1e999", "NaN", "[1]", "null"])
+def test_a_strange_time_to_live_hinders_nobody(server: Server, lasts: str) -> None:
+    server.answers["/token"] = Answer(b'{"access_token": "first-token-abc", "expires_in": %s}' % lasts.encode())
+    call(tools_for(server))
+    assert sent(server) == ["Bearer first-token-abc"]
+
+
+@pytest.mark.parametrize(("status", "cause"), [(401, "credential"), (403, None)])
+def test_a_refusal_with_a_token_is_not_blamed_on_a_missing_credential(
+    server: Server, status: int, cause: str | None
+) -> None:
+    server.answers["/a"] = Answer(b"{}", status=status)
+    with pytest.raises(ToolError) as caught:
+        call(tools_for(server))
+    assert caught.value.cause == cause
+    assert "no credential is set" not in str(caught.value)
+
+
 def test_a_token_that_is_echoed_is_not_shown(server: Server) -> None:
     server.answer = Answer(b'{"you": "Bearer first-token-abc"}')
     assert call(tools_for(server)) == {"you": "Bearer [redacted]"}

@@ -14,9 +14,10 @@ from support_time import little_work
 from support_tools import make_tool
 
 from atc import Fault, ToolError
+from atc.execution import broker, own_exceptions
 from atc.execution.approval import Approval
 from atc.execution.mask import looks_random, masked_exception
-from atc.execution.own_exceptions import MAX_MESSAGE
+from atc.execution.own_exceptions import MAX_MESSAGE, MAX_READ, beginning
 from atc.tools.functions import tool_from_function
 from atc.traces.store import MAX_TRACEBACK, RunStore
 
@@ -126,6 +127,30 @@ def test_a_transport_of_the_users_is_masked_too() -> None:
         raise RuntimeError("postgresql://me:s3cr3tpw@db")
 
     assert House(make_tool("get", broken)).call("get", n=1).error == "RuntimeError: postgresql://***@db"
+
+
+def test_of_a_huge_exception_only_the_beginning_is_read(monkeypatch: pytest.MonkeyPatch) -> None:
+    looked_for: list[int] = []
+    monkeypatch.setattr(own_exceptions, "masked_exception", lambda text, _: looked_for.append(len(text)) or text)
+    monkeypatch.setattr(broker, "masked_text", lambda text: looked_for.append(len(text)) or text)
+
+    def fail() -> int:
+        raise ValueError("5f2c 9ab1 " * 200_000)
+
+    def refuse() -> int:
+        raise ToolError("5f2c 9ab1 " * 200_000)
+
+    for function in (fail, refuse):
+        House(tool_from_function(function)).call(function.__name__)
+    assert len(looked_for) == 2
+    assert max(looked_for) <= MAX_READ + 1
+
+
+def test_no_half_of_a_secret_is_left_where_a_text_is_cut() -> None:
+    secret = "kQ8dX2Lw5mTz0RbvN3hJ7cYpG1sE9uFa4oWi6A"
+    for before in ("a " * 9_990, " " * (MAX_READ - 9)):
+        assert secret[:6] not in beginning(f"{before}{secret}{secret}")
+    assert beginning("a" * MAX_READ) == "a" * MAX_READ
 
 
 # -- the file ----------------------------------------------------------------------------------------------------------

@@ -17,6 +17,7 @@ from atc.tools.grades import LADDER, short_stub
 from atc.tools.limits import limits_of
 from atc.tools.links import hints_for, suppliers_of
 from atc.tools.outline import Outline
+from atc.tools.parameters import Parameter
 from atc.tools.protocol import Effect, Protocol, Source
 from atc.tools.stubs import MAX_CHECKED, render_checker_stubs, render_stub
 
@@ -263,6 +264,15 @@ def test_each_grade_of_a_tool_is_written_once(monkeypatch: pytest.MonkeyPatch) -
     fitted(ATLAS, 2_500)
     assert len(written) == len(set(written))
     assert len(written) <= len(ATLAS) * len(LADDER)
+
+
+def test_the_arguments_of_a_tool_are_not_compared_with_each_other(monkeypatch: pytest.MonkeyPatch) -> None:
+    compared: list[Any] = []
+    monkeypatch.setattr(Parameter, "__eq__", lambda one, other: bool(compared.append(other)))
+    one = tool("look", **{f"p{n}": {"type": "string"} for n in range(40)})
+    words = {"p1", "p2", "p3"}
+    assert "37 more arguments" in short_stub(one, LADDER[5], Outline([one], {}, "p1 p2 p3"), {}, words).text
+    assert compared == []
 
 
 def test_every_grade_shows_less_than_the_one_before() -> None:

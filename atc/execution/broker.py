@@ -19,7 +19,7 @@ from atc.errors import CallRefused, Cause, ToolError
 from atc.execution.approval import Approval, ApprovalRequest
 from atc.execution.journal import CallKey, Entry, Journal, call_key
 from atc.execution.mask import masked_text
-from atc.execution.own_exceptions import KeepTraceback, OwnExceptions
+from atc.execution.own_exceptions import KeepTraceback, OwnExceptions, beginning
 from atc.execution.plain import TooMany, plain
 from atc.execution.redact import Redactor
 from atc.execution.retries import pause
@@ -305,7 +305,7 @@ class Broker:
             message = self._exceptions.masked(message, record.arguments)
             record.traceback = self._exceptions.kept(record.number, error.raised)
         elif self.tools[record.tool].protocol.source.kind == "function":
-            message = masked_text(message)
+            message = masked_text(beginning(message))
         message = message[:MAX_ERROR]
         surely_not = error.outcome == "refused"
         self.journal.fail(entry, surely_not_done=surely_not, message=message)

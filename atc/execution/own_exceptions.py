@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import traceback
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -14,6 +15,8 @@ from atc.result import Call
 
 MAX_MESSAGE = 500
 """Characters of an exception's message that are passed on."""
+MAX_READ = 20_000
+"""Characters of an exception's text that are read at all: some hold the whole response of a service."""
 MAX_KNOWN = 1_000_000
 """Characters of earlier answers in which a token that looks like a secret is looked for."""
 
@@ -43,23 +46,29 @@ class OwnExceptions:
 
     def masked(self, text: str, arguments: dict[str, Any]) -> str:
         """The text of an exception that a call with these arguments met, without what looks secret."""
-        masked = masked_exception(self.redactor.text(text), lambda token: self._known(token, arguments))
+        known = self._known(arguments)
+        masked = masked_exception(
+            beginning(self.redactor.text(text)), lambda token: any(token in part for part in known)
+        )
         return masked[:MAX_MESSAGE]
 
     def kept(self, number: int, error: BaseException) -> str | None:
         """Keep the traceback of a call's exception; the file's path."""
         return None if self.keep is None else self.keep(number, "".join(traceback.format_exception(error)))
 
-    def _known(self, token: str, arguments: dict[str, Any]) -> bool:
-        """Whether a token stands in the task, in the call's arguments, or in what was answered last."""
-        if token in self.task or token in as_text(arguments):
-            return True
-        left = MAX_KNOWN
+    def _known(self, arguments: dict[str, Any]) -> list[str]:
+        """Where a token is looked for that is no secret: the task, the call's arguments, and what was answered last."""
+        texts, left = [self.task, as_text(arguments)], MAX_KNOWN
         for call in reversed(self.calls):
-            text = as_text(call.value)[:left]
-            if token in text:
-                return True
-            left -= len(text)
+            texts.append(as_text(call.value)[:left])
+            left -= len(texts[-1])
             if left <= 0:
-                return False
-        return False
+                break
+        return texts
+
+
+def beginning(text: str) -> str:
+    """The first 20,000 characters of a text, without the word that is cut in two: half a secret looks like none."""
+    if len(text) <= MAX_READ:
+        return text
+    return re.sub(r"(?<!\S)\S*+\Z", "", text[:MAX_READ]) + "…"

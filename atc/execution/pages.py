@@ -15,6 +15,7 @@ from atc.errors import CallRefused
 from atc.execution.broker import Broker, Handled
 from atc.execution.canonical import canonical
 from atc.execution.sandbox import CallReply, CallRequest, Outcome
+from atc.packing import pack
 from atc.tools import schemas
 from atc.tools.paged import NoList, Page, arguments_of_url, is_url, read_page
 from atc.tools.paging import ALL_PAGES, Paging, is_positional, paging_of
@@ -23,6 +24,8 @@ from atc.tools.protocol import Protocol
 
 MAX_PAGES, MAX_ITEMS, MAX_BYTES = 50, 10_000, 8_000_000
 """Of one ``all_pages``: pages, items, and bytes of all items as JSON."""
+MAX_DIGITS = 18
+"""Of the number of a page or an item."""
 _BEYOND_THE_END = (400, 404, 416, 422)
 """With what services refuse a page that does not exist."""
 
@@ -172,7 +175,7 @@ class _Reader:
 
     def _take(self, items: list[Any]) -> None:
         self.items += items
-        self._bytes += len(json.dumps(items, ensure_ascii=False).encode("utf-8", "replace"))
+        self._bytes += len(json.dumps(pack(items), ensure_ascii=False).encode("utf-8", "replace"))
         if len(self.items) > MAX_ITEMS:
             self._stop(f"there are more than {MAX_ITEMS:,} items", "too_many_items")
         if self._bytes > MAX_BYTES:
@@ -237,10 +240,9 @@ class _Reader:
         if at is None:  # if it counts from 0, its page 1 is another one
             self._trying_one = True
             return {name: 1}
-        try:
-            return {name: int(str(at)) + (len(page.items) if self.paging.by == "offset" else 1)}
-        except ValueError:
+        if (number := _whole(at)) is None:
             self._stop(f"{name} is no number", "invalid_arguments")
+        return {name: number + (len(page.items) if self.paging.by == "offset" else 1)}
 
     def _after(self, page: Page) -> dict[str, Any] | None:
         last = page.items[-1] if page.items else None
@@ -262,8 +264,8 @@ class _Reader:
         if self.paging.size is None:
             return False
         schema = self.protocol.parameters["properties"][self.paging.size]
-        size = str(self.given.get(self.paging.size, schema.get("default") if isinstance(schema, dict) else None))
-        return size.isdecimal() and len(self._last) < int(size)
+        size = _whole(self.given.get(self.paging.size, schema.get("default") if isinstance(schema, dict) else None))
+        return size is not None and len(self._last) < size
 
     def _stop(self, why: str, status: str) -> NoReturn:
         read = f"{len(self.items):,} items of {self._pages} pages were read"
@@ -271,3 +273,11 @@ class _Reader:
         raise CallRefused(
             f"{ALL_PAGES}({self.protocol.name}) cannot be finished: {why} ({read}); {advice}", status=status
         )
+
+
+def _whole(value: Any) -> int | None:
+    """The number of a page or an item, or a size, which may be written as text; ``None`` for anything else."""
+    digits = str(value)
+    return (
+        int(digits) if len(digits) <= MAX_DIGITS and digits.isascii() and digits.removeprefix("-").isdigit() else None
+    )

@@ -37,6 +37,7 @@ class Run:
     Attributes:
         finder: answers programs that look for tools; ``None`` where all are offered. ``open``: opens what they found.
         docs: answers programs that ask for whole documents; ``None`` where that is not wanted. Offered once one is cut.
+        before: the programs of this run that were written before it was cut off and resumed.
         revisions: every program so far and how it went.
         isolation: driver and tier of the last program's sandbox.
     """
@@ -52,6 +53,7 @@ class Run:
     finder: Finder | None = None
     open: Callable[[Toolset], Awaitable[None]] | None = None
     docs: Docs | None = None
+    before: tuple[str, ...] = ()
     revisions: list[Revision] = field(default_factory=list)
     isolation: str = ""
     _executed: set[str] = field(default_factory=set)
@@ -129,7 +131,7 @@ class Run:
 
     def _left_out(self, program: str) -> list[Finding]:
         """What the program leaves out of the task."""
-        earlier = [revision.program for revision in self.revisions]
+        earlier = [*self.before, *(revision.program for revision in self.revisions)]
         forgotten = forgotten_facts(self.task, program, earlier)
         spent = stood_for(program, self.calls) if forgotten else set()
         texts = [f"the task says {fact}, but the program uses it nowhere" for fact in unused_facts(self.task, program)]

@@ -10,6 +10,7 @@ from collections import Counter
 from typing import Any
 
 from atc.execution.canonical import canonical
+from atc.packing import as_text
 from atc.programs.attribute import Attribution
 from atc.strategies.run import Run
 from atc.strategies.writer import Draft
@@ -47,4 +48,7 @@ async def _majority(run: Run, drafts: list[Draft]) -> Draft | None:
 
 
 def _key(value: Any) -> str:
-    return canonical(round(value, 6) if isinstance(value, float) else value)
+    try:
+        return canonical(round(value, 6) if isinstance(value, float) else value)
+    except ValueError:  # keys that differ only in their Unicode form: such a value is equal to itself alone
+        return as_text(value)

@@ -101,7 +101,8 @@ def short_stub(
         returns = "Any" if keys else returns
     notes = [_note(protocol.parameters, p, grade, shortener, hints) for p in shown]
     lines = [one_line(protocol.description, grade.description) or protocol.name, *filter(None, notes)]
-    if hidden := [p.name for p in parameters if p not in shown]:
+    seen = {parameter.name for parameter in shown}
+    if hidden := [p.name for p in parameters if p.name not in seen]:
         lines.append(_also(hidden))
     if pages and grade.notes and (paged := paging_line(protocol)):
         lines.append(paged)

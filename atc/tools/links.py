@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from itertools import chain
+from operator import itemgetter
 from typing import Any, NamedTuple
 
 from atc.tools.affinity import CONTAINERS, GENERIC, QUALIFIERS, affinity, ending, endings, is_plural, owner_of, words_of
@@ -124,15 +125,19 @@ def suppliers_of(
     }
     supply = list(_supplied(protocols, wanted))
     by_ending: dict[str, list[tuple[int, _Supply]]] = {}
+    by_tool: dict[str, list[_Supply]] = {}
     for number, given in enumerate(supply):
         by_ending.setdefault(ending(given.field), []).append((number, given))
+        by_tool.setdefault(given.tool, []).append(given)
+    ordered = {protocol.name: (place, protocol) for place, protocol in enumerate(sorted(protocols, key=_ids_needed))}
     sources_of = {protocol.name: protocol.source for protocol in protocols}
     mentions = Mentions(protocols)
     found: dict[tuple[str, str], list[Supplier]] = {}
     for protocol in takers:
         for parameter in parameters_of(protocol):
             named = mentions.sources(parameter.schema.get("description"), protocol.source.service) - {protocol.name}
-            if named and (told := list(_told(parameter.original, named, protocols, supply))):
+            meant = [protocol for _, protocol in sorted((ordered[name] for name in named), key=itemgetter(0))]
+            if meant and (told := list(_told(parameter.original, meant, by_tool))):
                 found[protocol.name, parameter.original] = told
                 continue
             if not looks_given(parameter.original, parameter.schema):
@@ -180,29 +185,25 @@ class _Supply(NamedTuple):
     path: tuple[str, ...]
 
 
-def _told(
-    parameter: str, named: set[str], protocols: Sequence[Protocol], supply: Sequence[_Supply]
-) -> Iterator[Supplier]:
+def _told(parameter: str, meant: Sequence[Protocol], supply: Mapping[str, Sequence[_Supply]]) -> Iterator[Supplier]:
     """Of the tools that a description names, the field that is meant; the call alone where none is known."""
-    for protocol in sorted(protocols, key=_ids_needed):
-        if protocol.name in named:
-            last = words_of(parameter)[-1:]
-            fields = [
-                (
-                    affinity(parameter, "", given.field, given.owner) or LEAST * (words_of(given.field)[-1:] == last),
-                    given.text,
-                    given.path,
-                )
-                for given in supply
-                if given.tool == protocol.name
-            ]
-            best = max((score for score, _, _ in fields), default=0.0)
-            if best >= LEAST:
-                text, path = next((text, path) for score, text, path in fields if score == best)
-                yield Supplier(protocol.name, text, path=path)
-                continue
-            needs = [each.name for each in parameters_of(protocol) if each.required]
-            yield Supplier(protocol.name, expression_of(protocol.name, (), needs))
+    for protocol in meant:
+        last = words_of(parameter)[-1:]
+        fields = [
+            (
+                affinity(parameter, "", given.field, given.owner) or LEAST * (words_of(given.field)[-1:] == last),
+                given.text,
+                given.path,
+            )
+            for given in supply.get(protocol.name, ())
+        ]
+        best = max((score for score, _, _ in fields), default=0.0)
+        if best >= LEAST:
+            text, path = next((text, path) for score, text, path in fields if score == best)
+            yield Supplier(protocol.name, text, path=path)
+            continue
+        needs = [each.name for each in parameters_of(protocol) if each.required]
+        yield Supplier(protocol.name, expression_of(protocol.name, (), needs))
 
 
 def _supplied(protocols: Sequence[Protocol], wanted: Collection[str]) -> Iterator[_Supply]:

@@ -140,6 +140,11 @@ class StoredRun:
                 if isinstance(number, int):
                     yield number
 
+    def programs(self) -> tuple[str, ...]:
+        """The programs that were written, in order."""
+        written = (event["data"].get("program") for event in self.events() if event["kind"] == "program_written")
+        return tuple(program for program in written if isinstance(program, str))
+
     def first(self, kind: str) -> dict[str, Any] | None:
         return next((event["data"] for event in self.events() if event["kind"] == kind), None)
 

@@ -119,7 +119,8 @@ class AwsSigner:
             service, region = service or everywhere[1], region or "us-east-1"
         if not service or not region:
             raise ToolError(
-                f"{host} does not tell its AWS service and region: give both with the credential for {self.scheme!r}"
+                f"{host} does not tell its AWS service and region: give both with the credential for {self.scheme!r}",
+                cause="credential",
             )
         return service, region
 
@@ -135,9 +136,13 @@ class AwsSigner:
             self._source = self._source or Session(profile=given.get("profile")).get_credentials()
             keys = self._source.get_frozen_credentials() if self._source else None
         except BotoCoreError as error:
-            raise ToolError(f"no AWS keys for {self.scheme!r}: {type(error).__name__}", status=401) from None
+            raise ToolError(
+                f"no AWS keys for {self.scheme!r}: {type(error).__name__}", status=401, cause="credential"
+            ) from None
         if keys is None:
-            raise ToolError(f"no AWS keys for {self.scheme!r} in the environment or AWS's own files", status=401)
+            raise ToolError(
+                f"no AWS keys for {self.scheme!r} in the environment or AWS's own files", status=401, cause="credential"
+            )
         for secret in (keys.secret_key, keys.token):
             if secret:
                 self.learn(secret)

@@ -115,11 +115,12 @@ class TokenSource:
                 status, body = response.status_code, await read_body(response, _MAX_ANSWER)
             finally:
                 await response.aclose()
-        except (httpx.HTTPError, httpx.InvalidURL, TooLarge) as error:
+        except (httpx.HTTPError, httpx.InvalidURL, TooLarge, ToolError) as error:
             raise ToolError(
                 f"no token for {self.scheme!r}: {self._host} cannot be asked ({type(error).__name__})",
                 status="unreachable",
                 transient=True,
+                cause="unreachable",
             ) from None
         self._take(status, _object(body))
 
@@ -128,18 +129,20 @@ class TokenSource:
         good = isinstance(token, str) and 0 < len(token) <= _MAX_TOKEN and all("!" <= char <= "~" for char in token)
         if status != 200 or not good:
             words = [answer.get(key) for key in ("error", "error_description")]
+            down = status >= 500
             reason = " ".join(clean(self.redacted(word), 200) for word in words if isinstance(word, str)).strip()
             raise ToolError(
                 f"no token for {self.scheme!r}: {self._host} answered with status {status}"
                 + (f": {reason}" if reason else "")
-                + "; check the credential (client_id, client_secret, refresh_token, client_auth)",
-                status=401,
+                + ("" if down else "; check the credential (client_id, client_secret, refresh_token, client_auth)"),
+                status=status if down else 401,
+                transient=down,
+                cause="unreachable" if down else "credential",
             )
         assert isinstance(token, str)
         self.learn(token)
         self._token = token
-        lasts = answer.get("expires_in")
-        seconds = float(lasts) if isinstance(lasts, (int, float)) or (isinstance(lasts, str) and lasts.isdigit()) else 0
+        seconds = _seconds(answer.get("expires_in"))
         self._until = time.monotonic() + max(seconds - _EARLY_S, seconds / 2) if seconds > 0 else float("inf")
         refresh = answer.get("refresh_token")
         if self._refresh and isinstance(refresh, str) and refresh:
@@ -169,6 +172,14 @@ class TokenSource:
     @property
     def _host(self) -> str:
         return urlsplit(self.token_url).hostname or "the token endpoint"
+
+
+def _seconds(lasts: Any) -> float:
+    """How long a token lasts, which some write as text; 0 where that is not said, or is no such number."""
+    try:
+        return float(lasts) if isinstance(lasts, int | float | str) else 0.0
+    except (ValueError, OverflowError):
+        return 0.0
 
 
 def _object(body: bytes) -> dict[str, Any]:

@@ -136,7 +136,7 @@ class Credentials:
 
     def missing(self, alternatives: tuple[tuple[str, ...], ...]) -> str:
         """A hint for a call that was refused, when no alternative can be met; else an empty string."""
-        if not alternatives or self.headers or self.chosen(alternatives) or () in alternatives:
+        if not alternatives or self.headers or self._names(alternatives) or () in alternatives:
             return ""
         name = alternatives[0][0]
         if name not in self.schemes:
