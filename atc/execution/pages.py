@@ -12,8 +12,9 @@ from dataclasses import dataclass, field
 from typing import Any, NoReturn
 
 from atc.errors import CallRefused
-from atc.execution.broker import Broker, Handled
+from atc.execution.broker import Broker
 from atc.execution.canonical import canonical
+from atc.execution.record import Handled
 from atc.execution.sandbox import CallReply, CallRequest, Outcome
 from atc.tools import schemas
 from atc.tools.paged import NoList, Page, arguments_of_url, is_url, read_page
