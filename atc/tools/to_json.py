@@ -65,8 +65,8 @@ def _default(value: Any) -> Any:
         ) from error
 
 
+_default.__name__ = _default.__qualname__ = "to_json"  # the dispatcher takes its name from it
 to_json = functools.singledispatch(_default)
-vars(to_json).update(__name__="to_json", __qualname__="to_json")
 to_json.__doc__ = """Return ``value`` a step nearer to JSON values: what it holds may need steps of its own.
 
     ``@to_json.register`` on a function of one annotated argument says how values of that class (and of its subclasses)
