@@ -60,13 +60,13 @@ def test_a_solved_task_is_told_in_plain_lines_and_leaves_with_0(endpoint: Any) -
 def test_the_sizes_of_context_and_prompt_are_options_and_the_endpoint_is_shown_first(endpoint: Any) -> None:
     server = endpoint(says(GOOD))
     ran = atc(
-        "run", "double 21", "--tools", "tools.py", "--trace", "--context-tokens", "9000", "--prompt-tokens", "700"
+        "run", "double 21", "--tools", "tools.py", "--trace", "--context-tokens", "9000", "--prompt-tokens", "1500"
     )
     assert ran.exit_code == 0
     assert ran.stdout.splitlines()[0].endswith(f" at {server.url}")
     trace = Path(ran.stdout.strip().splitlines()[-1].removeprefix("trace: "))
     started = json.loads(trace.read_text().splitlines()[0])["data"]
-    assert (started["settings"]["context_tokens"], started["settings"]["prompt_tokens"]) == (9000, 700)
+    assert (started["settings"]["context_tokens"], started["settings"]["prompt_tokens"]) == (9000, 1500)
     assert started["endpoint"] == server.url
 
 

@@ -1,4 +1,4 @@
-"""``all_pages(tool, …)`` of a program: one request of the sandbox, and a call of the broker's for every page.
+"""``all_pages(tool, …)`` of a program: one request of the sandbox, and one broker call for every page.
 
 Nothing is cut in silence: where a bound is hit, where the next page cannot be asked for, or where a service answers the
 same again, the program gets an error. A URL in a response is never asked for; arguments are read from it.
