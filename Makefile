@@ -1,7 +1,7 @@
 # Two commands matter: `make demo` and `make test`. Each sets up what it needs in .venv.
 PYTHON ?= python3
 VENV := .venv
-SERVICES := .venv-services
+OTHERS := .venv-others
 BIN := $(VENV)/bin
 PIP_FLAGS := --quiet --disable-pip-version-check
 
@@ -13,8 +13,8 @@ IMAGE ?= atc-sandbox
 BASE ?= python:3.11-slim
 BUILD ?=
 
-# Servers of others that the slow tests speak to, in an environment of their own.
-MCP_SERVERS := 'mcp-server-fetch>=2026.10' 'mcp-server-git>=2026.10' 'mcp-server-time>=2026.10'
+# HTTP services and MCP servers of others that the slow tests call, in an environment of their own: their needs may differ from ours.
+SERVICES := httpbin gunicorn datasette kinto waitress 'mcp-server-fetch>=2026.10' 'mcp-server-git>=2026.10' 'mcp-server-time>=2026.10'
 
 .PHONY: demo test test-slow lint image services docker-engine docker-image bench-tasks clean
 
@@ -28,12 +28,11 @@ test: $(VENV)/.test  ## the tests: quick and offline
 
 test-slow: $(VENV)/.demo $(VENV)/.test services  ## the tests that take long, tasks with the embedded model among them
 	-$(BIN)/atc model pull
-	-@$(MAKE) --no-print-directory $(VENV)/.mcp-servers
 	$(BIN)/python -m pytest -m slow -rs
 
-services:  ## services of others, from the package index, in an environment of their own; the tests that need them skip without
-	-@[ -f $(SERVICES)/.done ] || { $(PYTHON) -m venv $(SERVICES) && \
-	  $(SERVICES)/bin/python -m pip install $(PIP_FLAGS) httpbin gunicorn datasette kinto waitress && touch $(SERVICES)/.done; }
+services:  ## services and MCP servers of others, from the package index; the tests that need them skip without
+	-@[ -f $(OTHERS)/.done ] || { $(PYTHON) -m venv $(OTHERS) && \
+	  $(OTHERS)/bin/python -m pip install $(PIP_FLAGS) $(SERVICES) && touch $(OTHERS)/.done; }
 
 lint: $(VENV)/.test
 	$(BIN)/ruff check .
@@ -65,14 +64,9 @@ $(VENV)/.docker: $(VENV)/bin/python pyproject.toml
 	$(BIN)/python -m pip install $(PIP_FLAGS) -e '.[docker]'
 	@touch $@
 
-$(VENV)/.mcp-servers: Makefile
-	$(PYTHON) -m venv $(VENV)/mcp-servers
-	$(VENV)/mcp-servers/bin/python -m pip install $(PIP_FLAGS) $(MCP_SERVERS)
-	@touch $@
-
 $(VENV)/.test: $(VENV)/bin/python pyproject.toml
 	$(BIN)/python -m pip install $(PIP_FLAGS) -e '.[dev]'
 	@touch $@
 
 clean:
-	rm -rf $(VENV) $(SERVICES) build dist *.egg-info
+	rm -rf $(VENV) $(OTHERS) build dist *.egg-info

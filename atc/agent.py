@@ -4,27 +4,24 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import time
 from collections.abc import AsyncIterator, Callable, Iterable, Sequence
 from contextlib import AsyncExitStack
-from dataclasses import dataclass, field
 from typing import Any, Self
 
 from atc.blocking import wait_for
-from atc.errors import BudgetExceeded, JournalError, ModelError, ModelUnavailable, SandboxUnavailable, UsageError
+from atc.errors import BudgetExceeded, JournalError, ModelError, ModelUnavailable, UsageError
 from atc.execution.approval import Approval, Approve, checked_approve
 from atc.execution.broker import Broker, CallPolicy, check_schemas
 from atc.execution.drivers import open_sandbox
-from atc.execution.journal import Entry, Journal
+from atc.execution.journal import Journal
 from atc.execution.redact import Redactor
 from atc.execution.retention import AT_ONCE, prune
 from atc.execution.sandbox import Sandbox
 from atc.models import model_of
 from atc.models.base import Message, Model, Reply
 from atc.models.budget import Budget, BudgetedModel
-from atc.packing import pack
 from atc.programs.check import Checker
-from atc.result import Call, Fault, Result, RunStatus, Usage
+from atc.result import Fault, Result
 from atc.retrieval.retriever import IndexRetriever, Retriever
 from atc.settings import Settings
 from atc.strategies import answer
@@ -32,6 +29,7 @@ from atc.strategies.asking import ask
 from atc.strategies.chain import Ending, chain
 from atc.strategies.finder import Finder, docs_for, finder_for
 from atc.strategies.run import Run, offer
+from atc.strategies.session import Session, fault_of
 from atc.strategies.writer import Draft, Writer
 from atc.tools.functions import tool_from_function
 from atc.tools.names import RESERVED_NAMES
@@ -212,7 +210,7 @@ class Agent:
             budget = Budget(self.settings.budget_model_calls, self.settings.budget_tokens, self.settings.budget_s)
             keep = stored.keep_traceback if stored else None
             broker = Broker(Toolset(), journal, emit, self._policy, self._approval, redactor, task, keep)
-            session = _Session(task, run_id, stored, budget, broker, emit)
+            session = Session(task, run_id, stored, budget, broker, emit)
             emit("run_started", self._started(task, run_id, model, source))
             try:
                 budgeted = BudgetedModel(model, budget)
@@ -227,7 +225,7 @@ class Agent:
             session.end(result)
             return result
 
-    async def _offered(self, session: _Session, model: Model, resumed: StoredRun | None) -> tuple[Toolset, str]:
+    async def _offered(self, session: Session, model: Model, resumed: StoredRun | None) -> tuple[Toolset, str]:
         """The tools that the model is shown, and the plan by which they were found, if there is one."""
         before = resumed.last("tools_chosen") if resumed is not None else None
         if before is not None and all(name in self.tools for name in before["tools"]):
@@ -242,7 +240,7 @@ class Agent:
         session.emit("tools_chosen", told | (found.trajectory.told() if found.trajectory is not None else {}))
         return found.tools, found.trajectory.plan if found.trajectory is not None else ""
 
-    async def _assemble(self, stack: AsyncExitStack, session: _Session, tools: Toolset, model: Model, plan: str) -> Run:
+    async def _assemble(self, stack: AsyncExitStack, session: Session, tools: Toolset, model: Model, plan: str) -> Run:
         async def opened(found: Toolset) -> None:
             await stack.enter_async_context(found.opened())
 
@@ -269,7 +267,7 @@ class Agent:
         finder = finder_for(tools, self.tools, self._retriever) if self.settings.find_tools else None
         return finder, tools if finder is None else tools + Toolset([finder.tool])
 
-    async def _to_the_end(self, session: _Session, run: Run, first: Draft | None) -> Result:
+    async def _to_the_end(self, session: Session, run: Run, first: Draft | None) -> Result:
         """Run the strategy; what stops it from outside becomes the result's status."""
         ending: Ending | None = None
         said = ""
@@ -287,7 +285,7 @@ class Agent:
             text = f"the run used up its {self.settings.budget_s:g} seconds"
             ending = ending or session.stopped("budget", Fault(kind="limit", message=text))
         except (ModelError, JournalError) as error:
-            ending = session.stopped("failed", _fault_of(error))
+            ending = session.stopped("failed", fault_of(error))
         return session.result(ending, said)
 
     async def _sentence(self, run: Run, value: Any) -> str:
@@ -336,69 +334,6 @@ class Agent:
     def _secrets(self) -> list[str]:
         kept = (self.settings.api_key, self.settings.sandbox_token)
         return [secret for each in kept if each is not None and (secret := each.get_secret_value())]
-
-
-@dataclass
-class _Session:
-    """One run from its beginning to its result, whatever happens in between."""
-
-    task: str
-    run_id: str
-    stored: StoredRun | None
-    budget: Budget
-    broker: Broker
-    emit: Emit
-    run: Run | None = None
-    began: float = field(default_factory=time.perf_counter)
-
-    def stopped(self, status: RunStatus, fault: Fault) -> Ending:
-        """How a run ends that something from outside stopped."""
-        revisions = self.run.revisions if self.run else ()
-        return Ending(status, revisions[-1].program if revisions else "", fault=fault)
-
-    def result(self, ending: Ending, said: str = "") -> Result:
-        calls = list(self.broker.calls)
-        told = {call.index for call in calls}
-        calls += [_from_before(e) for e in self.broker.journal.entries.values() if e.in_doubt and e.number not in told]
-        budget = self.budget
-        usage = Usage(
-            model_calls=budget.calls_used, prompt_tokens=budget.prompt_tokens,
-            completion_tokens=budget.completion_tokens, model_seconds=budget.model_seconds,
-            tool_calls=self.broker.made, tool_seconds=sum(call.seconds for call in calls),
-            seconds=time.perf_counter() - self.began,
-        )  # fmt: skip
-        return Result(
-            run_id=self.run_id, task=self.task, status=ending.status, value=ending.value, answer=said,
-            program=ending.program, calls=tuple(sorted(calls, key=lambda call: call.index)),
-            revisions=tuple(self.run.revisions if self.run else ()),
-            fault=ending.fault, usage=usage, isolation=self.run.isolation if self.run else "",
-            trace=str(self.stored.trace) if self.stored else None,
-        )  # fmt: skip
-
-    def end(self, result: Result, **more: bool) -> None:
-        if result.status == "answered":
-            self.emit("answered", {"value": pack(result.value), "answer": result.answer})
-        self.emit("run_ended", result.model_dump(mode="json", exclude={"calls", "revisions"}) | more)
-
-    def broke_off(self, error: BaseException) -> None:
-        """Write down how a run ended that raises instead of returning a result."""
-        with contextlib.suppress(Exception):  # a listener may be what failed; the trace is written before it is told
-            self.end(self.result(self.stopped("failed", _fault_of(error))), raised=True)
-
-
-def _fault_of(error: BaseException) -> Fault:
-    kind: Any = "sandbox" if isinstance(error, JournalError | SandboxUnavailable) else "environment"
-    if isinstance(error, asyncio.CancelledError | KeyboardInterrupt | GeneratorExit):
-        return Fault(kind="environment", message="the run was stopped from outside")
-    return Fault(kind=kind, message=f"{type(error).__name__}: {error}"[:1000])
-
-
-def _from_before(entry: Entry) -> Call:
-    """A call in doubt that an earlier process began."""
-    return Call(
-        index=entry.number, attempt=entry.attempt, tool=entry.tool, arguments=entry.arguments, effect=entry.effect,
-        status="in_doubt", error="the run was cut off during this call",
-    )  # fmt: skip
 
 
 def _toolset(tools: Toolset | Iterable[Tool | Callable[..., Any]]) -> Toolset:

@@ -67,10 +67,10 @@ class Settings(BaseSettings):
     answer: bool = Field(True, description="say the result in a sentence (one more call of the model)")
 
     approve: ApproveChoice | None = Field(
-        None, description="calls that are no reads: ask, never or always; else ask on a terminal and never elsewhere"
+        None, description="calls that are not reads: ask, never or always; by default ask on a terminal, else never"
     )
     warnings: WarningsChoice = Field(
-        "ask", description="a program with an unresolved warning makes such calls: ask (only with a yes), or allow"
+        "ask", description="such calls of a program with an unresolved warning: ask (always needs a yes), or allow"
     )
 
     sandbox: str = Field(
@@ -97,7 +97,7 @@ class Settings(BaseSettings):
     )
     keep_runs: bool = Field(True, description="write a trace and a journal of every run")
     runs_kept: int = Field(
-        500, ge=1, description="so many of the newest, and all in progress or in doubt; older ones are deleted"
+        500, ge=1, description="how many of the newest runs are kept, besides all in progress or in doubt"
     )
 
     @classmethod

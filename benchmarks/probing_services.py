@@ -2,7 +2,7 @@
 
 ``python -m benchmarks.probing_services [--service httpbin,datasette,kinto] [--json]``
 
-No model. `make services` installs them, in an environment of their own (``.venv-services``). httpbin has endpoints that
+No model. `make services` installs them, in an environment of their own (``.venv-others``). httpbin has endpoints that
 demand a login and answers that are no JSON; datasette serves a small database; kinto needs names out of other answers.
 """
 
@@ -30,7 +30,7 @@ from atc.probing.report import Report
 from atc.tools.tool import Toolset
 from benchmarks.common import print_json, show
 
-SERVICES = Path(__file__).resolve().parent.parent / ".venv-services" / "bin"
+SERVICES = Path(__file__).resolve().parent.parent / ".venv-others" / "bin"
 _START_S = 60.0
 
 

@@ -60,13 +60,13 @@ def test_a_solved_task_is_told_in_plain_lines_and_leaves_with_0(endpoint: Any) -
 def test_the_sizes_of_context_and_prompt_are_options_and_the_endpoint_is_shown_first(endpoint: Any) -> None:
     server = endpoint(says(GOOD))
     ran = atc(
-        "run", "double 21", "--tools", "tools.py", "--trace", "--context-tokens", "9000", "--prompt-tokens", "700"
+        "run", "double 21", "--tools", "tools.py", "--trace", "--context-tokens", "9000", "--prompt-tokens", "1500"
     )
     assert ran.exit_code == 0
     assert ran.stdout.splitlines()[0].endswith(f" at {server.url}")
     trace = Path(ran.stdout.strip().splitlines()[-1].removeprefix("trace: "))
     started = json.loads(trace.read_text().splitlines()[0])["data"]
-    assert (started["settings"]["context_tokens"], started["settings"]["prompt_tokens"]) == (9000, 700)
+    assert (started["settings"]["context_tokens"], started["settings"]["prompt_tokens"]) == (9000, 1500)
     assert started["endpoint"] == server.url
 
 
@@ -273,7 +273,10 @@ def test_where_nobody_can_be_asked_a_warned_program_makes_no_write(endpoint: Any
         assert "  run although: the task says 'Ann', but the program uses it nowhere\n" in output
         assert "      → not made unasked: the program has an unresolved warning: the task says 'Ann'" in output
         assert 'approve it at a terminal or by a function, or set warnings="allow" (--warnings allow)\n' in output
-    assert "not made: 1 calls of programs that were warned about (--warnings allow lets them" in ran.stderr
+    assert (
+        "not made: 1 calls of programs with an unresolved warning (--approve always --warnings allow makes them"
+        in ran.stderr
+    )
     assert len(server.requests) == 1
     assert atc(*run, "--warnings", "allow").exit_code == 0
 

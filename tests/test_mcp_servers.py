@@ -1,12 +1,11 @@
 """MCP servers of others, as they are on PyPI: listed, called by a program, and ended with the run.
 
-`make test-slow` installs them in an environment of their own, beside ours: what they need may differ.
+`make services` installs them in an environment of their own, beside ours: what they need may differ.
 """
 
 from __future__ import annotations
 
 import subprocess
-import sys
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -21,14 +20,14 @@ from atc.models.fake import FakeModel
 from atc.tools.protocol import Effect
 
 pytestmark = pytest.mark.slow
-BIN = Path(sys.prefix, "mcp-servers", "bin")
+BIN = Path(__file__).resolve().parent.parent / ".venv-others" / "bin"
 
 
 def server(name: str, *arguments: str) -> Toolset:
     """The tools of a server, started over its pipes."""
     program = BIN / name
     if not program.exists():
-        pytest.skip(f"{name} is not installed in {BIN.parent}: `make test-slow` does it where PyPI can be reached")
+        pytest.skip(f"{name} is not installed in {BIN.parent}: `make services` does it where PyPI can be reached")
     return Toolset.from_mcp([str(program), *arguments], timeout_s=60)
 
 

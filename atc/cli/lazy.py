@@ -9,7 +9,7 @@ import typer
 from typer.core import TyperCommand, TyperGroup
 
 COMMANDS: dict[str, tuple[str, str]] = {
-    "run": ("run:run", "Solve a task: write a program over the tools, run it in the sandbox, mend what fails."),
+    "run": ("run:run", "Solve a task: write a program over the tools, run it in the sandbox, revise what fails."),
     "probe": ("probe:probe", "Call tools until they are documented: arguments, response fields, an example each."),
     "tools": ("tools:app", "List, show and find tools, and print the stub that a model is shown."),
     "model": ("model:app", "Get a language model, serve it, and see which one is used."),

@@ -91,8 +91,8 @@ def openapi_of(pairs: Sequence[str] | None) -> dict[str, Any]:
             made.setdefault("server_variables", {})[name.removeprefix("server.")] = value
         else:
             raise UsageError(
-                f"--openapi {pair!r} is not known: it takes max_mb=NUMBER, effect=PATTERN:read (write, unknown), "
-                "server.NAME=VALUE, allow_remote_refs, allow_http_credentials"
+                f"--openapi does not take {pair!r}, but max_mb=NUMBER (1 to 10000), effect=PATTERN:read (or write, "
+                "unknown), server.NAME=VALUE, allow_remote_refs or allow_http_credentials"
             )
     return made
 
@@ -105,5 +105,5 @@ def auth_of(pairs: list[str] | None) -> dict[str, str]:
     """
     for pair in pairs or ():
         if "=" not in pair:
-            raise UsageError("--auth takes SCHEME=CREDENTIAL")
+            raise UsageError("--auth takes SCHEME=CREDENTIAL; SCHEME is the name of a security scheme of the document")
     return dict(pair.split("=", 1) for pair in pairs or ())

@@ -56,7 +56,10 @@ def probe(
     ] = None,
     approve: Annotated[
         ApproveChoice | None,
-        typer.Option(help="Calls with effects: ask each time, never, or always. Default: ask on a terminal."),
+        typer.Option(
+            metavar="<word>",
+            help="Calls with effects: ask each time, never, or always. Default: ask on a terminal, else never.",
+        ),
     ] = None,
     sandbox_tenant: Annotated[
         bool,
@@ -130,9 +133,8 @@ class _View:
             self._live.update(self._table(progress))
         else:
             record = progress.record
-            err.print(
-                f"[round {progress.round}] {record.name}: {record.state} {clean(record.reason)[:160]}", markup=False
-            )
+            line = f"[round {progress.round}] {record.name}: {record.state} {clean(record.reason)[:160]}"
+            err.print(line.rstrip(), markup=False)
 
     def close(self) -> None:
         """End the drawing; twice is once."""

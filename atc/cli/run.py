@@ -22,13 +22,17 @@ ModelUrl = Annotated[
 ]
 ApproveOption = Annotated[
     ApproveChoice | None,
-    typer.Option(help="Calls with effects: ask each time, never, or always. Default: ask on a terminal, else never."),
+    typer.Option(
+        metavar="<word>",
+        help="Calls with effects: ask each time, never, or always. Default: ask on a terminal, else never.",
+    ),
 ]
 WarningsOption = Annotated[
     WarningsChoice | None,
     typer.Option(
-        help="Calls with effects by a program that was warned about: ask (default), also under `--approve always`; or "
-        "allow."
+        metavar="<word>",
+        help="Calls with effects of a program with an unresolved warning: ask (default), also under "
+        "`--approve always`; or allow.",
     ),
 ]
 
@@ -41,10 +45,11 @@ def run(
     model: Model = None,
     base_url: ModelUrl = None,
     context_tokens: Annotated[
-        int | None, typer.Option(help="Tokens of prompt and reply together; else what the model tells.")
+        int | None, typer.Option(help="Tokens of prompt and reply together; else what the endpoint reports.")
     ] = None,
     prompt_tokens: Annotated[
-        int | None, typer.Option(help="Tokens of a prompt at most; else 4,000 embedded, or what the context has.")
+        int | None,
+        typer.Option(help="Tokens of a prompt at most; else 4,000 embedded, and what the context allows for others."),
     ] = None,
     service_url: options.BaseUrl = None,
     auth: options.Auth = None,
@@ -78,7 +83,7 @@ def run(
     trace: Annotated[bool, typer.Option("--trace", help="Print the path of the run's trace at the end.")] = False,
     as_json: options.Json = False,
 ) -> None:
-    """Solve a task: write a program over the tools, run it in the sandbox, mend what fails.
+    """Solve a task: write a program over the tools, run it in the sandbox, revise what fails.
 
     Exit codes: 0 answered, 1 not solved, 2 wrong use, 3 something is missing (a model, a sandbox, a credential, a
     service), 4 a call was not approved, 5 a tool is broken, 6 a call with effects may or may not have happened.
@@ -113,11 +118,11 @@ def finish(result: Result, *, as_json: bool, trace: bool) -> None:
         )
     refused = [call.error_status for call in result.calls if call.status == "refused"]
     if warned := refused.count("warned"):
-        hint = "--warnings allow lets them under --approve always; on a terminal you are asked"
-        err.print(f"not made: {warned} calls of programs that were warned about ({hint})", markup=False)
+        hint = "--approve always --warnings allow makes them; on a terminal you are asked"
+        err.print(f"not made: {warned} calls of programs with an unresolved warning ({hint})", markup=False)
     denied = refused.count("denied")
     if denied and result.status != "denied":  # else the fault says it
-        hint = "--approve ask or always lets them; a function that only reads says so with @atc.tool(effect='read')"
+        hint = "--approve ask or always makes them; declare a function that only reads with @atc.tool(effect='read')"
         err.print(f"not approved: {denied} calls ({hint})", markup=False)
     if trace and not as_json:
         out.print(f"trace: {result.trace}", markup=False)

@@ -37,8 +37,7 @@ def runs(
 ) -> None:
     """List the runs that are kept, the latest first; or delete some of them.
 
-    A run in progress is never deleted, nor one with a write in doubt. Without this command the newest 500 are kept
-    (ATC_RUNS_KEPT).
+    A run in progress or with a write in doubt is never deleted. Each run deletes the oldest beyond 500 (ATC_RUNS_KEPT).
     """
     if keep is not None or delete:
         _print_deleted(_deleted(keep, delete or []), as_json=as_json)

@@ -82,7 +82,7 @@ def stub(
             {"text": shown.text, "tokens": shown.tokens, "grades": shown.grades, "left_out": list(shown.left_out)}
         )
         return
-    out.print(Text(clean(shown.text)), "\n")
+    out.print(Text(clean(shown.text)), end="\n\n")
     if budget is not None:
         for name, grade in [*shown.grades.items(), *((name, "left out") for name in shown.left_out)]:
             err.print(f"{clean(name)}: {grade}", markup=False, highlight=False)

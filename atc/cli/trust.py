@@ -11,7 +11,7 @@ from rich.table import Table
 from rich.text import Text
 
 from atc.cli import options
-from atc.cli.console import NOT_SOLVED, clean, guarded, out, print_json
+from atc.cli.console import NOT_SOLVED, clean, guarded, out, print_json, print_table
 from atc.errors import UsageError
 from atc.execution import question
 from atc.trust import FILE, SettingsFile, TrustStore, settings_file
@@ -21,11 +21,13 @@ from atc.trust import FILE, SettingsFile, TrustStore, settings_file
 def trust(
     path: Annotated[Path, typer.Argument(help="The settings file, or the folder that has it.")] = Path(),
     list_: Annotated[bool, typer.Option("--list", help="List the files that are trusted.")] = False,
-    remove: Annotated[bool, typer.Option("--remove", help="Trust the file no more.")] = False,
+    remove: Annotated[bool, typer.Option("--remove", help="Do not trust the file any more.")] = False,
     yes: Annotated[bool, typer.Option("--yes", help="Trust it without being asked.")] = False,
     as_json: options.Json = False,
 ) -> None:
-    """Let the atc.toml of a folder decide where keys, data and programs go. It is shown first; a change asks anew.
+    """Let the atc.toml of a folder decide where keys, data and programs go.
+
+    The file is shown first; after a change it needs a new yes.
 
     Exit codes: 0 it is trusted (or needs no trust), 1 you said no, 2 there is none, or it is wrong.
     """
@@ -58,7 +60,7 @@ _MEANS = {
     "free": "needs no trust: it sets nothing that decides where keys, data and programs go",
     "trusted": "is trusted as it is now",
     "refused": "is not trusted",
-    "removed": "is trusted no more",
+    "removed": "is not trusted any more",
 }
 
 
@@ -77,4 +79,7 @@ def _list(store: TrustStore, *, as_json: bool) -> None:
     table = Table("file", "state", box=None, header_style="bold")
     for path, state in states.items():
         table.add_row(Text(clean(path)), state)
-    out.print(table if states else Text("no settings file is trusted"))
+    if states:
+        print_table(table)
+    else:
+        out.print("no settings file is trusted")

@@ -21,22 +21,20 @@ from atc.execution.journal import CallKey, Entry, Journal, call_key
 from atc.execution.mask import masked_text
 from atc.execution.own_exceptions import KeepTraceback, OwnExceptions, beginning
 from atc.execution.plain import TooMany, plain
+from atc.execution.record import CallRecord, Handled, cut_arguments
 from atc.execution.redact import Redactor
 from atc.execution.retries import pause
 from atc.execution.sandbox import CallReply, CallRequest
 from atc.packing import as_text, pack
-from atc.result import Call, CallStatus
+from atc.result import Call
 from atc.tools import schemas
 from atc.tools.parameters import original_arguments
 from atc.tools.protocol import Effect
-from atc.tools.tool import Answered, NextPage, Noted, Tool, Toolset, answer_of
+from atc.tools.tool import Answered, Tool, Toolset, answer_of
 from atc.traces.events import Emit
 
 MAX_ERROR = 4000
 """Characters of a tool's error that are passed on."""
-
-KEPT_OF_REFUSED = 4_000
-"""Characters of a refused call's arguments."""
 
 
 @dataclass(frozen=True)
@@ -147,12 +145,12 @@ class Broker:
         """Record a call that is refused before any gate was asked."""
         return self._failed(self._begun(request), error)
 
-    def _begun(self, request: CallRequest) -> _Draft:
+    def _begun(self, request: CallRequest) -> CallRecord:
         self._numbers += 1
         arguments, line = request.arguments, request.line
-        return _Draft(self._numbers, self.journal.attempt, request.tool, arguments, line, page=request.page)
+        return CallRecord(self._numbers, self.journal.attempt, request.tool, arguments, line, page=request.page)
 
-    async def _handle(self, record: _Draft) -> Any:
+    async def _handle(self, record: CallRecord) -> Any:
         tool = self._granted(record)
         self._check_arguments(record, tool)
         key = _key(record)
@@ -167,7 +165,7 @@ class Broker:
         await self._approved(record, tool, key)
         return await self._make(record, tool, key)
 
-    def _granted(self, record: _Draft) -> Tool:
+    def _granted(self, record: CallRecord) -> Tool:
         tool = self.tools.get(record.tool)
         if tool is None or tool.transport is None:
             what = (
@@ -179,7 +177,7 @@ class Broker:
         record.effect = tool.protocol.effect
         return tool
 
-    def _check_arguments(self, record: _Draft, tool: Tool) -> None:
+    def _check_arguments(self, record: CallRecord, tool: Tool) -> None:
         """The schema gate (RETO §3.4, Eq. 11) with its deterministic tier of repair."""
         arguments = original_arguments(tool.protocol, record.arguments)
         record.arguments, notes = schemas.repaired(tool.protocol.parameters, arguments)
@@ -188,7 +186,7 @@ class Broker:
         if wrong:
             raise CallRefused("; ".join(map(str, wrong[:3])), status="invalid_arguments")
 
-    def _once_only(self, record: _Draft, key: CallKey) -> None:
+    def _once_only(self, record: CallRecord, key: CallKey) -> None:
         """Refuse what could do the same thing twice."""
         if record.effect is Effect.READ:
             return
@@ -214,7 +212,7 @@ class Broker:
             status="already_done",
         )
 
-    async def _approved(self, record: _Draft, tool: Tool, key: CallKey) -> None:
+    async def _approved(self, record: CallRecord, tool: Tool, key: CallKey) -> None:
         """Ask, once for each call; whatever is not a yes is a no."""
         if record.effect is Effect.READ:
             return
@@ -244,13 +242,14 @@ class Broker:
                 self._denied.add(key)
                 raise _not_approved("the user did not approve this call")
 
-    async def _make(self, record: _Draft, tool: Tool, key: CallKey) -> Any:
+    async def _make(self, record: CallRecord, tool: Tool, key: CallKey) -> Any:
         entry = self.journal.begin(record.number, key, self.redactor.value(record.arguments), record.effect)
         # told after it is in the journal: a resume relies on that
         self.emit("call_started", pack(self.redactor.value(record.started())))
         began = time.perf_counter()
         try:
             answered = await self._sent(tool, record)
+            record.notes += answered.notes
             value = self._usable(answered.value, record)
         except ToolError as error:
             raise self._noted(entry, record, tool, error) from None
@@ -262,7 +261,7 @@ class Broker:
         self.journal.succeed(entry, value, record.next_page)
         return value
 
-    async def _sent(self, tool: Tool, record: _Draft) -> Answered:
+    async def _sent(self, tool: Tool, record: CallRecord) -> Answered:
         """Make the call; whatever goes wrong is a ToolError."""
         limit = self.policy.call_timeout_s
         try:
@@ -282,7 +281,7 @@ class Broker:
             name = type(error).__name__
             raise ToolError(f"{name}: {error}", status=name, outcome="unknown", raised=error) from error
 
-    async def _tried(self, tool: Tool, record: _Draft) -> Answered:
+    async def _tried(self, tool: Tool, record: CallRecord) -> Answered:
         assert tool.transport is not None
         attempts = self.policy.read_attempts if record.effect is Effect.READ else 1
         retrying = tenacity.AsyncRetrying(
@@ -298,7 +297,7 @@ class Broker:
                 return await answer_of(tool.transport, record.arguments)
         raise AssertionError("tenacity ended without a result")
 
-    def _noted(self, entry: Entry, record: _Draft, tool: Tool, error: ToolError) -> ToolError:
+    def _noted(self, entry: Entry, record: CallRecord, tool: Tool, error: ToolError) -> ToolError:
         """Write a failure down; return it as the program may see it."""
         message = self.redactor.text(str(error.message))
         if error.raised is not None:
@@ -317,7 +316,7 @@ class Broker:
             status = self.redactor.text(str(status))[:100]
         return ToolError(message, status=status, outcome=error.outcome, cause=self._cause(record, tool, error))
 
-    def _cause(self, record: _Draft, tool: Tool, error: ToolError) -> Cause | None:
+    def _cause(self, record: CallRecord, tool: Tool, error: ToolError) -> Cause | None:
         """Why no other program can help, if none can.
 
         A call that may have been sent and got no answer: an effect is in doubt. A read shows that the service is down,
@@ -333,12 +332,9 @@ class Broker:
             return "in_doubt"
         return None if service in self._answered else "unreachable"
 
-    def _usable(self, value: Any, record: _Draft) -> Any:
+    def _usable(self, value: Any, record: CallRecord) -> Any:
         """The response as the program gets it. One that cannot be used fails a read; after an effect it is dropped."""
         limit = self.policy.response_bytes
-        if isinstance(value, Noted):
-            record.notes += value.notes
-            value = value.value
         try:
             value = self.redactor.value(plain(value))
             size = len(json.dumps(pack(value), ensure_ascii=False).encode())
@@ -359,92 +355,39 @@ class Broker:
         record.notes.append(f"it was done; {problem.message}, so its response was dropped")
         return None
 
-    def _note_drift(self, record: _Draft, tool: Tool, value: Any) -> None:
+    def _note_drift(self, record: CallRecord, tool: Tool, value: Any) -> None:
         if tool.protocol.returns is not None:
             record.notes += [
                 f"response differs from its schema: {p}" for p in schemas.problems(tool.protocol.returns, value)[:3]
             ]
 
-    def _failed(self, record: _Draft, error: ToolError) -> CallReply:
+    def _failed(self, record: CallRecord, error: ToolError) -> CallReply:
         record.cause = error.cause
         if record.status == "ok":
             record.status = "refused" if isinstance(error, CallRefused) else "failed"
         if record.status == "refused":
-            record.arguments = _cut(record.arguments)
+            record.arguments = cut_arguments(record.arguments)
         return self._ended(record, CallReply(error=self.redactor.text(error.message), status=error.status))
 
-    def _cut_off(self, record: _Draft) -> None:
+    def _cut_off(self, record: CallRecord) -> None:
         """Record a call that was begun and whose outcome nobody will learn."""
         entry = self.journal.entries.get(record.number)
         if entry is not None:
             record.status = "in_doubt" if entry.in_doubt else "failed"
             self._ended(record, CallReply(error="the run was stopped during this call", status="stopped"))
 
-    def _ended(self, record: _Draft, reply: CallReply) -> CallReply:
+    def _ended(self, record: CallRecord, reply: CallReply) -> CallReply:
         call = record.finish(reply, self.redactor)
         self.calls.append(call)
         self.emit("call_ended", call.model_dump(mode="json"))
         return reply
 
 
-@dataclass(frozen=True)
-class Handled:
-    """A call that the broker handled: its reply, its number in the run, and what is known of a next page."""
-
-    reply: CallReply
-    number: int
-    next_page: NextPage = None
-
-
-@dataclass
-class _Draft:
-    """A call's record while it is made."""
-
-    number: int
-    attempt: int
-    tool: str
-    arguments: dict[str, Any]
-    line: int
-    effect: Effect = Effect.UNKNOWN
-    status: CallStatus = "ok"
-    cause: Cause | None = None
-    seconds: float = 0.0
-    notes: list[str] = field(default_factory=list)
-    traceback: str | None = None
-    next_page: NextPage = None
-    page: int = 0
-
-    def started(self) -> dict[str, Any]:
-        return {
-            "index": self.number,
-            "tool": self.tool,
-            "arguments": self.arguments,
-            "effect": self.effect.value,
-            "line": self.line,
-        }
-
-    def finish(self, reply: CallReply, redactor: Redactor) -> Call:
-        return Call(
-            index=self.number, attempt=self.attempt,
-            tool=redactor.text(self.tool), arguments=redactor.value(self.arguments),
-            effect=self.effect, status=self.status, value=reply.value, error=reply.error, error_status=reply.status,
-            cause=self.cause, line=self.line, seconds=round(self.seconds, 6),
-            notes=tuple(map(redactor.text, self.notes)),
-            traceback=self.traceback, page=self.page,
-        )  # fmt: skip
-
-
 def _not_approved(message: str) -> CallRefused:
     return CallRefused(message, status="denied", cause="denied")
 
 
-def _cut(arguments: dict[str, Any]) -> dict[str, Any]:
-    """What is kept of a refused call's arguments: a program may be refused as often as it likes."""
-    text = as_text(arguments)
-    return arguments if len(text) <= KEPT_OF_REFUSED else {"(cut)": text[:KEPT_OF_REFUSED]}
-
-
-def _key(record: _Draft) -> CallKey:
+def _key(record: CallRecord) -> CallKey:
     try:
         return call_key(record.tool, record.arguments)
     except ValueError as error:

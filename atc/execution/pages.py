@@ -1,4 +1,4 @@
-"""``all_pages(tool, …)`` of a program: one request of the sandbox, and a call of the broker's for every page.
+"""``all_pages(tool, …)`` of a program: one request of the sandbox, and one broker call for every page.
 
 Nothing is cut in silence: where a bound is hit, where the next page cannot be asked for, or where a service answers the
 same again, the program gets an error. A URL in a response is never asked for; arguments are read from it.
@@ -12,8 +12,9 @@ from dataclasses import dataclass, field
 from typing import Any, NoReturn
 
 from atc.errors import CallRefused
-from atc.execution.broker import Broker, Handled
+from atc.execution.broker import Broker
 from atc.execution.canonical import canonical
+from atc.execution.record import Handled
 from atc.execution.sandbox import CallReply, CallRequest, Outcome
 from atc.packing import pack
 from atc.tools import schemas

@@ -52,7 +52,8 @@ DraftKind = Literal["ngram_mod", "ngram_simple", "ngram_map_k", "ngram_map_k4v",
 class Drafts:
     """How the runtime drafts the next tokens from what it has read and written, and checks the draft in one pass.
 
-    A draft is taken only as far as the model would have written the same, so that greedy output stays as it is.
+    A draft is taken only as far as the model would have written the same. A pass over several tokens rounds otherwise
+    than one over a single token, so now and then greedy output goes another way where two tokens are as likely.
 
     Attributes:
         kind: of llama.cpp's drafts; ``ngram_cache`` has no lengths.
@@ -62,10 +63,10 @@ class Drafts:
         hits: how often the tokens must have come before (the two maps only).
     """
 
-    kind: DraftKind = "ngram_mod"
-    match: int = 24
-    shortest: int = 48
-    longest: int = 64
+    kind: DraftKind = "ngram_simple"
+    match: int = 5
+    shortest: int = 1
+    longest: int = 6
     hits: int = 1
 
 

@@ -30,7 +30,7 @@ from atc.tools.bugs import is_bug
 from atc.tools.docstrings import Docs, read_docstring
 from atc.tools.protocol import Effect, Example, JsonSchema, Protocol, Source
 from atc.tools.to_json import plain_answer, schema_of
-from atc.tools.tool import Noted, Tool
+from atc.tools.tool import Answered, Tool
 from atc.tools.typeddicts import with_modern_typeddicts
 
 MAX_MESSAGE = 20_000
@@ -372,7 +372,7 @@ def _answer(value: Any) -> Any:
         raise ToolError(
             message, status="invalid_response", outcome="unknown", cause="bad_response", raised=error
         ) from error
-    return Noted(plain, notes) if notes else plain
+    return Answered(plain, notes=notes) if notes else plain
 
 
 def _describe(error: ValidationError) -> str:

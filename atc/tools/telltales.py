@@ -1,4 +1,4 @@
-"""What a name tells of an effect. An HTTP method alone is no promise: ``GET …/TerminateInstances`` ends machines.
+"""Names that suggest an effect. An HTTP method alone is no promise: ``GET …/TerminateInstances`` ends machines.
 
 The OpenAPI importer asks here about operations whose effect comes from their method, and probing about every tool that
 says it only reads.
@@ -51,7 +51,7 @@ _BOUNDARY = re.compile(r"(?<=[a-z0-9])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])|[^A-Za-
 
 
 def telltale(name: str) -> str:
-    """The verb by which a name tells of an effect; empty where it tells of none.
+    """The verb in a name that suggests an effect; empty where there is none.
 
     Args:
         name: an operation id, a tool's name, or a method with its path (``"GET /users/{id}/activate"``).

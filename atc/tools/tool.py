@@ -19,7 +19,7 @@ class Transport(Interface):
     """The way a call reaches its tool. Only the broker uses it."""
 
     async def __call__(self, arguments: dict[str, Any]) -> Any:
-        """Make one call and return the response: plain JSON values and bytes, or :class:`Noted`.
+        """Make one call and return the response: plain JSON values and bytes, or :class:`Answered`.
 
         Raises:
             ToolError: the tool refused or failed; ``outcome`` tells whether it may have acted.
@@ -40,10 +40,18 @@ NextPage = dict[str, str] | Literal[False] | None
 
 @dataclass(frozen=True)
 class Answered:
-    """A response, with what stands beside it and is no part of the value that a program sees."""
+    """A response, with what stands beside it and is no part of the value that a program sees.
+
+    A transport may return it in place of the bare value.
+
+    Attributes:
+        next_page: what its headers say of the next page.
+        notes: what to know of the value, a sentence each; they stand with the call.
+    """
 
     value: Any
     next_page: NextPage = None
+    notes: tuple[str, ...] = ()
 
 
 class PagedTransport(abc.ABC):
@@ -66,15 +74,8 @@ async def answer_of(transport: Transport, arguments: dict[str, Any]) -> Answered
     """
     if isinstance(transport, PagedTransport):
         return await transport.answered(arguments)
-    return Answered(await transport(arguments))
-
-
-@dataclass(frozen=True)
-class Noted:
-    """A response and what to know of it: a transport may return it in place of the bare value."""
-
-    value: Any
-    notes: tuple[str, ...]
+    value = await transport(arguments)
+    return value if isinstance(value, Answered) else Answered(value)
 
 
 @dataclass(frozen=True)

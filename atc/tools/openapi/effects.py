@@ -21,7 +21,7 @@ EXTENSION = "x-atc-effect"
 def effect_of(node: Mapping[str, Any], original: str, method: str, path: str) -> Effect:
     """The effect of one operation.
 
-    A safe method makes a read, unless the operation's name or path tells of an effect: then the effect is unknown. A
+    A safe method makes a read, unless the operation's name or path suggests an effect: then the effect is unknown. A
     summary that begins with a reading verb (``"Lists …"``) is the author's word for a read all the same.
 
     Args:
@@ -39,7 +39,7 @@ def effect_of(node: Mapping[str, Any], original: str, method: str, path: str) ->
 
 
 def named_effect(original: str, method: str, path: str) -> str:
-    """The verb by which an operation's name or path tells of an effect; empty where neither does."""
+    """The verb in an operation's name or path that suggests an effect; empty where there is none."""
     return telltale(function_name(original, method, path)) or telltale(f"{method.upper()} {path}")
 
 

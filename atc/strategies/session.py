@@ -1,0 +1,83 @@
+"""What belongs to one run of an agent: its budget, its broker and its trace, and the result that they make."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import time
+from dataclasses import dataclass, field
+from typing import Any
+
+from atc.errors import JournalError, SandboxUnavailable
+from atc.execution.broker import Broker
+from atc.execution.journal import Entry
+from atc.models.budget import Budget
+from atc.packing import pack
+from atc.result import Call, Fault, Result, RunStatus, Usage
+from atc.strategies.chain import Ending
+from atc.strategies.run import Run
+from atc.traces.events import Emit
+from atc.traces.store import StoredRun
+
+
+@dataclass
+class Session:
+    """One run from its beginning to its result, whatever happens in between."""
+
+    task: str
+    run_id: str
+    stored: StoredRun | None
+    budget: Budget
+    broker: Broker
+    emit: Emit
+    run: Run | None = None
+    began: float = field(default_factory=time.perf_counter)
+
+    def stopped(self, status: RunStatus, fault: Fault) -> Ending:
+        """How a run ends that something from outside stopped."""
+        revisions = self.run.revisions if self.run else ()
+        return Ending(status, revisions[-1].program if revisions else "", fault=fault)
+
+    def result(self, ending: Ending, said: str = "") -> Result:
+        calls = list(self.broker.calls)
+        told = {call.index for call in calls}
+        calls += [_from_before(e) for e in self.broker.journal.entries.values() if e.in_doubt and e.number not in told]
+        budget = self.budget
+        usage = Usage(
+            model_calls=budget.calls_used, prompt_tokens=budget.prompt_tokens,
+            completion_tokens=budget.completion_tokens, model_seconds=budget.model_seconds,
+            tool_calls=self.broker.made, tool_seconds=sum(call.seconds for call in calls),
+            seconds=time.perf_counter() - self.began,
+        )  # fmt: skip
+        return Result(
+            run_id=self.run_id, task=self.task, status=ending.status, value=ending.value, answer=said,
+            program=ending.program, calls=tuple(sorted(calls, key=lambda call: call.index)),
+            revisions=tuple(self.run.revisions if self.run else ()),
+            fault=ending.fault, usage=usage, isolation=self.run.isolation if self.run else "",
+            trace=str(self.stored.trace) if self.stored else None,
+        )  # fmt: skip
+
+    def end(self, result: Result, **more: bool) -> None:
+        if result.status == "answered":
+            self.emit("answered", {"value": pack(result.value), "answer": result.answer})
+        self.emit("run_ended", result.model_dump(mode="json", exclude={"calls", "revisions"}) | more)
+
+    def broke_off(self, error: BaseException) -> None:
+        """Write down how a run ended that raises instead of returning a result."""
+        with contextlib.suppress(Exception):  # a listener may be what failed; the trace is written before it is told
+            self.end(self.result(self.stopped("failed", fault_of(error))), raised=True)
+
+
+def fault_of(error: BaseException) -> Fault:
+    kind: Any = "sandbox" if isinstance(error, JournalError | SandboxUnavailable) else "environment"
+    if isinstance(error, asyncio.CancelledError | KeyboardInterrupt | GeneratorExit):
+        return Fault(kind="environment", message="the run was stopped from outside")
+    return Fault(kind=kind, message=f"{type(error).__name__}: {error}"[:1000])
+
+
+def _from_before(entry: Entry) -> Call:
+    """A call in doubt that an earlier process began."""
+    return Call(
+        index=entry.number, attempt=entry.attempt, tool=entry.tool, arguments=entry.arguments, effect=entry.effect,
+        status="in_doubt", error="the run was cut off during this call",
+    )  # fmt: skip
