@@ -66,6 +66,7 @@ def _default(value: Any) -> Any:
 
 
 to_json = functools.singledispatch(_default)
+to_json.__name__ = to_json.__qualname__ = "to_json"  # type: ignore[attr-defined]
 vars(to_json).update(__name__="to_json", __qualname__="to_json")
 to_json.__doc__ = """Return ``value`` a step nearer to JSON values: what it holds may need steps of its own.
 
