@@ -286,3 +286,29 @@ def test_an_answer_that_is_no_reply_is_shown_without_the_key(body: str, kind: st
         message = failure(model(server, max_attempts=1))
     assert "please log in" in message
     assert server.url in message
+
+
+# Where it leads.
+
+
+def redirects(to: str) -> fake.Step:
+    def step(handler: fake.Handler) -> None:
+        handler.send_response(307)
+        handler.send_header("Location", to)
+        handler.send_header("Content-Length", "0")
+        handler.end_headers()
+
+    return step
+
+
+def test_a_prompt_follows_no_redirect_to_another_server() -> None:
+    with serving(fake.says("stolen")) as other, serving(redirects(f"{other.url}/chat/completions")) as server:
+        assert "answered 307" in failure(model(server))
+        assert other.requests == []
+
+
+def test_a_redirect_within_the_server_is_followed() -> None:
+    with serving(redirects("/elsewhere/chat/completions"), fake.says("hello")) as server:
+        assert ask(model(server)).text == "hello"
+        assert len(server.requests) == 2
+        assert server.keys == [f"Bearer {KEY}"] * 2

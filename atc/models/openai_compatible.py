@@ -25,6 +25,7 @@ from atc.models.context_errors import exceeded
 from atc.models.endpoint_errors import Endpoint, Failure, broken, explain, retried, too_long, turned_down
 from atc.models.endpoint_facts import EndpointFacts
 from atc.models.received import Answer, Part
+from atc.models.redirects import stay_on_server
 
 THINKING_TOKENS = 8_192
 CONTEXT_TOKENS = 32_768
@@ -311,7 +312,9 @@ class OpenAICompatible(Model):
             max_retries=0,
             timeout=openai.Timeout(self.timeout_s, connect=min(10.0, self.timeout_s)),
             default_headers=self._headers,
-            http_client=openai.DefaultAsyncHttpxClient(trust_env=False) if self._direct else None,
+            http_client=openai.DefaultAsyncHttpxClient(
+                trust_env=not self._direct, event_hooks={"response": [stay_on_server]}
+            ),
         )
 
     async def _take_stream(self, stream: openai.AsyncStream[Any], got: Answer) -> None:
