@@ -54,6 +54,20 @@ def test_a_failure_is_shown_with_its_reason() -> None:
     assert result.fault.message in text
 
 
+def test_a_failure_is_shown_with_what_to_do_about_it() -> None:
+    """A call that is not approved ends the run; the fault's hint says how to approve it."""
+
+    @tool(effect="write")
+    def book(room: str) -> str:
+        """Book a room."""
+        return room
+
+    result = agent("```python\nanswer = book(room='4')\n```", tools=[book], approve="never").run("book room 4")
+    assert result.fault is not None
+    assert result.fault.hint
+    assert result.fault.hint in Read(result._repr_html_()).text
+
+
 def test_it_stays_short_whatever_tools_answer() -> None:
     program = "```python\nfor n in range(100):\n    answer = echo(text='x' * 50_000)\n```"
     result = agent(program, tools=[echo]).run("say it long")
