@@ -66,7 +66,7 @@ class Drafts:
     kind: DraftKind = "ngram_simple"
     match: int = 5
     shortest: int = 1
-    longest: int = 6
+    longest: int = 3
     hits: int = 1
 
 
