@@ -329,7 +329,7 @@ def test_a_run_that_is_cancelled_leaves_nothing() -> None:
 
 
 _NOBODY = """
-import asyncio, os
+import asyncio, concurrent.futures.thread, os
 from atc.execution import docker, docker_walls
 from atc.execution.sandbox import Job
 asyncio.run(docker.DockerSandbox().isolation())  # as root, it loads what an ordinary user may not be able to read

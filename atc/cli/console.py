@@ -27,7 +27,7 @@ _OF_STATUS: dict[RunStatus, int] = {
     "in_doubt": IN_DOUBT,
 }
 
-out = Console(highlight=False, soft_wrap=True)
+out = Console(highlight=False, soft_wrap=True, width=None if sys.stdout.isatty() else 1000)  # in a pipe a row is a line
 err = Console(stderr=True, highlight=False, soft_wrap=True)
 
 _WIDEST_PAD = 60
