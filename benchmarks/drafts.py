@@ -31,7 +31,7 @@ from atc.models.embedded_process import Drafts, EmbeddedServer, ServerSettings
 from benchmarks.common import show
 
 TASKS = Path(__file__).with_name("atlas_tasks.toml")
-KINDS = ("none", "ngram_simple:5:1:3", "ngram_simple:5:1:6", "ngram_mod:5:2:6", "ngram_mod:24:48:64")
+KINDS = ("none", "ngram_simple:5:1:6", "ngram_mod:5:2:6", "ngram_mod:24:48:64")
 
 
 class Recorder(Model):

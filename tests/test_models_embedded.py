@@ -85,9 +85,9 @@ def test_drafts_are_set_as_the_runtime_names_them(drafts: Drafts, part: str, len
     assert {name: getattr(getattr(speculative, part), name) for name in lengths} == lengths
 
 
-def test_drafts_are_on_unless_they_are_turned_off() -> None:
-    assert EmbeddedModel().settings.drafts == embedded.DRAFTS
-    assert EmbeddedModel(drafts=None).settings.drafts is None
+def test_drafts_are_off_unless_they_are_asked_for() -> None:
+    assert EmbeddedModel().settings.drafts is None
+    assert EmbeddedModel(drafts=Drafts()).settings.drafts == Drafts()
 
 
 def children(pid: int) -> list[int]:

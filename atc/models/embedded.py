@@ -30,8 +30,6 @@ CONTEXT_TOKENS = 16_384
 """Of prompt and reply, for each slot: 28 kB of memory a token for the default model, taken when its server starts."""
 PROMPT_TOKENS = 4_000
 """Of a prompt: two processor cores read some eighty tokens a second."""
-DRAFTS = Drafts()
-"""A revision repeats most of the program before it, and a program the names of its tools."""
 
 
 def runtime_installed() -> bool:
@@ -52,7 +50,7 @@ class EmbeddedModel(Model):
         context_tokens: what prompt and reply may take together, for each slot; when not given 16,384, or what the model
             was trained for.
         port: of the server, on this machine's loopback alone; a free one when 0.
-        drafts: how the runtime drafts tokens from what it has read; ``None`` turns it off.
+        drafts: how the runtime drafts tokens from what it has read; ``None``: not at all.
         prompt_tokens: that a prompt should have at most.
     """
 
@@ -63,7 +61,7 @@ class EmbeddedModel(Model):
         threads: int | None = None,
         context_tokens: int | None = None,
         port: int = 0,
-        drafts: Drafts | None = DRAFTS,
+        drafts: Drafts | None = None,
         prompt_tokens: int = PROMPT_TOKENS,
     ) -> None:
         for what, value in (("slots", slots), ("threads", threads), ("context_tokens", context_tokens)):

@@ -66,7 +66,7 @@ class Drafts:
     kind: DraftKind = "ngram_simple"
     match: int = 5
     shortest: int = 1
-    longest: int = 3
+    longest: int = 6
     hits: int = 1
 
 
