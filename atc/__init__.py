@@ -9,14 +9,14 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from atc.agent import Agent
+    from atc.calls.approval import ApprovalRequest
+    from atc.calls.broker import CallPolicy
     from atc.errors import AtcError, EnvironmentProblem, RunFailed, ToolError, UsageError
-    from atc.execution.approval import ApprovalRequest
-    from atc.execution.broker import CallPolicy
     from atc.probing import Prober, probe
-    from atc.result import Call, Fault, Finding, Result, Revision, Usage
+    from atc.result import Call, Effect, Fault, Finding, Result, Revision, Usage
     from atc.settings import Settings
     from atc.tools.functions import tool
-    from atc.tools.protocol import Effect, Example, Protocol
+    from atc.tools.protocol import Example, Protocol
     from atc.tools.to_json import to_json
     from atc.tools.tool import Tool, Toolset
     from atc.traces.events import Event
@@ -32,13 +32,13 @@ __all__ = [
 _MODULES = {
     "atc.agent": ("Agent",),
     "atc.errors": ("AtcError", "EnvironmentProblem", "RunFailed", "ToolError", "UsageError"),
-    "atc.execution.approval": ("ApprovalRequest",),
-    "atc.execution.broker": ("CallPolicy",),
+    "atc.calls.approval": ("ApprovalRequest",),
+    "atc.calls.broker": ("CallPolicy",),
     "atc.probing": ("Prober", "probe"),
-    "atc.result": ("Call", "Fault", "Finding", "Result", "Revision", "Usage"),
+    "atc.result": ("Call", "Effect", "Fault", "Finding", "Result", "Revision", "Usage"),
     "atc.settings": ("Settings",),
     "atc.tools.functions": ("tool",),
-    "atc.tools.protocol": ("Effect", "Example", "Protocol"),
+    "atc.tools.protocol": ("Example", "Protocol"),
     "atc.tools.to_json": ("to_json",),
     "atc.tools.tool": ("Tool", "Toolset"),
     "atc.traces.events": ("Event",),

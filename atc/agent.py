@@ -9,25 +9,24 @@ from contextlib import AsyncExitStack
 from typing import Any, Self
 
 from atc.blocking import wait_for
+from atc.calls.approval import Approval, Approve, checked_approve
+from atc.calls.broker import Broker, CallPolicy, check_schemas
+from atc.calls.journal import Journal
+from atc.calls.redact import Redactor
 from atc.errors import BudgetExceeded, JournalError, ModelError, ModelUnavailable, UsageError
-from atc.execution.approval import Approval, Approve, checked_approve
-from atc.execution.broker import Broker, CallPolicy, check_schemas
-from atc.execution.drivers import open_sandbox
-from atc.execution.journal import Journal
-from atc.execution.redact import Redactor
-from atc.execution.retention import AT_ONCE, prune
-from atc.execution.sandbox import Sandbox
 from atc.models import model_of
 from atc.models.base import Message, Model, Reply
 from atc.models.budget import Budget, BudgetedModel
-from atc.programs.check import Checker
+from atc.programs.check.checker import Checker
 from atc.result import Fault, Result
 from atc.retrieval.retriever import IndexRetriever, Retriever
+from atc.sandboxes.contract import Sandbox
+from atc.sandboxes.drivers import open_sandbox
 from atc.settings import Settings
 from atc.strategies import answer
 from atc.strategies.asking import ask
 from atc.strategies.chain import Ending, chain
-from atc.strategies.finder import Finder, docs_for, finder_for
+from atc.strategies.find_tools import Finder, docs_for, finder_for
 from atc.strategies.run import Run, offer
 from atc.strategies.session import Session, fault_of
 from atc.strategies.writer import Draft, Writer
@@ -35,6 +34,7 @@ from atc.tools.functions import tool_from_function
 from atc.tools.names import RESERVED_NAMES
 from atc.tools.tool import Tool, Toolset
 from atc.traces.events import Emit, Event, EventKind
+from atc.traces.retention import AT_ONCE, prune
 from atc.traces.store import RunStore, StoredRun, TraceWriter, new_run_id
 
 MAX_TASK = 20_000

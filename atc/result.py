@@ -2,17 +2,25 @@
 
 from __future__ import annotations
 
+from enum import StrEnum
 from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, PlainSerializer, ValidationInfo
 
 from atc.errors import Cause, RunFailed
 from atc.packing import pack, unpack
-from atc.tools.protocol import Effect
 
 FaultKind = Literal["arguments", "tool", "response", "program", "sandbox", "limit", "answer", "environment"]
 CallStatus = Literal["ok", "replayed", "refused", "failed", "in_doubt"]
 RunStatus = Literal["answered", "unsolved", "budget", "failed", "denied", "missing", "tool_broken", "in_doubt"]
+
+
+class Effect(StrEnum):
+    """What a call does to the world."""
+
+    READ = "read"
+    WRITE = "write"
+    UNKNOWN = "unknown"
 
 
 def _from_json(value: Any, info: ValidationInfo) -> Any:

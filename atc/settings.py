@@ -9,8 +9,8 @@ import platformdirs
 from pydantic import BeforeValidator, Field, SecretStr, ValidationError
 from pydantic_settings import BaseSettings, NoDecode, PydanticBaseSettingsSource, SettingsConfigDict
 
+from atc.calls.approval import ApproveChoice, WarningsChoice
 from atc.errors import SettingsError
-from atc.execution.approval import ApproveChoice, WarningsChoice
 from atc.trust import TrustedFileSource
 
 

@@ -22,8 +22,8 @@ from pydantic import BaseModel, ConfigDict, ValidationError
 from pydantic.fields import FieldInfo
 from pydantic_settings import PydanticBaseSettingsSource
 
+from atc.calls.question import visible
 from atc.errors import SettingsError, UsageError
-from atc.execution.question import visible
 
 FILE = "atc.toml"
 FREE = frozenset({

@@ -19,7 +19,7 @@ from rich.console import Console
 from rich.table import Table
 
 from atc.atlas import Atlas, atlas_toolset
-from atc.tools.protocol import Effect
+from atc.result import Effect
 from atc.tools.tool import Tool
 
 TASKS = Path(__file__).with_name("atlas_tasks.toml")

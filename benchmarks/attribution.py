@@ -17,11 +17,11 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from atc.atlas import atlas_toolset
-from atc.execution.broker import CallPolicy
-from atc.execution.process import ProcessSandbox
+from atc.calls.broker import CallPolicy
 from atc.models import open_model
-from atc.programs.attribute import Attribution
+from atc.programs.attribution.attribute import Attribution
 from atc.result import Fault
+from atc.sandboxes.process.driver import ProcessSandbox
 from atc.settings import Settings
 from atc.strategies.writer import Writer
 from benchmarks.atlas import load_tasks, reference_answer

@@ -18,8 +18,8 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from atc.atlas import Atlas, atlas_toolset
-from atc.execution.process import ProcessSandbox
-from atc.programs.check import Checker
+from atc.programs.check.checker import Checker
+from atc.sandboxes.process.driver import ProcessSandbox
 from benchmarks.atlas import AtlasTask, check, load_tasks, reference_answer
 from benchmarks.common import median, percentile, print_json, run_program, share, show
 from benchmarks.mutants import Mutant, field_mutants, mutants, sampled

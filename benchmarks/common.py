@@ -15,11 +15,12 @@ from typing import Any
 from rich.console import Console
 from rich.table import Table
 
-from atc.execution.approval import Approval
-from atc.execution.broker import Broker, CallPolicy
-from atc.execution.journal import Journal
-from atc.execution.sandbox import Job, Limits, Outcome, Sandbox
+from atc.calls.approval import Approval
+from atc.calls.broker import Broker, CallPolicy
+from atc.calls.journal import Journal
+from atc.outcome import Outcome
 from atc.result import Call
+from atc.sandboxes.contract import Job, Limits, Sandbox
 from atc.tools.parameters import parameters_of
 from atc.tools.tool import Toolset
 

@@ -19,8 +19,8 @@ import typer
 
 from atc.cli.console import guarded, print_json
 from atc.errors import FrameError
-from atc.execution import frames
-from atc.execution.conversation import as_call_request, as_program_error
+from atc.sandboxes.channel import frames
+from atc.sandboxes.channel.session import as_call_request, as_program_error
 
 LIMIT = 1 << 20
 MAX_GROWTH = 50_000_000

@@ -10,8 +10,8 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from atc.schemas.validate import types_of
 from atc.tools.protocol import Protocol
-from atc.tools.schemas import types_of
 
 Protocols = Mapping[str, Protocol]
 
@@ -220,6 +220,6 @@ def _camel(name: str) -> str:
 
 
 def _all_fields(protocols: Protocols) -> set[str]:
-    from atc.tools.links import fields_of
+    from atc.graph.suppliers import fields_of
 
     return {step for protocol in protocols.values() for path in fields_of(protocol.returns) for step in path}

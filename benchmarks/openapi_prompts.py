@@ -42,7 +42,7 @@ from atc.atlas import Atlas, atlas_toolset
 from atc.errors import UsageError
 from atc.models.base import Model
 from atc.models.fake import FakeModel
-from atc.programs.flow import Flow
+from atc.programs.analysis.flow import Flow
 from atc.retrieval.retriever import IndexRetriever
 from atc.settings import Settings
 from atc.strategies.writer import Writer

@@ -21,7 +21,7 @@ from pathlib import Path
 from typing import Any
 
 from atc.agent import Agent
-from atc.execution.journal import Journal
+from atc.calls.journal import Journal
 from atc.models.base import Message, OnText, Reply
 from atc.models.fake import FakeModel
 from atc.tools.functions import tool_from_function

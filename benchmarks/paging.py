@@ -23,9 +23,10 @@ from rich.console import Console
 from rich.table import Table
 
 from atc.errors import UsageError
+from atc.result import Effect
 from atc.tools.openapi import read_openapi
 from atc.tools.paging import Paging, is_positional, paging_of
-from atc.tools.protocol import Effect, Protocol
+from atc.tools.protocol import Protocol
 
 PER_DOCUMENT = 3
 KINDS = ("page", "offset", "cursor", "last", "link")

@@ -28,7 +28,7 @@ from pathlib import Path
 
 from atc.atlas.catalogue import Atlas, atlas_toolset
 from atc.atlas.server import Documented, create_app, openapi_document
-from atc.tools.protocol import Effect
+from atc.result import Effect
 from atc.tools.tool import Toolset
 from benchmarks.common import median, print_json, show
 from benchmarks.probing_run import NoModel, Run, Service, Truth, measure

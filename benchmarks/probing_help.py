@@ -22,7 +22,7 @@ import typer
 from atc.atlas import Atlas, atlas_toolset
 from atc.cli.console import err, guarded, out, print_json
 from atc.models import Model
-from atc.probing.gate import Budget
+from atc.probing.call_policy import Budget
 from atc.probing.prober import Prober
 from atc.tools.protocol import Protocol
 from atc.tools.tool import Toolset

@@ -18,7 +18,7 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 
 from atc.errors import ModelError, UsageError
 from atc.models.base import Message, Model, OnText, Reply
-from atc.probing.gate import Budget
+from atc.probing.call_policy import Budget
 from atc.probing.prober import Prober
 from atc.probing.report import Line, Report
 from atc.settings import Settings

@@ -24,7 +24,7 @@ from typing import Any
 
 import httpx
 
-from atc.probing.gate import Budget
+from atc.probing.call_policy import Budget
 from atc.probing.prober import Prober
 from atc.probing.report import Report
 from atc.tools.tool import Toolset

@@ -2,8 +2,8 @@
 
 ``python -m benchmarks.retrieval_clear --data DIR [--per-source 100] [--json]``
 
-The rule is :func:`atc.retrieval.clear.clear`, and that nothing is needed beside. Each source counts alike; a group's
-figure is the mean of its sources. Needs no language model. Indexes are those of :mod:`benchmarks.retrieval`.
+The rule is :func:`atc.retrieval.skip_planning.clear`, and that nothing is needed beside. Each source counts alike; a
+group's figure is the mean of its sources. Needs no language model. Indexes are those of :mod:`benchmarks.retrieval`.
 """
 
 from __future__ import annotations

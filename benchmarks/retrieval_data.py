@@ -14,8 +14,9 @@ from pathlib import Path
 from typing import Any
 
 from atc.errors import EnvironmentProblem
+from atc.result import Effect
 from atc.tools.names import tool_name
-from atc.tools.protocol import Effect, JsonSchema, Protocol, Source
+from atc.tools.protocol import JsonSchema, Protocol, Source
 
 ALL = "all"
 """The pool of all tools together."""

@@ -30,7 +30,17 @@ _SAYS_NOTHING = frozenset(
     ["a", "an", "the", "of", "to", "in", "for", "and", "or", "is", "are", "be", "on", "with", "at", "by", "from", "i",
      "me", "my", "you", "it", "this", "that", "can", "could", "please", "what", "which", "how"]
 )  # fmt: skip
-_OF_AN_INDEX = ("words", "fields", "counts", "lexical", "contents", "embedding", "vectors", "minilm", "index_store")
+_OF_AN_INDEX = (
+    "words",
+    "document_fields",
+    "counts",
+    "lexical",
+    "snapshot",
+    "embedding",
+    "vectors",
+    "minilm",
+    "index_store",
+)
 """The modules that decide what an index holds."""
 
 
@@ -127,7 +137,9 @@ class Bench:
         self._opened: tuple[str, Opened] | None = None
         self._model: Model | None = None
         self._index_code = _digest(*(f"atc/retrieval/{name}.py" for name in _OF_AN_INDEX))
-        self._code = _digest("atc/retrieval/*.py", "atc/tools/*.py", "prompts/turns_*", "prompts/expand_*")
+        self._code = _digest(
+            "atc/retrieval/*.py", "atc/tools/*.py", "atc/graph/*.py", "prompts/turns_*", "prompts/expand_*"
+        )
         self._told = ("", 0)
         self.spent = Spent()
 

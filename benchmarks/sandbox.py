@@ -23,10 +23,10 @@ from rich import box
 from rich.table import Table
 
 from atc.cli.console import err, guarded, out, print_json
-from atc.execution.docker import DockerSandbox
-from atc.execution.process import ProcessSandbox
-from atc.execution.sandbox import Limits
-from atc.execution.service_client import ServiceSandbox
+from atc.sandboxes.contract import Limits
+from atc.sandboxes.docker.driver import DockerSandbox
+from atc.sandboxes.process.driver import ProcessSandbox
+from atc.sandboxes.service.client import ServiceSandbox
 from benchmarks.sandbox_targets import (
     DockerRun,
     LlmSandbox,
@@ -173,8 +173,8 @@ async def _overrun(target: Target) -> float:
 
 _HOST = """
 import asyncio, sys
-from atc.execution.process import ProcessSandbox
-from atc.execution.sandbox import CallReply, Job
+from atc.sandboxes.process.driver import ProcessSandbox
+from atc.sandboxes.contract import CallReply, Job
 async def call(request):
     print("running", flush=True)
     return CallReply(value=1)

@@ -21,12 +21,13 @@ from typing import Any
 
 import anyio
 
+from atc.calls.contract import CallReply, CallRequest
 from atc.errors import AtcError
-from atc.execution.channel import SocketChannel
-from atc.execution.conversation import Conversation
-from atc.execution.process import ProcessSandbox
-from atc.execution.sandbox import CallReply, CallRequest, Job, Limits, Sandbox
 from atc.resources import resource_dir
+from atc.sandboxes.channel.descriptors import SocketChannel
+from atc.sandboxes.channel.session import Conversation
+from atc.sandboxes.contract import Job, Limits, Sandbox
+from atc.sandboxes.process.driver import ProcessSandbox
 
 Tools = Mapping[str, Callable[..., Any]]
 

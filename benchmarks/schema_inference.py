@@ -30,7 +30,7 @@ from typing import Any, Protocol
 
 import jsonschema_rs
 
-from atc.probing.infer import Shape
+from atc.schemas.infer.shape import Shape
 from benchmarks.common import machine, share, show
 
 MIN_ANSWERS = 4

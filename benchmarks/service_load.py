@@ -25,9 +25,11 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from atc.calls.contract import CallReply, CallRequest
 from atc.errors import SandboxUnavailable
-from atc.execution.sandbox import CallReply, CallRequest, Job, Limits, Outcome
-from atc.execution.service_client import ServiceSandbox
+from atc.outcome import Outcome
+from atc.sandboxes.contract import Job, Limits
+from atc.sandboxes.service.client import ServiceSandbox
 from benchmarks.common import median, percentile, print_json, show
 
 LIMITS = Limits(wall_s=20.0)

@@ -18,12 +18,14 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+from atc.calls.contract import CallReply, CallRequest
 from atc.errors import SandboxUnavailable
-from atc.execution.pool import Pool
-from atc.execution.process import JailSandbox
-from atc.execution.sandbox import TIERS, CallReply, CallRequest, Job, Limits, Outcome
-from atc.execution.zygote import start_zygote, zygote_settings
+from atc.outcome import Outcome
 from atc.resources import resource_dir
+from atc.sandboxes.contract import TIERS, Job, Limits
+from atc.sandboxes.process.driver import JailSandbox
+from atc.sandboxes.process.pool import Pool
+from atc.sandboxes.process.zygote import start_zygote, zygote_settings
 from benchmarks.common import machine, print_json, show
 
 NUMBERS = range(471)

@@ -7,9 +7,9 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 
-from atc.models.choice import choose_model
 from atc.models.embedded import EmbeddedModel
 from atc.models.embedded_process import EmbeddedServer
+from atc.models.resolve import choose_model
 
 CONTEXT_TOKENS = 16_384
 """Of the embedded model: other systems' prompts grow with each step."""

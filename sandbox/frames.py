@@ -1,6 +1,6 @@
 """Frames on the channel to the host, this side: a 4-byte big-endian length, then that many bytes of UTF-8 JSON.
 
-The host's side is atc/execution/frames.py and trusts nothing of what is sent from here.
+The host's side is atc/sandboxes/channel/frames.py and trusts nothing of what is sent from here.
 """
 
 import json

@@ -12,7 +12,8 @@ from pathlib import Path
 
 import pytest
 from hypothesis import HealthCheck, settings
-from support_sandbox import adopt_orphans, left_behind
+
+from tests.support.sandbox import adopt_orphans, left_behind
 
 # the same examples every time, and no limit in seconds: a test fails for what it looks at, not for the machine's mood
 settings.register_profile("steady", derandomize=True, deadline=None, suppress_health_check=[HealthCheck.too_slow])

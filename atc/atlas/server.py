@@ -14,7 +14,8 @@ from typing import Any, Literal
 from atc.atlas.catalogue import Atlas, atlas_toolset
 from atc.atlas.trips import TripStore
 from atc.errors import EnvironmentProblem, ToolError
-from atc.tools.protocol import Effect, JsonSchema, Protocol
+from atc.result import Effect
+from atc.tools.protocol import JsonSchema, Protocol
 from atc.tools.tool import Tool, Toolset, Transport
 
 try:

@@ -13,14 +13,15 @@ import typer
 from rich.table import Table
 from rich.text import Text
 
+from atc.calls.contract import CallReply, CallRequest
 from atc.cli import options
 from atc.cli.console import ENVIRONMENT, guarded, print_json, print_table
 from atc.errors import AtcError, EncoderUnavailable
-from atc.execution.docker_engine import Engine
-from atc.execution.process import ProcessSandbox
-from atc.execution.sandbox import CallReply, CallRequest, Job
 from atc.models import EmbeddedModel, choose_model
 from atc.retrieval.minilm import HOW_TO_GET_IT, MiniLM
+from atc.sandboxes.contract import Job
+from atc.sandboxes.docker.engine import Engine
+from atc.sandboxes.process.driver import ProcessSandbox
 from atc.settings import Settings
 
 
@@ -127,7 +128,7 @@ _GROUP_FIX = (
 
 
 def _type_checker() -> Check:
-    from atc.programs.typecheck import find_ty
+    from atc.programs.check.types import find_ty
 
     try:
         version = subprocess.run(

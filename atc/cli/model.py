@@ -20,11 +20,11 @@ from rich.progress import BarColumn, DownloadColumn, Progress, TimeRemainingColu
 from atc.cli.console import guarded, print_json
 from atc.errors import EnvironmentProblem, UsageError
 from atc.models.catalogue import CATALOGUE, DEFAULT_MODEL, ModelFile
-from atc.models.choice import Choice, choose_model
 from atc.models.embedded import EmbeddedModel, runtime_installed
 from atc.models.embedded_process import EmbeddedServer
 from atc.models.fetch import Source, fetch, models_dir
 from atc.models.openai_compatible import OpenAICompatible
+from atc.models.resolve import Choice, choose_model
 from atc.retrieval import minilm
 
 app = typer.Typer(no_args_is_help=True, help="Get a language model, serve it, and see which one is used.")

@@ -10,11 +10,11 @@ from rich.live import Live
 from rich.table import Table
 from rich.text import Text
 
+from atc.calls.approval import ApprovalRequest, Approve, ApproveChoice, ask_at_terminal, checked_approve
 from atc.cli import options
 from atc.cli.console import NOT_SOLVED, SOLVED, clean, err, guarded, out, print_json, print_table, short
 from atc.cli.run import Model, ModelUrl
 from atc.errors import UsageError
-from atc.execution.approval import ApprovalRequest, Approve, ApproveChoice, ask_at_terminal, checked_approve
 from atc.probing import Budget, Drift, Prober, Progress, Report
 from atc.probing.page import write_page
 from atc.settings import Settings

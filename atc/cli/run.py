@@ -10,10 +10,10 @@ from typing import Annotated
 import typer
 
 from atc.agent import Agent
+from atc.calls.approval import ApproveChoice, WarningsChoice
 from atc.cli import options
 from atc.cli.console import clean, err, exit_code_of_run, guarded, out, print_json
 from atc.cli.view import RunView
-from atc.execution.approval import ApproveChoice, WarningsChoice
 from atc.result import Result
 
 Model = Annotated[str | None, typer.Option(help="`embedded`, `embedded:NAME`, or a model's name at the endpoint.")]

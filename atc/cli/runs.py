@@ -16,10 +16,10 @@ from atc.cli.console import clean, guarded, out, print_json, print_table, short
 from atc.cli.run import ApproveOption, Model, ModelUrl, WarningsOption, finish
 from atc.cli.view import RunView
 from atc.errors import UsageError
-from atc.execution.retention import Pruned, prune
-from atc.execution.retention import delete as delete_run
 from atc.settings import Settings
 from atc.traces.events import Event
+from atc.traces.retention import Pruned, prune
+from atc.traces.retention import delete as delete_run
 from atc.traces.store import RunStore, StoredRun
 
 RunName = Annotated[str, typer.Argument(help="The run's id, its beginning or end, or `last`.")]

@@ -14,7 +14,7 @@ from rich.text import Text
 
 from atc.cli import options
 from atc.cli.console import NOT_SOLVED, clean, err, guarded, out, print_json, print_table
-from atc.execution.conformance import CHECKS, Report, Verdict, check_sandbox, factory_for
+from atc.sandboxes.conformance import CHECKS, Report, Verdict, check_sandbox, factory_for
 from atc.settings import Settings
 
 app = typer.Typer(no_args_is_help=True, help="See that a sandbox keeps what it promises.")

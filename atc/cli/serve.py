@@ -13,7 +13,7 @@ import typer
 
 from atc.cli.console import err, guarded
 from atc.errors import EnvironmentProblem, UsageError
-from atc.execution.drivers import limits_from
+from atc.sandboxes.drivers import limits_from
 from atc.settings import Settings
 
 
@@ -62,9 +62,9 @@ def serve(
     from the settings (ATC_WALL_S, ATC_CPU_S, ATC_MEMORY_MB). It ends on SIGTERM, after its runs.
     """
     try:
-        from atc.execution.service.server import serve as run_service
-        from atc.execution.service.service import ServiceSettings
-        from atc.execution.service.tenants import Tenants, read_tenants, read_token
+        from atc.sandboxes.service.server import serve as run_service
+        from atc.sandboxes.service.service import ServiceSettings
+        from atc.sandboxes.service.tenants import Tenants, read_tenants, read_token
     except ImportError as error:
         raise EnvironmentProblem(f"{error.name} is not installed: pip install 'atc-runtime[service]'") from None
 

@@ -12,10 +12,10 @@ from rich.text import Text
 from atc.cli import find, options
 from atc.cli.console import clean, err, guarded, out, print_json, print_table, short
 from atc.errors import UsageError
+from atc.graph.suppliers import hints_for, suppliers_of
 from atc.models.base import bounded_tokens
 from atc.tools.fit import SEPARATOR, Fit, Fitter
 from atc.tools.grades import WHOLE
-from atc.tools.links import hints_for, suppliers_of
 from atc.tools.parameters import parameters_of
 from atc.tools.stubs import render_stub
 from atc.tools.tool import Toolset

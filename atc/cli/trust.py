@@ -10,10 +10,10 @@ import typer
 from rich.table import Table
 from rich.text import Text
 
+from atc.calls import question
 from atc.cli import options
 from atc.cli.console import NOT_SOLVED, clean, guarded, out, print_json, print_table
 from atc.errors import UsageError
-from atc.execution import question
 from atc.trust import FILE, SettingsFile, TrustStore, settings_file
 
 

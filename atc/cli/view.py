@@ -11,8 +11,8 @@ from rich.status import Status
 from rich.syntax import Syntax
 from rich.text import Text
 
+from atc.calls.question import visible_name
 from atc.cli.console import clean
-from atc.execution.question import visible_name
 from atc.packing import as_text, unpack
 from atc.traces.events import Event
 

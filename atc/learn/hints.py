@@ -5,10 +5,10 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
-from atc.retrieval.fields import fields
+from atc.graph.name_affinity import VERBS
+from atc.retrieval.dialogue import harmless
+from atc.retrieval.document_fields import fields
 from atc.retrieval.stopwords import STOP_WORDS
-from atc.retrieval.turns import harmless
-from atc.tools.affinity import VERBS
 from atc.tools.protocol import Protocol
 
 LEVELS = 5

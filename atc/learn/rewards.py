@@ -10,8 +10,8 @@ import re
 from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass
 
+from atc.retrieval.dialogue import MAX_QUERIES, STOP
 from atc.retrieval.metrics import ndcg, recall
-from atc.retrieval.turns import MAX_QUERIES, STOP
 
 K = 5
 """Places that count (nDCG@5 and Recall@5 of App. C.4)."""
@@ -99,7 +99,7 @@ def well_formed(turns: Sequence[str]) -> float:
     """R_f: the share of turns in the right form, from 0 to 1.
 
     The first is ``<plan>`` with numbered sub-goals and nothing else; each later one is one ``<query>`` and nothing
-    else, or the stop, which is right at the end only. Queries beyond :data:`~atc.retrieval.turns.MAX_QUERIES` are
+    else, or the stop, which is right at the end only. Queries beyond :data:`~atc.retrieval.dialogue.MAX_QUERIES` are
     wrong. Unlike the reading of replies at run time this forgives nothing.
     """
     if not turns:

@@ -18,8 +18,7 @@ from typing import Any
 from atc.learn.hints import LEVELS, about, hints, names_tool
 from atc.models.base import Message, Model
 from atc.prompting import fenced, prompt
-from atc.retrieval.index import ToolIndex
-from atc.retrieval.turns import (
+from atc.retrieval.dialogue import (
     MAX_QUERIES,
     MAX_TASK,
     STOP,
@@ -33,6 +32,7 @@ from atc.retrieval.turns import (
     show_query,
     show_results,
 )
+from atc.retrieval.index import ToolIndex
 from atc.retrieval.words import words
 from atc.tools.protocol import Protocol
 

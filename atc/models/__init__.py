@@ -5,10 +5,10 @@ from __future__ import annotations
 from atc.models.base import FinishReason, Message, Model, OnText, Reply, Role, WrappedModel, estimate_tokens
 from atc.models.budget import Budget, BudgetedModel
 from atc.models.cache import CachedModel
-from atc.models.choice import Choice, choose_model, model_of, open_model
 from atc.models.embedded import EmbeddedModel
 from atc.models.fake import FakeModel
 from atc.models.openai_compatible import OpenAICompatible
+from atc.models.resolve import Choice, choose_model, model_of, open_model
 
 __all__ = [
     "Budget",

@@ -18,8 +18,8 @@ from atc.models.base import Message, Model, OnText, Reply, bounded_tokens
 from atc.models.catalogue import CATALOGUE, DEFAULT_MODEL
 from atc.models.embedded_process import Drafts, EmbeddedServer, ServerSettings, shared
 from atc.models.fetch import models_dir
-from atc.models.kept_prompts import fixed_beginning
 from atc.models.openai_compatible import OpenAICompatible
+from atc.models.prompt_cache import fixed_beginning
 
 HOW_TO_GET_A_MODEL = (
     "either `pip install 'atc-runtime[embedded]' && atc model pull`, "

@@ -22,7 +22,7 @@ import httpx
 import platformdirs
 
 from atc.errors import ModelUnavailable
-from atc.models.kept_prompts import KeptPrompts
+from atc.models.prompt_cache import KeptPrompts
 
 _log = logging.getLogger(__name__)
 

@@ -24,8 +24,8 @@ from atc.models.base import Message, Model, OnText, Reply, bounded_tokens, estim
 from atc.models.context_errors import exceeded
 from atc.models.endpoint_errors import Endpoint, Failure, broken, explain, retried, too_long, turned_down
 from atc.models.endpoint_facts import EndpointFacts
-from atc.models.received import Answer, Part
 from atc.models.redirects import stay_on_server
+from atc.models.streaming import Answer, Part
 
 THINKING_TOKENS = 8_192
 CONTEXT_TOKENS = 32_768

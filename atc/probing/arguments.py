@@ -13,11 +13,11 @@ from collections.abc import Mapping
 from typing import Any
 
 from atc.errors import UsageError
-from atc.probing.complaints import Complaint, read_complaint
-from atc.probing.infer import Shape
-from atc.probing.infer_mask import is_secret_name, looks_secret
-from atc.probing.infer_schema import EVIDENCE, RANGE
-from atc.probing.infer_text import listed, words
+from atc.probing.error_messages import Complaint, read_complaint
+from atc.schemas.infer.mask import is_secret_name, looks_secret
+from atc.schemas.infer.schema import EVIDENCE, RANGE
+from atc.schemas.infer.shape import Shape
+from atc.schemas.infer.text import listed, words
 from atc.tools.types import OBSERVED
 
 __all__ = ["ArgumentEvidence", "Complaint", "read_complaint"]

@@ -5,9 +5,9 @@ from __future__ import annotations
 from pydantic import BaseModel, ConfigDict
 
 from atc.probing.drift import Change, compare
-from atc.probing.infer import Shape
-from atc.probing.lab import Laboratory
 from atc.probing.record import Record
+from atc.probing.runner import Laboratory
+from atc.schemas.infer.shape import Shape
 
 MASKED = "***"
 AGAIN = 3

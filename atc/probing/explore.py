@@ -11,21 +11,32 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
+from atc.calls.canonical import canonical
 from atc.errors import BudgetExceeded, ModelError
-from atc.execution.canonical import canonical
+from atc.graph.name_affinity import words_of
 from atc.probing.arguments import NONSENSE
 from atc.probing.asking import Asker, Proposal
+from atc.probing.call_policy import Meter
+from atc.probing.candidates import (
+    LIKELY,
+    SURE,
+    WEAK,
+    Bindings,
+    Candidate,
+    candidates,
+    combinations,
+    is_word,
+    least_sure,
+)
 from atc.probing.document import described, protocol_of
 from atc.probing.evidence import merged_arguments
-from atc.probing.gate import Meter
-from atc.probing.guess import LIKELY, SURE, WEAK, Bindings, Candidate, candidates, combinations, is_word, least_sure
-from atc.probing.infer import mask
-from atc.probing.lab import Laboratory, Trial
-from atc.probing.pool import Pool
 from atc.probing.record import Record, hidden, key_of, printable
+from atc.probing.runner import Laboratory, Trial
 from atc.probing.sources import literal_call, program_for
-from atc.tools.affinity import words_of
-from atc.tools.protocol import Effect, Protocol
+from atc.probing.value_pool import Pool
+from atc.result import Effect
+from atc.schemas.infer.shape import mask
+from atc.tools.protocol import Protocol
 from atc.tools.types import OBSERVED
 
 FIRST_STRUCTURAL, LAST_STRUCTURAL = 4, 2

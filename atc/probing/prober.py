@@ -10,21 +10,21 @@ from typing import Any, Self
 import anyio
 
 from atc.blocking import wait_for
+from atc.calls.approval import Approve, checked_approve
 from atc.errors import UsageError
-from atc.execution.approval import Approve, checked_approve
-from atc.execution.drivers import open_sandbox
-from atc.execution.sandbox import Sandbox
 from atc.models import Budget as ModelBudget
 from atc.models import BudgetedModel, Model, model_of
 from atc.probing.asking import Asker
+from atc.probing.call_policy import Budget, Meter, gated
 from atc.probing.check import Drift, look_again
 from atc.probing.explore import Explorer
-from atc.probing.gate import Budget, Meter, gated
-from atc.probing.lab import Laboratory
-from atc.probing.pool import Pool
 from atc.probing.record import Record
 from atc.probing.report import Report, report_of
+from atc.probing.runner import Laboratory
 from atc.probing.store import Store
+from atc.probing.value_pool import Pool
+from atc.sandboxes.contract import Sandbox
+from atc.sandboxes.drivers import open_sandbox
 from atc.settings import Settings
 from atc.tools.tool import Toolset
 

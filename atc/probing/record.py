@@ -8,12 +8,12 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
-from atc.execution.canonical import canonical
+from atc.calls.canonical import canonical
 from atc.probing.arguments import NONSENSE, ArgumentEvidence
-from atc.probing.gate import REFUSED_BY_US
-from atc.probing.infer import Shape, mask
-from atc.probing.infer_mask import MASKED
+from atc.probing.call_policy import REFUSED_BY_US
 from atc.result import Call
+from atc.schemas.infer.mask import MASKED
+from atc.schemas.infer.shape import Shape, mask
 
 State = Literal["waiting", "documented", "partial", "undocumented", "skipped"]
 """``partial``: it answered, but never with anything in it; ``undocumented``: it never did; ``skipped``: not called."""

@@ -6,11 +6,11 @@ from typing import Any
 
 from pydantic import BaseModel, ConfigDict
 
+from atc.graph.suppliers import fields_of
 from atc.models import Budget as ModelBudget
+from atc.probing.call_policy import Meter
 from atc.probing.document import protocol_of
-from atc.probing.gate import Meter
 from atc.probing.record import Record, State
-from atc.tools.links import fields_of
 from atc.tools.protocol import Protocol
 from atc.tools.tool import Toolset
 

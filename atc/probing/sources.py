@@ -7,8 +7,8 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from atc.probing.guess import Bindings
-from atc.probing.pool import Seen
+from atc.probing.candidates import Bindings
+from atc.probing.value_pool import Seen
 from atc.tools.parameters import parameters_of
 from atc.tools.protocol import Protocol
 

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from atc.retrieval.fields import Fields
+from atc.retrieval.document_fields import Fields
 from atc.retrieval.words import words
 
 Integers = NDArray[np.int32]

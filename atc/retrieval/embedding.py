@@ -11,8 +11,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from atc.retrieval.contents import DIGEST, Contents, Progress
 from atc.retrieval.encoder import Encoder
+from atc.retrieval.snapshot import DIGEST, Contents, Progress
 from atc.retrieval.vectors import Vectors
 
 BLOCK = 256

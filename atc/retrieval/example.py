@@ -10,7 +10,7 @@ from functools import cache
 
 from atc.models.base import Message, Role
 from atc.prompting import prompt
-from atc.retrieval.turns import STOP, answer, show_plan, show_query
+from atc.retrieval.dialogue import STOP, answer, show_plan, show_query
 from atc.tools.protocol import Protocol
 
 _TASK = "How many pages has the longest book of the author of 'Mio'? And what does it cost in yen?"

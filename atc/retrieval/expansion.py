@@ -21,9 +21,9 @@ from functools import partial
 from atc.errors import EncoderUnavailable
 from atc.models.base import Message, Model, Reply
 from atc.prompting import fenced, prompt
+from atc.retrieval.dialogue import MAX_TASK, TOP, parse_plan, parse_query, plain, show_results
 from atc.retrieval.index import Hit, ToolIndex
 from atc.retrieval.rank_fusion import multi_view, reciprocal_rank
-from atc.retrieval.turns import MAX_TASK, TOP, parse_plan, parse_query, plain, show_results
 
 COUNT = 5
 """Texts that the model writes of one task (N of Tab. 5)."""

@@ -12,11 +12,11 @@ import numpy as np
 
 from atc.errors import EncoderUnavailable, LexicalOnly, ToolIndexError, UsageError
 from atc.retrieval import index_store
-from atc.retrieval.contents import Contents, Progress, Tools, assembled, protocol_of, read
 from atc.retrieval.embedding import embedded, forget
 from atc.retrieval.encoder import Encoder, Floats
-from atc.retrieval.hits import Hit, Mode, found, found_among
 from atc.retrieval.index_store import BLOCKS, Coded
+from atc.retrieval.search import Hit, Mode, found, found_among
+from atc.retrieval.snapshot import Contents, Progress, Tools, assembled, protocol_of, read
 from atc.retrieval.words import words
 from atc.tools.protocol import Protocol
 

@@ -25,9 +25,9 @@ from numpy.typing import NDArray
 from atc.errors import ToolIndexError
 from atc.locks import lock
 from atc.retrieval import nearest
-from atc.retrieval.contents import DIGEST, Contents, line_of
 from atc.retrieval.counts import Counts
 from atc.retrieval.lexical import LexicalIndex
+from atc.retrieval.snapshot import DIGEST, Contents, line_of
 from atc.retrieval.vectors import Vectors
 
 FORMAT, VERSION = "atc-tool-index", 2

@@ -4,7 +4,7 @@ After ToolQP (§3.1): turn 1 is a plan, every later turn one functional query, w
 the model says that it has what it needs. Three things are ours. The sub-goals are searched for at once, as they are: a
 plan already says what is sought, and a small model's queries seldom say it better. And what found tools need and
 nobody supplies is told beside the results (:mod:`atc.retrieval.prerequisites`), not hoped to be seen. And a task that
-one tool fits clearly is not planned (:mod:`atc.retrieval.clear`).
+one tool fits clearly is not planned (:mod:`atc.retrieval.skip_planning`).
 """
 
 from __future__ import annotations
@@ -15,12 +15,12 @@ from typing import Any
 
 from atc.errors import BudgetExceeded, ModelError, ModelUnavailable
 from atc.models.base import Message, Reply
-from atc.retrieval.clear import clear
+from atc.retrieval.dialogue import MAX_QUERIES, TOP, answer, begin, opening, parse_plan, parse_query
 from atc.retrieval.example import worked_example
 from atc.retrieval.index import Hit, ToolIndex
 from atc.retrieval.prerequisites import SURE, Need, Prerequisites
 from atc.retrieval.rank_fusion import Fusion, anchored_similarity
-from atc.retrieval.turns import MAX_QUERIES, TOP, answer, begin, opening, parse_plan, parse_query
+from atc.retrieval.skip_planning import clear
 
 DEPTH = 20
 """Tools kept of each query, to rank by."""

@@ -12,13 +12,14 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 
-from atc.retrieval.fields import service_of
+from atc.graph.mentions import names_its_source
+from atc.graph.name_affinity import GENERIC, VERBS, words_of
+from atc.graph.suppliers import NAMES, Supplier, looks_given, suppliers_of
+from atc.result import Effect
+from atc.retrieval.document_fields import service_of
 from atc.retrieval.index import ToolIndex
-from atc.tools.affinity import GENERIC, VERBS, words_of
-from atc.tools.links import NAMES, Supplier, looks_given, suppliers_of
-from atc.tools.mentions import names_its_source
 from atc.tools.parameters import Parameter, parameters_of
-from atc.tools.protocol import Effect, Protocol
+from atc.tools.protocol import Protocol
 
 CANDIDATES = 40
 """Looked at for one need: the likeliest by their words."""

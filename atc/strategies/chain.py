@@ -6,9 +6,9 @@ from dataclasses import dataclass
 from typing import Any
 
 from atc.result import Fault, RunStatus
+from atc.strategies.candidates import best_candidate
 from atc.strategies.endings import STATUS
 from atc.strategies.run import Run
-from atc.strategies.vote import best_candidate
 from atc.strategies.writer import Draft
 
 _NOTHING = object()

@@ -8,22 +8,22 @@ from collections.abc import Awaitable, Callable, Coroutine, Sequence
 from dataclasses import dataclass, field
 from typing import Any, TypeVar
 
+from atc.calls.broker import Broker
+from atc.calls.pages import Pages
 from atc.errors import ModelError
-from atc.execution.broker import Broker
-from atc.execution.drivers import limits_from
-from atc.execution.pages import Pages
-from atc.execution.sandbox import Job, Outcome, Sandbox
+from atc.outcome import Outcome
 from atc.packing import as_text
-from atc.programs.attribute import Attribution
-from atc.programs.check import Checker
-from atc.programs.doubt import DOUBTS, UNUSED, forgotten_facts, stood_for, unused_facts
-from atc.result import Call, Fault, Finding, Revision
+from atc.programs.attribution.attribute import Attribution
+from atc.programs.check.checker import Checker
+from atc.programs.check.coverage import DOUBTS, UNUSED, forgotten_facts, stood_for, unused_facts
+from atc.result import Call, Effect, Fault, Finding, Revision
+from atc.sandboxes.contract import Job, Sandbox
+from atc.sandboxes.drivers import limits_from
 from atc.settings import Settings
 from atc.strategies.endings import advised
-from atc.strategies.finder import MAX_ASKS, Docs, Finder
+from atc.strategies.find_tools import MAX_ASKS, Docs, Finder
 from atc.strategies.writer import Draft, Writer
 from atc.tools.parameters import parameters_of
-from atc.tools.protocol import Effect
 from atc.tools.tool import Toolset
 from atc.traces.events import Emit
 

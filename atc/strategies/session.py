@@ -8,9 +8,9 @@ import time
 from dataclasses import dataclass, field
 from typing import Any
 
+from atc.calls.broker import Broker
+from atc.calls.journal import Entry
 from atc.errors import JournalError, SandboxUnavailable
-from atc.execution.broker import Broker
-from atc.execution.journal import Entry
 from atc.models.budget import Budget
 from atc.packing import pack
 from atc.result import Call, Fault, Result, RunStatus, Usage

@@ -10,25 +10,25 @@ from functools import partial
 from typing import TypeVar
 
 from atc.errors import ContextExceeded
+from atc.graph.suppliers import hints_from, suppliers_of
 from atc.models.base import Message, Model, Reply, estimate_tokens
 from atc.programs.extract import extract
-from atc.programs.lookup import Lookups
-from atc.programs.mend import mend
-from atc.programs.remember import without_idle_refusals, without_made_up_arguments
-from atc.programs.repair import repair
+from atc.programs.repair.frame import mend
+from atc.programs.repair.history import without_idle_refusals, without_made_up_arguments
+from atc.programs.repair.lookups import Lookups
+from atc.programs.repair.schema import repair
 from atc.prompting import fenced, prompt
 from atc.result import Call, Revision
 from atc.retrieval.index import ToolIndex
 from atc.settings import Settings
 from atc.strategies.asking import ask, tell, waiting
-from atc.strategies.finder import DOCS, asking_tools
-from atc.strategies.finder import NAME as FINDER
-from atc.strategies.notes import done_calls, notes_from
-from atc.strategies.room import FEEDBACK, PromptRoom
-from atc.strategies.seen import with_seen_responses
+from atc.strategies.feedback import done_calls, notes_from
+from atc.strategies.find_tools import DOCS, asking_tools
+from atc.strategies.find_tools import NAME as FINDER
+from atc.strategies.observed_schemas import with_seen_responses
+from atc.strategies.prompt_room import FEEDBACK, PromptRoom
 from atc.tools.fit import SEPARATOR, Fit, Fitter
 from atc.tools.grades import WHOLE
-from atc.tools.links import hints_from, suppliers_of
 from atc.tools.paging import ALL_PAGES, paging_line
 from atc.tools.tool import Tool, Toolset
 from atc.traces.events import Emit

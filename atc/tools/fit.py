@@ -9,8 +9,8 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 
+from atc.graph.suppliers import Suppliers, hints_from
 from atc.tools.grades import LADDER, NAME, WHOLE, Grade, short_stub
-from atc.tools.links import Suppliers, hints_from
 from atc.tools.outline import Outline, words_of_task
 from atc.tools.protocol import Protocol
 from atc.tools.stubs import Stub, whole_stub
@@ -53,7 +53,7 @@ class Fitter:
 
     Args:
         protocols: the tools, by rank.
-        suppliers: who can supply which argument (:func:`atc.tools.links.suppliers_of`).
+        suppliers: who can supply which argument (:func:`atc.graph.suppliers.suppliers_of`).
         task: the user's words: what they name is shown before the rest.
         keep: names of tools that are always shown whole.
         first: names of tools that have as much room as they need, before all others.

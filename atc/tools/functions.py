@@ -26,9 +26,10 @@ from pydantic_core.core_schema import DecimalSchema, IsInstanceSchema
 
 from atc.errors import ToolError, ToolImportError
 from atc.packing import holds_bytes
+from atc.result import Effect
 from atc.tools.bugs import is_bug
 from atc.tools.docstrings import Docs, read_docstring
-from atc.tools.protocol import Effect, Example, JsonSchema, Protocol, Source
+from atc.tools.protocol import Example, JsonSchema, Protocol, Source
 from atc.tools.to_json import plain_answer, schema_of
 from atc.tools.tool import Answered, Tool
 from atc.tools.typeddicts import with_modern_typeddicts

@@ -5,11 +5,12 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 
-from atc.tools.limits import limits_of
+from atc.result import Effect
+from atc.schemas.limits import limits_of
 from atc.tools.outline import Outline, names_a_word
 from atc.tools.paging import paging_line
 from atc.tools.parameters import Parameter, parameters_of
-from atc.tools.protocol import Effect, JsonSchema, Protocol
+from atc.tools.protocol import JsonSchema, Protocol
 from atc.tools.shortened import Shortener, keys_text
 from atc.tools.stubs import Stub, about, guarded, parameter_text
 from atc.tools.types import RESERVED, TypeWriter, camel, one_line

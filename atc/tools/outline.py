@@ -13,11 +13,11 @@ from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from atc.tools.affinity import words_of
-from atc.tools.links import NAMES, Suppliers, is_identifier
+from atc.graph.name_affinity import words_of
+from atc.graph.suppliers import NAMES, Suppliers, is_identifier
+from atc.schemas.validate import pointed
 from atc.tools.parameters import parameters_of
 from atc.tools.protocol import JsonSchema, Protocol
-from atc.tools.schemas import pointed
 from atc.tools.types import merge_all_of
 
 MAX_KEYS = 48
@@ -67,7 +67,7 @@ class Outline:
 
     Args:
         protocols: the tools; they must not change meanwhile.
-        suppliers: who can supply which argument (:func:`atc.tools.links.suppliers_of`).
+        suppliers: who can supply which argument (:func:`atc.graph.suppliers.suppliers_of`).
         task: the user's words.
     """
 

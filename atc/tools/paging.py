@@ -11,7 +11,9 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, Literal
 
-from atc.tools.affinity import words_of
+from atc.graph.name_affinity import words_of
+from atc.result import Effect
+from atc.schemas.validate import resolve, types_of
 from atc.tools.paging_words import (
     ADDRESS,
     AMBIGUOUS,
@@ -39,8 +41,7 @@ from atc.tools.paging_words import (
     flat,
 )
 from atc.tools.parameters import parameters_of
-from atc.tools.protocol import Effect, JsonSchema, Protocol
-from atc.tools.schemas import resolve, types_of
+from atc.tools.protocol import JsonSchema, Protocol
 from atc.tools.types import merge_all_of
 
 ALL_PAGES = "all_pages"

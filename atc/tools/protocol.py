@@ -12,19 +12,13 @@ from typing import Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, field_validator
 
+from atc.result import Effect
+
 JsonSchema = dict[str, Any]
 """A JSON Schema (2020-12). ``$ref`` may point into the schema's own ``$defs`` only."""
 
 MAX_DESCRIPTION = 20_000
 """Characters of a description that are kept; the rest of a longer one is cut."""
-
-
-class Effect(StrEnum):
-    """What a call does to the world."""
-
-    READ = "read"
-    WRITE = "write"
-    UNKNOWN = "unknown"
 
 
 class Provenance(StrEnum):

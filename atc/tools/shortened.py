@@ -8,9 +8,9 @@ from __future__ import annotations
 
 from typing import Any
 
+from atc.schemas.validate import types_of
 from atc.tools.outline import Outline, Record, target_of
 from atc.tools.protocol import JsonSchema
-from atc.tools.schemas import types_of
 from atc.tools.types import LEFT_OUT, MAX_DEPTH, merge_all_of, one_line
 
 MAX_ENUM = 100

@@ -13,11 +13,12 @@ from typing import Any
 
 from atc.errors import ToolImportError
 from atc.packing import as_text
+from atc.result import Effect
+from atc.schemas.limits import limits_of
 from atc.tools.binary import takes_bytes
-from atc.tools.limits import limits_of
 from atc.tools.paging import paging_line
 from atc.tools.parameters import Parameter, parameters_of
-from atc.tools.protocol import Effect, Example, JsonSchema, Protocol
+from atc.tools.protocol import Example, JsonSchema, Protocol
 from atc.tools.types import RESERVED, TypeWriter, camel, one_line
 
 HEADER = "from typing import Any, Literal, NotRequired, TypedDict\n"
@@ -45,7 +46,7 @@ def render_stub(protocol: Protocol, hints: Mapping[str, str] | None = None, *, p
 
     Args:
         protocol: the tool.
-        hints: for a parameter, where its value can be had (see :mod:`atc.tools.links`).
+        hints: for a parameter, where its value can be had (see :mod:`atc.graph.suppliers`).
         pages: say of a paged tool how all its pages are read (see :mod:`atc.tools.paging`).
     """
     stub = whole_stub(protocol, hints or {}, pages=pages)

@@ -13,9 +13,9 @@ from collections.abc import Collection
 from dataclasses import dataclass, field
 from typing import Any
 
+from atc.schemas.validate import resolve, types_of
 from atc.tools.binary import takes_bytes
 from atc.tools.protocol import JsonSchema
-from atc.tools.schemas import resolve, types_of
 
 MAX_DEPTH = 8
 MAX_NODES = 5000

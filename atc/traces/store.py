@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any, BinaryIO
 
 from atc.errors import EnvironmentProblem, UsageError
-from atc.tools.protocol import Effect
+from atc.result import Effect
 from atc.traces.events import Event
 
 _RUN_ID = re.compile(r"[0-9]{8}-[0-9]{6}-[0-9a-f]{6}")

@@ -22,10 +22,11 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any
 
+from atc.calls.canonical import canonical
 from atc.errors import EnvironmentProblem, ToolError
-from atc.execution.canonical import canonical
+from atc.result import Effect
 from atc.tools.names import tool_name
-from atc.tools.protocol import Effect, JsonSchema, Protocol, Provenance, Source
+from atc.tools.protocol import JsonSchema, Protocol, Provenance, Source
 from atc.tools.tool import Tool, Toolset
 from benchmarks.environments.api_bank_service import Services
 from benchmarks.environments.api_bank_words import TODAY, alike, fits, is_moment, leaves, measured, said, typed

@@ -16,9 +16,10 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any
 
+from atc.calls.canonical import canonical
 from atc.errors import EnvironmentProblem, ToolError, UsageError
-from atc.execution.canonical import canonical
-from atc.tools.protocol import Effect, Protocol
+from atc.result import Effect
+from atc.tools.protocol import Protocol
 from atc.tools.tool import Tool, Toolset, Transport
 
 GoldCall = tuple[str, dict[str, Any]]

@@ -20,11 +20,12 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any
 
+from atc.calls.canonical import canonical
 from atc.errors import EnvironmentProblem, ToolError
-from atc.execution.canonical import canonical
-from atc.tools import schemas
+from atc.result import Effect
+from atc.schemas import validate as schemas
 from atc.tools.names import tool_name
-from atc.tools.protocol import Effect, Example, JsonSchema, Protocol, Provenance, Source
+from atc.tools.protocol import Example, JsonSchema, Protocol, Provenance, Source
 from atc.tools.tool import Tool, Toolset
 from benchmarks.environments.base import DataFolder, Environment, Episode, Gold, GoldCall, Task, served
 from benchmarks.environments.bfcl_service import (

@@ -19,9 +19,10 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any
 
-from atc.probing.infer import Shape
+from atc.result import Effect
+from atc.schemas.infer.shape import Shape
 from atc.tools.names import tool_name
-from atc.tools.protocol import Effect, Example, JsonSchema, Protocol, Provenance, Source
+from atc.tools.protocol import Example, JsonSchema, Protocol, Provenance, Source
 from atc.tools.tool import Tool, Toolset
 from benchmarks.environments.base import DataFolder, Environment, Episode, Gold, GoldCall, Task, served
 from benchmarks.environments.complexfuncbench_service import Calls, Recorded, words

@@ -14,8 +14,9 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any
 
-from atc.execution.canonical import canonical
-from atc.tools.protocol import Effect, Example, Protocol, Provenance, Source
+from atc.calls.canonical import canonical
+from atc.result import Effect
+from atc.tools.protocol import Example, Protocol, Provenance, Source
 from atc.tools.tool import Tool, Toolset
 from benchmarks.atlas import check
 from benchmarks.environments.base import DataFolder, Environment, Episode, Gold, Task, served

@@ -12,8 +12,8 @@ import statistics
 from collections.abc import Callable, Mapping
 from typing import Any
 
+from atc.calls.canonical import canonical
 from atc.errors import ToolError
-from atc.execution.canonical import canonical
 from benchmarks.environments.base import calculate
 
 Arguments = dict[str, Any]

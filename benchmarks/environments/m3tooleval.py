@@ -14,8 +14,9 @@ from pathlib import Path
 from typing import Any
 
 from atc.errors import ToolError
+from atc.result import Effect
 from atc.tools.names import tool_name
-from atc.tools.protocol import Effect, Example, JsonSchema, Protocol, Provenance, Source
+from atc.tools.protocol import Example, JsonSchema, Protocol, Provenance, Source
 from atc.tools.tool import Tool, Toolset
 from benchmarks.atlas import check
 from benchmarks.environments.base import DataFolder, Environment, Episode, Gold, Task, calculate, served

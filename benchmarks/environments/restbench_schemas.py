@@ -9,8 +9,8 @@ from collections.abc import Callable, Sequence
 from datetime import date, timedelta
 from typing import Any
 
+from atc.schemas.validate import problems, resolve, types_of
 from atc.tools.protocol import JsonSchema
-from atc.tools.schemas import problems, resolve, types_of
 from atc.tools.types import merge_all_of
 
 Json = dict[str, Any]

@@ -20,10 +20,10 @@ from dataclasses import dataclass, field
 from datetime import date, timedelta
 from typing import Any
 
+from atc.calls.canonical import canonical
 from atc.errors import ToolError
-from atc.execution.canonical import canonical
+from atc.schemas.validate import problems, types_of
 from atc.tools.protocol import JsonSchema, Protocol
-from atc.tools.schemas import problems, types_of
 from benchmarks.environments.restbench_schemas import made, number
 
 Json = dict[str, Any]

@@ -10,11 +10,11 @@ from pathlib import Path
 from typing import Any
 
 from atc.agent import Agent
+from atc.calls.broker import CallPolicy
 from atc.errors import EnvironmentProblem, ModelError
-from atc.execution.broker import CallPolicy
-from atc.execution.drivers import open_sandbox
-from atc.execution.sandbox import Sandbox
 from atc.result import Result
+from atc.sandboxes.contract import Sandbox
+from atc.sandboxes.drivers import open_sandbox
 from atc.settings import Settings
 from atc.tools.tool import Toolset
 from benchmarks.systems.base import Answer, Job, System

@@ -5,12 +5,13 @@ All steps of a try run in one jail: a program there asks for the next step as if
 
 from __future__ import annotations
 
+from atc.calls.contract import CallReply, CallRequest
 from atc.errors import ModelError, ModelUnavailable, ToolError
-from atc.execution.drivers import open_sandbox
-from atc.execution.sandbox import CallReply, CallRequest, Limits, Sandbox
-from atc.execution.sandbox import Job as SandboxJob
 from atc.models.base import Message, Model
 from atc.programs.extract import extract
+from atc.sandboxes.contract import Job as SandboxJob
+from atc.sandboxes.contract import Limits, Sandbox
+from atc.sandboxes.drivers import open_sandbox
 from atc.settings import Settings
 from atc.tools.parameters import parameters_of
 from atc.tools.stubs import render_stub

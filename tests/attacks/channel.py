@@ -5,9 +5,9 @@ from __future__ import annotations
 
 from typing import Any
 
-from atc.execution.broker import Broker
-from atc.execution.sandbox import Outcome
-from attacks.record import CHANNEL, LIBC, STAY, Attack
+from atc.calls.broker import Broker
+from atc.outcome import Outcome
+from tests.attacks.record import CHANNEL, LIBC, STAY, Attack
 
 ANY_END = ("finished", "raised", "killed", "limit", "violation")
 

@@ -11,16 +11,16 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from support_docker import containers, why_not
-from support_service import soon
 
-from atc.execution.docker import _WAITING as WAITING
-from atc.execution.docker import DockerSandbox
-from atc.execution.docker_strict import WAITING as STRICT_WAITING
-from atc.execution.docker_walls import Walls
-from atc.execution.zygote import Zygote
-from attacks.ranges import LIMITS, Range
-from attacks.world import World, at_rest, descriptors_of, left_running, settled
+from atc.sandboxes.docker.driver import _WAITING as WAITING
+from atc.sandboxes.docker.driver import DockerSandbox
+from atc.sandboxes.docker.hardening import Walls
+from atc.sandboxes.docker.strict import WAITING as STRICT_WAITING
+from atc.sandboxes.process.zygote import Zygote
+from tests.attacks.ranges import LIMITS, Range
+from tests.attacks.world import World, at_rest, descriptors_of, left_running, settled
+from tests.support.docker import containers, why_not
+from tests.support.service import soon
 
 _CLONE_NEWNET = 0x40000000
 

@@ -5,7 +5,9 @@ from __future__ import annotations
 
 import asyncio
 
-from atc.execution.sandbox import CallReply, CallRequest, Job, Limits, Outcome, Sandbox
+from atc.calls.contract import CallReply, CallRequest
+from atc.outcome import Outcome
+from atc.sandboxes.contract import Job, Limits, Sandbox
 
 LIMITS = Limits(wall_s=30.0, cpu_s=3, memory_bytes=256 << 20)
 WORD = "belongs-to-the-victim"

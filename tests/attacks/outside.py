@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from attacks.record import CHANNEL, LIBC, Attack
+from tests.attacks.record import CHANNEL, LIBC, Attack
 
 
 def _refused(name: str, program: str, **more: Any) -> Attack:

@@ -12,21 +12,22 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import pytest
-from support_tools import make_tool
 
+from atc.calls.approval import Approval, ApprovalRequest
+from atc.calls.broker import Broker, CallPolicy
+from atc.calls.journal import Journal
 from atc.errors import SandboxUnavailable
-from atc.execution.approval import Approval, ApprovalRequest
-from atc.execution.broker import Broker, CallPolicy
-from atc.execution.journal import Journal
-from atc.execution.pool import Pool
-from atc.execution.process import JailSandbox
-from atc.execution.sandbox import Job, Limits, Outcome, Sandbox
-from atc.execution.zygote import start_zygote, zygote_settings
-from atc.tools.protocol import Effect
+from atc.outcome import Outcome
+from atc.result import Effect
+from atc.sandboxes.contract import Job, Limits, Sandbox
+from atc.sandboxes.process.driver import JailSandbox
+from atc.sandboxes.process.pool import Pool
+from atc.sandboxes.process.zygote import start_zygote, zygote_settings
 from atc.tools.tool import Toolset
-from attacks import bombs, channel, claims, native, outside, reach, stubs, walks
-from attacks.record import PRELUDE, Attack
-from attacks.world import PATIENCE_S, Host, World, at_rest, left_running, settled, stood_still
+from tests.attacks import bombs, channel, claims, native, outside, reach, stubs, walks
+from tests.attacks.record import PRELUDE, Attack
+from tests.attacks.world import PATIENCE_S, Host, World, at_rest, left_running, settled, stood_still
+from tests.support.tools import make_tool
 
 ATTACKS: list[Attack] = [
     *walks.ATTACKS, *stubs.ATTACKS, *channel.ATTACKS, *claims.ATTACKS, *reach.ATTACKS, *outside.ATTACKS,

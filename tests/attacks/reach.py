@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from attacks.record import LIBC, Attack
+from tests.attacks.record import LIBC, Attack
 
 ENDED = ("finished", "killed")
 

@@ -13,12 +13,11 @@ from collections.abc import Coroutine, Iterator
 from pathlib import Path
 from typing import Any
 
-from support_service import OTHER, TOKEN, soon
-
-from atc.execution.sandbox import Limits
-from atc.execution.service_client import ServiceSandbox
-from attacks.ranges import LIMITS, Range
-from attacks.world import Host, World, at_rest, busy_s, children, left_running, settled, stood_still
+from atc.sandboxes.contract import Limits
+from atc.sandboxes.service.client import ServiceSandbox
+from tests.attacks.ranges import LIMITS, Range
+from tests.attacks.world import Host, World, at_rest, busy_s, children, left_running, settled, stood_still
+from tests.support.service import OTHER, TOKEN, soon
 
 ONE, TWO = "one", "two"
 """The tenants."""

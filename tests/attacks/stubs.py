@@ -3,10 +3,10 @@
 
 from __future__ import annotations
 
-from atc.execution.broker import Broker
-from atc.execution.sandbox import Outcome
-from attacks.record import CHANNEL, Attack
-from attacks.walks import walk_to_os
+from atc.calls.broker import Broker
+from atc.outcome import Outcome
+from tests.attacks.record import CHANNEL, Attack
+from tests.attacks.walks import walk_to_os
 
 ENDED = ("finished", "raised", "killed", "violation")
 

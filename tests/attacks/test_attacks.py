@@ -6,8 +6,8 @@ from collections.abc import Iterator
 
 import pytest
 
-from attacks.ranges import ATTACKS, ProcessRange, Range, attacks_of, closing, withstood
-from attacks.record import Attack
+from tests.attacks.ranges import ATTACKS, ProcessRange, Range, attacks_of, closing, withstood
+from tests.attacks.record import Attack
 
 
 @pytest.fixture(scope="module")

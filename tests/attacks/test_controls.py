@@ -10,9 +10,9 @@ from collections.abc import Iterator
 
 import pytest
 
-from attacks import bombs, channel, claims, native, reach, stubs, walks
-from attacks.record import PRELUDE, Attack
-from attacks.world import World
+from tests.attacks import bombs, channel, claims, native, reach, stubs, walks
+from tests.attacks.record import PRELUDE, Attack
+from tests.attacks.world import World
 
 pytestmark = pytest.mark.slow
 REAL = [

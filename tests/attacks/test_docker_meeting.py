@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from atc.errors import SandboxUnavailable
-from atc.execution import docker
+from atc.sandboxes.docker import driver as docker
 
 
 class _Ended:

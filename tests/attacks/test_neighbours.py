@@ -8,11 +8,11 @@ import itertools
 import pytest
 
 from atc.errors import SandboxUnavailable
-from atc.execution.pool import Pool
-from atc.execution.process import JailSandbox
-from atc.execution.sandbox import Outcome
-from atc.execution.zygote import start_zygote, zygote_settings
-from attacks.neighbours import LIMITS, THIEVES, beside_a_hog, both, unharmed
+from atc.outcome import Outcome
+from atc.sandboxes.process.driver import JailSandbox
+from atc.sandboxes.process.pool import Pool
+from atc.sandboxes.process.zygote import start_zygote, zygote_settings
+from tests.attacks.neighbours import LIMITS, THIEVES, beside_a_hog, both, unharmed
 
 
 def _sandbox(tier: str) -> JailSandbox:

@@ -6,14 +6,15 @@ import asyncio
 from collections.abc import Iterator
 
 import pytest
-from support_service import OTHER, TOKEN
 
-from atc.execution.docker import DockerSandbox
-from atc.execution.docker_walls import Walls
-from atc.execution.sandbox import Job, Outcome
-from attacks.containers import engine
-from attacks.neighbours import LIMITS, THIEVES, beside_a_hog, both, echo, unharmed
-from attacks.serving import Served, served
+from atc.outcome import Outcome
+from atc.sandboxes.contract import Job
+from atc.sandboxes.docker.driver import DockerSandbox
+from atc.sandboxes.docker.hardening import Walls
+from tests.attacks.containers import engine
+from tests.attacks.neighbours import LIMITS, THIEVES, beside_a_hog, both, echo, unharmed
+from tests.attacks.serving import Served, served
+from tests.support.service import OTHER, TOKEN
 
 pytestmark = pytest.mark.slow
 

@@ -6,9 +6,9 @@ from collections.abc import Iterator
 
 import pytest
 
-from attacks.containers import DockerRange, engine
-from attacks.ranges import ATTACKS, attacks_of, closing, withstood
-from attacks.record import PRELUDE, Attack
+from tests.attacks.containers import DockerRange, engine
+from tests.attacks.ranges import ATTACKS, attacks_of, closing, withstood
+from tests.attacks.record import PRELUDE, Attack
 
 pytestmark = pytest.mark.slow
 

@@ -6,9 +6,9 @@ from collections.abc import Iterator
 
 import pytest
 
-from attacks.containers import StrictRange, engine
-from attacks.ranges import Range, attacks_of, closing, withstood
-from attacks.record import Attack
+from tests.attacks.containers import StrictRange, engine
+from tests.attacks.ranges import Range, attacks_of, closing, withstood
+from tests.attacks.record import Attack
 
 pytestmark = pytest.mark.slow
 

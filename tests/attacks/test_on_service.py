@@ -6,9 +6,9 @@ from collections.abc import Iterator
 
 import pytest
 
-from attacks.ranges import Range, attacks_of, closing, withstood
-from attacks.record import Attack
-from attacks.serving import ServiceRange
+from tests.attacks.ranges import Range, attacks_of, closing, withstood
+from tests.attacks.record import Attack
+from tests.attacks.serving import ServiceRange
 
 pytestmark = pytest.mark.slow
 

@@ -16,10 +16,10 @@ from typing import Any
 
 import httpx
 import pytest
-from support_service import OTHER, TOKEN, Running, close_code, heard, say, serving, soon, spinning
 from websockets.exceptions import InvalidStatus
 
-from attacks.world import Host
+from tests.attacks.world import Host
+from tests.support.service import OTHER, TOKEN, Running, close_code, heard, say, serving, soon, spinning
 
 pytestmark = pytest.mark.slow
 

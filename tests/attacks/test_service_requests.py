@@ -9,10 +9,10 @@ from collections.abc import Iterator
 
 import httpx
 import pytest
-from support_service import OTHER, TOKEN, Running, serving, soon
 
-from atc.execution.service import server
-from attacks.world import Host
+from atc.sandboxes.service import server
+from tests.attacks.world import Host
+from tests.support.service import OTHER, TOKEN, Running, serving, soon
 
 pytestmark = pytest.mark.slow
 

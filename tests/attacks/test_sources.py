@@ -11,15 +11,15 @@ from typing import Any
 
 import pytest
 
-from atc.programs.typecheck import TIMEOUT_S
-from attacks.sources import SOURCES
+from atc.programs.check.types import TIMEOUT_S
+from tests.attacks.sources import SOURCES
 
 _CHILD = """
 import asyncio, json, sys, time
 sys.path.insert(0, sys.argv[1])
-from attacks.sources import SOURCES
+from tests.attacks.sources import SOURCES
 from atc import Effect, Protocol
-from atc.programs.check import Checker
+from atc.programs.check.checker import Checker
 from atc.programs.extract import extract
 
 FIND = Protocol(name="find", effect=Effect.READ, parameters={"properties": {"name": {"type": "string"}}},
@@ -60,7 +60,7 @@ LIGHT = tuple(name for name in SOURCES if name not in HEAVY)
 def _checked(names: Iterable[str], *, types: bool = False) -> dict[str, Any]:
     """What became of each: its line as the child printed it; a child that died tells by those that are missing."""
     done = subprocess.run(
-        [sys.executable, "-c", _CHILD, str(Path(__file__).parents[1]), "types" if types else "none", *names],
+        [sys.executable, "-c", _CHILD, str(Path(__file__).parents[2]), "types" if types else "none", *names],
         capture_output=True, text=True, timeout=1200, check=False,
     )  # fmt: skip
     lines = [json.loads(line) for line in done.stdout.splitlines()]

@@ -6,9 +6,9 @@ from __future__ import annotations
 
 from typing import Any
 
-from atc.execution.broker import Broker
-from atc.execution.sandbox import Outcome
-from attacks.record import Attack
+from atc.calls.broker import Broker
+from atc.outcome import Outcome
+from tests.attacks.record import Attack
 
 
 def _all_refused(outcome: Outcome, broker: Broker) -> bool:

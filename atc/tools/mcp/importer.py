@@ -12,10 +12,10 @@ from typing import TYPE_CHECKING, Any
 
 from atc.blocking import wait_for
 from atc.errors import EnvironmentProblem, ToolImportError, UsageError
+from atc.result import Effect
 from atc.tools.mcp.protocols import protocol_of
 from atc.tools.mcp.spec import ServerSpec, Source, read_specs
 from atc.tools.names import UniqueNames, tool_name
-from atc.tools.protocol import Effect
 from atc.tools.tool import Tool, Toolset
 
 if TYPE_CHECKING:

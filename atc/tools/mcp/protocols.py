@@ -6,14 +6,15 @@ import logging
 from typing import Any
 
 from atc.errors import ToolImportError
+from atc.result import Effect
+from atc.schemas.validate import ensure_valid_schema
 from atc.tools.binary import without_bytes
 from atc.tools.openapi.load import Document
 from atc.tools.openapi.parse import plain
 from atc.tools.openapi.refs import Resolver
 from atc.tools.openapi.schema import Direction, SchemaConverter
 from atc.tools.openapi.text import clean
-from atc.tools.protocol import MAX_DESCRIPTION, Effect, JsonSchema, Protocol, Provenance, Source
-from atc.tools.schemas import ensure_valid_schema
+from atc.tools.protocol import MAX_DESCRIPTION, JsonSchema, Protocol, Provenance, Source
 
 _LOG = logging.getLogger(__name__)
 _MAX_TITLE = 200

@@ -6,9 +6,9 @@ from collections.abc import Mapping
 from typing import Any
 
 from atc.errors import UsageError
+from atc.result import Effect
 from atc.tools.names import function_name
 from atc.tools.openapi.text import clean
-from atc.tools.protocol import Effect
 from atc.tools.telltales import promises_read, telltale
 
 READING = ("GET", "HEAD", "OPTIONS")

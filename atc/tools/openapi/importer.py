@@ -12,6 +12,7 @@ from typing import Any
 import httpx
 
 from atc.errors import ToolImportError, UsageError
+from atc.result import Effect
 from atc.tools.names import operation_names, tool_name
 from atc.tools.openapi import aws, swagger2
 from atc.tools.openapi.effects import checked_effects
@@ -24,7 +25,7 @@ from atc.tools.openapi.schemes import Scheme, read_schemes
 from atc.tools.openapi.security import Credentials
 from atc.tools.openapi.servers import checked_base_url, variables_of
 from atc.tools.openapi.transport import HttpService, OperationTransport
-from atc.tools.protocol import Effect, Protocol
+from atc.tools.protocol import Protocol
 from atc.tools.tool import Tool, Toolset
 
 _LOG = logging.getLogger(__name__)

@@ -7,6 +7,8 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from atc.errors import ToolImportError
+from atc.result import Effect
+from atc.schemas.validate import problems
 from atc.tools.names import tool_name
 from atc.tools.openapi import swagger2
 from atc.tools.openapi.arguments import ArgumentReader
@@ -21,8 +23,7 @@ from atc.tools.openapi.schema import SchemaConverter
 from atc.tools.openapi.schemes import Scheme
 from atc.tools.openapi.servers import server_url
 from atc.tools.openapi.text import clean
-from atc.tools.protocol import Effect, Example, Protocol, Provenance, Source, Status
-from atc.tools.schemas import problems
+from atc.tools.protocol import Example, Protocol, Provenance, Source, Status
 
 METHODS = ("get", "head", "options", "post", "put", "patch", "delete")
 MAX_OPERATIONS = 5_000

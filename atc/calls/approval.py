@@ -1,0 +1,86 @@
+"""Who decides over a call that is not a read: everything goes, nothing goes, the user is asked, or a function decides.
+
+One vocabulary for the agent, the settings and the command line: ``"ask"``, ``"never"``, ``"always"`` or a function. A
+program that runs with an unresolved warning makes no such call unasked, also under ``"always"``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
+from typing import Any, Literal, get_args
+
+from atc.calls import question
+from atc.errors import UsageError
+from atc.result import Effect
+
+ApproveChoice = Literal["ask", "never", "always"]
+WarningsChoice = Literal["ask", "allow"]
+Verdict = Literal["allowed", "denied", "warned"]
+
+
+@dataclass(frozen=True)
+class ApprovalRequest:
+    """A call with effects that waits for a yes.
+
+    Attributes:
+        warnings: what the check warned about in the program that makes the call, one sentence each.
+    """
+
+    tool: str
+    arguments: dict[str, Any]
+    effect: Effect
+    description: str
+    warnings: tuple[str, ...] = ()
+
+
+Asker = Callable[[ApprovalRequest], bool | Awaitable[bool]]
+"""Answers with ``True`` to allow the call; everything else is a no."""
+Approve = ApproveChoice | Asker
+
+
+def checked_approve(given: Approve | None, setting: ApproveChoice | None = None) -> Approve:
+    """What was given, else the setting; without both, ``ask`` where a user sits at a terminal, else ``never``.
+
+    Raises:
+        UsageError: it is neither one of the words nor a function.
+    """
+    approve = setting if given is None else given
+    if approve is None:
+        return "ask" if question.has_terminal() else "never"
+    if not callable(approve) and approve not in get_args(ApproveChoice):
+        raise UsageError(f"approve takes 'ask', 'never', 'always' or a function, not {approve!r}")
+    return approve
+
+
+async def ask_at_terminal(request: ApprovalRequest) -> bool:
+    """Ask the user on standard error; the answer is a line of standard input (:mod:`atc.calls.question`)."""
+    heading = f"allow {question.visible_name(request.tool)}? effect: {request.effect.value}"
+    return await question.ask(heading, request.arguments, request.warnings)
+
+
+@dataclass(frozen=True)
+class Approval:
+    """The rule that a broker follows.
+
+    Args:
+        approve: one of the words, or a function that is asked about every call which is not a read.
+        warnings: ``allow``: a warning about the program does not matter under ``always``.
+    """
+
+    approve: Approve = "never"
+    warnings: WarningsChoice = "ask"
+
+    def decide(self, request: ApprovalRequest) -> Verdict | Asker:
+        """The verdict where nobody needs to be asked, else whom to ask."""
+        match self.approve:
+            case "never":
+                return "denied"
+            case "ask":
+                return ask_at_terminal
+            case "always" if not request.warnings or self.warnings == "allow":
+                return "allowed"
+            case "always":
+                return ask_at_terminal if question.has_terminal() else "warned"
+            case asker:
+                return asker

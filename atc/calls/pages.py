@@ -1,0 +1,285 @@
+"""``all_pages(tool, …)`` of a program: one request of the sandbox, and one broker call for every page.
+
+Nothing is cut in silence: where a bound is hit, where the next page cannot be asked for, or where a service answers the
+same again, the program gets an error. A URL in a response is never asked for; arguments are read from it.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+from dataclasses import dataclass, field
+from typing import Any, NoReturn
+
+from atc.calls.broker import Broker
+from atc.calls.canonical import canonical
+from atc.calls.contract import CallReply, CallRequest
+from atc.calls.record import Handled
+from atc.errors import CallRefused
+from atc.outcome import Outcome
+from atc.packing import pack
+from atc.schemas import validate as schemas
+from atc.tools.paged import NoList, Page, arguments_of_url, is_url, read_page
+from atc.tools.paging import ALL_PAGES, Paging, is_positional, paging_of
+from atc.tools.parameters import original_arguments
+from atc.tools.protocol import Protocol
+
+MAX_PAGES, MAX_ITEMS, MAX_BYTES = 50, 10_000, 8_000_000
+"""Of one ``all_pages``: pages, items, and bytes of all items as JSON."""
+MAX_DIGITS = 18
+"""Of the number of a page or an item."""
+_BEYOND_THE_END = (400, 404, 416, 422)
+"""With what services refuse a page that does not exist."""
+
+
+@dataclass(frozen=True)
+class Part:
+    """A call of the broker's that answered a request of the program's, or one page of it.
+
+    ``path`` leads to the items in its response, of which ``count`` stand in what the program got; ``None``: all of it.
+    """
+
+    number: int
+    path: tuple[str, ...] = ()
+    count: int | None = None
+
+
+class Pages:
+    """Serves a run's programs: :meth:`call` is what a sandbox driver is given.
+
+    Args:
+        broker: makes the calls.
+    """
+
+    def __init__(self, broker: Broker) -> None:
+        self._broker = broker
+        self._parts: dict[tuple[int, int], list[Part]] = {}
+
+    async def call(self, request: CallRequest) -> CallReply:
+        """Handle one call of a program.
+
+        Raises:
+            JournalError: as :meth:`Broker.call`.
+        """
+        if request.tool == ALL_PAGES and ALL_PAGES not in self._broker.tools:
+            return await self._all(request)
+        handled = await self._broker.handled(request)
+        self._served(request, Part(handled.number))
+        return handled.reply
+
+    def placed(self, outcome: Outcome) -> Outcome:
+        """An outcome whose error's origin names the call by its number in the run, and the path in its own response."""
+        error = outcome.error
+        if error is None or error.origin is None:
+            return outcome
+        return dataclasses.replace(outcome, error=dataclasses.replace(error, origin=self._place(*error.origin)))
+
+    def _place(self, number: int, path: tuple[str | int, ...]) -> tuple[int, tuple[str | int, ...]] | None:
+        position = path[0] if path else None
+        for part in self._parts.get((self._broker.journal.attempt, number), ()):
+            if part.count is None:
+                return part.number, path
+            if type(position) is not int or position < 0:
+                return None
+            if position < part.count:
+                return part.number, (*part.path, position, *path[1:])
+            position -= part.count
+        return None
+
+    def _served(self, request: CallRequest, part: Part) -> None:
+        self._parts.setdefault((self._broker.journal.attempt, request.number), []).append(part)
+
+    async def _all(self, request: CallRequest) -> CallReply:
+        name, given = request.arguments.get("tool"), request.arguments.get("arguments")
+        if not isinstance(name, str) or not isinstance(given, dict) or len(request.arguments) != 2:
+            return self._broker.refuse(
+                request, CallRefused("it takes a tool and its arguments", status="invalid_arguments")
+            )
+        request = dataclasses.replace(request, tool=name[:200], arguments=given)
+        if name not in self._broker.tools:
+            return (await self._broker.handled(request)).reply  # which refuses it
+        protocol = self._broker.tools[name].protocol
+        paging = paging_of(protocol)
+        if paging is None:
+            text = f"{ALL_PAGES} reads tools that are paged, and {name} is not, by its document: call it itself"
+            return self._broker.refuse(request, CallRefused(text, status="not_paged"))
+        reader = _Reader(protocol, paging, original_arguments(protocol, given))
+        try:
+            return await self._read(request, reader)
+        except CallRefused as error:
+            return self._broker.refuse(request, error)
+
+    async def _read(self, request: CallRequest, reader: _Reader) -> CallReply:
+        """Page after page to the end. Raises CallRefused where the end cannot be reached."""
+        arguments = reader.begin()
+        while arguments is not None:
+            page_request = dataclasses.replace(request, arguments=arguments, page=reader.number)
+            handled = await self._broker.handled(page_request)
+            if handled.reply.error is not None:
+                if reader.is_beyond_the_end(handled.reply):
+                    break
+                return handled.reply
+            page, kept = reader.read(handled)
+            self._served(request, Part(handled.number, page.path, kept))
+            arguments = reader.following(arguments, page, handled)
+        return CallReply(value=reader.items)
+
+
+@dataclass
+class _Reader:
+    """What one ``all_pages`` has read, and what it asks for next."""
+
+    protocol: Protocol
+    paging: Paging
+    given: dict[str, Any]
+    items: list[Any] = field(default_factory=list)
+    _pages: int = 0
+    _bytes: int = 0
+    _repeated: int = 0
+    _asked: set[str] = field(default_factory=set)
+    _last: list[Any] = field(default_factory=list)
+    _trying_one: bool = False
+    _ended: bool = False
+
+    @property
+    def number(self) -> int:
+        """Of the page that is read next, from 1."""
+        return self._pages + 1
+
+    def begin(self) -> dict[str, Any] | None:
+        """The arguments of the first page."""
+        name, first = self.paging.parameter, self.paging.first
+        must_be_given = name in self.protocol.required and name not in self.given and first is not None
+        return {**self.given, name: first} if must_be_given else self.given
+
+    def read(self, handled: Handled) -> tuple[Page, int]:
+        """Take the items of a page; the page, and how many of its items were taken.
+
+        Raises:
+            CallRefused: it is no page, the same as the one before, or one too many.
+        """
+        try:
+            page = read_page(self.paging, self.protocol.name, handled.reply.value)
+        except NoList as problem:
+            raise CallRefused(f"{ALL_PAGES} cannot read {self.protocol.name}: {problem}", status="not_paged") from None
+        self._pages += 1
+        again = self.paging.by in ("page", "offset") and bool(page.items) and page.items == self._last
+        if again:
+            self._repeated += 1
+            if not self._trying_one:
+                if not self._is_short():
+                    self._stop("it answers the same items for another page", "same_page")
+                self._ended = True
+        else:
+            self._take(page.items)
+        self._trying_one, self._last = False, page.items
+        return page, 0 if again else len(page.items)
+
+    def _take(self, items: list[Any]) -> None:
+        self.items += items
+        self._bytes += len(json.dumps(pack(items), ensure_ascii=False).encode("utf-8", "replace"))
+        if len(self.items) > MAX_ITEMS:
+            self._stop(f"there are more than {MAX_ITEMS:,} items", "too_many_items")
+        if self._bytes > MAX_BYTES:
+            self._stop(f"its items have more than {MAX_BYTES:,} bytes", "too_large")
+
+    def following(self, arguments: dict[str, Any], page: Page, handled: Handled) -> dict[str, Any] | None:
+        """The arguments of the next page; ``None`` after the last one.
+
+        Raises:
+            CallRefused: there is a next page, and it cannot be asked for.
+        """
+        self._asked.add(canonical(arguments))
+        changed = self._changed(arguments, page, handled)
+        if changed is None:
+            return None
+        made, _ = schemas.repaired(self.protocol.parameters, {**arguments, **changed})
+        if canonical(made) in self._asked:
+            if not page.items:
+                return None  # some services go on naming a next page behind the last
+            self._stop("its pages lead back to one that was read", "loop")
+        if self._pages >= MAX_PAGES:
+            self._stop(f"there are more than {MAX_PAGES} pages", "too_many_pages")
+        return made
+
+    def is_beyond_the_end(self, reply: CallReply) -> bool:
+        """Whether a page was refused because there is none: the one before was not full."""
+        counts = self.paging.by in ("page", "offset")
+        return counts and self._pages > 0 and reply.status in _BEYOND_THE_END and self._is_short()
+
+    def _changed(self, arguments: dict[str, Any], page: Page, handled: Handled) -> dict[str, Any] | None:
+        """What to ask for otherwise. First what the headers say, then the response, then by counting."""
+        if handled.next_page is False or self._ended:
+            return None
+        if handled.next_page is not None:
+            return self._positional(handled.next_page, arguments)
+        if page.more is False:
+            return None
+        if page.next is not None:
+            if is_url(page.next):
+                return self._positional(arguments_of_url(str(page.next), self.protocol), arguments)
+            return {self.paging.parameter: page.next}
+        if not page.items and page.more is None:
+            return None
+        match self.paging.by:
+            case "page" | "offset":
+                return None if page.more is None and self._is_all(page) else self._counted(arguments, page)
+            case "last":
+                return self._after(page)
+        if page.more or (self.paging.next is None and not self._is_short()):
+            self._stop("its response does not say where the next page begins", "no_next_page")
+        return None
+
+    def _positional(self, wanted: dict[str, str], arguments: dict[str, Any]) -> dict[str, Any]:
+        changed = {n: text for n, text in wanted.items() if is_positional(n) and str(arguments.get(n)) != text}
+        if not changed:
+            self._stop("the address of its next page holds none of its arguments", "no_next_page")
+        return dict(changed)
+
+    def _counted(self, arguments: dict[str, Any], page: Page) -> dict[str, Any]:
+        name = self.paging.parameter
+        at = arguments.get(name, self.paging.first if self.paging.first is not None else page.current)
+        if at is None:  # if it counts from 0, its page 1 is another one
+            self._trying_one = True
+            return {name: 1}
+        if (number := _whole(at)) is None:
+            self._stop(f"{name} is no number", "invalid_arguments")
+        return {name: number + (len(page.items) if self.paging.by == "offset" else 1)}
+
+    def _after(self, page: Page) -> dict[str, Any] | None:
+        last = page.items[-1] if page.items else None
+        identifier = last.get("id") if isinstance(last, dict) else None
+        if not isinstance(identifier, str | int):
+            self._stop("its last item has no id, by which the next page is asked for", "no_next_page")
+        return {self.paging.parameter: identifier}
+
+    def _is_all(self, page: Page) -> bool:
+        """Whether as much was read as there is, by what the response says."""
+        if self.paging.parameter in self.given:
+            return False  # it began in the middle
+        if page.pages is not None and self.paging.by == "page":
+            return self._pages - self._repeated >= page.pages > 0
+        return page.total is not None and page.total >= len(page.items) and len(self.items) >= page.total
+
+    def _is_short(self) -> bool:
+        """Whether the last page has fewer items than a page can have, as far as that is known."""
+        if self.paging.size is None:
+            return False
+        schema = self.protocol.parameters["properties"][self.paging.size]
+        size = _whole(self.given.get(self.paging.size, schema.get("default") if isinstance(schema, dict) else None))
+        return size is not None and len(self._last) < size
+
+    def _stop(self, why: str, status: str) -> NoReturn:
+        read = f"{len(self.items):,} items of {self._pages} pages were read"
+        advice = "narrow it down by its arguments, or read it page by page"
+        raise CallRefused(
+            f"{ALL_PAGES}({self.protocol.name}) cannot be finished: {why} ({read}); {advice}", status=status
+        )
+
+
+def _whole(value: Any) -> int | None:
+    """The number of a page or an item, or a size, which may be written as text; ``None`` for anything else."""
+    digits = str(value)
+    return (
+        int(digits) if len(digits) <= MAX_DIGITS and digits.isascii() and digits.removeprefix("-").isdigit() else None
+    )

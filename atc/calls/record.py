@@ -1,0 +1,69 @@
+"""The record of one call while the broker handles it, from its beginning to the :class:`Call` of the result."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any
+
+from atc.calls.contract import CallReply
+from atc.calls.redact import Redactor
+from atc.errors import Cause
+from atc.packing import as_text
+from atc.result import Call, CallStatus, Effect
+from atc.tools.tool import NextPage
+
+KEPT_OF_REFUSED = 4_000
+"""Characters of a refused call's arguments."""
+
+
+@dataclass(frozen=True)
+class Handled:
+    """A call that the broker handled: its reply, its number in the run, and what is known of a next page."""
+
+    reply: CallReply
+    number: int
+    next_page: NextPage = None
+
+
+@dataclass
+class CallRecord:
+    """A call's record while it is made."""
+
+    number: int
+    attempt: int
+    tool: str
+    arguments: dict[str, Any]
+    line: int
+    effect: Effect = Effect.UNKNOWN
+    status: CallStatus = "ok"
+    cause: Cause | None = None
+    seconds: float = 0.0
+    notes: list[str] = field(default_factory=list)
+    traceback: str | None = None
+    next_page: NextPage = None
+    page: int = 0
+
+    def started(self) -> dict[str, Any]:
+        return {
+            "index": self.number,
+            "tool": self.tool,
+            "arguments": self.arguments,
+            "effect": self.effect.value,
+            "line": self.line,
+        }
+
+    def finish(self, reply: CallReply, redactor: Redactor) -> Call:
+        return Call(
+            index=self.number, attempt=self.attempt,
+            tool=redactor.text(self.tool), arguments=redactor.value(self.arguments),
+            effect=self.effect, status=self.status, value=reply.value, error=reply.error, error_status=reply.status,
+            cause=self.cause, line=self.line, seconds=round(self.seconds, 6),
+            notes=tuple(map(redactor.text, self.notes)),
+            traceback=self.traceback, page=self.page,
+        )  # fmt: skip
+
+
+def cut_arguments(arguments: dict[str, Any]) -> dict[str, Any]:
+    """What is kept of a refused call's arguments: a program may be refused as often as it likes."""
+    text = as_text(arguments)
+    return arguments if len(text) <= KEPT_OF_REFUSED else {"(cut)": text[:KEPT_OF_REFUSED]}

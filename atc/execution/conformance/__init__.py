@@ -1,8 +1,0 @@
-"""What every sandbox driver promises, as a suite that runs on any of them (``atc sandbox check``)."""
-
-from __future__ import annotations
-
-from atc.execution.conformance.kit import Check, Factory, Lab, NotApplicable
-from atc.execution.conformance.suite import CHECKS, Report, Verdict, check_sandbox, factory_for
-
-__all__ = ["CHECKS", "Check", "Factory", "Lab", "NotApplicable", "Report", "Verdict", "check_sandbox", "factory_for"]

@@ -1,0 +1,201 @@
+"""What has arrived of an endpoint's answer: its replies, why they ended, what they cost, and what was only thought.
+
+Models that reason say their thoughts beside the reply (``reasoning_content``, at newer endpoints ``reasoning``), count
+them without saying them (``completion_tokens_details.reasoning_tokens``), or put them before the reply in
+``<think>…</think>``. However it is done, thoughts are no part of a reply, and they use up its tokens.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from typing import Any
+
+from atc.models.base import FinishReason, OnText, estimate_tokens
+from atc.models.repetition import LONGEST, TIMES, in_circles
+
+_LOOK = 200  # characters between two looks whether a reply goes round in circles
+_RECENT = LONGEST * TIMES  # characters that are looked at
+_MOST_THOUGHT = 400_000  # characters; not every endpoint counts thoughts as tokens of the reply
+_SHOWN = 300  # characters of what came in the place of a text
+_TAGS = "think|thinking|reasoning|thought"
+_BEGINS = re.compile(rf"\s*<({_TAGS})>(.*?)(?:</\1>\s*|\Z)", re.DOTALL | re.IGNORECASE)
+_TAG = re.compile(rf"<(?:{_TAGS})>", re.IGNORECASE)
+_ENDS = re.compile(rf"</(?:{_TAGS})>[ \t]*(?:\n\s*|\Z)", re.IGNORECASE)
+
+
+def apart(text: str) -> tuple[str, str]:
+    """A text's thoughts and what comes after them.
+
+    The tag that begins thoughts may have been the prompt's; then they end in one at the end of a line, before any code.
+    """
+    thoughts = ""
+    while match := _BEGINS.match(text):
+        thoughts, text = thoughts + match[2], text[match.end() :]
+    if not thoughts and (end := _ENDS.search(text)):
+        before = text[: end.start()]
+        if "```" not in before and not _TAG.search(before):
+            return before.strip(), text[end.end() :]
+    return thoughts.strip(), text
+
+
+@dataclass
+class Part:
+    """What has arrived of one reply."""
+
+    pieces: list[str] = field(default_factory=list)
+    length: int = 0  # characters
+    thought_characters: int = 0  # that came beside the reply
+    recent: str = ""  # the last ones of either
+    looked: int = 0  # so many of both were looked at for circles
+    ended: bool = False  # by us
+    finish: FinishReason | None = None
+    tokens: int | None = None
+    thought_tokens: int | None = None
+    called: str = ""  # tools, as a model calls them that was made for that; the beginning of it
+    refusal: str = ""  # the beginning of it
+    filtered: bool = False  # by the endpoint
+
+    @property
+    def text(self) -> str:
+        return apart("".join(self.pieces))[1]
+
+    @property
+    def thoughts(self) -> int:
+        """Tokens that were thought: counted by the endpoint, else an estimate."""
+        within = len(apart("".join(self.pieces))[0])
+        return max(self.thought_tokens or 0, -(-(self.thought_characters + within) // 4))
+
+    @property
+    def completion_tokens(self) -> int:
+        return estimate_tokens(self.text) + self.thoughts if self.tokens is None else self.tokens
+
+    @property
+    def cut_while_thinking(self) -> bool:
+        """Whether the endpoint cut it at its limit, of which thoughts had a part."""
+        return self.finish == "length" and not self.ended and self.thoughts > 0
+
+    @property
+    def problem(self) -> str:
+        """Why there is no text, as far as it is known."""
+        if self.text.strip() or self.finish == "length":
+            return ""
+        if self.called:
+            return f"the reply holds no text, only calls of tools ({self.called.strip()}): only a program can call them"
+        if self.thoughts:
+            return f"the reply holds no text: {self.thoughts:,} tokens of thoughts and nothing after them"
+        return "the reply is empty"
+
+
+class Answer:
+    """What has arrived of an answer with ``count`` replies, each cut at ``limit`` characters or when it circles."""
+
+    def __init__(self, count: int, limit: int, on_text: OnText | None) -> None:
+        self.parts = [Part() for _ in range(count)]
+        self.limit = limit
+        self.on_text = on_text
+        self.choices = 0
+        self.prompt_tokens: int | None = None
+        self._latest = self.parts[0]  # the one that usage without an index belongs to
+
+    @property
+    def finished(self) -> bool:
+        return all(part.finish is not None for part in self.parts)
+
+    @property
+    def full(self) -> bool:
+        return all(part.ended for part in self.parts)
+
+    def take(self, answer: Any) -> None:
+        """Take a chunk of a stream, or a whole answer; nothing about its shape is certain."""
+        choices = getattr(answer, "choices", None)
+        for choice in choices if isinstance(choices, list) else []:
+            index = getattr(choice, "index", 0) or 0
+            if not isinstance(index, int) or not 0 <= index < len(self.parts):
+                continue  # nobody asked for it
+            self.choices += 1
+            part = self._latest = self.parts[index]
+            message = getattr(choice, "delta", None) or getattr(choice, "message", None)
+            self._add_thoughts(part, getattr(message, "reasoning_content", None) or getattr(message, "reasoning", None))
+            for piece in _pieces(getattr(message, "content", None), "text"):
+                self._add(part, piece)
+            for piece in _pieces(getattr(message, "content", None), "thinking"):
+                self._add_thoughts(part, piece)
+            for piece in _called(message):
+                self._add_called(part, piece)
+            for piece in (*_pieces(getattr(message, "content", None), "refusal"), getattr(message, "refusal", None)):
+                part.refusal = (part.refusal + (piece if isinstance(piece, str) else ""))[:_SHOWN]
+            reason = getattr(choice, "finish_reason", None)
+            part.filtered |= reason == "content_filter"
+            if reason is not None and not part.ended:
+                part.finish = reason if reason in ("stop", "length") else "other"
+        usage = getattr(answer, "usage", None)
+        details = getattr(usage, "completion_tokens_details", None)
+        self.prompt_tokens = _count(usage, "prompt_tokens", self.prompt_tokens)
+        self._latest.tokens = _count(usage, "completion_tokens", self._latest.tokens)
+        self._latest.thought_tokens = _count(details, "reasoning_tokens", self._latest.thought_tokens)
+
+    def _add(self, part: Part, text: Any) -> None:
+        piece = text[: self.limit - part.length] if isinstance(text, str) else ""
+        if not piece or part.ended:
+            return
+        part.pieces.append(piece)
+        part.length += len(piece)
+        self._end_if(part, piece, part.length >= self.limit)
+        if self.on_text is not None:
+            self.on_text(piece)
+
+    def _add_thoughts(self, part: Part, text: Any) -> None:
+        """Only their length is kept: they are shown to nobody."""
+        if isinstance(text, str) and text and not part.ended:
+            part.thought_characters += len(text)
+            self._end_if(part, text, part.thought_characters >= _MOST_THOUGHT)
+
+    def _add_called(self, part: Part, text: str) -> None:
+        """Only the beginning of calls is kept, for display; they count as text, so that they end."""
+        if text and not part.ended:
+            part.called = (part.called + text)[:_SHOWN]
+            part.length += len(text)
+            self._end_if(part, text, part.length >= self.limit)
+
+    @staticmethod
+    def _end_if(part: Part, piece: str, too_long: bool) -> None:
+        """End a reply at its limit, or when it goes round in circles: looked at now and then, as letters may come."""
+        part.recent = (part.recent + piece)[-_RECENT:]
+        length = part.length + part.thought_characters
+        if length - part.looked >= _LOOK:
+            part.looked = length
+            too_long = too_long or in_circles(part.recent)
+        if too_long:
+            part.finish, part.ended = "length", True
+
+
+def _count(usage: Any, name: str, before: int | None) -> int | None:
+    value = getattr(usage, name, None)
+    return value if isinstance(value, int) and value >= 0 else before
+
+
+def _member(value: Any, name: str) -> Any:
+    return value.get(name) if isinstance(value, dict) else getattr(value, name, None)
+
+
+def _pieces(content: Any, kind: str) -> Iterator[Any]:
+    """What a reply's content holds of a kind: it is a text, or at some endpoints a list of parts, each of one kind."""
+    if not isinstance(content, list):
+        yield content if kind == "text" else None
+        return
+    for part in content:
+        inner = _member(part, kind)
+        for piece in inner if isinstance(inner, list) else [inner]:  # Mistral's thoughts are a list of texts
+            yield piece if isinstance(piece, str) else _member(piece, "text")
+
+
+def _called(message: Any) -> Iterator[str]:
+    """The tools that a reply calls, piece by piece as they come: a name, then its arguments."""
+    calls = getattr(message, "tool_calls", None)
+    for call in calls if isinstance(calls, list) else [message]:
+        function = _member(call, "function") or _member(call, "function_call")
+        name, arguments = _member(function, "name"), _member(function, "arguments")
+        yield f" {name} " if isinstance(name, str) and name else ""
+        yield arguments if isinstance(arguments, str) else ""

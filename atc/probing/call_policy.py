@@ -1,0 +1,279 @@
+"""What probing may touch, and how much of it: which tools are called at all, and the budgets of every single call.
+
+The gate stands at the transport, behind the broker: a program that a model wrote cannot talk its way past it.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import time
+from collections import Counter, deque
+from collections.abc import Iterable
+from contextlib import AbstractAsyncContextManager
+from dataclasses import dataclass, field, replace
+from fnmatch import fnmatchcase
+from typing import Any
+
+from atc.calls.canonical import canonical
+from atc.errors import CallRefused, ToolError
+from atc.result import Effect
+from atc.tools.protocol import Protocol
+from atc.tools.telltales import telltale
+from atc.tools.tool import Tool, Toolset, Transport
+
+PATIENCE_S = 60.0
+"""The longest pause that a service is granted: one that asks for more is not called again in this probing."""
+REFUSED_BY_US = ("budget", "stopped")
+"""Statuses of calls that were not made."""
+MANY_CLOSED = 3
+"""Tools of one service that want a credential, while none answers, before its other tools are left alone too."""
+
+
+@dataclass(frozen=True)
+class Budget:
+    """How much probing may cost the service. Every try counts, those that the broker repeats too.
+
+    Attributes:
+        calls_a_tool: calls of one tool.
+        calls_a_minute: calls of all tools in any 60 s; more wait.
+        calls: calls of all tools.
+        response_bytes: bytes of all responses together, as JSON.
+    """
+
+    calls_a_tool: int = 16
+    calls_a_minute: int = 300
+    calls: int = 2_000
+    response_bytes: int = 50_000_000
+
+
+def why_not(protocol: Protocol, allowed: Iterable[str] = ()) -> str:
+    """Why a tool is not called; empty where it may be.
+
+    Args:
+        protocol: what is known of it.
+        allowed: shell patterns of the tools with effects that the user lets probing call.
+    """
+    if any(fnmatchcase(protocol.name, pattern) for pattern in allowed):
+        return ""
+    word = telltale(protocol.source.operation) or telltale(protocol.name)
+    if protocol.effect is not Effect.READ:
+        named = f" (its name says {word!r})" if word and protocol.effect is Effect.UNKNOWN else ""
+        effect = f"{protocol.effect.value}{named}"
+        return f"its effect is {effect}, and only reads are called: --allow-effects {protocol.name}"
+    if word:
+        return f"it says that it only reads, but its name says {word!r}: --allow-effects {protocol.name}"
+    return ""
+
+
+@dataclass(frozen=True)
+class Door:
+    """What a credential opens: a tool belongs to a service, and may name the security schemes that it needs."""
+
+    place: str
+    schemes: tuple[tuple[str, ...], ...] = ()
+    names_a_thing: bool = False
+    """The tool must be given something, so that what is behind the door may depend on it."""
+
+
+@dataclass
+class Meter:
+    """Counts what is spent, and says no when it is. One for all tools of a probing."""
+
+    budget: Budget
+    calls: dict[str, int] = field(default_factory=dict)
+    bytes: int = 0
+    doors: dict[str, Door] = field(default_factory=dict)
+    _stopped: dict[str | tuple[str, object], str] = field(default_factory=dict)
+    """By tool, by service, and by the schemes of a service: why nothing more is asked there."""
+    turned_away: Counter[str] = field(default_factory=Counter)
+    """By tool: calls that were answered 401 or 403."""
+    _closed: dict[str, set[str]] = field(default_factory=dict)  # by service: tools that want a credential
+    _answering: set[str] = field(default_factory=set)  # services of which a tool answered
+    _until: dict[str, float] = field(default_factory=dict)
+    _recent: deque[float] = field(default_factory=deque)
+
+    @property
+    def total(self) -> int:
+        return sum(self.calls.values())
+
+    def left(self, tool: str) -> int:
+        """Calls that one tool may still be sent."""
+        budget = self.budget
+        return max(0, min(budget.calls_a_tool - self.calls.get(tool, 0), budget.calls - self.total))
+
+    async def admit(self, tool: str) -> None:
+        """Let one call through, when its turn has come.
+
+        Raises:
+            CallRefused: a budget is used up, or the service has refused us for good.
+        """
+        if why := self.closed(tool):
+            raise CallRefused(f"not called: {why}", status="stopped")
+        if self.bytes >= self.budget.response_bytes:
+            raise CallRefused(f"probing has read its {self.budget.response_bytes:,} bytes", status="budget")
+        if self.total >= self.budget.calls:
+            raise CallRefused(f"probing has made its {self.budget.calls:,} calls", status="budget")
+        if self.calls.get(tool, 0) >= self.budget.calls_a_tool:
+            raise CallRefused(f"probing has made its {self.budget.calls_a_tool} calls of {tool}", status="budget")
+        self.calls[tool] = self.calls.get(tool, 0) + 1
+        await self._patience(self._door(tool).place)
+        await self._turn()
+
+    async def _patience(self, place: str) -> None:
+        """Wait as long as the service asked us to."""
+        while True:
+            pause = self._until.get(place, 0.0) - time.monotonic()
+            if pause <= 0:
+                return
+            await asyncio.sleep(pause)
+
+    async def _turn(self) -> None:
+        while True:
+            now = time.monotonic()
+            while self._recent and now - self._recent[0] >= 60:
+                self._recent.popleft()
+            if len(self._recent) < self.budget.calls_a_minute:
+                self._recent.append(now)
+                return
+            await asyncio.sleep(60 - (now - self._recent[0]))
+
+    def closed(self, tool: str) -> str:
+        """Why a tool is not called any more; empty where it may be called."""
+        door = self._door(tool)
+        keys = (tool, (door.place, door.schemes), door.place)
+        return next((self._stopped[key] for key in keys if key in self._stopped), "")
+
+    def closed_itself(self, tool: str) -> bool:
+        """Whether it is the tool's own answer that ended its calls, and not that of another tool."""
+        return tool in self._stopped
+
+    def answered(self, tool: str) -> None:
+        """Remember that a service lets us in."""
+        self._answering.add(self._door(tool).place)
+
+    def refused(self, tool: str, error: ToolError) -> None:
+        """Remember what a failure says of later calls.
+
+        401 ends the calls of all tools that declare the same security schemes; of a tool that declares none,
+        only its own. 403 ends the calls of one tool. One that must be given something has a second call: a
+        service may let everybody see one thing and turn away who asks for another, or for one that is not
+        there. Where :data:`MANY_CLOSED` tools want a credential and none answers, the whole service does. A
+        service that asks for patience gets it from all its tools.
+        """
+        place = self._door(tool).place
+        self.bytes += error.received
+        if error.retry_after is not None and error.retry_after > PATIENCE_S:
+            self._stopped[place] = f"the service answered {error.status} and asks to wait {error.retry_after:,.0f} s"
+        elif error.retry_after is not None:
+            self._until[place] = max(self._until.get(place, 0.0), time.monotonic() + error.retry_after)
+        if error.status in (401, 403):
+            self._wants_a_credential(tool, int(error.status))
+
+    def _wants_a_credential(self, tool: str, status: int) -> None:
+        door = self._door(tool)
+        self.turned_away[tool] += 1
+        wants = "it wants a credential" if status == 401 else "it wants another credential"
+        if self.turned_away[tool] > door.names_a_thing or (status == 401 and door.schemes):
+            self._stopped[tool] = f"the service answered {status}: {wants} (--auth)"
+        if status == 401 and door.schemes:
+            named = " or ".join("+".join(each) for each in door.schemes)
+            why = f"{tool} answered {status}, and this tool needs the same credential, {named} (--auth)"
+            self._stopped.setdefault((door.place, door.schemes), why)
+        closed = self._closed.setdefault(door.place, set())
+        closed.add(tool)
+        if len(closed) >= MANY_CLOSED and door.place not in self._answering:
+            many = f"{len(closed)} tools of its service answered {status} and none let us in"
+            why = f"{many}: it wants a credential (--auth)"
+            self._stopped.setdefault(door.place, why)
+
+    def _door(self, tool: str) -> Door:
+        return self.doors.get(tool, Door(tool))
+
+
+@dataclass(frozen=True, eq=False)
+class Metered:
+    """A transport that makes no call twice: what was answered or refused once is answered so again, at no cost.
+
+    Only failures that pass (``transient``) may be tried again, as the broker does.
+    """
+
+    inner: Transport
+    tool: str
+    meter: Meter
+    answered: dict[str, Any] = field(default_factory=dict)
+    refused: dict[str, ToolError] = field(default_factory=dict)
+    making: dict[str, asyncio.Lock] = field(default_factory=dict)
+    timeout_s: float = 30.0
+    reads: bool = True
+
+    def opened(self) -> AbstractAsyncContextManager[Any] | None:
+        return self.inner.opened()
+
+    async def __call__(self, arguments: dict[str, Any]) -> Any:
+        key = canonical(arguments)
+        async with self.making.setdefault(key, asyncio.Lock()):
+            if key in self.answered:
+                return self.answered[key]
+            if key in self.refused:
+                raise self.refused[key]
+            await self.meter.admit(self.tool)
+            try:
+                value = await self._made(arguments)
+            except ToolError as error:
+                self.meter.refused(self.tool, error)
+                if not (error.transient and self.reads):
+                    self.refused[key] = error
+                raise
+            self.answered[key] = value
+            self.meter.answered(self.tool)
+            self.meter.bytes += _size(value)
+            return value
+
+    async def _made(self, arguments: dict[str, Any]) -> Any:
+        """Make the call; however it fails, it is a ToolError. Waiting for one's turn is not part of its time."""
+        try:
+            return await asyncio.wait_for(self.inner(arguments), self.timeout_s)
+        except ToolError:
+            raise
+        except TimeoutError:
+            message = f"no answer within {self.timeout_s:g} s"
+            raise ToolError(message, status="timeout", outcome="unknown") from None
+        except Exception as error:  # a transport of the user's may raise anything
+            name = type(error).__name__
+            raise ToolError(f"{name}: {error}", status=name, outcome="unknown") from error
+
+
+def _size(value: Any) -> int:
+    try:
+        return len(json.dumps(value, default=str))
+    except (TypeError, ValueError, RecursionError):
+        return 0  # no JSON: the broker says so
+
+
+def door_of(tool: Tool) -> Door:
+    """The service that a tool belongs to, by its address where it has one, and the credentials that it declares."""
+    operation = getattr(tool.transport, "operation", None)
+    place = getattr(operation, "server", None) or tool.protocol.source.location or tool.name
+    schemes = tuple(each for each in getattr(operation, "security", ()) if each)
+    return Door(place, schemes, names_a_thing=bool(tool.protocol.required))
+
+
+def gated(
+    tools: Toolset, meter: Meter, allowed: Iterable[str] = (), timeout_s: float = 30.0
+) -> tuple[Toolset, dict[str, str]]:
+    """The tools that may be called, metered; and of the others, why not."""
+    allowed, kept, refused = tuple(allowed), [], {}
+    for tool in tools.values():
+        why = why_not(tool.protocol, allowed) or ("" if tool.transport else "it has no transport: it can only be shown")
+        if why or tool.transport is None:
+            refused[tool.name] = why
+            continue
+        meter.doors[tool.name] = door_of(tool)
+        protocol = tool.protocol
+        if protocol.effect is Effect.READ and why_not(protocol):  # its name says otherwise: it is asked about
+            protocol = protocol.model_copy(update={"effect": Effect.UNKNOWN})
+        reads = protocol.effect is Effect.READ
+        metered = Metered(tool.transport, tool.name, meter, timeout_s=timeout_s, reads=reads)
+        kept.append(replace(tool, protocol=protocol, transport=metered))
+    return Toolset(kept), refused

@@ -1,0 +1,280 @@
+"""What a service complains of: the body of a refusal → what is wrong with which argument.
+
+Many frameworks put complaints into JSON, each in its own way: FastAPI and pydantic, Django REST framework, Express with
+Joi, zod, AJV or express-validator, Spring, Rails, Laravel, Google, JSON:API, RFC 9457. They are read by what they share
+(a name, a message, a code) rather than by who wrote them; a bare text is read sentence by sentence.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from atc.probing.error_text import MAX_MEMBERS, Complaint, Kind, read_members, read_text
+from atc.schemas.infer.text import listed
+
+__all__ = ["Complaint", "read_complaint"]
+
+MAX_BODY, MAX_DEPTH, MAX_NODES, MAX_COMPLAINTS = 100_000, 8, 500, 50
+"""Characters of a body, levels and values of it that are read, and complaints that are returned."""
+
+_PLACES = {
+    "query": "query", "querystring": "query", "params": "", "path": "path", "body": "body", "form": "body",
+    "header": "header", "headers": "header", "cookie": "cookie", "cookies": "cookie", "request": "", "data": "",
+    "attributes": "", "args": "", "json": "body", "payload": "body", "input": "", "parameters": "path",
+}  # fmt: skip
+_NAME_KEYS = (
+    "loc", "instancePath", "dataPath", "param", "parameter", "field", "path", "property", "propertyName", "pointer",
+    "argument", "name", "key", "attribute", "element",
+)  # fmt: skip
+_MESSAGE_KEYS = ("msg", "message", "reason", "defaultMessage", "description", "detail", "error", "title")
+_CODE_KEYS = ("type", "code", "keyword", "rule", "errorCode", "validator", "kind", "constraint")
+_WRAPPERS = listed(
+    "detail details error errors message messages msg msgs violations issues fielderrors field_errors non_field_errors "
+    "errormessage error_message errormessages invalid-params invalid_params formerrors violation causes cause "
+    "fieldviolations validation validationerrors validation_errors badrequest body query response faults fault"
+)
+"""Keys that hold complaints, and are no parameters."""
+_PROSE = listed("title reason name exception description error_description info hint result data status_message")
+"""Keys whose text may be a complaint, and that are parameters only if they hold a list of complaints."""
+_NO_PROSE = listed(
+    "type code status statuscode instance timestamp path trace stack request_id requestid url docs documentation_url "
+    "@type input rejectedvalue value help success ok cod loc location"
+)
+"""Keys whose text is not read."""
+_CODES: dict[Kind, re.Pattern[str]] = {
+    "missing": re.compile(
+        r"missing|required|notnull|notblank|notempty|blank|^null$|^presence|any\.required|is_?empty", re.IGNORECASE
+    ),
+    "unknown": re.compile(
+        r"extra|unrecognized|additionalprop|unknown|unexpected_?(?:arg|param|prop)|object\.unknown", re.IGNORECASE
+    ),
+    "enum": re.compile(
+        r"enum|literal|any\.only|^invalid_(?:value|union_discriminator)|inclusion|choice|one_?of|^in$", re.IGNORECASE
+    ),
+    "range": re.compile(
+        r"greater|less_?than|too_?(?:short|long|small|big|low|high)|minimum|maximum|\.(?:min|max)$|"
+        r"^(?:min|max|size|range|between)$|min_?length|max_?length|_(?:min|max)_value|out_?of_?range",
+        re.IGNORECASE,
+    ),
+    "format": re.compile(r"pattern|format|date|time|uuid|uri|url|email|regex", re.IGNORECASE),
+    "type": re.compile(
+        r"type|_parsing|(?:number|string|integer|boolean|array|object)\.base|not_a_number|integer|numeric",
+        re.IGNORECASE,
+    ),
+}
+_CODE_TYPES = (
+    ("int", "integer"), ("float", "number"), ("decimal", "number"), ("number", "number"), ("bool", "boolean"),
+    ("list", "array"), ("array", "array"), ("dict", "object"), ("string", "string"), ("str", "string"),
+)  # fmt: skip
+_CODE_FORMATS = (
+    ("date_from_datetime", "date"), ("datetime", "date-time"), ("date_time", "date-time"), ("date", "date"),
+    ("time", "time"), ("uuid", "uuid"), ("url", "uri"), ("uri", "uri"), ("email", "email"),
+)  # fmt: skip
+_BOUND_KEYS = {
+    "ge": "minimum", "gt": "exclusiveMinimum", "le": "maximum", "lt": "exclusiveMaximum", "min_length": "minLength",
+    "max_length": "maxLength", "minimum": "minimum", "maximum": "maximum",
+}  # fmt: skip
+
+
+def read_complaint(body: Any) -> list[Complaint]:
+    """What a refusal says of the arguments, in the order in which it says it.
+
+    Args:
+        body: the answer's body or an error's message: a JSON value, or text that is, holds or is not JSON.
+
+    Returns:
+        The complaints that are understood, at most fifty, none twice; an empty list for a refusal of another kind.
+    """
+    found: list[Complaint] = []
+    budget = [MAX_NODES]
+    for complaint in _walk(_parsed(body), "", "", 0, budget):
+        if complaint not in found and not any(_says_more(other, complaint) for other in found):
+            found = [other for other in found if not _says_more(complaint, other)]
+            found.append(complaint)
+        if len(found) >= MAX_COMPLAINTS:
+            break
+    return found
+
+
+def _says_more(one: Complaint, other: Complaint) -> bool:
+    """Whether ``other`` is the same as ``one`` with less told."""
+    if one == other or one.problem != other.problem:
+        return False
+    same_name = one.parameter == other.parameter or not other.parameter or one.parameter.endswith("." + other.parameter)
+    return same_name and (not other.expected or one.expected == other.expected) and other.where in ("", one.where)
+
+
+def _parsed(body: Any) -> Any:
+    """JSON that a text is or holds (``HTTP 422: {…}``), else the text."""
+    if isinstance(body, bytes):
+        body = body[:MAX_BODY].decode("utf-8", "replace")
+    if not isinstance(body, str):
+        return body
+    text = body[:MAX_BODY]
+    for match in list(re.finditer(r"[{\[]", text))[:5]:
+        try:
+            value, end = json.JSONDecoder().raw_decode(text, match.start())
+        except (ValueError, RecursionError):
+            continue
+        if (isinstance(value, dict) and value) or (
+            isinstance(value, list) and any(isinstance(item, dict) for item in value)
+        ):
+            return [value, text[: match.start()], text[end:]]
+    return text
+
+
+def _walk(value: Any, name: str, where: str, depth: int, budget: list[int]) -> Iterator[Complaint]:
+    budget[0] -= 1
+    if budget[0] < 0 or depth > MAX_DEPTH:
+        return
+    if isinstance(value, str):
+        inner = _parsed(value) if value.lstrip()[:1] in ("{", "[") else value
+        if isinstance(inner, str):
+            yield from read_text(inner, name, where)
+        else:
+            yield from _walk(inner, name, where, depth + 1, budget)
+    elif isinstance(value, list | tuple):
+        for item in value[:MAX_NODES]:
+            yield from _walk(item, name, where, depth + 1, budget)
+    elif isinstance(value, Mapping):
+        yield from _item(value, where) if (told := _names_of(value)) else ()
+        for key, inner in list(value.items())[:MAX_NODES] if not told else ():
+            if isinstance(key, str) and not (key.lower() in _NO_PROSE and isinstance(inner, str)):
+                yield from _walk(inner, *_inner_name(key, inner, name, where), depth + 1, budget)
+
+
+def _inner_name(key: str, inner: Any, name: str, where: str) -> tuple[str, str]:
+    """The name under which the inside of ``{"limit": ["must be…"]}`` is read; that of a wrapper is none."""
+    plain = key.lower()
+    if plain in _WRAPPERS or key.startswith(("_", "$")) or (plain in _PROSE and not _are_texts(inner)):
+        return name, where
+    if key.lower() in _PLACES and not isinstance(inner, str):
+        return name, _PLACES[key.lower()] or where
+    return (f"{name}.{key}" if name else key)[:120], where
+
+
+def _are_texts(value: Any) -> bool:
+    return isinstance(value, list) and all(isinstance(item, str) for item in value)
+
+
+def _names_of(item: Mapping[str, Any]) -> list[tuple[str, str]]:
+    """The parameters that one complaint in JSON names, each with its place; none when this is no complaint."""
+    if not any(isinstance(item.get(key), str) for key in (*_MESSAGE_KEYS, *_CODE_KEYS)):
+        return []
+    inner, source = _mapping(item.get("params")), _mapping(item.get("source"))
+    location = item.get("location") or item.get("in")
+    where = _PLACES.get(location.lower(), "") if isinstance(location, str) else ""
+    extra = inner.get("missingProperty") or inner.get("additionalProperty") or inner.get("unevaluatedProperty")
+    for holder in (source, item):
+        for key in _NAME_KEYS:
+            if holder.get(key) is None or (key == "name" and holder.get(key) == item.get("message")):
+                continue
+            if key in ("name", "key") and not any(isinstance(item.get(k), str) for k in ("reason", "message", "msg")):
+                continue
+            if key == "path" and isinstance(holder[key], str) and "status" in item:
+                continue  # the address of the request, as Spring and others repeat it
+            path, place = _path(holder[key])
+            if path and not (key in ("name", "path") and path.lower().endswith("error")):
+                return [(f"{path}.{extra}" if isinstance(extra, str) else path, place or where)]
+            if isinstance(extra, str):
+                return [(extra, place or where)]
+            if isinstance(keys := item.get("keys"), list):  # zod: unrecognized keys of the object as a whole
+                return [(str(each)[:60], place or where) for each in keys[:12]]
+    return []
+
+
+def _mapping(value: Any) -> Mapping[str, Any]:
+    return value if isinstance(value, Mapping) else {}
+
+
+def _path(value: Any) -> tuple[str, str]:
+    """``["query", "limit"]``, ``/query/limit``, ``body.limit`` or ``limit`` → (``limit``, ``query``)."""
+    steps = value if isinstance(value, list) else re.split(r"[/.]|\[|\]", value) if isinstance(value, str) else []
+    parts = [
+        str(step)[:60] for step in steps if isinstance(step, str | int) and str(step) not in ("", "$", "#", "root")
+    ]
+    where = ""
+    while len(parts) > 1 and parts[0].lower() in _PLACES:
+        where = where or _PLACES[parts[0].lower()]
+        parts = parts[1:]
+    if parts and len(steps) > 1 and len(parts) == 1 and parts[0].lower() in ("body", "query", "__root__"):
+        return "", _PLACES.get(parts[0].lower(), "")
+    names = [part for part in parts if not part.isdigit()][:6]
+    good = all(re.fullmatch(r"[\w$@ :-]{1,60}", part) for part in names)
+    return (".".join(names), where) if good else ("", where)
+
+
+def _item(item: Mapping[str, Any], where: str) -> Iterator[Complaint]:
+    code = " ".join(str(item[key])[:80] for key in _CODE_KEYS if isinstance(item.get(key), str))
+    message = next((item[key] for key in _MESSAGE_KEYS if isinstance(item.get(key), str)), "")
+    for name, place in _names_of(item):
+        place = place or where
+        told = read_text(message, name, place)
+        kind = _kind(item, code)
+        expected = _expected(item, kind, code) if kind else {}
+        same = [complaint for complaint in told if complaint.problem == kind]
+        if kind is None or (same and not expected) or (kind in ("type", "format") and told and not same):
+            yield from told  # the words say it, or say it better than the code
+        else:
+            yield Complaint(name, kind, expected or (same[0].expected if same else {}), place)
+            yield from (complaint for complaint in told if complaint.problem not in (kind, "missing", "unknown"))
+
+
+def _kind(item: Mapping[str, Any], code: str) -> Kind | None:
+    if item.get("received") == "undefined" or "received undefined" in str(item.get("message", ""))[:200]:
+        return "missing"  # zod
+    for kind, pattern in _CODES.items():
+        if any(pattern.search(part) for part in code.split()):
+            return kind
+    return None
+
+
+def _expected(item: Mapping[str, Any], kind: Kind | None, code: str) -> dict[str, Any]:
+    """What a complaint says in fields of its own: ``ctx``, ``params``, ``context``, ``options``."""
+    inner: dict[str, Any] = {}
+    for key in ("ctx", "params", "context"):
+        if isinstance(item.get(key), Mapping):
+            inner.update(item[key])
+    if kind == "enum":
+        values = next((v for k in ("allowedValues", "valids", "enum_values", "permitted") if (v := inner.get(k))), None)
+        values = values or item.get("options") or item.get("values")
+        if isinstance(values, list):
+            plain = [v for v in values if isinstance(v, str | int | float | bool)]
+            return {"enum": plain} if 1 <= len(plain) == len(values) <= MAX_MEMBERS else {}
+        told = read_members(inner["expected"]) if isinstance(inner.get("expected"), str) else []
+        return {"enum": told} if told else {}
+    if kind == "type":
+        said = inner.get("type") or item.get("expected")
+        named = said if isinstance(said, str) else code
+        return {"type": found} if (found := _first(_CODE_TYPES, named)) else {}
+    if kind == "format":
+        said = inner.get("format")
+        return {"format": found} if (found := _first(_CODE_FORMATS, said if isinstance(said, str) else code)) else {}
+    return _bounds(item, inner) if kind == "range" else {}
+
+
+def _bounds(item: Mapping[str, Any], inner: Mapping[str, Any]) -> dict[str, Any]:
+    made = {}
+    for key, keyword in _BOUND_KEYS.items():
+        value = inner.get(key, item.get(key))
+        if type(value) in (int, float):
+            whole = keyword.endswith("Length")
+            made[keyword] = max(0, int(value)) if whole else value
+    limit, keyword = inner.get("limit", inner.get("limit_value")), str(item.get("keyword", ""))
+    if type(limit) in (int, float) and keyword in (
+        "minimum",
+        "maximum",
+        "minLength",
+        "maxLength",
+        "minItems",
+        "maxItems",
+    ):
+        made[keyword] = limit
+    return made
+
+
+def _first(table: tuple[tuple[str, str], ...], text: str) -> str:
+    return next((found for word, found in table if word in text.lower()), "")

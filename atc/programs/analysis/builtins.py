@@ -1,0 +1,393 @@
+"""What the built-ins, the methods and a program's own classes do with values, for :mod:`atc.programs.analysis.flow`."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Callable
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from atc.programs.analysis.paged_calls import all_pages
+from atc.programs.analysis.values import (
+    CONSTANT,
+    NOTHING,
+    UNKNOWN,
+    Arguments,
+    Cell,
+    Function,
+    Value,
+    join,
+    join_derived,
+)
+from atc.programs.syntax import names_in
+from atc.tools.paging import ALL_PAGES
+
+if TYPE_CHECKING:
+    from atc.programs.analysis.flow import Flow
+
+_PLAIN_METHODS = {name for kind in (dict, list, str, int, float) for name in dir(kind)}
+
+
+def bound(flow: Flow, function: Function, arguments: Arguments) -> dict[str, Value]:
+    """The parameters of a function as a call of it sets them."""
+    node = function.node
+    assert isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda)
+    parameters = [parameter.arg for parameter in (*node.args.posonlyargs, *node.args.args)]
+    keywords = {parameter.arg for parameter in node.args.kwonlyargs}
+    made = dict(zip(parameters, arguments.positional, strict=False))
+    made |= {name: value for name, value in arguments.named.items() if name in keywords or name in parameters}
+    for name in (*parameters, *keywords):
+        if name not in made:
+            more = arguments.rest if arguments.rest is not None else NOTHING
+            more = more if arguments.spread is None else join(more, arguments.spread.key(name))
+            made[name] = join(more, function.defaults[name]) if name in function.defaults else more
+    if node.args.vararg is not None:
+        items = join(*arguments.positional[len(parameters) :], arguments.rest or NOTHING)
+        made[node.args.vararg.arg] = flow.cell(node.args.vararg, Cell(items=items))
+    if node.args.kwarg is not None:
+        named = {name: value for name, value in arguments.named.items() if name not in (*parameters, *keywords)}
+        spread = arguments.spread or NOTHING
+        made[node.args.kwarg.arg] = join(flow.cell(node.args.kwarg, Cell(fields=named, keys=UNKNOWN)), spread)
+    return made
+
+
+# What a program makes ----------------------------------------------------------------------------------------------
+
+
+def instance(flow: Flow, function: Function, arguments: Arguments, node: ast.AST) -> Value:
+    """An object of one of the program's own classes."""
+    body, scope = function.node, function.scope
+    assert isinstance(body, ast.ClassDef)
+    made = flow.cell(node, Cell(fields=dict(scope.names), made_by=function))
+    (cell,) = made.cells
+    if not body.bases and not body.decorator_list:
+        for constructor in scope.names.get("__init__", NOTHING).functions:
+            flow.enter(constructor, replace(arguments, positional=[made, *arguments.positional]), node)
+        return made
+    names = [
+        part.target.id for part in body.body if isinstance(part, ast.AnnAssign) and isinstance(part.target, ast.Name)
+    ]
+    for index, name in enumerate(names):  # a data class or a named tuple
+        given = arguments.at(index, name)
+        cell.put(given, name)
+        cell.put(given, str(index))
+    known = {name for part in (*body.decorator_list, *body.bases) for name in names_in(part)}
+    return made if known <= {"dataclass", "dataclasses", "NamedTuple", "typing"} else replace(made, open=True)
+
+
+def attribute(flow: Flow, node: ast.Attribute, base: Value, name: str) -> Value:
+    """``base.name``, where it is not called."""
+    from atc.programs.analysis.flow import Access
+
+    flow.look_up(Access(node, base, name, hedged=name in _PLAIN_METHODS, attribute=True))
+    found = [cell.fields[name] for cell in base.cells if name in cell.fields]
+    for value in list(found):
+        for function in value.functions:  # a property, perhaps: what it returns
+            if isinstance(function.node, ast.FunctionDef) and function.node.decorator_list:
+                found.append(flow.enter(function, Arguments([base])))
+    own = all(name in cell.fields for cell in base.cells) and base.cells and not base.origins and not base.open
+    return join(*found) if own else join(*found, replace(base.derived(), open=True))
+
+
+def store(flow: Flow, base: Value, key: str | None, value: Value, index: Value) -> None:
+    """``base[key] = value``: into cells; and what is put into a response is no field that its schema must have."""
+    for cell in base.cells:
+        cell.put(value, key)
+        if cell.keys is not None:
+            cell.keys = join(cell.keys, index)
+    for origin in base.origins:
+        flow.added.setdefault(origin.site, set()).add(key)
+    if base.open and not base.cells:
+        flow.added.setdefault(None, set()).add(key)
+
+
+def grown(flow: Flow, old: Value, new: Value) -> Value:
+    """``old += new``."""
+    for cell in old.cells:
+        cell.put(new.each())
+    if new.cells or not (old.open or new.open):  # a list that grows, not a sum
+        for origin in old.origins:
+            flow.added.setdefault(origin.site, set()).add(None)
+    return old if old.cells and not old.origins else join(old, join_derived([old, new]))
+
+
+def combined(flow: Flow, node: ast.BinOp, left: Value, operator: ast.operator, right: Value) -> Value:
+    """``left + right`` and its like."""
+    if not left.cells and not right.cells:
+        return join_derived([left, right])
+    if isinstance(operator, ast.Add):
+        return flow.cell(node, Cell(items=join(left.each(), right.each())))
+    return join(left, right) if isinstance(operator, ast.BitOr | ast.Mult) else join_derived([left, right])
+
+
+# Methods -----------------------------------------------------------------------------------------------------------
+
+
+def method(flow: Flow, node: ast.Call, base: Value, name: str, arguments: Arguments) -> Value:
+    """``base.name(...)``."""
+    own = [function for cell in base.cells for function in cell.fields.get(name, NOTHING).functions]
+    if own:
+        return join(*(_called(flow, node, function, base, arguments) for function in own))
+    first = arguments.at(0)
+    match name:
+        case "get" | "pop" | "setdefault":
+            return _looked_up(flow, node, base, name, arguments)
+        case "popitem" | "values" | "items" | "keys":
+            pair = flow.cell(node, Cell(fields={"0": _keys(base), "1": base.member()}))
+            if name == "popitem":
+                return pair
+            items = {"values": base.member(), "items": pair, "keys": _keys(base)}[name]
+            return flow.cell(node.func, Cell(items=items))
+        case "append" | "add" | "appendleft" | "insert" | "extend" | "update":
+            _grow(flow, base, name, arguments)
+            return NOTHING
+        case "sort" | "remove" | "discard" | "clear" | "reverse":
+            _apply_key(flow, arguments, base)
+            return NOTHING
+        case "popleft":
+            return base.each()
+        case "copy" | "result" | "_replace" | "_asdict":
+            return base
+        case "most_common":
+            pair = flow.cell(node, Cell(fields={"0": join(base.each(), _keys(base)), "1": CONSTANT}))
+            return flow.cell(node.func, Cell(items=pair))
+        case "split" | "splitlines" | "rsplit" | "findall" | "partition":
+            return flow.cell(node, Cell(items=join_derived([base, *arguments.all()])))
+        case "submit" | "to_thread":
+            rest = Arguments(arguments.positional[1:], arguments.named, arguments.rest, arguments.spread)
+            return join(UNKNOWN, *(flow.call(node, function, rest) for function in first.functions))
+    if base.open and not base.cells and (name in _BUILTINS or base.origins == frozenset()):  # `itertools.chain(…)`
+        return builtin(flow, node, name, arguments)
+    from atc.programs.analysis.flow import Access
+
+    if name not in _PLAIN_METHODS:
+        flow.look_up(Access(node, base, name, attribute=True))
+    return join_derived([base, *arguments.all()])
+
+
+def _called(flow: Flow, node: ast.Call, function: Function, base: Value, arguments: Arguments) -> Value:
+    """A method of an object, or a function that stands in one of its fields."""
+    decorators = getattr(function.node, "decorator_list", ())
+    is_method = any(c.made_by is not None and function.scope is c.made_by.scope for c in base.cells)
+    if is_method and not any("staticmethod" in names_in(decorator) for decorator in decorators):
+        arguments = replace(arguments, positional=[base, *arguments.positional])
+    return flow.call(node, function, arguments)
+
+
+def _looked_up(flow: Flow, node: ast.Call, base: Value, name: str, arguments: Arguments) -> Value:
+    from atc.programs.analysis.flow import Access
+
+    default = arguments.at(1)
+    key = node.args[0].value if node.args and isinstance(node.args[0], ast.Constant) else None
+    if name == "setdefault":
+        store(flow, base, key if isinstance(key, str) else None, default, arguments.at(0))
+    if isinstance(key, str):
+        flow.look_up(Access(node, base, key, hedged=len(node.args) + len(node.keywords) > 1))
+        return join(base.key(key), default)
+    if name == "pop" and (not node.args or isinstance(key, int)):
+        return base.each()
+    return join(base.member(), default)
+
+
+def _grow(flow: Flow, base: Value, name: str, arguments: Arguments) -> None:
+    value = arguments.at(1 if name == "insert" else 0)
+    for cell in base.cells:
+        if name in ("append", "add", "appendleft", "insert"):
+            cell.put(value)
+        elif name == "extend" or cell.keys is None:
+            cell.put(value.each())
+        else:
+            _update(cell, value, arguments.named)
+    for origin in base.origins:
+        flow.added.setdefault(origin.site, set()).add(None)
+
+
+def _update(cell: Cell, value: Value, named: dict[str, Value]) -> None:
+    """``dict.update``."""
+    for key, item in named.items():
+        cell.put(item, key)
+    for other in value.cells:
+        for key, item in other.fields.items():
+            cell.put(item, key)
+        cell.put(other.items)
+        cell.keys = join(cell.keys or NOTHING, other.keys or UNKNOWN)
+    if value.origins or value.open:
+        cell.put(value.member())
+        cell.keys = join(cell.keys or NOTHING, _keys(value))
+
+
+def _keys(value: Value) -> Value:
+    own = join(*(cell.keys for cell in value.cells if cell.keys is not None))
+    return own if not value.origins and not value.open else join(own, replace(value, cells=frozenset()).derived())
+
+
+# Built-in functions, and those of the standard library that programs use ---------------------------------------------
+
+
+def builtin(flow: Flow, node: ast.Call, name: str, arguments: Arguments) -> Value:
+    """A call of a function that is not the program's own, by its name."""
+    made = _BUILTINS.get(name)
+    if made is not None:
+        return made(flow, node, arguments)
+    first = arguments.at(0)
+    if name in ("isinstance", "type", "hasattr", "callable"):
+        flow.doubted |= first.origins
+    if name in ("run", "run_until_complete", "copy", "deepcopy", "cast"):
+        return arguments.at(1) if name == "cast" else first
+    return join_derived(arguments.all())
+
+
+def _apply_key(flow: Flow, arguments: Arguments, items: Value) -> None:
+    for function in arguments.named.get("key", NOTHING).functions:
+        flow.enter(function, Arguments([items.each()]))
+
+
+def _list(flow: Flow, node: ast.Call, arguments: Arguments) -> Value:
+    _apply_key(flow, arguments, arguments.at(0))
+    return flow.cell(node, Cell(items=arguments.at(0).each()))
+
+
+def _second_list(flow: Flow, node: ast.Call, arguments: Arguments) -> Value:
+    _apply_key(flow, arguments, arguments.at(1))
+    return flow.cell(node, Cell(items=arguments.at(1).each()))
+
+
+def _one(flow: Flow, node: ast.Call, arguments: Arguments) -> Value:
+    if len(arguments.positional) > 1:  # max(a, b)
+        candidates = flow.cell(node, Cell(items=join(*arguments.positional, arguments.rest or NOTHING)))
+    else:
+        candidates = join(arguments.at(0), *([flow.cell(node, Cell(items=arguments.rest))] if arguments.rest else []))
+    _apply_key(flow, arguments, candidates)
+    return join(candidates.each(), arguments.named.get("default", NOTHING))
+
+
+def _next(flow: Flow, node: ast.Call, arguments: Arguments) -> Value:
+    return join(arguments.at(0).each(), arguments.at(1))
+
+
+def _first_item(flow: Flow, node: ast.Call, arguments: Arguments) -> Value:
+    return arguments.at(0).each()
+
+
+def _dict(flow: Flow, node: ast.Call, arguments: Arguments) -> Value:
+    (cell,) = (made := flow.cell(node, Cell(keys=NOTHING, fields=dict(arguments.named)))).cells
+    first = arguments.at(0)
+    for other in first.cells:
+        if other.keys is not None:
+            _update(cell, Value(cells=frozenset([other])), {})
+        else:  # pairs
+            pair = other.everything()
+            cell.put(pair.item(1))
+            cell.keys = join(cell.keys or NOTHING, pair.item(0))
+    return join(made, replace(first, cells=frozenset()), arguments.spread or NOTHING)
+
+
+def _defaultdict(flow: Flow, node: ast.Call, arguments: Arguments) -> Value:
+    factory = node.args[0] if node.args else None
+    made = CONSTANT
+    if isinstance(factory, ast.Name) and factory.id in ("list", "set", "dict", "defaultdict"):
+        made = flow.cell(factory, Cell(keys=NOTHING if "dict" in factory.id else None))
+    elif arguments.at(0).functions:
+        made = join(*(flow.enter(function, Arguments()) for function in arguments.at(0).functions))
+    return flow.cell(node, Cell(keys=NOTHING, items=made))
+
+
+def _counter(flow: Flow, node: ast.Call, arguments: Arguments) -> Value:
+    return flow.cell(node, Cell(keys=arguments.at(0).each(), items=CONSTANT))
+
+
+def _enumerate(flow: Flow, node: ast.Call, arguments: Arguments) -> Value:
+    pair = flow.cell(node.func, Cell(fields={"0": CONSTANT, "1": arguments.at(0).each()}))
+    return flow.cell(node, Cell(items=pair))
+
+
+def _zip(flow: Flow, node: ast.Call, arguments: Arguments) -> Value:
+    fields = {str(index): value.each() for index, value in enumerate(arguments.positional)}
+    items = (arguments.rest or NOTHING).each()
+    return flow.cell(node, Cell(items=flow.cell(node.func, Cell(fields=fields, items=items))))
+
+
+def _tuples(flow: Flow, node: ast.Call, arguments: Arguments) -> Value:
+    """``product(a, b)``; ``combinations(a, 2)``, ``permutations(a, 2)``, ``pairwise(a)``."""
+    values = [value.each() for value in arguments.positional]
+    return flow.cell(node, Cell(items=flow.cell(node.func, Cell(items=join(*values)))))
+
+
+def _groupby(flow: Flow, node: ast.Call, arguments: Arguments) -> Value:
+    items = arguments.at(0)
+    keys = join(*(flow.enter(f, Arguments([items.each()])) for f in arguments.at(1, "key").functions))
+    group = flow.cell(node.func, Cell(items=items.each()))
+    return flow.cell(
+        node, Cell(items=flow.cell(node.args[0] if node.args else node, Cell(fields={"0": keys, "1": group})))
+    )
+
+
+def _chain(flow: Flow, node: ast.Call, arguments: Arguments) -> Value:
+    lists = [*arguments.positional, *([arguments.rest] if arguments.rest else [])]
+    return flow.cell(node, Cell(items=join(*(value.each() for value in lists))))
+
+
+def _from_iterable(flow: Flow, node: ast.Call, arguments: Arguments) -> Value:
+    return flow.cell(node, Cell(items=arguments.at(0).each().each()))
+
+
+def _map(flow: Flow, node: ast.Call, arguments: Arguments) -> Value:
+    given = Arguments([value.each() for value in arguments.positional[1:]])
+    functions = arguments.at(0).functions
+    made = [flow.call(node, function, given) for function in functions]
+    return flow.cell(node, Cell(items=join(*made) if made else join_derived(given.positional)))
+
+
+def _filter(flow: Flow, node: ast.Call, arguments: Arguments) -> Value:
+    items = arguments.at(1).each()
+    for function in arguments.at(0).functions:
+        flow.enter(function, Arguments([items]))
+    return flow.cell(node, Cell(items=items))
+
+
+def _reduce(flow: Flow, node: ast.Call, arguments: Arguments) -> Value:
+    items, start = arguments.at(1).each(), arguments.at(2)
+    made = join(items, start)
+    for _ in range(2):
+        made = join(made, *(flow.enter(f, Arguments([made, items])) for f in arguments.at(0).functions))
+    return made if arguments.at(0).functions else join_derived(arguments.all())
+
+
+def _parallel(flow: Flow, node: ast.Call, arguments: Arguments) -> Value:
+    thunks = [*arguments.positional, arguments.rest or NOTHING, *(value.each() for value in arguments.positional)]
+    functions = {function for thunk in thunks for function in thunk.functions}
+    return flow.cell(node, Cell(items=join(*(flow.call(node, function, Arguments()) for function in functions))))
+
+
+def _push(flow: Flow, node: ast.Call, arguments: Arguments) -> Value:
+    for cell in arguments.at(0).cells:
+        cell.put(arguments.at(1))
+    return NOTHING
+
+
+_Builtin = Callable[["Flow", ast.Call, Arguments], Value]
+_BUILTINS: dict[str, _Builtin] = {
+    **dict.fromkeys(("sorted", "list", "tuple", "set", "frozenset", "reversed", "iter"), _list),
+    **dict.fromkeys(("deque", "islice", "cycle"), _list),
+    **dict.fromkeys(("nlargest", "nsmallest", "filterfalse", "takewhile", "dropwhile"), _second_list),
+    **dict.fromkeys(("max", "min"), _one),
+    **dict.fromkeys(("choice", "heappop"), _first_item),
+    **dict.fromkeys(("product", "combinations", "permutations", "pairwise"), _tuples),
+    **dict.fromkeys(("dict", "OrderedDict"), _dict),
+    **dict.fromkeys(("zip", "zip_longest"), _zip),
+    **dict.fromkeys(("chain", "gather"), _chain),
+    **dict.fromkeys(("heappush", "insort"), _push),
+    "next": _next,
+    "sample": _list,
+    "defaultdict": _defaultdict,
+    "Counter": _counter,
+    "enumerate": _enumerate,
+    "groupby": _groupby,
+    "from_iterable": _from_iterable,
+    "map": _map,
+    "filter": _filter,
+    "reduce": _reduce,
+    "parallel": _parallel,
+    ALL_PAGES: all_pages,
+}  # fmt: skip
+"""By the last part of their names; a program's own function of the same name comes first."""

@@ -1,0 +1,343 @@
+"""Follow values through a program without running it: from every expression back to the tool calls it rests on.
+
+An abstract interpreter over the syntax tree. It goes through assignments, loops, comprehensions, unpacking, attributes,
+the program's own functions and classes, and the common built-ins (:mod:`atc.programs.analysis.builtins`); branches are
+joined, loops are walked twice. Used to find fields that a response does not have before a program runs, and to trace a
+failure to its call afterwards (ATC §3.3, made exact).
+"""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass, replace
+
+from atc.programs.analysis import builtins as library
+from atc.programs.analysis import statements
+from atc.programs.analysis.values import (
+    CONSTANT,
+    NOTHING,
+    UNKNOWN,
+    Arguments,
+    Cell,
+    Function,
+    Origin,
+    Scope,
+    Value,
+    join,
+    join_derived,
+)
+from atc.programs.syntax import Span, is_generator, span_of
+from atc.tools.paging import Paging, paging_of
+from atc.tools.protocol import Protocol
+
+MAX_INLINE = 8
+"""How deep calls of the program's own functions are followed."""
+MAX_STEPS = 40_000
+"""Statements and expressions looked at before the analysis gives up; :attr:`Flow.complete` tells."""
+
+
+@dataclass(frozen=True)
+class Access:
+    """A look-up: ``base["key"]``, ``base[0]``, ``base.get("key")`` or, with ``attribute``, ``base.key``.
+
+    ``hedged``: the program is ready for the key not to be there.
+    """
+
+    node: ast.expr
+    base: Value
+    key: str | int
+    hedged: bool = False
+    attribute: bool = False
+
+
+@dataclass(frozen=True)
+class ToolCall:
+    """A call of a tool in the source, with the abstract values of its arguments by position or name.
+
+    ``direct``: the tool itself is called at ``node``; otherwise it is handed to something that calls it (``map``).
+    ``paged``: it is ``all_pages`` that calls it; ``node`` is then a call of the tool, with what ``all_pages`` is given.
+    """
+
+    node: ast.Call
+    tool: str
+    arguments: dict[str | int, Value]
+    direct: bool = True
+    paged: bool = False
+
+
+class Flow:
+    """The analysis of one program.
+
+    Args:
+        tree: its parsed source.
+        tools: the tools by name, or their names alone.
+
+    Attributes:
+        accesses: every look-up, its base joined over all the ways that lead there.
+        calls: every call of a tool.
+        values: what each expression can be.
+        tested: keys that the program asks for with ``in``; ``None`` for one that is not written out.
+        doubted: values whose type the program asks for.
+        added: keys that the program itself puts into a response (``None``: any key), by the place of the tool's call;
+            under ``None`` those that it puts into what may be any response.
+        without_tool: calls of ``all_pages`` that are given no tool.
+        hedged_lines: lines in which the program is ready for a key not to be there.
+        complete: the whole program was walked.
+    """
+
+    def __init__(self, tree: ast.Module, tools: Mapping[str, Protocol] | Collection[str]) -> None:
+        self.tools = tools
+        self.accesses: dict[tuple[Span, str | int], Access] = {}
+        self.calls: dict[Span, ToolCall] = {}
+        self.values: dict[Span, Value] = {}
+        self.scope = Scope()
+        self.tested: set[str | None] = set()
+        self.doubted: set[Origin] = set()
+        self.added: dict[tuple[int, int] | None, set[str | None]] = {}
+        self.without_tool: list[ast.Call] = []
+        self.hedged_lines: set[int] = set()
+        self.aliases: dict[str, str] = {}
+        self._made: dict[tuple[Span, int], Cell] = {}
+        self.functions: dict[Span, Function] = {}
+        self.tool_functions = {name: Function(None, self.scope, tool=name) for name in tools}
+        self._entered: list[Function] = []
+        self.known: set[int] = set()
+        self.returns: list[list[Value]] = []
+        self._yields: list[list[Value]] = []
+        self.trying: list[dict[str, Value]] = []
+        self.hedges = self._alternatives = self._steps = 0
+        try:
+            statements.block(self, tree.body, self.scope)
+            for function in list(self.functions.values()):  # what nothing called: its own tool calls count too
+                if id(function.node) not in self.known:
+                    self.enter(function, Arguments(rest=UNKNOWN))
+        except RecursionError:
+            self._steps = MAX_STEPS + 1
+
+    @property
+    def complete(self) -> bool:
+        return self._steps <= MAX_STEPS
+
+    def step(self) -> bool:
+        """Count one step; whether there is leave to make it."""
+        self._steps += 1
+        return self.complete
+
+    def paging(self, tool: str) -> Paging | None:
+        """How a tool is paged, where its protocol is known."""
+        return paging_of(self.tools[tool]) if isinstance(self.tools, Mapping) else None
+
+    def at(self, span: Span) -> Value:
+        """What the expression at ``span`` can be; nothing if there is none."""
+        return self.values.get(span, NOTHING)
+
+    # -- expressions -----------------------------------------------------------------------------------------------
+
+    def expr(self, node: ast.expr, scope: Scope) -> Value:
+        """Evaluate an expression, and note what it can be."""
+        value = self._evaluate(node, scope) if self.step() else UNKNOWN
+        span = span_of(node)
+        self.values[span] = join(self.values[span], value) if span in self.values else value
+        return value
+
+    def cell(self, node: ast.AST, made: Cell) -> Value:
+        """The cell of this place, with what was put into it before, and now."""
+        kept = self._made.setdefault((span_of(node), len(self.returns)), made)
+        if kept is not made:
+            kept.items, kept.more = join(kept.items, made.items), kept.more or made.more
+            for name, value in made.fields.items():
+                kept.put(value, name)
+            kept.keys = made.keys if kept.keys is None else join(kept.keys, made.keys or NOTHING)
+        return Value(cells=frozenset([kept]))
+
+    def _evaluate(self, node: ast.expr, scope: Scope) -> Value:
+        match node:
+            case ast.Name(id=name):
+                return self._name(name, scope)
+            case ast.Constant():
+                return CONSTANT
+            case ast.Call():
+                return self._call(node, scope)
+            case ast.Subscript(value=base, slice=index):
+                return self._subscript(node, self.expr(base, scope), index, scope)
+            case ast.Attribute(value=base, attr=name):
+                return library.attribute(self, node, self.expr(base, scope), name)
+            case ast.Tuple(elts=parts) if not any(isinstance(part, ast.Starred) for part in parts):
+                return self.cell(node, Cell(fields={str(i): self.expr(part, scope) for i, part in enumerate(parts)}))
+            case ast.List(elts=parts) | ast.Tuple(elts=parts) | ast.Set(elts=parts):
+                return self.cell(node, Cell(items=join(*(self._item(part, scope) for part in parts))))
+            case ast.Dict(keys=keys, values=values):
+                return self._dict(node, keys, values, scope)
+            case ast.ListComp(elt=part) | ast.SetComp(elt=part) | ast.GeneratorExp(elt=part):
+                return self.cell(node, Cell(items=self.expr(part, self._comprehended(node.generators, scope))))
+            case ast.DictComp(key=key, value=part):
+                inner = self._comprehended(node.generators, scope)
+                return self.cell(node, Cell(keys=self.expr(key, inner), items=self.expr(part, inner)))
+            case ast.Lambda():
+                return statements.define(self, node, scope)
+            case ast.IfExp(test=test, body=body, orelse=orelse):
+                self.expr(test, scope)
+                return join(self.expr(body, scope), self.expr(orelse, scope))
+            case ast.BoolOp(op=operator, values=parts):
+                self._alternatives += isinstance(operator, ast.Or)
+                made = join(*(self.expr(part, scope) for part in parts))
+                self._alternatives -= isinstance(operator, ast.Or)
+                return made
+            case ast.NamedExpr(target=target, value=value):
+                made = self.expr(value, scope)
+                statements.bind(self, target, made, scope)
+                return made
+            case ast.Await(value=value) | ast.Starred(value=value):
+                return self.expr(value, scope)
+            case ast.Yield(value=ast.expr() as value) | ast.YieldFrom(value=value):
+                made = self.expr(value, scope)
+                if self._yields:
+                    self._yields[-1].append(made if isinstance(node, ast.Yield) else made.each())
+                return UNKNOWN
+            case ast.BinOp(left=left, op=operator, right=right):
+                return library.combined(self, node, self.expr(left, scope), operator, self.expr(right, scope))
+            case ast.Compare():
+                return self._compare(node, scope)
+            case _:
+                children = [child for child in ast.iter_child_nodes(node) if isinstance(child, ast.expr)]
+                return join_derived([self.expr(child, scope) for child in children])
+
+    def _name(self, name: str, scope: Scope) -> Value:
+        found = scope.get(name)
+        if found is None and name in self.tools:
+            return Value(functions=frozenset([self.tool_functions[name]]))
+        return UNKNOWN if found is None else found
+
+    def _item(self, part: ast.expr, scope: Scope) -> Value:
+        value = self.expr(part, scope)
+        return value.each() if isinstance(part, ast.Starred) else value
+
+    def _compare(self, node: ast.Compare, scope: Scope) -> Value:
+        key = node.left.value if isinstance(node.left, ast.Constant) else None
+        if any(isinstance(op, ast.In | ast.NotIn) for op in node.ops):
+            self.tested.add(key if isinstance(key, str) else None)
+        return join_derived([self.expr(part, scope) for part in (node.left, *node.comparators)])
+
+    def _subscript(self, node: ast.Subscript, base: Value, index: ast.expr, scope: Scope) -> Value:
+        match index:
+            case ast.Constant(value=str(key)):
+                self.look_up(Access(node, base, key))
+                return base.key(key)
+            case ast.Constant(value=int(position)):
+                self.look_up(Access(node, base, position))
+                return base.item(position)
+            case ast.UnaryOp(operand=ast.Constant(value=int())):
+                return base.item(-1)
+            case ast.Slice():
+                for part in (index.lower, index.upper, index.step):
+                    if part is not None:
+                        self.expr(part, scope)
+                sliced = (
+                    self.cell(node, Cell(items=replace(base, origins=frozenset()).each())) if base.cells else NOTHING
+                )
+                return join(replace(base, cells=frozenset()), sliced)
+            case _:
+                self.expr(index, scope)
+                return base.member()
+
+    def look_up(self, access: Access) -> None:
+        """Note a look-up. ``x.get("a") or x.get("b")`` is ready for either key not to be there."""
+        hedged = access.hedged or self.hedges > 0
+        hedged = hedged or (isinstance(access.node, ast.Call) and self._alternatives > 0)
+        place = (span_of(access.node), access.key)
+        before = self.accesses.get(place)
+        base = access.base if before is None else join(before.base, access.base)
+        self.accesses[place] = replace(access, base=base, hedged=hedged)
+
+    def _dict(self, node: ast.Dict, keys: Sequence[ast.expr | None], values: Sequence[ast.expr], scope: Scope) -> Value:
+        cell, spread = Cell(keys=NOTHING), NOTHING
+        for key, part in zip(keys, values, strict=True):
+            value = self.expr(part, scope)
+            if key is None:  # {**other}: a key may be the other's or its own
+                spread = join(spread, value)
+                continue
+            cell.keys = join(cell.keys or NOTHING, self.expr(key, scope))
+            cell.put(value, key.value if isinstance(key, ast.Constant) and isinstance(key.value, str) else None)
+        return join(self.cell(node, cell), spread)
+
+    def _comprehended(self, generators: Sequence[ast.comprehension], scope: Scope) -> Scope:
+        inner = Scope(scope, "comprehension")
+        for generator in generators:
+            names = Scope(inner)  # its targets are the comprehension's own, whatever `:=` inside it does
+            statements.bind(self, generator.target, self.expr(generator.iter, inner).each(), names)
+            inner.names |= names.names
+            for condition in generator.ifs:
+                self.expr(condition, inner)
+        return inner
+
+    # -- calls -----------------------------------------------------------------------------------------------------
+
+    def _call(self, node: ast.Call, scope: Scope) -> Value:
+        arguments = self._arguments(node, scope)
+        if isinstance(node.func, ast.Attribute):
+            return library.method(self, node, self.expr(node.func.value, scope), node.func.attr, arguments)
+        called = self.expr(node.func, scope)
+        if called.functions:
+            made = [self.call(node, function, arguments, direct=True) for function in called.functions]
+            return join(*made, UNKNOWN) if called.open else join(*made)
+        name = self.aliases.get(node.func.id, node.func.id) if isinstance(node.func, ast.Name) else ""
+        return library.builtin(self, node, name, arguments)
+
+    def call(
+        self, node: ast.Call, function: Function, arguments: Arguments, *, direct: bool = False, paged: bool = False
+    ) -> Value:
+        """A call of a tool, a function or a class that stands at ``node``."""
+        if not function.tool:
+            return self.enter(function, arguments, node)
+        span = span_of(node)
+        before = self.calls[span].arguments if span in self.calls else {}
+        given = {key: join(before.get(key, NOTHING), value) for key, value in arguments.by_key().items()}
+        self.calls[span] = ToolCall(node, function.tool, before | given, direct, paged)
+        return Value(frozenset([Origin(function.tool, node.lineno, node.col_offset)]))
+
+    def _arguments(self, node: ast.Call, scope: Scope) -> Arguments:
+        made = Arguments()
+        for part in node.args:
+            value = self.expr(part, scope)
+            if isinstance(part, ast.Starred) or made.rest is not None:
+                made.rest = join(made.rest or NOTHING, value.each() if isinstance(part, ast.Starred) else value)
+            else:
+                made.positional.append(value)
+        for keyword in node.keywords:
+            value = self.expr(keyword.value, scope)
+            if keyword.arg is not None:
+                made.named[keyword.arg] = value
+            else:
+                made.spread = join(made.spread or NOTHING, value)
+        return made
+
+    def enter(self, function: Function, arguments: Arguments, node: ast.AST | None = None) -> Value:
+        """The value of a call of one of the program's own functions or classes."""
+        body = function.node
+        if body is None:
+            return UNKNOWN
+        self.known.add(id(body))
+        if isinstance(body, ast.ClassDef):
+            return library.instance(self, function, arguments, node or body)
+        if sum(f.node is body for f in self._entered) > 1:  # it calls itself: the same again
+            return UNKNOWN
+        if len(self._entered) >= MAX_INLINE:
+            self._steps = MAX_STEPS + 1
+            return UNKNOWN
+        inner = Scope(function.scope)
+        inner.names |= library.bound(self, function, arguments)
+        self._entered.append(function)
+        self.returns.append([])
+        self._yields.append([])
+        try:
+            if isinstance(body, ast.Lambda):
+                return self.expr(body.body, inner)
+            statements.block(self, body.body, inner)
+            if is_generator(body):
+                return self.cell(body, Cell(items=join(*self._yields[-1])))
+            return join(*self.returns[-1])
+        finally:
+            self._entered.pop()
+            self.returns.pop()
+            self._yields.pop()

@@ -1,0 +1,109 @@
+"""What a response schema says of a path into the response."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, Literal
+
+from atc.programs.analysis.values import MEMBER, Step
+from atc.schemas.validate import resolve, types_of
+from atc.tools.protocol import JsonSchema
+from atc.tools.types import merge_all_of
+
+_NOT_FOLLOWED = ("if", "not", "dependentSchemas", "unevaluatedProperties", "discriminator", "$dynamicRef")
+_ALTERNATIVES = ("anyOf", "oneOf")
+_TEXT: JsonSchema = {"type": "string"}
+MAX_DEPTH = 6
+
+
+@dataclass(frozen=True)
+class Shape:
+    """What stands at a path, as far as the schema is sure of it.
+
+    Attributes:
+        kind: ``record`` (an object whose keys are all known), ``list``, ``scalar``, or ``open`` (nothing is sure).
+        keys: of a record.
+        type: of a scalar, in JSON Schema's words.
+    """
+
+    kind: Literal["record", "list", "scalar", "open"]
+    keys: tuple[str, ...] = ()
+    type: str = ""
+
+
+OPEN = Shape("open")
+
+
+def shape_at(schema: JsonSchema | None, path: Sequence[Step | int]) -> Shape:
+    """The shape at ``path``; ``open`` where the schema is silent, allows more, or has several answers."""
+    places = schemas_at(schema, path)
+    shapes = {_shape(place) for place in places}
+    return shapes.pop() if len(shapes) == 1 else _common_record(shapes)
+
+
+def schemas_at(schema: JsonSchema | None, path: Sequence[Step | int]) -> list[JsonSchema]:
+    """The alternatives, null left aside, that a schema has for what stands at ``path``; none where it is silent."""
+    places = [] if schema is None else _members(schema, schema)
+    for step in path:
+        below: list[JsonSchema] = []
+        for place in places:
+            found = _below(schema or {}, place, step)
+            if found is None:
+                return []
+            below += found
+        places = below
+    return places
+
+
+def _common_record(shapes: set[Shape]) -> Shape:
+    """Several records are one whose keys are all of theirs."""
+    if shapes and all(shape.kind == "record" for shape in shapes):
+        return Shape("record", tuple(dict.fromkeys(key for shape in shapes for key in shape.keys)))
+    return OPEN
+
+
+def _members(root: JsonSchema, schema: Any, depth: int = 0) -> list[JsonSchema]:
+    """The alternatives that a schema stands for, null left aside; ``{}`` stands for anything."""
+    schema = resolve(root, schema)
+    if depth > MAX_DEPTH or any(schema.get(keyword) for keyword in _NOT_FOLLOWED):
+        return [{}]
+    if isinstance(schema.get("allOf"), list):
+        parts = [resolve(root, part) for part in schema["allOf"]]
+        if any(part.get(keyword) for part in (schema, *parts) for keyword in (*_ALTERNATIVES, *_NOT_FOLLOWED)):
+            return [{}]
+        merged = merge_all_of(root, schema)
+        return [{}] if "allOf" in merged else _members(root, merged, depth + 1)
+    for keyword in _ALTERNATIVES:
+        if isinstance(schema.get(keyword), list):
+            if isinstance(schema.get("properties"), dict):  # common fields beside alternatives
+                return [{}]
+            found = [member for part in schema[keyword] for member in _members(root, part, depth + 1)]
+            return [member for member in found if types_of(member) != {"null"}] or found
+    return [schema]
+
+
+def _below(root: JsonSchema, place: JsonSchema, step: Step | int) -> list[JsonSchema] | None:
+    shape = _shape(place)
+    if step == MEMBER:
+        return None
+    if isinstance(step, str):
+        properties = place.get("properties")
+        if shape.kind == "record" and isinstance(properties, dict) and step in properties:
+            return _members(root, properties[step])
+        return None
+    if shape.kind == "record":  # a loop over an object sees its keys
+        return [_TEXT]
+    return _members(root, place["items"]) if shape.kind == "list" and isinstance(place.get("items"), dict) else None
+
+
+def _shape(place: JsonSchema) -> Shape:
+    types = types_of(place) - {"null"}
+    if (types == {"object"} or not types) and isinstance(place.get("properties"), dict) and place["properties"]:
+        closed = not place.get("additionalProperties") and not place.get("patternProperties")
+        return Shape("record", tuple(place["properties"])) if closed else OPEN
+    if types == {"array"}:
+        return Shape("list")
+    if len(types) == 1 and (kind := next(iter(types))) != "object":
+        return Shape("scalar", type=kind)
+    return OPEN

@@ -1,0 +1,318 @@
+"""Fault → tool: trace a failure to the one call it came from (ATC §3.3), by structure.
+
+First the journal: a call that was refused or failed and whose error ended the program. Then the value that failed,
+followed back to its call (:mod:`atc.programs.attribution.trace`). Evidence is what the tool really answered there.
+Nothing is executed.
+"""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from atc.outcome import Outcome, ProgramError
+from atc.programs.analysis.flow import Flow
+from atc.programs.analysis.values import NOTHING, Origin
+from atc.programs.attribution.responses import (
+    MISSING,
+    describe,
+    drift,
+    expression,
+    found_nothing,
+    hollow,
+    is_nothing,
+    partial,
+    places,
+    short,
+    told,
+)
+from atc.programs.attribution.score import Suspect, of_nothing, wanted_key
+from atc.programs.attribution.trace import Tracer, suspects_of
+from atc.programs.extract import NotParsed, parse
+from atc.programs.repair.lookups import finder_beside
+from atc.programs.syntax import span_of
+from atc.result import Call, Effect, Fault
+from atc.tools.paging import ALL_PAGES, paging_of
+from atc.tools.tool import Toolset
+
+_PROGRAM_ERRORS = {"SyntaxError", "IndentationError", "ImportError", "ModuleNotFoundError", "RecursionError",
+                   "NotImplementedError", "PermissionError"}  # fmt: skip
+_REFUSED_WORDS = {"invalid_arguments", "not_found", "invalid", "bad_request", "unknown_id", "conflict"}
+_REFUSED_CODES = {400, 404, 409, 410, 422}
+_ALLOW_WARNINGS = 'approve it at a terminal or by a function, or set warnings="allow" (--warnings allow)'
+
+
+@dataclass
+class Attribution:
+    """Traces the failure of one program.
+
+    Args:
+        source: the program.
+        outcome: how it ended.
+        calls: the calls that it made, replays included, in order.
+        tools: all that the program could call.
+    """
+
+    source: str
+    outcome: Outcome
+    calls: Sequence[Call]
+    tools: Toolset
+    _flow: Flow | None = field(init=False, default=None)
+
+    def __post_init__(self) -> None:
+        try:
+            self._tree: ast.Module | None = parse(self.source)
+            self._flow = Flow(self._tree, {protocol.name: protocol for protocol in self.tools.protocols})
+        except NotParsed:
+            self._tree = None
+
+    def fault(self) -> Fault | None:
+        """The fault of this program; ``None`` when it gave an answer that rests on something."""
+        outcome = self.outcome
+        warned = next((c for c in self.calls if c.status == "refused" and c.error_status == "warned"), None)
+        if warned is not None:  # also where the program caught the refusal: its answer would hide what was not done
+            text = f"{told(warned, 80)} was not called: {warned.error}"
+            return self._made("program", text, warned.line, call=warned.index, hint=_ALLOW_WARNINGS)
+        if outcome.kind == "raised" and outcome.error is not None:
+            return self._raised(outcome.error)
+        if outcome.kind == "limit":
+            return Fault(kind="limit", message=f"the program was stopped: {outcome.detail}")
+        if outcome.kind in ("killed", "violation"):
+            return Fault(kind="sandbox", message=f"the program ended wrongly: {outcome.detail}")
+        return self._answer()
+
+    # -- an exception ended it -----------------------------------------------------------------------------------------
+
+    def _raised(self, error: ProgramError) -> Fault:
+        if error.type == "MemoryError":
+            return self._made("limit", "the program used up its memory", error.line)
+        tracer = Tracer(self._tree, self._flow, self.calls, error) if self._tree and self._flow else None
+        failed = self._failed_call(error, tracer)
+        if failed is not None:
+            return self._refused(failed, error)
+        if error.type == "TypeError" and (tool := error.message.split("(")[0]) in self.tools:
+            return self._made("arguments", error.message, error.line, tool=tool)  # its stub would not take them
+        suspect = tracer.suspect() if tracer and error.type not in _PROGRAM_ERRORS else None
+        return self._of_program(error) if suspect is None else self._misread(suspect, error)
+
+    def _of_program(self, error: ProgramError) -> Fault:
+        """The program's own fault; what may be the reason is told beside it.
+
+        That is a call that found nothing, else the text that the line takes apart: no schema says what is in a text.
+        """
+        empty = next((c for c in reversed(self.calls) if c.succeeded and hollow(c)), None)
+        read = empty or self._taken_apart(error.line)
+        evidence = self._answered(read) if read is not None else ""
+        return self._made("program", f"{error.type}: {error.message}", error.line, evidence=evidence)
+
+    def _taken_apart(self, line: int) -> Call | None:
+        """The last call that answered a text which a line of the program works with."""
+        if self._tree is None or self._flow is None:
+            return None
+        names = (n for n in ast.walk(self._tree) if isinstance(n, ast.Name) and n.lineno == line)
+        origins = {origin for name in names for origin in self._flow.at(span_of(name)).origins}
+        for call in reversed(self.calls):
+            paths = [origin.path for origin in origins if call.succeeded and origin.tool == call.tool]
+            if any(isinstance(value, str) for path in paths for _, value in places(call.value, path)):
+                return call
+        return None
+
+    def _failed_call(self, error: ProgramError, tracer: Tracer | None) -> Call | None:
+        """The call whose error the program did not catch, or raised again. The program's word alone is not enough."""
+        failed = [call for call in self.calls if not call.succeeded and call.error is not None]
+        if error.type == "ToolError":
+            same = [c for c in failed if c.tool == error.tool and error.message == f"{c.tool}: {c.error}"[:2000]]
+            return same[-1] if same else None
+        if tracer is None or not tracer.in_handler():
+            return None
+        named = [call for call in failed if call.error and call.error[:200] in error.message]
+        last = next(iter(reversed(named or failed)), None)
+        if last is not None and not named and any(call.cause != last.cause for call in failed):
+            return last.model_copy(update={"cause": None})  # it may have been another one that ended the program
+        return last
+
+    def _refused(self, call: Call, error: ProgramError) -> Fault:
+        status, line = call.error_status, call.line or error.line
+        if status == "invalid_arguments" and (supplier := self._supplier(call)) is not None:
+            return self._supplied(supplier, call, line)
+        if status == "too_many_calls":
+            kind, what = "limit", "was not called: "
+        elif call.cause is not None:
+            kind, what = "tool", "refused: " if call.status == "refused" else "failed: "
+        elif call.status == "refused" or status in _REFUSED_CODES or status in _REFUSED_WORDS:
+            kind, what = "arguments", "refused its arguments: " if status == "invalid_arguments" else "refused: "
+        else:
+            kind, what = "tool", "failed: "
+        evidence = "; ".join(f"argument {name} came from {origin}" for name, origin in self._origins(call))
+        text = f"{told(call, 80)} {what}{call.error}"
+        if self._is_idle(call):
+            text += f"; the program uses nothing of what {call.tool} returns: leave this call out"
+        return self._made(kind, text, line, tool=call.tool, call=call.index, evidence=evidence, cause=call.cause)
+
+    def _is_idle(self, call: Call) -> bool:
+        """Whether the program asked for something and does nothing with the answer."""
+        if call.effect is Effect.WRITE or self._tree is None or self._flow is None:
+            return False
+        made = {span for span, m in self._flow.calls.items() if m.tool == call.tool and m.node.lineno == call.line}
+        read = {n.id for n in ast.walk(self._tree) if isinstance(n, ast.Name) and isinstance(n.ctx, ast.Load)}
+        kept = read | {"answer"}
+        for node in ast.walk(self._tree):
+            if isinstance(node, ast.Expr) and span_of(node.value) in made:
+                return True
+            if isinstance(node, ast.Assign) and span_of(node.value) in made:
+                return all(isinstance(target, ast.Name) and target.id not in kept for target in node.targets)
+        return False
+
+    def _origins(self, call: Call) -> list[tuple[str, Origin]]:
+        """Where the arguments of a call came from, for those that another tool's response supplied."""
+        found = []
+        for made in self._flow.calls.values() if self._flow else ():
+            if made.tool == call.tool and made.node.lineno <= call.line <= (made.node.end_lineno or 0):
+                for name, value in made.arguments.items():
+                    found += [(str(name), origin) for origin in sorted(value.origins, key=str)[:2]]
+        return found[:4]
+
+    def _supplier(self, call: Call) -> Suspect | None:
+        """The call whose response gave the refused argument, if that is where things went wrong.
+
+        So it is where the response had nothing there, or is not what its schema says.
+        """
+        for name, origin in self._origins(call):
+            given = [call.arguments.get(name, MISSING)] if not name.isdigit() else list(call.arguments.values())
+            for source in self.calls:
+                if source.tool == origin.tool and source.succeeded and source.index < call.index:
+                    for at, value in places(source.value, origin.path):
+                        same = value in given or (is_nothing(value) and any(map(is_nothing, given)))
+                        if same and (is_nothing(value) or drift(source, at)):
+                            return Suspect(source, at, value)
+        return None
+
+    def _supplied(self, supplier: Suspect, refused: Call, line: int) -> Fault:
+        source = supplier.call
+        text = f"{self._where(supplier)}, and {told(refused, 80)} refused that: {refused.error}"
+        return self._made("response", text, line, tool=source.tool, call=source.index, evidence=self._answered(source))
+
+    # -- a value was not what the program took it for ------------------------------------------------------------------
+
+    def _misread(self, suspect: Suspect, error: ProgramError) -> Fault:
+        call = suspect.call
+        if not call.succeeded:
+            text = f"{call.tool} failed ({call.error}), and the program went on with what it did not get"
+            return self._made("tool", text, error.line, tool=call.tool, call=call.index, cause=call.cause)
+        if suspect.derived and of_nothing(error) and not is_nothing(suspect.value):
+            items = next((i for i, step in enumerate(suspect.path) if isinstance(step, int)), len(suspect.path))
+            path, listed = next(places(call.value, suspect.path[:items], exact=True))
+            if part := self._part(call):
+                return self._made("response", part, error.line, tool=call.tool, call=call.index)
+            where = f"{expression(call.tool, path)} {describe(listed)}, and the program kept nothing of it"
+        else:
+            where = self._where(suspect, wanted_key(error))
+        text = f"{where} ({error.type}: {error.message})"
+        return self._made("response", text, error.line, tool=call.tool, call=call.index, evidence=self._answered(call))
+
+    def _part(self, call: Call) -> str:
+        """That a call answered with the first part of a longer list, and what to do then; else nothing."""
+        if not (part := partial(call)):
+            return ""
+        protocols = {protocol.name: protocol for protocol in self.tools.protocols}
+        finder = finder_beside(call.tool, protocols)
+        advice = f"call {finder} instead" if finder else "ask for exactly what is wanted, or for more of them"
+        if ALL_PAGES not in protocols and paging_of(protocols[call.tool]) is not None:
+            advice = f"{ALL_PAGES}({call.tool}, ...) gives them all"
+        return f"{told(call)} answered {part}, and what was looked for is not among them: {advice}"
+
+    def _where(self, suspect: Suspect, wanted: str | None = None) -> str:
+        """What stands at the suspect's place; where nothing does, what stands above it."""
+        call, path, value = suspect.call, suspect.path, suspect.value
+        if value is MISSING and path:
+            wanted, path = str(path[-1]), path[:-1]
+            value = next(places(call.value, path, exact=True), ((), None))[1]
+        lacks = f"has no {wanted!r}: it " if wanted is not None and isinstance(value, dict) else ""
+        drifted = drift(call, suspect.path)
+        note = f", which is not what its schema says ({drifted})" if drifted else ""
+        return f"{expression(call.tool, path)} {lacks}{describe(value)}{note}"
+
+    def _answered(self, call: Call) -> str:
+        return found_nothing(call) if hollow(call) else f"{told(call)} answered {short(call.value, 500)}"
+
+    # -- it ended, but without an answer that rests on something -----------------------------------------------------
+
+    def _answer(self) -> Fault | None:
+        succeeded = [call for call in self.calls if call.succeeded]
+        if not self.outcome.answered:
+            return self._nothing_said("the program ended without setting `answer`")
+        if not succeeded:
+            text = "the answer rests on no successful call of a tool"
+            if not self.calls:
+                return self._made("answer", text)
+            failed = self.calls[-1]
+            said = f"{text}: {failed.tool} said {failed.error}"
+            return self._made("answer", said, tool=failed.tool, call=failed.index, cause=failed.cause)
+        if is_nothing(self.outcome.value):
+            return self._empty()
+        if all(hollow(call) for call in succeeded):
+            return self._nothing_said("the answer rests on nothing: every tool that was called answered emptily")
+        return next(self._unpacked(succeeded), None)
+
+    def _unpacked(self, succeeded: Sequence[Call]) -> Iterator[Fault]:
+        """``price, stock = get_product(…)`` runs, and gives the names of the fields: nobody means that."""
+        for node in ast.walk(self._tree) if self._tree else ():
+            match node:
+                case ast.Assign(targets=[ast.Tuple()], value=ast.Call(func=ast.Name(id=tool), lineno=line)):
+                    at = (call for call in succeeded if call.tool == tool and call.line == line)
+                    for call in (call for call in at if isinstance(call.value, dict)):
+                        text = f"{tool}(...) {describe(call.value)}: to unpack it gives its keys, not what stands there"
+                        yield self._made(
+                            "response", text, line, tool=tool, call=call.index, evidence=self._answered(call)
+                        )
+
+    def _nothing_said(self, text: str) -> Fault:
+        """A fault of the answer, with the last call that answered emptily, if one did."""
+        call = next((c for c in reversed(self.calls) if c.succeeded and hollow(c)), None)
+        if call is None:
+            return self._made("answer", text, self._answer_line())
+        return self._made("answer", f"{text}: {found_nothing(call)}", call.line, tool=call.tool, call=call.index)
+
+    def _empty(self) -> Fault:
+        """An empty answer: traced to a call that failed or answered emptily, if there is one behind it."""
+        text = f"the program's answer is empty ({self.outcome.value!r})"
+        value = self._flow.scope.names.get("answer", NOTHING) if self._flow else NOTHING
+        behind = list(suspects_of(value, self._flow, self.calls)) if self._flow else []
+        failed = next((s.call for s in behind if not s.call.succeeded), None)
+        if failed is not None:
+            said = f"{text}: {failed.tool} failed: {failed.error}"
+            return self._made("answer", said, failed.line, tool=failed.tool, call=failed.index, cause=failed.cause)
+        null = next((s for s in behind if not s.derived and is_nothing(s.value)), None)
+        if null is not None:
+            said = f"{text}: {self._where(null)}"
+            return self._made(
+                "answer",
+                said,
+                self._answer_line(),
+                tool=null.call.tool,
+                call=null.call.index,
+                evidence=self._answered(null.call),
+            )
+        empty = [call for call in self.calls if call.succeeded and hollow(call)]
+        empty = [call for call in empty if any(s.call is call for s in behind)] or empty
+        if empty:
+            call = empty[-1]
+            return self._made("answer", f"{text}: {found_nothing(call)}", call.line, tool=call.tool, call=call.index)
+        part = next((s.call for s in behind if partial(s.call)), None)
+        if part is not None:
+            return self._made(
+                "answer", f"{text}: {self._part(part)}", self._answer_line(), tool=part.tool, call=part.index
+            )
+        return self._made("answer", f"{text}, although every tool answered something", self._answer_line())
+
+    def _answer_line(self) -> int:
+        stored = [n for n in ast.walk(self._tree) if isinstance(n, ast.Name)] if self._tree else []
+        return max((n.lineno for n in stored if n.id == "answer" and isinstance(n.ctx, ast.Store)), default=0)
+
+    def _made(self, kind: Any, message: str, line: int = 0, **more: Any) -> Fault:
+        lines = self.source.split("\n")
+        text = lines[line - 1].strip() if 0 < line <= len(lines) else ""
+        said = f"line {line}: {message}" if line else message
+        return Fault(kind=kind, message=said[:1000], line=line, source_line=text[:300], **more)

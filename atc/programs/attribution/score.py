@@ -1,0 +1,114 @@
+"""How well what a tool answered explains the exception that ended a program."""
+
+from __future__ import annotations
+
+import ast
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from atc.outcome import ProgramError
+from atc.programs.attribution.responses import MISSING, drift, is_nothing
+from atc.result import Call
+
+_TYPES = ("NoneType", "dict", "list", "str", "int", "float", "bool")
+_PAIR = re.compile(r"'(\w+)' and '(\w+)'$")
+_EMPTY = ("empty", "at least", "not enough", "mean requires", "no median")
+
+
+@dataclass(frozen=True)
+class Suspect:
+    """A call, and a place in its response that the failing value is, or (``derived``) was made from.
+
+    ``side`` is the operand that the value is in ``a + b`` or ``a < b``: 0, 1, or ``None``.
+    """
+
+    call: Call
+    path: tuple[str | int, ...]
+    value: Any
+    derived: bool = False
+    side: int | None = None
+
+
+def proof(suspect: Suspect, error: ProgramError) -> int:
+    """0 not at all, 1 perhaps, 2 well, 3 and more exactly; one more where the response is not what its schema says."""
+    found = _proof_of_failure(suspect, error) if not suspect.call.succeeded else _proof_of_value(suspect, error)
+    return found + bool(found and drift(suspect.call, suspect.path))
+
+
+def wanted_key(error: ProgramError) -> str | None:
+    """The key that a ``KeyError`` asked for."""
+    if error.type != "KeyError":
+        return None
+    try:
+        return str(ast.literal_eval(error.message))
+    except (ValueError, SyntaxError):
+        return error.message
+
+
+def of_nothing(error: ProgramError) -> bool:
+    """Whether the exception says that something was null, empty or not there."""
+    return error.type in ("KeyError", "StopIteration", "IndexError") or "NoneType" in error.message or _of_empty(error)
+
+
+def _of_empty(error: ProgramError) -> bool:
+    return error.type in ("ValueError", "StatisticsError", "TypeError") and any(
+        word in error.message for word in _EMPTY
+    )
+
+
+def _proof_of_failure(suspect: Suspect, error: ProgramError) -> int:
+    """A call that failed, and whose failure the program passed over."""
+    if not of_nothing(error):
+        return 0
+    given = {str(value) for value in suspect.call.arguments.values()}
+    return 3 if wanted_key(error) in given else 2
+
+
+def _proof_of_value(suspect: Suspect, error: ProgramError) -> int:
+    value, sure = suspect.value, not suspect.derived
+    match error.type:
+        case "KeyError":
+            return 3 if sure and isinstance(value, dict) and wanted_key(error) not in value else 0
+        case "IndexError":
+            if sure and isinstance(value, list | str):
+                return 2 if value else 3
+            return 3 if value is MISSING or value == [] else int("(it is empty)" in error.message)
+        case "StopIteration":
+            return 3 if value is MISSING or value == [] else 1
+        case "ZeroDivisionError":
+            return 3 if is_nothing(value) or (value == 0 and not isinstance(value, bool)) else 0
+        case "TypeError" | "AttributeError":
+            return _proof_of_type(suspect, error.message)
+        case "ValueError" | "OverflowError" | "InvalidOperation" | "StatisticsError":
+            if _of_empty(error):  # nothing was there, or the program kept nothing of it
+                return 3 if value is MISSING or value in ("", [], {}) else 1
+            if isinstance(value, str) and len(value) > 1 and value in error.message:
+                return 2
+            return int(sure and not isinstance(value, dict))
+        case _:
+            return 0
+
+
+def _proof_of_type(suspect: Suspect, message: str) -> int:
+    odd = _odd_types(message, suspect.side)
+    kind = "NoneType" if suspect.value is MISSING else type(suspect.value).__name__
+    if "NoneType" in odd:
+        return 3 if kind == "NoneType" else 0
+    return 3 if kind in odd and (not suspect.derived or drift(suspect.call, suspect.path)) else 0
+
+
+def _odd_types(message: str, side: int | None) -> Sequence[str]:
+    """The types that a message complains of; of two operands only that of one side, or the null one."""
+    if message == "unhashable type: 'slice'":
+        return ["dict"]
+    if "indices must be" in message and not message.endswith("NoneType"):
+        return ["list" if message.startswith("list") else "str" if message.startswith("str") else "tuple"]
+    if pair := _PAIR.search(message):
+        types = [pair[1], pair[2]]
+        if "NoneType" in types:
+            return ["NoneType"] if side is None or types[side] == "NoneType" else []
+        return types if side is None else [types[side]]
+    said = re.sub(r"\b\w+\(\)", "", message)  # `int() argument must be …`
+    return [name for name in _TYPES if re.search(rf"\b{name}\b", said)]

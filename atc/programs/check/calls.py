@@ -1,0 +1,190 @@
+"""What is surely wrong in the calls of tools that a program makes, by the tools' schemas.
+
+An argument is held to its schema as the broker will hold it: after the repairs that the broker makes.
+"""
+
+from __future__ import annotations
+
+import ast
+import re
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from atc.graph.name_affinity import VERBS, words_of
+from atc.programs.analysis.flow import Flow, ToolCall
+from atc.programs.analysis.paged_calls import not_paged
+from atc.programs.analysis.schema_paths import schemas_at, shape_at
+from atc.programs.analysis.values import Origin
+from atc.programs.attribution.responses import places
+from atc.result import Finding
+from atc.schemas import validate as schemas
+from atc.schemas.validate import resolve, types_of
+from atc.tools.paging import paging_of
+from atc.tools.parameters import Parameter, original_arguments, parameters_of
+from atc.tools.protocol import Protocol
+
+NOT_LITERAL = object()
+_NUMERIC = re.compile(r"\s*-?\d+(\.\d+)?\s*")
+_SCALARS = {"string", "integer", "number", "boolean"}
+
+
+def call_findings(flow: Flow, protocols: Mapping[str, Protocol]) -> list[Finding]:
+    """The findings of all calls, in the order in which they stand."""
+    found = []
+    for call in flow.calls.values():
+        if call.direct:
+            protocol = protocols[call.tool]
+            found += [*_names(call, protocol, protocols), *_literals(call, protocol)]
+            if flow.complete:
+                found += _responses(call, protocol, protocols)
+    return [*found, *not_paged(flow)]
+
+
+def literal_arguments(call: ToolCall, protocol: Protocol) -> dict[str, Any]:
+    """Arguments by name; one that is no literal is :data:`NOT_LITERAL`. What ``*`` or ``**`` hides is left out."""
+    given: dict[str, Any] = {}
+    for name, node in _written(call, parameters_of(protocol)):
+        try:
+            given[name] = ast.literal_eval(node)
+        except (ValueError, TypeError, SyntaxError, MemoryError, RecursionError):
+            given[name] = NOT_LITERAL
+    return given
+
+
+def _written(call: ToolCall, parameters: list[Parameter]) -> Iterator[tuple[str, ast.expr]]:
+    """The arguments that are written out, by name."""
+    for parameter, node in zip(parameters, call.node.args, strict=False):
+        if isinstance(node, ast.Starred):
+            break
+        yield parameter.name, node
+    yield from ((keyword.arg, keyword.value) for keyword in call.node.keywords if keyword.arg is not None)
+
+
+def _names(call: ToolCall, protocol: Protocol, protocols: Mapping[str, Protocol]) -> Iterator[Finding]:
+    """Arguments that the tool does not have, and those that it needs and is not given."""
+    parameters, node = parameters_of(protocol), call.node
+    names = [parameter.name for parameter in parameters]
+    known = {*names, *(parameter.original for parameter in parameters)}
+    hidden = any(isinstance(part, ast.Starred) for part in node.args) or any(k.arg is None for k in node.keywords)
+    listed = f"its arguments are {', '.join(names) or 'none'}"
+    for keyword in node.keywords:
+        if keyword.arg is not None and keyword.arg not in known and not _takes_more(protocol):
+            text = f"{call.tool}() has no argument {keyword.arg!r}; {listed}{_kin(protocol, keyword.arg, protocols)}"
+            yield _finding("unknown_argument", call, text)
+    if len(node.args) > len(names) and not hidden:
+        yield _finding("unknown_argument", call, f"{call.tool}() is given too many arguments; {listed}")
+    given = {name for name, _ in _written(call, parameters)}
+    paging = paging_of(protocol) if call.paged else None
+    turned = {paging.parameter} if paging is not None and paging.first is not None else set()  # it is set for each page
+    missing = [
+        p.name for p in parameters if p.required and not {p.name, p.original} & given and p.original not in turned
+    ]
+    if missing and not hidden:
+        yield _finding("missing_argument", call, f"{call.tool}() needs the argument {' and '.join(missing)}")
+
+
+def _kin(protocol: Protocol, argument: str, protocols: Mapping[str, Protocol]) -> str:
+    """Tools like this one that have such an argument: of several alike, the wrong one was taken."""
+    words = set(words_of(protocol.name)) - VERBS
+    alike = {
+        other.name: len(words.intersection(words_of(other.name)))
+        for other in protocols.values()
+        if argument in (parameter.name for parameter in parameters_of(other))
+    }
+    named = sorted((name for name, count in alike.items() if count), key=lambda name: -alike[name])[:2]
+    return f". {' and '.join(named)} {'have' if len(named) > 1 else 'has'} one" if named else ""
+
+
+def _takes_more(protocol: Protocol) -> bool:
+    return bool(protocol.parameters.get("additionalProperties") or protocol.parameters.get("patternProperties"))
+
+
+def _literals(call: ToolCall, protocol: Protocol) -> Iterator[Finding]:
+    """Arguments written as literals, against everything that the schema says of them."""
+    given = {name: value for name, value in literal_arguments(call, protocol).items() if value is not NOT_LITERAL}
+    if not _is_json(given):
+        return  # dates, sets: what becomes of them is not decided here
+    arguments, _ = schemas.repaired(protocol.parameters, original_arguments(protocol, given))
+    names = {parameter.original: parameter.name for parameter in parameters_of(protocol)}
+    for original, value in arguments.items():
+        for problem in schemas.problems(_schema(protocol, original), value)[:1]:
+            kind = "not_in_enum" if problem.keyword in ("enum", "const") else "wrong_type"
+            name = names.get(original, original)
+            yield _finding(kind, call, f"{call.tool}({name}={value!r}) is not allowed: {problem.message}")
+
+
+def _is_json(value: Any) -> bool:
+    if isinstance(value, dict):
+        return all(isinstance(key, str) and _is_json(item) for key, item in value.items())
+    if isinstance(value, list | tuple):
+        return all(map(_is_json, value))
+    return value is None or isinstance(value, str | int | float | bytes)
+
+
+def _schema(protocol: Protocol, original: str) -> dict[str, Any]:
+    schema = protocol.parameters.get("properties", {}).get(original, {})
+    definitions = protocol.parameters.get("$defs", {})
+    return {**schema, "$defs": definitions} if isinstance(schema, dict) else {}
+
+
+def _responses(call: ToolCall, protocol: Protocol, protocols: Mapping[str, Protocol]) -> Iterator[Finding]:
+    """Arguments that are a part of a response, or a container, of a type that the schema does not take."""
+    parameters = {p.name: p for p in parameters_of(protocol)}
+    written = dict(enumerate(parameters.values()))
+    for key, value in call.arguments.items():
+        parameter = written.get(key) if isinstance(key, int) else parameters.get(key)
+        wanted = _wanted(protocol, parameter) if parameter is not None else set()
+        if parameter is None or value.open or value.plain or value.functions or not wanted <= _SCALARS or not wanted:
+            continue
+        unfit = [_unfit(origin, wanted, protocols) for origin in sorted(value.origins, key=str)]
+        if value.cells and not value.origins and all(cell.made_by is None for cell in value.cells):
+            unfit = ["a list or a dict"]
+        if unfit and all(unfit) and (not value.cells or not value.origins):
+            text = f"{call.tool}({parameter.name}=…) must be {_either(wanted)}, but it is given {unfit[0]}"
+            yield _finding("wrong_type", call, text)
+
+
+def _wanted(protocol: Protocol, parameter: Parameter) -> set[str]:
+    """The types that a parameter takes; none when its schema is not simple."""
+    schema = resolve(protocol.parameters, parameter.schema)
+    parts = schema.get("anyOf") or schema.get("oneOf") or [schema]
+    types = [types_of(resolve(protocol.parameters, part)) for part in parts]
+    return set().union(*types) - {"null"} if all(types) and "allOf" not in schema else set()
+
+
+def _unfit(origin: Origin, wanted: set[str], protocols: Mapping[str, Protocol]) -> str:
+    """Why a part of a response cannot be such an argument; empty if it can, or might."""
+    source = protocols[origin.tool]
+    shape = shape_at(source.returns, origin.path)
+    if shape.kind == "record":
+        return f"the whole object {origin}: give one of its fields {', '.join(map(repr, shape.keys[:12]))}"
+    if shape.kind == "list":
+        return f"the whole list {origin}: give an item"
+    if shape.kind != "scalar" or shape.type in wanted:
+        return ""
+    if shape.type == "boolean" or wanted == {"boolean"}:
+        return f"{origin}, which is {_either({shape.type})}" if shape.type != "string" else ""
+    if shape.type == "string" and not wanted & {"string"} and (shown := _never_numeric(source, origin)):
+        return f"{origin}, which is a text like {shown}: find the field that holds the number"
+    return ""
+
+
+def _never_numeric(source: Protocol, origin: Origin) -> str:
+    """A text that stands at a place where no number as text is to be expected; empty if one might."""
+    for place in schemas_at(source.returns, origin.path):
+        known = place.get("enum") if isinstance(place.get("enum"), list) else []
+        texts = [value for value in known or [] if isinstance(value, str)]
+        if texts and not any(map(_NUMERIC.fullmatch, texts)):
+            return repr(texts[0])
+    seen = [v for e in source.examples if e.response is not None for _, v in places(e.response, origin.path)]
+    texts = [value for value in seen if isinstance(value, str) and value]
+    return repr(texts[0][:60]) if texts and not any(map(_NUMERIC.fullmatch, texts)) else ""
+
+
+def _either(types: set[str]) -> str:
+    return " or ".join(f"a{'n' if name[0] in 'aeiou' else ''} {name}" for name in sorted(types))
+
+
+def _finding(kind: str, call: ToolCall, text: str) -> Finding:
+    line = call.node.lineno
+    return Finding(kind=kind, message=f"line {line}: {text}", line=line, tool=call.tool)

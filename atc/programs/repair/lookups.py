@@ -1,0 +1,125 @@
+"""Look an id up where a program gives a name for it, and one tool finds by name (after RETO §3.4).
+
+``get_city(city_name="Lyon")`` is sure to fail where ``get_city`` takes a ``city_id`` alone. Where one read-only tool
+needs nothing but a name and returns that id, it can only mean ``find_cities(name="Lyon")["cities"][0]["city_id"]``.
+"""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator, Mapping
+
+from atc.graph.name_affinity import words_of
+from atc.graph.suppliers import NAMES, Suppliers, looks_given, suppliers_of
+from atc.programs.analysis.schema_paths import shape_at
+from atc.programs.extract import NotParsed, parse
+from atc.result import Effect
+from atc.schemas.validate import types_of
+from atc.tools.parameters import Parameter, parameters_of
+from atc.tools.protocol import Protocol
+
+
+class Lookups:
+    """Looks ids up in programs over one set of tools.
+
+    Args:
+        protocols: the tools that a program is offered, by name.
+        suppliers: of their arguments, where they are known already.
+    """
+
+    def __init__(self, protocols: Mapping[str, Protocol], suppliers: Suppliers | None = None) -> None:
+        self._protocols = protocols
+        self._suppliers = suppliers_of(list(protocols.values())) if suppliers is None else suppliers
+
+    def repair(self, source: str) -> tuple[str, tuple[str, ...]]:
+        """Return the program with such ids looked up, and a note for each; unchanged where nothing is sure."""
+        try:
+            tree = parse(source)
+        except NotParsed:
+            return source, ()
+        edits = sorted(self._edits(tree), key=lambda edit: (edit[0].lineno, edit[0].col_offset), reverse=True)
+        notes = []
+        lines = [line.encode() for line in source.split("\n")]
+        for keyword, text, note in edits:
+            if keyword.lineno == keyword.end_lineno:
+                line = lines[keyword.lineno - 1]
+                lines[keyword.lineno - 1] = line[: keyword.col_offset] + text.encode() + line[keyword.end_col_offset :]
+                notes.append(f"line {keyword.lineno}: {note}")
+        return b"\n".join(lines).decode(), tuple(reversed(notes))
+
+    def _edits(self, tree: ast.Module) -> Iterator[tuple[ast.keyword, str, str]]:
+        """What to write in place of which argument, and why."""
+        for node in ast.walk(tree):
+            if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id in self._protocols:
+                tool = node.func.id
+                if (found := self._name_for_id(tool, node)) is None:
+                    continue
+                keyword, parameter = found
+                if (source := self._found_by_name(tool, parameter)) is not None:
+                    finder, text = source
+                    looked_up = text.replace("=...", f"={ast.unparse(keyword.value)}", 1)
+                    note = f"looked {parameter.name} up with {finder}"
+                    yield keyword, f"{parameter.name}={looked_up}", note
+
+    def _name_for_id(self, tool: str, node: ast.Call) -> tuple[ast.keyword, Parameter] | None:
+        """The one argument that is a name where the one missing argument is an id, or where a number is wanted."""
+        parameters = parameters_of(self._protocols[tool])
+        if node.args or any(keyword.arg is None for keyword in node.keywords):
+            return None
+        given = {keyword.arg for keyword in node.keywords}
+        known = {parameter.name for parameter in parameters}
+        unknown = [keyword for keyword in node.keywords if keyword.arg not in known]
+        missing = [p for p in parameters if p.required and p.name not in given]
+        if len(unknown) == 1 == len(missing):
+            return (unknown[0], missing[0]) if _is_name_of(unknown[0].arg or "", missing[0]) else None
+        for keyword in node.keywords:
+            parameter = next((p for p in parameters if p.name == keyword.arg), None)
+            if parameter is not None and _is_text(keyword.value) and types_of(parameter.schema) == {"integer"}:
+                return keyword, parameter
+        return None
+
+    def _found_by_name(self, tool: str, parameter: Parameter) -> tuple[str, str] | None:
+        """The one reading tool that needs a name alone and returns the id."""
+        sources = self._suppliers.get((tool, parameter.original), ())
+        found = [(s.tool, s.text) for s in sources if self._needs_a_name(s.tool) and s.text.endswith("]")]  # known
+        return found[0] if len(found) == 1 else None
+
+    def _needs_a_name(self, tool: str) -> bool:
+        return _by_name(self._protocols[tool]) is not None
+
+
+def finder_beside(tool: str, protocols: Mapping[str, Protocol]) -> str:
+    """The one reading tool that finds by name what another lists, as it is called; empty where there is not one."""
+    listed = _lists(protocols[tool]) if tool in protocols else set()
+    calls = [
+        f"{protocol.name}({parameter.name}=...)"
+        for protocol in protocols.values()
+        if protocol.name != tool and listed & _lists(protocol) and (parameter := _by_name(protocol)) is not None
+    ]
+    return calls[0] if len(calls) == 1 else ""
+
+
+def _lists(protocol: Protocol) -> set[str]:
+    """The keys of a response under which lists stand."""
+    keys = shape_at(protocol.returns, ()).keys if protocol.returns else ()
+    return {key for key in keys if shape_at(protocol.returns, (key,)).kind == "list"}
+
+
+def _by_name(protocol: Protocol) -> Parameter | None:
+    """The name that a reading tool needs, if it needs nothing else."""
+    required = [parameter for parameter in parameters_of(protocol) if parameter.required]
+    if protocol.effect is not Effect.READ or len(required) != 1 or types_of(required[0].schema) != {"string"}:
+        return None
+    return required[0] if NAMES & set(words_of(required[0].name)[-1:]) else None
+
+
+def _is_name_of(given: str, parameter: Parameter) -> bool:
+    """Whether ``city_name``, ``city`` or ``name`` is given where a ``city_id`` is wanted."""
+    if not looks_given(parameter.original, parameter.schema):
+        return False
+    words, thing = words_of(given), words_of(parameter.original)[:-1]
+    return bool(NAMES & set(words[-1:])) or (bool(words) and words == thing)
+
+
+def _is_text(node: ast.expr) -> bool:
+    return isinstance(node, ast.Constant) and isinstance(node.value, str) and not node.value.strip().isdecimal()

@@ -1,0 +1,44 @@
+"""When a search needs no plan: a task of a single step that one tool fits clearly (ToolQP leaves this open).
+
+How often that is so, and how good the ranking is then: ``python -m benchmarks.retrieval_clear``.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+
+from atc.retrieval.search import Hit
+
+MARGIN = 0.1
+"""By which the first must lead, where the best of both views has 1. Less adds few tasks, and those less sure."""
+MAX_WORDS = 30
+_BEST = 0.999
+_END = re.compile(r"[.?!;。？！]\s+|\n")
+_STEPS = re.compile(
+    r"(?i)\b(?:and|then|also|after|before|both|each|every|all|as well|finally|next|plus|followed|compare|respectively"
+    r"|once|if|additionally)\b"
+)
+
+
+def single_step(task: str) -> bool:
+    """Whether a task's words speak of one step: one short sentence without a word that joins or repeats steps.
+
+    The words are English. In other languages more tasks count as one step, and :func:`clear` still asks for a tool that
+    leads by words and by meaning.
+    """
+    sentences = [part for part in _END.split(task.strip()) if len(part.split()) > 2]
+    return len(sentences) <= 1 and len(task.split()) <= MAX_WORDS and not _STEPS.search(task)
+
+
+def clear(task: str, hits: Sequence[Hit]) -> bool:
+    """Whether a plan would add nothing: a single step, and one tool that is first by words and by meaning, and leads.
+
+    Args:
+        task: the user's words.
+        hits: what they find, by words and meaning; where meaning was not asked nothing is clear.
+    """
+    if not hits or hits[0].dense is None or not single_step(task):
+        return False
+    second = hits[1].score if len(hits) > 1 else 0.0
+    return hits[0].score >= _BEST and hits[0].score - second >= MARGIN

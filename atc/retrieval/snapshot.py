@@ -1,0 +1,211 @@
+"""What an index holds: documents in the order of their ids, the counts of their words, their vectors."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+from typing import Protocol as Interface
+
+import numpy as np
+from numpy.typing import NDArray
+
+from atc.errors import UsageError
+from atc.retrieval.counts import Counts, count, merge
+from atc.retrieval.document_fields import Fields, fields, service_of, text_for_encoder
+from atc.retrieval.held import Held
+from atc.retrieval.lexical import LexicalIndex
+from atc.retrieval.nearest import Nearest
+from atc.retrieval.vectors import Vectors
+from atc.tools.protocol import Protocol
+from atc.tools.tool import Toolset
+
+Progress = Callable[[str, int, int], None]
+"""Called with what is being done (``"reading"``, ``"embedding"``, ``"writing"``), how much is done and how much in all
+(0 where nobody knows)."""
+
+Tools = Toolset | Iterable[Protocol] | Iterable[tuple[str, Protocol]]
+
+DIGEST = 16  # bytes of a text's digest
+_EVERY = 1_000
+
+
+Document = Protocol | bytes
+"""A protocol as it is held in memory, or its line of JSON."""
+
+
+class Documents(Interface):
+    """The documents by row: in memory, or in a file."""
+
+    def __getitem__(self, row: int) -> Document: ...
+
+    def __len__(self) -> int: ...
+
+
+@dataclass(frozen=True)
+class Contents:
+    """An index at one moment; it is never changed, a change makes another.
+
+    Attributes:
+        ids: sorted, so that a document's row is its place among equal scores.
+        documents: the protocols.
+        counts: their words.
+        digests: of the text that the encoder reads, a row of bytes for each document.
+        services: a number for each document, the same for those of one service.
+        lexical: the scores of words.
+        vectors: the vectors, or ``None`` where no encoder was there.
+        nearest: proposes rows in an index that was saved and is too large to compare all.
+    """
+
+    ids: Sequence[str]
+    documents: Documents
+    counts: Counts
+    digests: NDArray[np.uint8]
+    services: NDArray[np.uint64]
+    lexical: LexicalIndex
+    vectors: Vectors | None = None
+    nearest: Nearest | None = None
+
+    def __len__(self) -> int:
+        return len(self.ids)
+
+    @cached_property
+    def rows(self) -> dict[str, int]:
+        """The row of each id."""
+        return {id: row for row, id in enumerate(self.ids)}
+
+
+@dataclass(frozen=True)
+class Batch:
+    """Documents that are to be added, in the order in which they came.
+
+    Attributes:
+        texts: what the encoder reads of each.
+        services: a number for the service of each.
+    """
+
+    ids: list[str]
+    documents: list[Document]
+    counts: Counts
+    texts: list[str]
+    services: list[int]
+
+
+def read(tools: Tools, progress: Progress) -> Batch:
+    """Take tools apart for an index.
+
+    The protocols of a toolset are in memory anyway and are held. Others may be a long stream: they become lines, which
+    take less memory.
+
+    Raises:
+        UsageError: two tools have the same id, or one is no protocol; the id is named.
+    """
+    ids: list[str] = []
+    documents: list[Document] = []
+    texts: list[str] = []
+    services: list[int] = []
+
+    def taken() -> Iterator[Fields]:
+        total = len(tools) if isinstance(tools, Toolset | list | tuple) else 0
+        seen: set[str] = set()
+        held = Held() if isinstance(tools, Toolset) else None
+        for id, protocol in _pairs(tools):
+            if id in seen:
+                raise UsageError(f"two tools have the id {id!r}: give each tool of an index an id of its own")
+            seen.add(id)
+            found = fields(id, protocol)
+            ids.append(id)
+            documents.append((held.of(protocol) if held else None) or line_of(id, protocol))
+            texts.append(text_for_encoder(found))
+            services.append(int.from_bytes(digest(service_of(id, protocol))[:8], "little"))
+            if len(ids) % _EVERY == 0:
+                progress("reading", len(ids), total)
+            yield found
+
+    counts = count(taken())
+    progress("reading", len(ids), len(ids))
+    return Batch(ids, documents, counts, texts, services)
+
+
+def digest(text: str) -> bytes:
+    """Tells texts apart."""
+    return hashlib.sha256(text.encode("utf-8", "surrogatepass")).digest()[:DIGEST]
+
+
+def assembled(old: Contents | None, gone: set[str], batch: Batch) -> tuple[Contents, dict[bytes, str]]:
+    """Old documents without those that go, and new ones.
+
+    Args:
+        old: what was there; documents whose ids are in the batch are replaced.
+        gone: ids that are left out.
+        batch: the new documents.
+
+    Returns:
+        The contents, without vectors, and the texts of the new documents by digest.
+    """
+    fresh = {id: -1 - row for row, id in enumerate(batch.ids)}
+    kept = {id: row for row, id in enumerate(old.ids) if id not in gone and id not in fresh} if old else {}
+    origin = kept | fresh
+    ids = sorted(origin)
+    rows = [origin[id] for id in ids]
+    texts = [digest(text) for text in batch.texts]
+    counts = merge(old.counts if old else count(()), batch.counts, rows)
+    made = Contents(
+        ids=ids,
+        documents=[batch.documents[-1 - row] if row < 0 else old.documents[row] for row in rows],  # type: ignore[union-attr]
+        counts=counts,
+        digests=np.array(
+            [np.frombuffer(texts[-1 - row], np.uint8) if row < 0 else old.digests[row] for row in rows],  # type: ignore[union-attr]
+            np.uint8,
+        ).reshape(len(rows), DIGEST),
+        services=np.array(
+            [batch.services[-1 - row] if row < 0 else old.services[row] for row in rows],  # type: ignore[union-attr]
+            np.uint64,
+        ),
+        lexical=LexicalIndex.build(counts),
+    )
+    return made, dict(zip(texts, batch.texts, strict=True))
+
+
+def protocol_of(document: Document) -> Protocol:
+    """The protocol that a document is, or that its line holds.
+
+    Raises:
+        ValueError: it is none.
+    """
+    return document if isinstance(document, Protocol) else Protocol.model_validate(json.loads(document))
+
+
+def line_of(id: str, document: Document) -> bytes:
+    """A document as a line of JSON.
+
+    Raises:
+        UsageError: it cannot be written so.
+    """
+    if isinstance(document, bytes):
+        return document
+    try:
+        plain = document.model_dump(mode="json", exclude_defaults=True)
+        return json.dumps(plain, separators=(",", ":"), sort_keys=True).encode()
+    except (ValueError, TypeError, RecursionError) as error:
+        raise UsageError(f"the protocol of {id!r} cannot be written as JSON: {error}") from None
+
+
+def _pairs(tools: Tools) -> Iterator[tuple[str, Protocol]]:
+    if isinstance(tools, Toolset):
+        yield from ((name, tool.protocol) for name, tool in tools.items())
+        return
+    for item in tools:
+        id, protocol = (item.name, item) if isinstance(item, Protocol) else _pair(item)
+        yield id, protocol
+
+
+def _pair(item: Any) -> tuple[str, Protocol]:
+    if isinstance(item, tuple) and len(item) == 2:
+        id, protocol = item
+        if isinstance(id, str) and id and isinstance(protocol, Protocol):
+            return id, protocol
+    raise UsageError(f"an index takes protocols, or pairs of an id and a protocol, not {item!r:.100}")

@@ -1,0 +1,151 @@
+"""The descriptors of one program, host side: frames on its socket pair, and what it prints.
+
+Straight on the event loop's readers: a call and its answer cost two system calls and one task, nothing in between.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import os
+import socket
+from typing import Any
+
+from atc.errors import FrameError
+from atc.sandboxes.channel import frames
+from atc.sandboxes.channel.session import Channel, Listener
+
+_PART = 1 << 16
+
+
+class SocketChannel(Channel):
+    """Frames over a connected socket; for one event loop, from the first use to :meth:`close`.
+
+    Args:
+        sock: the host's end; it stays the caller's to close.
+        frame_bytes: the largest frame that is accepted.
+    """
+
+    def __init__(self, sock: socket.socket, frame_bytes: int) -> None:
+        self._loop = asyncio.get_running_loop()
+        self._sock, self._limit = sock, frame_bytes
+        sock.setblocking(False)
+        self._buffer = bytearray()
+        self._listener: Listener | None = None
+        self._reading = False
+        self._writing = asyncio.Lock()
+
+    def listen(self, listener: Listener) -> None:
+        self._listener = listener
+        self.resume()
+
+    def pause(self) -> None:
+        if self._reading:
+            self._reading = False
+            self._loop.remove_reader(self._sock)
+
+    def resume(self) -> None:
+        if not self._reading:
+            self._reading = True
+            self._loop.add_reader(self._sock, self._read)
+            self._hand_over()  # what had come before the pause
+
+    async def send(self, message: dict[str, Any]) -> None:
+        body = frames.encode(message)
+        async with self._writing:  # frames go out whole
+            try:
+                sent = self._sock.send(body)
+            except BlockingIOError:
+                sent = 0
+            except OSError:
+                return
+            if sent < len(body):
+                with contextlib.suppress(OSError):
+                    await self._loop.sock_sendall(self._sock, body[sent:])
+
+    def close(self) -> None:
+        self.pause()
+        self._listener = None
+
+    def _read(self) -> None:
+        try:
+            part = self._sock.recv(_PART)
+        except BlockingIOError:
+            return
+        except OSError:
+            part = b""
+        if part:
+            self.received += len(part)
+            self._buffer += part
+            self._hand_over()
+        else:
+            self._end(FrameError("the sandbox closed the channel inside a frame") if self._buffer else None)
+
+    def _hand_over(self) -> None:
+        """Hand over the frames that are whole, until there is none or enough."""
+        taken = 0
+        try:
+            while self._reading and (found := frames.next_frame(self._buffer, taken, self._limit)) is not None:
+                message, taken = found
+                if self._listener is not None:
+                    self._listener.heard(message)
+        except FrameError as error:
+            self._end(error)
+        del self._buffer[:taken]
+
+    def _end(self, error: FrameError | None) -> None:
+        self.pause()
+        if self._listener is not None:
+            self._listener.ended(error)
+
+
+class Output:
+    """Reads what a program prints until it ends, and keeps the first ``keep`` bytes: a flood blocks nothing."""
+
+    def __init__(self, fd: int, keep: int) -> None:
+        self._loop = asyncio.get_running_loop()
+        self._fd, self._keep = fd, keep
+        self._kept = bytearray()
+        self._dropped = 0
+        os.set_blocking(fd, False)
+        self._loop.add_reader(fd, self._read)
+
+    def close(self) -> str:
+        """What was printed. Only what is already in the pipe is still read: the program is gone."""
+        self._loop.remove_reader(self._fd)
+        for _ in range(8):
+            if not self._read():
+                break
+        text = self._kept.decode("utf-8", "replace")
+        return text + (f"\n[{self._dropped:,} bytes more were dropped]\n" if self._dropped else "")
+
+    def _read(self) -> bool:
+        try:
+            part = os.read(self._fd, _PART)
+        except BlockingIOError:
+            return False
+        except OSError:
+            part = b""
+        if not part:
+            self._loop.remove_reader(self._fd)
+            return False
+        room = self._keep - len(self._kept)
+        self._kept += part[: max(room, 0)]
+        self._dropped += max(len(part) - max(room, 0), 0)
+        return True
+
+
+class Printed:
+    """Both streams of a program."""
+
+    def __init__(self) -> None:
+        self._streams: list[Output] = []
+
+    def read(self, stdout: int, stderr: int, keep: int) -> None:
+        """Begin to read, and keep so many bytes of each."""
+        self._streams = [Output(stdout, keep), Output(stderr, keep)]
+
+    def close(self) -> tuple[str, str]:
+        """What was printed, once the program is gone."""
+        texts = [stream.close() for stream in self._streams]
+        return (texts[0], texts[1]) if texts else ("", "")

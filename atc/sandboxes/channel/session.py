@@ -1,0 +1,237 @@
+"""Talk with one program over its channel: answer its calls, several at once, until it reports its end.
+
+Nothing that it says is believed beyond its form: identifiers must rise, calls are counted and those in flight bounded
+(more wait unread), a report ends the talk. What a call may do is the broker's business.
+"""
+
+from __future__ import annotations
+
+import abc
+import asyncio
+from typing import Any, Protocol
+
+from atc.calls.contract import CallHandler, CallReply, CallRequest
+from atc.errors import FrameError
+from atc.outcome import Outcome, ProgramError
+from atc.packing import pack, unpack
+from atc.sandboxes.contract import Job, Limits
+
+MAX_LINE = 10**6
+MAX_STEPS = 50
+"""Steps of a path into a response that a program may claim."""
+
+
+class Channel(abc.ABC):
+    """What carries frames to one program and back: a socket pair, or a connection to a service.
+
+    Attributes:
+        received: bytes that came in so far.
+    """
+
+    received: int = 0
+
+    @abc.abstractmethod
+    def listen(self, listener: Listener) -> None:
+        """Begin to hand over what comes. Once, inside a running event loop."""
+
+    @abc.abstractmethod
+    def pause(self) -> None:
+        """Hand over nothing more for now: what comes waits unread."""
+
+    @abc.abstractmethod
+    def resume(self) -> None:
+        """Go on after :meth:`pause`."""
+
+    @abc.abstractmethod
+    async def send(self, message: dict[str, Any]) -> None:
+        """Send a frame. One that cannot arrive any more is dropped: the listener hears how it ended."""
+
+
+class Listener(Protocol):
+    """Whom a channel hands over to, from the event loop's own callbacks: nothing stands between it and a call."""
+
+    def heard(self, frame: dict[str, Any]) -> None:
+        """A frame came."""
+
+    def ended(self, error: Exception | None) -> None:
+        """Nothing more comes: the other end has gone, or (``FrameError``) what came is no frame. At most once."""
+
+
+class Conversation:
+    """One program's talk, host side: :meth:`begin`, then :meth:`hold`, once."""
+
+    def __init__(self, channel: Channel, limits: Limits, call: CallHandler) -> None:
+        self._channel, self._limits, self._call = channel, limits, call
+        self._loop = asyncio.get_running_loop()
+        self._outcome: asyncio.Future[Outcome] = self._loop.create_future()
+        self._last_id = 0
+        self._count = 0
+        self._calls: set[asyncio.Task[None]] = set()
+        self._full = False
+
+    async def begin(self, job: Job) -> None:
+        """Send the program."""
+        tools = {name: list(names) for name, names in job.tools.items()}
+        most = self._limits.frame_bytes
+        await self._channel.send({"op": "run", "program": job.program, "tools": tools, "frame_bytes": most})
+
+    async def hold(self) -> Outcome:
+        """Serve the program to its end.
+
+        Raises:
+            FrameError: it broke the rules of the channel.
+            Exception: whatever the call handler raised: the host is broken then, not the program.
+        """
+        self._channel.listen(self)
+        try:
+            return await self._outcome
+        finally:
+            self._channel.pause()
+            await self._end_calls()
+
+    # -- what the channel hands over -------------------------------------------------------------------------------
+
+    def heard(self, frame: dict[str, Any]) -> None:
+        try:
+            self._take(frame)
+        except Exception as error:  # whatever it is: the talk is over, and its holder told
+            self._fail(error)
+
+    def ended(self, error: Exception | None) -> None:
+        if error is not None:
+            self._fail(error)
+        else:
+            self._finish(Outcome("killed"))
+
+    def _take(self, frame: dict[str, Any]) -> None:
+        if self._channel.received > self._limits.channel_bytes:
+            self._stop(f"it sent more than {self._limits.channel_bytes:,} bytes to its tools")
+            return
+        match frame.get("op"):
+            case "call":
+                self._begin(as_call_request(frame))
+            case "done":
+                value = value_of(frame.get("value"))
+                self._finish(Outcome("finished", answered=frame.get("answered") is True, value=value))
+            case "raised":
+                self._finish(Outcome("raised", error=as_program_error(frame.get("error"))))
+            case op:
+                raise FrameError(f"the sandbox sent an unknown frame {str(op)[:40]!r}")
+
+    def _stop(self, why: str) -> None:
+        self._finish(Outcome("limit", detail=why))
+
+    def _finish(self, outcome: Outcome) -> None:
+        self._channel.pause()
+        if not self._outcome.done():
+            self._outcome.set_result(outcome)
+
+    def _fail(self, error: BaseException) -> None:
+        self._channel.pause()
+        if not self._outcome.done():
+            self._outcome.set_exception(error)
+
+    # -- calls -----------------------------------------------------------------------------------------------------
+
+    def _begin(self, request: CallRequest) -> None:
+        if self._count >= self._limits.calls:
+            self._stop(f"it made more than {self._limits.calls:,} tool calls")
+            return
+        if request.number <= self._last_id:
+            raise FrameError(f"call number {request.number} does not follow {self._last_id}")
+        self._last_id = request.number
+        self._count += 1
+        task = self._loop.create_task(self._answer(request))
+        self._calls.add(task)
+        task.add_done_callback(self._answered)
+        if len(self._calls) >= self._limits.calls_in_flight:
+            self._full = True
+            self._channel.pause()
+
+    async def _answer(self, request: CallRequest) -> None:
+        reply = await self._call(request)
+        await self._channel.send(_reply_frame(request.number, reply))
+
+    def _answered(self, task: asyncio.Task[None]) -> None:
+        self._calls.discard(task)
+        if not task.cancelled() and (error := task.exception()) is not None:
+            self._fail(error)
+        elif self._full and not self._outcome.done():
+            self._full = False
+            self._channel.resume()
+
+    async def _end_calls(self) -> None:
+        calls = list(self._calls)
+        for task in calls:
+            task.cancel()
+        if calls:
+            await asyncio.gather(*calls, return_exceptions=True)
+
+
+def _reply_frame(number: int, reply: CallReply) -> dict[str, Any]:
+    if reply.error is not None:
+        return {"op": "reply", "id": number, "error": {"message": reply.error, "status": reply.status}}
+    return {"op": "reply", "id": number, "value": pack(reply.value)}
+
+
+def value_of(packed: Any) -> Any:
+    """A value from a frame, its bytes as bytes. Raises FrameError for a tag that is none."""
+    try:
+        return unpack(packed)
+    except ValueError as error:
+        raise FrameError(f"a frame holds bytes that are none: {error}") from None
+
+
+def as_call_request(frame: dict[str, Any]) -> CallRequest:
+    """The call that a frame asks for. Raises FrameError when it is none."""
+    number, tool, arguments, line = frame.get("id"), frame.get("tool"), frame.get("args"), frame.get("line")
+    if (
+        type(number) is not int
+        or not 0 < number < 2**53
+        or not isinstance(tool, str)
+        or not isinstance(arguments, dict)
+    ):
+        raise FrameError("the sandbox sent a call that is no call")
+    return CallRequest(number, tool[:200], {name: value_of(each) for name, each in arguments.items()}, _line(line))
+
+
+def as_program_error(raw: Any) -> ProgramError:
+    """The error that a frame tells, as far as it has the form of one. Raises FrameError when it is none."""
+    if not isinstance(raw, dict):
+        raise FrameError("the sandbox reported an error that is no error")
+    tool = raw.get("tool")
+    return ProgramError(
+        type=str(raw.get("type"))[:100],
+        message=str(raw.get("message"))[:2000],
+        line=_line(raw.get("line")),
+        span=_span(raw.get("span")),
+        tool=tool[:200] if isinstance(tool, str) else None,
+        origin=_origin(raw.get("origin")),
+        trace=_trace(raw.get("trace")),
+    )
+
+
+def _line(raw: Any) -> int:
+    return raw if type(raw) is int and 0 <= raw < MAX_LINE else 0
+
+
+def _span(raw: Any) -> tuple[int, int, int, int] | None:
+    if not isinstance(raw, list) or len(raw) != 4 or not all(type(item) is int and abs(item) < 2**31 for item in raw):
+        return None
+    line, end_line, column, end_column = raw
+    return line, end_line, column, end_column
+
+
+def _origin(raw: Any) -> tuple[int, tuple[str | int, ...]] | None:
+    if not isinstance(raw, list) or len(raw) != 2 or type(raw[0]) is not int or not isinstance(raw[1], list):
+        return None
+    if len(raw[1]) > MAX_STEPS or not all(type(step) in (str, int) for step in raw[1]):
+        return None
+    return raw[0], tuple(raw[1])
+
+
+def _trace(raw: Any) -> tuple[tuple[str, int], ...]:
+    frames_ = raw[:20] if isinstance(raw, list) else []
+    return tuple(
+        (str(frame[0])[:80], _line(frame[1])) for frame in frames_ if isinstance(frame, list) and len(frame) == 2
+    )

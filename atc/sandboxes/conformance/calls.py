@@ -1,0 +1,221 @@
+"""Tool calls: what goes out, what comes in, how many at once."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Any
+
+from atc.calls.contract import CallReply, CallRequest
+from atc.sandboxes.conformance.kit import Group, Lab, Tool, demand, of_kind, raised, same
+from atc.sandboxes.contract import Job
+
+GROUP = Group("calls")
+_THREADS = """
+import threading
+got = {}
+def work(n):
+    got[n] = f(n)
+threads = [threading.Thread(target=work, args=(n,)) for n in range(COUNT)]
+for thread in threads: thread.start()
+for thread in threads: thread.join()
+answer = [got[n] for n in range(COUNT)]
+"""
+
+
+def _echo(arguments: dict[str, Any]) -> Any:
+    return arguments
+
+
+class _Gate:
+    """A tool that answers when ``wanted`` calls wait for it at once, or after a while; it knows the most it saw."""
+
+    def __init__(self, wanted: int) -> None:
+        self.wanted, self.waiting, self.most = wanted, 0, 0
+        self._open = asyncio.Event()
+
+    async def __call__(self, arguments: dict[str, Any]) -> Any:
+        self.waiting += 1
+        self.most = max(self.most, self.waiting)
+        if self.most >= self.wanted:
+            self._open.set()
+        try:
+            await asyncio.wait_for(self._open.wait(), 20)
+        except TimeoutError:
+            self._open.set()  # let the program end: what was seen says enough
+        self.waiting -= 1
+        return arguments["n"]
+
+    @property
+    def tool(self) -> dict[str, Tool]:
+        return {"f": self.__call__}
+
+
+@GROUP.check("arguments go out and responses come in, whatever they hold")
+async def _(lab: Lab) -> None:
+    wanted = {"text": "ü😀\x00", "n": [1, {"a": None}], "big": 10**300, "small": 0.1, "yes": True}
+    same(await lab.answer(f"answer = f(**{wanted!r})", {"f": _echo}), wanted, "what came back of the arguments")
+
+
+@GROUP.check("positional arguments take the parameters in their order")
+async def _(lab: Lab) -> None:
+    got = await lab.answer("answer = f(1, 'two', c=3)", {"f": _echo}, parameters=["a", "b", "c"])
+    same(got, {"a": 1, "b": "two", "c": 3}, "the arguments that arrived")
+
+
+@GROUP.check("wrong arguments are a TypeError where the call stands")
+async def _(lab: Lab) -> None:
+    tools: dict[str, Tool] = {"f": _echo}
+    raised(await lab.run("x = 1\nf(1, 2)", tools, parameters=["a"]), "TypeError", "takes 1", line=2)
+    raised(await lab.run("x = 1\nf(1, a=2)", tools, parameters=["a"]), "TypeError", "multiple values", line=2)
+    raised(await lab.run("x = 1\nf(object())", tools, parameters=["a"]), "TypeError", "no JSON form", line=2)
+
+
+@GROUP.check("a tool that was not given is a NameError")
+async def _(lab: Lab) -> None:
+    raised(await lab.run("x = 1\ng()", {"f": _echo}), "NameError", "g", line=2)
+
+
+@GROUP.check("a call tells its number, tool, and the line that made it")
+async def _(lab: Lab) -> None:
+    seen: list[tuple[int, str, int]] = []
+
+    async def call(request: CallRequest) -> CallReply:
+        seen.append((request.number, request.tool, request.line))
+        return CallReply(value=1)
+
+    program = "f()\ndef h():\n    return g()\nh()\nparallel(lambda: f())\n"
+    of_kind(await lab.sandbox.run(Job(program, {"f": (), "g": ()}), call), "finished")
+    same([(tool, line) for _, tool, line in seen], [("f", 1), ("g", 3), ("f", 5)], "the calls that were told")
+    same(sorted({number for number, _, _ in seen}), [1, 2, 3], "their numbers")
+
+
+@GROUP.check("a thousand calls are answered in their order")
+async def _(lab: Lab) -> None:
+    got = await lab.answer("answer = [f(n) for n in range(1000)]", {"f": lambda a: a["n"]}, parameters=["n"])
+    demand(got == list(range(1000)), "a thousand calls in a row did not get their own answers in order")
+
+
+@GROUP.check("parallel() runs calls at once and keeps their order")
+async def _(lab: Lab) -> None:
+    gate = _Gate(8)
+    got = await lab.answer("answer = parallel([lambda n=n: f(n) for n in range(40)])", gate.tool, parameters=["n"])
+    same(got, list(range(40)), "the results of parallel()")
+    demand(gate.most >= 8, f"parallel() had only {gate.most} calls under way at once")
+
+
+@GROUP.check("parallel() raises what one of its calls raised")
+async def _(lab: Lab) -> None:
+    program = "answer = parallel(lambda: f(n=1), lambda: f(n=2), lambda: f(n=3))"
+
+    def odd(arguments: dict[str, Any]) -> Any:
+        return CallReply(error="not 2") if arguments["n"] == 2 else arguments["n"]
+
+    raised(await lab.run(program, {"f": odd}), "ToolError", "not 2", line=1)
+
+
+@GROUP.check("threads may call at the same time")
+async def _(lab: Lab) -> None:
+    gate = _Gate(20)
+    got = await lab.answer(_THREADS.replace("COUNT", "20"), gate.tool, parameters=["n"])
+    same(got, list(range(20)), "the answers that the threads got")
+    demand(gate.most == 20, f"of 20 threads that call only {gate.most} were heard at once")
+
+
+@GROUP.check("calls from asyncio run at once")
+async def _(lab: Lab) -> None:
+    program = """
+import asyncio
+async def main():
+    return await asyncio.gather(*(asyncio.to_thread(f, n) for n in range(4)))
+answer = asyncio.run(main())
+"""
+    gate = _Gate(4)
+    same(await lab.answer(program, gate.tool, parameters=["n"]), [0, 1, 2, 3], "the answers")
+    demand(gate.most == 4, f"of 4 calls from asyncio only {gate.most} were heard at once")
+
+
+@GROUP.check("as many calls as allowed are in flight, and never more")
+async def _(lab: Lab) -> None:
+    most = lab.sandbox.limits.calls_in_flight
+    gate = _Gate(most)
+    got = await lab.answer(_THREADS.replace("COUNT", str(most + 16)), gate.tool, parameters=["n"])
+    same(got, list(range(most + 16)), "the answers that the threads got")
+    demand(gate.most == most, f"{gate.most} calls were in flight at once; {most} are allowed")
+
+
+@GROUP.check("answers that come in another order reach their own calls")
+async def _(lab: Lab) -> None:
+    async def late(arguments: dict[str, Any]) -> Any:
+        await asyncio.sleep(0.02 * (7 - arguments["n"]))
+        return arguments["n"]
+
+    got = await lab.answer(_THREADS.replace("COUNT", "8"), {"f": late}, parameters=["n"])
+    same(got, list(range(8)), "the answers that the threads got")
+
+
+@GROUP.check("all_pages() hands a tool's name and arguments over, and its failure is the tool's")
+async def _(lab: Lab) -> None:
+    asked: list[Any] = []
+
+    def pages(arguments: dict[str, Any]) -> Any:
+        asked.append(arguments)
+        return CallReply(error="no more", status=404) if arguments["arguments"].get("a") == 3 else [1, 2]
+
+    async def call(request: CallRequest) -> CallReply:
+        value = pages(request.arguments) if request.tool == "all_pages" else None
+        return value if isinstance(value, CallReply) else CallReply(value=value)
+
+    program = """
+answer = [all_pages(f, 1, b=[2]), all_pages("f")]
+try:
+    all_pages(f, a=3)
+except ToolError as e:
+    answer += [e.tool, e.message, e.status]
+for wrong in (lambda: all_pages(len), lambda: all_pages(f, 1, 2, 3), lambda: all_pages()):
+    try:
+        wrong()
+    except TypeError as e:
+        answer.append("TypeError")
+"""
+    outcome = await lab.sandbox.run(Job(program, {"f": ["a", "b"]}, lab.sandbox.limits), call)
+    same(outcome.value, [[1, 2], [1, 2], "f", "no more", 404, *["TypeError"] * 3], "the answer")
+    wanted = [{"a": 1, "b": [2]}, {}, {"a": 3}]
+    same(asked, [{"tool": "f", "arguments": arguments} for arguments in wanted], "what the host was asked")
+
+
+@GROUP.check("a tool called all_pages takes the place of the function")
+async def _(lab: Lab) -> None:
+    same(await lab.answer("answer = all_pages(1)", {"all_pages": _echo}, parameters=["n"]), {"n": 1}, "the answer")
+
+
+@GROUP.check("a response of a megabyte comes in")
+async def _(lab: Lab) -> None:
+    big = ["ü" * 250_000, "x" * 500_000]
+    same(await lab.answer("answer = [len(t) for t in f()]", {"f": lambda _: big}), [250_000, 500_000], "the lengths")
+
+
+@GROUP.check("arguments over the frame limit are an error that the program can catch")
+async def _(lab: Lab) -> None:
+    size = lab.sandbox.limits.frame_bytes + 1
+    program = f"try:\n    f('x' * {size})\nexcept ValueError as e:\n    answer = [str(e), f('small')['a']]"
+    said, after = await lab.answer(program, {"f": _echo}, parameters=["a"])
+    demand("arguments of f" in said, f"the error does not say which call was too large: {said}")
+    same(after, "small", "the answer to the next call")
+
+
+@GROUP.check("calls beyond the cap end the program")
+async def _(lab: Lab) -> None:
+    made = 0
+
+    def count(_: dict[str, Any]) -> Any:
+        nonlocal made
+        made += 1
+
+    program = "while True:\n    try:\n        f()\n    except BaseException:\n        pass"
+    outcome = await lab.run(program, {"f": count}, calls=10)
+    of_kind(outcome, "limit")
+    demand("10 tool calls" in outcome.detail, f"the limit is not named: {outcome.detail}")
+    same(made, 10, "the number of calls that were executed")
+
+
+CHECKS = GROUP.checks

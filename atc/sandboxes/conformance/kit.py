@@ -1,0 +1,153 @@
+"""What a check is made of: programs run in the sandbox under test, and demands that say what was not met."""
+
+from __future__ import annotations
+
+import asyncio
+import dataclasses
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from atc.calls.contract import CallReply, CallRequest
+from atc.outcome import Outcome
+from atc.sandboxes.contract import Job, Limits, Sandbox
+
+Factory = Callable[[Limits], Sandbox]
+"""Opens a sandbox of the driver under test that gives a program at most these limits."""
+Tool = Callable[[dict[str, Any]], Any]
+"""A tool of a check: arguments → its value, an awaitable of it, or a :class:`CallReply` that goes out as it is."""
+
+
+class NotApplicable(Exception):
+    """The check has nothing to look at in this sandbox; the message says why."""
+
+
+@dataclass(frozen=True)
+class Check:
+    """One promise of every sandbox: ``name`` says it, ``run`` raises ``AssertionError`` where it is not kept."""
+
+    name: str
+    group: str
+    run: Callable[[Lab], Awaitable[None]]
+
+
+@dataclass
+class Group:
+    """Checks that belong together, in the order in which they were written."""
+
+    name: str
+    checks: list[Check] = dataclasses.field(default_factory=list)
+
+    def check(self, name: str) -> Callable[[Callable[[Lab], Awaitable[None]]], Callable[[Lab], Awaitable[None]]]:
+        """Decorator: the function is the check of the promise ``name``."""
+
+        def add(run: Callable[[Lab], Awaitable[None]]) -> Callable[[Lab], Awaitable[None]]:
+            self.checks.append(Check(name, self.name, run))
+            return run
+
+        return add
+
+
+class Lab:
+    """The sandbox under test, and a way to open more of its kind.
+
+    Attributes:
+        sandbox: one that most checks share.
+        driver: its name: ``process``, ``docker`` or ``service``.
+        tier: the isolation that it really has.
+    """
+
+    def __init__(self, factory: Factory, sandbox: Sandbox, driver: str, tier: str) -> None:
+        self._factory = factory
+        self.sandbox, self.driver, self.tier = sandbox, driver, tier
+
+    def open(self, **limits: Any) -> Sandbox:
+        """Another sandbox of the same kind; to be closed by who opens it."""
+        return self._factory(dataclasses.replace(self.sandbox.limits, **limits))
+
+    async def run(
+        self, program: str, tools: Mapping[str, Tool] | None = None, *, sandbox: Sandbox | None = None,
+        parameters: Sequence[str] = (), **limits: Any,
+    ) -> Outcome:  # fmt: skip
+        """Run a program. Every tool takes ``parameters`` by position."""
+        tools, sandbox = tools or {}, sandbox or self.sandbox
+
+        async def call(request: CallRequest) -> CallReply:
+            value = tools[request.tool](request.arguments)
+            if asyncio.iscoroutine(value):
+                value = await value
+            return value if isinstance(value, CallReply) else CallReply(value=value)
+
+        job = Job(program, dict.fromkeys(tools, parameters), dataclasses.replace(sandbox.limits, **limits))
+        return await sandbox.run(job, call)
+
+    async def answer(self, program: str, tools: Mapping[str, Tool] | None = None, **more: Any) -> Any:
+        """Run a program that must finish, and return its answer."""
+        outcome = await self.run(program, tools, **more)
+        of_kind(outcome, "finished")
+        return outcome.value
+
+    async def still_works(self) -> None:
+        """The next program in the same sandbox runs as if nothing had happened."""
+        same(await self.answer("answer = 6 * 7"), 42, "the answer of the next program")
+
+    def not_for(self, driver: str, why: str) -> None:
+        """Leave the check out for one driver."""
+        if self.driver == driver:
+            raise NotApplicable(why)
+
+    def only_for(self, driver: str, why: str) -> None:
+        """Leave the check out for all drivers but one."""
+        if self.driver != driver:
+            raise NotApplicable(why)
+
+    def needs_files(self) -> None:
+        """Leave the check out where a program can open no file at all."""
+        if self.tier == "F":
+            raise NotApplicable("tier F: a program can open no file")
+
+
+def demand(met: bool, sentence: str) -> None:
+    """Raises AssertionError with ``sentence`` unless ``met``."""
+    if not met:
+        raise AssertionError(sentence)
+
+
+def same(got: object, wanted: object, what: str) -> None:
+    """``got`` must equal ``wanted`` and be of its type, all the way down (``1`` is neither ``1.0`` nor ``True``)."""
+    demand(_exact(got) == _exact(wanted), f"{what} was {_short(got)}, not {_short(wanted)}")
+
+
+def of_kind(outcome: Outcome, *kinds: str) -> None:
+    """The program must have ended in one of these ways."""
+    demand(outcome.kind in kinds, f"the program should have ended as {' or '.join(kinds)}; it was {told(outcome)}")
+
+
+def raised(outcome: Outcome, type_: str, words: str = "", line: int | None = None) -> None:
+    """The program must have ended by this exception, with these words in its message, at this line."""
+    of_kind(outcome, "raised")
+    error = outcome.error
+    demand(error is not None and error.type == type_, f"the exception should have been {type_}; it was {told(outcome)}")
+    if error is not None:
+        demand(words in error.message, f"the message should have said {words!r}; it was {told(outcome)}")
+        demand(line in (None, error.line), f"the exception should have named line {line}; it was {told(outcome)}")
+
+
+def told(outcome: Outcome) -> str:
+    """An outcome in a few words."""
+    if outcome.error is not None:
+        return f"{outcome.kind}: {outcome.error.type} in line {outcome.error.line}: {outcome.error.message[:200]}"
+    return f"{outcome.kind}{f': {outcome.detail}' if outcome.detail else f' with {_short(outcome.value)}'}"
+
+
+def _exact(value: object) -> object:
+    if isinstance(value, dict):
+        return {key: _exact(item) for key, item in value.items()}
+    if isinstance(value, list):
+        return [_exact(item) for item in value]
+    return type(value), value
+
+
+def _short(value: object) -> str:
+    text = repr(value)
+    return text if len(text) <= 200 else f"{text[:200]}… ({len(text):,} characters)"

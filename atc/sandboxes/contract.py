@@ -1,0 +1,106 @@
+"""The contract of a sandbox driver: one program in, one outcome out, every tool call through one coroutine."""
+
+from __future__ import annotations
+
+import abc
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, fields
+from typing import Self
+
+from atc.calls.contract import CallHandler
+from atc.errors import UsageError
+from atc.outcome import Outcome
+
+TIERS = ("N", "L", "F")
+"""How a program can be isolated, strongest first (``sandbox/THREATS.md``).
+
+``N``: namespaces, an empty read-only root, Landlock and seccomp. ``L``: Landlock and seccomp. ``F``: seccomp alone, and
+no file can be opened at all. All three take away every connection, every file but the standard library, and every other
+process; nothing less is ever used.
+"""
+
+
+@dataclass(frozen=True)
+class Limits:
+    """What one program may use: seconds, bytes and counts. It is always one process.
+
+    Attributes:
+        wall_s: from the moment the program is handed over, tools' time included.
+        cpu_s: processor time.
+        memory_bytes: address space; threads' stacks are in it.
+        output_bytes: kept of stdout and of stderr, each; more is read and dropped.
+        frame_bytes: one message on the channel: a call's arguments, or the answer.
+        channel_bytes: all such messages together.
+        open_files: descriptors.
+        calls: tool calls in all; ``calls_in_flight`` at the same time, more wait unread.
+    """
+
+    wall_s: float = 120.0
+    cpu_s: int = 30
+    memory_bytes: int = 1 << 30
+    output_bytes: int = 1 << 20
+    frame_bytes: int = 2 << 20
+    channel_bytes: int = 64 << 20
+    open_files: int = 64
+    calls: int = 10_000
+    calls_in_flight: int = 64
+
+    def __post_init__(self) -> None:
+        for item in fields(self):
+            value = getattr(self, item.name)
+            if isinstance(value, bool) or not isinstance(value, int | float) or not 0 < value < 2**53:
+                raise UsageError(f"the limit {item.name} must be a number above 0, not {value!r}")
+
+
+FIXED = ("cpu_s", "memory_bytes", "open_files")
+"""Limits that are set when a jail is made, before it is known for which program."""
+
+
+@dataclass(frozen=True)
+class Job:
+    """A program and what it is given: for every tool the names of its parameters, in the order of positional use."""
+
+    program: str
+    tools: Mapping[str, Sequence[str]]
+    limits: Limits = field(default_factory=Limits)
+
+
+class Sandbox(abc.ABC):
+    """A driver. Use it as an async context manager; one instance may run many programs, also at once.
+
+    Attributes:
+        name: ``process``, ``docker`` or ``service``.
+        limits: what a program may use at most; memory, processor time and descriptors are fixed when a jail is made.
+    """
+
+    name: str
+    limits: Limits
+
+    @abc.abstractmethod
+    async def prepare(self) -> None:
+        """Make the next :meth:`run` quick. May be called any number of times; costs nothing when already done.
+
+        Raises:
+            SandboxUnavailable: the isolation that was asked for cannot be had.
+        """
+
+    @abc.abstractmethod
+    async def run(self, job: Job, call: CallHandler) -> Outcome:
+        """Run one program in a fresh jail and return how it ended. A program's failure is an outcome, not an exception.
+
+        Cancelling it ends the program before the cancellation is passed on.
+
+        Raises:
+            SandboxUnavailable: the isolation that was asked for cannot be had, or the driver's other end went away
+                before the program was handed over.
+        """
+
+    @abc.abstractmethod
+    async def aclose(self) -> None:
+        """End everything this driver started. Safe to call twice."""
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(self, *exc: object) -> None:
+        await self.aclose()

@@ -1,0 +1,259 @@
+"""Limits for all programs of one parent *together*: a control group of the kernel, where the host may make one. Linux.
+
+An extra. Each program has limits of its own, which hold everywhere; where no group can be had, only this is missing,
+and :meth:`Group.describe` says why. Nothing here raises for that, and nothing moves the host, or changes a group that
+others are in. Both versions of control groups are used, and a machine that has some controllers in each.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import itertools
+import os
+import signal
+import threading
+import time
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from atc.sandboxes.process.cgroup_tree import NAME, WANTED, Tree, above_ours, given_below, room, said, trees, write
+
+END_S = 1.0
+"""Seconds that the last processes of a group get to be gone."""
+SPARE_BYTES = 256 << 20
+"""For the parent of the programs and those that wait, beside what one program may use."""
+TASKS_EACH = 128
+"""Threads for a program where all that may run do: one alone may have more, by its own limit."""
+PIECE_BYTES = 4 << 20
+_numbers = itertools.count(1)
+
+
+@dataclass
+class Group:
+    """A parent of programs and all of them, held together. Empty, and false, where no group could be had.
+
+    Attributes:
+        memory_bytes: what all may use at once, swap included.
+        tasks: processes and threads at the same time.
+        folders: its folder for each controller that holds.
+        versions: the versions of control groups that these belong to.
+        missing: controllers that could not be had, and why.
+    """
+
+    memory_bytes: int
+    tasks: int
+    folders: dict[str, Path] = field(default_factory=dict)
+    versions: set[int] = field(default_factory=set)
+    missing: dict[str, str] = field(default_factory=dict)
+    _owner: int = field(default_factory=os.getpid)
+    _told: int = 0
+    _lock: threading.Lock = field(default_factory=threading.Lock)
+
+    def __bool__(self) -> bool:
+        return bool(self.folders)
+
+    def describe(self) -> str:
+        """What holds, and why the rest does not, for a person."""
+        limits = {
+            "memory": f"{self.memory_bytes >> 20:,} MiB",
+            "pids": f"{self.tasks:,} tasks",
+        }
+        parts = []
+        if self:
+            versions = " and ".join(f"v{version}" for version in sorted(self.versions))
+            parts.append(f"{', '.join(limits[name] for name in WANTED if name in self.folders)} (cgroup {versions})")
+        for reason in dict.fromkeys(self.missing.values()):
+            names = ", ".join(name for name in WANTED if self.missing.get(name) == reason)
+            parts.append(f"not {names}: {reason}")
+        return "; ".join(parts)
+
+    def out_of_memory(self) -> str:
+        """Why the kernel ended a process of this group for want of memory, told once for each; ``""`` if it did not."""
+        with self._lock:
+            ended, full = _ended_for_memory(self.folders.get("memory"))
+            if ended <= self._told:
+                return ""
+            self._told += 1
+        if full:
+            return f"the programs together used more memory than the {self.memory_bytes >> 20:,} MiB that they may"
+        return "the machine, or the control group around the sandbox, ran out of memory"
+
+    def close(self) -> None:
+        """End whatever is still in it and remove it. May be called twice; does nothing in a fork of this process."""
+        if os.getpid() != self._owner:
+            return
+        deadline = time.monotonic() + END_S
+        for folder in set(self.folders.values()):
+            while not _remove(folder) and time.monotonic() < deadline:
+                _end_all(folder)
+                time.sleep(0.002)
+
+
+def confine(pid: int, *, memory_bytes: int, tasks: int) -> Group:
+    """Put a process into a new group, with all that it starts from now on. Groups of dead hosts are removed first.
+
+    Args:
+        pid: a child of this process that has started nothing yet.
+        memory_bytes: for all together, swap included.
+        tasks: processes and threads together.
+
+    Returns:
+        The group, to be closed when the process has ended. It is empty where none can be had: see its ``missing``.
+    """
+    group = Group(memory_bytes, tasks)
+    try:
+        for tree in list(trees()):
+            try:
+                _enter(group, tree, pid)
+            except (OSError, ValueError) as error:
+                for controller in tree.controllers:
+                    group.missing.setdefault(controller, str(error))
+    except (OSError, ValueError) as error:
+        group.missing = dict.fromkeys(WANTED, str(error))
+    for controller in WANTED:
+        if controller not in group.folders:
+            group.missing.setdefault(controller, "no group with it can be seen from here")
+    return group
+
+
+def memory_for(one: int, programs: int) -> int:
+    """Bytes for programs together that nobody should notice: all that they may use, where there is so much.
+
+    At most three quarters of what this machine has, or the control group that this process is in; and never less than
+    one program may use.
+
+    Args:
+        one: what one program may use.
+        programs: how many may run at once.
+    """
+    return max(min(one * programs, room() * 3 // 4), one + SPARE_BYTES)
+
+
+def tasks_for(programs: int) -> int:
+    """Processes and threads for programs together by default, at most half of what this machine can have.
+
+    Args:
+        programs: how many may run at once.
+    """
+    machine = (said(Path(f"/proc/sys/kernel/{name}"), "32768") for name in ("threads-max", "pid_max"))
+    return min(programs * TASKS_EACH, *(int(most) // 2 for most in machine))
+
+
+def _enter(group: Group, tree: Tree, pid: int) -> None:
+    """Make our group in this tree, set its limits and put the process in; or leave nothing behind.
+
+    Raises:
+        OSError: it cannot be had.
+    """
+    above = above_ours(tree)
+    _sweep(above)
+    given, kept = given_below(tree, above)
+    for name in kept:
+        group.missing[name] = f"{above} does not give it to groups below, and switching it on would change others"
+    if not given:
+        return
+    most = said(tree.own / "pids.max", "max")
+    if above != tree.own and most != "max":
+        group.tasks = min(group.tasks, int(most))  # we are beside the host's group, not below it
+    folder, held = above / f"atc-{_namespace()}-{os.getpid()}-{_start_of(os.getpid())}-{next(_numbers)}", []
+    _make(folder)
+    try:
+        for controller in given:
+            try:
+                _limit(folder, tree.version, controller, group)
+                held.append(controller)
+            except OSError as error:
+                group.missing[controller] = str(error)
+        if not held:
+            raise OSError(f"no limit can be set below {above}")
+        write(folder / "cgroup.procs", str(pid))
+        if str(pid) not in said(folder / "cgroup.procs").split():
+            raise OSError(f"the process did not stay in {folder}")
+    except OSError:
+        _remove(folder)
+        raise
+    group.folders.update(dict.fromkeys(held, folder))
+    group.versions.add(tree.version)
+
+
+def _limit(folder: Path, version: int, controller: str, group: Group) -> None:
+    if controller == "pids":
+        write(folder / "pids.max", str(group.tasks))
+    elif version == 1:
+        write(folder / "memory.limit_in_bytes", str(group.memory_bytes))
+        with contextlib.suppress(OSError):  # a kernel may not count swap
+            write(folder / "memory.swappiness", "0")
+            write(folder / "memory.memsw.limit_in_bytes", str(group.memory_bytes))
+    else:
+        write(folder / "memory.max", str(group.memory_bytes))
+        with contextlib.suppress(OSError):
+            write(folder / "memory.swap.max", "0")
+
+
+def _ended_for_memory(folder: Path | None) -> tuple[int, bool]:
+    """How many processes of it the kernel has ended for want of memory, and whether its own limit was reached."""
+    if folder is None:
+        return 0, False
+    counts = dict(line.split() for line in said(folder / "memory.events").splitlines())
+    if counts:
+        return int(counts["oom_kill"]), int(counts["oom"]) > 0
+    counts = dict(line.split() for line in said(folder / "memory.oom_control").splitlines())
+    # its count of failures stays 0 on newer kernels; memory is taken in pieces, so the limit is not met to the byte
+    limit, most = (int(said(folder / f"memory.{name}_in_bytes", "0")) for name in ("limit", "max_usage"))
+    return int(counts.get("oom_kill", 0)), most >= limit - PIECE_BYTES
+
+
+def _end_all(folder: Path) -> None:
+    """End what is in it. Version 1 has no way but one by one, where a number may soon be that of another process."""
+    with contextlib.suppress(OSError):
+        write(folder / "cgroup.kill", "1")
+        return
+    for pid in map(int, said(folder / "cgroup.procs").split()):
+        if pid != 0:  # which is one of a process namespace that we do not see
+            _end_one(folder, pid)
+
+
+def _end_one(folder: Path, pid: int) -> None:
+    with contextlib.suppress(OSError):
+        process = os.pidfd_open(pid)
+        try:
+            if str(pid) in said(folder / "cgroup.procs").split():  # so it is the one that we hold, or that has ended
+                signal.pidfd_send_signal(process, signal.SIGKILL)
+        finally:
+            os.close(process)
+
+
+def _sweep(above: Path) -> None:
+    """Remove the groups of hosts that died. One with processes stays: they are about to end by themselves."""
+    for folder in above.iterdir():
+        name = NAME.fullmatch(folder.name)
+        # the numbers of another process namespace mean nothing here
+        if name and int(name["namespace"]) == _namespace() and _start_of(int(name["pid"])) != int(name["start"]):
+            _remove(folder)
+
+
+def _namespace() -> int:
+    return os.stat("/proc/self/ns/pid").st_ino
+
+
+def _start_of(pid: int) -> int:
+    """Ticks from the machine's start to the process's; 0 where there is none. With its number, nobody else has that."""
+    try:
+        return int(Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[19])
+    except OSError:
+        return 0
+
+
+def _make(folder: Path) -> None:
+    folder.mkdir()
+
+
+def _remove(folder: Path) -> bool:
+    """Whether it is gone."""
+    try:
+        folder.rmdir()
+    except FileNotFoundError:
+        return True
+    except OSError:
+        return False
+    return True

@@ -1,0 +1,223 @@
+"""The ``process`` sandbox: a fresh, locked CPython process for every program, in under a millisecond. Linux.
+
+The parent of all programs (``sandbox/zygote.py``) loads Python once; a few locked children of it always wait. Calls
+travel over a private socket pair; stdout and stderr are the program's own.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import dataclasses
+import signal
+import sys
+import time
+import weakref
+from collections.abc import Sequence
+from weakref import WeakKeyDictionary
+
+from atc.calls.contract import CallHandler
+from atc.errors import FrameError, SandboxUnavailable
+from atc.outcome import Outcome
+from atc.sandboxes.channel.descriptors import Printed, SocketChannel
+from atc.sandboxes.channel.session import Conversation
+from atc.sandboxes.contract import Job, Limits, Sandbox
+from atc.sandboxes.process.cgroup import Group, confine, memory_for, tasks_for
+from atc.sandboxes.process.pool import Pool, pool_size, tiers_from
+from atc.sandboxes.process.zygote import Exit, Jail, Zygote, start_zygote, zygote_settings
+
+END_S = 5.0
+"""Seconds that a killed program gets to be gone."""
+MAX_RUNNING = 64
+"""Programs at the same time; more wait for their turn, which their wall clock does not count."""
+RAN_ON = "it closed its channel and ran on"
+
+
+class JailSandbox(Sandbox):
+    """What drivers share whose jails are forked by a zygote and spoken to over descriptors.
+
+    Args:
+        pool: where jails come from.
+        limits: what a program may use at most.
+    """
+
+    def __init__(self, pool: Pool, limits: Limits) -> None:
+        self.limits = limits
+        self._pool = pool
+        self._closed = False
+        self._turns: WeakKeyDictionary[asyncio.AbstractEventLoop, asyncio.Semaphore] = WeakKeyDictionary()
+        weakref.finalize(self, pool.close)
+
+    async def prepare(self) -> None:
+        await self._booted()
+
+    async def isolation(self) -> str:
+        """The tier that holds here.
+
+        Raises:
+            SandboxUnavailable: none that is accepted.
+        """
+        await self._booted()
+        return self._pool.tier
+
+    @property
+    def reasons(self) -> dict[str, str]:
+        """Why stronger tiers than the one in use could not be had."""
+        return dict(self._pool.reasons)
+
+    async def run(self, job: Job, call: CallHandler) -> Outcome:
+        if self._closed:
+            raise SandboxUnavailable("this sandbox was closed: open another one")
+        async with self._turns.setdefault(asyncio.get_running_loop(), asyncio.Semaphore(MAX_RUNNING)):
+            return await self._run(job, call)
+
+    async def _run(self, job: Job, call: CallHandler) -> Outcome:
+        jail = await self._take()
+        try:
+            return await self._converse(jail, job, call)
+        finally:
+            jail.kill()
+            jail.close()
+            self._pool.refill()
+
+    async def aclose(self) -> None:
+        self._closed = True
+        await asyncio.to_thread(self._pool.close)
+
+    async def _take(self) -> Jail:
+        try:
+            return self._pool.take()
+        except SandboxUnavailable:
+            await self._booted()
+            return self._pool.take()
+
+    async def _booted(self) -> None:
+        try:
+            await asyncio.wrap_future(self._pool.boot())
+        except (SandboxUnavailable, OSError) as error:
+            raise SandboxUnavailable(self._explained(str(error))) from None
+
+    def _explained(self, why: str) -> str:
+        return (
+            f"this machine cannot isolate a program as required ({why}). Nothing was run. `atc doctor` says what "
+            "would mend it"
+        )
+
+    async def _converse(self, jail: Jail, job: Job, call: CallHandler) -> Outcome:
+        """Hand the program over, answer its calls, and tell how it ended."""
+        began = time.perf_counter()
+        limits = _least(job.limits, self.limits)
+        channel = SocketChannel(jail.channel, limits.frame_bytes)
+        talk, printed = Conversation(channel, limits, call), Printed()
+        try:
+            try:
+                async with asyncio.timeout(limits.wall_s) as clock:
+                    await talk.begin(job)
+                    printed.read(jail.stdout, jail.stderr, limits.output_bytes)  # while it starts
+                    end = await talk.hold()
+            except TimeoutError:
+                if not clock.expired():
+                    raise
+                end = Outcome("limit", detail=f"it ran longer than {limits.wall_s:g} s")
+            except FrameError as error:
+                end = Outcome("violation", detail=str(error))
+            seconds = time.perf_counter() - began
+            told = await self._end(jail, asked=end.kind != "killed")
+        finally:
+            channel.close()
+            stdout, stderr = printed.close()
+        if end.kind == "killed":
+            end = _why_it_ended(told, self.limits, jail.zygote.group)
+        return dataclasses.replace(
+            end, stdout=stdout, stderr=stderr, seconds=seconds, cpu_s=told.cpu_s, memory_bytes=told.memory_bytes,
+            isolation=jail.zygote.tier,
+        )  # fmt: skip
+
+    async def _end(self, jail: Jail, *, asked: bool) -> Exit:
+        """Wait for the process to be gone; what was not asked to go gets a moment to do so by itself."""
+        exit_ = asyncio.wrap_future(jail.exit)
+        if not asked:
+            done, _ = await asyncio.wait([exit_], timeout=1.0)
+            if not done:
+                jail.kill()
+                await asyncio.wait([exit_], timeout=END_S)
+                return Exit(why=RAN_ON)
+        else:
+            jail.kill()
+            await asyncio.wait([exit_], timeout=END_S)
+        return exit_.result() if exit_.done() else Exit(why="it could not be ended")
+
+
+class ProcessSandbox(JailSandbox):
+    """Fresh processes, locked by namespaces, Landlock, a seccomp filter and rlimits.
+
+    Args:
+        limits: what a program may use at most.
+        require: the least tier (of :data:`atc.sandboxes.contract.TIERS`) that is accepted. The strongest that this
+            machine really has is used; below ``require`` nothing runs.
+        preload: packages that programs may use beside the standard library (``numpy``), loaded before the walls close.
+        packages: folders to load them from; by default where this Python has its own.
+        memory_together: bytes that all programs at once may use, where the host may make a control group; by default
+            as much as they may one by one, up to three quarters of what there is.
+
+    Raises:
+        SandboxUnavailable: there is no such tier.
+    """
+
+    name = "process"
+
+    def __init__(
+        self,
+        limits: Limits | None = None,
+        require: str = "L",
+        *,
+        preload: Sequence[str] = (),
+        packages: Sequence[str] | None = None,
+        pool: int | None = None,
+        memory_together: int | None = None,
+    ) -> None:
+        limits = limits or Limits()
+        folders = _site_packages() if packages is None and preload else list(packages or ())
+
+        def start(tier: str) -> Zygote:
+            if sys.platform != "linux":
+                raise SandboxUnavailable(f"the process sandbox needs Linux and this is {sys.platform}: use `docker`")
+            zygote = start_zygote(zygote_settings(tier, limits, preload, folders))
+            if zygote.process is not None:
+                memory = memory_together or memory_for(limits.memory_bytes, MAX_RUNNING)
+                zygote.group = confine(zygote.process.pid, memory_bytes=memory, tasks=tasks_for(MAX_RUNNING))
+            return zygote
+
+        super().__init__(Pool(start, tiers_from(require), pool_size() if pool is None else pool), limits)
+
+    @property
+    def together(self) -> Group | None:
+        """What holds for all programs together, once there was one: its ``describe()`` says why the rest does not."""
+        return self._pool.group
+
+
+def _site_packages() -> list[str]:
+    return [path for path in sys.path if path.endswith(("site-packages", "dist-packages"))]
+
+
+def _least(asked: Limits, most: Limits) -> Limits:
+    """What was asked for, where it is not more than there is."""
+    return Limits(
+        **{item.name: min(getattr(asked, item.name), getattr(most, item.name)) for item in dataclasses.fields(Limits)}
+    )
+
+
+def _why_it_ended(told: Exit, limits: Limits, group: Group | None) -> Outcome:
+    status = told.status
+    if status is None:
+        return Outcome("violation" if told.why == RAN_ON else "killed", detail=told.why)
+    # the limit is counted in ticks of a clock, which on a busy machine run ahead of the time that is told
+    if status == -signal.SIGXCPU or (status == -signal.SIGKILL and told.cpu_s >= 0.8 * limits.cpu_s):
+        return Outcome("limit", detail=f"it used more than {limits.cpu_s} s of processor time")
+    if status == -signal.SIGSYS:
+        return Outcome("killed", detail="it was ended for a system call that only an attack would make")
+    if status == -signal.SIGKILL and group is not None and (why := group.out_of_memory()):
+        return Outcome("killed", detail=f"it was ended because {why}")
+    if status < 0:
+        hint = " (did the machine run out of memory?)" if -status == signal.SIGKILL else ""
+        return Outcome("killed", detail=f"it was ended by {signal.Signals(-status).name}{hint}")
+    return Outcome("killed", detail=f"it left with exit status {status} before it reported an answer")

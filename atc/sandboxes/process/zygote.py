@@ -1,0 +1,321 @@
+"""The parent of all programs, host side: started, spoken to, and never left behind. Linux.
+
+One thread a zygote reads what it says; everything else may be used from any thread and any event loop.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import errno
+import json
+import os
+import signal
+import socket
+import subprocess
+import sys
+import threading
+import time
+import weakref
+from collections.abc import Callable, Sequence
+from concurrent.futures import Future
+from dataclasses import dataclass, field
+from typing import Any
+
+from atc.errors import SandboxUnavailable
+from atc.resources import resource_dir
+from atc.sandboxes.contract import FIXED, Limits
+from atc.sandboxes.process.cgroup import Group
+
+BOOT_S = 30.0
+"""Seconds that a zygote gets to load Python and to enter its walls."""
+_MESSAGE = 65536
+_GONE = -2
+
+
+@dataclass(frozen=True)
+class Exit:
+    """How a program's process ended: its status (negative: a signal), processor seconds, peak resident bytes.
+
+    ``status`` is ``None`` where nobody can tell: its parent ended first, or it was never started (``why`` says).
+    """
+
+    status: int | None = None
+    cpu_s: float = 0.0
+    memory_bytes: int = 0
+    why: str = ""
+
+
+@dataclass
+class Jail:
+    """A locked process that waits for one program. :meth:`close` when its end is known."""
+
+    number: int
+    zygote: Zygote
+    channel: socket.socket
+    stdout: int
+    stderr: int
+    exit: Future[Exit] = field(default_factory=Future)
+    pidfd: int = -1
+
+    def __post_init__(self) -> None:
+        self.exit.set_running_or_notify_cancel()  # whoever waits may give up; the end is told all the same
+
+    def kill(self) -> None:
+        """End it; its :attr:`exit` follows."""
+        self.zygote.kill(self)
+
+    def close(self) -> None:
+        self.zygote.let_go(self)
+        self.channel.close()
+        for fd in (self.stdout, self.stderr):
+            with contextlib.suppress(OSError):
+                os.close(fd)
+
+
+class Zygote:
+    """A running parent of programs, over the socket that it is spoken to by.
+
+    Args:
+        control: the connected socket (messages kept whole).
+        process: the process to wait for in the end, where it is our child.
+        on_close: called once it is closed, where something else must go too; may be called again.
+    """
+
+    def __init__(
+        self,
+        control: socket.socket,
+        process: subprocess.Popen[bytes] | None = None,
+        on_close: Callable[[], None] | None = None,
+    ) -> None:
+        self._control, self.process, self._on_close = control, process, on_close
+        self._lock = threading.Lock()
+        self._jails: dict[int, Jail] = {}
+        self.spawned = 0
+        self.born = time.monotonic()
+        self.dead = False
+        self.tier = ""
+        self.ready: dict[str, Any] = {}
+        self.group: Group | None = None  # that holds it and its programs, where there is one; goes when it goes
+        self._reader = threading.Thread(target=self._listen, name="atc-zygote", daemon=True)
+        _OPEN.add(self)
+
+    def begin(self) -> None:
+        """Wait until it has entered its walls and tried them.
+
+        Raises:
+            SandboxUnavailable: they cannot be had, or do not hold; the message says which.
+        """
+        self._control.settimeout(BOOT_S)
+        try:
+            said = self._control.recv(_MESSAGE)
+        except TimeoutError:
+            said = b""
+        if not said:
+            why = f"it did not come up{_last_words(self.process)}"
+            self.close()
+            raise SandboxUnavailable(why)
+        message = json.loads(said)
+        if message["op"] != "ready":
+            self.close()
+            raise SandboxUnavailable(str(message.get("why")))
+        self.tier, self.ready = message["tier"], message
+        self._control.settimeout(None)
+        self._reader.start()
+
+    def spawn(self) -> Jail:
+        """Fork a jail. It locks itself while its first frame may already be on its way.
+
+        Raises:
+            SandboxUnavailable: the zygote is gone, or this process has no descriptors left.
+        """
+        ours, theirs, stdout, stderr, *given = _ends()
+        with self._lock:
+            self.spawned += 1
+            jail = Jail(self.spawned, self, ours, stdout, stderr)
+            self._jails[jail.number] = jail
+        try:
+            self._tell({"op": "spawn", "id": jail.number}, [theirs.fileno(), *given])
+        except OSError:
+            self.dead = True
+            self._jails.pop(jail.number, None)
+            jail.close()
+            raise SandboxUnavailable("the parent of the sandbox's programs is gone") from None
+        finally:
+            theirs.close()
+            for fd in given:
+                os.close(fd)
+        return jail
+
+    def kill(self, jail: Jail) -> None:
+        with self._lock:
+            if jail.number not in self._jails:
+                return
+            if jail.pidfd >= 0:
+                try:
+                    signal.pidfd_send_signal(jail.pidfd, signal.SIGKILL)
+                except ProcessLookupError:
+                    return  # it is over, and its end is about to be told
+                except PermissionError:
+                    pass  # of another user, in a container: its parent may
+                else:
+                    return
+        with contextlib.suppress(OSError):
+            self._tell({"op": "kill", "id": jail.number})
+
+    def let_go(self, jail: Jail) -> None:
+        """Close what is held of a jail here."""
+        with self._lock:
+            if jail.pidfd >= 0:
+                os.close(jail.pidfd)
+            jail.pidfd = _GONE
+
+    @property
+    def running(self) -> int:
+        """Jails that have not ended, waiting ones among them."""
+        return len(self._jails)
+
+    def close(self) -> None:
+        """End it and all its programs. May be called twice, from any thread."""
+        self.dead = True
+        with contextlib.suppress(OSError):
+            self._control.shutdown(socket.SHUT_RDWR)
+        if self.process is not None:
+            try:
+                self.process.wait(1.0)
+            except subprocess.TimeoutExpired:
+                self.process.kill()
+                self.process.wait()
+            if self.process.stderr is not None:
+                self.process.stderr.close()
+        if self._reader.is_alive() and self._reader is not threading.current_thread():
+            self._reader.join(1.0)
+        self._control.close()
+        if self.group is not None:
+            self.group.close()
+        self._settle()
+        if self._on_close is not None:
+            self._on_close()
+
+    def _tell(self, message: dict[str, Any], fds: Sequence[int] = ()) -> None:
+        socket.send_fds(self._control, [json.dumps(message).encode()], fds)
+
+    def _listen(self) -> None:
+        try:
+            while self._hear():
+                pass
+        finally:  # however it ends: who waits for a jail must learn that nobody will tell
+            self.dead = True
+            self._settle()
+
+    def _hear(self) -> bool:
+        """Take in one message; false where there will be no more."""
+        try:
+            said, fds, _, _ = socket.recv_fds(self._control, _MESSAGE, 1)
+        except OSError:
+            return False
+        if not said:
+            return False
+        message = json.loads(said)
+        if message["op"] == "spawned":
+            self._spawned(message["id"], fds)
+        elif message["op"] == "ended":
+            jail = self._jails.pop(message["id"], None)
+            if jail is not None:
+                jail.exit.set_result(
+                    Exit(message["status"], message.get("cpu_s", 0.0), message.get("memory_bytes", 0),
+                         message.get("why", ""))
+                )  # fmt: skip
+        return True
+
+    def _spawned(self, number: int, fds: list[int]) -> None:
+        """Keep what a jail can be ended by. The kernel drops it while this process has no descriptors left."""
+        with self._lock:
+            jail = self._jails.get(number)
+            if jail is not None and jail.pidfd != _GONE and fds:
+                jail.pidfd = fds.pop()
+        for fd in fds:
+            os.close(fd)
+
+    def _settle(self) -> None:
+        """Nobody will tell any more how these ended."""
+        while self._jails:
+            _, jail = self._jails.popitem()
+            jail.exit.set_result(Exit(why="the parent of the sandbox's programs was ended"))
+
+    def forget(self) -> None:
+        """In a fork of this process: let go without ending anything."""
+        self._control.close()
+
+
+def _ends() -> tuple[socket.socket, socket.socket, int, int, int, int]:
+    """A new jail's channel, ours and its own; our ends of its stdout and stderr; its own.
+
+    Raises:
+        SandboxUnavailable: there are no descriptors left; none is kept.
+    """
+    with contextlib.ExitStack() as opened:
+        try:
+            ours, theirs = map(opened.enter_context, socket.socketpair())
+            out = os.pipe2(os.O_CLOEXEC)
+            for fd in out:
+                opened.callback(os.close, fd)
+            err = os.pipe2(os.O_CLOEXEC)
+        except OSError as error:
+            raise SandboxUnavailable(f"its channel cannot be opened: {error.strerror} (see `ulimit -n`)") from None
+        opened.pop_all()
+    return ours, theirs, out[0], err[0], out[1], err[1]
+
+
+_OPEN: weakref.WeakSet[Zygote] = weakref.WeakSet()
+
+
+def _forget_all() -> None:
+    for zygote in list(_OPEN):
+        zygote.forget()
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_forget_all)
+
+
+def zygote_settings(
+    tier: str, limits: Limits, preload: Sequence[str] = (), packages: Sequence[str] = ()
+) -> dict[str, Any]:
+    """What a zygote is told at its start: everything that its children cannot change."""
+    fixed = {name: getattr(limits, name) for name in FIXED}
+    return {"tier": tier, "preload": list(preload), "packages": list(packages), **fixed}
+
+
+def start_zygote(settings: dict[str, Any]) -> Zygote:
+    """Start one on this machine and wait until it is ready. Blocks for a tenth of a second or so.
+
+    Raises:
+        SandboxUnavailable: this tier cannot be had here; the message says why.
+        OSError: this process has no descriptors left. It says nothing about the tier: no weaker one may be tried.
+    """
+    ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+    told = json.dumps({**settings, "control": theirs.fileno()})
+    try:
+        process = subprocess.Popen(
+            [sys.executable, "-I", "-S", str(resource_dir("sandbox").resolve() / "zygote.py"), told],
+            stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE,
+            pass_fds=(theirs.fileno(),), env={}, cwd="/", start_new_session=True,
+        )  # fmt: skip
+    except OSError as error:
+        ours.close()
+        if error.errno in (errno.EMFILE, errno.ENFILE):
+            raise
+        raise SandboxUnavailable(f"its process cannot be started: {error}") from None
+    finally:
+        theirs.close()
+    zygote = Zygote(ours, process)
+    zygote.begin()
+    return zygote
+
+
+def _last_words(process: subprocess.Popen[bytes] | None) -> str:
+    if process is None or process.stderr is None:
+        return ""
+    process.kill()
+    lines = process.stderr.read().decode("utf-8", "replace").strip().splitlines()
+    return f": {lines[-1][:300]}" if lines else ""

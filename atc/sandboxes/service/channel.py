@@ -1,0 +1,128 @@
+"""A caller's end of a run at the sandbox service: its WebSocket as the channel to a program."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import dataclasses
+from typing import Any
+
+from websockets.asyncio.client import ClientConnection
+from websockets.exceptions import ConnectionClosed
+
+from atc.errors import FrameError, SandboxUnavailable
+from atc.outcome import Outcome
+from atc.sandboxes.channel.session import Channel, Listener
+from atc.sandboxes.contract import Limits
+from atc.sandboxes.service import messages
+
+
+class ServiceChannel(Channel):
+    """The channel; the service's last word is kept here.
+
+    Args:
+        connection: the open WebSocket.
+        limits: what the program may use at most.
+        message_bytes: the largest message that the service takes.
+
+    Attributes:
+        outcome: how the program ended, without its value and error.
+        refusal: why the service would not go on; ``handed_over`` tells whether the program may have run by then.
+    """
+
+    def __init__(self, connection: ClientConnection, limits: Limits, message_bytes: int) -> None:
+        self._connection, self._limits, self._most = connection, limits, message_bytes
+        self.outcome: Outcome | None = None
+        self.refusal = ""
+        self.handed_over = True
+        self._wanted = asyncio.Event()
+        self._wanted.set()
+        self._pump: asyncio.Task[None] | None = None
+
+    def listen(self, listener: Listener) -> None:
+        self._pump = asyncio.get_running_loop().create_task(self._listen(listener))
+
+    def pause(self) -> None:
+        self._wanted.clear()
+
+    def resume(self) -> None:
+        self._wanted.set()
+
+    async def _listen(self, listener: Listener) -> None:
+        try:
+            while (frame := await self._receive()) is not None:
+                listener.heard(frame)
+                await self._wanted.wait()
+        except FrameError as error:
+            listener.ended(error)
+        else:
+            listener.ended(None)
+
+    async def _receive(self) -> dict[str, Any] | None:
+        """The next frame; ``None`` when there will be no more. Raises FrameError."""
+        try:
+            body = await self._connection.recv(decode=True)
+        except ConnectionClosed as error:
+            self.refusal = self.refusal or _why_closed(error)
+            return None
+        if not isinstance(body, str):
+            raise FrameError("it sent bytes in place of text")
+        self.received += len(body)
+        message = messages.decode(body)
+        match message.get("op"):
+            case "call":
+                return message
+            case "refused":
+                self.refusal = str(message.get("message"))[:1000]
+                self.handed_over = message.get("handed_over") is not False
+                return None
+            case "outcome":
+                self.outcome = messages.outcome_of(message)
+                return _report(message)
+        raise FrameError("it sent a message of no known kind")
+
+    async def send(self, message: dict[str, Any]) -> None:
+        if message["op"] == "run":
+            message = {**message, "limits": dataclasses.asdict(self._limits)}
+        body = messages.encode(message)
+        if why := self._unacceptable(body):
+            if message["op"] == "run":
+                raise SandboxUnavailable(f"the sandbox service does not take this program: {why}")
+            error = {"message": f"its response cannot be passed on: {why}", "status": None}
+            body = messages.encode({"op": "reply", "id": message["id"], "error": error})
+        with contextlib.suppress(ConnectionClosed):
+            await self._connection.send(body, text=True)
+
+    async def close(self) -> None:
+        """Let the connection go; the service ends a program whose caller has gone."""
+        if self._pump is not None:
+            self._pump.cancel()
+            await asyncio.gather(self._pump, return_exceptions=True)
+        if self.outcome is not None:
+            self._connection.transport.abort()  # all has been said: there is nothing to wait for
+        else:
+            await self._connection.close()
+
+    def _unacceptable(self, body: bytes) -> str:
+        if len(body) > self._most:
+            return f"it takes {len(body):,} bytes, and the service takes {self._most:,}"
+        return messages.acceptable(body)
+
+
+def _report(message: dict[str, Any]) -> dict[str, Any] | None:
+    """A program's own report inside an outcome, in the form in which it reports it."""
+    match message["kind"]:
+        case "finished":
+            return {"op": "done", "answered": message.get("answered"), "value": message.get("value")}
+        case "raised":
+            return {"op": "raised", "error": message.get("error")}
+    return None
+
+
+def _why_closed(error: ConnectionClosed) -> str:
+    code = error.rcvd.code if error.rcvd is not None else None
+    if code == 1009:
+        return "the service ended the run: a message was too large for it"
+    if code in (1001, 1012):
+        return "the service was shut down during the run"
+    return ""

@@ -1,0 +1,260 @@
+"""The ``service`` sandbox: programs run elsewhere, behind HTTP; their tool calls come back and are executed here."""
+
+from __future__ import annotations
+
+import asyncio
+import dataclasses
+import functools
+import importlib.util
+import json
+import logging
+import random
+import ssl
+import threading
+import time
+from typing import TYPE_CHECKING, Any
+from urllib.parse import urljoin, urlsplit
+
+import httpx
+
+from atc.calls.contract import CallHandler
+from atc.errors import FrameError, SandboxUnavailable, SettingsError
+from atc.outcome import Outcome
+from atc.sandboxes.channel.session import Conversation
+from atc.sandboxes.contract import Job, Limits, Sandbox
+from atc.sandboxes.process.pool import tiers_from
+from atc.sandboxes.service import messages
+
+if TYPE_CHECKING:
+    from websockets.asyncio.client import ClientConnection
+
+    from atc.sandboxes.service.channel import ServiceChannel
+
+ASK_S = 10.0
+"""Seconds for one request, and for connecting to a run."""
+GRACE_S = 5.0
+"""Seconds beyond a program's own that the service gets to tell of its end."""
+KEEP_S = 20.0
+"""Seconds that a connection is kept for the next run; the service keeps it longer."""
+RETRY_STATUSES = (429, 503)
+MAX_PAUSE_S = 30.0
+_QUIET = logging.getLogger("atc.service.channel")
+_QUIET.setLevel(logging.WARNING)  # the library's debugging lines hold tokens and tools' responses
+
+
+class ServiceSandbox(Sandbox):
+    """Programs run at a sandbox service (``atc serve``). It executes no tools and gets no credentials.
+
+    Args:
+        url: the service's address, ``http://`` or ``https://``.
+        token: its token for us.
+        limits: what a program may use at most; the service may hold it to less.
+        require: the least tier (of :data:`atc.sandboxes.contract.TIERS`) that is accepted there.
+
+    Raises:
+        SettingsError: the address is none, or a token is missing.
+        SandboxUnavailable: there is no such tier, or the library for its channel is not installed.
+    """
+
+    name = "service"
+
+    def __init__(self, url: str, token: str | None, limits: Limits, require: str) -> None:
+        parts = urlsplit(url)
+        if parts.scheme not in ("http", "https") or not parts.hostname or parts.query or parts.fragment:
+            raise SettingsError(f"sandbox: {url[:200]!r} is no address of a service: give https://HOST[:PORT]")
+        if parts.username or parts.password:
+            raise SettingsError("sandbox: give the service's token in ATC_SANDBOX_TOKEN, not in its address")
+        if not token:
+            raise SettingsError(f"the sandbox service at {url} needs a token: set ATC_SANDBOX_TOKEN")
+        if not token.isascii() or not token.isprintable():
+            raise SettingsError("sandbox_token: a token has printable ASCII characters only")
+        if importlib.util.find_spec("websockets") is None:
+            raise SandboxUnavailable(
+                "a sandbox service is spoken to by `websockets`: pip install 'atc-runtime[service]'"
+            )
+        self._accepted = tiers_from(require)
+        self.limits = limits
+        self._url, self._token, self._require = url.rstrip("/"), token, require
+        self._tier = ""
+        self._lock = threading.Lock()
+        self._clients: dict[asyncio.AbstractEventLoop, httpx.AsyncClient] = {}
+
+    async def prepare(self) -> None:
+        """Ask the service who it is, once, so that what is wrong is known before a program is written."""
+        if not self._tier:
+            self._tier = self._accept(await self._ask("GET", "/v1/service", ASK_S))
+
+    async def isolation(self) -> str:
+        """The tier that holds at the service.
+
+        Raises:
+            SandboxUnavailable: it cannot be asked, or holds less than is required.
+        """
+        self._tier = ""
+        await self.prepare()
+        return self._tier
+
+    async def run(self, job: Job, call: CallHandler) -> Outcome:
+        from atc.sandboxes.service.channel import ServiceChannel
+
+        began = time.perf_counter()
+        granted = await self._ask("POST", "/v1/runs", job.limits.wall_s, {"require": self._require})
+        tier = self._accept(granted)
+        limits = Limits(**{n: min(getattr(job.limits, n), v) for n, v in dataclasses.asdict(self.limits).items()})
+        channel = ServiceChannel(await self._connect(granted, limits), limits, granted["message_bytes"])
+        talk = Conversation(channel, limits, call)
+        try:
+            async with asyncio.timeout(limits.wall_s + GRACE_S) as clock:
+                await talk.begin(job)
+                end = await talk.hold()
+        except TimeoutError:
+            if not clock.expired():
+                raise
+            end = Outcome("limit", detail=f"it ran longer than {limits.wall_s:g} s, and the service did not end it")
+        except FrameError as error:
+            end = Outcome("violation", detail=f"the service broke the rules of the channel: {error}")
+        finally:
+            await channel.close()
+        return self._told(end, channel, tier, time.perf_counter() - began)
+
+    async def aclose(self) -> None:
+        with self._lock:
+            client = self._clients.pop(asyncio.get_running_loop(), None)
+            self._clients.clear()  # of other loops: nothing can be awaited there, their sockets close with them
+        if client is not None:
+            await client.aclose()
+
+    # -- asking ------------------------------------------------------------------------------------------------------
+
+    async def _ask(self, method: str, path: str, patience_s: float, body: Any = None) -> dict[str, Any]:
+        """One answer of the service; while it is full it is asked again, for as long as ``patience_s``."""
+        until = time.monotonic() + patience_s
+        while True:
+            try:
+                answer = await self._request(method, path, body)
+            except httpx.HTTPError as error:
+                raise SandboxUnavailable(
+                    f"the sandbox service at {self._url} cannot be reached ({_words(error)}): is it up (`atc serve`), "
+                    "and is the address right? Nothing was run"
+                ) from None
+            if answer.status_code not in RETRY_STATUSES:
+                return self._read(answer)
+            pause = _pause(answer)
+            if time.monotonic() + pause > until:
+                raise SandboxUnavailable(
+                    f"the sandbox service at {self._url} had no room within {patience_s:g} s ({_reason(answer)}): add "
+                    "replicas, raise its --max-runs, or run fewer at once"
+                )
+            await asyncio.sleep(pause)
+
+    async def _request(self, method: str, path: str, body: Any) -> httpx.Response:
+        """Over a connection that was kept, if there is one; if it was closed meanwhile, over a new one.
+
+        A run that is granted twice so is dropped by the service when nobody connects to it.
+        """
+        headers = {"Authorization": f"Bearer {self._token}"}
+        try:
+            return await self._http().request(method, self._url + path, json=body, headers=headers)
+        except (httpx.RemoteProtocolError, httpx.ReadError):
+            return await self._http().request(method, self._url + path, json=body, headers=headers)
+
+    def _http(self) -> httpx.AsyncClient:
+        """Connections of the loop that runs; those of a loop that has ended are let go."""
+        loop = asyncio.get_running_loop()
+        with self._lock:
+            self._clients = {kept: client for kept, client in self._clients.items() if not kept.is_closed()}
+            if loop not in self._clients:
+                limits = httpx.Limits(keepalive_expiry=KEEP_S)
+                self._clients[loop] = httpx.AsyncClient(verify=_tls(), timeout=ASK_S, limits=limits)
+            return self._clients[loop]
+
+    def _read(self, answer: httpx.Response) -> dict[str, Any]:
+        """The body of a good answer; others as errors that say what to do."""
+        status, at = answer.status_code, f"the sandbox service at {self._url}"
+        if status in (200, 201):
+            try:
+                message = messages.decode(answer.text)
+            except FrameError:
+                message = {}
+            if message.get("protocol") == messages.PROTOCOL and type(message.get("message_bytes")) is int:
+                return message
+            text = f"what answers at {self._url} is no sandbox service of this version: check the address (`atc serve`)"
+            raise SandboxUnavailable(text)
+        if status == 401:
+            raise SandboxUnavailable(f"{at} does not take our token: set ATC_SANDBOX_TOKEN to one that it knows")
+        if status == 409:
+            raise SandboxUnavailable(f"{at} refuses: {_reason(answer)}. Lower `sandbox_require`, or mend it there")
+        if status == 404:
+            raise SandboxUnavailable(f"there is no sandbox service at {self._url}: its address has no path of its own")
+        raise SandboxUnavailable(f"{at} answered {status}: {_reason(answer)}. Nothing was run")
+
+    def _accept(self, told: dict[str, Any]) -> str:
+        tier = told.get("isolation")
+        if tier not in self._accepted:
+            raise SandboxUnavailable(
+                f"the sandbox service at {self._url} isolates programs by tier {str(tier)[:20]}, and {self._require} "
+                "is required. Nothing was run. Lower `sandbox_require`, or mend it there (`atc doctor` says how)"
+            )
+        return str(tier)
+
+    async def _connect(self, granted: dict[str, Any], limits: Limits) -> ClientConnection:
+        """Open the channel of a run that was granted."""
+        from websockets.asyncio.client import connect
+        from websockets.exceptions import InvalidStatus, WebSocketException
+
+        address = urljoin(self._url + "/", str(granted.get("url")).removeprefix("/"))
+        if urlsplit(address).scheme != urlsplit(self._url).scheme:
+            raise SandboxUnavailable(f"the sandbox service at {self._url} names a channel less safe than it: {address}")
+        try:
+            return await connect(
+                address.replace("http", "ws", 1),
+                additional_headers={"Authorization": f"Bearer {granted.get('channel_token')}"},
+                ssl=_tls() if address.startswith("https:") else None,
+                compression=None, max_size=messages.most_bytes(limits),
+                open_timeout=ASK_S, close_timeout=2.0, ping_interval=20.0, ping_timeout=60.0, user_agent_header=None,
+                logger=_QUIET,
+            )  # fmt: skip
+        except InvalidStatus as error:
+            why = f"status {error.response.status_code}: is it behind a balancer without --advertise?"
+        except (OSError, TimeoutError, WebSocketException) as error:
+            why = _words(error)
+        raise SandboxUnavailable(f"no channel to the sandbox service at {address} ({why}). Nothing was run")
+
+    def _told(self, end: Outcome, channel: ServiceChannel, tier: str, seconds: float) -> Outcome:
+        """How it ended, with what only the service knows of it."""
+        told = channel.outcome
+        if told is None:
+            if channel.refusal and not channel.handed_over:
+                raise SandboxUnavailable(f"the sandbox service at {self._url} refuses: {channel.refusal}")
+            detail = end.detail or channel.refusal or "the connection to the sandbox service was lost, and it with it"
+            return dataclasses.replace(end, detail=detail, seconds=seconds, isolation=tier)
+        if told.isolation not in self._accepted:
+            raise SandboxUnavailable(f"the sandbox service at {self._url} ran a program by tier {told.isolation}")
+        if told.kind in ("finished", "raised"):
+            return dataclasses.replace(told, kind=end.kind, answered=end.answered, value=end.value, error=end.error)
+        return told
+
+
+def _pause(answer: httpx.Response) -> float:
+    """Seconds to wait before asking again: as the service says, not all callers at once."""
+    try:
+        asked = float(answer.headers.get("Retry-After", "1"))
+    except ValueError:
+        asked = 1.0  # a date: no service of ours sends one
+    return min(max(asked, 0.1), MAX_PAUSE_S) * random.uniform(0.75, 1.25)
+
+
+def _reason(answer: httpx.Response) -> str:
+    try:
+        return str(answer.json()["error"]["message"])[:300]
+    except (json.JSONDecodeError, KeyError, TypeError, UnicodeDecodeError):
+        return f"status {answer.status_code}"
+
+
+def _words(error: Exception) -> str:
+    return str(error)[:200] or type(error).__name__
+
+
+@functools.cache
+def _tls() -> ssl.SSLContext:
+    return httpx.create_ssl_context()

@@ -1,0 +1,174 @@
+"""What a caller and the sandbox service say to each other over a run's WebSocket: one JSON text message each.
+
+``run``, then ``call`` and ``reply`` as on the channel of a process, then one ``outcome``; ``refused`` where the service
+will not go on. Both ends parse to the letter and believe nothing beyond its form.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import math
+from typing import Any, get_args
+
+from atc.calls.contract import CallReply, CallRequest
+from atc.errors import FrameError, UsageError
+from atc.outcome import Outcome, OutcomeKind, ProgramError
+from atc.packing import pack
+from atc.sandboxes.channel import frames
+from atc.sandboxes.channel.session import value_of
+from atc.sandboxes.contract import TIERS, Job, Limits
+
+PROTOCOL = 2
+"""2: bytes are tagged in values (:mod:`atc.packing`)."""
+MESSAGE_BYTES = 16 << 20
+"""The largest message that a service takes: a program with its tools, or a tool's answer."""
+MAX_TOOLS = 2_000
+MAX_NAME = 200
+_KINDS = get_args(OutcomeKind)
+
+
+def encode(message: dict[str, Any]) -> bytes:
+    """``message`` as UTF-8 JSON; half a surrogate pair becomes ``?``. Raises ValueError for NaN and infinity."""
+    text = json.dumps(message, allow_nan=False, separators=(",", ":"), ensure_ascii=False)
+    return text.encode("utf-8", "replace")
+
+
+def decode(text: str) -> dict[str, Any]:
+    """Parse one message.
+
+    Raises:
+        FrameError: it is not exactly one JSON object to the letter.
+    """
+    try:
+        message = frames.parse(text)
+    except (ValueError, RecursionError) as error:
+        raise FrameError(f"the message is not valid JSON: {str(error)[:200]}") from None
+    if not isinstance(message, dict):
+        raise FrameError("the message is not a JSON object")
+    return message
+
+
+def acceptable(body: bytes) -> str:
+    """Why the other end would not take ``body``; empty if it would."""
+    try:
+        frames.parse(body.decode("utf-8"))
+    except (ValueError, RecursionError) as error:
+        return str(error)[:200] or type(error).__name__
+    return ""
+
+
+def most_bytes(limits: Limits) -> int:
+    """The largest message that a service sends about one program: its answer and what it printed, written out."""
+    return 2 * limits.frame_bytes + 12 * limits.output_bytes + 65_536
+
+
+# -- from the caller -------------------------------------------------------------------------------------------------
+
+
+def job_of(message: dict[str, Any], most: Limits) -> Job:
+    """The job that a ``run`` message asks for, held to ``most``.
+
+    Raises:
+        FrameError: it is no such message; what is wrong is said without quoting the program.
+    """
+    if message.get("op") != "run":
+        raise FrameError("the first message must be `run`")
+    program, tools = message.get("program"), message.get("tools", {})
+    if not isinstance(program, str):
+        raise FrameError("`program` must be text")
+    if not isinstance(tools, dict) or len(tools) > MAX_TOOLS:
+        raise FrameError(f"`tools` must be an object of at most {MAX_TOOLS:,} names")
+    for name, parameters in tools.items():
+        if len(name) > MAX_NAME or not name.isidentifier() or not _names(parameters):
+            raise FrameError("`tools` must give a list of parameter names for each tool's name")
+    return Job(program, tools, _limits_of(message.get("limits", {}), most))
+
+
+def reply_of(message: dict[str, Any]) -> tuple[int, CallReply]:
+    """The call number and the answer of a ``reply`` message.
+
+    Raises:
+        FrameError: it is no such message.
+    """
+    number = message.get("id")
+    if message.get("op") != "reply" or type(number) is not int or ("value" in message) == ("error" in message):
+        raise FrameError("after `run` only replies are taken: an `id`, and either `value` or `error`")
+    if "value" in message:
+        return number, CallReply(value=value_of(message["value"]))
+    error = message["error"]
+    if not isinstance(error, dict) or not isinstance(error.get("message"), str):
+        raise FrameError("the `error` of a reply must be an object with a `message`")
+    status = error.get("status")
+    if status is not None and type(status) not in (int, str):
+        raise FrameError("the `status` of an error must be a whole number, text or null")
+    return number, CallReply(error=error["message"], status=status)
+
+
+def _names(raw: Any) -> bool:
+    return (
+        isinstance(raw, list)
+        and len(raw) <= MAX_TOOLS
+        and all(isinstance(name, str) and len(name) <= MAX_NAME for name in raw)
+    )
+
+
+def _limits_of(raw: Any, most: Limits) -> Limits:
+    """What is asked for where it is less than ``most``."""
+    if not isinstance(raw, dict):
+        raise FrameError("`limits` must be an object")
+    known = {item.name: item.type for item in dataclasses.fields(Limits)}
+    if unknown := [name for name in raw if name not in known]:
+        raise FrameError(f"there is no limit {unknown[0][:40]!r}: the limits are {', '.join(known)}")
+    for name, value in raw.items():
+        if type(value) is not int and not (name == "wall_s" and type(value) is float):
+            raise FrameError(f"the limit {name} must be a {'whole ' if name != 'wall_s' else ''}number")
+    try:
+        asked = dataclasses.replace(most, **raw)
+    except UsageError as error:
+        raise FrameError(str(error)) from None
+    return Limits(**{name: min(getattr(asked, name), getattr(most, name)) for name in known})
+
+
+# -- from the service ------------------------------------------------------------------------------------------------
+
+
+def call_message(request: CallRequest) -> dict[str, Any]:
+    arguments = {name: pack(value) for name, value in request.arguments.items()}
+    return {"op": "call", "id": request.number, "tool": request.tool, "args": arguments, "line": request.line}
+
+
+def refusal_message(code: str, why: str, *, handed_over: bool) -> dict[str, Any]:
+    return {"op": "refused", "code": code, "message": why, "handed_over": handed_over}
+
+
+def outcome_message(outcome: Outcome) -> dict[str, Any]:
+    """An outcome; its error has the form in which a sandbox reports one."""
+    told = {item.name: getattr(outcome, item.name) for item in dataclasses.fields(outcome)}
+    return {"op": "outcome", **told, "value": pack(outcome.value), "error": _error_out(outcome.error)}
+
+
+def _error_out(error: ProgramError | None) -> dict[str, Any] | None:
+    return None if error is None else dataclasses.asdict(error)
+
+
+def outcome_of(message: dict[str, Any]) -> Outcome:
+    """The outcome in a message, its ``value`` and ``error`` apart: those are a program's claim and read elsewhere.
+
+    Raises:
+        FrameError: it is no outcome.
+    """
+    kind, isolation = message.get("kind"), message.get("isolation")
+    texts = {name: message.get(name) for name in ("detail", "stdout", "stderr")}
+    numbers = {name: message.get(name) for name in ("seconds", "cpu_s")}
+    memory = message.get("memory_bytes")
+    if (
+        kind not in _KINDS
+        or isolation not in TIERS
+        or not all(isinstance(text, str) for text in texts.values())
+        or not all(type(number) in (int, float) and 0 <= number < math.inf for number in numbers.values())  # type: ignore[operator]
+        or type(memory) is not int
+        or memory < 0
+    ):
+        raise FrameError("the service sent an outcome that is no outcome")
+    return Outcome(kind, **texts, **numbers, memory_bytes=memory, isolation=isolation)  # type: ignore[arg-type]

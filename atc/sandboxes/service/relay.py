@@ -1,0 +1,143 @@
+"""One run over its WebSocket: a program comes, its calls go to the caller and are answered, an outcome ends it."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+from collections.abc import Awaitable, Callable
+from typing import Any, NamedTuple
+
+from starlette.websockets import WebSocket, WebSocketDisconnect
+
+from atc.calls.contract import CallHandler, CallReply, CallRequest
+from atc.errors import FrameError
+from atc.outcome import Outcome
+from atc.sandboxes.contract import Job, Limits
+from atc.sandboxes.service import messages
+
+SEND_S = 10.0
+"""Seconds that a caller gets to take the outcome."""
+
+_LOST = (WebSocketDisconnect, RuntimeError)  # what sending over a connection that has gone raises
+
+RunJob = Callable[[Job, CallHandler], Awaitable[Outcome]]
+
+
+class Gone(Exception):
+    """The caller has closed its connection, or broke the WebSocket's own rules (``code``)."""
+
+    def __init__(self, code: int) -> None:
+        super().__init__(f"closed with {code}")
+        self.code = code
+
+
+class _Waiting(NamedTuple):
+    """A call that the caller has not answered, and the task that will pass the answer on."""
+
+    answer: asyncio.Future[CallReply]
+    task: asyncio.Task[Any]
+
+
+class Relay:
+    """Serves one connected run. Use :meth:`take` and then :meth:`hold`, once.
+
+    Args:
+        socket: the accepted connection.
+        limits: what a program may use at most, whatever the caller asks for.
+        most_held: bytes of replies to hold for a program that does not read them; then the caller is read no further.
+        called: told of every tool call that is passed on.
+    """
+
+    def __init__(self, socket: WebSocket, limits: Limits, most_held: int, called: Callable[[], None]) -> None:
+        self._socket, self._limits, self._most_held, self._called = socket, limits, most_held, called
+        self._sending = asyncio.Lock()
+        self._waiting: dict[int, _Waiting] = {}
+        self._held: dict[asyncio.Task[Any], int] = {}
+        self._last = 0
+
+    async def take(self, seconds: float) -> Job:
+        """The job that the caller sends first.
+
+        Raises:
+            FrameError: what came is no job.
+            TimeoutError: nothing came in time.
+            Gone: the caller went away.
+        """
+        async with asyncio.timeout(seconds):
+            return messages.job_of(messages.decode(await self._receive()), self._limits)
+
+    async def hold(self, job: Job, run: RunJob) -> Outcome:
+        """Run the job and pass its calls to and fro. However this ends, the program has been ended before.
+
+        Raises:
+            FrameError: the caller broke the rules.
+            Gone: the caller went away.
+            SandboxUnavailable: the isolation cannot be had (any more); nothing was run.
+        """
+        program = asyncio.ensure_future(run(job, self._call))
+        listening = asyncio.create_task(self._listen())
+        try:
+            await asyncio.wait({program, listening}, return_when=asyncio.FIRST_COMPLETED)
+            if not program.done():
+                await listening  # it never returns: this raises why the caller is heard no more
+            return await program
+        finally:
+            await _ended(program, listening)
+
+    async def tell(self, message: dict[str, Any], seconds: float = SEND_S) -> None:
+        """Send a last message and close. A caller who does not take it is left alone."""
+        with contextlib.suppress(TimeoutError, *_LOST):
+            async with asyncio.timeout(seconds):
+                await self._send(messages.encode(message))
+                await self._socket.close(1000 if message["op"] == "outcome" else 1008)
+
+    async def _call(self, request: CallRequest) -> CallReply:
+        """Ask the caller, who executes the tool."""
+        body = messages.encode(messages.call_message(request))
+        if len(body) > messages.most_bytes(self._limits):  # numbers can take more digits than the program sent
+            raise FrameError("a call takes too many bytes when it is written out")
+        answer: asyncio.Future[CallReply] = asyncio.get_running_loop().create_future()
+        task = asyncio.current_task()  # it ends when the program has been sent the reply
+        assert task is not None
+        self._waiting[request.number] = _Waiting(answer, task)
+        self._last = max(self._last, request.number)
+        self._called()
+        try:
+            with contextlib.suppress(*_LOST):  # listening tells that the caller has gone, and ends the program
+                await self._send(body)
+            return await answer
+        finally:
+            del self._waiting[request.number]
+
+    async def _listen(self) -> None:
+        while True:
+            while sum(self._held.values()) > self._most_held:
+                await asyncio.wait(self._held, return_when=asyncio.FIRST_COMPLETED)
+            text = await self._receive()
+            number, reply = messages.reply_of(messages.decode(text))
+            waiting = self._waiting.get(number)
+            if waiting is not None and not waiting.answer.done():
+                self._held[waiting.task] = len(text)
+                waiting.task.add_done_callback(lambda task: self._held.pop(task, None))
+                waiting.answer.set_result(reply)
+            elif not 0 < number <= self._last:  # one that came late is dropped
+                raise FrameError("a reply came for a call that was never made")
+
+    async def _receive(self) -> str:
+        event = await self._socket.receive()
+        if event["type"] == "websocket.disconnect":
+            raise Gone(event.get("code") or 1005)
+        text = event.get("text")
+        if text is None:
+            raise FrameError("a message must be text, not binary")
+        return str(text)
+
+    async def _send(self, body: bytes) -> None:
+        async with self._sending:  # calls go out in the order in which they were made
+            await self._socket.send({"type": "websocket.send", "text": body.decode()})
+
+
+async def _ended(*tasks: asyncio.Future[Any]) -> None:
+    for task in tasks:
+        task.cancel()
+    await asyncio.gather(*tasks, return_exceptions=True)

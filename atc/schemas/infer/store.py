@@ -1,0 +1,156 @@
+"""Evidence ↔ plain JSON, so that probing can stop and go on, and merge what several runs found."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from atc.errors import UsageError
+from atc.schemas.infer.evidence import (
+    MAX_DEPTH,
+    MAX_FIELDS,
+    MAX_ROW,
+    MAX_VALUE_LENGTH,
+    MAX_VALUES,
+    Arrays,
+    Node,
+    Numbers,
+    Objects,
+    Strings,
+    Tree,
+)
+from atc.schemas.infer.mask import looks_secret
+
+VERSION = 1
+
+
+def dump(node: Node) -> dict[str, Any]:
+    """The evidence of a place as plain JSON. Values are left out where one of them looks like a secret."""
+    made: dict[str, Any] = {"count": node.count, "support": node.support}
+    for name in ("nulls", "booleans", "opaque", "forgets"):
+        if getattr(node, name):
+            made[name] = getattr(node, name)
+    if node.numbers is not None:
+        n = node.numbers
+        made["numbers"] = {"integers": n.integers, "fractions": n.fractions, "low": n.low, "high": n.high}
+    if node.strings is not None:
+        made["strings"] = _dump_strings(node.strings)
+    if node.arrays is not None:
+        a = node.arrays
+        row = None if a.row is None else [sorted(kinds) for kinds in a.row]
+        made["arrays"] = {**_lengths(a), "row": row, "rows": a.rows, "items": a.items and dump(a.items)}
+    if node.objects is not None:
+        o = node.objects
+        fields = {key: dump(field) for key, field in o.fields.items()}
+        made["objects"] = {
+            "count": o.count,
+            "empty": o.empty,
+            "lost": o.lost,
+            "fields": fields,
+            "rest": o.rest and dump(o.rest),
+        }
+    return made
+
+
+def _lengths(evidence: Strings | Arrays) -> dict[str, Any]:
+    counts = {"count": evidence.count, "empty": evidence.empty}
+    return {**counts, "shortest": evidence.shortest, "longest": evidence.longest}
+
+
+def _dump_strings(strings: Strings) -> dict[str, Any]:
+    values = strings.values
+    if values is not None and any(looks_secret(text) for text in values):
+        values = None
+    return {**_lengths(strings), "forms": strings.forms, "values": values}
+
+
+def load(stored: Any, tree: Tree) -> Node:
+    """The evidence that :func:`dump` wrote, within the limits of evidence.
+
+    Raises:
+        UsageError: it is not what :func:`dump` writes.
+    """
+    try:
+        return _node(stored, tree, 0)
+    except (KeyError, TypeError, AttributeError, ValueError) as error:
+        problem = f"{type(error).__name__}: {error}"
+        raise UsageError(
+            f"stored evidence of a response is damaged ({problem}): delete it and probe the tool again"
+        ) from None
+
+
+def _node(stored: Any, tree: Tree, depth: int) -> Node:
+    node = Node.made(tree, forgets=bool(stored.get("forgets")))
+    if node is tree.sink:
+        return node
+    node.count, node.support = _count(stored["count"]), _count(stored["support"])
+    node.nulls, node.booleans = _count(stored.get("nulls", 0)), _count(stored.get("booleans", 0))
+    node.opaque = bool(stored.get("opaque")) or depth > MAX_DEPTH
+    if (numbers := stored.get("numbers")) is not None:
+        node.numbers = Numbers()
+        node.numbers.integers, node.numbers.fractions = _count(numbers["integers"]), _count(numbers["fractions"])
+        node.numbers.low, node.numbers.high = _bound(numbers["low"]), _bound(numbers["high"])
+    if (strings := stored.get("strings")) is not None:
+        node.strings = _strings(strings)
+    if node.opaque:
+        return node
+    if (arrays := stored.get("arrays")) is not None:
+        node.arrays = _arrays(arrays, tree, depth)
+    if (objects := stored.get("objects")) is not None:
+        node.objects = _objects(objects, tree, depth)
+    return node
+
+
+def _strings(stored: dict[str, Any]) -> Strings:
+    made = Strings()
+    _read_lengths(made, stored)
+    made.forms = {str(kind): _count(count) for kind, count in stored["forms"].items()}
+    values = stored["values"]
+    made.values = None if values is None else {str(text): _count(count) for text, count in values.items()}
+    if made.values is not None and (
+        len(made.values) > MAX_VALUES or any(len(t) > MAX_VALUE_LENGTH for t in made.values)
+    ):
+        raise ValueError("more or longer values than are ever kept")
+    return made
+
+
+def _arrays(stored: dict[str, Any], tree: Tree, depth: int) -> Arrays:
+    made = Arrays()
+    _read_lengths(made, stored)
+    made.rows, row = _count(stored["rows"]), stored["row"]
+    if row is not None and len(row) > MAX_ROW:
+        raise ValueError("a longer row than is ever kept")
+    made.row = None if row is None else [{str(kind) for kind in kinds} for kinds in row]
+    made.items = None if stored["items"] is None else _node(stored["items"], tree, depth + 1)
+    return made
+
+
+def _objects(stored: dict[str, Any], tree: Tree, depth: int) -> Objects:
+    made = Objects()
+    made.count, made.empty, made.lost = _count(stored["count"]), _count(stored["empty"]), bool(stored["lost"])
+    if len(stored["fields"]) > MAX_FIELDS:
+        raise ValueError("more fields than are ever kept")
+    for key, field in stored["fields"].items():
+        node = _node(field, tree, depth + 1)
+        if node is tree.sink:
+            made.lost = True
+        else:
+            made.fields[str(key)] = node
+    made.rest = None if stored["rest"] is None else _node(stored["rest"], tree, depth + 1)
+    return made
+
+
+def _read_lengths(made: Strings | Arrays, stored: dict[str, Any]) -> None:
+    made.count, made.empty, made.longest = (_count(stored[name]) for name in ("count", "empty", "longest"))
+    made.shortest = None if stored["shortest"] is None else _count(stored["shortest"])
+
+
+def _count(value: Any) -> int:
+    if type(value) is not int or value < 0:
+        raise ValueError(f"{value!r} is no count")
+    return value
+
+
+def _bound(value: Any) -> float | int | None:
+    if value is None or type(value) in (int, float):
+        return value  # type: ignore[no-any-return]
+    raise ValueError(f"{value!r} is no number")

@@ -1,0 +1,265 @@
+"""The agent: every way a run can end, where and how often it runs, and what it waits for."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+import time
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from atc import Agent, Result, RunFailed, Toolset, UsageError
+from atc.errors import ModelError, ModelUnavailable
+from atc.models.base import Reply
+from atc.models.fake import FakeModel, Scripted
+from atc.result import Effect
+from atc.sandboxes.process.driver import ProcessSandbox
+from tests.support.agent import BAD, GOOD, agent, double, slow
+from tests.support.fake_openai_server import fails, says, serving
+from tests.support.tools import make_tool
+
+# -- how a run ends --------------------------------------------------------------------------------------------------
+
+
+def test_a_task_is_answered() -> None:
+    result = agent(GOOD).run("double 21")
+    assert (result.status, result.value, result.unwrap(), result.answer) == ("answered", 42, 42, "42")
+    assert result.program == "answer = double(n=21)\n"
+    assert [(call.tool, call.arguments, call.value, call.line) for call in result.calls] == [
+        ("double", {"n": 21}, 42, 1)
+    ]
+    assert result.isolation in ("process/N", "process/L")
+    assert (result.usage.model_calls, result.usage.tool_calls) == (1, 1)
+    assert result.fault is None
+
+
+def test_tools_of_toolsets_stand_beside_functions() -> None:
+    triple = make_tool("triple", lambda arguments: 3 * arguments["n"])
+    made = agent("```python\nanswer = triple(n=double(n=7))\n```", tools=[double, triple])
+    assert made.run("six times 7").value == 42
+
+
+def test_a_program_that_fails_is_revised_with_what_went_wrong() -> None:
+    made = agent(BAD, GOOD)
+    result = made.run("double 21")
+    assert (result.status, result.value, len(result.revisions)) == ("answered", 42, 2)
+    assert [(call.attempt, call.status) for call in result.calls] == [(0, "ok"), (1, "replayed")]
+    assert result.faults[0].line == 1
+
+
+def test_a_run_without_an_answer_raises_only_when_it_is_unwrapped() -> None:
+    result = agent(*["no code here"] * 99, max_revisions=1).run("double 21")
+    assert (result.status, result.value, result.answer, len(result.revisions)) == ("unsolved", None, "", 2)
+    assert result.fault is not None
+    with pytest.raises(RunFailed, match=f"run {result.run_id} ended as unsolved: ") as caught:
+        result.unwrap()
+    assert caught.value.result is result
+
+
+@pytest.mark.parametrize(
+    "junk",
+    ["", "   ", "I cannot do that.", "```python\n```", "```python\nprint('hi')\n```", "```python\nwhile",
+     "\x00\ud800", "{" * 5000,
+     Reply("```python\nanswer = [" + "1, " * 2000, "length", 10, 6000, 0.0)],
+)  # fmt: skip
+def test_a_junk_reply_costs_a_revision_and_no_more(junk: Scripted) -> None:
+    result = agent(junk, junk, junk, junk, GOOD, max_revisions=3).run("double 21")
+    assert result.status in ("answered", "unsolved")
+    first = result.revisions[0]
+    assert first.findings or first.fault
+    result = agent(junk, GOOD).run("double 21")
+    assert (result.status, result.value) == ("answered", 42)
+
+
+def test_the_same_program_again_is_asked_for_differently() -> None:
+    model = FakeModel([BAD, BAD, GOOD])
+    result = Agent([double], model=model, approve="always", answer=False).run("double 21")
+    assert result.value == 42
+    assert [revision.program for revision in result.revisions] == [
+        "answer = [1][double(n=21)]\n",
+        "answer = double(n=21)\n",
+    ]
+
+
+@pytest.mark.parametrize(
+    ("settings", "words"),
+    [
+        ({"budget_model_calls": 1}, "1 model calls"),
+        ({"budget_tokens": 20}, "tokens"),
+        ({"budget_s": 0.4, "tools": (slow,)}, "0.4 s"),
+    ],
+)
+def test_a_budget_that_is_used_up_ends_the_run(settings: dict[str, Any], words: str) -> None:
+    program = GOOD.replace("double", "slow") if "tools" in settings else BAD
+    began = time.monotonic()
+    result = agent(program, program, **settings).run("double 21")
+    assert result.status == "budget"
+    assert result.fault is not None
+    assert result.fault.kind == "limit"
+    assert words in result.fault.message
+    assert time.monotonic() - began < 25
+    with pytest.raises(RunFailed, match="budget"):
+        result.unwrap()
+
+
+def test_a_run_has_so_many_tool_calls() -> None:
+    program = "```python\nanswer = sum(double(n=n) for n in range(9))\n```"
+    result = agent(program, max_calls=4, max_revisions=0).run("sum")
+    assert (result.status, result.usage.tool_calls) == ("unsolved", 4)
+    assert result.fault is not None
+    assert "4 tool calls" in result.fault.message
+
+
+def test_a_model_that_fails_in_the_middle_is_a_result() -> None:
+    result = agent(BAD, ModelError("the endpoint broke off")).run("double 21")
+    assert result.status == "failed"
+    assert result.fault is not None
+    assert "the endpoint broke off" in result.fault.message
+    assert len(result.calls) == 1
+
+
+@pytest.mark.parametrize("failure", [ModelError("gone"), ModelUnavailable("gone"), None])
+def test_a_computed_answer_stands_when_its_sentence_fails(failure: Exception | None) -> None:
+    replies: list[Scripted] = [GOOD] if failure is None else [GOOD, failure]
+    budget: dict[str, Any] = {"budget_model_calls": 1} if failure is None else {}
+    result = agent(*replies, answer=True, **budget).run("double 21")
+    assert (result.status, result.value, result.answer) == ("answered", 42, "42")
+
+
+def test_a_sentence_that_takes_too_long_does_not_cost_the_answer() -> None:
+    for budget_s in (1.0, 10.0, 30.0):  # a busy machine may use up the first before the sentence is asked for
+        asked: list[Any] = []
+
+        def late(prompt: Any, asked: list[Any] = asked, budget_s: float = budget_s) -> str:
+            asked.append(prompt)
+            time.sleep(budget_s + 0.2)
+            return "It is 42."
+
+        result = agent(GOOD, late, answer=True, budget_s=budget_s).run("double 21")
+        if asked:
+            break
+    assert result.value == 42
+
+
+def test_the_answer_is_a_sentence_with_known_numbers_only() -> None:
+    assert agent(GOOD, "Twice 21 is 42.", answer=True).run("double 21").answer == "Twice 21 is 42."
+    assert agent(GOOD, "Twice 21 is 43.", answer=True).run("double 21").answer == "42"
+
+
+# -- where and how often it runs -------------------------------------------------------------------------------------
+
+
+def test_run_works_inside_a_running_loop() -> None:
+    async def notebook() -> Result:
+        return agent(GOOD).run("double 21")
+
+    assert asyncio.run(notebook()).value == 42
+
+    async def failing() -> Result:
+        return agent(GOOD).run("   ")
+
+    with pytest.raises(UsageError, match="the task is empty"):
+        asyncio.run(failing())
+
+
+def test_two_runs_at_once_do_not_meet() -> None:
+    made = Agent([double], model=FakeModel([GOOD, GOOD.replace("21", "4")]), approve="always", answer=False)
+
+    async def go() -> list[Result]:
+        return await asyncio.gather(made.arun("double 21"), made.arun("double 4"))
+
+    results = asyncio.run(go())
+    assert sorted(result.value for result in results) == [8, 42]
+    assert len({result.run_id for result in results}) == 2
+    assert all(len(result.calls) == 1 for result in results)
+
+
+def test_threads_may_share_an_agent() -> None:
+    made = Agent([double], model=FakeModel([GOOD] * 3), approve="always", answer=False)
+    values: list[Any] = []
+    threads = [threading.Thread(target=lambda: values.append(made.run("double 21").value)) for _ in range(3)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert values == [42] * 3
+
+
+@pytest.mark.usefixtures("nothing_left")
+def test_one_agent_with_a_real_endpoint_and_its_own_sandbox_runs_many_times() -> None:
+    with serving(says(GOOD), says(GOOD), fails(401)) as server:
+        sandbox = ProcessSandbox()
+        with Agent(
+            [double], model="tiny", base_url=server.url, api_key="sk-12345678", approve="always", answer=False,
+            sandbox=sandbox,
+        ) as made:  # fmt: skip
+            assert made.run("double 21").value == 42
+            assert made.run("double 21 again").value == 42
+            with pytest.raises(ModelUnavailable):
+                made.run("double 21 once more")
+        made.close()
+
+
+@pytest.mark.usefixtures("nothing_left")
+def test_an_asynchronous_with_lets_go_of_model_and_sandbox() -> None:
+    async def go() -> tuple[Result, Agent]:
+        async with agent(GOOD) as made:
+            return await made.arun("double 21"), made
+
+    result, made = asyncio.run(go())
+    assert result.value == 42
+    assert (made._opened, made._own_sandbox) == (None, None)
+
+
+def test_the_sandbox_is_closed_though_the_model_fails_to() -> None:
+    closed: list[str] = []
+
+    class Held:
+        def __init__(self, name: str) -> None:
+            self.name = name
+
+        async def aclose(self) -> None:
+            closed.append(self.name)
+            if self.name == "model":
+                raise OSError("it does not end")
+
+    made = agent(GOOD)
+    made._opened, made._own_sandbox = Held("model"), Held("sandbox")
+    with pytest.raises(OSError, match="does not end"):
+        made.close()
+    assert closed == ["model", "sandbox"]
+    made.close()
+    assert len(closed) == 2
+
+
+def test_keep_runs_false_leaves_nothing(tmp_path: Path) -> None:
+    result = agent(GOOD, keep_runs=False, runs_dir=tmp_path / "none").run("double 21")
+    assert (result.value, result.trace) == (42, None)
+    assert not (tmp_path / "none").exists()
+
+
+def test_runs_are_for_their_owner_only() -> None:
+    result = agent(GOOD).run("double 21")
+    assert result.trace is not None
+    folder = Path(result.trace).parent
+    assert folder.stat().st_mode & 0o077 == 0
+    assert all(path.stat().st_mode & 0o077 == 0 for path in folder.iterdir())
+
+
+# -- approval --------------------------------------------------------------------------------------------------------
+
+
+def test_effects_wait_for_a_yes() -> None:
+    booked: list[Any] = []
+    tools = Toolset([make_tool("book", lambda a: booked.append(a) or "done", Effect.WRITE)])
+    program = "```python\ntry:\n    answer = book(n=1)\nexcept ToolError as error:\n    answer = error.status\n```"
+    for verdict, expected in ((True, "done"), (False, None)):
+        made = Agent(
+            tools, model=FakeModel([program] * 9), answer=False, max_revisions=0, approve=lambda _, v=verdict: v
+        )
+        result = made.run("book it")
+        assert (result.value if result.status == "answered" else None) == expected
+    assert booked == [{"n": 1}]
+    assert result.calls[0].error_status == "denied"

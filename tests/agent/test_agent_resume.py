@@ -1,0 +1,116 @@
+"""A run that was cut off goes on where it was."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import time
+from typing import Any
+
+import pytest
+
+from atc import Toolset, UsageError
+from atc.errors import ModelError
+from atc.result import Effect
+from tests.support.agent import GOOD, agent
+from tests.support.tools import make_tool
+
+
+def cut_off(program: str) -> tuple[str, list[int]]:
+    """The id of a run that was stopped in the middle of its third booking, and what it booked."""
+    booked: list[int] = []
+    third = asyncio.Event()
+
+    async def book(arguments: dict[str, Any]) -> Any:
+        booked.append(arguments["n"])
+        if arguments["n"] == 3:
+            third.set()
+            await asyncio.sleep(30)
+        return {"id": arguments["n"]}
+
+    made = agent(program, tools=Toolset([make_tool("book", book, Effect.WRITE)]))
+
+    async def go() -> None:
+        work = asyncio.create_task(made.arun("book three"))
+        await third.wait()
+        work.cancel()
+        await asyncio.wait([work])
+
+    asyncio.run(go())
+    return made.store.find("last").run_id, booked
+
+
+BOOK = """```python
+ids = [book(n=n)['id'] for n in [1, 2]]
+try:
+    book(n=3)
+except ToolError as error:
+    ids.append(error.status)
+answer = ids
+```"""
+
+
+@pytest.mark.parametrize("keep_runs", [True, False])
+def test_a_run_goes_on_where_it_was_cut_off(keep_runs: bool) -> None:
+    run_id, booked = cut_off(BOOK)
+    assert booked == [1, 2, 3]
+    again = agent(
+        tools=Toolset([make_tool("book", lambda a: booked.append(a["n"]), Effect.WRITE)]), keep_runs=keep_runs
+    )
+    result = again.resume(run_id[-6:])
+    assert (result.run_id, result.task, result.status, result.value) == (
+        run_id,
+        "book three",
+        "answered",
+        [1, 2, "in_doubt"],
+    )
+    assert booked == [1, 2, 3]
+    assert [call.arguments for call in result.in_doubt] == [{"n": 3}]
+    with pytest.raises(UsageError, match="ended with an answer: there is nothing to resume"):
+        again.resume(run_id)
+
+
+def test_a_resumed_run_writes_on_in_its_trace() -> None:
+    run_id, _ = cut_off(BOOK)
+    made = agent(tools=Toolset([make_tool("book", lambda a: None, Effect.WRITE)]))
+    trace = made.store.run(run_id).trace
+    with trace.open("ab") as file:
+        file.write('{"kind": "call_ended", "data": {"value": "ü'.encode()[:-1])
+    made.resume(run_id)
+    kinds = [event["kind"] for event in made.store.run(run_id).events()]
+    assert kinds.count("run_started") == kinds.count("run_ended") == 2
+    assert all(json.loads(line) for line in trace.read_bytes().splitlines())
+
+
+def test_a_run_cut_off_before_its_first_program_starts_anew() -> None:
+    made = agent(ModelError("gone"))
+    result = made.run("double 21")
+    again = agent(GOOD)
+    assert again.resume(result.run_id).value == 42
+
+
+def test_only_one_process_resumes_a_run() -> None:
+    run_id, _ = cut_off(BOOK)
+    tools = Toolset([make_tool("book", lambda a: time.sleep(0.01), Effect.WRITE)])
+
+    async def go() -> list[Any]:
+        both = [agent(tools=tools).aresume(run_id) for _ in range(2)]
+        return await asyncio.gather(*both, return_exceptions=True)
+
+    outcomes = asyncio.run(go())
+    assert sorted(type(outcome).__name__ for outcome in outcomes) == ["JournalError", "Result"]
+
+
+@pytest.mark.parametrize("name", ["", "last", "20200101-000000-abcdef", "../etc"])
+def test_a_run_that_is_not_there_cannot_be_resumed(name: str) -> None:
+    with pytest.raises(UsageError, match="no run is named"):
+        agent().resume(name)
+
+
+def test_a_trace_without_a_beginning_cannot_be_resumed() -> None:
+    made = agent()
+    stored = made.store.run("20200101-000000-abcdef")
+    stored.make()
+    stored.trace.write_text('garbage\n{"kind": "run_ended"}\nnull\n[1]\n')
+    with pytest.raises(UsageError, match="has no beginning"):
+        made.resume("abcdef")

@@ -1,0 +1,338 @@
+"""`atc run`: what it prints, on which stream, whom it asks, and the exit code it leaves with."""
+
+from __future__ import annotations
+
+import json
+import os
+import pty
+import re
+import select
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from atc.cli.console import clean
+from tests.support.cli import GOOD, atc, endpoints, settle
+from tests.support.fake_openai_server import fails, says
+
+BOOK = """```python
+try:
+    answer = book(n=1)
+except ToolError as error:
+    answer = 'no: ' + str(error.status)
+    double(n=1)
+```"""
+ESCAPES = re.compile(r"[\x00-\x08\x0b-\x1f\x7f\u202e]")
+
+
+@pytest.fixture(autouse=True)
+def _here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    settle(tmp_path, monkeypatch)
+
+
+@pytest.fixture
+def endpoint(monkeypatch: pytest.MonkeyPatch) -> Iterator[Any]:
+    with endpoints(monkeypatch) as start:
+        yield start
+
+
+# -- atc run ---------------------------------------------------------------------------------------------------------
+
+
+def test_a_solved_task_is_told_in_plain_lines_and_leaves_with_0(endpoint: Any) -> None:
+    endpoint(says(GOOD))
+    ran = atc("run", "double 21", "--tools", "tools.py", "--trace")
+    assert ran.exit_code == 0
+    assert ran.stderr == ""
+    assert not ESCAPES.search(ran.stdout)
+    for line in ("── program 1 ──", "answer = double(n=21)", "  ✓ 1. double(n=21)", "      → 42", "── answer ──"):
+        assert line in ran.stdout
+    assert re.search("isolation: process/[NL]$", ran.stdout, re.MULTILINE)
+    assert Path(ran.stdout.strip().splitlines()[-1].removeprefix("trace: ")).is_file()
+
+
+def test_the_sizes_of_context_and_prompt_are_options_and_the_endpoint_is_shown_first(endpoint: Any) -> None:
+    server = endpoint(says(GOOD))
+    ran = atc(
+        "run", "double 21", "--tools", "tools.py", "--trace", "--context-tokens", "9000", "--prompt-tokens", "1500"
+    )
+    assert ran.exit_code == 0
+    assert ran.stdout.splitlines()[0].endswith(f" at {server.url}")
+    trace = Path(ran.stdout.strip().splitlines()[-1].removeprefix("trace: "))
+    started = json.loads(trace.read_text().splitlines()[0])["data"]
+    assert (started["settings"]["context_tokens"], started["settings"]["prompt_tokens"]) == (9000, 1500)
+    assert started["endpoint"] == server.url
+
+
+def test_json_is_the_result_and_nothing_else(endpoint: Any) -> None:
+    endpoint(says(GOOD))
+    ran = atc("run", "double 21", "--tools", "tools.py", "--json", "--trace")
+    result = json.loads(ran.stdout)
+    assert (ran.exit_code, result["status"], result["value"], result["calls"][0]["tool"]) == (
+        0,
+        "answered",
+        42,
+        "double",
+    )
+    assert ran.stderr == ""
+
+
+def test_a_task_is_read_from_standard_input(endpoint: Any) -> None:
+    server = endpoint(says(GOOD))
+    assert atc("run", "-", "--tools", "tools.py", "--json", stdin="double 21 from a pipe\n").exit_code == 0
+    assert "double 21 from a pipe" in server.requests[0]["messages"][-1]["content"]
+
+
+def test_an_unsolved_task_leaves_with_1(endpoint: Any) -> None:
+    endpoint(says("I have no idea."))
+    ran = atc("run", "double 21", "--tools", "tools.py", "--max-revisions", "0")
+    assert ran.exit_code == 1
+    assert "── unsolved ──" in ran.stdout
+
+
+@pytest.mark.parametrize(
+    ("arguments", "code", "words"),
+    [
+        (["run", "x"], 2, "Missing option '--tools'"),
+        (["run", "  ", "-t", "tools.py"], 2, "the task is empty"),
+        (["run", "x", "-t", "nothing.py"], 2, "there is no file nothing.py"),
+        (["run", "x", "-t", "nothing.json"], 2, "there is no file nothing.json"),
+        (["run", "x", "-t", "nothing"], 2, "'nothing' names no tools"),
+        (["run", "x", "-t", "tools.py:missing"], 2, "has no missing"),
+        (["run", "x", "-t", "no_module:x"], 2, "module no_module cannot be imported"),
+        (["run", "x", "-t", "broken.py"], 2, "broken.py cannot be imported: ZeroDivisionError"),
+        (["run", "x", "-t", "leaves.py"], 2, "leaves.py cannot be imported: SystemExit"),
+        (["run", "x", "-t", "tools.py", "-t", "tools.py"], 2, "two tools are named 'double'"),
+        (["run", "x", "-t", "tools.py", "--only", "zz*"], 2, "no tool fits the pattern 'zz*'"),
+        (["run", "x", "-t", "tools.py", "--sandbox", "podman"], 2, "sandbox: there is no driver 'podman'"),
+        (["run", "x", "-t", "tools.py", "--sandbox-require", "magic"], 2, "sandbox_require"),
+        (["run", "x", "-t", "tools.py", "--budget-s", "-1"], 2, "budget_s"),
+        (["run", "x", "-t", "tools.py", "--approve", "maybe"], 2, "'maybe' is not one of"),
+        (["run", "x", "-t", "tools.py", "--auth", "nothing"], 2, "--auth takes SCHEME=CREDENTIAL"),
+        (["run", "x", "-t", "http://127.0.0.1:9/openapi.json"], 2, "127.0.0.1:9"),
+        pytest.param(
+            *(["run", "x", "-t", "tools.py", "--base-url", "http://127.0.0.1:9/v1"], 3, "127.0.0.1:9"),
+            marks=pytest.mark.slow,  # it is tried several times
+        ),
+        (["tools", "list", "nothing"], 2, "names no tools"),
+        (["tools", "show", "tools.py", "nothing"], 2, "there is no tool 'nothing'; the tools are double, book"),
+        (["tools", "stub", "tools.py", "nothing"], 2, "there is no tool 'nothing'"),
+        (["show", "nothing"], 2, "no run is named 'nothing'"),
+        (["resume", "last"], 2, "no run is named 'last'"),
+        (["nonsense"], 2, "No such command"),
+    ],
+)  # fmt: skip
+def test_what_is_wrong_is_one_line_on_the_error_stream(arguments: list[str], code: int, words: str) -> None:
+    Path("broken.py").write_text("1 / 0")
+    Path("leaves.py").write_text("raise SystemExit(0)")
+    ran = atc(*arguments)
+    assert ran.exit_code == code, ran.output
+    assert words in ran.stderr
+    assert "Traceback" not in ran.output
+    assert "── answer" not in ran.stdout
+
+
+@pytest.mark.parametrize(
+    ("arguments", "code", "kind"),
+    [
+        (["run", "x", "--json"], 2, "UsageError"),
+        (["run", "x", "-t", "tools.py", "--nonsense", "--json"], 2, "UsageError"),
+        (["nonsense", "--json"], 2, "UsageError"),
+        (["runs", "--limit", "none", "--json"], 2, "UsageError"),
+        (["run", "x", "-t", "nothing.py", "--json"], 2, "ToolImportError"),
+        (["tools", "list", "nothing", "--json"], 2, "ToolImportError"),
+        (["run", "x", "-t", "tools.py", "--budget-s", "-1", "--json"], 2, "SettingsError"),
+        (["run", "x", "-t", "tools.py", "--sandbox", "http://127.0.0.1:9", "--json"], 3, "SandboxUnavailable"),
+        (["tools", "search", "x", "--index", "nothing", "--json"], 3, "ToolIndexError"),
+    ],
+)
+def test_with_json_an_error_is_a_document_on_stdout_too(
+    endpoint: Any, monkeypatch: pytest.MonkeyPatch, arguments: list[str], code: int, kind: str
+) -> None:
+    monkeypatch.setenv("ATC_SANDBOX_TOKEN", "t" * 32)
+    endpoint(says(GOOD))
+    ran = atc(*arguments)
+    assert ran.exit_code == code, ran.output
+    error = json.loads(ran.stdout)["error"]
+    assert (error["kind"], set(error)) == (kind, {"kind", "message", "hint"})
+    words = error["message"].split()[:4]
+    assert all(word in ran.stderr for word in words)
+    assert "Traceback" not in ran.output
+
+
+def test_without_json_an_error_leaves_stdout_alone() -> None:
+    for arguments in (["run", "x"], ["run", "--json-is-my-task", "-t", "nothing.py"], ["tools", "list", "nothing"]):
+        assert atc(*arguments).stdout == ""
+
+
+def test_an_error_is_said_once(endpoint: Any) -> None:
+    reason = "the reply holds no program"
+    endpoint(says("I have no idea."))
+    ran = atc("run", "double 21", "-t", "tools.py", "--max-revisions", "0")
+    assert ran.output.count(reason) == 1
+    assert atc("show", ran.stdout.split()[1]).output.count(reason) == 1
+    endpoint(says("```python\nanswer = [1][double(n=21)]\n```"))
+    ran = atc("run", "double 21", "-t", "tools.py", "--max-revisions", "0")
+    assert ran.output.count("index out of range") == 1
+    endpoint(fails(401, "bad key"))
+    ran = atc("run", "double 21", "-t", "tools.py")
+    assert ran.output.count("OPENAI_API_KEY") == ran.stderr.count("OPENAI_API_KEY") == 1
+    assert "── failed ──" in ran.stdout
+    run_id = ran.stdout.split()[1]
+    assert "OPENAI_API_KEY" in atc("show", run_id).stdout  # nobody catches an exception there
+
+
+def test_wrong_settings_are_wrong_use(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("ATC_MAX_CALLS", "lots")
+    for arguments in (["run", "x", "-t", "tools.py"], ["runs"], ["doctor", "--settings"]):
+        ran = atc(*arguments)
+        assert (ran.exit_code, "max_calls" in ran.stderr) == (2, True)
+    monkeypatch.delenv("ATC_MAX_CALLS")
+    Path("atc.toml").write_text("max_calls = ")
+    assert "atc.toml" in atc("runs").stderr
+
+
+def test_an_endpoint_that_refuses_the_key_is_the_environments_fault(endpoint: Any) -> None:
+    endpoint(fails(401, "bad key"))
+    ran = atc("run", "double 21", "-t", "tools.py")
+    assert ran.exit_code == 3
+    assert "sk-1234567890" not in ran.output
+
+
+def test_what_tools_say_cannot_steer_the_terminal(endpoint: Any) -> None:
+    endpoint(says("```python\n# \x1b[31m[bold]\x07\nprint('\\x1b[2J')\nanswer = evil(n=1)\n```"))
+    for arguments in (
+        ["run", "x", "-t", "tools.py"],
+        ["show", "last"],
+        ["tools", "list", "tools.py"],
+        ["tools", "stub", "tools.py"],
+    ):
+        ran = atc(*arguments)
+        assert ran.exit_code == 0, ran.output
+        assert not ESCAPES.search(ran.output), arguments
+    assert "[red]x[/red]" in atc("show", "last").stdout
+
+
+def test_clean_keeps_text_and_drops_what_steers() -> None:
+    assert clean("ü 😀\n\ta") == "ü 😀\n\ta"
+    assert clean("\x1b[2J\x07\x9b\u202e\ud800\r") == "�[2J�����"
+
+
+# -- approval --------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("choice", "stdin", "booked"),
+    [("always", "", True), ("never", "", False), ("ask", "y\n", True), ("ask", "YES\n", True), ("ask", "n\n", False),
+     ("ask", "\n", False), ("ask", "", False), ("ask", "yep\n", False), (None, "y\n", False)],
+)  # fmt: skip
+def test_effects_happen_only_when_they_may(endpoint: Any, choice: str | None, stdin: str, booked: bool) -> None:
+    endpoint(says(BOOK))
+    ran = atc("run", "book it", "-t", "tools.py", "--json", *(["--approve", choice] if choice else []), stdin=stdin)
+    result = json.loads(ran.stdout)
+    assert (result["calls"][0]["status"] == "ok") is booked
+    assert ("allow book? effect: write\n  | n = 1\n[y/N]: " in ran.stderr) is (choice == "ask")
+    assert ("not approved: 1 calls (--approve" in ran.stderr) is not booked
+
+
+def test_a_user_at_a_terminal_is_asked_and_what_was_typed_ahead_is_no_answer(endpoint: Any, tmp_path: Path) -> None:
+    endpoint(says(BOOK))
+    with Terminal("run", "book it", "-t", "tools.py") as terminal:
+        terminal.type("n\n")
+        terminal.wait_for("[y/N]")
+        terminal.type("y\n")
+        assert terminal.ended() == 0
+    assert "booked" in terminal.shown
+
+
+@pytest.mark.slow
+def test_a_warned_program_is_asked_about_at_a_terminal_also_under_always(endpoint: Any) -> None:
+    endpoint(says(BOOK), says(BOOK))
+    with Terminal(
+        "run", "book it for 'Ann'", "-t", "tools.py", "--approve", "always", "--max-revisions", "0"
+    ) as terminal:
+        terminal.wait_for("[y/N]")
+        assert "allow book? effect: write\r\n  | n = 1\r\nwarning:\r\n  | the task says 'Ann'" in terminal.shown
+        terminal.type("n\n")
+        terminal.ended()
+    assert "not approved: the user did not approve this call" in terminal.shown
+
+
+def test_where_nobody_can_be_asked_a_warned_program_makes_no_write(endpoint: Any) -> None:
+    server = endpoint(says(BOOK), says(BOOK))
+    run = ("run", "book it for 'Ann'", "-t", "tools.py", "--approve", "always", "--max-revisions", "0")
+    ran = atc(*run)
+    assert ran.exit_code == 1
+    for output in (ran.stdout, atc("show", "last").stdout):
+        assert "  run although: the task says 'Ann', but the program uses it nowhere\n" in output
+        assert "      → not made unasked: the program has an unresolved warning: the task says 'Ann'" in output
+        assert 'approve it at a terminal or by a function, or set warnings="allow" (--warnings allow)\n' in output
+    assert (
+        "not made: 1 calls of programs with an unresolved warning (--approve always --warnings allow makes them"
+        in ran.stderr
+    )
+    assert len(server.requests) == 1
+    assert atc(*run, "--warnings", "allow").exit_code == 0
+
+
+def test_an_argument_name_cannot_begin_a_line_of_its_own(endpoint: Any) -> None:
+    endpoint(says("```python\nanswer = double(n=1)\n```"))
+    atc("run", "double 1", "-t", "tools.py")
+    (trace,) = Path("runs").glob("*/trace.jsonl")
+    trace.write_text(trace.read_text().replace('{"n": 1}', '{"n\\n  \u2713 2. book": 1}'))
+    assert "double('n\\n  \u2713 2. book'=1)" in atc("show", "last").stdout
+
+
+def test_an_interrupt_at_the_question_ends_the_run_at_once(endpoint: Any) -> None:
+    endpoint(says(BOOK))
+    with Terminal("run", "book it", "-t", "tools.py") as terminal:
+        terminal.wait_for("[y/N]")
+        terminal.process.send_signal(signal.SIGINT)
+        assert terminal.ended() == 130
+    assert "interrupted; nothing is left running" in terminal.shown
+    assert json.loads(atc("runs", "--json").stdout)[0]["status"] == "failed"
+
+
+class Terminal:
+    """``atc`` in a process of its own, at a pseudo-terminal."""
+
+    def __init__(self, *arguments: str) -> None:
+        self.ours, theirs = pty.openpty()
+        environment = {**os.environ, "TERM": "xterm", "COLUMNS": "120"}
+        self.process = subprocess.Popen(
+            [sys.executable, "-m", "atc", *arguments], stdin=theirs, stdout=theirs, stderr=theirs, env=environment
+        )
+        os.close(theirs)
+        self.shown = ""
+
+    def __enter__(self) -> Terminal:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.process.kill()
+        self.process.wait()
+        os.close(self.ours)
+
+    def type(self, text: str) -> None:
+        os.write(self.ours, text.encode())
+
+    def wait_for(self, text: str | None, seconds: float = 90) -> None:
+        deadline = time.monotonic() + seconds
+        while text is None or text not in self.shown:
+            assert time.monotonic() < deadline, self.shown
+            if select.select([self.ours], [], [], 0.1)[0]:
+                try:
+                    self.shown += os.read(self.ours, 65536).decode("utf-8", "replace")
+                except OSError:  # the other side has gone
+                    assert text is None, self.shown
+                    return
+
+    def ended(self) -> int:
+        self.wait_for(None)
+        return self.process.wait(60)

@@ -1,0 +1,111 @@
+"""What the documents show is run: every Python block, every `$ atc …` line, every figure's command exists."""
+
+from __future__ import annotations
+
+import re
+import shlex
+from pathlib import Path
+
+import pytest
+from typer.testing import CliRunner
+
+from atc.cli import app
+from tests.support.docs import DOCUMENTS, ROOT, blocks
+from tests.support.fake_openai_server import says, serving
+
+PROGRAM = (
+    '```python\nfound = find_cities(name="Lyon", country_code="FR")\nanswer = found["cities"][0]["population"]\n```'
+)
+UNSAFE = ("model pull", "model serve", "atlas serve", "make ", "pip ", "model info")
+"""Commands that fetch, or that never end: shown, not run here."""
+
+
+def commands() -> list[str]:
+    lines = [line[2:] for _, body in blocks("console") for line in body.splitlines() if line.startswith("$ atc ")]
+    return sorted({line for line in lines if not any(word in line for word in UNSAFE)})
+
+
+@pytest.fixture
+def endpoint(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> object:
+    """A scripted model that the documents' snippets and commands find in the environment."""
+    with serving(says(PROGRAM)) as server:
+        monkeypatch.setenv("OPENAI_BASE_URL", server.url)
+        monkeypatch.setenv("OPENAI_API_KEY", "not-a-real-key")
+        monkeypatch.setenv("ATC_MODEL", "tiny")
+        monkeypatch.setenv("ATC_RUNS_DIR", str(tmp_path / "runs"))
+        yield server
+
+
+OTHERS = [(name, source) for name, source in blocks("python") if name != "README.md-0"]
+
+
+@pytest.mark.parametrize(("name", "source"), OTHERS, ids=[name for name, _ in OTHERS])
+def test_python_blocks_run(name: str, source: str, endpoint: object, tmp_path: Path) -> None:
+    script = tmp_path / "snippet.py"
+    script.write_text(source)
+    exec(compile(source, str(script), "exec"), {"__name__": "snippet"})  # noqa: S102 - our own documents
+
+
+def test_the_example_of_the_readme_prints_what_the_readme_says(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """As far as it does without a real model: a program that reads the typed return is right."""
+    monkeypatch.setenv("ATC_MODEL", "tiny")
+    source = dict(blocks("python"))["README.md-0"]
+    program = 'answer = find_cities(name="Lyon", country_code="FR")[0]["population"]'
+    with serving(says(f"```python\n{program}\n```")) as server:
+        monkeypatch.setenv("OPENAI_BASE_URL", server.url)
+        exec(compile(source, "README.md", "exec"), {"__name__": "readme"})  # noqa: S102 - our own document
+        asked = str(server.requests[0]["messages"])
+    assert capsys.readouterr().out.startswith("answered 520774 ")
+    assert "population: int" in asked  # the typed return is what the model reads of it
+    assert "It prints `answered 520774`" in (ROOT / "README.md").read_text()
+
+
+def paced(line: str) -> object:
+    """The conformance suite takes its time; it runs among the slow tests."""
+    return pytest.param(line, marks=pytest.mark.slow) if "sandbox check" in line else line
+
+
+@pytest.mark.parametrize("line", [paced(line) for line in commands()])
+def test_commands_run(line: str, endpoint: object, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(ROOT)
+    if any(word in line for word in ("atc show", "atc resume")):
+        CliRunner().invoke(app, ["run", "How many people live in Lyon?", "--tools", "atlas", "--no-answer"])
+    result = CliRunner().invoke(app, shlex.split(line, comments=True)[1:])
+    assert result.exit_code == 0, result.output
+
+
+def test_every_command_is_documented() -> None:
+    text = "".join(document.read_text() for document in DOCUMENTS)
+    for command in (
+        "run",
+        "tools list",
+        "tools show",
+        "tools stub",
+        "tools search",
+        "tools index",
+        "learn trajectories",
+        "model pull",
+        "model serve",
+        "model info",
+        "runs",
+        "show",
+        "resume",
+        "atlas serve",
+        "doctor",
+        "trust",
+    ):
+        assert f"atc {command}" in text, f"`atc {command}` is in no document"
+
+
+def test_links_between_documents_hold() -> None:
+    for document in DOCUMENTS:
+        for target in re.findall(r"\]\((?!https?:)([^)#]+)", document.read_text()):
+            assert (document.parent / target).exists(), f"{document.name} links to {target}"
+
+
+def test_every_benchmark_named_in_the_documents_exists() -> None:
+    for document in DOCUMENTS:
+        for module in re.findall(r"python -m (benchmarks(?:\.\w+)+)", document.read_text()):
+            assert (ROOT / f"{module.replace('.', '/')}.py").exists(), f"{document.name} names {module}"

@@ -1,0 +1,183 @@
+"""What stands between probing and the tools: which are called at all, how often, and no call twice."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Any
+
+import pytest
+
+from atc.errors import CallRefused, ToolError
+from atc.probing.call_policy import Budget, Door, Meter, gated, why_not
+from atc.result import Effect
+from atc.tools.protocol import Protocol, Source
+from atc.tools.tool import Toolset
+from tests.support.tools import make_tool
+
+
+def test_only_reads_may_be_called_and_what_the_user_names() -> None:
+    tools = {effect: Protocol(name=f"thing_{effect.value}", effect=effect) for effect in Effect}
+    assert why_not(tools[Effect.READ]) == ""
+    assert "effect is write" in why_not(tools[Effect.WRITE])
+    assert "effect is unknown" in why_not(tools[Effect.UNKNOWN])
+    assert why_not(tools[Effect.WRITE], ["thing_*"]) == ""
+    assert why_not(tools[Effect.WRITE], ["other_*"])
+
+
+def test_the_original_name_tells_too() -> None:
+    hidden = Protocol(name="op_17", effect=Effect.READ, source=Source(operation="deleteUser"))
+    assert "delete" in why_not(hidden)
+
+
+def metered(tool: Any, meter: Meter) -> Any:
+    allowed, refused = gated(Toolset([tool]), meter, ("*",))
+    assert refused == {}
+    return allowed[tool.name].transport
+
+
+def test_a_call_is_made_once_and_answered_so_again() -> None:
+    made: list[Any] = []
+    meter = Meter(Budget())
+    transport = metered(make_tool("t", lambda a: made.append(a) or [len(made)]), meter)
+
+    async def go() -> None:
+        answers = await asyncio.gather(
+            *(transport({"n": 1}) for _ in range(5)), transport({"n": 1.0}), transport({"n": 2})
+        )
+        assert answers == [[1]] * 6 + [[2]]
+
+    asyncio.run(go())
+    assert (len(made), meter.total, meter.calls) == (2, 2, {"t": 2})
+
+
+def test_a_refusal_is_kept_and_a_passing_failure_is_not() -> None:
+    made: list[Any] = []
+
+    def refuse(arguments: dict[str, Any]) -> Any:
+        made.append(arguments)
+        raise ToolError("no", status=503 if arguments["n"] else 404, transient=bool(arguments["n"]))
+
+    transport = metered(make_tool("t", refuse), Meter(Budget()))
+
+    async def go() -> None:
+        for number in (0, 0, 1, 1):
+            with pytest.raises(ToolError, match="no"):
+                await transport({"n": number})
+
+    asyncio.run(go())
+    assert [arguments["n"] for arguments in made] == [0, 1, 1]
+
+
+@pytest.mark.parametrize(
+    ("budget", "words", "made"),
+    [
+        (Budget(calls_a_tool=2), "its 2 calls of t", 2),
+        (Budget(calls=3), "its 3 calls", 3),
+        (Budget(response_bytes=8), "8 bytes", 2),
+    ],
+)
+def test_a_budget_says_no_and_which(budget: Budget, words: str, made: int) -> None:
+    meter = Meter(budget)
+    transport = metered(make_tool("t", lambda _: "four"), meter)
+
+    async def go() -> int:
+        for number in range(10):
+            if number == made:
+                with pytest.raises(CallRefused, match=words):
+                    await transport({"n": number})
+                return number
+            await transport({"n": number})
+        raise AssertionError("no budget held")
+
+    assert asyncio.run(go()) == made
+    assert meter.left("t") >= 0
+
+
+def test_a_meter_lets_so_many_calls_through_a_minute(monkeypatch: pytest.MonkeyPatch) -> None:
+    from atc.probing import call_policy as gate
+
+    now, slept = [1000.0], []
+
+    class Time:
+        @staticmethod
+        def monotonic() -> float:
+            return now[0]
+
+    class Loop:
+        Lock = asyncio.Lock
+
+        @staticmethod
+        async def sleep(seconds: float) -> None:
+            assert seconds > 0
+            slept.append(seconds)
+            now[0] += seconds
+
+        def __getattr__(self, name: str) -> Any:
+            return getattr(asyncio, name)
+
+    monkeypatch.setattr(gate, "time", Time())
+    for name in ("asyncio", "anyio"):
+        if hasattr(gate, name):
+            monkeypatch.setattr(gate, name, Loop())
+    meter = Meter(Budget(calls_a_minute=3))
+    times = []
+
+    async def go() -> None:
+        for _ in range(7):
+            await meter.admit("t")
+            times.append(now[0])
+            now[0] += 1
+
+    asyncio.run(go())
+    for early, late in zip(times, times[3:], strict=False):
+        assert late - early >= 60
+    assert len(slept) == 2
+
+
+def test_who_wants_a_credential_stops_what_needs_the_same_one() -> None:
+    meter = Meter(Budget())
+    key = (("key",),)
+    meter.doors = {"a": Door("here", key), "b": Door("here", key), "c": Door("here"), "d": Door("there", key)}
+    meter.refused("a", ToolError("no", status=401))
+    assert [bool(meter.closed(tool)) for tool in "abcd"] == [True, True, False, False]
+    assert meter.closed_itself("a")
+    assert not meter.closed_itself("b")
+
+    async def go() -> None:
+        await meter.admit("c")
+        with pytest.raises(CallRefused, match="a answered 401"):
+            await meter.admit("b")
+
+    asyncio.run(go())
+
+
+def test_a_tool_that_may_not_be_called_stops_no_other() -> None:
+    meter = Meter(Budget())
+    meter.doors = {name: Door("here", (("key",),)) for name in "ab"}
+    meter.refused("a", ToolError("no", status=403))
+    assert meter.closed("a")
+    assert not meter.closed("b")
+
+
+@pytest.mark.parametrize("status", [401, 403])
+def test_a_service_that_turns_everybody_away_is_left_alone(status: int) -> None:
+    meter = Meter(Budget())
+    meter.doors = {name: Door("here") for name in "abcd"}
+    for name in "abc":
+        meter.refused(name, ToolError("no", status=status))
+    assert "none let us in" in meter.closed("d")
+    open_to_some = Meter(Budget())
+    open_to_some.doors = meter.doors
+    open_to_some.answered("d")
+    for name in "abc":
+        open_to_some.refused(name, ToolError("no", status=status))
+    assert not open_to_some.closed("d")
+
+
+def test_who_is_turned_away_with_one_thing_may_ask_for_another() -> None:
+    meter = Meter(Budget())
+    meter.doors = {"look": Door("here", names_a_thing=True)}
+    meter.refused("look", ToolError("no", status=401))
+    assert not meter.closed("look")
+    meter.refused("look", ToolError("no", status=401))
+    assert meter.closed("look")

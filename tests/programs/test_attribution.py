@@ -1,0 +1,283 @@
+"""A failure is traced to the one call that it came from, or rightly to none."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import pytest
+
+from atc import Fault, ToolError, Toolset
+from atc.calls.approval import Approval
+from atc.calls.broker import Broker, CallPolicy
+from atc.calls.journal import Journal
+from atc.outcome import Outcome, ProgramError
+from atc.programs.attribution.attribute import Attribution
+from atc.result import Call, Effect
+from atc.sandboxes.contract import Job
+from atc.sandboxes.process.driver import ProcessSandbox
+from atc.tools.parameters import parameters_of
+from tests.support.tools import make_tool
+
+TEXT, NUMBER = {"type": "string"}, {"type": "integer"}
+CITIES = {
+    1: {"name": "Lyon", "population": 500_000, "mayor": {"name": "A"}},
+    2: {"name": "Graz", "population": 300_000, "mayor": None},
+    3: {"name": "Bern", "population": None, "mayor": {"name": "B"}},
+}
+
+
+def _find(arguments: dict[str, Any]) -> Any:
+    found = [{"city_id": i, "name": c["name"]} for i, c in CITIES.items() if arguments["text"] in ("", c["name"])]
+    return {"cities": found, "total": len(found)}
+
+
+def _details(arguments: dict[str, Any]) -> Any:
+    if arguments["city_id"] not in CITIES:
+        raise ToolError("no city has this identifier", status="not_found")
+    return CITIES[arguments["city_id"]]
+
+
+def _listed(arguments: dict[str, Any]) -> Any:
+    return {"total": 300, "cities": [{"city_id": i, "name": c["name"]} for i, c in list(CITIES.items())[:2]]}
+
+
+def _drifted(arguments: dict[str, Any]) -> Any:
+    return {"city": {"city_id": f"c-{arguments['n']}"}}
+
+
+def _broken(arguments: dict[str, Any]) -> Any:
+    raise ToolError("internal server error", status=500, outcome="unknown")
+
+
+def _page(arguments: dict[str, Any]) -> Any:
+    return {"body": "Lyon: 500,000 inhabitants"}
+
+
+TOOLS = Toolset(
+    [
+        make_tool("page", _page),
+        make_tool("find", _find, required=("text",), text=TEXT),
+        make_tool("details", _details, required=("city_id",), city_id=NUMBER),
+        make_tool("broken", _broken),
+        make_tool("listed", _listed),
+        make_tool(
+            "drifted",
+            _drifted,
+            returns={
+                "type": "object",
+                "properties": {"city": {"type": "object", "properties": {"city_id": NUMBER}}},
+            },
+        ),
+    ]
+)
+ALL = 'ids = [c["city_id"] for c in find(text="")["cities"]]\n'  # call 1
+EACH = ALL + "found = [details(city_id=i) for i in ids]\n"  # calls 2, 3, 4
+
+
+Traced = Callable[[str], Fault | None]
+
+
+@pytest.fixture(scope="module")
+def traced() -> Iterator[Traced]:
+    """Run a program in the sandbox, one for all of them, and trace its failure."""
+    sandbox = ProcessSandbox()
+
+    def run(program: str) -> Fault | None:
+        journal = Journal()
+        journal.begin_attempt()
+        broker = Broker(TOOLS, journal, lambda kind, data: None, CallPolicy(read_attempts=1), Approval("always"))
+        names = {name: [p.name for p in parameters_of(tool.protocol)] for name, tool in TOOLS.items()}
+        outcome = asyncio.run(sandbox.run(Job(program, names), broker.call))
+        return Attribution(program, outcome, broker.calls, TOOLS).fault()
+
+    yield run
+    asyncio.run(sandbox.aclose())
+
+
+@pytest.mark.parametrize(
+    ("line", "told"),
+    [
+        ('answer = text.split("Bern:")[1]', True),
+        ('answer = int(text.split(":")[1])', True),
+        ("answer = [w for w in text.split()][9]", True),
+        ("answer = [1, 2][9]", False),  # nothing that a tool said
+    ],
+)
+def test_a_text_that_a_program_takes_apart_wrongly_is_shown(traced: Traced, line: str, told: bool) -> None:
+    fault = traced(f'text = page()["body"]\n{line}')
+    assert fault is not None
+    assert (fault.kind, fault.tool) == ("program", None)
+    assert ("Lyon: 500,000 inhabitants" in fault.evidence) is told
+
+
+CASES = [
+    # a call that was refused or failed
+    ('answer = details(city_id=9)', "arguments", "details", 1),
+    ('answer = details(city_id="Lyon")', "arguments", "details", 1),
+    ('answer = broken(n=1)', "tool", "broken", 1),
+    (EACH + "answer = details(city_id=9)", "arguments", "details", 5),
+    ('answer = find(text="", 1, 2)', "program", None, None),
+    ('answer = find("a", "b")', "arguments", "find", None),
+    ('answer = find(text=find)', "arguments", "find", None),
+    # a response that is not what the program took it for
+    ('answer = find(text="Lyon")["city"]', "response", "find", 1),
+    ('answer = find(text="Lyon")["cities"]["name"]', "response", "find", 1),
+    ('answer = [c["name"] for c in find(text="Lyon")]', "response", "find", 1),
+    ('answer = find(text="Lyon").cities', "response", "find", 1),
+    (EACH + 'answer = found[1]["size"]', "response", "details", 3),
+    (EACH + 'def size(c):\n    return c["size"]\nanswer = max(found, key=size)', "response", "details", 2),
+    (EACH + 'best = max(found, key=lambda c: c["name"])\nanswer = best["size"]', "response", "details", 2),
+    (EACH + 'by_name = {c["name"]: c for c in found}\nanswer = by_name["Bern"]["size"]', "response", "details", 4),
+    # empty, and null
+    ('answer = find(text="Nowhere")["cities"][0]', "response", "find", 1),
+    ('answer = max(c["city_id"] for c in find(text="Nowhere")["cities"])', "response", "find", 1),
+    ('answer = 1 / len(find(text="Nowhere")["cities"])', "response", "find", 1),
+    ('first, *rest = find(text="Nowhere")["cities"]', "response", "find", 1),
+    ('for city in find(text="Nowhere")["cities"]:\n    best = city\nanswer = best', "response", "find", 1),
+    ('found = find(text="Nowhere")\nif not found["cities"]:\n    raise ValueError("none")', "response", "find", 1),
+    (EACH + 'answer = [c for c in found if c["name"] == "X"][0]', "response", "details", 2),
+    (EACH + 'answer = sum(c["population"] for c in found)', "response", "details", 4),
+    (EACH + 'total = 0\nfor c in found:\n    total += c["population"]\nanswer = total', "response", "details", 4),
+    (EACH + 'sizes = [c["population"] for c in found]\nanswer = sorted(sizes)', "response", "details", 4),
+    (EACH + 'mayor = found[1]["mayor"]\nname = mayor["name"]\nanswer = name', "response", "details", 3),
+    (EACH + 'answer = found[2]["population"]', "answer", "details", 4),
+    ('answer = [c["name"] for c in find(text="Nowhere")["cities"]]', "answer", "find", 1),
+    # a response that is not what its schema says, and the next tool refuses what it gave
+    ('answer = details(city_id=drifted(n=1)["city"]["city_id"])', "response", "drifted", 1),
+    ('answer = details(city_id=drifted(n=1)["city"].get("id"))', "response", "drifted", 1),
+    # a failure that the program passed over
+    ('try:\n    c = details(city_id=9)\nexcept ToolError:\n    c = None\nanswer = c["name"]', "tool", "details", 1),
+    (
+        ALL + 'info = {}\nfor i in (*ids, 9):\n    try:\n        info[i] = details(city_id=i)\n'
+        '    except ToolError:\n        pass\nanswer = info[9]["name"]',
+        "tool", "details", 5,
+    ),
+    ('try:\n    c = broken(n=1)\nexcept ToolError:\n    raise RuntimeError("no luck")', "tool", "broken", 1),
+    ('answer = None\ntry:\n    answer = broken(n=1)\nexcept ToolError:\n    pass', "answer", "broken", 1),
+    # an object unpacked into its keys
+    ('cities, total = find(text="")\nanswer = total', "response", "find", 1),
+    ('for _ in (1,):\n    a, b, c = details(city_id=1)\nanswer = a', "response", "details", 1),
+    # the program alone
+    (ALL + "answer = idz[0]", "program", None, None),
+    (ALL + "answer = ids[3]", "program", None, None),
+    (ALL + 'answer = {"a": 1}["b"]', "program", None, None),
+    (ALL + 'answer = "1" + 1', "program", None, None),
+    (ALL + "def f(n):\n    return f(n)\nanswer = f(1)", "program", None, None),
+    (ALL + 'raise ValueError("stop")', "program", None, None),
+    (ALL + "answer = 1 / 0", "program", None, None),
+    (ALL + "assert len(ids) == 4", "program", None, None),
+    ("answer = 1", "answer", None, None),
+    (ALL, "answer", None, None),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("program", "kind", "tool", "call"), CASES)
+def test_the_right_call_is_blamed(traced: Traced, program: str, kind: str, tool: str | None, call: int | None) -> None:
+    fault = traced(program)
+    assert fault is not None
+    assert (fault.kind, fault.tool, fault.call) == (kind, tool, call), fault.message
+
+
+def test_a_program_that_answers_has_no_fault(traced: Traced) -> None:
+    assert traced(EACH + 'answer = found[0]["name"]') is None
+
+
+def test_the_fault_says_where_and_what_the_tool_really_answered(traced: Traced) -> None:
+    fault = traced(EACH + 'best = found[1]\nanswer = best["size"]')
+    assert fault is not None
+    assert fault.line == 4
+    assert fault.source_line == 'answer = best["size"]'
+    assert "details(...) has no 'size': it has the keys 'name', 'population', 'mayor'" in fault.message
+    assert "details(city_id=2) answered {'name': 'Graz'" in fault.evidence
+
+
+def test_a_refused_argument_says_where_it_came_from(traced: Traced) -> None:
+    fault = traced('answer = details(city_id=find(text="Lyon")["cities"][0]["name"])')
+    assert fault is not None
+    assert (fault.tool, fault.kind) == ("details", "arguments")
+    assert "argument city_id came from find(...)['cities'][…]['name']" in fault.evidence
+
+
+def _raised(error: ProgramError, calls: list[Call], program: str = 'answer = find(text="a")["x"]\n') -> Fault | None:
+    return Attribution(program, Outcome("raised", error=error), calls, TOOLS).fault()
+
+
+CALL = Call(index=1, attempt=0, tool="find", arguments={"text": "a"}, effect=Effect.READ, status="ok", value={"y": 1})
+
+
+@pytest.mark.parametrize(
+    "error",
+    [
+        ProgramError("KeyError", "'y'", 1, (1, 1, 9, 28), origin=(1, ())),  # the response has that key
+        ProgramError("KeyError", "'x'", 1, (1, 1, 0, 1), origin=(7, ("a",))),  # there was no such call
+        ProgramError("ToolError", "find: it failed", 1, tool="find"),  # the journal knows of no failure
+        ProgramError("ToolError", "pay: it failed", 1, tool="pay"),
+    ],
+)
+def test_a_claim_of_the_program_that_the_journal_does_not_bear_out_blames_no_tool(error: ProgramError) -> None:
+    program = "answer = 1\n" if error.type == "KeyError" else 'answer = find(text="a")["x"]\n'
+    fault = _raised(error, [CALL], program)
+    assert fault is not None
+    assert (fault.tool, fault.call) == (None, None)
+
+
+@pytest.mark.parametrize(
+    "error",
+    [
+        ProgramError("X" * 100, "m" * 2000, 10**6 - 1, (2**31 - 1,) * 4, origin=(2**53, ("a",) * 50)),
+        ProgramError("KeyError", "(" * 1000, -5, (-1, -1, -1, -1), origin=(-1, (-(2**63),))),
+        ProgramError("TypeError", "find(", 0),
+        ProgramError("NameError", "'", 1),
+        ProgramError("IndexError", "", 1, (1, 1, 9, 28), origin=(1, (0, 0, 0))),
+    ],
+)
+def test_a_hostile_report_ends_in_a_fault(error: ProgramError) -> None:
+    assert _raised(error, [CALL]) is not None
+
+
+@pytest.mark.parametrize(
+    ("outcome", "kind"),
+    [
+        (Outcome("limit", detail="it ran longer than 1 s"), "limit"),
+        (Outcome("raised", error=ProgramError("MemoryError", "", 1)), "limit"),
+        (Outcome("killed", detail="it was ended by SIGSEGV"), "sandbox"),
+        (Outcome("violation", detail="a frame too large"), "sandbox"),
+        (Outcome("finished", answered=False), "answer"),
+    ],
+)
+def test_an_end_that_is_no_exception_has_its_own_kind(outcome: Outcome, kind: str) -> None:
+    fault = Attribution("answer = 1", outcome, [], TOOLS).fault()
+    assert fault is not None
+    assert fault.kind == kind
+
+
+@pytest.mark.parametrize(
+    ("program", "idle"),
+    [
+        ('details(city_id=9)\nanswer = find(text="")["total"]', True),
+        ('unread = details(city_id=9)\nanswer = find(text="")["total"]', True),
+        ('city = details(city_id=9)\nanswer = city["name"]', False),
+        ("answer = details(city_id=9)", False),
+        ("def f():\n    return details(city_id=9)\nanswer = f()", False),
+    ],
+)
+def test_a_refused_call_whose_answer_nobody_reads_is_told_to_be_left_out(
+    traced: Traced, program: str, idle: bool
+) -> None:
+    fault = traced(program)
+    assert fault is not None
+    assert ("uses nothing of what details returns: leave this call out" in fault.message) is idle
+
+
+@pytest.mark.parametrize(
+    "rest", ["answer = [c['name'] for c in found]", "answer = max(found, key=lambda c: c['city_id'])"]
+)
+def test_what_was_looked_for_in_the_first_part_of_a_list_is_told_how_long_the_list_is(
+    traced: Traced, rest: str
+) -> None:
+    fault = traced(f"found = [c for c in listed()['cities'] if c['name'] == 'Bern']\n{rest}")
+    assert fault is not None
+    assert fault.tool == "listed"
+    assert "listed() answered only 2 of 300, and what was looked for is not among them: ask" in fault.message

@@ -1,0 +1,342 @@
+"""What is surely wrong is found before a program runs; a program that would have run is never refused."""
+
+from __future__ import annotations
+
+import ast
+import asyncio
+from collections.abc import Iterator
+
+import pytest
+
+from atc import Effect, Protocol
+from atc.programs.check.checker import Checker
+from atc.programs.check.coverage import DOUBTS
+from atc.programs.check.policy import hygiene
+from atc.result import Finding
+
+CITY = {
+    "type": "object",
+    "properties": {
+        "city_id": {"type": "integer"},
+        "name": {"type": "string"},
+        "population": {"type": ["integer", "null"]},
+        "founded": {"type": "string", "format": "date"},
+        "mayor": {"anyOf": [{"type": "object", "properties": {"name": {"type": "string"}}}, {"type": "null"}]},
+    },
+    "required": ["city_id", "name"],
+}
+FIND = Protocol(
+    name="find",
+    effect=Effect.READ,
+    parameters={
+        "properties": {"name": {"type": "string"}, "limit": {"type": "integer", "maximum": 50}},
+        "required": ["name"],
+    },
+    returns={
+        "type": "object",
+        "properties": {"cities": {"type": "array", "items": CITY}, "total": {"type": "integer"}},
+        "required": ["cities", "total"],
+    },
+)
+DETAILS = Protocol(
+    name="details",
+    effect=Effect.READ,
+    parameters={"properties": {"city_id": {"type": "integer"}}, "required": ["city_id"]},
+    returns={"type": "object", "properties": {"area": {"type": "number"}}, "additionalProperties": True},
+)
+CONVERT = Protocol(
+    name="convert",
+    effect=Effect.READ,
+    parameters={
+        "properties": {
+            "value": {"type": "number"},
+            "unit": {"enum": ["km", "mile"]},
+            "day": {"type": "string", "format": "date"},
+            "labels": {"type": "array", "items": {"type": "string"}},
+        },
+        "required": ["value", "unit"],
+    },
+    returns={
+        "oneOf": [
+            {"type": "object", "properties": {"value": {"type": "number"}}},
+            {"type": "object", "properties": {"error": {"type": "string"}}},
+        ]
+    },
+)
+ANYTHING = Protocol(name="anything", effect=Effect.READ, parameters={"properties": {"n": {"type": "integer"}}})
+TOOLS = (FIND, DETAILS, CONVERT, ANYTHING)
+EACH = 'for city in find(name="a")["cities"]:\n    '
+
+
+@pytest.fixture(scope="module")
+def checker() -> Iterator[Checker]:
+    made = Checker(TOOLS)
+    yield made
+    made.close()
+
+
+def findings(checker: Checker, program: str, known: str | None = None) -> list[Finding]:
+    return asyncio.run(checker.check(program, known))
+
+
+WRONG = [
+    ('answer = find(nmae="a")', "unknown_argument", "its arguments are name, limit"),
+    ('answer = find("a", 3, "b")', "unknown_argument", "too many"),
+    ("answer = find(limit=3)", "missing_argument", "needs the argument name"),
+    ("answer = find(name={'a': 1})", "wrong_type", "name"),
+    ('answer = find(name="a", limit=99)', "wrong_type", "99"),
+    ('answer = details(city_id="Lyon")', "wrong_type", "Lyon"),
+    ('answer = details(city_id=find(name="a")["cities"][0])', "wrong_type", "the whole object"),
+    ('answer = details(city_id=find(name="a")["cities"])', "wrong_type", "the whole list"),
+    ('ids = [1, 2]\nanswer = details(city_id=ids)', "wrong_type", "list"),
+    ('answer = convert(value=1, unit="yard")', "not_in_enum", "yard"),
+    ('unit = "yard"\nanswer = convert(value=1, unit=unit)', "not_in_enum", "yard"),
+    ('answer = find(name="a")["city"]', "unknown_field", "its keys are 'cities', 'total'"),
+    ('answer = find(name="a").get("city")', "unknown_field", "'city'"),
+    ('answer = find(name="a")["name"]', "unknown_field", "'name' is at find("),
+    ('answer = find(name="a")["cities"]["name"]', "unknown_field", "is a list"),
+    ('answer = find(name="a")["total"]["name"]', "unknown_field", "plain integer"),
+    ('answer = find(name="a")[0]', "unknown_field", "is no list"),
+    ('answer = [city["name"] for city in find(name="a")]', "unknown_field", "plain string"),
+    ('answer = find(name="a").cities', "unknown_field", "write ['cities']"),
+    (EACH + 'answer = city["size"]', "unknown_field", "'size'"),
+    (EACH + 'answer = city["mayor"]["size"]', "unknown_field", "'size'"),
+    ('answer = max(find(name="a")["cities"], key=lambda c: c["size"])', "unknown_field", "'size'"),
+    ('def size(c):\n    return c["size"]\nanswer = size(find(name="a")["cities"][0])', "unknown_field", "'size'"),
+    ('state = {"a": find(name="a")}\nanswer = state["b"]', "unknown_key", "'a'"),
+    ('answer = fnd(name="a")', "unknown_tool", "did you mean the tool find"),
+    ('answer = find(name=nmae)', "undefined_name", "'nmae'"),
+    ('finds = ["a"]\nanswer = find(name=find_)', "undefined_name", "did you mean finds?"),
+    ('import os\nanswer = find(name=os.name)', "forbidden_import", "'os'"),
+    ('import requests\nanswer = find(name="a")', "forbidden_import", "'requests'"),
+    ('answer = find(name=open("x").read())', "forbidden_name", "open()"),
+    ('answer = find.__globals__["x"]', "forbidden_name", "__globals__"),
+    ('found = find(name="a")', "no_answer", "never sets `answer`"),
+    ('def main():\n    answer = find(name="a")\nmain()', "no_answer", "never sets `answer`"),
+    ("answer = 1", "no_call", "calls no tool"),
+    ('answer = find(name="a"', "syntax", "line 1"),
+    ('if find(name="a"):\n    return 1\nanswer = 2', "syntax", "return"),
+    ('answer = find(name="a")["total"] + "1"', "type_error", ""),
+    ('answer = find(name="a")["cities"].name', "type_error", ""),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("program", "kind", "said"), WRONG)
+def test_a_mistake_is_found_and_told_in_words_that_say_what_to_do(
+    checker: Checker, program: str, kind: str, said: str
+) -> None:
+    found = findings(checker, program)
+    assert kind in {finding.kind for finding in found} or (kind == "type_error" and found), found
+    assert any(said in finding.message for finding in found), found
+    assert all(finding.line <= program.count("\n") + 1 for finding in found)
+
+
+RIGHT = [
+    'answer = find("a", 3)["total"]',
+    'answer = find(name="a", limit="3")["total"]',
+    'answer = details(city_id="17")["area"]',
+    'answer = convert(value="2.5", unit="km", labels="one")',
+    'import datetime\nanswer = convert(value=1, unit="km", day=datetime.date(2026, 1, 2))',
+    'day = "2026-05-01"\nanswer = find(name="a", limit=day[5:7])',
+    'answer = find(**{"name": "a"})["total"]',
+    'answer = details(city_id=1)["whatever"]["it"]["says"]',
+    'answer = anything(n=1)["x"][0].y',
+    'made = convert(value=1, unit="km")\nanswer = made["error"] if "error" in made else made["value"]',
+    EACH + 'city["near"] = 1\nanswer = city["near"]',
+    'cities = find(name="a")["cities"]\nfor c in cities:\n    c["near"] = 0\n    c["near"] += 1\n'
+    'answer = [c["near"] for c in cities]',
+    EACH + 'city.update(near=1)\nanswer = city["near"]',
+    EACH + 'city.setdefault("near", 1)\nanswer = city["near"]',
+    EACH + 'answer = {**city, "near": 1}["near"]',
+    EACH + 'answer = city["size"] if "size" in city else city["population"]',
+    EACH + 'answer = city.get("size", 0)',
+    EACH + 'answer = city.get("size") or city.get("population")',
+    EACH + 'try:\n        answer = city["size"]\n    except KeyError:\n        answer = 0',
+    'from contextlib import suppress\nanswer = 0\nwith suppress(KeyError):\n    answer = find(name="a")["size"]',
+    'found = find(name="a")\nanswer = found["cities"] if isinstance(found, dict) else found[0]',
+    'counts = {}\n' + EACH + 'counts[city["name"]] = counts.get(city["name"], 0) + 1\nanswer = counts',
+    'counts = {"a": 0}\n' + EACH + 'counts["a"] += 1\nanswer = counts["a"]',
+    'from collections import Counter, defaultdict\nseen = defaultdict(int)\n' + EACH + 'seen["x"] += 1\n'
+    'answer = seen["x"]',
+    'state = {}\ndef keep(key, value):\n    state[key] = value\nkeep("a", find(name="a"))\nanswer = state["a"]',
+    'state = {}\nfor i in range(3):\n    if i:\n        answer = state["last"]\n    state["last"] = find(name="a")',
+    'state = dict(zip(["a"], [find(name="a")]))\nanswer = state["a"]',
+    'best = {"name": "none", "size": 0}\n' + EACH + 'best = {"name": city["name"], "size": 1}\nanswer = best["size"]',
+    'def read(r, kind):\n    return r["total"] if kind == 1 else r["area"]\n'
+    'answer = [read(find(name="a"), 1), read(details(city_id=1), 2)]',
+    'def outer():\n    found = 0\n    def inner():\n        nonlocal found\n        found = find(name="a")["total"]\n'
+    "    inner()\n    return found\nanswer = outer()",
+    'found = None\ndef load():\n    global found\n    found = {"size": find(name="a")["total"]}\nload()\n'
+    'answer = found["size"]',
+    'match find(name="a"):\n    case {"size": size}:\n        answer = size\n    '
+    'case {"total": total}:\n        answer = total',
+    'import asyncio\nasync def main():\n    return find(name="a")["total"]\nanswer = asyncio.run(main())',
+    'from dataclasses import dataclass\n@dataclass\nclass Box:\n    size: int\n'
+    'answer = Box(find(name="a")["total"]).size',
+    'from typing import NamedTuple\nclass Box(NamedTuple):\n    size: int\nanswer = Box(find(name="a")["total"])[0]',
+    'class Box(dict):\n    pass\nbox = Box(size=find(name="a")["total"])\nanswer = box["size"]',
+    'class Total:\n    def __add__(self, other):\n        return find(name="a")["total"]\nanswer = Total() + 1',
+    'import json\nfound = json.loads(json.dumps(find(name="a")))\nanswer = found["size"]',
+    'sizes = [(c["population"] or 0, c) for c in find(name="a")["cities"]]\n'
+    'answer = max(sizes, key=lambda s: s[0])[1]["name"]',
+    'found = find(name="a")\nfor key in ("total", "size"):\n    if key in found:\n        answer = found[key]',
+    'def f(n):\n    return 0 if n == 0 else f(n - 1) + find(name="a")["total"]\nanswer = f(3)',
+    'answer = {"size": find(name="a")["total"]}\nanswer["extra"] = answer["size"]',
+    'if (found := find(name="a"))["total"] > 0:\n    answer = found["cities"][0]["name"].upper().split(" ")[0]',
+    'try:\n    answer = find(name="a")["total"]\nexcept ToolError as error:\n    answer = error.message',
+    'import itertools as it\npairs = it.combinations(find(name="a")["cities"], 2)\n'
+    'answer = [a["name"] + b["name"] for a, b in pairs]',
+    'answer, count = [], 0\nwhile count < 3:\n    answer += [find(name=str(count))["total"]]\n    count += 1',
+    'def main():\n    global answer\n    answer = find(name="a")["total"]\nmain()',
+    'größe = find(name="a")["total"]\nanswer = größe',
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("program", RIGHT)
+def test_a_program_that_would_have_run_is_not_refused(checker: Checker, program: str) -> None:
+    assert findings(checker, program) == []
+
+
+def test_what_a_program_takes_from_nowhere_is_a_finding_where_a_tool_could_give_it(checker: Checker) -> None:
+    program = "answer = details(city_id=12345)"
+    assert [f.kind for f in findings(checker, program, "the area of Lyon")] == ["invented_id"]
+    assert findings(checker, program, "the area of city 12345") == []
+    assert findings(checker, program) == []
+
+
+def test_a_made_up_address_is_a_finding_wherever_it_stands() -> None:
+    text = {"properties": {"text": {"type": "string"}}, "required": ["text"]}
+    tools = [
+        Protocol(name="send", effect=Effect.WRITE, parameters=text),
+        Protocol(name="read_mail", effect=Effect.READ, parameters=text),
+        Protocol(name="find_email_address", effect=Effect.READ, parameters=text),
+    ]
+    made, alone = Checker(tools), Checker(tools[:1])
+    program = 'to = "Ada@example.com"\nanswer = send(text=to)'
+    try:
+        (found,) = findings(made, program, "write to Ada")
+        assert (found.kind, found.line) == ("invented_id", 1)
+        assert found.message.endswith("made up: find_email_address or read_mail may tell it")
+        assert "example" not in found.message
+        assert findings(alone, program, "write to Ada")[0].message.endswith("the task gives none")
+        assert findings(made, program, "write to Ada (ada@example.com)") == []
+        assert findings(made, program) == []
+        assert findings(made, 'answer = send(text="Ask ada@example.com or Bob")', "write") == []
+    finally:
+        made.close()
+        alone.close()
+
+
+@pytest.mark.parametrize(
+    ("value", "kinds"),
+    [
+        ("Lyon", ["name_for_id"]),
+        ("New York", ["name_for_id"]),
+        ("lyon", []),
+        ("LYS", []),
+        ("C4", []),
+        ("x", ["invented_id"]),
+    ],
+)
+def test_a_name_of_the_task_in_place_of_an_id_is_a_doubt(value: str, kinds: list[str]) -> None:
+    by_id = {"properties": {"place_id": {"type": "string"}}, "required": ["place_id"]}
+    where = {"properties": {"text": {"type": "string"}}, "required": ["text"]}
+    found = {"type": "object", "properties": {"place_id": {"type": "string"}}}
+    made = Checker(
+        [
+            Protocol(name="rain", effect=Effect.READ, parameters=by_id),
+            Protocol(name="find_place", effect=Effect.READ, parameters=where, returns=found),
+        ]
+    )
+    try:
+        said = findings(made, f"answer = rain(place_id={value!r})", "rain in Lyon (C4, LYS, lyon) or New York")
+        assert [finding.kind for finding in said] == kinds
+    finally:
+        made.close()
+
+
+def test_an_argument_of_a_tool_alike_is_told_with_that_tool() -> None:
+    day = {"properties": {"day": {"type": "string"}}, "required": ["day"]}
+    tools = [
+        Protocol(name="get_current_weather", effect=Effect.READ, parameters={"properties": {}}),
+        Protocol(name="get_past_weather", effect=Effect.READ, parameters=day),
+        Protocol(name="get_calendar", effect=Effect.READ, parameters=day),
+    ]
+    made = Checker(tools)
+    try:
+        (found,) = findings(made, 'answer = get_current_weather(day="2023-04-16")')
+        assert found.message.endswith("its arguments are none. get_past_weather has one")
+    finally:
+        made.close()
+
+
+def test_coordinates_from_memory_are_a_doubt_where_a_tool_could_give_them() -> None:
+    place = {"latitude": {"type": "number"}, "longitude": {"type": "number"}}
+    where = Protocol(
+        name="where",
+        effect=Effect.READ,
+        parameters={"properties": {"place": {"type": "string"}}, "required": ["place"]},
+        returns={"type": "object", "properties": place},
+    )
+    weather = Protocol(name="weather", effect=Effect.READ, parameters={"properties": place, "required": [*place]})
+    program = "answer = weather(latitude=40.7, longitude=-74.0)"
+    both, alone = Checker([where, weather]), Checker([weather])
+    try:
+        (found,) = findings(both, program, "the weather in New York")
+        assert found.kind in DOUBTS
+        assert "latitude and longitude" in found.message
+        assert "where(place=...)['longitude']" in found.message
+        assert findings(both, program, "the weather at 40.7 N, 74.0 W") == []
+        assert findings(alone, program, "the weather in New York") == []
+        nothing = findings(both, "answer = weather(latitude=None, longitude=None)", "the weather in New York")
+        assert {finding.kind for finding in nothing} == {"wrong_type"}, "a null is not from memory"
+    finally:
+        both.close()
+        alone.close()
+
+
+def test_findings_come_in_the_order_of_lines_and_once(checker: Checker) -> None:
+    program = 'a = find(nmae="x")\nb = find(name="x")["foo"]["bar"] + find(name="x")["foo"]\nc = undefined\n'
+    found = findings(checker, program)
+    assert [f.line for f in found] == sorted(f.line for f in found)
+    assert len({(f.line, f.kind) for f in found}) == len(found)
+
+
+@pytest.mark.parametrize(
+    "program",
+    [
+        *("", "\0", "x = '\ud800'", "\ufeffanswer = 1"),
+        *("(" * 1_000_000, "[" * 90 + "]" * 90, "x = 1\n" * 12_000, "é" * 50_000),
+    ],
+)
+def test_hostile_source_ends_in_findings(checker: Checker, program: str) -> None:
+    assert findings(checker, program)
+
+
+def test_a_program_is_not_executed_by_the_check(checker: Checker, tmp_path: object) -> None:
+    findings(checker, f"import pathlib\npathlib.Path({str(tmp_path)!r}, 'made').touch()\nanswer = 1 / 0")
+    assert not __import__("pathlib").Path(str(tmp_path), "made").exists()
+
+
+def test_the_check_goes_on_when_the_type_checker_has_died(checker: Checker) -> None:
+    made = Checker(TOOLS)
+    try:
+        assert made._types is not None
+        made._types._server.close()
+        assert {f.kind for f in findings(made, 'answer = find(nmae="a")')} == {"missing_argument", "unknown_argument"}
+        assert [f.kind for f in findings(made, 'answer = find(name="a" + typo)')] == ["undefined_name"]
+    finally:
+        made.close()
+
+
+def test_several_programs_at_once_are_told_apart(checker: Checker) -> None:
+    async def go() -> list[list[Finding]]:
+        return await asyncio.gather(*(checker.check(f"answer = find(name=name_{i})") for i in range(8)))
+
+    for number, found in enumerate(asyncio.run(go())):
+        assert f"name_{number}" in found[0].message
+
+
+@pytest.mark.parametrize("attribute", ["gi_frame", "f_globals", "tb_frame", "cr_frame", "__subclasses__"])
+def test_what_leads_behind_objects_is_no_programs_business(attribute: str) -> None:
+    assert "forbidden_name" in {finding.kind for finding in hygiene(ast.parse(f"x = (i for i in ()).{attribute}"))}

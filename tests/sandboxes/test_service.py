@@ -1,0 +1,236 @@
+"""The sandbox service through its client: the same outcomes as next door, and nothing is left running."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import signal
+import socket
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from atc import Agent
+from atc.calls.contract import CallReply, CallRequest
+from atc.errors import SandboxUnavailable
+from atc.models.fake import FakeModel
+from atc.sandboxes.conformance import host
+from atc.sandboxes.contract import TIERS, Job, Limits
+from tests.support.sandbox import in_sandbox
+from tests.support.service import OTHER, TOKEN, Running, heard, no_tools, say, serving, soon, spinning
+
+
+@pytest.fixture(scope="module")
+def shared() -> Iterator[Running]:
+    with serving({"default": TOKEN, "other": OTHER}) as running:
+        yield running
+
+
+# -- the same outcomes as the process sandbox ------------------------------------------------------------------------
+
+
+def test_an_answer_and_what_was_printed_come_back(shared: Running) -> None:
+    outcome = shared.run(
+        "import sys\nprint('out ü')\nprint('err', file=sys.stderr)\nanswer = {'a': [1, 2.5, None, 2**70]}"
+    )
+    assert (outcome.kind, outcome.answered, outcome.value) == ("finished", True, {"a": [1, 2.5, None, 2**70]})
+    assert (outcome.stdout, outcome.stderr) == ("out ü\n", "err\n")
+    assert outcome.isolation in TIERS
+    assert outcome.seconds > 0
+    assert outcome.cpu_s > 0
+    assert outcome.memory_bytes > 1 << 20
+
+
+@pytest.mark.parametrize(
+    "program",
+    [
+        "a = {}\n\nb = (1 +\n     a['key'])\n",
+        "x = f()\nanswer = x['a'][0]['missing']",
+        "def g(y):\n    return 1 / y\n\ng(0)",
+        "y = = 2",
+        "refuse()",
+        "import os\nos._exit(3)",
+        "import sys\nanswer = 1\nsys.exit()",
+        "x = 1",
+    ],
+)
+def test_every_end_is_told_as_the_process_sandbox_tells_it(shared: Running, program: str) -> None:
+    tools = {"f": lambda _: {"a": [{"b": 1}]}, "refuse": lambda _: CallReply(error="no seats", status=409)}
+    same = ("kind", "answered", "value", "error", "detail", "stdout", "isolation")
+    here, there = in_sandbox(program, tools), shared.run(program, tools)
+    assert {name: getattr(there, name) for name in same} == {name: getattr(here, name) for name in same}
+
+
+def test_calls_run_at_once_and_keep_their_order(shared: Running) -> None:
+    at_once = {"now": 0, "most": 0}
+    together = asyncio.Event()
+
+    async def slow(arguments: dict[str, Any]) -> Any:
+        at_once["now"] += 1
+        at_once["most"] = max(at_once["most"], at_once["now"])
+        if at_once["most"] >= 8:
+            together.set()
+        await asyncio.wait_for(together.wait(), 30)
+        await asyncio.sleep(0.01 * (4 - arguments["n"] % 4))
+        at_once["now"] -= 1
+        return arguments["n"]
+
+    outcome = shared.run("answer = parallel([lambda n=n: slow(n=n) for n in range(30)])", {"slow": slow})
+    assert outcome.value == list(range(30)), outcome
+    assert at_once["most"] >= 8
+
+
+def test_a_tool_error_can_be_caught_and_read(shared: Running) -> None:
+    program = (
+        "try:\n    book(day=1)\nexcept ToolError as error:\n    answer = [error.tool, error.status, error.message]"
+    )
+    assert shared.run(program, {"book": lambda _: CallReply(error="no seats", status=409)}).value == [
+        "book",
+        409,
+        "no seats",
+    ]
+
+
+def test_a_failure_of_the_host_in_a_call_comes_out_and_ends_the_program(shared: Running) -> None:
+    def broken(_: Any) -> Any:
+        raise RuntimeError("a bug of the host")
+
+    with pytest.raises(RuntimeError, match="a bug of the host"):
+        shared.run("try:\n    f()\nexcept BaseException: pass\nwhile True: pass", {"f": broken})
+    assert soon(lambda: not spinning())
+
+
+def test_one_sandbox_serves_many_event_loops(shared: Running) -> None:
+    sandbox = shared.sandbox()
+    outcomes = [asyncio.run(sandbox.run(Job(f"answer = {n}", {}), no_tools)) for n in range(3)]
+    assert [outcome.value for outcome in outcomes] == [0, 1, 2]
+
+
+def test_an_agent_runs_its_programs_there(shared: Running) -> None:
+    def double(n: int) -> int:
+        """Twice a number."""
+        return 2 * n
+
+    replies = ["```python\nanswer = [1][double(n=21)]\n```", "```python\nanswer = double(n=21)\n```"]
+    with Agent(
+        [double], model=FakeModel(replies), approve="always", answer=False, sandbox=shared.url, sandbox_token=TOKEN,
+        check=False,
+    ) as agent:  # fmt: skip
+        result = agent.run("twice 21")
+    assert (result.status, result.value) == ("answered", 42)
+    assert result.isolation == f"service/{shared.service.tier}"
+    assert len(result.revisions) == 2
+    assert TOKEN not in Path(str(result.trace)).read_text()
+
+
+# -- limits ----------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("program", "limits", "kind", "words"),
+    [
+        ("while True: pass", {"wall_s": 0.3}, "limit", "longer than 0.3 s"),
+        ("while True: pass", {"cpu_s": 1}, "limit", "more than 1 s of processor time"),
+        ("for n in range(9): f()", {"calls": 3}, "limit", "more than 3 tool calls"),
+        ("answer = len('x' * 300_000_000)", {"memory_bytes": 256 << 20}, "raised", "MemoryError"),
+        ("answer = 'x' * 100_000", {"frame_bytes": 50_000}, "raised", "the limit is 50,000"),
+    ],
+)  # fmt: skip
+def test_a_caller_may_allow_less(shared: Running, program: str, limits: dict[str, Any], kind: str, words: str) -> None:
+    outcome = shared.run(program, {"f": lambda _: 1}, **limits)
+    assert (outcome.kind, words in outcome.detail + str(outcome.error)) == (kind, True), outcome
+    assert outcome.isolation == shared.service.tier
+
+
+def test_a_caller_never_gets_more_than_the_service_allows() -> None:
+    with serving(limits=Limits(wall_s=0.3, output_bytes=10, calls=2)) as running:
+        assert "longer than 0.3 s" in running.run("while True: pass", wall_s=100.0).detail
+        assert "more than 2 tool calls" in running.run("for n in range(9): f()", {"f": lambda _: 1}).detail
+        assert "90 bytes more" in running.run("print('x' * 99)").stdout
+
+
+def test_what_one_run_asked_for_less_of_the_next_one_has() -> None:
+    with serving() as running:
+        assert "80 bytes more" in running.run("print('x' * 99)", output_bytes=20).stdout
+        assert running.run("print('x' * 99)").stdout == "x" * 99 + "\n"
+        assert "longer than 0.2 s" in running.run("while True: pass", wall_s=0.2).detail
+        assert running.run("import time\ntime.sleep(0.4)\nanswer = 1").value == 1
+
+
+def test_a_response_that_cannot_be_passed_on_is_an_error_of_that_tool() -> None:
+    deep: Any = 1
+    for _ in range(200):
+        deep = [deep]
+    tools = {"big": lambda _: "x" * 200_000, "deep": lambda _: deep, "half": lambda _: "\ud83d"}
+    program = """
+answer = []
+for tool in (big, deep, half):
+    try:
+        answer.append(tool())
+    except ToolError as error:
+        answer.append(error.message)
+"""
+    with serving(message_bytes=100_000) as running:
+        big, nested, half = running.run(program, tools).value
+    assert "the service takes 100,000" in big
+    assert "nested deeper" in nested
+    assert half == "?"
+
+
+def test_a_program_that_is_too_large_is_not_sent() -> None:
+    with serving(message_bytes=100_000) as running:
+        with pytest.raises(SandboxUnavailable, match="does not take this program: it takes 200,"):
+            running.run(f"answer = '{'x' * 200_000}'")
+        assert running.run("answer = 1").value == 1
+
+
+# -- nothing is left running -----------------------------------------------------------------------------------------
+
+
+def test_a_run_that_is_cancelled_ends_its_program(shared: Running) -> None:
+    async def go() -> None:
+        begun = asyncio.Event()
+
+        async def call(request: CallRequest) -> CallReply:
+            begun.set()
+            return CallReply()
+
+        async with shared.sandbox() as sandbox:
+            work = asyncio.create_task(sandbox.run(Job("f()\nwhile True: pass", {"f": ()}), call))
+            await begun.wait()
+            assert await asyncio.to_thread(soon, spinning)
+            work.cancel()
+            with pytest.raises(asyncio.CancelledError):
+                await work
+
+    asyncio.run(go())
+    assert soon(lambda: not spinning())
+    assert soon(lambda: shared.metric("atc_runs_running") == 0)
+
+
+@pytest.mark.parametrize("how", ["close", "vanish"])
+def test_a_caller_who_goes_takes_the_program_along(shared: Running, how: str) -> None:
+    before = shared.metric('atc_runs_total{outcome="disconnected"}')
+    with shared.channel() as channel:
+        say(channel, "f()\nwhile True: pass", {"f": []})
+        assert heard(channel) == {"op": "call", "id": 1, "tool": "f", "args": {}, "line": 1}
+        channel.send('{"op":"reply","id":1,"value":null}')
+        assert soon(spinning)
+        if how == "close":
+            channel.close()
+        else:
+            channel.socket.shutdown(socket.SHUT_RDWR)
+    assert soon(lambda: not spinning())
+    assert soon(lambda: shared.metric('atc_runs_total{outcome="disconnected"}') == before + 1)
+
+
+def test_a_jail_or_its_parent_that_is_killed_ends_one_run_and_no_more(shared: Running) -> None:
+    def kill(_: Any) -> None:
+        for pid in host.sandbox_processes():
+            os.kill(pid, signal.SIGKILL)
+
+    outcome = shared.run("f()\nanswer = 1", {"f": kill})
+    assert (outcome.kind, outcome.isolation) == ("killed", shared.service.tier)
+    assert shared.run("answer = 2").value == 2

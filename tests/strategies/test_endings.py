@@ -1,0 +1,529 @@
+"""What no other program can help ends a run at once; what one can help gets its revisions."""
+
+from __future__ import annotations
+
+import asyncio
+import inspect
+import json
+import os
+import socket
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import pytest
+
+from atc import Result, RunFailed, ToolError, Toolset, tool
+from atc.calls.broker import CallPolicy
+from atc.tools.bugs import is_bug
+from atc.tools.functions import tool_from_function
+from atc.tools.protocol import Source
+from atc.tools.tool import Tool
+from tests.support.agent import agent
+from tests.support.broker import READ, UNKNOWN, WRITE, House, counted
+from tests.support.cli import atc, endpoints, settle
+from tests.support.fake_openai_server import says
+from tests.support.openapi import Answer, Server, one_tool, operation, running_server
+from tests.support.tools import make_tool
+
+QUICK = CallPolicy(retry_wait_s=0.001)
+
+
+def program(text: str) -> str:
+    return f"```python\n{text}\n```"
+
+
+def run(text: str, *tools: Any, made: Toolset | None = None, **settings: Any) -> Result:
+    """A run whose model writes this program again and again."""
+    given: dict[str, Any] = {"policy": QUICK, "answer": True, "max_revisions": 1, **settings}
+    return agent(*[program(text)] * 20, tools=made if made is not None else list(tools), **given).run("do it")
+
+
+def ended_at_once(result: Result, status: str, cause: str, *words: str) -> None:
+    assert result.fault is not None
+    assert (result.status, result.fault.cause) == (status, cause), result.fault
+    assert (len(result.revisions), result.usage.model_calls) == (1, 1)
+    assert result.revisions[0].fault == result.fault
+    for word in words:
+        assert word in f"{result.fault.message} {result.fault.hint}"
+    with pytest.raises(RunFailed, match=f"ended as {status}: "):
+        result.unwrap()
+
+
+def was_revised(result: Result) -> None:
+    assert (result.status, len(result.revisions)) == ("unsolved", 2)
+    assert {fault.cause for fault in result.faults} == {None}
+
+
+# -- a no ------------------------------------------------------------------------------------------------------------
+
+
+@tool(effect="write")
+def send(to: str) -> str:
+    """Send it."""
+    return "sent"
+
+
+@tool(effect="read")
+def double(n: int) -> int:
+    """Twice."""
+    return 2 * n
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "answer = send(to='x')",
+        "try:\n    answer = send(to='x')\nexcept ToolError as error:\n    raise RuntimeError(f'not sent: {error}')",
+        "try:\n    answer = send(to='x')\nexcept ToolError as error:\n    raise RuntimeError('not sent')",
+        "try:\n    answer = send(to='x')\nexcept ToolError as error:\n    answer = str(error)",
+        "try:\n    sent = send(to='x')\nexcept ToolError:\n    sent = None\nanswer = sent[0]",
+    ],
+)
+def test_a_no_ends_the_run(text: str) -> None:
+    result = run(text, send, approve=lambda _: False)
+    ended_at_once(result, "denied", "denied", "did not approve", "Approve it")
+
+
+def test_the_model_is_not_asked_whose_fault_a_no_is() -> None:
+    result = run("answer = send(to='x')", send, approve=lambda _: False, attribution="model")
+    ended_at_once(result, "denied", "denied", "did not approve")
+    assert [fault.by for fault in result.faults] == ["structure"]
+
+
+def test_who_cannot_be_asked_has_not_approved() -> None:
+    def broken(_: Any) -> bool:
+        raise EOFError
+
+    ended_at_once(run("answer = send(to='x')", send, approve=broken), "denied", "denied", "could not be asked")
+
+
+def test_a_no_that_the_program_caught_and_answered_without_ends_nothing() -> None:
+    text = "try:\n    send(to='x')\nexcept ToolError:\n    pass\nanswer = double(n=21)"
+    result = run(text, send, double, approve=lambda _: False, answer=False)
+    assert (result.status, result.value, [call.cause for call in result.calls]) == ("answered", 42, ["denied", None])
+
+
+def test_an_error_after_a_no_that_was_caught_is_the_programs_own() -> None:
+    text = "try:\n    send(to='x')\nexcept ToolError:\n    pass\nanswer = {}[double(n=21)]"
+    was_revised(run(text, send, double, approve=lambda _: False))
+
+
+def test_an_error_raised_for_another_one_is_the_programs_own() -> None:
+    text = """try:
+    send(to='x')
+except ToolError:
+    pass
+try:
+    answer = {}[double(n=21)]
+except KeyError:
+    raise RuntimeError('nothing is there')"""
+    was_revised(run(text, send, double, approve=lambda _: False))
+
+
+def test_which_of_two_failed_calls_ended_the_program_must_be_known() -> None:
+    @tool(effect="read")
+    def find(name: str) -> str:
+        """Find it."""
+        raise ToolError("no such name", status="not_found")
+
+    text = """try:
+    found = find(name='y')
+except ToolError:
+    found = None
+try:
+    answer = send(to=str(found))
+except ToolError:
+    raise RuntimeError('nothing is there')"""
+    result = run(text, send, find, approve=lambda _: False, max_revisions=0)
+    assert result.fault is not None
+    assert (result.status, result.fault.cause) == ("unsolved", None)
+
+
+# -- a function's own bug --------------------------------------------------------------------------------------------
+
+CITIES = {"Lyon": {"people": 1}}
+
+
+def _calls(function: Callable[..., Any], given: Any) -> BaseException:
+    async def go() -> None:
+        made = function(given)
+        if inspect.isawaitable(made):
+            await made
+
+    with pytest.raises(BaseException) as caught:
+        asyncio.run(go())
+    return caught.value
+
+
+def divides(a: str) -> float:
+    return 1 / 0
+
+
+async def divides_later(a: str) -> float:
+    return 1 / 0
+
+
+def has_no_rows(a: str) -> float:
+    rows: list[float] = []
+    return sum(rows) / len(rows)
+
+
+def has_a_wrong_name(a: str) -> str:
+    return undefined(a)  # type: ignore[name-defined, no-any-return] # noqa: F821
+
+
+def has_a_wrong_attribute(a: str) -> str:
+    return a.nothing  # type: ignore[attr-defined, no-any-return]
+
+
+def adds_a_number_to_a_text(a: str) -> str:
+    return a + 1  # type: ignore[operator]
+
+
+def lacks_a_module(a: str) -> None:
+    import no_such_module  # type: ignore[import-not-found] # noqa: F401
+
+
+def lacks_a_variable(a: str) -> str:
+    return os.environ["ATC_TESTS_NOTHING"]
+
+
+def lacks_a_file(a: str) -> Any:
+    return open("/nonexistent/cities.csv")
+
+
+def calls_a_library_wrongly(a: str) -> str:
+    return json.dumps({1, 2})
+
+
+BUGS = (
+    divides, divides_later, has_no_rows, has_a_wrong_name, has_a_wrong_attribute, adds_a_number_to_a_text,
+    lacks_a_module, lacks_a_variable, lacks_a_file, calls_a_library_wrongly,
+)  # fmt: skip
+
+
+def refuses(a: str) -> None:
+    raise TypeError("a name, please")
+
+
+def asserts(a: str) -> None:
+    assert a == "Lyon"
+
+
+def looks_up(a: str) -> Any:
+    return CITIES[a]
+
+
+def looks_up_inside(a: str) -> Any:
+    def found() -> Any:
+        return CITIES[a]
+
+    return found()
+
+
+def finds_none(a: str) -> Any:
+    return CITIES.get(a)["people"]  # type: ignore[index]
+
+
+def finds_none_with_an_attribute(a: str) -> Any:
+    return CITIES.get(a).people  # type: ignore[union-attr]
+
+
+def reads_a_number(a: str) -> int:
+    return int(a)
+
+
+def divides_by_what_is_kept(a: str) -> float:
+    rows = [city for city in CITIES if city == a]
+    return 1 / len(rows)
+
+
+def evaluates(a: str) -> Any:
+    return eval(a)  # noqa: S307 - a calculator of a tool
+
+
+def takes_an_attribute(a: str) -> Any:
+    return getattr(os, a)
+
+
+def takes_anything(a: Any) -> Any:
+    return a + 1
+
+
+def takes_any_object(a: dict[str, Any]) -> Any:
+    return a["n"] + 1
+
+
+def opens(a: str) -> Any:
+    return open(a)
+
+
+def reraises(a: str) -> Any:
+    try:
+        return CITIES[a]
+    except KeyError:
+        raise
+
+
+def is_unbound(a: str) -> Any:
+    if a == "Lyon":
+        found = 1
+    return found
+
+
+def is_unreachable(a: str) -> None:
+    socket.create_connection(("127.0.0.1", 1), timeout=1)
+
+
+REFUSALS = (
+    refuses, asserts, looks_up, looks_up_inside, finds_none, finds_none_with_an_attribute, reads_a_number,
+    divides_by_what_is_kept, evaluates, takes_an_attribute, takes_anything, takes_any_object, opens, reraises,
+    is_unbound, is_unreachable,
+)  # fmt: skip
+
+
+@pytest.mark.parametrize("function", BUGS, ids=lambda f: f.__name__)
+def test_a_bug_is_what_no_other_arguments_avoid(function: Callable[..., Any]) -> None:
+    assert is_bug(_calls(function, "x"), function)
+
+
+@pytest.mark.parametrize("function", REFUSALS, ids=lambda f: f.__name__)
+def test_what_other_arguments_may_avoid_is_no_bug(function: Callable[..., Any]) -> None:
+    given = {"n": "1"} if function is takes_any_object else "x + 1" if function is evaluates else "x"
+    assert not is_bug(_calls(function, given), function)
+
+
+def test_a_method_and_a_decorated_function_are_looked_into() -> None:
+    from functools import wraps
+
+    def decorated(a: str) -> Any:
+        return CITIES["Paris"]
+
+    @wraps(decorated)
+    def around(*args: Any) -> Any:
+        return decorated(*args)
+
+    class Shop:
+        def price(self, a: str) -> Any:
+            return CITIES["Paris"]
+
+    assert is_bug(_calls(around, "x"), around)
+    assert is_bug(_calls(Shop().price, "x"), Shop().price)
+
+
+def test_a_bug_of_a_function_ends_the_run() -> None:
+    for function in (divides, divides_later):
+        result = run(f"answer = {function.__name__}(a='x')", tool(effect="read")(function))
+        ended_at_once(result, "tool_broken", "broken", "repair the tool")
+
+
+def test_a_refusal_of_a_function_is_revised() -> None:
+    was_revised(run("answer = looks_up(a='x')", tool(effect="read")(looks_up)))
+    assert len(run("answer = double(n=[])", double).revisions) == 2
+    for function in (refuses, reads_a_number):
+        house = House(tool_from_function(function, effect="read"))
+        house.call(function.__name__, a="x")
+        assert (house.last.status, house.last.cause) == ("failed", None)
+
+
+def share(n: int) -> Any:
+    """A share."""
+    return {"of": object()}
+
+
+def thing(n: int) -> Any:
+    """A thing."""
+    return {"it": object()}
+
+
+def test_a_result_that_is_no_json_ends_the_run() -> None:
+    result = run("answer = share(n=1)", tool(effect="read")(share))
+    ended_at_once(result, "tool_broken", "bad_response", "no JSON", "repair the tool")
+    for made in (tool_from_function(thing, effect="read"), make_tool("thing", lambda _: {1, 2})):
+        house = House(made)
+        house.call("thing", n=1)
+        assert (house.last.status, house.last.cause) == ("failed", "bad_response")
+
+
+def test_a_result_that_is_too_large_may_be_asked_for_in_parts() -> None:
+    for value in ([0] * 450_000, {"text": ["x" * 1000] * 3000}):
+        house = House(make_tool("raw", lambda _, v=value: v))
+        house.call("raw", n=1)
+        assert (house.last.error_status, house.last.cause) == ("too_large", None)
+
+
+# -- a service -------------------------------------------------------------------------------------------------------
+
+
+@pytest.fixture(scope="module")
+def running() -> Iterator[Server]:
+    with running_server() as server:
+        yield server
+
+
+@pytest.fixture
+def server(running: Server) -> Server:
+    running.reset()
+    return running
+
+
+KEYED = {"components": {"securitySchemes": {"key": {"type": "apiKey", "in": "header", "name": "X-Key"}}},
+         "security": [{"key": []}]}  # fmt: skip
+
+
+def service(url: str, method: str = "get", **options: Any) -> Toolset:
+    return one_tool("/a", method, operation(), url, **options)
+
+
+@pytest.mark.parametrize(
+    ("answer", "options", "status", "cause", "words"),
+    [
+        (Answer(status=401), {}, "missing", "credential", "status 401"),
+        (Answer(status=401), {"root": KEYED, "auth": {"key": "wrong-key"}}, "missing", "credential", "status 401"),
+        (Answer(status=403), {"root": KEYED}, "missing", "credential", "no credential is set for 'key'"),
+        (Answer(status=503), {}, "missing", "unreachable", "See that the service runs"),
+        (Answer(b"<html>", kind="text/html"), {}, "tool_broken", "bad_response", "instead of JSON"),
+        (Answer(b"{]"), {}, "tool_broken", "bad_response", "JSON that cannot be used"),
+    ],
+)
+def test_what_only_a_user_can_mend_at_a_service_ends_the_run(
+    server: Server, answer: Answer, options: dict[str, Any], status: str, cause: str, words: str
+) -> None:
+    server.answer = answer
+    ended_at_once(run("answer = op()", made=service(server.url, **options)), status, cause, words)
+    assert len(server.seen) == (3 if answer.status == 503 else 1)
+
+
+@pytest.mark.parametrize("status", [403, 404, 429, 500])
+def test_what_other_arguments_may_mend_at_a_service_is_revised(server: Server, status: int) -> None:
+    server.answer = Answer(status=status)
+    options = {"root": KEYED, "auth": {"key": "right-key"}} if status == 403 else {}
+    was_revised(run("answer = op()", made=service(server.url, **options)))
+
+
+@pytest.mark.parametrize("method", ["get", "post"])
+def test_a_service_that_is_not_there_ends_the_run(method: str) -> None:
+    with socket.socket() as bound:
+        bound.bind(("127.0.0.1", 0))  # nobody listens on it
+        url = f"http://127.0.0.1:{bound.getsockname()[1]}"
+        result = run("answer = op()", made=service(url, method))
+    ended_at_once(result, "missing", "unreachable", "cannot reach 127.0.0.1", "See that the service runs")
+    assert result.in_doubt == ()
+
+
+def test_an_effect_that_got_no_answer_is_in_doubt(server: Server) -> None:
+    server.answer = Answer(status=503)
+    result = run("answer = op()", made=service(server.url, "post"))
+    ended_at_once(result, "in_doubt", "in_doubt", "check it by hand")
+    assert (len(result.in_doubt), len(server.seen)) == (1, 1)
+
+
+def _from(kind: Any, made: Tool) -> Tool:
+    source = Source(kind=kind, location="https://shop.example")
+    return Tool(made.protocol.model_copy(update={"source": source}), made.transport)
+
+
+async def _hangs(_: Any) -> Any:
+    await asyncio.sleep(30)
+
+
+@pytest.mark.parametrize(
+    ("kind", "effect", "cause"),
+    [
+        ("openapi", READ, "unreachable"), ("mcp", READ, "unreachable"), ("function", READ, None),
+        ("openapi", WRITE, "in_doubt"), ("function", WRITE, "in_doubt"), ("function", UNKNOWN, "in_doubt"),
+    ],
+)  # fmt: skip
+def test_no_answer_in_time_is_a_service_that_is_down_or_an_effect_in_doubt(kind: str, effect: Any, cause: str) -> None:
+    house = House(_from(kind, make_tool("a", _hangs, effect)), call_timeout_s=0.05)
+    assert house.call("a", n=1).status == "timeout"
+    assert house.last.cause == cause
+
+
+def test_a_service_that_answered_before_is_not_down() -> None:
+    lost = ToolError("it broke", status="broken", outcome="unknown", transient=True, cause="unreachable")
+    gone = ToolError("nobody there", status="unreachable", transient=True, cause="unreachable")
+    for first in ({"value": 1}, ToolError("no such thing", status=404)):
+        house = House(
+            *(_from("openapi", make_tool(name, counted(value)[1])) for name, value in
+              {"well": first, "lost": lost, "gone": gone}.items())
+        )  # fmt: skip
+        house.call("lost", n=1)
+        assert house.last.cause == "unreachable"
+        house.call("well", n=1)
+        house.call("lost", n=1)
+        assert house.last.cause is None
+        house.call("gone", n=1)
+        assert house.last.cause == "unreachable"
+
+
+def test_a_call_that_is_in_doubt_after_a_resume_ends_the_run() -> None:
+    booked: list[int] = []
+    begun = asyncio.Event()
+
+    async def book(arguments: dict[str, Any]) -> Any:
+        booked.append(arguments["n"])
+        begun.set()
+        await asyncio.sleep(30)
+
+    made = agent(program("answer = book(n=1)"), tools=Toolset([make_tool("book", book, WRITE)]))
+
+    async def go() -> None:
+        work = asyncio.create_task(made.arun("book it"))
+        await begun.wait()
+        work.cancel()
+        await asyncio.wait([work])
+
+    asyncio.run(go())
+    result = made.resume("last")
+    assert result.fault is not None
+    assert (result.status, result.fault.cause, len(result.revisions)) == ("in_doubt", "in_doubt", 1)
+    assert result.usage.model_calls == 0
+    assert "is not made again" in result.fault.message
+    assert booked == [1]
+
+
+# -- on the command line ---------------------------------------------------------------------------------------------
+
+BROKEN = '''
+from atc import ToolError, tool
+
+@tool(effect="write")
+def send(to: str) -> str:
+    """Send it."""
+    raise ToolError("it broke off", status="broken", outcome="unknown", cause="unreachable")
+
+@tool(effect="read")
+def price(item: str) -> float:
+    """The price."""
+    return 1 / 0
+
+@tool(effect="read")
+def stock(item: str) -> int:
+    """How many."""
+    raise ToolError("the shop wants a key", status=401, cause="credential")
+'''
+
+
+@pytest.mark.parametrize(
+    ("call", "approve", "status", "code", "title"),
+    [
+        ("send(to='x')", "never", "denied", 4, "not approved"),
+        ("send(to='x')", "always", "in_doubt", 6, "in doubt"),
+        ("price(item='x')", "never", "tool_broken", 5, "a tool is broken"),
+        ("stock(item='x')", "never", "missing", 3, "something is missing"),
+    ],
+)
+def test_each_ending_has_an_exit_code(
+    call: str, approve: str, status: str, code: int, title: str, tmp_path: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    settle(tmp_path, monkeypatch)
+    (tmp_path / "broken.py").write_text(BROKEN)
+    with endpoints(monkeypatch) as start:
+        server = start(says(program(f"answer = {call}")))
+        ran = atc("run", "do it", "-t", "broken.py", "--approve", approve, "--json")
+    result = json.loads(ran.stdout)
+    assert (ran.exit_code, result["status"], len(server.requests)) == (code, status, 1)
+    shown = atc("show", "last").stdout
+    assert shown.count(result["fault"]["message"]) == 1
+    assert f"── {title} ──\n{result['fault']['hint']}" in shown

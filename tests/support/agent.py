@@ -1,0 +1,56 @@
+"""An agent with a scripted model and small tools."""
+
+from __future__ import annotations
+
+import time
+from typing import Any
+
+from atc import Agent, Result
+from atc.calls.contract import CallHandler
+from atc.models.fake import FakeModel, Scripted
+from atc.outcome import Outcome
+from atc.sandboxes.contract import Job, Sandbox
+
+GOOD = "```python\nanswer = double(n=21)\n```"
+BAD = "```python\nanswer = [1][double(n=21)]\n```"
+
+
+def double(n: int) -> int:
+    """Twice a number."""
+    return 2 * n
+
+
+def slow(n: int) -> int:
+    """A number, much later."""
+    time.sleep(30)
+    return n
+
+
+def agent(*replies: Scripted, tools: Any = (double,), **settings: Any) -> Agent:
+    return Agent(tools, model=FakeModel(replies), **{"answer": False, "approve": "always", **settings})
+
+
+def ended(result_or_agent: Agent | Result) -> dict[str, Any]:
+    """The last event of a run's trace."""
+    store = Agent([double]).store if isinstance(result_or_agent, Result) else result_or_agent.store
+    last = list(store.find("last").events())[-1]
+    assert last["kind"] == "run_ended"
+    return dict(last["data"])
+
+
+class Broken(Sandbox):
+    """A sandbox that cannot be had any more when a program is to run."""
+
+    name = "broken"
+
+    def __init__(self, error: BaseException) -> None:
+        self.error = error
+
+    async def prepare(self) -> None:
+        return
+
+    async def run(self, job: Job, call: CallHandler) -> Outcome:
+        raise self.error
+
+    async def aclose(self) -> None:
+        return

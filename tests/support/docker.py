@@ -1,0 +1,127 @@
+"""What is known of Docker's containers here, and an engine that only says what a test wants it to say."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+import socketserver
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from http.server import BaseHTTPRequestHandler
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from atc.calls.contract import CallReply, CallRequest
+from atc.errors import SandboxUnavailable
+from atc.outcome import Outcome
+from atc.sandboxes.contract import Job
+from atc.sandboxes.docker.driver import DockerSandbox
+from atc.sandboxes.docker.engine import LABEL, Engine
+
+IMAGE = "atc-sandbox"
+
+VERSION = {"Version": "27.0", "ApiVersion": "1.46", "MinAPIVersion": "1.24"}
+INFO = {
+    "OSType": "linux",
+    "MemoryLimit": True,
+    "PidsLimit": True,
+    "CpuCfsQuota": True,
+    "SecurityOptions": ["name=seccomp,profile=default"],
+}
+
+
+def why_not() -> str:
+    """Why the tests that need an engine cannot run; empty where they can. Anything but its absence is a failure."""
+    try:
+        engine = Engine()
+    except SandboxUnavailable as error:
+        return str(error)
+    try:
+        if not engine.has_image(IMAGE):
+            return f"the image {IMAGE} is missing: run `make image`"
+    finally:
+        engine.close()
+    return asyncio.run(_stale())
+
+
+async def _stale() -> str:
+    async with DockerSandbox() as sandbox:
+        try:
+            await sandbox.isolation()
+        except SandboxUnavailable as error:
+            if "another version of the sandbox" in str(error):
+                return f"the image {IMAGE} is not of this checkout: run `make image`"
+            raise
+    return ""
+
+
+def containers(pid: int | None = None) -> list[str]:
+    """The containers of a host (of this process, by default), in any state."""
+    import docker
+
+    client = docker.from_env()
+    try:
+        found = client.api.containers(all=True, filters={"label": LABEL})
+        return [each["Id"] for each in found if f":{pid or os.getpid()}:" in each["Labels"][LABEL]]
+    finally:
+        client.close()
+
+
+@contextmanager
+def pretended_engine(folder: Path, answers: dict[str, tuple[int, Any]]) -> Iterator[str]:
+    """An engine on a socket that answers a path's last part as it is told; its address is returned."""
+
+    class Handler(BaseHTTPRequestHandler):
+        def do_GET(self) -> None:
+            self.rfile.read(int(self.headers.get("Content-Length") or 0))
+            status, body = answers.get(
+                self.path.partition("?")[0].rpartition("/")[2], (404, {"message": "no such path"})
+            )
+            text = json.dumps(body).encode()
+            self.send_response(status)
+            self.send_header("Content-Type", "application/json")
+            self.send_header("Content-Length", str(len(text)))
+            self.end_headers()
+            self.wfile.write(text)
+
+        do_POST = do_DELETE = do_GET
+
+        def address_string(self) -> str:
+            return "local"
+
+        def log_message(self, *_: Any) -> None:
+            return
+
+    class Server(socketserver.ThreadingMixIn, socketserver.UnixStreamServer):
+        daemon_threads = True
+
+    path = folder / "engine"
+    with Server(str(path), Handler) as server:
+        threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.02}, daemon=True).start()
+        yield f"unix://{path}"
+        server.shutdown()
+
+
+async def echo(request: CallRequest) -> CallReply:
+    return CallReply(value=request.arguments)
+
+
+def run_in(sandbox: DockerSandbox, *programs: str) -> list[Outcome]:
+    """Run programs at once; each may call ``f(x=…)``, which answers its arguments."""
+
+    async def go() -> list[Outcome]:
+        async with sandbox:
+            return await asyncio.gather(*(sandbox.run(Job(each, {"f": ("x",)}), echo) for each in programs))
+
+    return asyncio.run(go())
+
+
+def refusal(**given: Any) -> str:
+    """What the sandbox says when it does not run a program."""
+    with pytest.raises(SandboxUnavailable) as caught:
+        run_in(DockerSandbox(**given), "answer = 1")
+    return str(caught.value)

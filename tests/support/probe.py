@@ -1,0 +1,283 @@
+"""A real HTTP service to probe: routes by template, an OpenAPI document without descriptions or schemas, every request
+written down. And a model that answers by what it is asked about."""
+
+from __future__ import annotations
+
+import json
+import re
+import threading
+import time
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from typing import Any
+from urllib.parse import parse_qsl, unquote, urlsplit
+
+from atc.errors import ModelError
+from atc.models.base import Message, Reply
+from atc.models.fake import FakeModel, Scripted
+from atc.probing.call_policy import Budget
+from atc.probing.prober import Prober
+from atc.probing.report import Line, Report
+from atc.settings import Settings
+from atc.tools.openapi import import_openapi
+from atc.tools.tool import Toolset
+
+
+@dataclass(frozen=True)
+class Hit:
+    """A request as it came in."""
+
+    tool: str
+    method: str
+    target: str
+    arguments: dict[str, str]
+    at: float
+
+
+@dataclass
+class Says:
+    """What a route answers when it is no plain JSON value."""
+
+    body: bytes | str = b""
+    status: int = 200
+    kind: str = "application/json"
+    headers: dict[str, str] = field(default_factory=dict)
+    pieces: Iterable[bytes] | None = None
+    """Streamed in place of ``body``, chunk by chunk, as far as the client reads."""
+
+
+Answer = Callable[[dict[str, str]], Any]
+
+
+@dataclass(frozen=True)
+class Route:
+    tool: str
+    method: str
+    template: str
+    answer: Answer
+    parameters: tuple[dict[str, Any], ...]
+    named: bool
+
+    def match(self, method: str, path: str) -> dict[str, str] | None:
+        pattern = re.sub(r"\\{(\w+)\\}", r"(?P<\1>[^/]+)", re.escape(self.template))
+        found = re.fullmatch(pattern, path)
+        return (
+            {name: unquote(value) for name, value in found.groupdict().items()}
+            if found and method == self.method
+            else None
+        )
+
+
+class Service:
+    """Routes, and what was asked of them."""
+
+    def __init__(self) -> None:
+        self.routes: list[Route] = []
+        self.hits: list[Hit] = []
+        self.sent = 0
+        """Bytes of streamed bodies that went out."""
+        self.url = ""
+
+    def route(
+        self, tool: str, template: str, answer: Answer | Any, *, method: str = "GET", query: str = "", need: str = "",
+        named: bool = True, **schemas: dict[str, Any],
+    ) -> None:  # fmt: skip
+        """Add an operation.
+
+        Args:
+            answer: a function of the arguments, all strings; or the JSON value that it always answers.
+            query, need: names of optional and of required query parameters; those of the path are in the template.
+            named: give it an ``operationId``; else its document has method and path only.
+            schemas: what the document says of a parameter; nothing where none is given.
+        """
+        given = [(name, "path", True) for name in re.findall(r"\{(\w+)\}", template)]
+        given += [(name, "query", True) for name in need.split()] + [(name, "query", False) for name in query.split()]
+        parameters = tuple(
+            {"name": name, "in": place, "required": required, "schema": schemas.get(name, {})}
+            for name, place, required in given
+        )
+        function = answer if callable(answer) else lambda _: answer
+        self.routes.append(Route(tool, method, template, function, parameters, named))
+
+    def tools(self, **options: Any) -> Toolset:
+        """The service's tools, out of a document that has names and paths only."""
+        paths: dict[str, Any] = {}
+        for route in self.routes:
+            operation: dict[str, Any] = {
+                "parameters": list(route.parameters),
+                "responses": {"200": {"description": ""}},
+            }
+            if route.named:
+                operation["operationId"] = route.tool
+            if route.method in ("POST", "PUT", "PATCH"):
+                operation["requestBody"] = {"content": {"application/json": {"schema": {"type": "object"}}}}
+            paths.setdefault(route.template, {})[route.method.lower()] = operation
+        root = {"openapi": "3.0.3", "info": {"title": "Test", "version": "1"}, "paths": paths}
+        return import_openapi(root, base_url=self.url, **options)
+
+    def asked(self, tool: str) -> list[Hit]:
+        return [hit for hit in self.hits if hit.tool == tool]
+
+    def twice(self) -> list[str]:
+        """Requests that came in more than once."""
+        return [target for target, times in Counter(hit.target for hit in self.hits).items() if times > 1]
+
+
+class _Quiet(ThreadingHTTPServer):
+    daemon_threads = True
+    request_queue_size = 64
+
+    def handle_error(self, request: Any, client_address: Any) -> None:
+        pass  # clients that hang up are part of the tests
+
+
+@contextmanager
+def running() -> Iterator[Service]:
+    """A service on a port of its own, until the end of the block."""
+    service = Service()
+
+    class Handler(BaseHTTPRequestHandler):
+        protocol_version = "HTTP/1.1"
+
+        def handle_one(self) -> None:
+            self.rfile.read(int(self.headers.get("Content-Length") or 0))
+            parts = urlsplit(self.path)
+            found = [(r, m) for r in service.routes if (m := r.match(self.command, parts.path)) is not None]
+            if not found:
+                service.hits.append(Hit("", self.command, self.path, {}, time.monotonic()))
+                return self.answer(Says('{"error": "no such path"}', 404))
+            route, arguments = found[0]
+            arguments |= dict(parse_qsl(parts.query, keep_blank_values=True))
+            service.hits.append(Hit(route.tool, self.command, self.path, arguments, time.monotonic()))
+            value = route.answer(arguments)
+            return self.answer(value if isinstance(value, Says) else Says(json.dumps(value)))
+
+        def answer(self, says: Says) -> None:
+            self.send_response(says.status)
+            for name, value in {"Content-Type": says.kind, **says.headers}.items():
+                self.send_header(name, value)
+            if says.pieces is None:
+                body = says.body.encode() if isinstance(says.body, str) else says.body
+                self.send_header("Content-Length", str(len(body)))
+                self.end_headers()
+                self.wfile.write(body)
+                return
+            self.send_header("Transfer-Encoding", "chunked")
+            self.end_headers()
+            for piece in says.pieces:
+                self.wfile.write(b"%x\r\n%b\r\n" % (len(piece), piece))
+                service.sent += len(piece)
+            self.wfile.write(b"0\r\n\r\n")
+
+        do_GET = do_HEAD = do_POST = do_PUT = do_PATCH = do_DELETE = handle_one
+
+        def log_message(self, format: str, *args: Any) -> None:
+            pass
+
+    server = _Quiet(("127.0.0.1", 0), Handler)
+    threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.02}, daemon=True).start()
+    service.url = f"http://127.0.0.1:{server.server_address[1]}"
+    try:
+        yield service
+    finally:
+        server.shutdown()
+        server.server_close()
+
+
+class Oracle(FakeModel):
+    """A model that is asked for programs, helpers and sentences, and has replies for each.
+
+    Args:
+        programs: for a tool the replies to give, one after the other; the last one again and again.
+        helpers: for a tool the names that it says when it is asked for helpers.
+        sentence: what it says of any tool.
+
+    Attributes:
+        asked: (kind, tool) of each question, ``kind`` one of ``program``, ``helpers``, ``sentence``.
+        settings: (temperature, seed) of each question.
+    """
+
+    def __init__(
+        self, programs: dict[str, Sequence[Scripted]] | None = None, helpers: dict[str, str] | None = None,
+        sentence: str = "Returns something.",
+    ) -> None:  # fmt: skip
+        super().__init__(())
+        self.programs = {name: list(replies) for name, replies in (programs or {}).items()}
+        self.said_helpers = helpers or {}
+        self.sentence = sentence
+        self.asked: list[tuple[str, str]] = []
+        self.settings: list[tuple[float, int | None]] = []
+
+    async def complete(self, messages: Sequence[Message], **options: Any) -> Reply:
+        self.settings.append((options.get("temperature", 0.0), options.get("seed")))
+        text = messages[-1].content
+        kind = "program" if len(messages) > 1 else "sentence" if "sentence" in text else "helpers"
+        tools = re.findall(r"`(\w+)[`(]", text)
+        tool = tools[0] if kind == "helpers" else tools[-1]
+        self.asked.append((kind, tool))
+        self.prompts.append(list(messages))
+        scripted: Scripted = self.sentence
+        if kind == "helpers":
+            scripted = self.said_helpers.get(tool, "none")
+        elif kind == "program":
+            replies = self.programs.get(tool)
+            if not replies:
+                raise ModelError(f"nothing to say about {tool}")
+            scripted = replies.pop(0) if len(replies) > 1 else replies[0]
+        if isinstance(scripted, Exception):
+            raise scripted
+        if isinstance(scripted, Reply):
+            return scripted
+        said = scripted if isinstance(scripted, str) else scripted(messages)
+        return Reply(said, "stop", 10, 10, 0.0, model="oracle")
+
+    def count(self, kind: str, tool: str = "") -> int:
+        return sum(k == kind and tool in ("", t) for k, t in self.asked)
+
+    def text(self) -> str:
+        """All that it was ever told by us about tools: the last message of each question."""
+        return "\n".join(messages[-1].content for messages in self.prompts)
+
+
+def python(*lines: str) -> str:
+    """A reply that holds a program."""
+    return "```python\n" + "\n".join(lines) + "\n```"
+
+
+MANY = python(
+    "found = []",
+    "for n in range(1000):",
+    "    try:",
+    "        found.append(look(word=f'n{n}'))",
+    "    except ToolError:",
+    "        pass",
+    "answer = found",
+)
+"""Calls `look` with a thousand words, whatever it answers."""
+
+QUICK = {"wall_s": 60.0, "call_timeout_s": 30.0, "cpu_s": 5}
+
+
+def prober(tools: Toolset, model: FakeModel | None = None, **options: Any) -> Prober:
+    """A prober with short limits; settings are among the options."""
+    given = {name: options.pop(name) for name in (*QUICK, "max_tokens", "seed") if name in options}
+    options.setdefault("budget", Budget(calls_a_minute=10_000))
+    return Prober(
+        tools, model if model is not None else Oracle(), settings=Settings.load(**{**QUICK, **given}), **options
+    )
+
+
+def probed(tools: Toolset, model: FakeModel | None = None, **options: Any) -> Report:
+    with prober(tools, model, **options) as made:
+        return made.probe()
+
+
+def line(report: Report, tool: str) -> Line:
+    return next(each for each in report.lines if each.tool == tool)
+
+
+def states(report: Report) -> dict[str, str]:
+    return {each.tool: each.state for each in report.lines}

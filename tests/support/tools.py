@@ -1,0 +1,45 @@
+"""Tools for tests: a protocol and a plain coroutine behind it."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable, Mapping
+from contextlib import AbstractAsyncContextManager
+from dataclasses import dataclass
+from typing import Any
+
+from atc.result import Effect
+from atc.tools.protocol import Protocol
+from atc.tools.tool import Tool
+
+NUMBER = {"type": "integer"}
+
+
+@dataclass(frozen=True)
+class Behind:
+    """A transport that calls a function with the arguments, waits for what it returns if that can be awaited."""
+
+    function: Callable[[dict[str, Any]], Any]
+
+    async def __call__(self, arguments: dict[str, Any]) -> Any:
+        value = self.function(arguments)
+        return await value if inspect.isawaitable(value) else value
+
+    def opened(self) -> AbstractAsyncContextManager[Any] | None:
+        return None
+
+
+def make_tool(
+    name: str,
+    function: Callable[[dict[str, Any]], Any] | None,
+    effect: Effect = Effect.READ,
+    *,
+    required: tuple[str, ...] = (),
+    returns: dict[str, Any] | None = None,
+    **properties: Mapping[str, Any],
+) -> Tool:
+    """A tool whose arguments are ``properties`` (``n: integer`` if none are given)."""
+    parameters = {"type": "object", "properties": dict(properties or {"n": NUMBER}), "required": list(required)}
+    parameters["additionalProperties"] = False
+    protocol = Protocol(name=name, description=f"{name} it.", parameters=parameters, returns=returns, effect=effect)
+    return Tool(protocol, Behind(function) if function else None)

@@ -1,0 +1,385 @@
+"""What a user may count on when a Python function becomes a tool."""
+
+from __future__ import annotations
+
+import contextvars
+import enum
+import threading
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from datetime import date
+from typing import Annotated, Any, Literal, NotRequired
+
+import anyio
+import anyio.lowlevel
+import jsonschema_rs
+import pytest
+from pydantic import BaseModel, Field
+from typing_extensions import TypedDict
+
+from atc.errors import ToolError, ToolImportError
+from atc.result import Effect
+from atc.tools.functions import tool, tool_from_function
+from atc.tools.protocol import Protocol, Provenance
+from atc.tools.tool import Toolset
+
+
+class Colour(enum.Enum):
+    RED = "red"
+    BLUE = "blue"
+
+
+@dataclass
+class Box:
+    width: int
+    height: int = 1
+
+
+class Note(TypedDict):
+    title: str
+    schema: NotRequired[int]
+
+
+class Person(BaseModel):
+    name: str
+    born: date
+
+
+class Reading(BaseModel):
+    value: float
+
+
+CALLER = contextvars.ContextVar("CALLER", default="nobody")
+
+
+def call(function: Callable[..., Any], /, **arguments: Any) -> Any:
+    transport = tool_from_function(function).transport
+    assert transport is not None
+    return anyio.run(transport, arguments)
+
+
+def protocol(function: Callable[..., Any]) -> Protocol:
+    return tool_from_function(function).protocol
+
+
+# Schemas ------------------------------------------------------------------------------------------------------------
+
+
+def everything(  # type: ignore[no-untyped-def]
+    when: date,
+    colour: Colour,
+    box: Box,
+    note: Note,
+    person: Person,
+    mode: Literal["fast", "slow"] = "fast",
+    count: Annotated[int, Field(description="how many", ge=1)] = 3,
+    label: str | None = None,
+    pair: tuple[int, str] = (1, "a"),
+    *,
+    schema: dict[str, list[float]] | None = None,
+    copy: Any = 5,
+    other=object(),  # noqa: B008
+) -> Person | None:
+    raise NotImplementedError
+
+
+def test_type_hints_become_the_schema_of_the_arguments() -> None:
+    schema = protocol(everything).parameters
+    assert schema["required"] == ["when", "colour", "box", "note", "person"]
+    assert schema["additionalProperties"] is False
+    properties = schema["properties"]
+    assert properties["when"] == {"type": "string", "format": "date"}
+    assert properties["mode"] == {"type": "string", "enum": ["fast", "slow"], "default": "fast"}
+    assert properties["count"] == {"type": "integer", "minimum": 1, "default": 3, "description": "how many"}
+    assert properties["label"] == {"anyOf": [{"type": "string"}, {"type": "null"}], "default": None}
+    assert properties["copy"] == {"default": 5}
+    assert properties["other"] == {}, "no hint, and a default that JSON cannot hold"
+    assert schema["$defs"]["Colour"] == {"enum": ["red", "blue"], "type": "string"}
+    assert schema["$defs"]["Person"]["properties"] == {
+        "name": {"type": "string"},
+        "born": {"type": "string", "format": "date"},
+    }
+    good: dict[str, Any] = {
+        "when": "2026-01-02",
+        "colour": "red",
+        "box": {"width": 2},
+        "note": {"title": "t"},
+        "person": {"name": "Ada", "born": "1815-12-10"},
+        "schema": {"a": [1.5]},
+    }
+    validator = jsonschema_rs.validator_for(schema)
+    assert validator.is_valid(good)
+    for wrong in ({"colour": "green"}, {"box": {"height": 1}}, {"count": 0}, {"extra": 1}, {"pair": [1]}):
+        assert not validator.is_valid({**good, **wrong}), wrong
+
+
+def test_the_return_hint_becomes_the_schema_of_the_response() -> None:
+    def listed() -> list[Person]: ...
+    def nothing() -> None: ...
+    def anything() -> Any: ...
+    def silent(): ...  # type: ignore[no-untyped-def]
+
+    returns = protocol(listed).returns
+    assert returns is not None
+    assert returns["items"] == {"$ref": "#/$defs/Person"}
+    assert protocol(nothing).returns == {"type": "null"}
+    assert protocol(anything).returns is None
+    assert protocol(silent).returns is None
+
+
+def google(name: str, limit: int = 3) -> list[str]:
+    """Find things.
+
+    There may be none.
+
+    Args:
+        name: the name,
+            or a part.
+        limit: how many.
+
+    Returns:
+        the things.
+
+    Raises:
+        ToolError: not_found: there is no such thing.
+        ValueError: the name is empty.
+    """
+    raise NotImplementedError
+
+
+def numpy(name: str, limit: int = 3) -> list[str]:
+    """Find things.
+
+    There may be none.
+
+    Parameters
+    ----------
+    name : str
+        the name,
+        or a part.
+    limit
+        how many.
+
+    Returns
+    -------
+    list[str]
+        the things.
+
+    Raises
+    ------
+    ToolError
+        not_found: there is no such thing.
+    ValueError
+        the name is empty.
+    """
+    raise NotImplementedError
+
+
+def sphinx(name: str, limit: int = 3) -> list[str]:
+    """Find things.
+
+    There may be none.
+
+    :param name: the name,
+        or a part.
+    :param limit: how many.
+    :returns: the things.
+    :raises ToolError: not_found: there is no such thing.
+    :raises ValueError: the name is empty.
+    """
+    raise NotImplementedError
+
+
+@pytest.mark.parametrize("function", [google, numpy, sphinx])
+def test_docstrings_of_three_styles_say_the_same(function: Callable[..., Any]) -> None:
+    known = protocol(function)
+    assert known.description == "Find things.\n\nThere may be none."
+    properties = known.parameters["properties"]
+    assert properties["name"]["description"] == "the name, or a part."
+    assert properties["limit"]["description"] == "how many."
+    assert known.returns == {"type": "array", "items": {"type": "string"}, "description": "the things."}
+    assert [(status.code, status.description) for status in known.statuses] == [
+        ("not_found", "there is no such thing."),
+        ("ValueError", "the name is empty."),
+    ]
+
+
+def test_the_decorator_says_the_rest_and_leaves_the_function_alone() -> None:
+    def double(x: int) -> int:
+        return 2 * x
+
+    marked = tool(effect="read", name="twice", examples=[{"arguments": {"x": 2}, "response": 4}])(double)
+    assert marked is double
+    assert double(4) == 8
+    known = protocol(double)
+    assert (known.name, known.effect) == ("twice", Effect.READ)
+    assert known.examples[0].response == 4
+    assert known.source.kind == "function"
+    assert known.source.operation == "double"
+    assert known.source.location.startswith(f"{__name__}:test_the_decorator")
+    assert known.provenance is Provenance.WRITTEN
+
+    @tool
+    def bare() -> int:
+        return 1
+
+    assert (bare(), protocol(bare).name, protocol(bare).effect) == (1, "bare", Effect.UNKNOWN)
+    given = tool_from_function(double, name="other", description="Other.", effect="write").protocol
+    assert (given.name, given.description, given.effect) == ("other", "Other.", Effect.WRITE)
+
+
+# Calls --------------------------------------------------------------------------------------------------------------
+
+
+def test_arguments_arrive_as_the_annotated_types_and_leave_as_json() -> None:
+    def echo(when: date, colour: Colour, box: Box, note: Note, pair: tuple[int, str] = (1, "a")) -> Any:
+        assert isinstance(when, date)
+        assert colour is Colour.RED
+        assert isinstance(box, Box)
+        return {"when": when, "colour": colour, "box": box, "note": note, "pair": pair, "set": {1}, 5: None}
+
+    arguments: dict[str, Any] = {"when": "2026-01-02", "colour": "red", "box": {"width": 2}, "note": {"title": "t"}}
+    assert call(echo, **arguments) == {
+        "when": "2026-01-02",
+        "colour": "red",
+        "box": {"width": 2, "height": 1},
+        "note": {"title": "t"},
+        "pair": [1, "a"],
+        "set": [1],
+        "5": None,
+    }
+
+
+def test_methods_async_functions_and_keyword_arguments_work() -> None:
+    class Counter:
+        total = 0
+
+        def add(self, amount: int) -> int:
+            """Add."""
+            self.total += amount
+            return self.total
+
+    async def later(x: int, **rest: Any) -> Any:
+        await anyio.lowlevel.checkpoint()
+        return [x, rest, threading.current_thread() is threading.main_thread()]
+
+    counter = Counter()
+    assert call(counter.add, amount=2) == 2
+    assert list(protocol(counter.add).parameters["properties"]) == ["amount"]
+    assert protocol(later).parameters["additionalProperties"] is True
+    assert call(later, x=1, model_fields="kept", p0=3) == [1, {"model_fields": "kept", "p0": 3}, True]
+    assert list(Toolset.from_functions(counter.add, later)) == ["add", "later"]
+
+
+def test_sync_functions_run_beside_the_loop_in_the_callers_context_and_do_not_hold_up_a_deadline() -> None:
+    release = threading.Event()
+
+    def where() -> list[Any]:
+        return [CALLER.get(), threading.current_thread() is threading.main_thread()]
+
+    def hang() -> None:
+        release.wait(20)
+
+    async def main() -> None:
+        CALLER.set("Ada")
+        transport, hanging = tool_from_function(where).transport, tool_from_function(hang).transport
+        assert transport is not None
+        assert hanging is not None
+        assert await transport({}) == ["Ada", False]
+        with anyio.move_on_after(0.05) as scope:
+            await hanging({})
+        assert scope.cancelled_caught
+
+    try:
+        anyio.run(main)
+    finally:
+        release.set()
+
+
+def test_wrong_arguments_are_refused_before_the_call_and_named() -> None:
+    called = []
+
+    def act(when: date, box: Box) -> None:
+        called.append(when)
+
+    with pytest.raises(ToolError, match=r"box\.width.*; .*extra") as caught:
+        call(act, when="2026-01-02", box={"width": "wide"}, extra=1)
+    assert (caught.value.status, caught.value.outcome) == ("invalid_arguments", "refused")
+    assert not called
+
+
+def test_exceptions_become_tool_errors_of_unknown_outcome() -> None:
+    def own() -> None:
+        raise ToolError("no such city", status="not_found")
+
+    def other() -> None:
+        raise KeyError("x" * 1000)
+
+    async def leave() -> None:
+        raise SystemExit(3)
+
+    with pytest.raises(ToolError, match="no such city") as caught:
+        call(own)
+    assert (caught.value.status, caught.value.outcome) == ("not_found", "refused")
+    with pytest.raises(ToolError, match="KeyError: 'xxx") as caught:
+        call(other)
+    assert (caught.value.status, caught.value.outcome) == ("KeyError", "unknown")
+    assert isinstance(caught.value.raised, KeyError)
+    with pytest.raises(ToolError, match="SystemExit"):
+        call(leave)
+
+
+@pytest.mark.parametrize("value", [object(), {"a": [object()]}, {1: "a", "1": "b"}, [threading.Event()]])
+def test_what_is_no_json_is_not_returned(value: Any) -> None:
+    def odd() -> Any:
+        return value
+
+    with pytest.raises(ToolError, match="no JSON value") as caught:
+        call(odd)
+    assert (caught.value.status, caught.value.outcome) == ("invalid_response", "unknown")
+
+
+# What cannot be a tool ----------------------------------------------------------------------------------------------
+
+
+class Thing:
+    def method(self, x: int) -> int:
+        return x
+
+
+def star(*numbers: int) -> None: ...
+def positional(x: int, /) -> None: ...
+def missing(x: Nowhere) -> None: ...  # type: ignore[name-defined]  # noqa: F821
+def callback(x: Callable[[int], int]) -> None: ...
+def module() -> threading.Event: ...
+def fielded(x: int = Field(3)) -> None: ...
+def _private() -> None: ...
+def generator() -> Iterator[int]:
+    yield 1
+
+
+@pytest.mark.parametrize(
+    ("function", "what"),
+    [
+        (star, "'numbers' .*star takes .args.*list parameter"),
+        (positional, "'x' .*positional-only.*drop the '/'"),
+        (missing, "missing has a type hint.*Nowhere.*import the type"),
+        (callback, "callback: the type of a parameter.*use plain types"),
+        (module, "module: the type of the returned value.*use plain types"),
+        (fielded, "'x' of .*has a Field as its default: write Annotated"),
+        (_private, "_private cannot be a tool.*leading underscore.*name="),
+        (generator, "generator is a generator.*return a list"),
+        (Thing, "Thing is a class.*bound method"),
+        (Thing.method, "Thing.method is an unbound method: pass the bound method"),
+        (lambda x: x, "lambda.*write it as a `def`"),
+        (max, "builtins:max does not tell its signature.*write a `def`"),
+        (Thing(), "is no function: write a `def`"),
+    ],
+)
+def test_what_cannot_be_a_tool_is_told_why_where_and_what_to_do(function: Any, what: str) -> None:
+    with pytest.raises(ToolImportError, match=what):
+        tool_from_function(function)
+
+
+def test_a_private_function_can_be_a_tool_under_another_name() -> None:
+    assert tool_from_function(_private, name="public").name == "public"

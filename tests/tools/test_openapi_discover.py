@@ -1,0 +1,96 @@
+"""The address of a service is enough: its document is looked for, in a few places, on the same server."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+
+import pytest
+
+from atc.errors import ToolImportError
+from atc.tools.openapi import discover, import_openapi
+from atc.tools.sources import open_tools
+from tests.support.openapi import Answer, Server, document, operation, running_server
+
+BODY = json.dumps(document({"/a": {"get": operation()}}, servers=[{"url": "/api"}])).encode()
+
+
+@pytest.fixture(scope="module")
+def running() -> Iterator[Server]:
+    with running_server() as server:
+        yield server
+
+
+@pytest.fixture
+def server(running: Server) -> Server:
+    running.reset()
+    running.answer = Answer(b"<h1>Not found</h1>", 404, "text/html")
+    return running
+
+
+@pytest.mark.parametrize("place", ["/openapi.json", "/openapi.yaml", "/swagger.json", "/v3/api-docs", "/api/schema/"])
+def test_a_document_is_found_where_frameworks_publish_it(server: Server, place: str) -> None:
+    server.answers[place] = Answer(BODY)
+    tools = open_tools([server.url])
+    assert list(tools) == ["op"]
+    assert tools["op"].protocol.source.location == server.url + place
+    assert tools["op"].transport.operation.server == f"{server.url}/api"  # type: ignore[union-attr]
+
+
+@pytest.mark.parametrize(
+    ("page", "place"),
+    [
+        ("<script>SwaggerUIBundle({url: '/hidden/openapi.json', x: 1})</script>", "/hidden/openapi.json"),
+        ('<script>const ui = {"url": "\\/v9\\/api-docs"}</script>', "/v9/api-docs"),
+        ('<redoc spec-url="spec/openapi.yaml"></redoc>', "/spec/openapi.yaml"),
+        ('<link rel="service-desc" href="/the.json">', "/the.json"),
+    ],
+)
+def test_a_page_names_its_document(server: Server, page: str, place: str) -> None:
+    server.answers[place] = Answer(BODY)
+    server.answers["/"] = Answer(page.encode(), kind="text/html")
+    assert list(import_openapi(server.url)) == ["op"]
+    del server.answers["/"]
+    server.answers["/docs"] = Answer(page.encode(), kind="text/html")
+    assert list(import_openapi(server.url)) == ["op"]
+
+
+def test_a_page_below_the_root_is_looked_at_and_so_is_the_root(server: Server) -> None:
+    server.answers["/openapi.json"] = Answer(BODY)
+    server.answers["/docs"] = Answer(b"<html>", kind="text/html")
+    assert list(import_openapi(f"{server.url}/docs?x=1#top")) == ["op"]
+
+
+def test_a_page_leads_to_no_other_server(server: Server) -> None:
+    page = "<script>({url: 'http://127.0.0.1:1/openapi.json'}); ({url: 'file:///etc/passwd.json'})</script>"
+    server.answers["/"] = Answer(page.encode(), kind="text/html")
+    with pytest.raises(ToolImportError, match="publishes no OpenAPI document"):
+        import_openapi(server.url)
+
+
+def test_what_was_tried_is_said_and_bounded(server: Server) -> None:
+    with pytest.raises(ToolImportError) as caught:
+        import_openapi(server.url)
+    assert all(place in str(caught.value) for place in ("/openapi.json", "/v3/api-docs", "/docs"))
+    assert len(server.seen) <= discover.MAX_TRIES + 1
+    server.seen.clear()
+    names = " ".join(f"url: '/{n}.json'" for n in range(1000))
+    server.answer = Answer(f"<script>{names}</script>".encode(), kind="text/html")
+    with pytest.raises(ToolImportError):
+        import_openapi(f"{server.url}/some/place")
+    assert len(server.seen) <= discover.MAX_TRIES + 1
+
+
+def test_a_document_that_was_named_is_not_replaced_by_another(server: Server) -> None:
+    server.answers["/openapi.json"] = Answer(BODY)
+    with pytest.raises(ToolImportError, match="status 404"):
+        import_openapi(f"{server.url}/other.json")
+    server.answers["/old"] = Answer(b'{"openapi": "4.0.0", "paths": {}}')
+    with pytest.raises(ToolImportError, match=r"version '4\.0\.0'"):
+        import_openapi(f"{server.url}/old")
+    assert len(server.seen) == 2
+
+
+def test_nobody_there_is_said_at_once() -> None:
+    with pytest.raises(ToolImportError, match="cannot be read"):
+        import_openapi("http://127.0.0.1:1")

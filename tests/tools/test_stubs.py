@@ -1,0 +1,291 @@
+"""Stubs: what a model reads of a tool, and what a type checker holds programs to."""
+
+from __future__ import annotations
+
+import ast
+import subprocess
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from atc.graph.suppliers import fields_of
+from atc.programs.check.types import find_ty
+from atc.result import Effect
+from atc.schemas.validate import problems
+from atc.tools.parameters import original_arguments, parameters_of
+from atc.tools.protocol import Example, Protocol, Status
+from atc.tools.stubs import render_checker_stubs, render_stub
+from atc.tools.types import MAX_LITERALS, TypeWriter, merge_all_of
+
+
+def protocol(returns: Any = None, name: str = "look", **fields: Any) -> Protocol:
+    return Protocol(name=name, returns=returns, **fields)
+
+
+def type_of(schema: Any, *, lenient: bool = False) -> str:
+    return TypeWriter(schema if isinstance(schema, dict) else {}, "T", lenient=lenient).write(schema)
+
+
+# -- what a model reads ----------------------------------------------------------------------------------------------
+
+
+def test_a_stub_reads_like_python() -> None:
+    made = Protocol(
+        name="find_cities",
+        description="Cities by name.",
+        parameters={
+            "type": "object",
+            "properties": {
+                "country": {"type": "string", "enum": ["DE", "FR"]},
+                "name": {"type": "string", "description": "Its name, or the beginning of it."},
+                "page[size]": {"type": "integer", "default": 10},
+            },
+            "required": ["name"],
+        },
+        returns={
+            "type": "object",
+            "properties": {"cities": {"type": "array", "items": {"$ref": "#/$defs/City"}}},
+            "required": ["cities"],
+            "$defs": {
+                "City": {
+                    "type": "object",
+                    "properties": {
+                        "id": {"type": "integer"},
+                        "mayor": {"type": ["string", "null"], "description": "Who governs it."},
+                    },
+                    "required": ["id"],
+                }
+            },
+        },
+        statuses=(Status(code=200), Status(code=404, description="no such city")),
+        effect=Effect.WRITE,
+        examples=(Example(arguments={"name": "Ber"}, response={"cities": [{"id": 1}]}),),
+    )
+    assert (
+        render_stub(made, {"page[size]": "from count()['n']"})
+        == '''\
+class FindCitiesResponse(TypedDict):
+    cities: list[FindCitiesCity]
+
+class FindCitiesCity(TypedDict):
+    id: int
+    mayor: NotRequired[str | None]  # Who governs it.
+
+def find_cities(name: str, country: Literal['DE', 'FR'] = ..., page_size: int = ...) -> FindCitiesResponse:
+    """Cities by name.
+    name: Its name, or the beginning of it.
+    page_size: (default 10); from count()['n']
+    Has an effect: call it once.
+    Errors: 404 no such city
+    Example response: {'cities': [{'id': 1}]}
+    """'''
+    )
+
+
+@pytest.mark.parametrize(
+    ("schema", "exact", "lenient"),
+    [
+        ({"type": "string"}, "str", "str"),
+        ({"type": ["integer", "null"]}, "int | None", "int"),
+        ({"anyOf": [{"type": "string"}, {"type": "null"}]}, "str | None", "str"),
+        ({"oneOf": [{"type": "string"}, {"type": "integer"}]}, "str | int", "Any"),
+        ({"anyOf": []}, "Any", "Any"),
+        ({"enum": ["a", "b"]}, "Literal['a', 'b']", "Literal['a', 'b']"),
+        ({"enum": [1, None, True]}, "Literal[1, None, True]", "Literal[1, None, True]"),
+        ({"enum": [1.5, "x"]}, "float | str", "Any"),
+        ({"enum": [f"v{n}" for n in range(10_000)]}, "str", "str"),
+        ({"enum": []}, "Any", "Any"),
+        ({"const": 5}, "Literal[5]", "Literal[5]"),
+        ({"const": {"a": 1}}, "Any", "Any"),
+        ({"type": "array", "items": {"type": "number"}}, "list[float]", "list[float]"),
+        ({"type": "array"}, "list[Any]", "list[Any]"),
+        ({"type": "object"}, "dict[str, Any]", "dict[str, Any]"),
+        ({"type": "object", "additionalProperties": {"type": "integer"}}, "dict[str, int]", "dict[str, int]"),
+        ({"allOf": [{"type": "string"}]}, "str", "str"),
+        ({"$ref": "#/$defs/x", "$defs": {"x": {"type": "array", "items": {"$ref": "#/$defs/x"}}}}, None, None),
+        ({"$ref": "#/nowhere"}, "Any", "Any"),
+        (True, "Any", "Any"),
+        ({}, "Any", "Any"),
+    ],
+)
+def test_types_in_both_readings(schema: Any, exact: str | None, lenient: str | None) -> None:
+    for wanted, made in ((exact, type_of(schema)), (lenient, type_of(schema, lenient=True))):
+        ast.parse(made, mode="eval")
+        assert wanted in (None, made)
+
+
+def test_all_of_is_joined_and_cycles_end() -> None:
+    root = {
+        "allOf": [{"$ref": "#/$defs/a"}, {"properties": {"c": {}}}],
+        "properties": {"d": {}},
+        "$defs": {
+            "a": {"allOf": [{"$ref": "#/$defs/b"}, True], "properties": {"a": {}}, "required": ["a"]},
+            "b": {"allOf": [{"$ref": "#/$defs/a"}], "properties": {"b": {}}, "required": ["b"]},
+        },
+    }
+    merged = merge_all_of(root, root)
+    assert set(merged["properties"]) == {"a", "b", "c", "d"}
+    assert set(merged["required"]) == {"a", "b"}
+
+
+@pytest.mark.parametrize("width", [2, 20])
+@pytest.mark.parametrize(
+    "inner",
+    [
+        lambda ref, width: {"type": "object", "properties": {f"p{n}": ref for n in range(width)}},
+        lambda ref, width: {"type": "array", "items": {"anyOf": [ref, {"type": "string"}] * width}},
+        lambda ref, width: {"type": "object", "additionalProperties": {"oneOf": [ref] * width}},
+        lambda ref, width: {"allOf": [ref] * width},
+        lambda ref, width: {"allOf": [{"properties": {"a": ref}}, {"anyOf": [ref] * width}]},
+    ],
+)
+def test_schemas_that_refer_to_themselves_are_written_quickly(inner: Any, width: int) -> None:
+    schema = {"$defs": {"a": inner({"$ref": "#/$defs/a"}, width)}, "$ref": "#/$defs/a"}
+    for text in (render_stub(protocol(schema)), render_checker_stubs([protocol(schema)])):
+        ast.parse(text)
+    assert len(list(fields_of(schema))) <= 5000
+
+
+def test_a_schema_whose_choices_multiply_is_cut() -> None:
+    definitions: dict[str, Any] = {f"a{n}": {"anyOf": [{"$ref": f"#/$defs/a{n + 1}"}] * 30} for n in range(8)} | {
+        "a8": {"type": "string"}
+    }
+    schema = {"$defs": definitions, "$ref": "#/$defs/a0"}
+    ast.parse(render_stub(protocol(schema)))
+    assert list(fields_of(schema)) == []
+
+
+def test_a_deep_schema_ends_somewhere() -> None:
+    schema: dict[str, Any] = {"type": "string"}
+    for _ in range(500):
+        schema = {"type": "object", "properties": {"a": schema}}
+    assert render_stub(protocol(schema)).count("TypedDict") == 9
+
+
+# -- names -----------------------------------------------------------------------------------------------------------
+
+
+def test_arguments_that_python_cannot_write_get_names_and_are_given_back() -> None:
+    names = [
+        "from",
+        "class",
+        "page[size]",
+        "page-size",
+        "X-Id",
+        "größe",
+        "",
+        "1st",
+        "a b",
+        "self",
+        "None",
+        "__init__",
+        "日本",
+    ]
+    made = protocol(parameters={"type": "object", "properties": {name: {"type": "integer"} for name in names}})
+    parameters = parameters_of(made)
+    assert len({parameter.name for parameter in parameters}) == len(names)
+    tree = ast.parse(render_stub(made)).body[0]
+    assert isinstance(tree, ast.FunctionDef)
+    assert [argument.arg for argument in tree.args.args] == [parameter.name for parameter in parameters]
+    given = {parameter.name: index for index, parameter in enumerate(parameters)}
+    assert original_arguments(made, given) == {parameter.original: index for index, parameter in enumerate(parameters)}
+
+
+def test_classes_of_different_tools_never_meet() -> None:
+    schema = {"type": "object", "properties": {"a": {"type": "string"}}}
+    other = {"type": "object", "properties": {"b": {"type": "string"}}}
+    reference = {"$ref": "#/$defs/Dict", "$defs": {"Dict": other}}
+    protocols = [
+        protocol(schema, "find_city"),
+        protocol(other, "findCity"),
+        protocol(reference, "typed"),
+        protocol(schema, "TypedDict2"),
+    ]
+    tree = ast.parse(render_checker_stubs(protocols))
+    names = [node.name for node in tree.body if isinstance(node, ast.ClassDef | ast.FunctionDef)]
+    assert len(names) == len(set(names))
+    assert "TypedDict" not in names
+
+
+# -- the type checker ------------------------------------------------------------------------------------------------
+
+
+def test_lenient_stubs_are_accepted_by_the_type_checker(tmp_path: Path) -> None:
+    cycle = {
+        "$ref": "#/$defs/Node",
+        "$defs": {
+            "Node": {
+                "type": "object",
+                "properties": {
+                    "next": {"$ref": "#/$defs/Node"},
+                    "all": {"type": "array", "items": {"$ref": "#/$defs/Node"}},
+                },
+            }
+        },
+    }
+    keywords = {
+        "type": "object",
+        "properties": {"from": {"type": "string"}, "class": {}, "a b": {"type": "integer"}, "__x": {}},
+        "required": ["from"],
+    }
+    nested = {
+        "type": "object",
+        "properties": {
+            "from": keywords,
+            "x": {"type": "array", "items": keywords},
+            "e": {"enum": ["a'b", 'c"d', "\n", "é"]},
+        },
+    }
+    protocols = [
+        protocol(cycle, "walk"),
+        protocol(
+            keywords,
+            "keywords",
+            parameters={
+                "type": "object",
+                "properties": {"from": {}, "self": {"type": "integer"}, "None": {}},
+                "required": ["None"],
+            },
+        ),
+        protocol(nested, "nested"),
+        protocol({"allOf": [cycle, keywords]}, "both"),
+        protocol({"anyOf": [cycle, {"type": "null"}, {"type": "string"}]}, "either"),
+        protocol({"enum": [f"v{n}" for n in range(MAX_LITERALS + 1)]}, "many"),
+        protocol({"type": "array", "items": {"enum": [None, True, 1, -1, "x"]}}, "literals"),
+        protocol({"type": "object", "properties": {f"p{n}": {"type": "string"} for n in range(401)}}, "wide"),
+        protocol(nested, "findCity"),
+        protocol(cycle, "find_city"),
+    ]
+    (tmp_path / "_tools.pyi").write_text(render_checker_stubs(protocols), encoding="utf-8")
+    (tmp_path / "ty.toml").write_text('[environment]\npython-version = "3.11"\n')
+    ran = subprocess.run(
+        [find_ty(), "check", "--output-format", "concise", "--project", str(tmp_path), str(tmp_path / "_tools.pyi")],
+        capture_output=True, text=True, timeout=60, check=False,
+    )  # fmt: skip
+    assert ran.returncode == 0, ran.stdout
+
+
+def test_a_value_is_shown_where_nothing_else_is_said_of_an_argument() -> None:
+    properties = {
+        "zone": {"type": "string", "examples": ["Europe/Paris", "UTC"]},
+        "code": {"type": "string", "example": "EUR", "description": "ISO 4217"},
+        "unit": {"enum": ["km", "mile"], "examples": ["km"]},
+        "evil": {"type": "string", "examples": ['""" + boom()']},
+    }
+    made = Protocol(name="convert", description="Convert.", parameters={"type": "object", "properties": properties})
+    stub = render_stub(made)
+    assert "    zone: e.g. 'Europe/Paris'\n" in stub
+    assert "    code: ISO 4217\n" in stub
+    assert "unit: e.g." not in stub
+    assert "boom" not in "".join(line for line in stub.splitlines() if "e.g." not in line)
+
+
+def test_a_type_that_was_only_observed_is_shown_and_not_enforced() -> None:
+    protocol = Protocol(
+        name="cache",
+        parameters={"properties": {"value": {"x-atc-observed": "integer", "examples": [10]}}, "required": ["value"]},
+    )
+    assert "def cache(value: int)" in render_stub(protocol)
+    assert "value: Any" in render_checker_stubs([protocol])
+    assert problems(protocol.parameters, {"value": "abc"}) == []

@@ -1,0 +1,285 @@
+"""What users' functions return, and what programs answer, becomes what a reader expects."""
+
+from __future__ import annotations
+
+import collections
+import dataclasses
+import datetime
+import enum
+import math
+import pathlib
+import subprocess
+import sys
+import types
+import uuid
+from collections.abc import Iterator
+from decimal import Decimal
+from typing import Annotated, Any, NamedTuple, TypedDict
+
+import anyio
+import numpy as np
+import pytest
+from pydantic import BaseModel, Field, PlainSerializer, SecretStr
+
+import atc
+from atc.tools.functions import tool_from_function
+from atc.tools.stubs import render_stub
+from atc.tools.to_json import plain_answer, to_json
+from tests.support.agent import agent
+from tests.support.broker import House
+from tests.support.convert import sandbox_convert
+
+convert = sandbox_convert()
+DAY = datetime.date(2026, 5, 1)
+
+
+class Colour(enum.Enum):
+    RED = "red"
+
+
+class Level(enum.IntEnum):
+    HIGH = 3
+
+
+@dataclasses.dataclass
+class Car:
+    colour: Colour
+    built: datetime.date
+
+
+class Point(NamedTuple):
+    x: int
+    y: int
+
+
+class Item(BaseModel):
+    price: Decimal
+    tags: set[str] = {"b", "a"}
+    data: bytes
+    extra: Any = None
+    count: int = Field(1, alias="Count")
+
+
+class Loud(BaseModel):
+    """Its author wrote what its JSON looks like."""
+
+    day: Annotated[datetime.date, PlainSerializer(lambda day: day.strftime("%d.%m."), when_used="json")] = DAY
+    extra: Any = None
+
+
+# -- the same on both sides of the sandbox's wall ----------------------------------------------------------------------
+
+SAME: dict[str, tuple[Any, Any]] = {
+    "a decimal is a number": (Decimal("19.90"), 19.9),
+    "a whole decimal is an integer": (Decimal("5E+2"), 500),
+    "a decimal that a number would shorten is text": (Decimal("1.23456789012345678901"), "1.23456789012345678901"),
+    "dates": ([DAY, datetime.time(9, 30), datetime.datetime(2026, 5, 1, 9)], ["2026-05-01", "09:30:00", "2026-05-01T09:00:00"]),  # noqa: E501
+    "uuid and path": ([uuid.UUID(int=1), pathlib.PurePosixPath("/a")], ["00000000-0000-0000-0000-000000000001", "/a"]),
+    "sets are ordered lists": ({3, 1, 2}, [1, 2, 3]),
+    "tuples and ranges": ([(1, 2), Point(1, 2), range(2)], [[1, 2], [1, 2], [0, 1]]),
+    "keys of a dict keep their order": ({"b": 1, "a": 2}.keys(), ["b", "a"]),
+    "enums": ([Colour.RED, Level.HIGH], ["red", 3]),
+    "dataclass": (Car(Colour.RED, DAY), {"colour": "red", "built": "2026-05-01"}),
+    "model": (Item(price=Decimal("1.5"), data=b"\xff", Count=2), {"price": 1.5, "tags": ["a", "b"], "data": b"\xff", "extra": None, "Count": 2}),  # noqa: E501
+    "mappings": (types.MappingProxyType({1: 2, Colour.RED: 3}), {"1": 2, "red": 3}),
+    "numpy scalars": ([np.float32(0.5), np.int64(3), np.bool_(True), np.str_("a")], [0.5, 3, True, "a"]),
+    "numpy array": (np.array([[1, 2], [3, 4]]), [[1, 2], [3, 4]]),
+    "numpy moments": ([np.datetime64("2026-05-01T09:00:00.123456789"), np.datetime64("NaT")], ["2026-05-01T09:00:00.123456", None]),  # noqa: E501
+    "numpy records": (np.array([(1, "a")], dtype=[("x", "i4"), ("y", "U3")]), [{"x": 1, "y": "a"}]),
+    "numpy keys": ({np.int64(1): np.int8(2)}, {"1": 2}),
+    "bytes of every kind": ([b"\xff", bytearray(b"a"), memoryview(b"b")], [b"\xff", b"a", b"b"]),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", SAME)
+def test_values_become_the_same_in_a_function_and_in_a_program(name: str) -> None:
+    value, wanted = SAME[name]
+    assert plain_answer(value) == (wanted, ())
+    assert type(plain_answer(value)[0]) is type(wanted)
+    assert convert.from_json(convert.to_json(value, "answer")) == wanted
+
+
+@pytest.fixture
+def pandas() -> Any:
+    return pytest.importorskip("pandas")
+
+
+def test_pandas_values_become_the_same_too(pandas: Any) -> None:
+    frame = pandas.DataFrame(
+        {"city": ["Oslo", "Rome"], "people": [1.5, np.nan], "day": pandas.to_datetime(["2026-05-01", None])}
+    )
+    records = [
+        {"city": "Oslo", "people": 1.5, "day": "2026-05-01T00:00:00"},
+        {"city": "Rome", "people": None, "day": None},
+    ]
+    values = [
+        (frame, records),
+        (frame.groupby("city")[["people"]].sum(), [{"city": "Oslo", "people": 1.5}, {"city": "Rome", "people": 0.0}]),
+        (pandas.Series([1, 2]), [1, 2]),
+        (pandas.Series([1.5, np.nan], index=["x", "y"]), {"x": 1.5, "y": None}),
+        (pandas.Series([1, 2], index=["x", "x"]), [{"index": "x", "value": 1}, {"index": "x", "value": 2}]),
+        ({"at": pandas.Timestamp("2026-05-01"), "none": [pandas.NaT, pandas.NA]}, {"at": "2026-05-01T00:00:00", "none": [None, None]}),  # noqa: E501
+        (pandas.Index(["a"]), ["a"]),
+        (pandas.Categorical(["a", "b"]), ["a", "b"]),
+        (pandas.DataFrame(), []),
+    ]  # fmt: skip
+    for value, wanted in values:
+        assert plain_answer(value) == (wanted, ())
+        assert convert.from_json(convert.to_json(value, "answer")) == wanted
+
+
+# -- a function's results ----------------------------------------------------------------------------------------------
+
+
+def test_a_long_frame_is_cut_in_a_form_that_cannot_be_taken_for_the_whole(pandas: Any) -> None:
+    def rows(n: int) -> Any:
+        return pandas.DataFrame({"n": range(n)})
+
+    rows.__annotations__["return"] = pandas.DataFrame
+    tool = tool_from_function(rows)
+    assert tool.protocol.returns == {"type": "array", "items": {"type": "object"}}
+    house = House(tool)
+    assert house.call("rows", n=1000).value[-1] == {"n": 999}
+    assert house.last.notes == ()
+    value = house.call("rows", n=5000).value
+    assert (len(value["records"]), value["rows"], value["note"]) == (
+        1000, 5000, "the first 1,000 of 5,000 rows: ask for fewer",
+    )  # fmt: skip
+    assert "the first 1,000 of 5,000 rows" in house.last.notes[0]
+    assert "response differs from its schema" in house.last.notes[1]
+    with pytest.raises(ValueError, match=r"answer is a frame of 5,000 rows; at most 1,000 are passed: give fewer"):
+        convert.to_json(pandas.DataFrame({"n": range(5000)}), "answer")
+
+
+def test_nan_becomes_null_with_a_note_and_a_program_is_told_of_its_own() -> None:
+    def measure() -> Any:
+        return {"mean": math.nan, "all": np.array([1.0, math.inf])}
+
+    house = House(tool_from_function(measure))
+    assert house.call("measure").value == {"mean": None, "all": [1.0, None]}
+    assert house.last.notes == ("2 numbers (NaN or infinite) became null",)
+    with pytest.raises(ValueError, match=r"answer\['mean'\] is nan"):
+        convert.to_json({"mean": np.float64("nan")}, "answer")
+
+
+def test_a_model_whose_author_wrote_its_json_keeps_it() -> None:
+    assert plain_answer(Loud(extra=np.arange(2)))[0] == {"day": "01.05.", "extra": [0, 1]}
+    assert plain_answer(SecretStr("hidden"))[0] == "**********"
+
+
+def test_what_pydantic_knows_and_what_python_iterates() -> None:
+    def numbers() -> Iterator[int]:
+        yield from (1, 2)
+
+    assert plain_answer([numbers(), collections.deque([b"\xff"]), collections.Counter("aa")])[0] == [
+        [1, 2], [b"\xff"], {"a": 2},
+    ]  # fmt: skip
+
+
+def test_what_has_no_end_or_no_bottom_is_refused() -> None:
+    endless: list[Any] = []
+    endless.append(endless)
+    with pytest.raises(ValueError, match="contains itself"):
+        plain_answer(endless)
+    with pytest.raises(ValueError, match="more than 200,000"):
+        plain_answer(iter(int, 1))
+    with pytest.raises(ValueError, match="more than 200,000"):
+        plain_answer(np.zeros((1000, 1000)))
+
+
+def test_two_keys_of_one_text_are_refused() -> None:
+    for value in ({1: "a", "1": "b"}, {None: 1, "None": 2}):
+        with pytest.raises(ValueError, match="two keys"):
+            plain_answer(value)
+        with pytest.raises(ValueError, match="two keys"):
+            convert.to_json(value, "answer")
+
+
+# -- the registry ------------------------------------------------------------------------------------------------------
+
+
+class Trade:
+    def __init__(self, price: Decimal) -> None:
+        self.price = price
+
+
+class BigTrade(Trade):
+    pass
+
+
+@atc.to_json.register
+def _(trade: Trade) -> Any:
+    return {"price": trade.price, "day": DAY}
+
+
+def test_a_class_of_the_users_becomes_what_is_registered_for_it() -> None:
+    def trades() -> list[Trade]:
+        return [Trade(Decimal("1.5")), BigTrade(Decimal(2))]
+
+    value = anyio.run(tool_from_function(trades).transport, {})  # type: ignore[arg-type]
+    assert value == [{"price": 1.5, "day": "2026-05-01"}, {"price": 2, "day": "2026-05-01"}]
+    with pytest.raises(TypeError, match=r"a Event has no JSON form.*@atc\.to_json\.register"):
+        to_json(type("Event", (), {})())
+
+
+def test_neither_numpy_nor_pandas_is_imported_for_it() -> None:
+    program = (
+        "import sys; sys.modules['pandas'] = sys.modules['numpy'] = None\n"
+        "import importlib.util as u\n"
+        "from decimal import Decimal\n"
+        "from atc.tools.to_json import plain_answer\n"
+        "print(plain_answer([Decimal('1.5'), {1}]))"
+    )
+    # an entry of None makes every import of that name fail
+    done = subprocess.run([sys.executable, "-c", _without_the_agent(program)], capture_output=True, text=True)
+    assert done.stdout == "([1.5, [1]], ())\n", done.stderr
+
+
+def _without_the_agent(program: str) -> str:
+    """``import atc`` itself may load anything; looked at is this module and what it needs."""
+    return f"import sys, types\natc = types.ModuleType('atc'); atc.__path__ = {atc.__path__!r}\nsys.modules['atc'] = atc\n{program}"  # noqa: E501
+
+
+# -- arguments ---------------------------------------------------------------------------------------------------------
+
+
+class Where(TypedDict):
+    city: str
+    since: datetime.date
+
+
+def test_arguments_reach_a_function_as_what_it_says_they_are() -> None:
+    seen: dict[str, Any] = {}
+
+    def act(
+        day: datetime.date, at: datetime.datetime, price: Decimal, key: uuid.UUID, colour: Colour, item: Item,
+        tags: set[str], pair: tuple[int, Colour], where: Where, data: bytes, length: datetime.timedelta, point: Point,
+        path: pathlib.Path, car: Car,
+    ) -> str:  # fmt: skip
+        seen.update(locals())
+        return "done"
+
+    program = """```python
+import datetime, decimal, uuid
+answer = act(day=datetime.date(2026, 5, 1), at=datetime.datetime(2026, 5, 1, 9), price=decimal.Decimal("19.90"),
+    key=uuid.UUID(int=1), colour="red", item={"price": 1.5, "data": b"\\xfe"}, tags={"a"}, pair=(1, "red"),
+    where={"city": "Oslo", "since": datetime.date(2026, 5, 1)}, data=b"\\xff", length="PT1M", point=(1, 2),
+    path="/a", car={"colour": "red", "built": "2026-05-01"})
+```"""
+    result = agent(program, tools=(act,), max_revisions=0, check=False).run("act")
+    assert result.status == "answered", result.fault
+    del seen["seen"]
+    assert seen == {
+        "day": DAY, "at": datetime.datetime(2026, 5, 1, 9), "price": Decimal("19.9"), "key": uuid.UUID(int=1),
+        "colour": Colour.RED, "item": Item(price=Decimal("1.5"), data=b"\xfe", Count=1), "tags": {"a"},
+        "pair": (1, Colour.RED), "where": {"city": "Oslo", "since": DAY}, "data": b"\xff",
+        "length": datetime.timedelta(minutes=1), "point": Point(1, 2), "path": pathlib.Path("/a"),
+        "car": Car(Colour.RED, DAY),
+    }  # fmt: skip
+
+
+def test_a_returned_decimal_is_a_number_in_the_stub() -> None:
+    def price() -> dict[str, Decimal]:
+        return {}
+
+    assert "-> dict[str, float]" in render_stub(tool_from_function(price).protocol)
