@@ -16,7 +16,10 @@ BUILD ?=
 # HTTP services and MCP servers of others that the slow tests call, in an environment of their own: their needs may differ from ours.
 SERVICES := httpbin gunicorn datasette kinto waitress 'mcp-server-fetch>=2026.10' 'mcp-server-git>=2026.10' 'mcp-server-time>=2026.10'
 
-.PHONY: demo test test-slow lint image services docker-engine docker-image bench-tasks clean
+.PHONY: help demo test test-slow check lint image services docker-engine docker-image bench-tasks clean
+
+help:  ## this list
+	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*##[[:space:]]*/\1\t/' | awk -F'\t' '{printf "make %-12s %s\n", $$1, $$2}'
 
 # The model is named: a key or an endpoint in the environment is not used for it.
 demo: $(if $(filter docker%,$(SANDBOX)),docker-engine $(VENV)/.docker docker-image) $(VENV)/.demo  ## a real task over real tools with a real language model on this machine; SANDBOX=docker: in a container
@@ -34,7 +37,9 @@ services:  ## services and MCP servers of others, from the package index; the te
 	-@[ -f $(OTHERS)/.done ] || { $(PYTHON) -m venv $(OTHERS) && \
 	  $(OTHERS)/bin/python -m pip install $(PIP_FLAGS) $(SERVICES) && touch $(OTHERS)/.done; }
 
-lint: $(VENV)/.test
+check: lint  ## what every change must pass before its tests: ruff and mypy
+
+lint: $(VENV)/.test  ## ruff and mypy
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
@@ -68,5 +73,5 @@ $(VENV)/.test: $(VENV)/bin/python pyproject.toml
 	$(BIN)/python -m pip install $(PIP_FLAGS) -e '.[dev]'
 	@touch $@
 
-clean:
+clean:  ## remove the environments and what was built
 	rm -rf $(VENV) $(OTHERS) build dist *.egg-info

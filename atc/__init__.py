@@ -11,36 +11,149 @@ if TYPE_CHECKING:
     from atc.agent import Agent
     from atc.calls.approval import ApprovalRequest
     from atc.calls.broker import CallPolicy
-    from atc.errors import AtcError, EnvironmentProblem, RunFailed, ToolError, UsageError
+    from atc.calls.contract import CallHandler, CallReply, CallRequest
+    from atc.errors import (
+        AtcError,
+        BudgetExceeded,
+        CallRefused,
+        ContextExceeded,
+        EncoderUnavailable,
+        EnvironmentProblem,
+        FrameError,
+        JournalError,
+        LexicalOnly,
+        ModelError,
+        ModelUnavailable,
+        RunFailed,
+        SandboxUnavailable,
+        SettingsError,
+        ToolError,
+        ToolImportError,
+        ToolIndexError,
+        UsageError,
+    )
+    from atc.models.base import Message, Model, Reply
+    from atc.models.embedded import EmbeddedModel
+    from atc.models.fake import FakeModel
+    from atc.models.openai_compatible import OpenAICompatible
+    from atc.models.resolve import open_model
+    from atc.outcome import Outcome, ProgramError
     from atc.probing import Prober, probe
     from atc.result import Call, Effect, Fault, Finding, Result, Revision, Usage
+    from atc.retrieval.retriever import Retrieved, Retriever
+    from atc.sandboxes.conformance import check_sandbox
+    from atc.sandboxes.contract import Job, Limits, Sandbox
     from atc.settings import Settings
     from atc.tools.functions import tool
-    from atc.tools.protocol import Example, Protocol
+    from atc.tools.protocol import Example, Protocol, Status
     from atc.tools.to_json import to_json
-    from atc.tools.tool import Tool, Toolset
+    from atc.tools.tool import Tool, Toolset, Transport
     from atc.traces.events import Event
 
 __version__ = "0.1.0"
 
 __all__ = [
-    "Agent", "ApprovalRequest", "AtcError", "Call", "CallPolicy", "Effect", "EnvironmentProblem", "Event", "Example",
-    "Fault", "Finding", "Prober", "Protocol", "Result", "Revision", "RunFailed", "Settings", "Tool", "ToolError",
-    "Toolset", "Usage", "UsageError", "probe", "to_json", "tool",
-]  # fmt: skip
+    "Agent",
+    "ApprovalRequest",
+    "AtcError",
+    "BudgetExceeded",
+    "Call",
+    "CallHandler",
+    "CallPolicy",
+    "CallRefused",
+    "CallReply",
+    "CallRequest",
+    "ContextExceeded",
+    "Effect",
+    "EmbeddedModel",
+    "EncoderUnavailable",
+    "EnvironmentProblem",
+    "Event",
+    "Example",
+    "FakeModel",
+    "Fault",
+    "Finding",
+    "FrameError",
+    "Job",
+    "JournalError",
+    "LexicalOnly",
+    "Limits",
+    "Message",
+    "Model",
+    "ModelError",
+    "ModelUnavailable",
+    "OpenAICompatible",
+    "Outcome",
+    "Prober",
+    "ProgramError",
+    "Protocol",
+    "Reply",
+    "Result",
+    "Retrieved",
+    "Retriever",
+    "Revision",
+    "RunFailed",
+    "Sandbox",
+    "SandboxUnavailable",
+    "Settings",
+    "SettingsError",
+    "Status",
+    "Tool",
+    "ToolError",
+    "ToolImportError",
+    "ToolIndexError",
+    "Toolset",
+    "Transport",
+    "Usage",
+    "UsageError",
+    "check_sandbox",
+    "open_model",
+    "probe",
+    "to_json",
+    "tool",
+]
 
 _MODULES = {
     "atc.agent": ("Agent",),
-    "atc.errors": ("AtcError", "EnvironmentProblem", "RunFailed", "ToolError", "UsageError"),
     "atc.calls.approval": ("ApprovalRequest",),
     "atc.calls.broker": ("CallPolicy",),
+    "atc.calls.contract": ("CallHandler", "CallReply", "CallRequest"),
+    "atc.errors": (
+        "AtcError",
+        "BudgetExceeded",
+        "CallRefused",
+        "ContextExceeded",
+        "EncoderUnavailable",
+        "EnvironmentProblem",
+        "FrameError",
+        "JournalError",
+        "LexicalOnly",
+        "ModelError",
+        "ModelUnavailable",
+        "RunFailed",
+        "SandboxUnavailable",
+        "SettingsError",
+        "ToolError",
+        "ToolImportError",
+        "ToolIndexError",
+        "UsageError",
+    ),
+    "atc.models.base": ("Message", "Model", "Reply"),
+    "atc.models.embedded": ("EmbeddedModel",),
+    "atc.models.fake": ("FakeModel",),
+    "atc.models.openai_compatible": ("OpenAICompatible",),
+    "atc.models.resolve": ("open_model",),
+    "atc.outcome": ("Outcome", "ProgramError"),
     "atc.probing": ("Prober", "probe"),
     "atc.result": ("Call", "Effect", "Fault", "Finding", "Result", "Revision", "Usage"),
+    "atc.retrieval.retriever": ("Retrieved", "Retriever"),
+    "atc.sandboxes.conformance": ("check_sandbox",),
+    "atc.sandboxes.contract": ("Job", "Limits", "Sandbox"),
     "atc.settings": ("Settings",),
     "atc.tools.functions": ("tool",),
-    "atc.tools.protocol": ("Example", "Protocol"),
+    "atc.tools.protocol": ("Example", "Protocol", "Status"),
     "atc.tools.to_json": ("to_json",),
-    "atc.tools.tool": ("Tool", "Toolset"),
+    "atc.tools.tool": ("Tool", "Toolset", "Transport"),
     "atc.traces.events": ("Event",),
 }
 """The imports above, for the interpreter: a test holds both lists to each other."""

@@ -6,7 +6,9 @@ AtcError
 │   └── SettingsError       a setting with a wrong value
 ├── EnvironmentProblem      something outside is missing; the message says the fix
 │   ├── ModelUnavailable    no model is set up, or its endpoint cannot be used
-│   └── SandboxUnavailable  the isolation that was asked for cannot be had
+│   ├── SandboxUnavailable  the isolation that was asked for cannot be had
+│   ├── ToolIndexError      an index of tools cannot be read or written
+│   └── EncoderUnavailable  a search by meaning was asked for and its encoder cannot be had
 ├── ModelError              the model's endpoint failed in the middle of work
 │   └── ContextExceeded     a prompt is longer than the model takes
 ├── ToolError               a tool refused or failed; the program in the sandbox may catch its twin
@@ -15,6 +17,8 @@ AtcError
 ├── BudgetExceeded          a run used up its model calls, tokens, seconds or tool calls
 ├── JournalError            a run's journal cannot be read or written
 └── RunFailed               raised by ``Result.unwrap()`` when a run has no answer
+
+One warning: LexicalOnly    an index of tools works by words alone
 """
 
 from __future__ import annotations

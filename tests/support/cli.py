@@ -7,8 +7,8 @@ from contextlib import ExitStack, contextmanager
 from pathlib import Path
 
 import pytest
-from click.testing import Result as Ran
 from typer.testing import CliRunner
+from typer.testing import Result as Ran
 
 from atc.cli import app
 from tests.support.fake_openai_server import Server, Step, serving

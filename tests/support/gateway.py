@@ -51,7 +51,11 @@ def weather_episode() -> Episode:
 
     unit = {"type": "string", "enum": ["c", "f"], "description": "The scale."}
     city = {"type": "string", "description": "Which city."}
-    places = {"from": {"type": "string"}, "to": {"type": "string"}, "via": {"type": ["string", "null"]}}
+    places: dict[str, dict[str, Any]] = {
+        "from": {"type": "string"},
+        "to": {"type": "string"},
+        "via": {"type": ["string", "null"]},
+    }
     tools = [
         make_tool("weather", weather, required=("city",), returns=WEATHER, city=city, unit=unit),
         make_tool(

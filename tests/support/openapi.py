@@ -139,4 +139,4 @@ def call(tools: Toolset, **arguments: Any) -> Any:
     """Call the only tool of a toolset."""
     (tool,) = tools.values()
     assert tool.transport is not None
-    return asyncio.run(tool.transport(arguments))  # type: ignore[arg-type]
+    return asyncio.run(tool.transport(arguments))

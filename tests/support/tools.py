@@ -39,7 +39,11 @@ def make_tool(
     **properties: Mapping[str, Any],
 ) -> Tool:
     """A tool whose arguments are ``properties`` (``n: integer`` if none are given)."""
-    parameters = {"type": "object", "properties": dict(properties or {"n": NUMBER}), "required": list(required)}
+    parameters: dict[str, Any] = {
+        "type": "object",
+        "properties": dict(properties or {"n": NUMBER}),
+        "required": list(required),
+    }
     parameters["additionalProperties"] = False
     protocol = Protocol(name=name, description=f"{name} it.", parameters=parameters, returns=returns, effect=effect)
     return Tool(protocol, Behind(function) if function else None)
