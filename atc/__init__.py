@@ -11,7 +11,7 @@ if TYPE_CHECKING:
     from atc.agent import Agent
     from atc.calls.approval import ApprovalRequest
     from atc.calls.broker import CallPolicy
-    from atc.calls.contract import CallHandler, CallReply, CallRequest
+    from atc.calls.contract import CallReply, CallRequest
     from atc.errors import (
         AtcError,
         BudgetExceeded,
@@ -58,7 +58,6 @@ __all__ = [
     "AtcError",
     "BudgetExceeded",
     "Call",
-    "CallHandler",
     "CallPolicy",
     "CallRefused",
     "CallReply",
@@ -117,7 +116,7 @@ _MODULES = {
     "atc.agent": ("Agent",),
     "atc.calls.approval": ("ApprovalRequest",),
     "atc.calls.broker": ("CallPolicy",),
-    "atc.calls.contract": ("CallHandler", "CallReply", "CallRequest"),
+    "atc.calls.contract": ("CallReply", "CallRequest"),
     "atc.errors": (
         "AtcError",
         "BudgetExceeded",
