@@ -1,42 +1,196 @@
-"""Events: what happens in a run, in order, as it happens. A trace is a file of them."""
+"""Events: what happens in a run, in order, as it happens. A trace is a file of them.
+
+Each kind has a typed record, :data:`DATA`. A trace file holds one JSON object a line: ``v`` (:data:`VERSION`),
+``kind``, ``at`` and ``data``. A new field needs no new version; a field that goes or changes its meaning does.
+"""
 
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
-from dataclasses import asdict, dataclass, field
-from typing import Any, Literal
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Any, Literal, NotRequired
+
+from typing_extensions import TypedDict
+
+VERSION = 1
+"""Of the events' form, in every line of a trace."""
 
 EventKind = Literal[
-    "run_started",  # task, tools, settings, model, endpoint
-    "tools_chosen",  # tools, of, how they were found; again with found, where a program looked for more
-    "model_started",  # purpose
-    "model_waiting",  # purpose, seconds, silent: nothing came for so many seconds
-    "model_ended",  # purpose, seconds, prompt_tokens, completion_tokens, finish_reason, cached, problem
-    "program_written",  # attempt, program, mended
-    "findings",  # attempt, findings
-    "program_started",  # attempt, warnings: what the check warned about and the program does not resolve
-    "approval_asked",  # index, tool, arguments, effect, line, warnings: the user is asked whether to make this call
-    "call_started",  # index, tool, arguments, effect, line
-    "call_ended",  # the whole Call
-    "program_ended",  # attempt, kind, seconds, stdout, stderr, detail
-    "fault",  # attempt, fault
-    "answered",  # value, answer
-    "run_ended",  # the whole Result, less its calls and revisions; raised: the caller got an exception instead
+    "run_started",
+    "tools_chosen",
+    "model_started",
+    "model_waiting",
+    "model_ended",
+    "program_written",
+    "findings",
+    "program_started",
+    "approval_asked",
+    "call_started",
+    "call_ended",
+    "program_ended",
+    "fault",
+    "answered",
+    "run_ended",
 ]
+
+
+class RunStarted(TypedDict):
+    """A run begins. ``settings`` are all but the keys; ``source`` names where the tools are, for a resume."""
+
+    run_id: str
+    task: str
+    model: str
+    endpoint: str
+    tools: int
+    source: str | None
+    settings: dict[str, Any]
+
+
+class ToolsChosen(TypedDict):
+    """Tools are offered to the model; again with ``found`` and ``whole``, where a program asked for more."""
+
+    tools: list[str]
+    of: NotRequired[int]
+    plan: NotRequired[str]
+    queries: NotRequired[list[str]]
+    needs: NotRequired[list[str]]
+    stopped: NotRequired[str]
+    found: NotRequired[list[str]]
+    whole: NotRequired[list[str]]
+
+
+class ModelStarted(TypedDict):
+    """The model is asked. ``purpose``: ``program``, ``attribute``, ``answer``, ``tools``, or a strategy's own word."""
+
+    purpose: str
+
+
+class ModelWaiting(TypedDict):
+    """The model has been silent for ``silent`` of ``seconds``."""
+
+    purpose: str
+    seconds: float
+    silent: float
+
+
+class ModelEnded(TypedDict):
+    """The model replied. ``problem``: why the reply cannot be used, where it cannot."""
+
+    purpose: str
+    seconds: float
+    prompt_tokens: int
+    completion_tokens: int
+    cached: bool
+    finish_reason: str
+    text: str
+    problem: NotRequired[str]
+
+
+class ProgramWritten(TypedDict):
+    """A program is there. ``attempt`` counts from 0; ``mended`` lists what rules changed in it."""
+
+    attempt: int
+    program: str
+    mended: list[str]
+
+
+class Findings(TypedDict):
+    """The check keeps a program from running. Each finding is an :class:`atc.result.Finding`."""
+
+    attempt: int
+    findings: list[dict[str, Any]]
+
+
+class ProgramStarted(TypedDict):
+    """A program runs. ``warnings``: what the check warned about and the program does not resolve."""
+
+    attempt: int
+    warnings: list[str]
+
+
+class CallStarted(TypedDict):
+    """A call is in the journal and about to be made."""
+
+    index: int
+    tool: str
+    arguments: dict[str, Any]
+    effect: str
+    line: int
+
+
+class ApprovalAsked(CallStarted):
+    """The user is asked whether to make a call."""
+
+    warnings: list[str]
+
+
+class ProgramEnded(TypedDict):
+    """A program ended. ``kind`` is that of :class:`atc.outcome.Outcome`; ``isolation`` names driver and tier."""
+
+    attempt: int
+    kind: str
+    seconds: float
+    detail: str
+    stdout: str
+    stderr: str
+    isolation: str
+
+
+class FaultFound(TypedDict):
+    """A program's failure is attributed. ``fault`` is an :class:`atc.result.Fault`."""
+
+    attempt: int
+    fault: dict[str, Any]
+
+
+class Answered(TypedDict):
+    """The run has an answer: the value, and a sentence that says it."""
+
+    value: Any
+    answer: str
+
+
+DATA: Mapping[EventKind, Any] = {
+    "run_started": RunStarted,
+    "tools_chosen": ToolsChosen,
+    "model_started": ModelStarted,
+    "model_waiting": ModelWaiting,
+    "model_ended": ModelEnded,
+    "program_written": ProgramWritten,
+    "findings": Findings,
+    "program_started": ProgramStarted,
+    "approval_asked": ApprovalAsked,
+    "call_started": CallStarted,
+    "call_ended": dict[str, Any],  # a whole atc.result.Call
+    "program_ended": ProgramEnded,
+    "fault": FaultFound,
+    "answered": Answered,
+    "run_ended": dict[
+        str, Any
+    ],  # an atc.result.Result without calls and revisions; ``raised``: it ended by an exception
+}
+"""The type of an event's ``data``, by its kind. A test holds the events of real runs to it."""
 
 
 @dataclass(frozen=True)
 class Event:
-    """One thing that happened. ``at`` is in seconds since the epoch; ``data`` is plain JSON values."""
+    """One thing that happened.
+
+    Attributes:
+        kind: what happened.
+        data: plain JSON values, of the type that :data:`DATA` names.
+        at: seconds since the epoch.
+    """
 
     kind: EventKind
     data: dict[str, Any]
     at: float = field(default_factory=time.time)
 
     def record(self) -> dict[str, Any]:
-        return asdict(self)
+        """Return the event as a trace file holds it."""
+        return {"v": VERSION, "kind": self.kind, "data": self.data, "at": self.at}
 
 
 Emit = Callable[[EventKind, dict[str, Any]], None]
-"""How a part of a run tells what happens in it."""
+"""How a part of a run reports what happens in it."""

@@ -16,7 +16,7 @@ from typing import Any, BinaryIO
 
 from atc.errors import EnvironmentProblem, UsageError
 from atc.result import Effect
-from atc.traces.events import Event
+from atc.traces.events import VERSION, Event
 
 _RUN_ID = re.compile(r"[0-9]{8}-[0-9]{6}-[0-9a-f]{6}")
 MAX_TRACEBACK = 200_000
@@ -122,7 +122,11 @@ class StoredRun:
         return str(path)
 
     def events(self) -> Iterator[dict[str, Any]]:
-        """Its events, in order; a line that was cut short by a crash is left out."""
+        """Yield its events, in order; a line that was cut short by a crash is left out.
+
+        Raises:
+            UsageError: a newer version of ATC wrote the trace.
+        """
         with self.trace.open("rb") as file:
             for line in file:
                 try:
@@ -130,6 +134,8 @@ class StoredRun:
                 except (ValueError, RecursionError):
                     continue
                 if isinstance(event, dict) and isinstance(event.get("data"), dict) and {"kind", "at"} <= event.keys():
+                    if event.get("v", VERSION) != VERSION:
+                        raise UsageError(f"{self.trace} was written by a newer version of ATC: read it with that one")
                     yield event
 
     def begun_writes(self) -> Iterator[int]:

@@ -5,12 +5,14 @@ from __future__ import annotations
 import json
 import logging
 from pathlib import Path
-from typing import Any
+from typing import Any, get_args
 
 import pytest
+from pydantic import TypeAdapter
 
+from atc import Agent, FakeModel, ToolError, tool
 from atc.errors import UsageError
-from atc.traces.events import Event
+from atc.traces.events import DATA, Event, EventKind
 from atc.traces.store import RunStore, StoredRun, TraceWriter, new_run_id
 
 
@@ -31,8 +33,8 @@ def write(stored: StoredRun, *events: Event) -> None:
 def test_what_is_written_is_read_back_in_order(stored: StoredRun) -> None:
     write(stored, Event("run_started", {"task": "ü\n😀", "n": 1}, 1.5), Event("answered", {"value": None}, 2.5))
     assert list(stored.events()) == [
-        {"kind": "run_started", "data": {"task": "ü\n😀", "n": 1}, "at": 1.5},
-        {"kind": "answered", "data": {"value": None}, "at": 2.5},
+        {"v": 1, "kind": "run_started", "data": {"task": "ü\n😀", "n": 1}, "at": 1.5},
+        {"v": 1, "kind": "answered", "data": {"value": None}, "at": 2.5},
     ]
     assert stored.first("answered") == {"value": None}
     assert stored.last("run_ended") is None
@@ -121,4 +123,34 @@ def test_run_ids_sort_by_time_and_are_names_of_folders() -> None:
 
 def test_an_event_is_plain_data() -> None:
     record: dict[str, Any] = Event("answered", {"value": [1]}, 5.0).record()
-    assert json.loads(json.dumps(record)) == record == {"kind": "answered", "data": {"value": [1]}, "at": 5.0}
+    assert json.loads(json.dumps(record)) == record == {"v": 1, "kind": "answered", "data": {"value": [1]}, "at": 5.0}
+
+
+def test_the_events_of_a_run_have_the_fields_that_are_documented() -> None:
+    """A refused program, one that fails, a call that is approved, an answer: nearly every kind of event."""
+    programs = ["answer = unknown_tool()", "answer = put(n='x', m=1)", "answer = put(n='1')"]
+
+    @tool(effect="write")
+    def put(n: str, m: int = 0) -> str:
+        """Put n."""
+        if m:
+            raise ToolError("m must be 0")
+        return n
+
+    events: list[Event] = []
+    with Agent([put], model=FakeModel(programs), approve=lambda _: True, answer=False, on_event=events.append) as agent:
+        assert agent.run("Put 1.").status == "answered"
+    assert {event.kind for event in events} == set(get_args(EventKind)) - {"model_waiting"}
+    for event in events:
+        record = DATA[event.kind]
+        if record == dict[str, Any]:
+            continue
+        assert event.data.keys() <= record.__annotations__.keys(), event.kind
+        TypeAdapter(record).validate_python(event.data, strict=True)
+
+
+def test_a_trace_of_a_newer_version_is_named(stored: StoredRun) -> None:
+    write(stored, Event("answered", {"value": 1}, 1.0))
+    stored.trace.write_text(stored.trace.read_text().replace('"v": 1', '"v": 2'))
+    with pytest.raises(UsageError, match="newer version of ATC"):
+        list(stored.events())
