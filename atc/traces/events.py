@@ -22,11 +22,13 @@ EventKind = Literal[
     "model_started",
     "model_waiting",
     "model_ended",
+    "stage_started",
     "program_written",
     "findings",
     "program_started",
     "approval_asked",
     "call_started",
+    "call_sent",
     "call_ended",
     "program_ended",
     "fault",
@@ -87,6 +89,14 @@ class ModelEnded(TypedDict):
     problem: NotRequired[str]
 
 
+class StageStarted(TypedDict):
+    """A stage begins: the last program succeeded, and what it did is committed. ``inputs`` are masked."""
+
+    stage: int
+    new_request: bool
+    inputs: dict[str, Any]
+
+
 class ProgramWritten(TypedDict):
     """A program is there. ``attempt`` counts from 0; ``mended`` lists what rules changed in it."""
 
@@ -117,6 +127,12 @@ class CallStarted(TypedDict):
     arguments: dict[str, Any]
     effect: str
     line: int
+
+
+class CallSent(TypedDict):
+    """A call with effects is handed to its tool now."""
+
+    index: int
 
 
 class ApprovalAsked(CallStarted):
@@ -157,11 +173,13 @@ DATA: Mapping[EventKind, Any] = {
     "model_started": ModelStarted,
     "model_waiting": ModelWaiting,
     "model_ended": ModelEnded,
+    "stage_started": StageStarted,
     "program_written": ProgramWritten,
     "findings": Findings,
     "program_started": ProgramStarted,
     "approval_asked": ApprovalAsked,
     "call_started": CallStarted,
+    "call_sent": CallSent,
     "call_ended": dict[str, Any],  # a whole atc.result.Call
     "program_ended": ProgramEnded,
     "fault": FaultFound,
