@@ -19,7 +19,7 @@ from atc.calls.contract import CallHandler
 from atc.errors import FrameError, SandboxUnavailable
 from atc.outcome import Outcome
 from atc.sandboxes.channel.descriptors import Printed, SocketChannel
-from atc.sandboxes.channel.session import Conversation
+from atc.sandboxes.channel.session import Session
 from atc.sandboxes.contract import Job, Limits, Sandbox
 from atc.sandboxes.process.cgroup import Group, confine, memory_for, tasks_for
 from atc.sandboxes.process.pool import Pool, pool_size, tiers_from
@@ -73,7 +73,7 @@ class JailSandbox(Sandbox):
     async def _run(self, job: Job, call: CallHandler) -> Outcome:
         jail = await self._take()
         try:
-            return await self._converse(jail, job, call)
+            return await self._serve(jail, job, call)
         finally:
             jail.kill()
             jail.close()
@@ -102,20 +102,20 @@ class JailSandbox(Sandbox):
             "would mend it"
         )
 
-    async def _converse(self, jail: Jail, job: Job, call: CallHandler) -> Outcome:
+    async def _serve(self, jail: Jail, job: Job, call: CallHandler) -> Outcome:
         """Hand the program over, answer its calls, and tell how it ended."""
         began = time.perf_counter()
         limits = _least(job.limits, self.limits)
         channel = SocketChannel(jail.channel, limits.frame_bytes)
-        talk, printed = Conversation(channel, limits, call), Printed()
+        session, printed = Session(channel, limits, call), Printed()
         try:
             try:
-                async with asyncio.timeout(limits.wall_s) as clock:
-                    await talk.begin(job)
+                async with job.clock.timeout(limits.wall_s) as deadline:
+                    await session.begin(job)
                     printed.read(jail.stdout, jail.stderr, limits.output_bytes)  # while it starts
-                    end = await talk.hold()
+                    end = await session.serve()
             except TimeoutError:
-                if not clock.expired():
+                if not deadline.expired():
                     raise
                 end = Outcome("limit", detail=f"it ran longer than {limits.wall_s:g} s")
             except FrameError as error:

@@ -51,12 +51,12 @@ class ServiceChannel(Channel):
     async def _listen(self, listener: Listener) -> None:
         try:
             while (frame := await self._receive()) is not None:
-                listener.heard(frame)
+                listener.on_frame(frame)
                 await self._wanted.wait()
         except FrameError as error:
-            listener.ended(error)
+            listener.on_end(error)
         else:
-            listener.ended(None)
+            listener.on_end(None)
 
     async def _receive(self) -> dict[str, Any] | None:
         """The next frame; ``None`` when there will be no more. Raises FrameError."""

@@ -9,18 +9,20 @@ from __future__ import annotations
 import dataclasses
 import json
 import math
+from collections.abc import Container
 from typing import Any, get_args
 
 from atc.calls.contract import CallReply, CallRequest
 from atc.errors import FrameError, UsageError
 from atc.outcome import Outcome, OutcomeKind, ProgramError
 from atc.packing import pack
+from atc.sandboxes import inputs
 from atc.sandboxes.channel import frames
 from atc.sandboxes.channel.session import value_of
 from atc.sandboxes.contract import TIERS, Job, Limits
 
-PROTOCOL = 2
-"""2: bytes are tagged in values (:mod:`atc.packing`)."""
+PROTOCOL = 3
+"""2: bytes are tagged in values (:mod:`atc.packing`). 3: ``inputs`` of a program, ``pause`` and ``resume``."""
 MESSAGE_BYTES = 16 << 20
 """The largest message that a service takes: a program with its tools, or a tool's answer."""
 MAX_TOOLS = 2_000
@@ -82,7 +84,8 @@ def job_of(message: dict[str, Any], most: Limits) -> Job:
     for name, parameters in tools.items():
         if len(name) > MAX_NAME or not name.isidentifier() or not _names(parameters):
             raise FrameError("`tools` must give a list of parameter names for each tool's name")
-    return Job(program, tools, _limits_of(message.get("limits", {}), most))
+    limits = _limits_of(message.get("limits", {}), most)
+    return Job(program, tools, limits, _inputs_of(message.get("inputs", {}), tools, limits))
 
 
 def reply_of(message: dict[str, Any]) -> tuple[int, CallReply]:
@@ -103,6 +106,19 @@ def reply_of(message: dict[str, Any]) -> tuple[int, CallReply]:
     if status is not None and type(status) not in (int, str):
         raise FrameError("the `status` of an error must be a whole number, text or null")
     return number, CallReply(error=error["message"], status=status)
+
+
+def _inputs_of(raw: Any, tools: Container[str], limits: Limits) -> dict[str, Any]:
+    """The inputs of a ``run`` message, held to the rules of :mod:`atc.sandboxes.inputs`."""
+    if not isinstance(raw, dict):
+        raise FrameError("`inputs` must be an object")
+    try:
+        inputs.check_names(raw, tools)
+        made = {name: value_of(value) for name, value in raw.items()}
+        inputs.packed(made, limits)
+    except UsageError as error:
+        raise FrameError(str(error)) from None
+    return made
 
 
 def _names(raw: Any) -> bool:

@@ -39,7 +39,7 @@ class _Waiting(NamedTuple):
 
 
 class Relay:
-    """Serves one connected run. Use :meth:`take` and then :meth:`hold`, once.
+    """Serves one connected run. Use :meth:`take` and then :meth:`serve`, once.
 
     Args:
         socket: the accepted connection.
@@ -66,7 +66,7 @@ class Relay:
         async with asyncio.timeout(seconds):
             return messages.job_of(messages.decode(await self._receive()), self._limits)
 
-    async def hold(self, job: Job, run: RunJob) -> Outcome:
+    async def serve(self, job: Job, run: RunJob) -> Outcome:
         """Run the job and pass its calls to and fro. However this ends, the program has been ended before.
 
         Raises:

@@ -135,14 +135,14 @@ class Service:
 
     # -- a run -------------------------------------------------------------------------------------------------------
 
-    async def hold(self, run: Run, socket: WebSocket) -> None:
+    async def serve(self, run: Run, socket: WebSocket) -> None:
         """Serve a connected run to its end: an outcome or a refusal, unless its caller has gone."""
         relay = Relay(socket, self.settings.limits, 2 * self.settings.message_bytes, self.metrics.calls.inc)
         job = None
         how = "failed"
         try:
             job = await relay.take(self.settings.connect_s)
-            outcome = await relay.hold(job, lambda job, call: self._run(run, job, call))
+            outcome = await relay.serve(job, lambda job, call: self._run(run, job, call))
             how = outcome.kind
             self.metrics.seconds.observe(outcome.seconds)
             await relay.tell(self._outcome_message(outcome))
