@@ -1,7 +1,8 @@
 """What a caller and the sandbox service say to each other over a run's WebSocket: one JSON text message each.
 
 ``run``, then ``call`` and ``reply`` as on the channel of a process, then one ``outcome``; ``refused`` where the service
-will not go on. Both ends parse to the letter and believe nothing beyond its form.
+will not go on. ``pause`` and ``resume`` stop the program's wall clock and let it go on: its caller waits for a person.
+Both ends parse to the letter and believe nothing beyond its form.
 """
 
 from __future__ import annotations
@@ -88,6 +89,20 @@ def job_of(message: dict[str, Any], most: Limits) -> Job:
     return Job(program, tools, limits, _inputs_of(message.get("inputs", {}), tools, limits))
 
 
+def pause_message(stopped: bool) -> dict[str, Any]:
+    return {"op": "pause" if stopped else "resume"}
+
+
+def pause_of(message: dict[str, Any]) -> bool | None:
+    """Whether the program's clock is to stand still from now on; ``None`` where the message is about something else."""
+    match message:
+        case {"op": "pause", **rest} if not rest:
+            return True
+        case {"op": "resume", **rest} if not rest:
+            return False
+    return None
+
+
 def reply_of(message: dict[str, Any]) -> tuple[int, CallReply]:
     """The call number and the answer of a ``reply`` message.
 
@@ -96,7 +111,7 @@ def reply_of(message: dict[str, Any]) -> tuple[int, CallReply]:
     """
     number = message.get("id")
     if message.get("op") != "reply" or type(number) is not int or ("value" in message) == ("error" in message):
-        raise FrameError("after `run` only replies are taken: an `id`, and either `value` or `error`")
+        raise FrameError("after `run` only pauses and replies are taken; a reply has an `id`, and `value` or `error`")
     if "value" in message:
         return number, CallReply(value=value_of(message["value"]))
     error = message["error"]
