@@ -23,7 +23,7 @@ from atc.settings import Settings
 from atc.strategies.endings import advised
 from atc.strategies.find_tools import MAX_ASKS, Docs, Finder
 from atc.strategies.writer import Draft, Writer
-from atc.tools.parameters import parameters_of
+from atc.tools.parameters import signatures
 from atc.tools.tool import Toolset
 from atc.traces.events import Emit
 
@@ -181,9 +181,9 @@ class Run:
         warnings = self._warnings.get(program, ())
         self.broker.begin_program(warnings)
         self._executed.add(program)
-        names = {name: [p.name for p in parameters_of(tool.protocol)] for name, tool in self.tools.items()}
         self.emit("program_started", {"attempt": len(self.revisions), "warnings": list(warnings)})
-        outcome = await self.sandbox.run(Job(program, names, limits_from(self.settings)), self._pages.call)
+        job = Job(program, signatures(self.tools), limits_from(self.settings), clock=self.broker.clock)
+        outcome = await self.sandbox.run(job, self._pages.call)
         outcome = self._pages.placed(outcome)
         self.isolation = f"{self.sandbox.name}/{outcome.isolation}"
         told = {"kind": outcome.kind, "seconds": round(outcome.seconds, 6), "detail": outcome.detail}
