@@ -13,46 +13,15 @@ from dataclasses import dataclass, replace
 from itertools import chain
 from typing import Any, NamedTuple
 
+from atc.graph.identifiers import COORDINATES, UNIVERSAL, is_identifier, is_plural, words_of
 from atc.graph.mentions import Mentions
-from atc.graph.name_affinity import (
-    CONTAINERS,
-    GENERIC,
-    QUALIFIERS,
-    affinity,
-    ending,
-    endings,
-    is_plural,
-    owner_of,
-    words_of,
-)
+from atc.graph.name_affinity import CONTAINERS, GENERIC, QUALIFIERS, affinity, ending, endings, owner_of
 from atc.schemas.validate import resolve, types_of
 from atc.tools.parameters import parameters_of
 from atc.tools.protocol import JsonSchema, Protocol
 
 MAX_DEPTH = 5
 MAX_NODES = 5000
-ID_ENDINGS = (
-    "id",
-    "ids",
-    "code",
-    "iata",
-    "icao",
-    "key",
-    "slug",
-    "token",
-    "uuid",
-    "handle",
-    "symbol",
-    "number",
-    "reference",
-)
-COORDINATES = frozenset({"latitude", "longitude", "lat", "lon", "lng"})
-"""Words for where something is, which tools hand out as they do identifiers."""
-UNIVERSAL = COORDINATES | {"code", "iata", "icao", "symbol"}
-"""Last words of what means the same to all services."""
-NAMES = frozenset({"name", "title", "query", "q", "text", "keyword", "term", "search"})
-"""Last words of what something is found by."""
-_GIVEN = frozenset(words_of(ending) for ending in (*ID_ENDINGS, *COORDINATES))
 LEAST, ECHO = 0.6, 0.85
 """Affinity from which a field is named as the source of a parameter, and from which it only repeats one."""
 
@@ -270,13 +239,9 @@ def _identifiers_needed(protocol: Protocol) -> int:
 
 
 def looks_given(name: str, schema: JsonSchema) -> bool:
-    """Identifiers and coordinates are handed out by tools; dates, amounts and words come from the task."""
-    return words_of(name)[-1:] in _GIVEN and "enum" not in schema and not types_of(schema) & {"boolean", "object"}
-
-
-def is_identifier(name: str) -> bool:
-    """Whether a name is that of something handed out, and not of a place on the map."""
-    return words_of(name)[-1:] in _GIVEN and not COORDINATES.intersection(words_of(name))
+    """Whether tools hand a parameter's value out: identifiers and coordinates, not dates, amounts and words."""
+    handed_out = is_identifier(name) or is_identifier(name, COORDINATES)
+    return handed_out and "enum" not in schema and not types_of(schema) & {"boolean", "object"}
 
 
 def expression_of(

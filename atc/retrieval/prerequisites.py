@@ -12,9 +12,10 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 
+from atc.graph.identifiers import NAMES, words_of
 from atc.graph.mentions import names_its_source
-from atc.graph.name_affinity import GENERIC, VERBS, words_of
-from atc.graph.suppliers import NAMES, Scope, Supplier, Suppliers, looks_given, suppliers_of
+from atc.graph.name_affinity import GENERIC, VERBS
+from atc.graph.suppliers import Scope, Supplier, Suppliers, looks_given, suppliers_of
 from atc.result import Effect
 from atc.retrieval.document_fields import service_of
 from atc.retrieval.index import ToolIndex

@@ -6,7 +6,8 @@ from typing import Any
 
 import pytest
 
-from atc.graph.name_affinity import affinity, is_plural, owner_of
+from atc.graph.identifiers import is_plural
+from atc.graph.name_affinity import affinity, owner_of
 from atc.graph.suppliers import Scope, Supplier, hints_for, suppliers_of
 from atc.tools.protocol import Protocol, Source
 

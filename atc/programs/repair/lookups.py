@@ -9,8 +9,8 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterator, Mapping
 
-from atc.graph.name_affinity import words_of
-from atc.graph.suppliers import NAMES, Supplier, Suppliers, looks_given, suppliers_of
+from atc.graph.identifiers import NAMES, words_of
+from atc.graph.suppliers import Supplier, Suppliers, looks_given, suppliers_of
 from atc.programs.analysis.schema_paths import shape_at
 from atc.programs.extract import NotParsed, parse
 from atc.result import Effect
