@@ -5,9 +5,10 @@ One measure for all who look for the data flow between tools: the hints in stubs
 
 from __future__ import annotations
 
-import re
 from collections.abc import Sequence
 from functools import lru_cache
+
+from atc.graph.identifiers import words_of
 
 GENERIC = frozenset({"id", "ids", "key", "code", "name", "slug", "uuid", "number", "value", "ref", "reference"})
 QUALIFIERS = frozenset({
@@ -80,31 +81,3 @@ def ending(field: str) -> str:
 
 def _spelled_out(words: tuple[str, ...]) -> tuple[str, ...]:
     return tuple(_SHORT.get(word, word) for word in words)
-
-
-@lru_cache(maxsize=16_384)
-def words_of(name: str) -> tuple[str, ...]:
-    """The words of a name, singular: ``fromCityIds`` is ``from city id``."""
-    spaced = re.sub(r"(?<=[a-z0-9])(?=[A-Z])|[^A-Za-z0-9]+", " ", name).lower().split()
-    return tuple(_singular(word) for word in spaced)
-
-
-def is_plural(name: str) -> bool:
-    """Whether a name stands for several things: ``language_codes``."""
-    return not name.lower().endswith(words_of(name)[-1:] or ("",))
-
-
-_AS_THEY_ARE = frozenset({"series", "species", "news"})
-_IN_IE = frozenset({"movies", "calories", "cookies", "ties", "pies", "zombies", "selfies"})
-
-
-def _singular(word: str) -> str:
-    if word in _AS_THEY_ARE:
-        return word
-    if word in _IN_IE:
-        return word[:-1]
-    if word.endswith("ies") and len(word) > 4:
-        return word[:-3] + "y"
-    if word.endswith("s") and not word.endswith(("ss", "us", "is")) and len(word) > 2:
-        return word[:-1]
-    return word

@@ -3,56 +3,25 @@
 A parameter is linked to the tool that its description names as its source ("returned by Search Users"); else to a
 response field of the same name, or to the ``id`` of a thing of that name: ``city_id`` to ``city.id``, ``movieId`` to
 ``results[].id`` of ``search_movie``. This is the "input-output dependency" that the protocols let a model learn
-(ATC §3.2), said outright.
+(ATC §3.2), made explicit.
 """
 
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 from itertools import chain
-from operator import itemgetter
 from typing import Any, NamedTuple
 
+from atc.graph.identifiers import COORDINATES, UNIVERSAL, is_identifier, is_plural, words_of
 from atc.graph.mentions import Mentions
-from atc.graph.name_affinity import (
-    CONTAINERS,
-    GENERIC,
-    QUALIFIERS,
-    affinity,
-    ending,
-    endings,
-    is_plural,
-    owner_of,
-    words_of,
-)
+from atc.graph.name_affinity import CONTAINERS, GENERIC, QUALIFIERS, affinity, ending, endings, owner_of
 from atc.schemas.validate import resolve, types_of
 from atc.tools.parameters import parameters_of
-from atc.tools.protocol import JsonSchema, Protocol, Source
+from atc.tools.protocol import JsonSchema, Protocol
 
 MAX_DEPTH = 5
 MAX_NODES = 5000
-ID_ENDINGS = (
-    "id",
-    "ids",
-    "code",
-    "iata",
-    "icao",
-    "key",
-    "slug",
-    "token",
-    "uuid",
-    "handle",
-    "symbol",
-    "number",
-    "reference",
-)
-COORDINATES = frozenset({"latitude", "longitude", "lat", "lon", "lng"})
-"""Words for where something is, which tools hand out as they do identifiers."""
-UNIVERSAL = COORDINATES | {"code", "iata", "icao", "symbol"}
-"""Last words of what means the same to all services."""
-NAMES = frozenset({"name", "title", "query", "q", "text", "keyword", "term", "search"})
-"""Last words of what something is found by."""
-_GIVEN = frozenset(words_of(ending) for ending in (*ID_ENDINGS, *COORDINATES))
 LEAST, ECHO = 0.6, 0.85
 """Affinity from which a field is named as the source of a parameter, and from which it only repeats one."""
 
@@ -95,166 +64,196 @@ def hints_from(suppliers: Suppliers, most: int = 2) -> dict[str, dict[str, str]]
     """As :func:`hints_for`, where the suppliers are known already; ``most`` of them are named."""
     hints: dict[str, dict[str, str]] = {}
     for (tool, parameter), sources in suppliers.items():
-        hints.setdefault(tool, {})[parameter] = f"from {' or '.join(source.text for source in sources[:most])}"
+        hints.setdefault(tool, {})[parameter] = f"from {' or '.join(source.render() for source in sources[:most])}"
     return hints
 
 
-class Supplier(NamedTuple):
-    """A tool whose response can supply an argument, and how a program writes that.
+@dataclass(frozen=True)
+class Supplier:
+    """A tool whose response can supply an argument, and the place of the value in that response.
 
-    ``refers``: the field only refers to the thing (``stops[].city_id``) and is no part of it (``cities[].city_id``).
-    ``path``: where the field lies in the response, as :func:`fields_of` gives it; empty where that is not known.
+    Attributes:
+        tool: the key of the tool among those that were searched; its name unless they were given by id.
+        path: where the field lies in the response, as :func:`fields_of` gives it; it ends with ``[]`` where the field
+            is a list of values. Empty where the place is not known.
+        arguments: the names of the arguments that a call of the tool must give, as a program writes them.
+        refers: the field only refers to the thing (``stops[].city_id``) and is no part of it (``cities[].city_id``).
+        name: what a program calls the tool by, where it is not ``tool``.
     """
 
     tool: str
-    text: str
-    refers: bool = False
     path: tuple[str, ...] = ()
+    arguments: tuple[str, ...] = ()
+    refers: bool = False
+    name: str = ""
+
+    @property
+    def known(self) -> bool:
+        """Whether the place of the value in the response is known."""
+        return bool(self.path)
+
+    def render(self, values: Mapping[str, str] | None = None) -> str:
+        """The Python expression that reads the value: ``find_cities(name=...)['cities'][0]['id']``.
+
+        Args:
+            values: the source text of arguments; ``...`` stands for those that are not given.
+        """
+        return expression_of(self.name or self.tool, self.path, self.arguments, values)
 
 
 Suppliers = Mapping[tuple[str, str], Sequence[Supplier]]
-"""For a tool and one of its parameters, who can supply it."""
+"""For a tool and one of its parameters, the tools that can supply it."""
+
+
+class Scope(NamedTuple):
+    """The service within which a tool's identifiers mean something.
+
+    Attributes:
+        service: equal for tools that share identifiers; empty where it is not known.
+        open: the tool exchanges identifiers with every service, as the user's own functions do.
+    """
+
+    service: str
+    open: bool = False
+
+
+def scope_of(protocol: Protocol) -> Scope:
+    """The scope of a tool as its source states it. Functions, the user's own, may well speak for a service."""
+    return Scope(protocol.source.service, protocol.source.kind == "function")
 
 
 def suppliers_of(
-    protocols: Sequence[Protocol], takers: Sequence[Protocol] | None = None
+    protocols: Sequence[Protocol] | Mapping[str, Protocol],
+    consumers: Collection[str] | None = None,
+    *,
+    scopes: Mapping[str, Scope] | None = None,
 ) -> dict[tuple[str, str], list[Supplier]]:
-    """For every tool and parameter that others' responses can supply: these tools, and how a program writes it.
+    """For every tool and parameter that other tools' responses can supply: these tools, the best ones alone.
 
-    Tools of the same service come before all others, and an identifier of another service is none here
-    (:func:`_near`). What can be called out of the blue comes first. Of a tool that is named as the source and whose
-    response is not known to have such a field, the call alone is written.
+    Tools of the same service come before all others, and an identifier of another service is no supply
+    (:func:`_nearness`). Tools that need no identifier come first. A tool that the parameter's description names as the
+    source is taken even where its response is not known to have such a field.
 
     Args:
-        protocols: the tools.
-        takers: those of them whose parameters are asked about; all when not given.
+        protocols: the tools; by key where their names may repeat, as in a catalogue.
+        consumers: the keys of those whose parameters are asked about; all when not given.
+        scopes: by key, where the scope of a tool is not what its source states.
     """
-    takers = protocols if takers is None else takers
-    wanted = {
-        last for protocol in takers for parameter in parameters_of(protocol) for last in endings(parameter.original)
-    }
-    supply = list(_supplied(protocols, wanted))
+    tools = protocols if isinstance(protocols, Mapping) else {protocol.name: protocol for protocol in protocols}
+    scope = {key: (scopes or {}).get(key) or scope_of(protocol) for key, protocol in tools.items()}
+    asked = {key: parameters_of(tools[key]) for key in (tools if consumers is None else consumers)}
+    wanted = {last for parameters in asked.values() for parameter in parameters for last in endings(parameter.original)}
+    ordered = sorted(tools, key=lambda key: _identifiers_needed(tools[key]))
+    places = {key: place for place, key in enumerate(ordered)}
     by_ending: dict[str, list[tuple[int, _Supply]]] = {}
     by_tool: dict[str, list[_Supply]] = {}
-    for number, given in enumerate(supply):
-        by_ending.setdefault(ending(given.field), []).append((number, given))
-        by_tool.setdefault(given.tool, []).append(given)
-    ordered = {protocol.name: (place, protocol) for place, protocol in enumerate(sorted(protocols, key=_ids_needed))}
-    sources_of = {protocol.name: protocol.source for protocol in protocols}
-    mentions = Mentions(protocols)
+    for number, supply in enumerate(supply for key in ordered for supply in _supplied(key, tools[key], wanted)):
+        by_ending.setdefault(ending(supply.field), []).append((number, supply))
+        by_tool.setdefault(supply.supplier.tool, []).append(supply)
+    mentions = Mentions(tools, {key: each.service for key, each in scope.items()})
     found: dict[tuple[str, str], list[Supplier]] = {}
-    for protocol in takers:
-        for parameter in parameters_of(protocol):
-            named = mentions.sources(parameter.schema.get("description"), protocol.source.service) - {protocol.name}
-            meant = [protocol for _, protocol in sorted((ordered[name] for name in named), key=itemgetter(0))]
-            if meant and (told := list(_told(parameter.original, meant, by_tool))):
-                found[protocol.name, parameter.original] = told
+    for key, parameters in asked.items():
+        for parameter in parameters:
+            named = mentions.sources(parameter.schema.get("description"), scope[key].service) - {key}
+            if named:
+                first = sorted(named, key=places.__getitem__)
+                found[key, parameter.original] = [_stated(parameter.original, k, tools[k], by_tool) for k in first]
                 continue
             if not looks_given(parameter.original, parameter.schema):
                 continue
             scored = [
-                ((near, score), Supplier(given.tool, given.text, _refers(parameter.original, given), given.path))
-                for _, given in sorted(chain(*(by_ending.get(each, ()) for each in endings(parameter.original))))
-                if given.tool != protocol.name
-                and (score := affinity(parameter.original, protocol.name, given.field, given.owner)) >= LEAST
-                and (near := _near(parameter.original, protocol.source, sources_of[given.tool]))
+                ((near, score), replace(supply.supplier, refers=_refers(parameter.original, supply)))
+                for _, supply in sorted(chain(*(by_ending.get(each, ()) for each in endings(parameter.original))))
+                if supply.supplier.tool != key
+                and (score := affinity(parameter.original, tools[key].name, supply.field, supply.owner)) >= LEAST
+                and (near := _nearness(parameter.original, scope[key], scope[supply.supplier.tool]))
             ]
             if scored:
                 best = max(place for place, _ in scored)
-                found[protocol.name, parameter.original] = list(
+                found[key, parameter.original] = list(
                     dict.fromkeys(supplier for place, supplier in scored if place == best)
                 )
     return found
 
 
-def _near(parameter: str, taker: Source, giver: Source) -> int:
-    """Whether what one tool hands out may be what another takes: 2 in one service, 1 between two, 0 hardly.
+def _nearness(parameter: str, consumer: Scope, supplier: Scope) -> int:
+    """Whether a value of one tool may serve another: 2 in one service, 1 between two, 0 hardly.
 
-    A code or a coordinate means the same everywhere, an ``id`` only where it was given. Functions are the user's own,
-    and may well speak for a service.
+    A code or a coordinate means the same everywhere, an ``id`` only in the service that gave it.
     """
-    if taker.service == giver.service:
+    if consumer.service == supplier.service:
         return 2
-    own = "function" in (taker.kind, giver.kind) or not (taker.service and giver.service)
-    return int(own or not UNIVERSAL.isdisjoint(words_of(parameter)[-1:]))
+    free = consumer.open or supplier.open or not (consumer.service and supplier.service)
+    return int(free or not UNIVERSAL.isdisjoint(words_of(parameter)[-1:]))
 
 
-def _refers(parameter: str, given: _Supply) -> bool:
+def _refers(parameter: str, supply: _Supply) -> bool:
     things = {word for word in words_of(parameter) if word not in QUALIFIERS | GENERIC | UNIVERSAL}
-    return given.told and bool(things) and not things & given.owner
+    return supply.stated and bool(things) and not things & supply.owner
 
 
 class _Supply(NamedTuple):
-    """A field that a tool returns: whose it is, whether a name above it says that, and how a program writes it."""
+    """A field that a tool returns: what owns it, whether a name above it states the owner, and the supplier."""
 
-    tool: str
+    supplier: Supplier
     field: str
     owner: frozenset[str]
-    told: bool
-    text: str
-    path: tuple[str, ...]
+    stated: bool
 
 
-def _told(parameter: str, meant: Sequence[Protocol], supply: Mapping[str, Sequence[_Supply]]) -> Iterator[Supplier]:
-    """Of the tools that a description names, the field that is meant; the call alone where none is known."""
-    for protocol in meant:
-        last = words_of(parameter)[-1:]
-        fields = [
-            (
-                affinity(parameter, "", given.field, given.owner) or LEAST * (words_of(given.field)[-1:] == last),
-                given.text,
-                given.path,
-            )
-            for given in supply.get(protocol.name, ())
-        ]
-        best = max((score for score, _, _ in fields), default=0.0)
-        if best >= LEAST:
-            text, path = next((text, path) for score, text, path in fields if score == best)
-            yield Supplier(protocol.name, text, path=path)
+def _stated(parameter: str, key: str, protocol: Protocol, supply: Mapping[str, Sequence[_Supply]]) -> Supplier:
+    """The field that is meant of a tool that a description names as the source; its place may not be known."""
+    last = words_of(parameter)[-1:]
+    scored = [
+        (affinity(parameter, "", each.field, each.owner) or LEAST * (words_of(each.field)[-1:] == last), each)
+        for each in supply.get(key, ())
+    ]
+    best = max((score for score, _ in scored), default=0.0)
+    if best >= LEAST:
+        return next(each.supplier for score, each in scored if score == best)
+    return Supplier(key, arguments=_required(protocol), name=protocol.name)
+
+
+def _required(protocol: Protocol) -> tuple[str, ...]:
+    return tuple(parameter.name for parameter in parameters_of(protocol) if parameter.required)
+
+
+def _supplied(key: str, protocol: Protocol, wanted: Collection[str]) -> Iterator[_Supply]:
+    """The fields that a tool returns and that end with one of the wanted words: no other is what a parameter takes."""
+    own = {each.original: endings(each.original) for each in parameters_of(protocol) if each.required}
+    arguments = _required(protocol)
+    for path in fields_of(protocol.returns):
+        *above, field = [step for step in path if step != "[]"]
+        if (last := ending(field)) not in wanted:
             continue
-        needs = [each.name for each in parameters_of(protocol) if each.required]
-        yield Supplier(protocol.name, expression_of(protocol.name, (), needs))
+        owner = owner_of(above, protocol.name)
+        stated = any(not CONTAINERS.issuperset(words_of(name)) for name in above)
+        echoed = any(last in ends and affinity(name, protocol.name, field, owner) >= ECHO for name, ends in own.items())
+        if not echoed:  # what a tool must be given it only repeats
+            item = ("[]",) if is_plural(field) else ()  # one of a list of codes
+            yield _Supply(Supplier(key, (*path, *item), arguments, name=protocol.name), field, owner, stated)
 
 
-def _supplied(protocols: Sequence[Protocol], wanted: Collection[str]) -> Iterator[_Supply]:
-    """What tools return: the tool, the field, whose it is, and how a program writes it.
-
-    Only of fields that end with one of the wanted words: no other is what a parameter takes.
-    """
-    for protocol in sorted(protocols, key=_ids_needed):  # what can be called out of the blue is named first
-        required = [parameter for parameter in parameters_of(protocol) if parameter.required]
-        needs = [parameter.name for parameter in required]
-        own = {parameter.original: endings(parameter.original) for parameter in required}
-        for path in fields_of(protocol.returns):
-            *above, field = [step for step in path if step != "[]"]
-            if (last := ending(field)) not in wanted:
-                continue
-            owner = owner_of(above, protocol.name)
-            told = any(not CONTAINERS.issuperset(words_of(name)) for name in above)
-            echoed = any(
-                last in ends and affinity(name, protocol.name, field, owner) >= ECHO for name, ends in own.items()
-            )
-            if not echoed:  # what a tool must be given it only repeats
-                item = ("[]",) if is_plural(field) else ()  # one of a list of codes
-                text = expression_of(protocol.name, (*path, *item), needs)
-                yield _Supply(protocol.name, field, owner, told, text, path)
-
-
-def _ids_needed(protocol: Protocol) -> int:
+def _identifiers_needed(protocol: Protocol) -> int:
     return sum(p.required and looks_given(p.original, p.schema) for p in parameters_of(protocol))
 
 
 def looks_given(name: str, schema: JsonSchema) -> bool:
-    """Identifiers and coordinates are handed out by tools; dates, amounts and words come from the task."""
-    return words_of(name)[-1:] in _GIVEN and "enum" not in schema and not types_of(schema) & {"boolean", "object"}
+    """Whether tools hand a parameter's value out: identifiers and coordinates, not dates, amounts and words."""
+    handed_out = is_identifier(name) or is_identifier(name, COORDINATES)
+    return handed_out and "enum" not in schema and not types_of(schema) & {"boolean", "object"}
 
 
-def is_identifier(name: str) -> bool:
-    """Whether a name is that of something handed out, and not of a place on the map."""
-    return words_of(name)[-1:] in _GIVEN and not COORDINATES.intersection(words_of(name))
+def expression_of(
+    tool: str, path: Sequence[str], arguments: Sequence[str], values: Mapping[str, str] | None = None
+) -> str:
+    """A place in a tool's response as a program reads it: ``find_cities(name=...)['cities'][0]['id']``.
 
-
-def expression_of(tool: str, path: Sequence[str], needs: Sequence[str] | None = None) -> str:
-    """A path as a program writes it: ``find_cities(name=...)['cities'][0]['id']``; ``needs`` names the arguments."""
-    arguments = "..." if needs is None else ", ".join(f"{name}=..." for name in needs)
-    return f"{tool}({arguments})" + "".join("[0]" if step == "[]" else f"[{step!r}]" for step in path)
+    Args:
+        tool: what a program calls the tool by.
+        path: as :func:`fields_of` gives it.
+        arguments: the names that the call gives.
+        values: their source text; ``...`` stands for those that are not given.
+    """
+    given = ", ".join(f"{name}={(values or {}).get(name, '...')}" for name in arguments)
+    return f"{tool}({given})" + "".join("[0]" if step == "[]" else f"[{step!r}]" for step in path)

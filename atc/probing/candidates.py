@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from atc.calls.canonical import canonical
-from atc.graph.name_affinity import words_of
+from atc.graph.identifiers import words_of
 from atc.probing.value_pool import Pool, Seen
 
 MAX_COMBINATIONS = 40

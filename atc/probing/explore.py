@@ -13,7 +13,7 @@ from typing import Any
 
 from atc.calls.canonical import canonical
 from atc.errors import BudgetExceeded, ModelError
-from atc.graph.name_affinity import words_of
+from atc.graph.identifiers import HANDED_OUT, THINGS, is_identifier, words_of
 from atc.probing.arguments import NONSENSE
 from atc.probing.asking import Asker, Proposal
 from atc.probing.call_policy import Meter
@@ -41,7 +41,6 @@ from atc.tools.types import OBSERVED
 
 FIRST_STRUCTURAL, LAST_STRUCTURAL = 4, 2
 """Tries of structure before the model is asked, and after it has failed."""
-_IDS = (("id",), ("uuid",), ("key",), ("token",))
 _AMOUNTS = frozenset(
     (word,)
     for word in (
@@ -161,7 +160,7 @@ class Explorer:
 
     def _wants_an_id(self, record: Record) -> bool:
         """Whether an identifier is required, which nobody can think of: another tool has to say it first."""
-        return any(words_of(name)[-1:] in _IDS for name in self._arguments(record).get("required", ()))
+        return any(is_identifier(name, THINGS | HANDED_OUT) for name in self._arguments(record).get("required", ()))
 
     # -- structure ---------------------------------------------------------------------------------------------------
 

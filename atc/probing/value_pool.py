@@ -12,7 +12,8 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
-from atc.graph.name_affinity import VERBS, affinity, owner_of, words_of
+from atc.graph.identifiers import words_of
+from atc.graph.name_affinity import VERBS, affinity, owner_of
 from atc.schemas.infer.mask import MASKED
 
 MAX_VALUES = 20_000

@@ -18,7 +18,7 @@ from atc.models.base import Message, Reply
 from atc.retrieval.dialogue import MAX_QUERIES, TOP, answer, begin, opening, parse_plan, parse_query
 from atc.retrieval.example import worked_example
 from atc.retrieval.index import Hit, ToolIndex
-from atc.retrieval.prerequisites import SURE, Need, Prerequisites
+from atc.retrieval.prerequisites import SURE, Prerequisite, Prerequisites
 from atc.retrieval.rank_fusion import Fusion, anchored_similarity
 from atc.retrieval.skip_planning import clear
 
@@ -56,7 +56,7 @@ class Trajectory:
     plan: str = ""
     goals: tuple[str, ...] = ()
     turns: list[Turn] = field(default_factory=list)
-    needs: list[Need] = field(default_factory=list)
+    needs: list[Prerequisite] = field(default_factory=list)
     said: list[Message] = field(default_factory=list)
     calls: int = 0
     stopped: str = ""
@@ -156,7 +156,7 @@ class QueryPlanner:
         return answer([self._index.protocol(tool) for tool in shown], len(shown))
 
 
-def with_providers(ranking: Sequence[str], needs: Sequence[Need]) -> list[str]:
+def with_providers(ranking: Sequence[str], needs: Sequence[Prerequisite]) -> list[str]:
     """A ranking with each provider right behind the first tool that needs it, unless it stands before it anyway."""
     found: dict[str, None] = {}
 

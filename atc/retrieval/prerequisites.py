@@ -1,20 +1,21 @@
-"""What a found tool needs and nobody gives it: a provider is sought, by what documents say, response fields and names.
+"""Prerequisites: tools that supply the identifiers which found tools require and which nothing else supplies.
 
 A task seldom names the look-up that turns a name into an id. ToolQP leaves it to the planner to see that (§3.1); here
-it is said outright, from the protocols: for each required identifier that neither the task nor a found tool's response
-supplies, the tool that its description names or whose response has it.
+it is read off the protocols. For each required identifier that neither the task nor a found tool's response supplies,
+it is the tool that the description names, or whose response has the identifier, or whose name is that of a look-up.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 
+from atc.graph.identifiers import NAMES, words_of
 from atc.graph.mentions import names_its_source
-from atc.graph.name_affinity import GENERIC, VERBS, words_of
-from atc.graph.suppliers import NAMES, Supplier, looks_given, suppliers_of
+from atc.graph.name_affinity import GENERIC, VERBS
+from atc.graph.suppliers import Scope, Supplier, Suppliers, looks_given, suppliers_of
 from atc.result import Effect
 from atc.retrieval.document_fields import service_of
 from atc.retrieval.index import ToolIndex
@@ -22,15 +23,15 @@ from atc.tools.parameters import Parameter, parameters_of
 from atc.tools.protocol import Protocol
 
 CANDIDATES = 40
-"""Looked at for one need: the likeliest by their words."""
+"""Tools that are looked at for one argument: the likeliest by their words."""
 _OF_PAGES = frozenset({"page", "cursor", "next", "offset", "after", "before"})
 _METHODS = frozenset({"post", "put", "delete", "patch"})
 SURE = 6
-"""Of the tools that were found, those whose needs are looked after: the likeliest."""
+"""Of the tools that were found, those whose prerequisites are sought: the likeliest."""
 MOST = 6
 """Providers that are added to what was found."""
 _KEPT = 1_000  # protocols that are not read again
-_LOOKS_UP = (
+_LOOKUP_VERBS = (
     frozenset({"search", "find", "lookup", "query", "resolve"}),
     frozenset({"list", "all"}),
     frozenset({"get"}),
@@ -47,132 +48,134 @@ _MOST_TEXT = 20_000
 
 
 @dataclass(frozen=True)
-class Need:
-    """A required argument that nothing found so far supplies, and who could.
+class Prerequisite:
+    """A tool that supplies a required argument which nothing found so far supplies.
 
     Attributes:
-        tool: that needs it. ``parameter``: its name.
+        tool: the tool that requires it. ``parameter``: the argument's name.
         provider: the tool that can supply it.
-        source: how a program writes that; empty where only names speak for it.
+        supplier: where its response has the value; ``None`` where only its name speaks for it.
     """
 
     tool: str
     parameter: str
     provider: str
-    source: str = ""
+    supplier: Supplier | None = None
 
     def __str__(self) -> str:
-        return f"{self.tool} needs {self.parameter}: {self.source or self.provider} supplies it"
+        source = self.supplier.render() if self.supplier is not None else self.provider
+        return f"{self.tool} needs {self.parameter}: {source} supplies it"
 
 
 class Prerequisites:
-    """Finds providers in one index."""
+    """Finds prerequisites in one index."""
 
     def __init__(self, index: ToolIndex) -> None:
         self._index = index
         self._protocol = lru_cache(maxsize=_KEPT)(index.protocol)
 
-    def of(self, found: Sequence[str], task: str) -> list[Need]:
-        """The needs of found tools, and of those that supply them; one provider for each tool and parameter.
+    def of(self, found: Sequence[str], task: str) -> list[Prerequisite]:
+        """The prerequisites of found tools, and of their providers; one provider for each tool and parameter.
 
         Args:
             found: ids of tools, the likeliest first.
             task: the user's words; an identifier in them supplies an argument that they name.
         """
-        tools, needs = list(found), []
-        for tool in tools:  # it grows: a provider has needs too
+        tools, sought = list(found), []
+        for tool in tools:  # it grows: a provider has prerequisites too
             if len(tools) > len(found) + MOST:
                 break
-            for need in self._needs(tool, tools, task):
-                needs.append(need)
-                tools.append(need.provider)
-        return needs
+            for prerequisite in self._of(tool, tools, task):
+                sought.append(prerequisite)
+                tools.append(prerequisite.provider)
+        return sought
 
-    def _needs(self, tool: str, have: Sequence[str], task: str) -> Iterator[Need]:
-        protocol = self._as(tool)
-        wanted, one_will_do = _wanted(protocol)
+    def _of(self, tool: str, have: Sequence[str], task: str) -> Iterator[Prerequisite]:
+        protocol = self._protocol(tool)
+        wanted, one_suffices = _wanted(protocol)
         if not wanted:
             return
-        others = [self._as(other, number) for number, other in enumerate(have, 1) if other != tool]
-        named = {other.name: other for other in others}
-        supplied = suppliers_of([protocol, *others], [protocol])
+        supplied = self._suppliers(tool, have)
         taken: set[str] = set()
         for parameter in wanted:
-            sources = supplied.get((protocol.name, parameter.original), ())
-            if any(_can_give(source, named[source.tool], task) for source in sources) or _said(parameter, task):
-                if one_will_do:
+            suppliers = supplied.get((tool, parameter.original), ())
+            if any(self._can_supply(each, task) for each in suppliers) or _in_task(parameter, task):
+                if one_suffices:
                     return
                 continue
-            need = self._provided(tool, protocol, parameter)
-            if need is not None and need.provider not in {*have, *taken}:
-                taken.add(need.provider)
-                yield need
-                if one_will_do:
+            sought = self._provided(tool, protocol, parameter)
+            if sought is not None and sought.provider not in {*have, *taken}:
+                taken.add(sought.provider)
+                yield sought
+                if one_suffices:
                     return
 
-    def _as(self, tool: str, number: int = 0) -> Protocol:
-        """A protocol that tells its service, under a name that no other of a few has: names repeat in a catalogue.
+    def _suppliers(self, tool: str, others: Iterable[str]) -> Suppliers:
+        """Who of some tools supplies what one tool takes.
 
-        With number 0 it is the one whose arguments are sought: functions take what functions give, and a function may
-        well give what another service's tool takes.
+        In a catalogue a function takes what functions give alone, though its own values may serve any service's tool.
         """
-        protocol = self._protocol(tool)
-        told = {"operation": protocol.source.operation or protocol.name, "location": service_of(tool, protocol)}
-        kind = protocol.source.kind if number else "document"
-        source = protocol.source.model_copy(update=told | {"kind": kind})
-        return protocol.model_copy(
-            update={"name": f"{protocol.name}__{number}" if number else protocol.name, "source": source}
-        )
+        protocols = {id: self._protocol(id) for id in (tool, *others)}
+        scopes = {
+            id: Scope(service_of(id, each), open=id != tool and each.source.kind == "function")
+            for id, each in protocols.items()
+        }
+        return suppliers_of(protocols, [tool], scopes=scopes)
 
-    def _provided(self, tool: str, protocol: Protocol, parameter: Parameter) -> Need | None:
+    def _provided(self, tool: str, protocol: Protocol, parameter: Parameter) -> Prerequisite | None:
         """The likeliest provider of the same service: identifiers mean nothing elsewhere."""
         about = [word for word in words_of(parameter.original) if word not in GENERIC] or sorted(_subject(protocol))
         queries = [" ".join((*about, *words_of(parameter.original)))]
         if names_its_source(parameter.schema):
             queries.append(parameter.schema["description"])
         found = [self._index.search_beside(tool, query, limit=CANDIDATES) for query in queries]
-        hits = list(dict.fromkeys(hit.id for each in found for hit in each))
-        others = {each.name: (hit, each) for number, hit in enumerate(hits, 1) for each in [self._as(hit, number)]}
-        sources = suppliers_of([protocol, *(other for _, other in others.values())], [protocol])
-        told = {source.tool: source for source in reversed(sources.get((protocol.name, parameter.original), []))}
-        if told:
-            places = list(others)
-            name = min(told, key=lambda name: (told[name].refers, _asked_of(others[name][1]), places.index(name)))
-            hit = others[name][0]
-            return Need(tool, parameter.original, hit, told[name].text.replace(name, self._protocol(hit).name, 1))
+        ranks = {id: rank for rank, id in enumerate(dict.fromkeys(hit.id for each in found for hit in each))}
+        suppliers: dict[str, Supplier] = {}
+        for supplier in self._suppliers(tool, ranks).get((tool, parameter.original), ()):
+            suppliers.setdefault(supplier.tool, supplier)
+        if suppliers:
+            best = min(
+                suppliers.values(),
+                key=lambda each: (each.refers, _asked_of(self._protocol(each.tool)), ranks[each.tool]),
+            )
+            return Prerequisite(tool, parameter.original, best.tool, best)
         if not looks_given(parameter.original, parameter.schema):
             return None
-        by_name = [(alike, hit) for hit, other in others.values() if (alike := _looks_up(other, about)) is not None]
-        return Need(tool, parameter.original, min(by_name)[1]) if by_name else None
+        by_name = [
+            (unlikeness, id)
+            for id in ranks
+            if (unlikeness := _lookup_unlikeness(self._protocol(id), about)) is not None
+        ]
+        return Prerequisite(tool, parameter.original, min(by_name)[-1]) if by_name else None
 
+    def _can_supply(self, supplier: Supplier, task: str) -> bool:
+        """Whether a found tool can supply the argument before the tool that takes it has run.
 
-def _can_give(source: Supplier, giver: Protocol, task: str) -> bool:
-    """Whether a found tool can really supply an argument.
-
-    One that only refers to the thing does so for something that is there already: the customer of an order that the
-    task names, and not the city of a stop on a trip that is about to be made.
-    """
-    if not source.refers:
-        return True
-    needed = [p for p in parameters_of(giver) if p.required and _may_be_given(p)]
-    return giver.effect is not Effect.WRITE and all(_said(p, task) for p in needed)
+        A field that only refers to a thing supplies it where the thing exists already: the customer of an order that
+        the task names, and not the city of a stop on a trip that the program is about to make.
+        """
+        if not supplier.refers:
+            return True
+        protocol = self._protocol(supplier.tool)
+        required = [p for p in parameters_of(protocol) if p.required and _may_be_supplied(p)]
+        return protocol.effect is not Effect.WRITE and all(_in_task(p, task) for p in required)
 
 
 def _wanted(protocol: Protocol) -> tuple[list[Parameter], bool]:
-    """The arguments that a tool must be given by another; and whether one of them will do, none being required."""
+    """The arguments that another tool must supply; and whether one of them suffices, because none is required."""
     parameters = parameters_of(protocol)
-    given = [p for p in parameters if _may_be_given(p)]
+    given = [p for p in parameters if _may_be_supplied(p)]
     if any(p.required for p in parameters):
         return [p for p in given if p.required], False
     return [p for p in given if not _OF_PAGES & set(words_of(p.original))], True
 
 
-def _may_be_given(parameter: Parameter) -> bool:
+def _may_be_supplied(parameter: Parameter) -> bool:
     return looks_given(parameter.original, parameter.schema) or names_its_source(parameter.schema)
 
 
 def _asked_of(protocol: Protocol) -> int:
-    """What a tool must be given that is no plain name: the less, the sooner it can be called."""
+    """The required arguments that are no plain names: the fewer, the sooner a program can call the tool."""
     return sum(p.required and not NAMES & set(words_of(p.name)[-1:]) for p in parameters_of(protocol))
 
 
@@ -180,14 +183,14 @@ def _subject(protocol: Protocol) -> frozenset[str]:
     return frozenset(words_of(protocol.name)) - VERBS
 
 
-def _looks_up(protocol: Protocol, about: Sequence[str]) -> tuple[int, int] | None:
-    """How unlike a look-up of such a thing a tool of no known response is, by its name; ``None`` where it is none.
+def _lookup_unlikeness(protocol: Protocol, about: Sequence[str]) -> tuple[int, int] | None:
+    """How unlike a look-up of such a thing a tool is, by its name; ``None`` where it is no look-up of it.
 
-    It must need no identifier itself. ``search_movie`` is more alike than ``list_movies``, and ``get_movie_genres``
-    less.
+    Its response must be unknown, and it must need no identifier itself. ``search_movie`` is more alike than
+    ``list_movies``, and ``get_movie_genres`` less.
     """
     words = {word for word in words_of(protocol.name) if not word.isdigit()}
-    verb = next((place for place, verbs in enumerate(_LOOKS_UP) if verbs & words), None)
+    verb = next((place for place, verbs in enumerate(_LOOKUP_VERBS) if verbs & words), None)
     needs = [p for p in parameters_of(protocol) if p.required and looks_given(p.original, p.schema)]
     if protocol.returns is not None or verb is None or needs:
         return None
@@ -199,10 +202,10 @@ def _looks_up(protocol: Protocol, about: Sequence[str]) -> tuple[int, int] | Non
     return (verb, 1) if "user" in about and rest == {"me"} else None
 
 
-def _said(parameter: Parameter, task: str) -> bool:
+def _in_task(parameter: Parameter, task: str) -> bool:
     """Whether a task names the argument, and close by something that may be its value."""
     name = [word for word in words_of(parameter.original) if word not in GENERIC] or words_of(parameter.original)
-    return all(any(said.startswith(word) for said in _beside_values(task)) for word in name)
+    return all(any(near.startswith(word) for near in _beside_values(task)) for word in name)
 
 
 @lru_cache(maxsize=8)

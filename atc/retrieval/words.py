@@ -6,6 +6,7 @@ import re
 import unicodedata
 from functools import lru_cache
 
+from atc.graph.identifiers import humps, singular
 from atc.unicode_forms import normalized
 
 MAX_TEXT = 50_000
@@ -15,7 +16,6 @@ MAX_WORD = 64
 """Characters that are kept of one word: a key or a picture in base64 is no word, but must not swell the vocabulary."""
 
 _RUN = re.compile(r"[^\W_]+")
-_CAMEL = re.compile(r"(?<=[a-z0-9])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])")
 _UNSPACED = re.compile(
     "([\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff\u3040-\u30ff\u3400-\u9fff\uf900-\ufaff\U00020000-\U0003134f]+)"
 )
@@ -59,22 +59,7 @@ def _words_of(run: str) -> tuple[str, ...]:
     """The words of one run of letters and digits."""
     if not run.isascii() and _UNSPACED.match(run):
         return tuple(run[i : i + 2] for i in range(len(run) - 1)) or (run,)
-    parts = _CAMEL.split(run)
+    parts = humps(run, stem=True)
     if len(parts) == 1:
-        return (_singular(run.casefold()),)
-    return (*(_singular(part.casefold()) for part in parts), _singular(run.casefold()))
-
-
-def _singular(word: str) -> str:
-    """An English plural's singular, or nearly: both forms only have to meet in one word."""
-    if len(word) <= 3 or not word.isascii():
-        return word
-    if word.endswith("ies"):
-        return word[:-3] + "y"
-    if word.endswith("ie"):  # movie, movies
-        return word[:-2] + "y"
-    if word.endswith(("sses", "shes", "ches", "xes", "zes")):
-        return word[:-2]
-    if word.endswith("s") and not word.endswith(("ss", "us", "is")):
-        return word[:-1]
-    return word
+        return (singular(run.casefold(), stem=True),)
+    return tuple(singular(part.casefold(), stem=True) for part in (*parts, run))

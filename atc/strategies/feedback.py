@@ -6,7 +6,7 @@ import re
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 
-from atc.graph.suppliers import is_identifier
+from atc.graph.identifiers import is_identifier
 from atc.packing import as_text
 from atc.programs.check.coverage import FROM_MEMORY
 from atc.prompting import fenced

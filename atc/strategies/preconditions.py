@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Mapping
 
-from atc.graph.name_affinity import words_of
+from atc.graph.identifiers import words_of
 from atc.tools.protocol import Protocol
 
 MAX_REMEDIES = 2

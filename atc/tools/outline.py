@@ -13,8 +13,8 @@ from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from atc.graph.name_affinity import words_of
-from atc.graph.suppliers import NAMES, Suppliers, is_identifier
+from atc.graph.identifiers import NAMES, is_identifier, words_of
+from atc.graph.suppliers import Suppliers
 from atc.schemas.validate import pointed
 from atc.tools.parameters import parameters_of
 from atc.tools.protocol import JsonSchema, Protocol

@@ -11,7 +11,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, Literal
 
-from atc.graph.name_affinity import words_of
+from atc.graph.identifiers import words_of
 from atc.result import Effect
 from atc.schemas.validate import resolve, types_of
 from atc.tools.names import ALL_PAGES as ALL_PAGES

@@ -8,6 +8,8 @@ from __future__ import annotations
 
 import re
 
+from atc.graph.identifiers import split
+
 VERBS = frozenset({
     "abort", "accept", "activate", "add", "allocate", "apply", "approve", "assign", "associate", "attach", "authorize",
     "ban", "buy", "cancel", "clear", "close", "commit", "confirm", "create", "deactivate", "deallocate", "decline",
@@ -47,7 +49,6 @@ _PREFIXES = frozenset({"api", "do", "bulk", "force", "please"})
 # Generators write the method into an operation id, where it is nobody's verb: `GET_StopInstances`, `setTextUsingGET`.
 _METHOD = re.compile(r"^(?:GET|HEAD|OPTIONS)[_.-]|Using(?:GET|HEAD|OPTIONS)(?:_\d{1,3})?$")
 _PLACEHOLDER = re.compile(r"\{[^{}]{0,200}\}")
-_BOUNDARY = re.compile(r"(?<=[a-z0-9])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])|[^A-Za-z0-9]+")
 
 
 def telltale(name: str) -> str:
@@ -68,16 +69,16 @@ def promises_read(text: str) -> bool:
 
 def _in_path(path: str) -> str:
     """A grave verb counts as any step; of the last step that is no placeholder, the verb at its beginning."""
-    steps = [step for step in re.split(r"[/?&]", _PLACEHOLDER.sub("", path)) if _words(step)]
+    steps = [step for step in re.split(r"[/?&]", _PLACEHOLDER.sub("", path)) if split(step)]
     for step in steps:
-        if len(words := _words(step)) == 1 and _is_grave(words[0]):
+        if len(words := split(step)) == 1 and _is_grave(words[0]):
             return words[0]
         if words[0] == "action" and "=" in step:  # `/#Action=StopInstances`: a call by name, which begins with a verb
             return "" if words[1:2] and words[1] in READS else " ".join(words[1:2])
     last = steps[-1] if steps else ""
     if "." in last:  # `/chat.postMessage`
         return _in_name(last)
-    words = _words(last)
+    words = split(last)
     if len(words) == 1:
         return words[0] if words[0] in VERBS or words[0] in NOUNS_TOO - _THINGS else ""
     return words[0] if words and (words[0] in VERBS or _is_grave(words[0])) else ""
@@ -87,8 +88,8 @@ def _in_name(name: str) -> str:
     """The verb of a name: the first word of ``create_user``, or of the last part of ``User_Create``."""
     name = _METHOD.sub("", name)
     camel = re.search("[A-Z]", name) is not None
-    parts = [part for part in re.split(r"[./:_]" if camel else r"[./:]", name) if _words(part)]
-    words = _words(parts[-1]) if parts else []
+    parts = [part for part in re.split(r"[./:_]" if camel else r"[./:]", name) if split(part)]
+    words = split(parts[-1]) if parts else ()
     while len(words) > 1 and words[0] in _PREFIXES:
         words = words[1:]
     if not words or words[0] in READS or (words[-1] in READS and not camel):
@@ -102,7 +103,3 @@ def _in_name(name: str) -> str:
 
 def _is_grave(word: str) -> bool:
     return word in GRAVE or (word.startswith(_GRAVE_STEMS) and word not in _DONE)
-
-
-def _words(name: str) -> list[str]:
-    return [word.lower() for word in _BOUNDARY.split(name) if word]

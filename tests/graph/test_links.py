@@ -6,8 +6,9 @@ from typing import Any
 
 import pytest
 
-from atc.graph.name_affinity import affinity, is_plural, owner_of
-from atc.graph.suppliers import hints_for, suppliers_of
+from atc.graph.identifiers import is_plural
+from atc.graph.name_affinity import affinity, owner_of
+from atc.graph.suppliers import Scope, Supplier, hints_for, suppliers_of
 from atc.tools.protocol import Protocol, Source
 
 
@@ -185,6 +186,39 @@ def test_what_only_refers_to_a_thing_is_known_and_what_makes_one_is_no_reference
     found = suppliers_of(tools)
     assert {each.tool: each.refers for each in found["add_stop", "city_id"]} == {"get_trip": True, "find_cities": False}
     assert [each.refers for each in (*found["pay", "booking_id"], *found["fly", "iata"])] == [False, False]
+
+
+def test_a_supplier_is_data_and_renders_the_expression_that_reads_the_value() -> None:
+    finder = taking("find_cities", "name", "limit", returns=listing("cities", city_id={}))
+    (found,) = suppliers_of([finder, taking("add_stop", "city_id")])["add_stop", "city_id"]
+    assert found == Supplier("find_cities", ("cities", "[]", "city_id"), ("name", "limit"), name="find_cities")
+    assert found.known
+    assert found.render() == "find_cities(name=..., limit=...)['cities'][0]['city_id']"
+    assert found.render({"name": "'Lyon'"}) == "find_cities(name='Lyon', limit=...)['cities'][0]['city_id']"
+
+
+def test_of_a_tool_that_is_only_named_the_place_in_the_response_is_not_known() -> None:
+    taker = documented("get_fares", "fromId", "from Search Flight Location")
+    (found,) = suppliers_of([taking("search_flight_location", "query"), taker])["get_fares", "fromId"]
+    assert (found.known, found.path, found.render()) == (False, (), "search_flight_location(query=...)")
+
+
+def test_tools_of_one_name_are_told_apart_by_their_keys() -> None:
+    def search(location: str) -> Protocol:
+        return of(taking("search", "text", returns=listing("users", user_id={})), location)
+
+    tools = {"a/search": search("a"), "b/search": search("b"), "b/get": of(taking("get", "user_id"), "b")}
+    (found,) = suppliers_of(tools, ["b/get"])["b/get", "user_id"]
+    assert (found.tool, found.render()) == ("b/search", "search(text=...)['users'][0]['user_id']")
+
+
+def test_a_scope_says_what_the_source_of_a_tool_does_not() -> None:
+    tools = {"users": taking("list_users", returns=listing("users", user_id={})), "get": taking("get", "user_id")}
+    apart = {"users": Scope("a"), "get": Scope("b")}
+    assert suppliers_of(tools)["get", "user_id"]
+    assert suppliers_of(tools, scopes=apart) == {}
+    for opened in apart:
+        assert suppliers_of(tools, scopes=apart | {opened: Scope("c", open=True)})["get", "user_id"]
 
 
 def test_whose_a_field_is() -> None:

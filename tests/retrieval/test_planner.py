@@ -14,7 +14,7 @@ from atc.result import Effect
 from atc.retrieval.index import Hit, ToolIndex
 from atc.retrieval.metrics import completeness, ndcg, recall
 from atc.retrieval.planner import QueryPlanner, Trajectory, with_providers
-from atc.retrieval.prerequisites import Need, Prerequisites
+from atc.retrieval.prerequisites import Prerequisite, Prerequisites
 from atc.retrieval.rank_fusion import anchored_similarity, multi_view, peak_rank, reciprocal_rank
 from atc.retrieval.skip_planning import clear, single_step
 from atc.tools.protocol import Protocol, Source
@@ -289,7 +289,7 @@ def test_without_response_schemas_a_look_up_goes_by_its_name() -> None:
         needing("movie_reviews", "Reviews.", "movie_id"),
     ]
     (need,) = Prerequisites(ToolIndex.build(tools)).of(["get_movie_credits"], "who played in it?")
-    assert (need.provider, need.source) == ("search_movie", "")
+    assert (need.provider, need.supplier) == ("search_movie", None)
 
 
 OTHERS = [protocol(f"unrelated_{n}", f"Thing number {n}.") for n in range(9)]
@@ -303,7 +303,9 @@ def test_the_provider_that_a_description_names_is_found() -> None:
         needing("resolve_spot", "Spots.", "text"),
     ]
     (need,) = Prerequisites(ToolIndex.build([*tools, *OTHERS])).of(["get_tides"], "when is high water?")
-    assert (need.parameter, need.provider, need.source) == ("area", "resolve_spot", "resolve_spot(text=...)")
+    assert (need.parameter, need.provider) == ("area", "resolve_spot")
+    assert need.supplier is not None
+    assert need.supplier.render() == "resolve_spot(text=...)"
 
 
 def test_where_nothing_is_said_to_be_required_the_first_identifier_is() -> None:
@@ -368,7 +370,7 @@ def test_views_at_the_same_place_go_by_score() -> None:
 
 
 def test_providers_stand_behind_who_needs_them_and_never_twice() -> None:
-    needs = [Need("b", "id", "p"), Need("c", "id", "a")]
+    needs = [Prerequisite("b", "id", "p"), Prerequisite("c", "id", "a")]
     assert with_providers(["a", "b", "c"], needs) == ["a", "b", "p", "c"]
 
 

@@ -7,7 +7,7 @@ import re
 from collections.abc import Iterator, Sequence
 from typing import Any
 
-from atc.graph.name_affinity import words_of
+from atc.graph.identifiers import THINGS, is_identifier, words_of
 from atc.programs.analysis.values import ITEM, MEMBER
 from atc.result import Call, Effect
 
@@ -16,7 +16,7 @@ MAX_BRANCHES = 200
 Place = tuple[tuple[str | int, ...], Any]
 """A path into a response, with what stands there."""
 
-_IDENTITIES = frozenset({("id",), ("uuid",), ("slug",), ("name",), ("title",)})
+_IDENTITIES = THINGS | {"name", "title"}
 """Last words of the fields that tell one thing from another."""
 _TOTALS = frozenset({"total", "count", "found", "matches"})
 _DRIFT = "response differs from its schema: "
@@ -110,7 +110,7 @@ def _holds_nothing(call: Call) -> bool:
 def _identified(response: dict[str, Any], given: dict[str, Any]) -> bool:
     known = {str(value) for value in given.values()}
     return any(
-        words_of(name)[-1:] in _IDENTITIES and value and isinstance(value, str | int) and str(value) not in known
+        is_identifier(name, _IDENTITIES) and value and isinstance(value, str | int) and str(value) not in known
         for name, value in response.items()
     )
 

@@ -10,7 +10,8 @@ import re
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from atc.graph.name_affinity import VERBS, words_of
+from atc.graph.identifiers import words_of
+from atc.graph.name_affinity import VERBS
 from atc.programs.analysis.flow import Flow, ToolCall
 from atc.programs.analysis.paged_calls import not_paged
 from atc.programs.analysis.schema_paths import schemas_at, shape_at

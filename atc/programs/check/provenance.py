@@ -10,16 +10,14 @@ import ast
 import re
 from collections.abc import Iterator, Mapping
 
-from atc.graph.name_affinity import words_of
-from atc.graph.suppliers import COORDINATES, fields_of
+from atc.graph.identifiers import COORDINATES, HANDED_OUT, THINGS, is_identifier, words_of
+from atc.graph.suppliers import fields_of
 from atc.programs.analysis.flow import Flow, ToolCall
 from atc.programs.check.calls import NOT_LITERAL, literal_arguments
 from atc.programs.check.coverage import FROM_MEMORY, NAME_FOR_ID
 from atc.result import Effect, Finding
 from atc.tools.protocol import Protocol
 
-HANDED_OUT = ("id", "slug", "token")
-"""Endings of the names of what nobody can know who was not told."""
 _ADDRESS = re.compile(r"[\w.+-]+@[\w-]+(?:\.[\w-]+)+")
 
 
@@ -53,7 +51,7 @@ def _of_call(
     given = {n: value for n, value in arguments.items() if n in sources and value not in (None, NOT_LITERAL)}
     unheard = [name for name, value in given.items() if _spelled(value) not in known]
     for name in unheard:
-        if name.lower().endswith(HANDED_OUT):
+        if is_identifier(name, THINGS | HANDED_OUT):
             text = f"line {line}: the {name} given to {call.tool} is made up: take it {sources[name]}"
             yield Finding(kind="invented_id", message=text, line=line, tool=call.tool)
     if places := [name for name in unheard if COORDINATES.intersection(words_of(name))]:
@@ -61,7 +59,7 @@ def _of_call(
         text = f"what {call.tool} is given as {' and '.join(places)} is from memory: {ways}"
         yield Finding(kind=FROM_MEMORY, message=text, line=line, tool=call.tool)
     for name, value in given.items():
-        if name not in unheard and name.lower().endswith("id") and _is_proper_name(value):
+        if name not in unheard and is_identifier(name, THINGS) and _is_proper_name(value):
             text = f"{name} of {call.tool} is an id, and a name is given: take it {sources[name]}"
             yield Finding(kind=NAME_FOR_ID, message=text, line=line, tool=call.tool)
 

@@ -9,8 +9,8 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterator, Mapping
 
-from atc.graph.name_affinity import words_of
-from atc.graph.suppliers import NAMES, Suppliers, looks_given, suppliers_of
+from atc.graph.identifiers import NAMES, words_of
+from atc.graph.suppliers import Supplier, Suppliers, looks_given, suppliers_of
 from atc.programs.analysis.schema_paths import shape_at
 from atc.programs.extract import NotParsed, parse
 from atc.result import Effect
@@ -55,10 +55,9 @@ class Lookups:
                 if (found := self._name_for_id(tool, node)) is None:
                     continue
                 keyword, parameter = found
-                if (source := self._found_by_name(tool, parameter)) is not None:
-                    finder, text = source
-                    looked_up = text.replace("=...", f"={ast.unparse(keyword.value)}", 1)
-                    note = f"looked {parameter.name} up with {finder}"
+                if (supplier := self._found_by_name(tool, parameter)) is not None:
+                    looked_up = supplier.render({supplier.arguments[0]: ast.unparse(keyword.value)})
+                    note = f"looked {parameter.name} up with {supplier.tool}"
                     yield keyword, f"{parameter.name}={looked_up}", note
 
     def _name_for_id(self, tool: str, node: ast.Call) -> tuple[ast.keyword, Parameter] | None:
@@ -78,10 +77,10 @@ class Lookups:
                 return keyword, parameter
         return None
 
-    def _found_by_name(self, tool: str, parameter: Parameter) -> tuple[str, str] | None:
+    def _found_by_name(self, tool: str, parameter: Parameter) -> Supplier | None:
         """The one reading tool that needs a name alone and returns the id."""
-        sources = self._suppliers.get((tool, parameter.original), ())
-        found = [(s.tool, s.text) for s in sources if self._needs_a_name(s.tool) and s.text.endswith("]")]  # known
+        suppliers = self._suppliers.get((tool, parameter.original), ())
+        found = [each for each in suppliers if each.known and self._needs_a_name(each.tool)]
         return found[0] if len(found) == 1 else None
 
     def _needs_a_name(self, tool: str) -> bool:

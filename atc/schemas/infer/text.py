@@ -9,6 +9,8 @@ from __future__ import annotations
 import re
 from functools import lru_cache
 
+from atc.graph.identifiers import HANDED_OUT, REGISTERED, THINGS, is_identifier, split
+
 MAX_FORMAT_LENGTH = 2000
 """Characters of a string that is looked at; a longer one is plain text."""
 PLAIN = "plain"
@@ -62,9 +64,6 @@ def form(text: str) -> str:
     return PLAIN if match is None else match.lastgroup or PLAIN
 
 
-_WORD = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+|\d+")
-
-
 def listed(text: str) -> frozenset[str]:
     """The words of a text, or its phrases, where they are set apart by ``|``."""
     return frozenset(text.split("|") if "|" in text else text.split())
@@ -73,7 +72,7 @@ def listed(text: str) -> frozenset[str]:
 @lru_cache(maxsize=8192)
 def words(name: str) -> tuple[str, ...]:
     """``temp_c`` and ``tempC`` → ``("temp", "c")``. Only the first 100 characters count."""
-    return tuple(word.lower() for word in _WORD.findall(name[:100]))
+    return split(name[:100], digits=True)
 
 
 _UNITS = {
@@ -133,11 +132,12 @@ def is_measure(name: str) -> bool:
     return not _MEASURES.isdisjoint(parts) or unit(name) in ("°C", "°F", "km/h", "USD", "EUR", "GBP", "kilometres")
 
 
-@lru_cache(maxsize=8192)
+_IDENTIFIERS = THINGS | HANDED_OUT | REGISTERED  # a number or a code may be a quantity, whose range says something
+
+
 def is_id_name(name: str) -> bool:
     """Whether a field is named like an identifier: ``id``, ``user_id``, ``cityIds``, ``uuid``."""
-    parts = words(name)
-    return bool(parts) and parts[-1] in ("id", "ids", "uuid", "guid", "slug", "sku", "isbn", "iata", "icao", "imdb")
+    return is_identifier(name, _IDENTIFIERS)
 
 
 _FREE = listed(
