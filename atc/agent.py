@@ -18,6 +18,7 @@ from atc.models import model_of
 from atc.models.base import Message, Model, Reply
 from atc.models.budget import Budget, BudgetedModel
 from atc.programs.check.checker import Checker
+from atc.programs.program import Program
 from atc.result import Fault, Result
 from atc.retrieval.retriever import IndexRetriever, Retriever
 from atc.sandboxes.contract import Sandbox
@@ -151,7 +152,7 @@ class Agent:
                 f"run {stored.run_id} ended with an answer: there is nothing to resume (`atc show` reads it)"
             )
         written = stored.last("program_written") or {}
-        first = Draft(written["program"]) if written.get("program") else None
+        first = Draft(Program(written["program"])) if written.get("program") else None
         return await self._begin(
             started["task"], stored.run_id, resumed=stored, first=first, source=started.get("source")
         )

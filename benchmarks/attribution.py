@@ -20,6 +20,7 @@ from atc.atlas import atlas_toolset
 from atc.calls.broker import CallPolicy
 from atc.models import open_model
 from atc.programs.attribution.attribute import Attribution
+from atc.programs.program import Program
 from atc.result import Fault
 from atc.sandboxes.process.driver import ProcessSandbox
 from atc.settings import Settings
@@ -70,7 +71,7 @@ async def measure(found: list[FaultCase], *, documented: bool = True) -> Figures
         for case in found:
             tools = toolset_for(case, documented=documented)
             ran = await run_program(case.program, tools, sandbox, POLICY)
-            fault = Attribution(case.program, ran.outcome, ran.calls, tools).fault()
+            fault = Attribution(Program(case.program), ran.outcome, ran.calls, tools).fault()
             if _unharmed(case, ran):
                 figures.unharmed += 1
             elif fault is None:

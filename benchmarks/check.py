@@ -19,6 +19,7 @@ from typing import Any
 
 from atc.atlas import Atlas, atlas_toolset
 from atc.programs.check.checker import Checker
+from atc.programs.program import Program
 from atc.sandboxes.process.driver import ProcessSandbox
 from benchmarks.atlas import AtlasTask, check, load_tasks, reference_answer
 from benchmarks.common import median, percentile, print_json, run_program, share, show
@@ -108,7 +109,7 @@ class Bench:
 
     async def _check(self, source: str, checker: Checker) -> list[Any]:
         began = time.perf_counter()
-        findings = await checker.check(source)
+        findings = await checker.check(Program(source))
         self.figures.milliseconds.append(1000 * (time.perf_counter() - began))
         return findings
 

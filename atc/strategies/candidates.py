@@ -25,8 +25,8 @@ async def best_candidate(run: Run, count: int) -> Draft:
     """
     drafts = await run.while_a_jail_boots(run.writer.candidates(count, run.revisions, run.calls))
     checked = [(draft, await run.findings(draft)) for draft in drafts]
-    clean = [draft for draft, findings in checked if not findings]
-    chosen = min(checked, key=lambda pair: (not pair[0].program, len(pair[1])))[0]
+    clean = [draft for draft, findings in checked if draft.program is not None and not findings]
+    chosen = min(checked, key=lambda pair: (pair[0].program is None, len(pair[1])))[0]
     only_reads = all(tool.protocol.effect is Effect.READ for tool in run.tools.values())
     if len(clean) > 1 and only_reads:
         chosen = await _majority(run, clean) or chosen
@@ -37,14 +37,14 @@ async def best_candidate(run: Run, count: int) -> Draft:
 async def _majority(run: Run, drafts: list[Draft]) -> Draft | None:
     """The first draft with the value that most drafts computed; ``None`` if none ran to an answer."""
     values: dict[str, str] = {}
-    for draft in drafts:
-        outcome = await run.execute(draft.program)
-        if Attribution(draft.program, outcome, run.grounds(), run.tools).fault() is None:
-            values[draft.program] = _key(outcome.value)
+    for program in (draft.program for draft in drafts if draft.program is not None):
+        outcome = await run.execute(program)
+        if Attribution(program, outcome, run.grounds(), run.tools).fault() is None:
+            values[program.source] = _key(outcome.value)
     if not values:
         return None
     winner = Counter(values.values()).most_common(1)[0][0]
-    return next(draft for draft in drafts if values.get(draft.program) == winner)
+    return next(draft for draft in drafts if values.get(draft.source) == winner)
 
 
 def _key(value: Any) -> str:

@@ -41,7 +41,7 @@ async def chain(run: Run, first: Draft | None = None) -> Ending:
         findings = await run.check(draft)
         if findings and (doubted := run.only_doubted()) is not None:
             draft, findings = doubted, []  # it may be right; what was written in its place cannot run
-        if not findings:
+        if draft.program is not None and not findings:
             outcome = await run.execute(draft.program)
             if await run.only_asked(outcome):
                 continue  # no revision: the next program is shown what this one asked for
@@ -51,11 +51,11 @@ async def chain(run: Run, first: Draft | None = None) -> Ending:
             last_value = outcome.value
         run.keep(draft, findings, fault)
         if not findings and fault is None:
-            return Ending("answered", draft.program, outcome.value)
+            return Ending("answered", draft.source, outcome.value)
         if fault is not None and fault.cause is not None:  # no other program can help
-            return Ending(STATUS[fault.cause], draft.program, fault=fault)
+            return Ending(STATUS[fault.cause], draft.source, fault=fault)
         if len(run.revisions) > run.settings.max_revisions:
-            return Ending("unsolved", draft.program, fault=fault or _as_fault(run))
+            return Ending("unsolved", draft.source, fault=fault or _as_fault(run))
 
 
 async def _written(run: Run) -> Draft:

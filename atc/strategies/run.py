@@ -16,6 +16,7 @@ from atc.packing import as_text
 from atc.programs.attribution.attribute import Attribution
 from atc.programs.check.checker import Checker
 from atc.programs.check.coverage import DOUBTS, UNUSED, forgotten_facts, stood_for, unused_facts
+from atc.programs.program import Program
 from atc.result import Call, Effect, Fault, Finding, Revision
 from atc.sandboxes.contract import Job, Sandbox
 from atc.sandboxes.drivers import limits_from
@@ -56,6 +57,7 @@ class Run:
     before: tuple[str, ...] = ()
     revisions: list[Revision] = field(default_factory=list)
     isolation: str = ""
+    _programs: dict[str, Program] = field(default_factory=dict)  # by source
     _executed: set[str] = field(default_factory=set)
     _warnings: dict[str, tuple[str, ...]] = field(default_factory=dict)  # by program, as the last check gave them
     _asks: int = 0
@@ -92,7 +94,7 @@ class Run:
 
     def announce(self, draft: Draft) -> None:
         """Tell the trace of a program that is about to be checked."""
-        data = {"attempt": len(self.revisions), "program": draft.program, "mended": list(draft.mended)}
+        data = {"attempt": len(self.revisions), "program": draft.source, "mended": list(draft.mended)}
         self.emit("program_written", data)
 
     async def check(self, draft: Draft) -> list[Finding]:
@@ -105,7 +107,7 @@ class Run:
 
     async def findings(self, draft: Draft) -> list[Finding]:
         """As :meth:`check`, and nobody is told."""
-        if not draft.program:
+        if draft.program is None:
             return [Finding(kind="no_program", message=draft.problem)]
         if self.checker is None:
             return []
@@ -113,7 +115,7 @@ class Run:
         if any(finding.kind not in DOUBTS for finding in found):
             return found
         found += self._left_out(draft.program)
-        self._warnings[draft.program] = tuple(finding.message for finding in found)
+        self._warnings[draft.source] = tuple(finding.message for finding in found)
         return self._not_asked(found)
 
     def _not_asked(self, doubts: Sequence[Finding]) -> list[Finding]:
@@ -129,9 +131,9 @@ class Run:
     def _failed_tools(self) -> set[str]:
         return {r.fault.tool for r in self.revisions if r.fault is not None and r.fault.tool is not None}
 
-    def _left_out(self, program: str) -> list[Finding]:
+    def _left_out(self, program: Program) -> list[Finding]:
         """What the program leaves out of the task."""
-        earlier = [*self.before, *(revision.program for revision in self.revisions)]
+        earlier = [self._parsed(text) for text in (*self.before, *(revision.program for revision in self.revisions))]
         forgotten = forgotten_facts(self.task, program, earlier)
         spent = stood_for(program, self.calls) if forgotten else set()
         texts = [f"the task says {fact}, but the program uses it nowhere" for fact in unused_facts(self.task, program)]
@@ -150,7 +152,7 @@ class Run:
         last = self.revisions[-1] if self.revisions else None
         if last is None or not last.findings or any(f.kind != UNUSED for f in last.findings):
             return None
-        return Draft(last.program, last.mended)
+        return Draft(self._parsed(last.program), last.mended)
 
     def spare(self) -> Draft | None:
         """A program that nothing but doubts kept from running, once the one in its place has failed.
@@ -167,7 +169,9 @@ class Run:
             for r in self.revisions
             if r.findings and all(f.kind in DOUBTS and f.tool not in failed for f in r.findings)
         )
-        draft = next((Draft(r.program, r.mended) for r in doubted if r.program not in self._executed), None)
+        draft = next(
+            (Draft(self._parsed(r.program), r.mended) for r in doubted if r.program not in self._executed), None
+        )
         if draft is not None:
             self.announce(draft)
         return draft
@@ -176,13 +180,17 @@ class Run:
         """What a program may have its values from: the task, and what tools have answered."""
         return " ".join([self.task, *(as_text(call.value) for call in self.broker.calls if call.succeeded)])
 
-    async def execute(self, program: str) -> Outcome:
+    def _parsed(self, source: str) -> Program:
+        """The program of an earlier revision, parsed once a run."""
+        return self._programs.setdefault(source, Program(source))
+
+    async def execute(self, program: Program) -> Outcome:
         """Run a program in a fresh jail, its calls through the broker."""
-        warnings = self._warnings.get(program, ())
+        warnings = self._warnings.get(program.source, ())
         self.broker.begin_program(warnings)
-        self._executed.add(program)
+        self._executed.add(program.source)
         self.emit("program_started", {"attempt": len(self.revisions), "warnings": list(warnings)})
-        job = Job(program, signatures(self.tools), limits_from(self.settings), clock=self.broker.clock)
+        job = Job(program.source, signatures(self.tools), limits_from(self.settings), clock=self.broker.clock)
         outcome = await self.sandbox.run(job, self._pages.call)
         outcome = self._pages.placed(outcome)
         self.isolation = f"{self.sandbox.name}/{outcome.isolation}"
@@ -191,7 +199,7 @@ class Run:
         self.emit("program_ended", {"attempt": len(self.revisions), **told, **texts, "isolation": self.isolation})
         return outcome
 
-    async def attribute(self, program: str, outcome: Outcome) -> Fault | None:
+    async def attribute(self, program: Program, outcome: Outcome) -> Fault | None:
         """Trace a failure to the tool it came from; ``None`` if the program answered."""
         own = self.grounds()
         fault = Attribution(program, outcome, own, self.tools).fault()
@@ -205,7 +213,7 @@ class Run:
         elif fault.cause is None and (
             self.settings.attribution == "model" or (fault.tool is None and fault.kind == "answer" and own)
         ):
-            fault = await self._ask_for_culprit(program, fault)
+            fault = await self._ask_for_culprit(program.source, fault)
         fault = advised(fault)
         made = next((call for call in own if call.index == fault.call), None)
         if made is not None and made.traceback is not None:
@@ -269,12 +277,14 @@ class Run:
         """Write down a program and how it went."""
         revision = Revision(
             attempt=len(self.revisions),
-            program=draft.program,
+            program=draft.source,
             findings=tuple(findings),
             fault=fault,
             mended=draft.mended,
         )
         self.revisions.append(revision)
+        if draft.program is not None:
+            self._programs.setdefault(draft.source, draft.program)
 
 
 async def offer(writer: Writer, tools: Toolset, docs: Docs | None) -> Toolset:

@@ -13,6 +13,7 @@ from atc.errors import ContextExceeded
 from atc.graph.suppliers import hints_from, suppliers_of
 from atc.models.base import Message, Model, Reply, estimate_tokens
 from atc.programs.extract import extract
+from atc.programs.program import Program
 from atc.programs.repair.frame import mend
 from atc.programs.repair.history import without_idle_refusals, without_made_up_arguments
 from atc.programs.repair.lookups import Lookups
@@ -52,9 +53,14 @@ _CLASS_BEGUN = re.compile(r"(?:^|\n)class \w+\s*\Z")
 class Draft:
     """A program as it came from a reply. Without a program ``problem`` says why."""
 
-    program: str
+    program: Program | None
     mended: tuple[str, ...] = ()
     problem: str = ""
+
+    @property
+    def source(self) -> str:
+        """The text of the program; empty where there is none."""
+        return self.program.source if self.program is not None else ""
 
 
 class Writer:
@@ -130,7 +136,7 @@ class Writer:
         for again in (False, True):
             draw = partial(self._ask_for_program, temperature, settings.seed + 101 * len(history) + again)
             draft = self._draft(await self._fitting(draw, history, calls, again), calls)
-            if draft.program not in earlier or not draft.program:
+            if draft.source not in earlier or not draft.source:
                 break
             temperature = max(0.8, temperature)  # it said the same again: ask for something else
         return draft
@@ -145,9 +151,9 @@ class Writer:
         seed = self._settings.seed + 101 * len(history)
         replies = await self._fitting(partial(self._sample, count, seed), history, calls)
         drafts = [self._draft(reply, calls) for reply in replies]
-        unique = {draft.program: draft for draft in drafts}
+        unique = {draft.source: draft for draft in drafts}
         earlier = {revision.program for revision in history}
-        return [draft for draft in unique.values() if draft.program not in earlier] or list(unique.values())
+        return [draft for draft in unique.values() if draft.source not in earlier] or list(unique.values())
 
     async def _fitting(
         self, draw: Callable[[list[Message]], Awaitable[T]], history: Sequence[Revision], calls: Sequence[Call],
@@ -207,21 +213,21 @@ class Writer:
 
     def _draft(self, reply: Reply, calls: Sequence[Call]) -> Draft:
         if self._stop and _CLASS_BEGUN.search(reply.text):
-            return Draft("", problem=COPIED)
+            return Draft(None, problem=COPIED)
         if reply.problem:
-            return Draft("", problem=reply.problem)
+            return Draft(None, problem=reply.problem)
         found = extract(reply.text, self._tools, truncated=reply.finish_reason == "length")
-        if found.source is None:
-            return Draft("", problem=found.problem)
-        mended = mend(found.source, self._tools)
+        if found.program is None:
+            return Draft(None, problem=found.problem)
+        mended = mend(found.program.source, self._tools)
         if not self._settings.check:
-            return Draft(mended.source, mended.notes)
+            return Draft(Program(mended.source), mended.notes)
         protocols = with_seen_responses({name: tool.protocol for name, tool in self._tools.items()}, calls)
         looked_up, first = self._lookups.repair(mended.source)
         repaired, notes = repair(looked_up, protocols)
         repaired, more = without_made_up_arguments(repaired, calls, protocols, self._task)
         repaired, idle = without_idle_refusals(repaired, calls, protocols)
-        return Draft(repaired, mended.notes + first + notes + more + idle)
+        return Draft(Program(repaired), mended.notes + first + notes + more + idle)
 
     # -- prompts -----------------------------------------------------------------------------------------------------
 

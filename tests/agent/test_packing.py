@@ -22,6 +22,7 @@ from atc.errors import FrameError
 from atc.outcome import Outcome
 from atc.packing import as_text, holds_bytes, pack, unpack
 from atc.programs.check.checker import Checker
+from atc.programs.program import Program
 from atc.result import Effect
 from atc.sandboxes.channel import frames
 from atc.sandboxes.channel.session import value_of
@@ -277,6 +278,6 @@ def test_base64_text_is_refused_before_the_function_is_called() -> None:
 )
 def test_the_check_knows_bytes_before_a_program_runs(program: str, told: str) -> None:
     checker = Checker([tool_from_function(upload).protocol])
-    found = asyncio.run(checker.check(program, ""))
+    found = asyncio.run(checker.check(Program(program), ""))
     checker.close()
     assert [told in finding.message for finding in found] == ([True] if told else [])

@@ -21,6 +21,7 @@ from tests.attacks.sources import SOURCES
 from atc import Effect, Protocol
 from atc.programs.check.checker import Checker
 from atc.programs.extract import extract
+from atc.programs.program import Program
 
 FIND = Protocol(name="find", effect=Effect.READ, parameters={"properties": {"name": {"type": "string"}}},
                 returns={"type": "object", "properties": {"name": {"type": "string"}}})
@@ -33,7 +34,7 @@ async def main():
     for name in names:
         source = SOURCES[name]
         began = clock()
-        found = await asyncio.wait_for(checker.check(source, "x"), 120)
+        found = await asyncio.wait_for(checker.check(Program(source), "x"), 120)
         checked = clock()
         extract(source, ["find"])
         extract("```python\\n" + source + "\\n```", ["find"])

@@ -14,6 +14,7 @@ from atc.calls.broker import Broker, CallPolicy
 from atc.calls.journal import Journal
 from atc.outcome import Outcome, ProgramError
 from atc.programs.attribution.attribute import Attribution
+from atc.programs.program import Program
 from atc.result import Call, Effect
 from atc.sandboxes.contract import Job
 from atc.sandboxes.process.driver import ProcessSandbox
@@ -90,7 +91,7 @@ def traced() -> Iterator[Traced]:
         broker = Broker(TOOLS, journal, lambda kind, data: None, CallPolicy(read_attempts=1), Approval("always"))
         names = {name: [p.name for p in parameters_of(tool.protocol)] for name, tool in TOOLS.items()}
         outcome = asyncio.run(sandbox.run(Job(program, names), broker.call))
-        return Attribution(program, outcome, broker.calls, TOOLS).fault()
+        return Attribution(Program(program), outcome, broker.calls, TOOLS).fault()
 
     yield run
     asyncio.run(sandbox.aclose())
@@ -201,7 +202,7 @@ def test_a_refused_argument_says_where_it_came_from(traced: Traced) -> None:
 
 
 def _raised(error: ProgramError, calls: list[Call], program: str = 'answer = find(text="a")["x"]\n') -> Fault | None:
-    return Attribution(program, Outcome("raised", error=error), calls, TOOLS).fault()
+    return Attribution(Program(program), Outcome("raised", error=error), calls, TOOLS).fault()
 
 
 CALL = Call(index=1, attempt=0, tool="find", arguments={"text": "a"}, effect=Effect.READ, status="ok", value={"y": 1})
@@ -248,7 +249,7 @@ def test_a_hostile_report_ends_in_a_fault(error: ProgramError) -> None:
     ],
 )
 def test_an_end_that_is_no_exception_has_its_own_kind(outcome: Outcome, kind: str) -> None:
-    fault = Attribution("answer = 1", outcome, [], TOOLS).fault()
+    fault = Attribution(Program("answer = 1"), outcome, [], TOOLS).fault()
     assert fault is not None
     assert fault.kind == kind
 

@@ -12,6 +12,7 @@ from atc import Effect, Protocol
 from atc.programs.check.checker import Checker
 from atc.programs.check.coverage import DOUBTS
 from atc.programs.check.policy import hygiene
+from atc.programs.program import Program
 from atc.result import Finding
 
 CITY = {
@@ -76,7 +77,7 @@ def checker() -> Iterator[Checker]:
 
 
 def findings(checker: Checker, program: str, known: str | None = None) -> list[Finding]:
-    return asyncio.run(checker.check(program, known))
+    return asyncio.run(checker.check(Program(program), known))
 
 
 WRONG = [
@@ -331,7 +332,7 @@ def test_the_check_goes_on_when_the_type_checker_has_died(checker: Checker) -> N
 
 def test_several_programs_at_once_are_told_apart(checker: Checker) -> None:
     async def go() -> list[list[Finding]]:
-        return await asyncio.gather(*(checker.check(f"answer = find(name=name_{i})") for i in range(8)))
+        return await asyncio.gather(*(checker.check(Program(f"answer = find(name=name_{i})")) for i in range(8)))
 
     for number, found in enumerate(asyncio.run(go())):
         assert f"name_{number}" in found[0].message

@@ -10,6 +10,7 @@ from atc import Effect, tool
 from atc.agent import Agent
 from atc.models.fake import FakeModel
 from atc.programs.check.coverage import forgotten_facts, stood_for, unused_facts
+from atc.programs.program import Program
 from atc.result import Call
 
 
@@ -62,7 +63,7 @@ def double(n: int) -> int:
     ],
 )
 def test_what_a_program_leaves_out(task: str, program: str, missing: list[str]) -> None:
-    assert unused_facts(task, program) == missing
+    assert unused_facts(task, Program(program)) == missing
 
 
 def test_a_run_asks_once_and_then_takes_the_program() -> None:
@@ -165,14 +166,15 @@ def test_what_is_from_memory_is_asked_about_again_once_its_tool_has_failed() -> 
 def test_a_name_of_the_task_that_an_earlier_program_had_is_missed(program: str, forgotten: list[str]) -> None:
     task = "How many people live in the largest city of Springfield and New  York? Give the population."
     before = "c = f(name='springfield', other='US')['city']\nanswer = {'largest': c.get('population')}"
-    assert forgotten_facts(task, program, [before, "x = (", "answer = f(name='New  York', of='of')"]) == forgotten
+    earlier = [Program(text) for text in (before, "x = (", "answer = f(name='New  York', of='of')")]
+    assert forgotten_facts(task, Program(program), earlier) == forgotten
 
 
 def test_what_day_it_is_may_be_left_out_by_a_later_program() -> None:
     task = "What was the wind in Lyon on this day last year? Today is Tuesday, 2024-04-16."
-    earlier = "today = '2024-04-16'\nanswer = f(day=today, place='Lyon')"
-    assert forgotten_facts(task, "answer = f(day='2023-04-16', place='Lyon')", [earlier]) == []
-    assert forgotten_facts(task, "answer = f(day='2023-04-16')", [earlier]) == ["Lyon"]
+    earlier = Program("today = '2024-04-16'\nanswer = f(day=today, place='Lyon')")
+    assert forgotten_facts(task, Program("answer = f(day='2023-04-16', place='Lyon')"), [earlier]) == []
+    assert forgotten_facts(task, Program("answer = f(day='2023-04-16')"), [earlier]) == ["Lyon"]
 
 
 def test_what_an_answer_stands_for_is_not_missed() -> None:
@@ -180,6 +182,8 @@ def test_what_an_answer_stands_for_is_not_missed() -> None:
     login = Call(
         index=0, attempt=0, tool="login", arguments=given, effect=Effect.READ, status="ok", value={"token": "n9m8"}
     )
-    assert stood_for("answer = delete(token='N9M8')", [login]) == {"user1", "pass1"}
-    assert stood_for("answer = delete(token='other')", [login]) == set()
-    assert stood_for("answer = delete(token='n9m8')", [login.model_copy(update={"status": "refused"})]) == set()
+    assert stood_for(Program("answer = delete(token='N9M8')"), [login]) == {"user1", "pass1"}
+    assert stood_for(Program("answer = delete(token='other')"), [login]) == set()
+    assert (
+        stood_for(Program("answer = delete(token='n9m8')"), [login.model_copy(update={"status": "refused"})]) == set()
+    )

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from atc.programs.extract import MAX_SOURCE, NotParsed, extract, parse
+from atc.programs.extract import extract
+from atc.programs.program import MAX_SOURCE, NotParsed, parse
 from tests.support.time import little_work
 
 TOOLS = ("find", "details")

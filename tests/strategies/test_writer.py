@@ -208,7 +208,7 @@ def test_a_model_that_gives_the_same_program_again_is_asked_once_more_and_told_s
     model = FakeModel([same, other])
     writer = Writer("find a", TOOLS, model, Settings.load(), quiet)
     history = [Revision(attempt=0, program="answer = find(name='a')\n", findings=(Finding(kind="x", message="bad"),))]
-    assert "'b'" in asyncio.run(writer.write(history, [])).program
+    assert "'b'" in asyncio.run(writer.write(history, [])).source
     first, second = (prompt[-1].content for prompt in model.prompts)
     assert "same program came again" in second
     assert "same program came again" not in first
@@ -219,7 +219,7 @@ def test_a_reply_that_copies_long_documents_is_ended_and_told_so() -> None:
     copied = "```python\nfrom typing import *\n\nclass FindResponse(TypedDict):\n    item_id: str\n```"
     writer = Writer("find a", TOOLS, FakeModel([copied] * 2), Settings.load(max_tokens=64), quiet)
     draft = asyncio.run(writer.write([], []))
-    assert (draft.program, "copies" in draft.problem) == ("", True)
+    assert (draft.source, "copies" in draft.problem) == ("", True)
     writer = Writer("find a", TOOLS, FakeModel([copied] * 2), Settings.load(), quiet)
     assert "copies" not in asyncio.run(writer.write([], [])).problem  # a short copy leaves room for the program
 
@@ -254,7 +254,7 @@ def test_a_model_that_repeats_itself_is_asked_for_something_else() -> None:
     model = FakeModel([same, other])
     writer = Writer("find a", TOOLS, model, Settings.load(), quiet)
     failed = [Revision(attempt=0, program="answer = find(name='a')\n", fault=Fault(kind="program", message="no"))]
-    assert "name='b'" in asyncio.run(writer.write(failed, [])).program
+    assert "name='b'" in asyncio.run(writer.write(failed, [])).source
 
 
 @pytest.mark.parametrize("reply", ["find", "`find`", "The tool is find.", "find()"])

@@ -14,6 +14,7 @@ from atc.errors import ContextExceeded, ModelError
 from atc.graph.suppliers import hints_for
 from atc.models import FakeModel
 from atc.programs.check.checker import Checker
+from atc.programs.program import Program
 from atc.prompting import prompt
 from atc.result import Finding, Revision
 from atc.strategies.writer import Writer
@@ -161,7 +162,7 @@ def test_several_candidates_are_asked_for_again_in_a_shorter_prompt() -> None:
     model = Small([refused, refused, GOOD, GOOD])
     model._replies[1] = GOOD  # of two samples one is refused
     drafts = asyncio.run(writer(model).candidates(2, [], []))
-    assert drafts[0].program.startswith("answer = city_distance(")
+    assert drafts[0].source.startswith("answer = city_distance(")
     assert model.tokens(-1) < 0.6 * model.tokens(0)
 
 
@@ -178,8 +179,8 @@ def test_a_program_that_reads_a_key_that_was_cut_passes_the_check() -> None:
     assert "field_299" not in model.prompts[0][-1].content
     checker = Checker([protocol])
     try:
-        assert asyncio.run(checker.check('answer = look()["field_299"]\n')) == []
-        (found,) = asyncio.run(checker.check('answer = look()["field_300"]\n'))
+        assert asyncio.run(checker.check(Program('answer = look()["field_299"]\n'))) == []
+        (found,) = asyncio.run(checker.check(Program('answer = look()["field_300"]\n')))
         assert found.kind == "unknown_field"
     finally:
         checker.close()

@@ -30,7 +30,7 @@ from atc.programs.attribution.responses import (
 )
 from atc.programs.attribution.score import Suspect, of_nothing, wanted_key
 from atc.programs.attribution.trace import Tracer, suspects_of
-from atc.programs.extract import NotParsed, parse
+from atc.programs.program import Program
 from atc.programs.repair.lookups import finder_beside
 from atc.programs.syntax import span_of
 from atc.result import Call, Effect, Fault
@@ -49,24 +49,23 @@ class Attribution:
     """Traces the failure of one program.
 
     Args:
-        source: the program.
+        program: what ran.
         outcome: how it ended.
         calls: the calls that it made, replays included, in order.
         tools: all that the program could call.
     """
 
-    source: str
+    program: Program
     outcome: Outcome
     calls: Sequence[Call]
     tools: Toolset
+    _tree: ast.Module | None = field(init=False, default=None)
     _flow: Flow | None = field(init=False, default=None)
 
     def __post_init__(self) -> None:
-        try:
-            self._tree: ast.Module | None = parse(self.source)
-            self._flow = Flow(self._tree, {protocol.name: protocol for protocol in self.tools.protocols})
-        except NotParsed:
-            self._tree = None
+        self._tree = self.program.tree
+        if self._tree is not None:
+            self._flow = self.program.flow({protocol.name: protocol for protocol in self.tools.protocols})
 
     def fault(self) -> Fault | None:
         """The fault of this program; ``None`` when it gave an answer that rests on something."""
@@ -312,7 +311,5 @@ class Attribution:
         return max((n.lineno for n in stored if n.id == "answer" and isinstance(n.ctx, ast.Store)), default=0)
 
     def _made(self, kind: Any, message: str, line: int = 0, **more: Any) -> Fault:
-        lines = self.source.split("\n")
-        text = lines[line - 1].strip() if 0 < line <= len(lines) else ""
         said = f"line {line}: {message}" if line else message
-        return Fault(kind=kind, message=said[:1000], line=line, source_line=text[:300], **more)
+        return Fault(kind=kind, message=said[:1000], line=line, source_line=self.program.line(line)[:300], **more)

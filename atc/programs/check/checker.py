@@ -23,7 +23,7 @@ from atc.programs.check.names import Names
 from atc.programs.check.policy import hygiene
 from atc.programs.check.provenance import invented
 from atc.programs.check.types import TypeChecker
-from atc.programs.extract import NotParsed, parse
+from atc.programs.program import Program
 from atc.programs.syntax import sets_answer
 from atc.result import Finding
 from atc.tools.parameters import parameters_of
@@ -43,22 +43,22 @@ class Checker:
         self._hints = hints_for(protocols)
         self._types = TypeChecker(protocols) if types else None
 
-    async def check(self, source: str, known: str | None = None) -> list[Finding]:
+    async def check(self, program: Program, known: str | None = None) -> list[Finding]:
         """Every sure finding, and doubts about values; one a line and kind, in the order of lines.
 
         Args:
-            source: the program.
+            program: what is checked.
             known: the task and all that tools have answered so far, as text; what the program has out of thin air is
                 a finding then (:mod:`atc.programs.check.provenance`).
         """
-        try:
-            tree = parse(source)
-        except NotParsed as problem:
-            return [Finding(kind="syntax", message=_at(problem.line, source, problem.message), line=problem.line)]
+        tree = program.tree
+        if tree is None:
+            line, text = (problem.line, problem.message) if (problem := program.problem) else (0, "")
+            return [Finding(kind="syntax", message=_at(line, program, text), line=line)]
         async with asyncio.TaskGroup() as group:  # the type checker is a process: it works beside us
-            types = group.create_task(self._types.check(source)) if self._types is not None else None
+            types = group.create_task(self._types.check(program)) if self._types is not None else None
             await asyncio.sleep(0)
-            flow = Flow(tree, self._protocols)
+            flow = program.flow(self._protocols)
             found = (
                 hygiene(tree) + call_findings(flow, self._protocols) + self._accesses(flow) + self._whole(tree, flow)
             )
@@ -199,9 +199,9 @@ def _own_dicts(access: Access) -> list[Finding]:
     return [Finding(kind="unknown_key", message=text, line=line)]
 
 
-def _at(line: int, source: str, message: str) -> str:
-    lines = source.split("\n")
-    return f"line {line}: `{lines[line - 1].strip()[:120]}`: {message}" if 0 < line <= len(lines) else message
+def _at(line: int, program: Program, message: str) -> str:
+    text = program.line(line)
+    return f"line {line}: `{text[:120]}`: {message}" if 0 < line <= len(program.lines) else message
 
 
 def _unique(found: list[Finding]) -> list[Finding]:

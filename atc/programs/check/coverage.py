@@ -11,6 +11,7 @@ import ast
 import re
 from collections.abc import Iterable
 
+from atc.programs.program import Program
 from atc.result import Call
 
 UNUSED, FROM_MEMORY, NAME_FOR_ID = "unused_fact", "from_memory", "name_for_id"
@@ -34,18 +35,16 @@ _AFTERNOON = re.compile(r"\s?p\.?m\b", re.I)
 _DIGITS = re.compile(r"\d+(?:\.\d+)?")
 
 
-def unused_facts(task: str, program: str) -> list[str]:
+def unused_facts(task: str, program: Program) -> list[str]:
     """The numbers and quoted texts of a task that a program nowhere has, as the task writes them.
 
     A percentage is there as a factor too (5 % as 0.05, 1.05 or 0.95), a number as a part of a text (a date), and a
     quoted text in any case. Not asked for are 0 and 1 (programs count from there), the numbers of a list's items, what
     day it is, and a quoted text that shows the form of an answer.
     """
-    try:
-        tree = ast.parse(program)
-    except (SyntaxError, ValueError, RecursionError, MemoryError):
+    if program.tree is None:
         return []
-    texts, numbers = _constants(tree)
+    texts, numbers = _constants(program.tree)
     whole = "\n".join(texts)
     missing = []
     text = _without_items(_FRAME.sub(" ", _QUOTED.sub(" ", task)))
@@ -70,7 +69,7 @@ def _without_items(text: str) -> str:
     return _ITEM.sub(" ", text) if counted >= {1, 2} else text
 
 
-def forgotten_facts(task: str, program: str, earlier: Iterable[str]) -> list[str]:
+def forgotten_facts(task: str, program: Program, earlier: Iterable[Program]) -> list[str]:
     """The texts of a task that an earlier program had as a constant and this one nowhere, as the task writes them."""
     here = _texts(program)
     if here is None:
@@ -87,7 +86,7 @@ def forgotten_facts(task: str, program: str, earlier: Iterable[str]) -> list[str
     return [found.group() for found in said if found]
 
 
-def stood_for(program: str, calls: Iterable[Call]) -> set[str]:
+def stood_for(program: Program, calls: Iterable[Call]) -> set[str]:
     """The arguments, in lower case, of calls whose answer the program has written out: it needs them no more."""
     here = set(_texts(program) or ())
     return {
@@ -110,11 +109,10 @@ def _leaves(value: object) -> set[str]:
     return found
 
 
-def _texts(program: str) -> list[str] | None:
+def _texts(program: Program) -> list[str] | None:
     """The text constants of a program in lower case, keys left out; ``None`` where it is no program."""
-    try:
-        tree = ast.parse(program)
-    except (SyntaxError, ValueError, RecursionError, MemoryError):
+    tree = program.tree
+    if tree is None:
         return None
     keys = {part for node in ast.walk(tree) for part in _keys(node)} | _idle(tree)
     constants = (node.value for node in ast.walk(tree) if isinstance(node, ast.Constant) and node not in keys)

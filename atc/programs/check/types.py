@@ -20,6 +20,7 @@ from typing import Any
 
 from atc.errors import EnvironmentProblem
 from atc.programs.check.type_server import TypeServer
+from atc.programs.program import Program
 from atc.result import Finding
 from atc.tools.protocol import Protocol
 from atc.tools.stubs import render_checker_stubs
@@ -65,9 +66,9 @@ class TypeChecker:
         (self._folder / "ty.toml").write_text(f'[environment]\npython-version = "{version}"\n')
         self._server = self._started()
 
-    async def check(self, source: str) -> list[Finding]:
+    async def check(self, program: Program) -> list[Finding]:
         """What is surely wrong with the types of a program, in the order of its lines."""
-        found = [self._finding(diagnostic, source) for diagnostic in await self._diagnose(source)]
+        found = [self._finding(diagnostic, program) for diagnostic in await self._diagnose(program.source)]
         return [finding for finding in found if finding is not None]
 
     def close(self) -> None:
@@ -87,7 +88,7 @@ class TypeChecker:
             return []  # the jail and the broker still stand; a program is not refused for the checker's failure
         return [diagnostic for item in items if (diagnostic := _read(item)) is not None]
 
-    def _finding(self, said: Diagnostic, source: str) -> Finding | None:
+    def _finding(self, said: Diagnostic, program: Program) -> Finding | None:
         message, line = said.message, said.line
         if said.rule == "unresolved-reference" and (m := _NAME.search(message)):
             return Finding(kind="undefined_name", message=m["name"], line=line)
@@ -98,10 +99,10 @@ class TypeChecker:
         if said.rule == "invalid-syntax":
             return Finding(kind="syntax", message=message, line=line)
         if said.rule == "unresolved-attribute" and (m := _ATTRIBUTE.search(message)) and not _UNSURE.search(m["type"]):
-            return _plain(said, source)
+            return _plain(said, program)
         if "__getitem__" in message and not _UNSURE.search(message.rsplit("on object of type", 1)[-1]):
-            return _plain(said, source)
-        return _plain(said, source) if said.rule in _SURE and not _UNSURE.search(message) else None
+            return _plain(said, program)
+        return _plain(said, program) if said.rule in _SURE and not _UNSURE.search(message) else None
 
     def _wrong_type(self, m: re.Match[str], line: int) -> Finding | None:
         wanted, found = m["wanted"], m["found"]
@@ -141,9 +142,8 @@ def _passes(value: object, kinds: set[str]) -> bool:
     return True  # a number for a text, and the like: mended, or refused with a clear word
 
 
-def _plain(said: Diagnostic, source: str) -> Finding:
-    lines = source.split("\n")
-    text = lines[said.line - 1].strip() if 0 < said.line <= len(lines) else ""
+def _plain(said: Diagnostic, program: Program) -> Finding:
+    text = program.line(said.line)
     message = re.sub(r"\s*\(.*|, Overload.*|Overload\[.*", "", said.message.split(" - did")[0])
     m = re.search(r"of type `(Literal\[.*?\]|\w+)` on object of type `(.*)`", said.message)
     if "__getitem__" in said.message and m:

@@ -11,7 +11,7 @@ import sys
 from collections.abc import Collection
 from dataclasses import dataclass
 
-from atc.programs.extract import NotParsed, parse
+from atc.programs.program import NotParsed, parse
 from atc.programs.syntax import calls_one_of, sets_answer
 from atc.tools.paging import ALL_PAGES
 

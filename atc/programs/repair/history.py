@@ -13,7 +13,7 @@ from typing import Any
 
 from atc.calls.canonical import canonical
 from atc.programs.attribution.responses import hollow
-from atc.programs.extract import NotParsed, parse
+from atc.programs.program import NotParsed, parse
 from atc.result import Call, Effect
 from atc.tools.parameters import original_arguments, parameters_of
 from atc.tools.protocol import Protocol

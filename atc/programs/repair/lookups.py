@@ -12,7 +12,7 @@ from collections.abc import Iterator, Mapping
 from atc.graph.identifiers import NAMES, words_of
 from atc.graph.suppliers import Supplier, Suppliers, looks_given, suppliers_of
 from atc.programs.analysis.schema_paths import shape_at
-from atc.programs.extract import NotParsed, parse
+from atc.programs.program import NotParsed, parse
 from atc.result import Effect
 from atc.schemas.validate import types_of
 from atc.tools.parameters import Parameter, parameters_of

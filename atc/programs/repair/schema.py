@@ -26,7 +26,7 @@ from atc.programs.analysis.flow import Access, Flow
 from atc.programs.analysis.schema_paths import Shape, shape_at
 from atc.programs.analysis.values import Value
 from atc.programs.check.names import Names, plain
-from atc.programs.extract import NotParsed, parse
+from atc.programs.program import NotParsed, parse
 from atc.programs.syntax import span_of
 from atc.result import Effect
 from atc.schemas.validate import types_of
