@@ -11,7 +11,7 @@ import pytest
 from atc import Effect, Protocol
 from atc.programs.check.checker import Checker
 from atc.programs.check.coverage import DOUBTS
-from atc.programs.check.policy import hygiene
+from atc.programs.check.policy import policy_findings
 from atc.programs.program import Program
 from atc.result import Finding
 
@@ -340,4 +340,5 @@ def test_several_programs_at_once_are_told_apart(checker: Checker) -> None:
 
 @pytest.mark.parametrize("attribute", ["gi_frame", "f_globals", "tb_frame", "cr_frame", "__subclasses__"])
 def test_what_leads_behind_objects_is_no_programs_business(attribute: str) -> None:
-    assert "forbidden_name" in {finding.kind for finding in hygiene(ast.parse(f"x = (i for i in ()).{attribute}"))}
+    tree = ast.parse(f"x = (i for i in ()).{attribute}")
+    assert "forbidden_name" in {finding.kind for finding in policy_findings(tree)}

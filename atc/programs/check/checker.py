@@ -1,7 +1,7 @@
 """Program → findings, before anything runs: a finding costs a revision, not a side effect.
 
-Bounds and syntax, then hygiene (imports that the jail does not have, names that reach behind objects), then the tools'
-schemas held to the values that flow through the program: arguments, and fields through loops, helpers and variables.
+Bounds and syntax, then the policy (imports that the jail does not have, names that reach behind objects), then the
+tools' schemas held to the values that flow through the program: arguments, and fields through loops and helpers.
 Beside it the type checker, for what follows from Python's own types: names that are not defined, operators,
 iteration.
 
@@ -20,7 +20,7 @@ from atc.programs.analysis.flow import Access, Flow
 from atc.programs.analysis.schema_paths import Shape, shape_at
 from atc.programs.check.calls import call_findings
 from atc.programs.check.names import Names
-from atc.programs.check.policy import hygiene
+from atc.programs.check.policy import policy_findings
 from atc.programs.check.provenance import invented
 from atc.programs.check.types import TypeChecker
 from atc.programs.program import Program
@@ -59,9 +59,8 @@ class Checker:
             types = group.create_task(self._types.check(program)) if self._types is not None else None
             await asyncio.sleep(0)
             flow = program.flow(self._protocols)
-            found = (
-                hygiene(tree) + call_findings(flow, self._protocols) + self._accesses(flow) + self._whole(tree, flow)
-            )
+            found = policy_findings(tree) + call_findings(flow, self._protocols)
+            found += self._accesses(flow) + self._whole(tree, flow)
             if known is not None:
                 found += invented(tree, flow, self._protocols, self._hints, known.casefold())
         told = types.result() if types is not None else []

@@ -65,7 +65,7 @@ def _schema(node: Node, name: str) -> Schema:
         types.append("string")
         _strings(node, node.strings, name, made, notes)
     if node.numbers is not None:
-        types.append("integer" if not node.numbers.fractions and not is_measure(name) else "number")
+        types.append("number" if is_measure(name) else node.numbers.to_schema()["type"])
         _numbers(node.numbers, name, made, notes)
     if node.booleans:
         types.append("boolean")
@@ -123,9 +123,9 @@ def _dictionary(found: Dictionary, objects: Objects, name: str, made: Schema, no
 def _merged(nodes: Sequence[Node]) -> Node:
     if len(nodes) == 1:
         return nodes[0]
-    merged, tree = Node(), Tree()
+    merged = Node(Tree())
     for node in nodes:
-        merged.merge(node, tree, 0)
+        merged.merge(node)
     merged.support = max(node.support for node in nodes)  # the values of one object are not independent
     return merged
 
