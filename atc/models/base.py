@@ -1,13 +1,24 @@
-"""What a language model is to ATC: messages in, one reply out."""
+"""What a language model is to ATC: messages in, one reply out.
+
+Callers use :meth:`Model.complete`. Whoever writes a model implements :meth:`Model.generate`.
+"""
 
 from __future__ import annotations
 
 import abc
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
-from typing import Literal
+import functools
+import inspect
+import warnings
+from collections.abc import Awaitable, Callable, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any, ClassVar, Literal
 
 import anyio
+
+from atc.errors import ModelUnavailable
+from atc.models.reply_format import ALL_KINDS, FormatKind, ReplyFormat
+from atc.prompting import fenced, prompt
+from atc.tools.protocol import JsonSchema
 
 Role = Literal["system", "user", "assistant"]
 FinishReason = Literal["stop", "length", "other"]
@@ -37,7 +48,10 @@ class Reply:
             their share.
         cached: it came from the disk and cost nothing.
         model: the model's name.
-        problem: where ``text`` is empty, why, as far as it is known; in words, and with what came in its place.
+        problem: where ``text`` is empty, why, as far as it is known; in words, and with what came in its place. Where
+            it was to fit a schema or choices and does not, what is wrong with it.
+        value: what the reply says, where it was to fit a schema, choices or a grammar and does: the JSON value, the
+            choice, the text.
     """
 
     text: str
@@ -48,6 +62,7 @@ class Reply:
     cached: bool = False
     model: str = ""
     problem: str = ""
+    value: Any = None
 
 
 def estimate_tokens(text_or_messages: str | Sequence[Message]) -> int:
@@ -62,8 +77,132 @@ def bounded_tokens(text: str) -> int:
     return -(-len(text) // 3)
 
 
+@dataclass(frozen=True)
+class Sampling:
+    """How a reply is drawn.
+
+    Attributes:
+        max_tokens: the most tokens of the reply.
+        temperature: 0 takes the likeliest token every time.
+        seed: makes sampling repeatable where the endpoint knows how.
+        stop: texts that end the reply; they are not part of it.
+    """
+
+    max_tokens: int = 1024
+    temperature: float = 0.0
+    seed: int | None = None
+    stop: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
+class ModelRequest:
+    """One request for a reply.
+
+    Attributes:
+        messages: the prompt.
+        sampling: how the reply is drawn.
+        format: what the reply must be; anything for ``None``.
+        on_text: called with each piece of the reply as it arrives.
+        in_words: the prompt says already what the reply must be.
+    """
+
+    messages: tuple[Message, ...]
+    sampling: Sampling = Sampling()
+    format: ReplyFormat | None = None
+    on_text: OnText | None = field(default=None, compare=False, repr=False)
+    in_words: bool = False
+
+    @property
+    def options(self) -> dict[str, Any]:
+        """The arguments beside the messages with which :meth:`Model.complete` makes this request."""
+        sampling = self.sampling
+        made: dict[str, Any] = {
+            "max_tokens": sampling.max_tokens,
+            "temperature": sampling.temperature,
+            "seed": sampling.seed,
+            "stop": sampling.stop,
+            "on_text": self.on_text,
+        }
+        return made if self.format is None else made | self.format.options
+
+    def with_tokens(self, max_tokens: int) -> ModelRequest:
+        """The same request for a reply of at most so many tokens."""
+        return replace(self, sampling=replace(self.sampling, max_tokens=max_tokens))
+
+    def worded(self) -> ModelRequest:
+        """The same request with a prompt that ends by saying what the reply must be.
+
+        Raises:
+            ModelUnavailable: the format is a grammar, which no words can say.
+        """
+        if self.format is None or self.in_words:
+            return self
+        if self.format.kind == "grammar":
+            raise ModelUnavailable(
+                "this model cannot hold its reply to a grammar: give a schema or choices, or use the embedded model"
+            )
+        return replace(self, messages=_with_user(self.messages, self.format.words()), in_words=True)
+
+    def again(self, reply: Reply, problem: str) -> ModelRequest:
+        """The request after a reply that does not fit: it is shown with what is wrong with it."""
+        assert self.format is not None
+        wanted = "" if self.format.kind == "grammar" else self.format.words()
+        said = Message("assistant", reply.text[:_SHOWN] or "(nothing)")
+        told = Message("user", prompt("reply_again", problem=fenced(problem), wanted=wanted))
+        return replace(self, messages=(*self.messages, said, told), in_words=True)
+
+
+_SHOWN = 2_000  # characters of a reply that does not fit
+
+
+def _with_user(messages: tuple[Message, ...], text: str) -> tuple[Message, ...]:
+    """The messages with a text at their end, in the user's last message where that is the last one."""
+    if messages and messages[-1].role == "user":
+        return (*messages[:-1], Message("user", f"{messages[-1].content}\n\n{text}"))
+    return (*messages, Message("user", text))
+
+
+async def fitting_reply(
+    generate: Callable[[ModelRequest], Awaitable[Reply]], request: ModelRequest, enforced: frozenset[FormatKind]
+) -> Reply:
+    """A reply that fits the request's format, asked for once more where the first does not.
+
+    Args:
+        generate: makes one reply.
+        request: what is asked.
+        enforced: kinds of formats that ``generate`` looks after; of others the prompt tells.
+
+    Returns:
+        the reply with its :attr:`Reply.value`, else with the :attr:`Reply.problem`; at the cost of both requests.
+
+    Raises:
+        ModelUnavailable: the format is a grammar, and ``generate`` takes none.
+    """
+    wanted = request.format
+    if wanted is None:
+        return await generate(request)
+    if wanted.kind not in enforced:
+        request = request.worded()
+    reply = await generate(request)
+    read = wanted.read(reply.text)
+    if reply.problem or not read.problem:
+        return reply if reply.problem else replace(reply, value=read.value)
+    if reply.finish_reason == "length":
+        return replace(reply, problem=f"the reply was cut at its limit of tokens, and {read.problem}")
+    again = await generate(request.again(reply, read.problem))
+    read = wanted.read(again.text)
+    return replace(
+        again,
+        prompt_tokens=reply.prompt_tokens + again.prompt_tokens,
+        completion_tokens=reply.completion_tokens + again.completion_tokens,
+        seconds=reply.seconds + again.seconds,
+        value=read.value,
+        problem=again.problem or (f"the reply does not fit: {read.problem}" if read.problem else ""),
+    )
+
+
 class Model(abc.ABC):
-    """A language model.
+    """A language model. A subclass sets ``name`` and ``context_tokens`` and implements :meth:`generate`.
 
     Attributes:
         name: how the model is named in results and cache keys.
@@ -71,12 +210,19 @@ class Model(abc.ABC):
         prompt_tokens: how many tokens a prompt should have at most, where more would be slow or dear; ``None``: as many
             as the context has beside the reply.
         endpoint: the address that prompts are sent to; empty for a model on this machine.
+        enforces: kinds of :class:`ReplyFormat` that :meth:`generate` looks after by itself. Of the others the prompt
+            tells, and a reply that does not fit is asked for once more.
     """
 
     name: str
     context_tokens: int
     prompt_tokens: int | None = None
     endpoint: str = ""
+    enforces: ClassVar[frozenset[FormatKind]] = frozenset()
+
+    def __init_subclass__(cls, **options: Any) -> None:
+        super().__init_subclass__(**options)
+        _adapt_complete(cls)
 
     async def context_size(self) -> int:
         """How many tokens prompt and reply may take together: what the endpoint tells, else :attr:`context_tokens`."""
@@ -87,6 +233,40 @@ class Model(abc.ABC):
         return bounded_tokens(text)
 
     @abc.abstractmethod
+    async def generate(self, request: ModelRequest) -> Reply:
+        """Make one reply. This is what a model's author writes; callers use :meth:`complete`.
+
+        ``request.format`` may be ignored where its kind is not in :attr:`enforces`.
+
+        Raises:
+            As :meth:`complete`.
+        """
+
+    async def generate_many(self, request: ModelRequest, count: int) -> list[Reply]:
+        """Make ``count`` replies; with a seed, reply i uses ``seed + i``. Overridden where one request gives several.
+
+        Raises:
+            As :meth:`complete`; one failed reply fails them all.
+        """
+        replies: dict[int, Reply] = {}
+        failures: list[Exception] = []
+        seed = request.sampling.seed
+
+        async def one(index: int) -> None:
+            sampling = replace(request.sampling, seed=None if seed is None else seed + index)
+            try:
+                replies[index] = await self.complete(request.messages, **replace(request, sampling=sampling).options)
+            except Exception as error:
+                failures.append(error)
+                group.cancel_scope.cancel()
+
+        async with anyio.create_task_group() as group:
+            for index in range(count):
+                group.start_soon(one, index)
+        if failures:
+            raise failures[0]  # by itself: an exception group would hide what to mend
+        return [replies[index] for index in range(count)]
+
     async def complete(
         self,
         messages: Sequence[Message],
@@ -96,8 +276,14 @@ class Model(abc.ABC):
         seed: int | None = None,
         stop: Sequence[str] = (),
         on_text: OnText | None = None,
+        schema: JsonSchema | None = None,
+        grammar: str | None = None,
+        choices: Sequence[str] | None = None,
     ) -> Reply:
-        """Return the model's reply.
+        """Return the model's reply; at most one of ``schema``, ``grammar`` and ``choices`` may be given.
+
+        A reply that does not fit its format is asked for once more, with what is wrong with it. The reply's ``value``
+        is what it says; where the second does not fit either, its ``problem`` is why.
 
         Args:
             messages: the prompt.
@@ -106,13 +292,22 @@ class Model(abc.ABC):
             seed: makes sampling repeatable where the endpoint knows how.
             stop: texts that end the reply; they are not part of it.
             on_text: called with each piece of the reply as it arrives, for display. A reply that has to be asked for
-                again after a lost connection starts from its beginning.
+                again, after a lost connection or because it does not fit, starts from its beginning.
+            schema: a JSON Schema (2020-12) that the reply must fit, as JSON.
+            grammar: a grammar in GBNF that the reply must follow; the embedded model and llama.cpp's server take one.
+            choices: texts of which the reply must be one.
 
         Raises:
-            ModelUnavailable: the model cannot be used as it is set up; the message says what to mend.
+            UsageError: a format is not usable or too large, or several are given.
+            ModelUnavailable: the model cannot be used as it is set up, or takes no grammar; the message says what
+                to do.
             ContextExceeded: prompt and reply are longer than it takes.
             ModelError: it failed in the middle of work, after retries.
         """
+        sampling = Sampling(max_tokens, temperature, seed, tuple(stop))
+        wanted = ReplyFormat.of(schema, grammar, choices)
+        request = ModelRequest(tuple(messages), sampling, wanted, on_text)
+        return await fitting_reply(self.generate, request, self.enforces)
 
     async def sample(
         self,
@@ -130,29 +325,59 @@ class Model(abc.ABC):
             ModelUnavailable: as :meth:`complete`.
             ModelError: as :meth:`complete`; one failed reply fails them all.
         """
-        replies: dict[int, Reply] = {}
-        failures: list[Exception] = []
-
-        async def one(index: int) -> None:
-            own_seed = None if seed is None else seed + index
-            try:
-                replies[index] = await self.complete(
-                    messages, max_tokens=max_tokens, temperature=temperature, seed=own_seed, stop=stop
-                )
-            except Exception as error:
-                failures.append(error)
-                group.cancel_scope.cancel()
-
-        async with anyio.create_task_group() as group:
-            for index in range(count):
-                group.start_soon(one, index)
-        if failures:
-            raise failures[0]  # by itself: an exception group would hide what to mend
-        return [replies[index] for index in range(count)]
+        sampling = Sampling(max_tokens, temperature, seed, tuple(stop))
+        return await self.generate_many(ModelRequest(tuple(messages), sampling), count)
 
     async def aclose(self) -> None:
         """Release what the model holds. It may be called twice; a later :meth:`complete` opens it again."""
         return
+
+
+def _adapt_complete(cls: type[Model]) -> None:
+    """Let a subclass that overrides :meth:`Model.complete` without formats take them all the same, told in words.
+
+    Before there were formats, ``complete`` was what a model's author wrote. An override that passes on all arguments,
+    to a class that has a ``generate``, needs nothing.
+    """
+    written = cls.__dict__.get("complete")
+    if not inspect.iscoroutinefunction(written):
+        return
+    parameters = inspect.signature(written).parameters
+    passes_on = any(each.kind is each.VAR_KEYWORD for each in parameters.values())
+    abstract = getattr(cls.generate, "__isabstractmethod__", False)
+    if "schema" in parameters or (passes_on and not abstract):
+        return
+    warnings.warn(
+        f"{cls.__name__} overrides Model.complete without schema, grammar and choices: implement generate(request)",
+        DeprecationWarning,
+        stacklevel=4,
+    )
+
+    async def generate(self: Model, request: ModelRequest) -> Reply:
+        reply: Reply = await written(self, request.messages, **replace(request, format=None).options)
+        return reply
+
+    @functools.wraps(written)
+    async def complete(
+        self: Model,
+        messages: Sequence[Message],
+        *,
+        schema: JsonSchema | None = None,
+        grammar: str | None = None,
+        choices: Sequence[str] | None = None,
+        **given: Any,
+    ) -> Reply:
+        wanted = ReplyFormat.of(schema, grammar, choices)
+        if wanted is None:
+            return await written(self, messages, **given)  # type: ignore[no-any-return]
+        on_text = given.pop("on_text", None)
+        sampling = Sampling(**(given | {"stop": tuple(given.get("stop", ()))}))
+        request = ModelRequest(tuple(messages), sampling, wanted, on_text)
+        return await fitting_reply(functools.partial(generate, self), request, frozenset())
+
+    cls.complete = complete  # type: ignore[method-assign]
+    if abstract:
+        cls.generate = generate  # type: ignore[method-assign]
 
 
 class WrappedModel(Model):
@@ -161,6 +386,8 @@ class WrappedModel(Model):
     Args:
         inner: the model to ask.
     """
+
+    enforces = ALL_KINDS  # the inner model sees to it that its reply fits
 
     def __init__(self, inner: Model) -> None:
         self.inner = inner
@@ -175,33 +402,16 @@ class WrappedModel(Model):
     async def count_tokens(self, text: str) -> int:
         return await self.inner.count_tokens(text)
 
-    async def complete(
-        self,
-        messages: Sequence[Message],
-        *,
-        max_tokens: int = 1024,
-        temperature: float = 0.0,
-        seed: int | None = None,
-        stop: Sequence[str] = (),
-        on_text: OnText | None = None,
-    ) -> Reply:
-        return await self.inner.complete(
-            messages, max_tokens=max_tokens, temperature=temperature, seed=seed, stop=stop, on_text=on_text
-        )
+    async def generate(self, request: ModelRequest) -> Reply:
+        return await self.inner.complete(request.messages, **request.options)
 
-    async def sample(
-        self,
-        messages: Sequence[Message],
-        count: int,
-        *,
-        max_tokens: int = 1024,
-        temperature: float = 0.7,
-        seed: int | None = None,
-        stop: Sequence[str] = (),
-    ) -> list[Reply]:
-        return await self.inner.sample(
-            messages, count, max_tokens=max_tokens, temperature=temperature, seed=seed, stop=stop
-        )
+    async def generate_many(self, request: ModelRequest, count: int) -> list[Reply]:
+        return await self.inner.sample(request.messages, count, **sample_options(request))
 
     async def aclose(self) -> None:
         await self.inner.aclose()
+
+
+def sample_options(request: ModelRequest) -> dict[str, Any]:
+    """The arguments beside messages and count with which :meth:`Model.sample` makes this request."""
+    return {key: value for key, value in request.options.items() if key != "on_text"}

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 import anyio
 
 from atc.errors import BudgetExceeded
-from atc.models.base import Message, Model, OnText, Reply, WrappedModel, estimate_tokens
+from atc.models.base import Message, Model, ModelRequest, Reply, WrappedModel, estimate_tokens
 
 
 @dataclass
@@ -95,52 +95,30 @@ class BudgetedModel(WrappedModel):
         super().__init__(inner)
         self.budget = budget
 
-    async def complete(
-        self,
-        messages: Sequence[Message],
-        *,
-        max_tokens: int = 1024,
-        temperature: float = 0.0,
-        seed: int | None = None,
-        stop: Sequence[str] = (),
-        on_text: OnText | None = None,
-    ) -> Reply:
-        allowed = self.budget.begin(messages, max_tokens)
+    async def generate(self, request: ModelRequest) -> Reply:
+        allowed = self.budget.begin(request.messages, request.sampling.max_tokens)
         reply: Reply | None = None
         try:
             with anyio.move_on_after(self.budget.seconds_left):
-                reply = await self.inner.complete(
-                    messages, max_tokens=allowed, temperature=temperature, seed=seed, stop=stop, on_text=on_text
-                )
+                reply = await super().generate(request.with_tokens(allowed))
         finally:
-            self.budget.end(messages, allowed, reply)
+            self.budget.end(request.messages, allowed, reply)
         if reply is None:
             raise self.budget.out_of_time()
         return reply
 
-    async def sample(
-        self,
-        messages: Sequence[Message],
-        count: int,
-        *,
-        max_tokens: int = 1024,
-        temperature: float = 0.7,
-        seed: int | None = None,
-        stop: Sequence[str] = (),
-    ) -> list[Reply]:
+    async def generate_many(self, request: ModelRequest, count: int) -> list[Reply]:
         """As :meth:`Model.sample`; each reply is a call, and their prompt counts for each."""
         begun: list[int] = []
         replies: list[Reply] = []
         try:
             for _ in range(count):
-                begun.append(self.budget.begin(messages, max_tokens))
+                begun.append(self.budget.begin(request.messages, request.sampling.max_tokens))
             with anyio.move_on_after(self.budget.seconds_left):
-                replies = await self.inner.sample(
-                    messages, count, max_tokens=min(begun, default=1), temperature=temperature, seed=seed, stop=stop
-                )
+                replies = await super().generate_many(request.with_tokens(min(begun, default=1)), count)
         finally:
             for index, allowed in enumerate(begun):
-                self.budget.end(messages, allowed, replies[index] if replies else None)
+                self.budget.end(request.messages, allowed, replies[index] if replies else None)
         if len(replies) < count:
             raise self.budget.out_of_time()
         return replies

@@ -7,14 +7,13 @@ import json
 import logging
 import os
 import tempfile
-from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, TypeVar
 
 from pydantic import TypeAdapter, ValidationError
 
-from atc.models.base import Message, Model, OnText, Reply, WrappedModel
+from atc.models.base import Model, ModelRequest, Reply, WrappedModel
 
 _log = logging.getLogger(__name__)
 T = TypeVar("T")
@@ -25,8 +24,9 @@ _COUNT = TypeAdapter(int)
 class CachedModel(WrappedModel):
     """A model whose replies are kept in a folder and given again.
 
-    A reply is found again by the model's name, the messages and every sampling parameter. So sampling without a seed
-    gives one reply for ever: give each sample a seed of its own. Prompts and replies lie there readable to this user.
+    A reply is found again by the model's name, the messages, every sampling parameter and the format. So sampling
+    without a seed gives one reply for ever: give each sample a seed of its own. Prompts and replies lie there readable
+    to this user.
     Counts of tokens are kept too: prompts are made by them, and the same ones shall be asked again.
 
     Args:
@@ -41,49 +41,26 @@ class CachedModel(WrappedModel):
     def __repr__(self) -> str:
         return f"CachedModel({self.inner!r}, {str(self.directory)!r})"
 
-    async def complete(
-        self,
-        messages: Sequence[Message],
-        *,
-        max_tokens: int = 1024,
-        temperature: float = 0.0,
-        seed: int | None = None,
-        stop: Sequence[str] = (),
-        on_text: OnText | None = None,
-    ) -> Reply:
-        asked = self._asked(messages, max_tokens, temperature, seed, stop)
-        path = self._path(asked)
+    async def generate(self, request: ModelRequest) -> Reply:
+        path = self._path(self._asked(request))
         reply = _read(path, _REPLY)
         if reply is not None:
-            if on_text is not None:
-                on_text(reply.text)
+            if request.on_text is not None:
+                request.on_text(reply.text)
             return replace(reply, cached=True)
-        reply = await self.inner.complete(
-            messages, max_tokens=max_tokens, temperature=temperature, seed=seed, stop=stop, on_text=on_text
-        )
+        reply = await super().generate(request)
         if not _in_vain(reply):
             _write(path, _REPLY, reply)
         return reply
 
-    async def sample(
-        self,
-        messages: Sequence[Message],
-        count: int,
-        *,
-        max_tokens: int = 1024,
-        temperature: float = 0.7,
-        seed: int | None = None,
-        stop: Sequence[str] = (),
-    ) -> list[Reply]:
+    async def generate_many(self, request: ModelRequest, count: int) -> list[Reply]:
         """As :meth:`Model.sample`; the replies to one request are kept together."""
-        asked = self._asked(messages, max_tokens, temperature, seed, stop)
+        asked = self._asked(request)
         paths = [self._path({**asked, "reply": index, "of": count}) for index in range(count)]
         kept = [reply for path in paths if (reply := _read(path, _REPLY)) is not None]
         if len(kept) == count:
             return [replace(reply, cached=True) for reply in kept]
-        replies = await self.inner.sample(
-            messages, count, max_tokens=max_tokens, temperature=temperature, seed=seed, stop=stop
-        )
+        replies = await super().generate_many(request, count)
         if not any(map(_in_vain, replies)):
             for path, reply in zip(paths, replies, strict=True):
                 _write(path, _REPLY, reply)
@@ -97,17 +74,17 @@ class CachedModel(WrappedModel):
             _write(path, _COUNT, count)
         return count
 
-    def _asked(
-        self, messages: Sequence[Message], max_tokens: int, temperature: float, seed: int | None, stop: Sequence[str]
-    ) -> dict[str, Any]:
-        return {
+    def _asked(self, request: ModelRequest) -> dict[str, Any]:
+        sampling = request.sampling
+        asked: dict[str, Any] = {
             "model": self.inner.name,
-            "messages": [{"role": message.role, "content": message.content} for message in messages],
-            "max_tokens": max_tokens,
-            "temperature": float(temperature),
-            "seed": seed,
-            "stop": list(stop),
+            "messages": [{"role": message.role, "content": message.content} for message in request.messages],
+            "max_tokens": sampling.max_tokens,
+            "temperature": float(sampling.temperature),
+            "seed": sampling.seed,
+            "stop": list(sampling.stop),
         }
+        return asked if request.format is None else asked | {"format": request.format.options}
 
     def _path(self, asked: dict[str, Any]) -> Path:
         return self.directory / f"{hashlib.sha256(json.dumps(asked, sort_keys=True).encode()).hexdigest()}.json"

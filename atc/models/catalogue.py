@@ -34,7 +34,8 @@ class ModelFile:
         licence: SPDX identifier.
         hub_repo: repository on the model hub.
         hub_file: its name there.
-        chunks: the same bytes as pieces in wheels, in order.
+        chunks: the same bytes as pieces in wheels, in order. Their publishers are third parties and may withdraw them:
+            they are asked only where the user opts in (``--source pypi``).
         memory: bytes that a server with one slot needs, about.
         trained_tokens: the longest context that it was trained for; 0 for one that writes nothing.
     """

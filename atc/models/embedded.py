@@ -14,12 +14,13 @@ import anyio.to_thread
 import platformdirs
 
 from atc.errors import ModelError, ModelUnavailable, UsageError
-from atc.models.base import Message, Model, OnText, Reply, bounded_tokens
+from atc.models.base import Message, Model, ModelRequest, Reply, bounded_tokens, sample_options
 from atc.models.catalogue import CATALOGUE, DEFAULT_MODEL
 from atc.models.embedded_process import Drafts, EmbeddedServer, ServerSettings, shared
 from atc.models.fetch import models_dir
 from atc.models.openai_compatible import OpenAICompatible
 from atc.models.prompt_cache import fixed_beginning
+from atc.models.reply_format import ALL_KINDS
 
 HOW_TO_GET_A_MODEL = (
     "either `pip install 'atc-runtime[embedded]' && atc model pull`, "
@@ -53,6 +54,8 @@ class EmbeddedModel(Model):
         drafts: how the runtime drafts tokens from what it has read; ``None``: not at all.
         prompt_tokens: that a prompt should have at most.
     """
+
+    enforces = ALL_KINDS
 
     def __init__(
         self,
@@ -116,51 +119,28 @@ class EmbeddedModel(Model):
             return await self._client(await self._server()).count_tokens(text)
         return bounded_tokens(text)
 
-    async def complete(
-        self,
-        messages: Sequence[Message],
-        *,
-        max_tokens: int = 1024,
-        temperature: float = 0.0,
-        seed: int | None = None,
-        stop: Sequence[str] = (),
-        on_text: OnText | None = None,
-    ) -> Reply:
+    async def generate(self, request: ModelRequest) -> Reply:
         server = await self._server()
         client = self._client(server)
         try:
-            seconds = await self._begin(server, client, messages)
-            reply = await client.complete(
-                messages, max_tokens=max_tokens, temperature=temperature, seed=seed, stop=stop, on_text=on_text
-            )
+            seconds = await self._begin(server, client, request.messages)
+            reply = await client.generate(request)
         except (ModelError, ModelUnavailable) as error:
             raise self._explained(error, server) from None
         return replace(reply, seconds=reply.seconds + seconds)
 
-    async def sample(
-        self,
-        messages: Sequence[Message],
-        count: int,
-        *,
-        max_tokens: int = 1024,
-        temperature: float = 0.7,
-        seed: int | None = None,
-        stop: Sequence[str] = (),
-    ) -> list[Reply]:
+    async def generate_many(self, request: ModelRequest, count: int) -> list[Reply]:
         """As :meth:`Model.sample`, but the prompt is read once for as many replies as there are slots."""
         server = await self._server()
         client = self._client(server)
         replies: list[Reply] = []
+        seed = request.sampling.seed
         try:
             while len(replies) < count:
-                replies += await client.complete_many(
-                    messages,
-                    min(count - len(replies), self.settings.slots),
-                    max_tokens=max_tokens,
-                    temperature=temperature,
-                    seed=None if seed is None else seed + len(replies),
-                    stop=stop,
-                )
+                drawn = replace(request.sampling, seed=None if seed is None else seed + len(replies))
+                at_once = min(count - len(replies), self.settings.slots)
+                options = sample_options(replace(request, sampling=drawn))
+                replies += await client.complete_many(request.messages, at_once, **options)
         except (ModelError, ModelUnavailable) as error:
             raise self._explained(error, server) from None
         return replies
@@ -204,6 +184,7 @@ class EmbeddedModel(Model):
             context_tokens=self.context_tokens if known else None,
             name=self.name,
             direct=True,
+            takes_grammars=True,
         )
 
     def _explained(self, error: ModelError | ModelUnavailable, server: EmbeddedServer) -> ModelError | ModelUnavailable:

@@ -64,6 +64,13 @@ class EndpointFacts:
                     return await self._ollama(client)
         return None
 
+    async def is_llama_cpp(self) -> bool:
+        """Whether it states that it is llama.cpp's server, which takes grammars."""
+        with anyio.move_on_after(_WAIT_S):
+            async with self._client() as client:
+                return (await self._entry(client, f"{self._base}/models")).get("owned_by") == "llamacpp"
+        return False
+
     async def count(self, text: str) -> int | None:
         """Tokens of a text; ``None`` where the endpoint has no tokenizer for others: it is asked no more then."""
         if not self._counts or not text or len(text) > _MOST_TEXT:

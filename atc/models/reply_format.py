@@ -1,0 +1,236 @@
+"""What a reply must be: JSON that fits a schema, one of some choices, or a text that a grammar allows."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any, Literal
+
+from atc.errors import ToolImportError, UsageError
+from atc.models.reply_schema import MAX_ENUM, Enforced, check_bounded, enforced
+from atc.prompting import fenced, prompt
+from atc.schemas.validate import ensure_valid_schema, problems
+from atc.tools.protocol import JsonSchema
+
+FormatKind = Literal["schema", "grammar", "choices"]
+ALL_KINDS: frozenset[FormatKind] = frozenset({"schema", "grammar", "choices"})
+
+MAX_TEXT = 40_000
+"""Characters of a schema as JSON, of a grammar, or of all choices together: a prompt may have to hold them."""
+MAX_CHOICE = 200
+"""Characters of one choice."""
+_MAX_READ = 400_000  # characters of a reply that are looked at
+_MAX_NAMED = 20_000  # of them in which a choice is looked for
+_MAX_STARTS = 8  # places of a reply at which JSON is looked for
+_CHOICE, _VALUE = "choice", "value"  # the keys of an object where an endpoint takes no other root
+
+
+@dataclass(frozen=True)
+class Reading:
+    """What a reply says. ``problem``: why it cannot be used, in words; empty where ``value`` holds."""
+
+    value: Any = None
+    problem: str = ""
+
+
+@dataclass(frozen=True)
+class ReplyFormat:
+    """A constraint on a reply; made by :meth:`of`.
+
+    Attributes:
+        kind: which of the three it is.
+        text: the schema or the list of choices as JSON, or the grammar in GBNF (llama.cpp's notation).
+    """
+
+    kind: FormatKind
+    text: str
+
+    @classmethod
+    def of(
+        cls, schema: JsonSchema | None = None, grammar: str | None = None, choices: Sequence[str] | None = None
+    ) -> ReplyFormat | None:
+        """The one that is given; ``None`` where none is.
+
+        Raises:
+            UsageError: more than one is given, or what is given is not usable or too large.
+        """
+        given = [value for value in (schema, grammar, choices) if value is not None]
+        if len(given) > 1:
+            raise UsageError("a reply has one format: give a schema, a grammar or choices, not several")
+        if schema is not None:
+            return cls("schema", _checked_schema(schema))
+        if grammar is not None:
+            if not grammar.strip():
+                raise UsageError("the reply's grammar is empty: give one with a rule named root")
+            return cls("grammar", _bounded(grammar, "grammar"))
+        return None if choices is None else cls("choices", _checked_choices(choices))
+
+    @property
+    def options(self) -> dict[str, Any]:
+        """The argument of :meth:`Model.complete` that this was made from."""
+        return {self.kind: self.text if self.kind == "grammar" else json.loads(self.text)}
+
+    @cached_property
+    def choices(self) -> tuple[str, ...]:
+        return tuple(json.loads(self.text)) if self.kind == "choices" else ()
+
+    @cached_property
+    def schema(self) -> JsonSchema | None:
+        return json.loads(self.text) if self.kind == "schema" else None
+
+    @cached_property
+    def enforced(self) -> Enforced | None:
+        """What ``response_format`` may say; ``None`` where a grammar would be too large."""
+        if self.schema is not None:
+            return enforced(self.schema)
+        if not 0 < len(self.choices) <= MAX_ENUM:
+            return None
+        choice = {"type": "string", "enum": list(self.choices)}
+        return Enforced(
+            {
+                "type": "object",
+                "properties": {_CHOICE: choice},
+                "required": [_CHOICE],
+                "additionalProperties": False,
+            },
+            strict=True,
+            wrapped=True,
+        )
+
+    @cached_property
+    def grammar(self) -> str | None:
+        """The format in GBNF, where it is a grammar or a list of choices that is not too long."""
+        if self.kind == "grammar":
+            return self.text
+        if not 0 < len(self.choices) <= MAX_ENUM:
+            return None
+        return "root ::= " + " | ".join(_gbnf_text(choice) for choice in self.choices)
+
+    def words(self) -> str:
+        """The format as a sentence for a prompt. A grammar has none."""
+        schema = "" if self.schema is None else fenced(self.text)
+        return prompt("reply_format", choices=[fenced(choice) for choice in self.choices], schema=schema)
+
+    def read(self, text: str) -> Reading:
+        """What a reply says, held to the whole format; never raises."""
+        if self.kind == "grammar":
+            return Reading(text)  # whoever takes grammars keeps to them
+        if self.kind == "choices":
+            return self._read_choice(text)
+        first: Reading | None = None
+        for value in _json_values(text):
+            found = self._fitting(value)
+            if not found.problem:
+                return found
+            first = first or found
+        return first or Reading(problem="it holds no JSON")
+
+    def _fitting(self, value: Any) -> Reading:
+        assert self.schema is not None
+        try:
+            if not (wrong := problems(self.schema, value)):
+                return Reading(value)
+            if isinstance(value, dict) and value.keys() == {_VALUE} and not problems(self.schema, value[_VALUE]):
+                return Reading(value[_VALUE])
+        except (ValueError, TypeError, OverflowError, RecursionError):  # nested too deeply, or half a character
+            return Reading(problem="it holds a value that cannot be checked")
+        return Reading(problem="; ".join(map(str, wrong[:3])))
+
+    def _read_choice(self, text: str) -> Reading:
+        """A choice by itself, in an object, or the first that a sentence names."""
+        for said in (text.strip(), text.strip().strip("`'\"*.() \n")):
+            if said in self.choices:
+                return Reading(said)
+        for value in _json_values(text):
+            held = value.get(_CHOICE) if isinstance(value, dict) else value
+            if isinstance(held, str) and held in self.choices:
+                return Reading(held)
+        found = ((_position(choice, text[:_MAX_NAMED]), -len(choice), choice) for choice in self.choices)
+        first = min((each for each in found if each[0] >= 0), default=None)
+        return Reading(problem="it names none of the choices") if first is None else Reading(first[2])
+
+
+def _position(choice: str, text: str) -> int:
+    """Where a text names a choice as a word of its own; -1 where it does not."""
+    at = text.find(choice)
+    while at >= 0:
+        end = at + len(choice)
+        before, after = text[at - 1 : at], text[end : end + 1]
+        if not (_in_word(before) and _in_word(choice[0])) and not (_in_word(after) and _in_word(choice[-1])):
+            return at
+        at = text.find(choice, end)
+    return -1
+
+
+def _in_word(character: str) -> bool:
+    return character.isalnum() or character == "_"
+
+
+def _json_values(text: str) -> Iterator[Any]:
+    """The JSON values that a reply may mean: the whole, what stands in code blocks, what begins at a bracket."""
+    text = text[:_MAX_READ].strip()
+    decoder = json.JSONDecoder(parse_constant=_refuse)
+    blocks = text.split("```")[1 : 2 * _MAX_STARTS : 2]
+    for whole in (text, *map(_without_label, blocks)):
+        try:
+            yield decoder.decode(whole)
+        except (ValueError, RecursionError):
+            continue
+    at = -1
+    for _ in range(_MAX_STARTS):
+        at = min((found for mark in "{[" if (found := text.find(mark, at + 1)) >= 0), default=-1)
+        if at < 0:
+            return
+        try:
+            value, _end = decoder.raw_decode(text, at)
+        except (ValueError, RecursionError):
+            continue
+        yield value
+
+
+def _without_label(block: str) -> str:
+    """What stands in a code block, without the language that its first line may name."""
+    label, _, rest = block.partition("\n")
+    return rest if not label.strip() or label.strip().isalnum() else block
+
+
+def _refuse(constant: str) -> Any:
+    raise ValueError(f"{constant} is no JSON")
+
+
+def _checked_schema(schema: JsonSchema) -> str:
+    check_bounded(schema)
+    try:
+        text = json.dumps(schema, ensure_ascii=False, allow_nan=False)
+        ensure_valid_schema(schema, "the reply's schema")
+    except ToolImportError as error:
+        raise UsageError(str(error)) from None
+    except (TypeError, ValueError, RecursionError) as error:
+        raise UsageError(f"the reply's schema is no JSON: {error}") from None
+    return _bounded(text, "schema")
+
+
+def _checked_choices(choices: Sequence[str]) -> str:
+    unique = list(dict.fromkeys(choices))
+    if not unique:
+        raise UsageError("a reply cannot be one of no choices: give one or more")
+    for choice in unique:
+        usable = isinstance(choice, str) and choice.strip() == choice and choice.isprintable() and choice
+        if not usable or len(choice) > MAX_CHOICE:
+            raise UsageError(
+                f"{str(choice)[:40]!r} cannot be a choice: take one line of 1 to {MAX_CHOICE} characters "
+                "without spaces around it"
+            )
+    return _bounded(json.dumps(unique, ensure_ascii=False), "list of choices")
+
+
+def _bounded(text: str, what: str) -> str:
+    if len(text) > MAX_TEXT:
+        raise UsageError(f"the reply's {what} has {len(text):,} characters: {MAX_TEXT:,} are taken")
+    return text
+
+
+def _gbnf_text(text: str) -> str:
+    return '"' + text.replace("\\", "\\\\").replace('"', '\\"') + '"'
