@@ -10,7 +10,7 @@ from RestrictedPython.transformer import INSPECT_ATTRIBUTES
 
 from atc.programs.check import policy
 from atc.programs.check.policy import FORBIDDEN_MODULES, Policy, policy_findings
-from atc.programs.extract import NotParsed, parse
+from atc.programs.program import NotParsed, parse
 from benchmarks.atlas import load_tasks
 from tests.attacks.sources import SOURCES
 
