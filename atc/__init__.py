@@ -15,6 +15,8 @@ if TYPE_CHECKING:
     from atc.probing import Prober, probe
     from atc.result import Call, Effect, Fault, Finding, Result, Revision, Usage
     from atc.settings import Settings
+    from atc.strategies.base import Ending, Strategy
+    from atc.strategies.context import RunContext
     from atc.tools.functions import tool
     from atc.tools.protocol import Example, Protocol
     from atc.tools.to_json import to_json
@@ -24,9 +26,9 @@ if TYPE_CHECKING:
 __version__ = "0.1.0"
 
 __all__ = [
-    "Agent", "ApprovalRequest", "AtcError", "Call", "CallPolicy", "Effect", "EnvironmentProblem", "Event", "Example",
-    "Fault", "Finding", "Prober", "Protocol", "Result", "Revision", "RunFailed", "Settings", "Tool", "ToolError",
-    "Toolset", "Usage", "UsageError", "probe", "to_json", "tool",
+    "Agent", "ApprovalRequest", "AtcError", "Call", "CallPolicy", "Effect", "Ending", "EnvironmentProblem", "Event",
+    "Example", "Fault", "Finding", "Prober", "Protocol", "Result", "Revision", "RunContext", "RunFailed",
+    "Settings", "Strategy", "Tool", "ToolError", "Toolset", "Usage", "UsageError", "probe", "to_json", "tool",
 ]  # fmt: skip
 
 _MODULES = {
@@ -37,6 +39,8 @@ _MODULES = {
     "atc.probing": ("Prober", "probe"),
     "atc.result": ("Call", "Effect", "Fault", "Finding", "Result", "Revision", "Usage"),
     "atc.settings": ("Settings",),
+    "atc.strategies.base": ("Ending", "Strategy"),
+    "atc.strategies.context": ("RunContext",),
     "atc.tools.functions": ("tool",),
     "atc.tools.protocol": ("Example", "Protocol"),
     "atc.tools.to_json": ("to_json",),

@@ -8,7 +8,7 @@ from dataclasses import asdict, dataclass, field
 from typing import Any, Literal
 
 EventKind = Literal[
-    "run_started",  # task, tools, settings, model, endpoint
+    "run_started",  # task, tools, settings, model, endpoint, strategy, strategy_given: what opens it; null of an object
     "tools_chosen",  # tools, of, how they were found; again with found, where a program looked for more
     "model_started",  # purpose
     "model_waiting",  # purpose, seconds, silent: nothing came for so many seconds
