@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from atc.settings import Settings
     from atc.strategies.base import Ending, Strategy
     from atc.strategies.context import RunContext
+    from atc.strategies.program_loop import ProgramLoop
     from atc.tools.functions import tool
     from atc.tools.protocol import Example, Protocol
     from atc.tools.to_json import to_json
@@ -27,8 +28,9 @@ __version__ = "0.1.0"
 
 __all__ = [
     "Agent", "ApprovalRequest", "AtcError", "Call", "CallPolicy", "Effect", "Ending", "EnvironmentProblem", "Event",
-    "Example", "Fault", "Finding", "Prober", "Protocol", "Result", "Revision", "RunContext", "RunFailed",
-    "Settings", "Strategy", "Tool", "ToolError", "Toolset", "Usage", "UsageError", "probe", "to_json", "tool",
+    "Example", "Fault", "Finding", "Prober", "ProgramLoop", "Protocol", "Result", "Revision", "RunContext",
+    "RunFailed", "Settings", "Strategy", "Tool", "ToolError", "Toolset", "Usage", "UsageError", "probe",
+    "to_json", "tool",
 ]  # fmt: skip
 
 _MODULES = {
@@ -41,6 +43,7 @@ _MODULES = {
     "atc.settings": ("Settings",),
     "atc.strategies.base": ("Ending", "Strategy"),
     "atc.strategies.context": ("RunContext",),
+    "atc.strategies.program_loop": ("ProgramLoop",),
     "atc.tools.functions": ("tool",),
     "atc.tools.protocol": ("Example", "Protocol"),
     "atc.tools.to_json": ("to_json",),
