@@ -84,6 +84,7 @@ class Call(_Record):
         index: number of the call in the run, from 1.
         attempt: number of the program that made it among those that ran, from 0. A program that the check refused never
             ran and does not count here, though it has a :class:`Revision`.
+        stage: number of the stage that made it, from 0 (:mod:`atc.calls.journal`).
         arguments: as they reached the tool, after repair. ``notes`` tells every repair and every drift of the response.
         seconds: time at the tool; 0 for a replay.
         cause: why it failed, where no other program can help (:data:`atc.errors.Cause`).
@@ -107,6 +108,7 @@ class Call(_Record):
     notes: tuple[str, ...] = ()
     traceback: str | None = None
     page: int = 0
+    stage: int = 0
 
     @property
     def succeeded(self) -> bool:
@@ -114,13 +116,18 @@ class Call(_Record):
 
 
 class Revision(_Record):
-    """One program of a run and how it went: findings before it ran, or the fault that ended it, or neither."""
+    """One program of a run and how it went: findings before it ran, or the fault that ended it, or neither.
+
+    Attributes:
+        stage: number of the stage that it belongs to, from 0.
+    """
 
     attempt: int
     program: str
     findings: tuple[Finding, ...] = ()
     fault: Fault | None = None
     mended: tuple[str, ...] = ()
+    stage: int = 0
 
 
 class Usage(_Record):

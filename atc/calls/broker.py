@@ -1,15 +1,17 @@
 """The broker: the one door through which every tool call passes.
 
 granted? → arguments → replay → approval → journal → transport → response → journal → reply. Credentials live here.
+A call that the transport did not send yet is not done, however it ends.
 """
 
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import inspect
 import json
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -24,7 +26,7 @@ from atc.calls.own_exceptions import KeepTraceback, OwnExceptions, beginning
 from atc.calls.record import CallRecord, Handled, cut_arguments
 from atc.calls.redact import Redactor
 from atc.calls.retries import pause
-from atc.errors import CallRefused, Cause, ToolError
+from atc.errors import CallRefused, Cause, JournalError, ToolError
 from atc.packing import as_text, pack
 from atc.result import Call, Effect
 from atc.schemas import validate as schemas
@@ -120,6 +122,27 @@ class Broker:
         self.journal.begin_attempt()
         self.warnings = tuple(warnings)
 
+    def begin_stage(self, *, new_request: bool = False, inputs: Mapping[str, Any] | None = None) -> None:
+        """The last program succeeded: commit what it did, and begin the next stage (:mod:`atc.calls.journal`).
+
+        Programs that run from now on are no revisions of it: its reads are not replayed, and its writes neither asked
+        for nor done again.
+
+        Args:
+            new_request: the user asks for something new, so a write may equal one of an earlier stage.
+            inputs: values of earlier stages, for the programs of this one; JSON values and bytes.
+
+        Raises:
+            ValueError: the inputs are no JSON values and bytes.
+            JournalError: it cannot be written down; the stage before goes on.
+        """
+        self.journal.begin_stage(new_request=new_request, inputs=inputs)
+        self.warnings = ()
+        if new_request:
+            self._denied.clear()  # it was denied for another request
+        masked = pack(self.redactor.value(self.journal.inputs))
+        self.emit("stage_started", {"stage": self.journal.stage, "new_request": new_request, "inputs": masked})
+
     async def call(self, request: CallRequest) -> CallReply:
         """Handle one call of a program, whatever it is; what goes wrong with it is the reply's error.
 
@@ -146,8 +169,10 @@ class Broker:
 
     def _begun(self, request: CallRequest) -> CallRecord:
         self._numbers += 1
-        arguments, line = request.arguments, request.line
-        return CallRecord(self._numbers, self.journal.attempt, request.tool, arguments, line, page=request.page)
+        journal, arguments, line = self.journal, request.arguments, request.line
+        return CallRecord(
+            self._numbers, journal.attempt, request.tool, arguments, line, page=request.page, stage=journal.stage
+        )  # fmt: skip
 
     async def _handle(self, record: CallRecord) -> Any:
         tool = self._granted(record)
@@ -194,6 +219,12 @@ class Broker:
                 "the same call was begun before and its outcome is unknown; it is not made again",
                 status="in_doubt",
                 cause="in_doubt",
+            )
+        if (done := self.journal.committed(key)) is not None:
+            raise CallRefused(
+                f"an earlier stage already did {record.tool} with {as_text(done.arguments)[:500]}, and it is not done "
+                "again. Leave this call out, and use the values that the earlier stage left",
+                status="already_done",
             )
         if (earlier := self.journal.unasked(record.tool)) is None:
             return
@@ -247,7 +278,7 @@ class Broker:
         self.emit("call_started", pack(self.redactor.value(record.started())))
         began = time.perf_counter()
         try:
-            answered = await self._sent(tool, record)
+            answered = await self._answered_by(tool, record, _Sending(self, entry))
             record.notes += answered.notes
             value = self._usable(answered.value, record)
         except ToolError as error:
@@ -260,11 +291,18 @@ class Broker:
         self.journal.succeed(entry, value, record.next_page)
         return value
 
-    async def _sent(self, tool: Tool, record: CallRecord) -> Answered:
-        """Make the call; whatever goes wrong is a ToolError."""
+    async def _answered_by(self, tool: Tool, record: CallRecord, sending: _Sending) -> Answered:
+        """Make the call; whatever goes wrong at the tool is a ToolError, and what goes wrong here is not."""
+        try:
+            return await self._in_time(tool, record, sending)
+        finally:
+            if sending.problem is not None:
+                raise sending.problem
+
+    async def _in_time(self, tool: Tool, record: CallRecord, sending: _Sending) -> Answered:
         limit = self.policy.call_timeout_s
         try:
-            return await asyncio.wait_for(self._tried(tool, record), limit)
+            return await asyncio.wait_for(self._tried(tool, record, sending), limit)
         except ToolError:
             raise
         except TimeoutError:
@@ -280,7 +318,7 @@ class Broker:
             name = type(error).__name__
             raise ToolError(f"{name}: {error}", status=name, outcome="unknown", raised=error) from error
 
-    async def _tried(self, tool: Tool, record: CallRecord) -> Answered:
+    async def _tried(self, tool: Tool, record: CallRecord, sending: _Sending) -> Answered:
         assert tool.transport is not None
         attempts = self.policy.read_attempts if record.effect is Effect.READ else 1
         retrying = tenacity.AsyncRetrying(
@@ -293,7 +331,7 @@ class Broker:
             with attempt:
                 if attempt.retry_state.attempt_number > 1:
                     record.notes.append(f"tried again after a passing failure ({attempt.retry_state.attempt_number})")
-                return await answer_of(tool.transport, record.arguments)
+                return await answer_of(tool.transport, record.arguments, sending)
         raise AssertionError("tenacity ended without a result")
 
     def _noted(self, entry: Entry, record: CallRecord, tool: Tool, error: ToolError) -> ToolError:
@@ -305,7 +343,8 @@ class Broker:
         elif self.tools[record.tool].protocol.source.kind == "function":
             message = masked_text(beginning(message))
         message = message[:MAX_ERROR]
-        surely_not = error.outcome == "refused"
+        outcome = error.outcome if entry.sent else "refused"
+        surely_not = outcome == "refused"
         self.journal.fail(entry, surely_not_done=surely_not, message=message)
         record.status = "failed" if surely_not or record.effect is Effect.READ else "in_doubt"
         if isinstance(error, CallRefused):
@@ -313,9 +352,10 @@ class Broker:
         status = error.status
         if status is not None and type(status) is not int:
             status = self.redactor.text(str(status))[:100]
-        return ToolError(message, status=status, outcome=error.outcome, cause=self._cause(record, tool, error))
+        cause = self._cause(record, tool, error, surely_not)
+        return ToolError(message, status=status, outcome=outcome, cause=cause)
 
-    def _cause(self, record: CallRecord, tool: Tool, error: ToolError) -> Cause | None:
+    def _cause(self, record: CallRecord, tool: Tool, error: ToolError, surely_not_done: bool) -> Cause | None:
         """Why no other program can help, if none can.
 
         A call that may have been sent and got no answer: an effect is in doubt. A read shows that the service is down,
@@ -325,7 +365,7 @@ class Broker:
         if error.cause != "unreachable":
             self._answered.add(service)
             return error.cause
-        if error.outcome == "refused":
+        if surely_not_done:
             return "unreachable"
         if record.effect is not Effect.READ:
             return "in_doubt"
@@ -369,17 +409,44 @@ class Broker:
         return self._ended(record, CallReply(error=self.redactor.text(error.message), status=error.status))
 
     def _cut_off(self, record: CallRecord) -> None:
-        """Record a call that was begun and whose outcome nobody will learn."""
+        """Record a call that was begun and whose outcome nobody will learn; one that was not sent did nothing."""
         entry = self.journal.entries.get(record.number)
-        if entry is not None:
-            record.status = "in_doubt" if entry.in_doubt else "failed"
-            self._ended(record, CallReply(error="the run was stopped during this call", status="stopped"))
+        if entry is None:
+            return
+        when = "during this call" if entry.sent else "before this call was sent"
+        if not entry.sent and entry.state == "open":
+            with contextlib.suppress(JournalError):  # which reads it as not sent all the same
+                self.journal.fail(entry, surely_not_done=True, message=f"the run was stopped {when}")
+        record.status = "in_doubt" if entry.in_doubt else "failed"
+        self._ended(record, CallReply(error=f"the run was stopped {when}", status="stopped"))
 
     def _ended(self, record: CallRecord, reply: CallReply) -> CallReply:
         call = record.finish(reply, self.redactor)
         self.calls.append(call)
         self.emit("call_ended", call.model_dump(mode="json"))
         return reply
+
+
+class _Sending:
+    """What a transport calls right before it sends one call. ``problem`` is what went wrong in it at our own side."""
+
+    def __init__(self, broker: Broker, entry: Entry) -> None:
+        self._broker, self._entry = broker, entry
+        self.problem: BaseException | None = None
+
+    def __call__(self) -> None:
+        entry = self._entry
+        if entry.sent:
+            return
+        try:
+            self._broker.journal.send(entry)
+            if entry.effect is not Effect.READ:
+                self._broker.emit("call_sent", {"index": entry.number})
+        except CallRefused:
+            raise
+        except BaseException as problem:
+            self.problem = problem
+            raise
 
 
 def _not_approved(message: str) -> CallRefused:

@@ -2,48 +2,39 @@
 
 A revised program runs from its start; a call that already succeeded is answered from here. The n-th success of a tool
 with the same canonical arguments answers the n-th such call of a later program. A call with effects whose outcome was
-never learned is *in doubt*: it is reported, and never made again.
+never learned is *in doubt*: it is reported, and never made again. A call that was begun and never handed to its tool
+(it waited for a connection, say) is *not done*, and may be made again.
+
+A run has *stages*. Within one, every program is a revision of the one before. :meth:`Journal.begin_stage` ends a stage
+whose last program succeeded and commits what that program did.
+
+================================================  ==================================================
+of an earlier stage                               in a later stage
+================================================  ==================================================
+a read                                            is made anew
+a write that the successful program did           is refused; with ``new_request`` it is made anew
+a write that only failed programs did             answers the same call, and must be asked for (once a
+                                                  program) before the tool is called with other arguments
+a write in doubt                                  stays in doubt
+================================================  ==================================================
 """
 
 from __future__ import annotations
 
-import contextlib
-import errno
 import hashlib
-import json
-import os
-import re
 from collections import Counter
-from collections.abc import Iterable
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, BinaryIO, Literal
+from typing import Any, Literal
 
 from atc.calls.canonical import canonical
-from atc.errors import JournalError
-from atc.locks import lock, unlock
+from atc.calls.journal_file import WHAT_NOW, JournalFile, boot_id
+from atc.calls.json_values import plain
+from atc.errors import CallRefused, JournalError
 from atc.packing import pack, unpack
 from atc.result import Effect
 from atc.tools.tool import NextPage
-
-_WHAT_NOW = (
-    "calls that were made may be missing from it, and would be made again. See what was done (`atc show`, and at the "
-    "service itself), then start the task anew"
-)
-_HEAD = b'{"call": '  # how every record begins
-_RECORD = re.compile(rb'\{"call": \d+, "(?:begin|value|failed)": ')
-_UNFINISHED = [
-    (re.compile(pattern, re.ASCII), completion)
-    for pattern, completion in (
-        ("", ""),
-        (r'"(?:[^"\\\x00-\x1f]|\\.)*\\?', '""'),
-        (r"-|t(ru?)?|f(a(ls?)?)?|n(ul?)?", "null"),
-        (r"\.", ".0"),
-        (r"e[+-]?", "e0"),
-        (r"u[0-9a-f]{0,4}", 'u0041"'),
-    )
-]
-"""Tokens that are cut short, and one that could stand in their place."""
 
 CallKey = tuple[str, str]
 """A tool's name and the digest of its canonical arguments."""
@@ -63,6 +54,10 @@ class Entry:
     """One call that was begun. ``state`` is ``open`` until its outcome is written.
 
     ``arguments`` are for people to read, credentials masked; ``key`` is made from what was really sent.
+
+    Attributes:
+        stage: number of the stage that made it, from 0.
+        sent: whether its tool may have received it. Until then it surely did nothing.
     """
 
     number: int
@@ -70,6 +65,8 @@ class Entry:
     arguments: dict[str, Any]
     effect: Effect
     attempt: int
+    stage: int = 0
+    sent: bool = field(default=False, compare=False)
     state: Literal["open", "done", "refused", "unknown"] = "open"
     value: Any = None
     next_page: NextPage = None
@@ -80,7 +77,7 @@ class Entry:
 
     @property
     def in_doubt(self) -> bool:
-        return self.effect is not Effect.READ and self.state in ("open", "unknown")
+        return self.effect is not Effect.READ and (self.state == "unknown" or (self.state == "open" and self.sent))
 
 
 class Journal:
@@ -92,6 +89,12 @@ class Journal:
             is in doubt. Any other damage could hide a write that was made, so such a file is refused as it is. One
             process at a time may hold it.
 
+    Attributes:
+        attempt: number of the program that runs, from 0; -1 before the first.
+        stage: number of the current stage, from 0.
+        inputs: what was handed to the current stage: values of earlier ones, by name.
+        new_request: whether the current stage may do again what earlier stages did.
+
     Raises:
         JournalError: the file cannot be read, written or understood, or another process holds it.
     """
@@ -100,49 +103,81 @@ class Journal:
         self.path = path
         self.entries: dict[int, Entry] = {}
         self.attempt = -1
-        self._successes: dict[CallKey, list[Entry]] = {}
+        self.stage = 0
+        self.inputs: dict[str, Any] = {}
+        self.new_request = False
+        self._successes: dict[CallKey, list[Entry]] = {}  # that may answer a call: all but what stages left behind
+        self._committed: dict[CallKey, Entry] = {}
         self._claimed: Counter[CallKey] = Counter()
+        self._claims: set[int] = set()
         self._met: set[int] = set()
-        self._file: BinaryIO | None = None
+        self._own: set[int] = set()  # begun by this process
+        self._waiting: dict[int, str] = {}  # read back: begun and not sent, with the start of the machine
+        self._boot = boot_id()
+        self._file: JournalFile | None = None
         if path is not None:
-            try:
-                self._open(path)
-            except OSError as error:
-                self.close()
-                raise JournalError(f"cannot use the journal {path}: {error.strerror}") from None
-            except JournalError:
-                self.close()
-                raise
+            self._file = JournalFile(path)
+            self._file.read(self._apply)
+            self._settle()
 
-    def require(self, numbers: Iterable[int]) -> None:
+    def require(self, calls: Iterable[tuple[int, bool]]) -> None:
         """Be sure that these calls are in it: somebody else knows that they were begun.
+
+        Args:
+            calls: numbers of calls, each with whether it was sent to its tool too.
 
         Raises:
             JournalError: one is not, so a part of the file is gone.
         """
-        lost = next((number for number in numbers if number not in self.entries), None)
-        if lost is not None:
-            raise JournalError(f"the journal {self.path} lacks call {lost}, which was begun: {_WHAT_NOW}")
+        for number, sent in calls:
+            entry = self.entries.get(number)
+            if entry is None or (sent and not entry.sent):
+                was = "sent to its tool" if sent else "begun"
+                raise JournalError(f"the journal {self.path} lacks call {number}, which was {was}: {WHAT_NOW}")
+
+    def begin_stage(self, *, new_request: bool = False, inputs: Mapping[str, Any] | None = None) -> None:
+        """End the stage, whose last program succeeded, and begin the next one. On disk before this returns.
+
+        Call it only after a success: it commits every write that the last program of this process made or was answered
+        from here. What other programs of the stage did, and what is in doubt, is not committed.
+
+        Args:
+            new_request: the user asks for something new, so a write may equal one of an earlier stage.
+            inputs: values of earlier stages, for the programs of this one. They are written as they are.
+
+        Raises:
+            ValueError: the inputs are no JSON values and bytes.
+            JournalError: it cannot be written; the stage goes on.
+        """
+        given = plain(dict(inputs or {}))
+        commits = {entry.number: entry for entry in self.entries.values() if self._is_of_last_program(entry)}
+        record = {"stage": self.stage + 1, "commits": list(commits), "new_request": new_request, "inputs": pack(given)}
+        self._append(record, sync=True)
+        self._begin_stage(commits, new_request, given)
 
     def begin_attempt(self) -> None:
         """A new program starts: earlier successes may be claimed again from the first one on."""
         self.attempt += 1
-        self._claimed.clear()
-        self._met.clear()
+        self._forget_claims()
 
     def claim(self, key: CallKey) -> Entry | None:
         """Return the recorded success that answers this call, if an earlier program made it; each answers once."""
         recorded = self._successes.get(key, [])
         position = self._claimed[key]
-        if position < len(recorded) and recorded[position].attempt < self.attempt:
+        if position < len(recorded) and self._is_earlier(recorded[position]):
             self._claimed[key] += 1
+            self._claims.add(recorded[position].number)
             return recorded[position]
         return None
+
+    def committed(self, key: CallKey) -> Entry | None:
+        """The same call with effects, done in an earlier stage, unless this stage may do it again."""
+        return None if self.new_request else self._committed.get(key)
 
     def doubtful(self, key: CallKey) -> Entry | None:
         """The same call with effects, made before, whose outcome is unknown. A call still under way is none."""
         for entry in self.entries.values():
-            under_way = entry.state == "open" and entry.attempt == self.attempt
+            under_way = entry.state == "open" and not self._is_earlier(entry)
             if entry.key == key and entry.in_doubt and not under_way:
                 self._met.add(entry.number)
                 return entry
@@ -151,18 +186,19 @@ class Journal:
     def unasked(self, tool: str) -> Entry | None:
         """What an earlier program did, or may have done, through ``tool`` and this one has not asked for (yet)."""
         for entry in self.entries.values():
-            if entry.tool == tool and entry.attempt < self.attempt and entry.in_doubt and entry.number not in self._met:
+            if entry.tool == tool and self._is_earlier(entry) and entry.in_doubt and entry.number not in self._met:
                 return entry
         for key, recorded in self._successes.items():
             if key[0] == tool:
                 for entry in recorded[self._claimed[key] :]:
-                    if entry.effect is not Effect.READ and entry.attempt < self.attempt:
+                    if entry.effect is not Effect.READ and self._is_earlier(entry):
                         return entry
         return None
 
     def begin(self, number: int, key: CallKey, arguments: dict[str, Any], effect: Effect) -> Entry:
         """Write down that a call is about to be made. On disk before this returns, if it has effects."""
-        entry = Entry(number, key, arguments, effect, self.attempt)
+        entry = Entry(number, key, arguments, effect, self.attempt, self.stage)
+        has_effects = effect is not Effect.READ
         record = {
             "call": number,
             "begin": key[0],
@@ -170,13 +206,32 @@ class Journal:
             "args": pack(arguments),
             "effect": effect.value,
             "attempt": self.attempt,
+            "stage": self.stage,
+            **({"boot": self._boot} if has_effects and self._boot else {}),
         }
-        self._append(record, sync=effect is not Effect.READ)
+        self._append(record, sync=has_effects)
         self.entries[number] = entry
+        self._own.add(number)
         return entry
+
+    def send(self, entry: Entry) -> None:
+        """Write down, right before it happens, that a call is handed to its tool.
+
+        It is not synced, for :meth:`begin` was: after the end of this process the mark can be read as long as the
+        machine was not started anew, and if it was, a call that was begun is in doubt.
+
+        Raises:
+            CallRefused: the call has ended, or its program has: it must not be sent any more.
+        """
+        if entry.sent:
+            return
+        if entry.state != "open" or (entry.effect is not Effect.READ and self._is_earlier(entry)):
+            raise CallRefused("its program ended before this call was sent", status="stopped")
+        self._mark_sent(entry)
 
     def succeed(self, entry: Entry, value: Any, next_page: NextPage = None) -> None:
         """Write down the answer of a call, and what its headers say of the next page."""
+        self._mark_sent(entry)
         beside = {} if next_page is None else {"next_page": next_page}
         self._append({"call": entry.number, "value": pack(value), **beside}, sync=entry.effect is not Effect.READ)
         self._done(entry, value, next_page)
@@ -184,114 +239,118 @@ class Journal:
     def fail(self, entry: Entry, *, surely_not_done: bool, message: str) -> None:
         """Write down that a call failed, and whether it surely did nothing."""
         state: Literal["refused", "unknown"] = "refused" if surely_not_done else "unknown"
+        if not surely_not_done:
+            self._mark_sent(entry)
         self._append({"call": entry.number, "failed": state, "message": message}, sync=entry.effect is not Effect.READ)
         entry.state = state
 
     def close(self) -> None:
         if self._file is not None:
-            with contextlib.suppress(OSError):
-                unlock(self._file)  # a process that another thread is just starting holds it too
             self._file.close()
-            self._file = None
+
+    def _append(self, record: dict[str, Any], *, sync: bool) -> None:
+        if self._file is not None:
+            self._file.append(record, sync=sync)
+
+    def _mark_sent(self, entry: Entry) -> None:
+        if entry.effect is not Effect.READ and self._boot and not entry.sent:
+            self._append({"call": entry.number, "sent": True}, sync=False)
+        entry.sent = True
 
     def _done(self, entry: Entry, value: Any, next_page: NextPage) -> None:
         entry.state, entry.value, entry.next_page = "done", value, next_page
-        self._successes.setdefault(entry.key, []).append(entry)
+        if entry.effect is not Effect.READ or entry.stage == self.stage:
+            self._successes.setdefault(entry.key, []).append(entry)
 
-    # -- the file -----------------------------------------------------------------------------------------------------
+    # -- programs and stages ------------------------------------------------------------------------------------------
 
-    def _open(self, path: Path) -> None:
-        new = not path.exists()
-        self._file = os.fdopen(
-            os.open(path, os.O_RDWR | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC, 0o600), "r+b", buffering=0
-        )
-        try:
-            lock(self._file)
-        except BlockingIOError:
-            raise JournalError(f"the journal {path} is in use: another process works on this run") from None
-        if new:
-            _sync_folder(path.parent)
-        self._read(path, self._file)
+    def _is_earlier(self, entry: Entry) -> bool:
+        """Whether another program made a call than the one that runs."""
+        return entry.number not in self._own or (entry.stage, entry.attempt) < (self.stage, self.attempt)
 
-    def _append(self, record: dict[str, Any], *, sync: bool) -> None:
-        if self.path is None:
-            return
-        if self._file is None:
-            raise JournalError(f"the journal {self.path} is closed")
-        line = json.dumps(record, ensure_ascii=True, allow_nan=False).encode() + b"\n"
-        try:
-            if self._file.write(line) != len(line):
-                raise OSError(0, "the disk took a part of it only")
-            if sync:
-                os.fsync(self._file.fileno())
-        except OSError as error:
-            self.close()  # nothing may follow half a line
-            raise JournalError(f"cannot write the journal {self.path}: {error.strerror}") from None
+    def _is_of_last_program(self, entry: Entry) -> bool:
+        """Whether it is a write that the program that ran last did, or was answered from here."""
+        if entry.state != "done" or entry.effect is Effect.READ:
+            return False
+        return not self._is_earlier(entry) or entry.number in self._claims
 
-    def _read(self, path: Path, file: BinaryIO) -> None:
-        content = file.read()
-        *lines, last = content.split(b"\n")
-        ended = last.rstrip(b"\0")  # some file systems leave zeros where a crash kept the rest from being written
-        torn = _is_torn(ended)
-        if not torn:
-            lines.append(ended)
-        for line_number, line in enumerate(lines, start=1):
-            try:
-                self._apply(json.loads(line))
-            except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
-                raise JournalError(
-                    f"{path}, line {line_number} is not a journal record ({error!r}): {_WHAT_NOW}"
-                ) from None
-        if last:  # and only now that all of it is understood: what is refused stays as it is
-            file.truncate(len(content) - len(last) + (0 if torn else len(ended)))
-            if not torn and file.write(b"\n") != 1:
-                raise OSError(errno.EIO, "the last line cannot be ended")
+    def _forget_claims(self) -> None:
+        self._claimed.clear()
+        self._claims.clear()
+        self._met.clear()
+
+    def _begin_stage(self, commits: dict[int, Entry], new_request: bool, inputs: dict[str, Any]) -> None:
+        self.stage, self.inputs, self.new_request = self.stage + 1, inputs, new_request
+        for entry in commits.values():
+            self._committed.setdefault(entry.key, entry)
+        left = {
+            key: [entry for entry in recorded if entry.effect is not Effect.READ and entry.number not in commits]
+            for key, recorded in self._successes.items()
+        }
+        self._successes = {key: recorded for key, recorded in left.items() if recorded}
+        self._forget_claims()
+
+    # -- what the file says -------------------------------------------------------------------------------------------
 
     def _apply(self, record: dict[str, Any]) -> None:
+        if "stage" in record and "call" not in record:
+            self._apply_stage(record)
+            return
         number = record["call"]
         if "begin" in record:
-            key, arguments = (record["begin"], record["key"]), unpack(record["args"])
-            entry = Entry(number, key, arguments, Effect(record["effect"]), record["attempt"])
-            well_formed = type(number) is int and type(entry.attempt) is int and isinstance(entry.arguments, dict)
-            if not well_formed or number in self.entries or not all(isinstance(part, str) for part in entry.key):
-                raise ValueError("not the beginning of a new call")
-            self.entries[number] = entry
-            self.attempt = max(self.attempt, entry.attempt)
+            self._apply_begin(number, record)
             return
         entry = self.entries[number]
         if entry.state != "open":
             raise ValueError(f"call {number} has ended before")
+        if "sent" in record:
+            if record["sent"] is not True or self._waiting.pop(number, None) is None:
+                raise ValueError(f"call {number} cannot have been sent")
+            entry.sent = True
+            return
         if "value" in record:
             self._done(entry, unpack(record["value"]), _next_page(record.get("next_page")))
         elif record["failed"] in ("refused", "unknown"):
             entry.state = record["failed"]
         else:
             raise ValueError("not an outcome")
+        if self._waiting.pop(number, None) is not None and entry.state != "refused":
+            raise ValueError(f"call {number} was never sent")
 
+    def _apply_begin(self, number: Any, record: dict[str, Any]) -> None:
+        key, arguments, boot = (record["begin"], record["key"]), unpack(record["args"]), record.get("boot", "")
+        entry = Entry(number, key, arguments, Effect(record["effect"]), record["attempt"], self.stage)
+        well_formed = type(number) is int and type(entry.attempt) is int and isinstance(entry.arguments, dict)
+        if not well_formed or number in self.entries or not all(isinstance(part, str) for part in (*entry.key, boot)):
+            raise ValueError("not the beginning of a new call")
+        if record.get("stage", 0) != self.stage:
+            raise ValueError(f"a call of another stage than {self.stage}")
+        self.entries[number] = entry
+        self.attempt = max(self.attempt, entry.attempt)
+        entry.sent = not boot  # without it there are no marks, so it may have been
+        if boot:
+            self._waiting[number] = boot
 
-def _is_torn(last: bytes) -> bool:
-    """Whether what follows the last line end is nothing, or the beginning of a record that is not all there."""
-    if not last.startswith(_HEAD):
-        return _HEAD.startswith(last)
-    if _RECORD.search(last, 1):
-        return False  # a second record, after one that was cut short in front of a value
-    try:
-        text = last.decode("ascii")
-        json.loads(text)
-    except json.JSONDecodeError as error:
-        completions = [token for unfinished, token in _UNFINISHED if unfinished.fullmatch(text, error.pos)]
-        return any(_lacks_only_its_end(text[: error.pos] + token) for token in completions)
-    except (ValueError, RecursionError):
-        return False
-    return False
+    def _apply_stage(self, record: dict[str, Any]) -> None:
+        commits = {number: self.entries[number] for number in record["commits"]}
+        inputs, new_request = unpack(record["inputs"]), record["new_request"]
+        if type(record["stage"]) is not int or record["stage"] != self.stage + 1:
+            raise ValueError(f"not the stage after {self.stage}")
+        if not isinstance(inputs, dict) or type(new_request) is not bool or len(commits) != len(record["commits"]):
+            raise ValueError("not the beginning of a stage")
+        if any(e.effect is Effect.READ or e not in self._successes.get(e.key, ()) for e in commits.values()):
+            raise ValueError("it commits what was not done")
+        self._begin_stage(commits, new_request, inputs)
 
-
-def _lacks_only_its_end(text: str) -> bool:
-    try:
-        json.loads(text)
-    except json.JSONDecodeError as error:
-        return error.pos == len(text)
-    return True
+    def _settle(self) -> None:
+        """Say of calls that were begun and not sent whether they were made. The marks hold until the next start."""
+        not_done = [self.entries[number] for number, boot in self._waiting.items() if boot == self._boot]
+        for entry in self.entries.values():
+            entry.sent = entry.sent or entry.number in self._waiting
+        self._waiting.clear()
+        for entry in not_done:
+            entry.sent = False
+            self.fail(entry, surely_not_done=True, message="the process ended before it was sent")
 
 
 def _next_page(raw: Any) -> NextPage:
@@ -300,12 +359,3 @@ def _next_page(raw: Any) -> NextPage:
     if not isinstance(raw, dict) or not all(isinstance(text, str) for text in raw.values()):
         raise ValueError("not the arguments of a next page")
     return raw
-
-
-def _sync_folder(folder: Path) -> None:
-    """A new file's name is on disk only when its folder is."""
-    descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
-    try:
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)

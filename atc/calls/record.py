@@ -42,6 +42,7 @@ class CallRecord:
     traceback: str | None = None
     next_page: NextPage = None
     page: int = 0
+    stage: int = 0
 
     def started(self) -> dict[str, Any]:
         return {
@@ -59,7 +60,7 @@ class CallRecord:
             effect=self.effect, status=self.status, value=reply.value, error=reply.error, error_status=reply.status,
             cause=self.cause, line=self.line, seconds=round(self.seconds, 6),
             notes=tuple(map(redactor.text, self.notes)),
-            traceback=self.traceback, page=self.page,
+            traceback=self.traceback, page=self.page, stage=self.stage,
         )  # fmt: skip
 
 

@@ -75,5 +75,5 @@ def _from_before(entry: Entry) -> Call:
     """A call in doubt that an earlier process began."""
     return Call(
         index=entry.number, attempt=entry.attempt, tool=entry.tool, arguments=entry.arguments, effect=entry.effect,
-        status="in_doubt", error="the run was cut off during this call",
+        stage=entry.stage, status="in_doubt", error="the run was cut off during this call",
     )  # fmt: skip

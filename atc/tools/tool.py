@@ -66,12 +66,38 @@ class PagedTransport(abc.ABC):
         """
 
 
-async def answer_of(transport: Transport, arguments: dict[str, Any]) -> Answered:
-    """Make one call through any transport.
+Sending = Callable[[], None]
+"""Is called right before a call may reach its tool. What it raises must be passed on, and the call not be sent."""
+
+
+class AnnouncingTransport(abc.ABC):
+    """A transport that may have to wait before it sends (for a token, or a server that starts) and says when it sends.
+
+    A call that is cut off before that surely did nothing. It says so by inheriting.
+    """
+
+    @abc.abstractmethod
+    async def announced(self, arguments: dict[str, Any], sending: Sending) -> Answered:
+        """Make one call, as :class:`Transport` does, and call ``sending`` before anything of it may leave.
+
+        Args:
+            arguments: as the tool takes them.
+            sending: may be called more than once. It is called in the task that makes the call.
+
+        Raises:
+            ToolError: the tool refused or failed.
+        """
+
+
+async def answer_of(transport: Transport, arguments: dict[str, Any], sending: Sending = lambda: None) -> Answered:
+    """Make one call through any transport. ``sending`` is called before anything of it may reach the tool.
 
     Raises:
         ToolError: from the transport.
     """
+    if isinstance(transport, AnnouncingTransport):
+        return await transport.announced(arguments, sending)
+    sending()
     if isinstance(transport, PagedTransport):
         return await transport.answered(arguments)
     value = await transport(arguments)

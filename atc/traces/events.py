@@ -13,11 +13,13 @@ EventKind = Literal[
     "model_started",  # purpose
     "model_waiting",  # purpose, seconds, silent: nothing came for so many seconds
     "model_ended",  # purpose, seconds, prompt_tokens, completion_tokens, finish_reason, cached, problem
+    "stage_started",  # stage, new_request, inputs: the last program succeeded, and what it did is committed
     "program_written",  # attempt, program, mended
     "findings",  # attempt, findings
     "program_started",  # attempt, warnings: what the check warned about and the program does not resolve
     "approval_asked",  # index, tool, arguments, effect, line, warnings: the user is asked whether to make this call
     "call_started",  # index, tool, arguments, effect, line
+    "call_sent",  # index: a call with effects is handed to its tool now
     "call_ended",  # the whole Call
     "program_ended",  # attempt, kind, seconds, stdout, stderr, detail
     "fault",  # attempt, fault

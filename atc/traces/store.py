@@ -132,13 +132,18 @@ class StoredRun:
                 if isinstance(event, dict) and isinstance(event.get("data"), dict) and {"kind", "at"} <= event.keys():
                     yield event
 
-    def begun_writes(self) -> Iterator[int]:
-        """The numbers of the calls with effects that were begun. Each is told only after it is in the journal."""
+    def begun_writes(self) -> Iterator[tuple[int, bool]]:
+        """The numbers of the calls with effects that were begun, and of those that were sent to their tools (``True``).
+
+        Each event is written only after the journal's record.
+        """
         for event in self.events():
-            if event["kind"] == "call_started" and event["data"].get("effect") != Effect.READ.value:
-                number = event["data"].get("index")
+            kind, data = event["kind"], event["data"]
+            sent = kind == "call_sent"
+            if sent or (kind == "call_started" and data.get("effect") != Effect.READ.value):
+                number = data.get("index")
                 if isinstance(number, int):
-                    yield number
+                    yield number, sent
 
     def programs(self) -> tuple[str, ...]:
         """The programs that were written, in order."""

@@ -122,7 +122,7 @@ def test_a_function_is_asked_with_the_warnings_and_the_trace_says_so() -> None:
     assert house.call("book", n=1).value == 7
     assert asked == [ApprovalRequest("book", {"n": 1}, WRITE, "book it.", (WARNING,))]
     kinds = [kind for kind, _ in house.events]
-    assert kinds == ["approval_asked", "call_started", "call_ended"]
+    assert kinds == ["approval_asked", "call_started", "call_sent", "call_ended"]
     assert house.events[0][1]["warnings"] == [WARNING]
 
 

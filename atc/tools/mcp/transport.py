@@ -16,10 +16,11 @@ from atc.tools.mcp.connection import Connection, McpServer
 from atc.tools.mcp.failures import Unreachable, failed, is_closed, too_slow, unreachable
 from atc.tools.mcp.http import Exchange
 from atc.tools.openapi.text import clean
+from atc.tools.tool import AnnouncingTransport, Answered, Sending
 
 
 @dataclass(frozen=True, eq=False)
-class McpTransport:
+class McpTransport(AnnouncingTransport):
     """Calls one tool over the server's conversation. It never retries: that is the broker's business.
 
     Attributes:
@@ -44,6 +45,14 @@ class McpTransport:
         """Make one call.
 
         Raises:
+            ToolError: as :meth:`announced`.
+        """
+        return (await self.announced(arguments, lambda: None)).value
+
+    async def announced(self, arguments: dict[str, Any], sending: Sending) -> Answered:
+        """Make one call; ``sending`` is called once the server is ready.
+
+        Raises:
             ToolError: the server cannot be reached, refuses, dies, takes too long, or says that the tool failed.
         """
         _ensure_sendable(self.label, arguments)
@@ -51,7 +60,8 @@ class McpTransport:
         try:
             async with asyncio.timeout(server.timeout_s), server.connected() as (connection, client):
                 sent = True
-                return await self._made(connection, client, arguments)
+                sending()
+                return Answered(await self._made(connection, client, arguments))
         except Unreachable as error:
             raise unreachable(self.label, error, server.spec) from None
         except TimeoutError:

@@ -22,7 +22,7 @@ from atc.tools.openapi.media import accept_header
 from atc.tools.openapi.plan import Operation
 from atc.tools.openapi.reading import TooLarge, read_body
 from atc.tools.openapi.security import Credentials
-from atc.tools.tool import Answered, PagedTransport
+from atc.tools.tool import AnnouncingTransport, Answered, PagedTransport, Sending
 
 MAX_REDIRECTS = 5
 _ERROR_BYTES = 65_536
@@ -107,7 +107,7 @@ class HttpService:
 
 
 @dataclass(frozen=True, eq=False)
-class OperationTransport(PagedTransport):
+class OperationTransport(PagedTransport, AnnouncingTransport):
     """Calls one operation over HTTP. It never retries: that is the broker's business.
 
     Attributes:
@@ -133,6 +133,14 @@ class OperationTransport(PagedTransport):
         """Make one call, and say what its ``Link`` header says of the next page.
 
         Raises:
+            ToolError: as :meth:`announced`.
+        """
+        return await self.announced(arguments, lambda: None)
+
+    async def announced(self, arguments: dict[str, Any], sending: Sending) -> Answered:
+        """:meth:`answered`; ``sending`` is called once there is a token, before the request is sent.
+
+        Raises:
             ToolError: the arguments do not fit in a request, the service cannot be reached or refuses, or its answer
                 cannot be used.
         """
@@ -142,7 +150,7 @@ class OperationTransport(PagedTransport):
         request = encode(operation, arguments)
         try:
             async with asyncio.timeout(self.service.timeout_s), self.service.client() as client:
-                return await self._exchange(client, self._built(client, operation.server, request))
+                return await self._exchange(client, self._built(client, operation.server, request), sending)
         except _NoTarget as nowhere:
             raise ToolError(
                 f"{operation.label} redirects to no valid URL: the Location header of its answer ({nowhere.status}) is "
@@ -185,13 +193,14 @@ class OperationTransport(PagedTransport):
             files=request.parts,
         )
 
-    async def _exchange(self, client: httpx.AsyncClient, request: httpx.Request) -> Answered:
+    async def _exchange(self, client: httpx.AsyncClient, request: httpx.Request, sending: Sending) -> Answered:
         operation, credentials = self.operation, self.service.credentials
         live = credentials.live(operation.security)
         redirects, renewed = 0, False
         while redirects <= MAX_REDIRECTS:
             for credential in live:
                 await credential.put_on(request, client)
+            sending()
             response = await client.send(request, stream=True)
             try:
                 if response.has_redirect_location:

@@ -1,0 +1,183 @@
+"""The file of a journal: JSON lines that are only appended, one process at a time, read back after a crash.
+
+Every record begins with its number, and then says what it is: ``call`` (``begin``, ``sent``, ``value``, ``failed``) or
+``stage``. A reader that does not know a record refuses the whole file.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import errno
+import json
+import os
+import re
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, BinaryIO
+
+from atc.errors import JournalError
+from atc.locks import lock, unlock
+
+WHAT_NOW = (
+    "calls that were made may be missing from it, and would be made again. See what was done (`atc show`, and at the "
+    "service itself), then start the task anew"
+)
+_HEADS = (b'{"call": ', b'{"stage": ')  # how every record begins
+_RECORD = re.compile(rb'\{"(?:call": \d+, "(?:begin|sent|value|failed)|stage": \d+, "commits)": ')
+_UNFINISHED = [
+    (re.compile(pattern, re.ASCII), completion)
+    for pattern, completion in (
+        ("", ""),
+        (r'"(?:[^"\\\x00-\x1f]|\\.)*\\?', '""'),
+        (r"-|t(ru?)?|f(a(ls?)?)?|n(ul?)?", "null"),
+        (r"\.", ".0"),
+        (r"e[+-]?", "e0"),
+        (r"u[0-9a-f]{0,4}", 'u0041"'),
+    )
+]
+"""Tokens that are cut short, and one that could stand in their place."""
+_BOOT_ID = Path("/proc/sys/kernel/random/boot_id")
+
+
+class JournalFile:
+    """An open journal, locked for this process.
+
+    Args:
+        path: the file. It is made, readable by its owner alone, if it is not there.
+
+    Raises:
+        JournalError: it cannot be opened, or another process holds it.
+    """
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self._file: BinaryIO | None = None
+        try:
+            self._open()
+        except OSError as error:
+            self.close()
+            raise JournalError(f"cannot use the journal {path}: {error.strerror}") from None
+        except JournalError:
+            self.close()
+            raise
+
+    def read(self, apply: Callable[[dict[str, Any]], None]) -> None:
+        """Read all records back, in order. A record that a crash cut short at the very end is dropped.
+
+        Args:
+            apply: is called with each record. Its ValueError, KeyError, TypeError or AttributeError refuses the file.
+
+        Raises:
+            JournalError: the file cannot be read, or anything else is wrong with it; it is left as it is, and closed.
+        """
+        try:
+            self._read(apply)
+        except OSError as error:
+            self.close()
+            raise JournalError(f"cannot use the journal {self.path}: {error.strerror}") from None
+        except JournalError:
+            self.close()
+            raise
+
+    def append(self, *records: dict[str, Any], sync: bool) -> None:
+        """Append records, in one write. They are on disk before this returns if ``sync``.
+
+        Raises:
+            JournalError: they cannot be written. The file is closed: nothing may follow half a line.
+        """
+        if self._file is None:
+            raise JournalError(f"the journal {self.path} is closed")
+        lines = b"".join(json.dumps(record, allow_nan=False).encode() + b"\n" for record in records)
+        try:
+            if self._file.write(lines) != len(lines):
+                raise OSError(0, "the disk took a part of it only")
+            if sync:
+                os.fsync(self._file.fileno())
+        except OSError as error:
+            self.close()
+            raise JournalError(f"cannot write the journal {self.path}: {error.strerror}") from None
+
+    def close(self) -> None:
+        """Let go of the file. What is appended later fails."""
+        if self._file is not None:
+            with contextlib.suppress(OSError):
+                unlock(self._file)  # a process that another thread is just starting holds it too
+            self._file.close()
+            self._file = None
+
+    def _open(self) -> None:
+        new = not self.path.exists()
+        flags = os.O_RDWR | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC
+        self._file = os.fdopen(os.open(self.path, flags, 0o600), "r+b", buffering=0)
+        try:
+            lock(self._file)
+        except BlockingIOError:
+            raise JournalError(f"the journal {self.path} is in use: another process works on this run") from None
+        if new:
+            _sync_folder(self.path.parent)
+
+    def _read(self, apply: Callable[[dict[str, Any]], None]) -> None:
+        if self._file is None:
+            raise JournalError(f"the journal {self.path} is closed")
+        content = self._file.read()
+        *lines, last = content.split(b"\n")
+        ended = last.rstrip(b"\0")  # some file systems leave zeros where a crash kept the rest from being written
+        torn = _is_torn(ended)
+        if not torn:
+            lines.append(ended)
+        for line_number, line in enumerate(lines, start=1):
+            try:
+                apply(json.loads(line))
+            except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
+                raise JournalError(
+                    f"{self.path}, line {line_number} is not a journal record ({error!r}): {WHAT_NOW}"
+                ) from None
+        if last:  # and only now that all of it is understood: what is refused stays as it is
+            self._file.truncate(len(content) - len(last) + (0 if torn else len(ended)))
+            if not torn and self._file.write(b"\n") != 1:
+                raise OSError(errno.EIO, "the last line cannot be ended")
+
+
+def boot_id() -> str:
+    """What names this start of the machine, equal in all its containers; empty where that is not known.
+
+    What a process wrote before it died can be read until the machine itself goes down, also if it was never synced.
+    """
+    try:
+        return _BOOT_ID.read_text("ascii").strip()
+    except (OSError, ValueError):
+        return ""
+
+
+def _is_torn(last: bytes) -> bool:
+    """Whether what follows the last line end is nothing, or the beginning of a record that is not all there."""
+    if not last.startswith(_HEADS):
+        return any(head.startswith(last) for head in _HEADS)
+    if _RECORD.search(last, 1):
+        return False  # a second record, after one that was cut short in front of a value
+    try:
+        text = last.decode("ascii")
+        json.loads(text)
+    except json.JSONDecodeError as error:
+        completions = [token for unfinished, token in _UNFINISHED if unfinished.fullmatch(text, error.pos)]
+        return any(_lacks_only_its_end(text[: error.pos] + token) for token in completions)
+    except (ValueError, RecursionError):
+        return False
+    return False
+
+
+def _lacks_only_its_end(text: str) -> bool:
+    try:
+        json.loads(text)
+    except json.JSONDecodeError as error:
+        return error.pos == len(text)
+    return True
+
+
+def _sync_folder(folder: Path) -> None:
+    """A new file's name is on disk only when its folder is."""
+    descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
