@@ -44,6 +44,9 @@ if TYPE_CHECKING:
     from atc.sandboxes.conformance import check_sandbox
     from atc.sandboxes.contract import Job, Limits, Sandbox
     from atc.settings import Settings
+    from atc.strategies.base import Ending, Strategy
+    from atc.strategies.context import RunContext
+    from atc.strategies.program_loop import ProgramLoop
     from atc.tools.functions import tool
     from atc.tools.protocol import Example, Protocol, Status
     from atc.tools.to_json import to_json
@@ -66,6 +69,7 @@ __all__ = [
     "Effect",
     "EmbeddedModel",
     "EncoderUnavailable",
+    "Ending",
     "EnvironmentProblem",
     "Event",
     "Example",
@@ -85,18 +89,21 @@ __all__ = [
     "Outcome",
     "Prober",
     "ProgramError",
+    "ProgramLoop",
     "Protocol",
     "Reply",
     "Result",
     "Retrieved",
     "Retriever",
     "Revision",
+    "RunContext",
     "RunFailed",
     "Sandbox",
     "SandboxUnavailable",
     "Settings",
     "SettingsError",
     "Status",
+    "Strategy",
     "Tool",
     "ToolError",
     "ToolImportError",
@@ -149,6 +156,9 @@ _MODULES = {
     "atc.sandboxes.conformance": ("check_sandbox",),
     "atc.sandboxes.contract": ("Job", "Limits", "Sandbox"),
     "atc.settings": ("Settings",),
+    "atc.strategies.base": ("Ending", "Strategy"),
+    "atc.strategies.context": ("RunContext",),
+    "atc.strategies.program_loop": ("ProgramLoop",),
     "atc.tools.functions": ("tool",),
     "atc.tools.protocol": ("Example", "Protocol", "Status"),
     "atc.tools.to_json": ("to_json",),

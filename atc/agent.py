@@ -1,10 +1,10 @@
-"""The agent: a task and tools in, a result out. The order of the steps is in :mod:`atc.strategies.chain`."""
+"""The agent: a task and tools in, a result out. How it acts is its strategy's (:mod:`atc.strategies.base`)."""
 
 from __future__ import annotations
 
 import asyncio
 import contextlib
-from collections.abc import AsyncIterator, Callable, Iterable, Sequence
+from collections.abc import AsyncIterator, Callable, Iterable
 from contextlib import AsyncExitStack
 from typing import Any, Self
 
@@ -15,22 +15,17 @@ from atc.calls.journal import Journal
 from atc.calls.redact import Redactor
 from atc.errors import BudgetExceeded, JournalError, ModelError, ModelUnavailable, UsageError
 from atc.models import model_of
-from atc.models.base import Message, Model, Reply
+from atc.models.base import Model
 from atc.models.budget import Budget, BudgetedModel
-from atc.programs.check.checker import Checker
-from atc.programs.program import Program
 from atc.result import Fault, Result
 from atc.retrieval.retriever import IndexRetriever, Retriever
 from atc.sandboxes.contract import Sandbox
 from atc.sandboxes.drivers import open_sandbox
 from atc.settings import Settings
 from atc.strategies import answer
-from atc.strategies.asking import ask
-from atc.strategies.chain import Ending, chain
-from atc.strategies.find_tools import Finder, docs_for, finder_for
-from atc.strategies.run import Run, offer
+from atc.strategies.base import Ending, Strategy, open_strategy
+from atc.strategies.context import RunContext
 from atc.strategies.session import Session, fault_of
-from atc.strategies.writer import Draft, Writer
 from atc.tools.functions import tool_from_function
 from atc.tools.names import RESERVED_NAMES
 from atc.tools.tool import Tool, Toolset
@@ -52,6 +47,8 @@ class Agent:
         approve: decides over every call that is not a read: ``"ask"`` (the user, at the terminal), ``"never"``,
             ``"always"``, or a function; by default what the settings say, else ``"ask"`` on a terminal and ``"never"``
             elsewhere.
+        strategy: how it acts: a strategy, or the name of one (:func:`atc.strategies.base.open_strategy`); by default
+            what the settings say, else ``"chain"``.
         retriever: finds the tools to offer where there are more than ``max_tools``; by default an index over them, as
             the settings say.
         sandbox: where programs run: a sandbox, which stays yours to close, or the setting of that name.
@@ -61,7 +58,7 @@ class Agent:
 
     Raises:
         SettingsError: a setting is wrong.
-        UsageError: the tools are none, or ``approve`` is neither a word nor a function.
+        UsageError: no tools were given, ``approve`` is neither a word nor a function, or there is no such strategy.
     """
 
     def __init__(
@@ -70,6 +67,7 @@ class Agent:
         *,
         model: Model | str | None = None,
         approve: Approve | None = None,
+        strategy: Strategy | str | None = None,
         retriever: Retriever | None = None,
         sandbox: Sandbox | str | None = None,
         policy: CallPolicy | None = None,
@@ -78,6 +76,8 @@ class Agent:
     ) -> None:
         if isinstance(sandbox, str):
             settings["sandbox"], sandbox = sandbox, None
+        if isinstance(strategy, str):
+            settings["strategy"], strategy = strategy, None
         self.settings = Settings.load(**settings)
         self.tools = _toolset(tools)
         if not self.tools:
@@ -85,6 +85,8 @@ class Agent:
         if taken := [name for name in RESERVED_NAMES if name in self.tools]:
             raise UsageError(f"no tool may be named {taken[0]!r}, which means something else in a program: rename it")
         self._approval = Approval(checked_approve(approve, self.settings.approve), self.settings.warnings)
+        self._given_strategy = strategy
+        self._strategy = strategy or open_strategy(self.settings.strategy)  # now, so that a wrong name is found now
         self._model, self._sandbox, self._on_event = model, sandbox, on_event
         self._opened: Model | None = None
         self._own_sandbox: Sandbox | None = None
@@ -131,10 +133,10 @@ class Agent:
                 await work
 
     def resume(self, run_id: str) -> Result:
-        """Go on with a run that was cut off: its last program runs again, what succeeded comes from the journal.
+        """Go on with a run that was cut off, by its own strategy: what succeeded comes from the journal.
 
         Raises:
-            UsageError: there is no such run, or it has ended with an answer.
+            UsageError: there is no such run, it has ended with an answer, or its strategy cannot be had.
             JournalError: its journal is damaged, or another process works on the run.
         """
         return wait_for(self.aresume(run_id))
@@ -151,10 +153,14 @@ class Agent:
             raise UsageError(
                 f"run {stored.run_id} ended with an answer: there is nothing to resume (`atc show` reads it)"
             )
-        written = stored.last("program_written") or {}
-        first = Draft(Program(written["program"])) if written.get("program") else None
+        strategy, name = self._strategy_of(stored.run_id, started)
         return await self._begin(
-            started["task"], stored.run_id, resumed=stored, first=first, source=started.get("source")
+            started["task"],
+            stored.run_id,
+            resumed=stored,
+            strategy=strategy,
+            opened_by=name,
+            source=started.get("source"),
         )
 
     def close(self) -> None:
@@ -189,7 +195,8 @@ class Agent:
         run_id: str,
         *,
         resumed: StoredRun | None = None,
-        first: Draft | None = None,
+        strategy: Strategy | None = None,
+        opened_by: str | None = None,
         source: str | None = None,
         listener: Callable[[Event], None] | None = None,
     ) -> Result:
@@ -212,96 +219,78 @@ class Agent:
             keep = stored.keep_traceback if stored else None
             broker = Broker(Toolset(), journal, emit, self._policy, self._approval, redactor, task, keep)
             session = Session(task, run_id, stored, budget, broker, emit)
-            emit("run_started", self._started(task, run_id, model, source))
+            if strategy is None:
+                strategy, opened_by = self._strategy, None if self._given_strategy else self.settings.strategy
+            emit("run_started", self._started(session, model, strategy, opened_by, source))
             try:
-                budgeted = BudgetedModel(model, budget)
-                tools, plan = await self._offered(session, budgeted, resumed)
-                await stack.enter_async_context(tools.opened())
-                session.run = await self._assemble(stack, session, tools, budgeted, plan)
-                session.run.before = resumed.programs() if resumed is not None else ()
-                result = await self._to_the_end(session, session.run, first)
+                context = session.context = RunContext(
+                    task, self.settings, BudgetedModel(model, budget), broker, self._opened_sandbox(), self._retriever,
+                    self.tools, emit, stack,
+                )  # fmt: skip
+                await context.choose_tools(resumed)
+                result = await self._to_the_end(session, context, strategy, resumed)
             except BaseException as error:
                 session.broke_off(error)
                 raise
             session.end(result)
             return result
 
-    async def _offered(self, session: Session, model: Model, resumed: StoredRun | None) -> tuple[Toolset, str]:
-        """The tools that the model is shown, and the plan by which they were found, if there is one."""
-        before = resumed.last("tools_chosen") if resumed is not None else None
-        if before is not None and all(name in self.tools for name in before["tools"]):
-            return self.tools.only(*before["tools"]), before.get("plan", "")
-
-        async def asked(messages: Sequence[Message], max_tokens: int) -> Reply:
-            options = {"max_tokens": max_tokens, "temperature": 0.0, "seed": self.settings.seed}
-            return await ask(model, session.emit, "tools", messages, **options)
-
-        found = await self._retriever.retrieve(session.task, self.tools, self.settings.max_tools, asked)
-        told = {"tools": list(found.tools), "of": len(self.tools)}
-        session.emit("tools_chosen", told | (found.trajectory.told() if found.trajectory is not None else {}))
-        return found.tools, found.trajectory.plan if found.trajectory is not None else ""
-
-    async def _assemble(self, stack: AsyncExitStack, session: Session, tools: Toolset, model: Model, plan: str) -> Run:
-        async def opened(found: Toolset) -> None:
-            await stack.enter_async_context(found.opened())
-
-        finder, offered = self._with_finder(tools)
-        writer = Writer(session.task, offered, model, self.settings, session.emit, plan)
-        with contextlib.suppress(ModelError):  # the first program meets it again
-            await writer.prepare()
-        docs = docs_for(offered, self.tools) if self.settings.find_tools else None
-        if self.settings.find_tools and writer.unlisted:  # a prompt has no room for all: programs look for the rest
-            finder, offered = self._with_finder(tools.only(*(name for name in tools if name not in writer.unlisted)))
-        if writer.cut:
-            offered = await offer(writer, offered, docs)
-        session.broker.grant(offered)
-        checker = Checker(offered.protocols) if self.settings.check else None
-        run = Run(
-            session.task, offered, self.settings, writer, checker, self._opened_sandbox(), session.broker, session.emit,
-            finder, opened, docs,
-        )  # fmt: skip
-        stack.callback(run.close)
-        return run
-
-    def _with_finder(self, tools: Toolset) -> tuple[Finder | None, Toolset]:
-        """What is offered, and beside it the tool that looks for the others, where there are any."""
-        finder = finder_for(tools, self.tools, self._retriever) if self.settings.find_tools else None
-        return finder, tools if finder is None else tools + Toolset([finder.tool])
-
-    async def _to_the_end(self, session: Session, run: Run, first: Draft | None) -> Result:
-        """Run the strategy; what stops it from outside becomes the result's status."""
+    async def _to_the_end(
+        self, session: Session, context: RunContext, strategy: Strategy, resumed: StoredRun | None
+    ) -> Result:
+        """Let the strategy act; what stops it from outside becomes the result's status."""
         ending: Ending | None = None
-        said = ""
+        sentence = ""
         try:
             async with asyncio.timeout(self.settings.budget_s) as clock:
-                ending = await chain(run, first)
+                ending = await (strategy.solve(context) if resumed is None else strategy.resume(context, resumed))
                 if ending.status == "answered":
-                    said = answer.plain(ending.value)  # it stands if the sentence fails
-                    said = await self._sentence(run, ending.value)
+                    sentence = answer.plain(ending.value)  # it stands if the model's fails
+                    sentence = await self._sentence(context, ending.value)
         except BudgetExceeded as error:
-            ending = session.stopped("budget", Fault(kind="limit", message=str(error)))
+            ending = Ending("budget", fault=Fault(kind="limit", message=str(error)))
         except TimeoutError:
             if not clock.expired():
                 raise
             text = f"the run used up its {self.settings.budget_s:g} seconds"
-            ending = ending or session.stopped("budget", Fault(kind="limit", message=text))
+            ending = ending or Ending("budget", fault=Fault(kind="limit", message=text))
         except (ModelError, JournalError) as error:
-            ending = session.stopped("failed", fault_of(error))
-        return session.result(ending, said)
+            ending = Ending("failed", fault=fault_of(error))
+        return session.result(ending, sentence)
 
-    async def _sentence(self, run: Run, value: Any) -> str:
+    async def _sentence(self, context: RunContext, value: Any) -> str:
         if self.settings.answer:
             with contextlib.suppress(ModelError, ModelUnavailable, BudgetExceeded):  # the value is there all the same
-                return await answer.sentence(run, value)
+                return await answer.sentence(context, value)
         return answer.plain(value)
 
-    def _started(self, task: str, run_id: str, model: Model, source: str | None) -> dict[str, Any]:
+    def _strategy_of(self, run_id: str, started: dict[str, Any]) -> tuple[Strategy, str | None]:
+        """The strategy that a stored run was begun with, and by what it is opened.
+
+        Raises:
+            UsageError: it cannot be had, or another one was given.
+        """
+        given, name, opened_by = self._given_strategy, started.get("strategy"), started.get("strategy_given", "chain")
+        if given is not None and given.name != name:
+            raise UsageError(f"run {run_id} was begun with the strategy {name!r}: {given.name!r} cannot go on with it")
+        if given is not None:
+            return given, None
+        if opened_by is None:
+            raise UsageError(
+                f"run {run_id} was begun with a strategy that was given as an object, {name!r}: give it again, "
+                "Agent(strategy=…).resume(…)"
+            )
+        return open_strategy(opened_by), opened_by
+
+    def _started(
+        self, session: Session, model: Model, strategy: Strategy, opened_by: str | None, source: str | None
+    ) -> dict[str, Any]:
         settings = self.settings.model_dump(mode="json", exclude={"api_key"})
         settings["approve"] = "function" if callable(self._approval.approve) else self._approval.approve
         return {
-            "run_id": run_id, "task": task, "model": model.name, "endpoint": model.endpoint, "tools": len(self.tools),
-            "source": source,
-            "settings": settings,
+            "run_id": session.run_id, "task": session.task, "model": model.name, "endpoint": model.endpoint,
+            "strategy": strategy.name, "strategy_given": opened_by,
+            "tools": len(self.tools), "source": source, "settings": settings,
         }  # fmt: skip
 
     def _emitter(self, trace: TraceWriter, redactor: Redactor, listener: Callable[[Event], None] | None) -> Emit:

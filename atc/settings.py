@@ -53,7 +53,11 @@ class Settings(BaseSettings):
     )
     tool_index: str | None = Field(None, description="folder of an index of the tools (`atc tools index`)")
     find_tools: bool = Field(True, description="let programs ask for tools that were not picked, and for what was cut")
-    max_revisions: int = Field(3, ge=0, description="α of the paper: programs after the first")
+    strategy: str = Field("chain", description="how tasks are solved: a strategy's name, MODULE:NAME or FILE.py:NAME")
+    max_revisions: int = Field(3, ge=0, description="α of the paper: programs that run after the first")
+    max_rejections: int | None = Field(
+        None, ge=0, description="replies beside them that the check sends back; by default as many as max_revisions"
+    )
     candidates: int = Field(1, ge=1, le=16, description="first programs to choose among")
     revision_candidates: int = Field(1, ge=1, le=16, description="programs to choose among in a revision")
     tool_format: Literal["stubs", "json"] = Field(

@@ -61,7 +61,10 @@ def run(
     retrieval: Annotated[
         str | None, typer.Option(help="How tools are picked of many: lexical, hybrid (default) or planned.")
     ] = None,
-    max_revisions: Annotated[int | None, typer.Option(help="Programs after the first (default 3).")] = None,
+    strategy: Annotated[
+        str | None, typer.Option(help="How to act: `chain` (default), an installed one, MODULE:NAME or FILE.py:NAME.")
+    ] = None,
+    max_revisions: Annotated[int | None, typer.Option(help="Programs that run after the first (default 3).")] = None,
     candidates: Annotated[int | None, typer.Option(help="First programs to choose among (default 1).")] = None,
     sandbox: Annotated[
         str | None,
@@ -92,7 +95,7 @@ def run(
     view = None if as_json else RunView(out)
     agent = Agent(
         toolset, model=model, base_url=base_url, context_tokens=context_tokens, prompt_tokens=prompt_tokens,
-        tool_index=tool_index, retrieval=retrieval,
+        tool_index=tool_index, retrieval=retrieval, strategy=strategy,
         max_revisions=max_revisions, candidates=candidates, sandbox=sandbox, sandbox_require=sandbox_require,
         budget_s=budget_s, cache=cache, answer=answer, approve=approve, warnings=warnings, on_event=view,
     )  # fmt: skip

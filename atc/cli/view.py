@@ -73,7 +73,8 @@ class RunView:
 
     def _on_run_started(self, data: dict[str, Any]) -> None:
         where = f" at {data['endpoint']}" if data.get("endpoint") else ""
-        self.line(f"run {data['run_id']}  model {data['model']}{where}", "dim")
+        how = f"  strategy {name}" if (name := data.get("strategy", "chain")) != "chain" else ""
+        self.line(f"run {data['run_id']}  model {data['model']}{where}{how}", "dim")
 
     def _on_tools_chosen(self, data: dict[str, Any]) -> None:
         if "found" in data:

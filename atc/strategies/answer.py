@@ -8,7 +8,7 @@ from typing import Any
 from atc.models.base import Message
 from atc.packing import as_text
 from atc.prompting import fenced, prompt
-from atc.strategies.run import Run
+from atc.strategies.context import RunContext
 
 MAX_VALUE = 3000
 _NUMBER = re.compile(r"\d+(?:[.,]\d+)*")
@@ -19,7 +19,7 @@ def plain(value: Any) -> str:
     return value if isinstance(value, str) else as_text(value)
 
 
-async def sentence(run: Run, value: Any) -> str:
+async def sentence(context: RunContext, value: Any) -> str:
     """Say the value in a sentence. A sentence with a number that is in neither value nor task is not used.
 
     Raises:
@@ -27,14 +27,12 @@ async def sentence(run: Run, value: Any) -> str:
     """
     told = plain(value)
     calls = "; ".join(
-        f"{c.tool}({', '.join(f'{k}={v!r}' for k, v in c.arguments.items())})" for c in run.calls if c.succeeded
+        f"{c.tool}({', '.join(f'{k}={v!r}' for k, v in c.arguments.items())})" for c in context.calls if c.succeeded
     )
-    text = prompt("answer", task=run.task, value=fenced(told[:MAX_VALUE]), calls=fenced(calls[:600]))
-    reply = await run.writer.ask(
-        "answer", [Message("user", text)], temperature=0.0, seed=run.settings.seed, max_tokens=120
-    )
+    text = prompt("answer", task=context.task, value=fenced(told[:MAX_VALUE]), calls=fenced(calls[:600]))
+    reply = await context.ask("answer", [Message("user", text)], max_tokens=120)
     said = reply.text.strip()
-    known = set(_numbers(told + " " + run.task + " " + calls))
+    known = set(_numbers(told + " " + context.task + " " + calls))
     if not said or reply.finish_reason != "stop" or any(number not in known for number in _numbers(said)):
         return told
     return said

@@ -7,40 +7,42 @@ of one, so a revision is several programs of which the best goes on.
 from __future__ import annotations
 
 from collections import Counter
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from atc.calls.canonical import canonical
 from atc.packing import as_text
-from atc.programs.attribution.attribute import Attribution
 from atc.result import Effect
-from atc.strategies.run import Run
+from atc.strategies.program_loop import ProgramLoop
 from atc.strategies.writer import Draft
 
+if TYPE_CHECKING:
+    from atc.strategies.chain_policy import ChainPolicy
 
-async def best_candidate(run: Run, count: int) -> Draft:
+
+async def best_candidate(loop: ProgramLoop, policy: ChainPolicy, count: int) -> Draft:
     """Write ``count`` next programs and return the one to go on with.
 
     Fewest findings first. If no tool on offer can have an effect, the programs without findings are run (what they read
     is kept in the journal) and the first of those whose value most of them agree on is returned.
     """
-    drafts = await run.while_a_jail_boots(run.writer.candidates(count, run.revisions, run.calls))
-    checked = [(draft, await run.findings(draft)) for draft in drafts]
-    clean = [draft for draft, findings in checked if draft.program is not None and not findings]
-    chosen = min(checked, key=lambda pair: (pair[0].program is None, len(pair[1])))[0]
-    only_reads = all(tool.protocol.effect is Effect.READ for tool in run.tools.values())
+    drafts = await loop.write_several(count)
+    checked = [(draft, await policy.check(draft)) for draft in drafts]
+    clean = [draft for draft, findings in checked if not findings]
+    chosen = min(checked, key=lambda pair: (not pair[0].source, len(pair[1])))[0]
+    only_reads = all(tool.protocol.effect is Effect.READ for tool in loop.context.tools.values())
     if len(clean) > 1 and only_reads:
-        chosen = await _majority(run, clean) or chosen
-    run.announce(chosen)
+        chosen = await _majority(loop, policy, clean) or chosen
+    loop.announce(chosen)
     return chosen
 
 
-async def _majority(run: Run, drafts: list[Draft]) -> Draft | None:
+async def _majority(loop: ProgramLoop, policy: ChainPolicy, drafts: list[Draft]) -> Draft | None:
     """The first draft with the value that most drafts computed; ``None`` if none ran to an answer."""
     values: dict[str, str] = {}
-    for program in (draft.program for draft in drafts if draft.program is not None):
-        outcome = await run.execute(program)
-        if Attribution(program, outcome, run.grounds(), run.tools).fault() is None:
-            values[program.source] = _key(outcome.value)
+    for draft in drafts:
+        outcome = await loop.execute(draft, policy.warnings(draft))
+        if loop.fault_of(draft, outcome) is None:
+            values[draft.source] = _key(outcome.value)
     if not values:
         return None
     winner = Counter(values.values()).most_common(1)[0][0]

@@ -2,72 +2,58 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Sequence
 from typing import Any
 
-from atc.result import Fault, RunStatus
-from atc.strategies.candidates import best_candidate
+from atc.programs.program import Program
+from atc.result import Fault
+from atc.strategies.base import Ending, Strategy
+from atc.strategies.chain_policy import ChainPolicy
+from atc.strategies.context import RunContext
 from atc.strategies.endings import STATUS
-from atc.strategies.run import Run
+from atc.strategies.program_loop import ProgramLoop
 from atc.strategies.writer import Draft
+from atc.traces.store import StoredRun
 
 _NOTHING = object()
 
 
-@dataclass(frozen=True)
-class Ending:
-    """How a strategy ended."""
+class Chain(Strategy):
+    """Write → check → run → attribute → revise, at most α times."""
 
-    status: RunStatus
-    program: str = ""
-    value: Any = None
-    fault: Fault | None = None
+    name = "chain"
 
+    async def solve(self, context: RunContext) -> Ending:
+        return await self._act(context)
 
-async def chain(run: Run, first: Draft | None = None) -> Ending:
-    """Write → check → run → attribute → revise, at most α times.
+    async def resume(self, context: RunContext, stored: StoredRun) -> Ending:
+        """Run the last program again: what succeeded comes from the journal."""
+        *_, last = programs = stored.programs() or ("",)
+        return await self._act(context, first=Draft(Program(last)) if last else None, before=programs)
 
-    Args:
-        run: the run's pieces.
-        first: a program to begin with instead of writing one (a resumed run has it already).
-
-    Raises:
-        ModelError, ModelUnavailable, SandboxUnavailable, BudgetExceeded, JournalError: what ends a run from outside.
-    """
-    last_value: Any = _NOTHING
-    while True:
-        draft = first or run.spare() or await _written(run)
-        first, fault = None, None
-        findings = await run.check(draft)
-        if findings and (doubted := run.only_doubted()) is not None:
-            draft, findings = doubted, []  # it may be right; what was written in its place cannot run
-        if draft.program is not None and not findings:
-            outcome = await run.execute(draft.program)
-            if await run.only_asked(outcome):
-                continue  # no revision: the next program is shown what this one asked for
-            fault = await run.attribute(draft.program, outcome)
-            if fault is not None and _insisted(fault, outcome.value, last_value):
-                fault = None  # two programs found the same nothing: that is the answer
-            last_value = outcome.value
-        run.keep(draft, findings, fault)
-        if not findings and fault is None:
-            return Ending("answered", draft.source, outcome.value)
-        if fault is not None and fault.cause is not None:  # no other program can help
-            return Ending(STATUS[fault.cause], draft.source, fault=fault)
-        if len(run.revisions) > run.settings.max_revisions:
-            return Ending("unsolved", draft.source, fault=fault or _as_fault(run))
-
-
-async def _written(run: Run) -> Draft:
-    count = run.settings.revision_candidates if run.revisions else run.settings.candidates
-    return await (run.write() if count == 1 else best_candidate(run, count))
+    async def _act(self, context: RunContext, first: Draft | None = None, before: Sequence[str] = ()) -> Ending:
+        async with ProgramLoop.open(context) as loop:
+            policy = ChainPolicy(loop, before)
+            last_value: Any = _NOTHING
+            while draft := first or await policy.next_program():
+                first = None
+                if findings := await policy.check(draft):
+                    loop.reject(draft, findings)  # costs a reply, and none of the α revisions
+                    continue
+                outcome = await loop.execute(draft, policy.warnings(draft))
+                if await loop.requests.only_asked(outcome):
+                    continue  # no revision either: the next program is shown what this one asked for
+                fault = await loop.attribute(draft, outcome)
+                if fault is not None and _insisted(fault, outcome.value, last_value):
+                    fault = None  # two programs found the same nothing: that is the answer
+                last_value = outcome.value
+                loop.record(draft, fault)
+                if fault is None:
+                    return Ending("answered", outcome.value)
+                if fault.cause is not None:  # no other program can help
+                    return Ending(STATUS[fault.cause], fault=fault)
+            return Ending("unsolved", fault=policy.fault())
 
 
 def _insisted(fault: Fault, value: Any, before: Any) -> bool:
     return fault.kind == "answer" and value not in (None, "") and before == value
-
-
-def _as_fault(run: Run) -> Fault:
-    """The findings of a last program that never ran, as the run's fault."""
-    finding = run.revisions[-1].findings[0]
-    return Fault(kind="program", message=finding.message, line=finding.line, tool=finding.tool)

@@ -13,9 +13,9 @@ from atc.calls.journal import Entry
 from atc.errors import JournalError, SandboxUnavailable
 from atc.models.budget import Budget
 from atc.packing import pack
-from atc.result import Call, Fault, Result, RunStatus, Usage
-from atc.strategies.chain import Ending
-from atc.strategies.run import Run
+from atc.result import Call, Fault, Result, Usage
+from atc.strategies.base import Ending
+from atc.strategies.context import RunContext
 from atc.traces.events import Emit
 from atc.traces.store import StoredRun
 
@@ -30,19 +30,15 @@ class Session:
     budget: Budget
     broker: Broker
     emit: Emit
-    run: Run | None = None
+    context: RunContext | None = None
     began: float = field(default_factory=time.perf_counter)
-
-    def stopped(self, status: RunStatus, fault: Fault) -> Ending:
-        """How a run ends that something from outside stopped."""
-        revisions = self.run.revisions if self.run else ()
-        return Ending(status, revisions[-1].program if revisions else "", fault=fault)
 
     def result(self, ending: Ending, said: str = "") -> Result:
         calls = list(self.broker.calls)
         told = {call.index for call in calls}
         calls += [_from_before(e) for e in self.broker.journal.entries.values() if e.in_doubt and e.number not in told]
-        budget = self.budget
+        budget, context = self.budget, self.context
+        revisions = tuple(context.revisions) if context is not None else ()
         usage = Usage(
             model_calls=budget.calls_used, prompt_tokens=budget.prompt_tokens,
             completion_tokens=budget.completion_tokens, model_seconds=budget.model_seconds,
@@ -51,9 +47,9 @@ class Session:
         )  # fmt: skip
         return Result(
             run_id=self.run_id, task=self.task, status=ending.status, value=ending.value, answer=said,
-            program=ending.program, calls=tuple(sorted(calls, key=lambda call: call.index)),
-            revisions=tuple(self.run.revisions if self.run else ()),
-            fault=ending.fault, usage=usage, isolation=self.run.isolation if self.run else "",
+            program=revisions[-1].program if revisions else "",
+            calls=tuple(sorted(calls, key=lambda call: call.index)), revisions=revisions,
+            fault=ending.fault, usage=usage, isolation=context.isolation if context is not None else "",
             trace=str(self.stored.trace) if self.stored else None,
         )  # fmt: skip
 
@@ -65,7 +61,7 @@ class Session:
     def broke_off(self, error: BaseException) -> None:
         """Write down how a run ended that raises instead of returning a result."""
         with contextlib.suppress(Exception):  # a listener may be what failed; the trace is written before it is told
-            self.end(self.result(self.stopped("failed", fault_of(error))), raised=True)
+            self.end(self.result(Ending("failed", fault=fault_of(error))), raised=True)
 
 
 def fault_of(error: BaseException) -> Fault:

@@ -52,16 +52,16 @@ _CLASS_BEGUN = re.compile(r"(?:^|\n)class \w+\s*\Z")
 
 @dataclass(frozen=True)
 class Draft:
-    """A program as it came from a reply. Without a program ``problem`` says why."""
+    """A program as it came from a reply; an empty one where the reply has none, and ``problem`` says why."""
 
-    program: Program | None
+    program: Program
     mended: tuple[str, ...] = ()
     problem: str = ""
 
     @property
     def source(self) -> str:
         """The text of the program; empty where there is none."""
-        return self.program.source if self.program is not None else ""
+        return self.program.source
 
 
 class Writer:
@@ -215,12 +215,12 @@ class Writer:
 
     def _draft(self, reply: Reply, calls: Sequence[Call]) -> Draft:
         if self._stop and _CLASS_BEGUN.search(reply.text):
-            return Draft(None, problem=COPIED)
+            return Draft(Program(""), problem=COPIED)
         if reply.problem:
-            return Draft(None, problem=reply.problem)
+            return Draft(Program(""), problem=reply.problem)
         found = extract(reply.text, self._tools, truncated=reply.finish_reason == "length")
         if found.program is None:
-            return Draft(None, problem=found.problem)
+            return Draft(Program(""), problem=found.problem)
         mended = mend(found.program.source, self._tools)
         if not self._settings.check:
             return Draft(Program(mended.source), mended.notes)

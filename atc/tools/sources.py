@@ -2,19 +2,15 @@
 
 from __future__ import annotations
 
-import hashlib
-import importlib
-import importlib.util
 import inspect
 import json
-import os
-import sys
 from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 from types import ModuleType
 from typing import Any
 
-from atc.errors import ToolImportError
+from atc.errors import ToolImportError, UsageError
+from atc.loading import load_file, load_module
 from atc.tools.functions import tool_from_function
 from atc.tools.tool import Tool, Toolset
 
@@ -59,9 +55,9 @@ def _open(source: str, options: dict[str, Any]) -> Toolset:
         return _from_document(path, options)
     name, _, attribute = source.rpartition(":") if ":" in source else (source, "", "")
     if name.endswith(".py"):
-        return _from_module(_load_file(Path(name)), attribute, source)
+        return _from_module(_loaded(lambda: load_file(Path(name))), attribute, source)
     if attribute:
-        return _from_module(_load_module(name, source), attribute, source)
+        return _from_module(_loaded(lambda: load_module(name), f"{source!r}: "), attribute, source)
     raise ToolImportError(f"{source!r} names no tools: there is no such file or folder. Give {FORMS}")
 
 
@@ -85,39 +81,11 @@ def _names_servers(path: Path) -> bool:
     return isinstance(content, dict) and "mcpServers" in content
 
 
-def _load_file(path: Path) -> ModuleType:
-    """Import the user's own file, as ``python FILE`` would: naming it is the user's consent."""
-    if not path.is_file():
-        raise ToolImportError(f"there is no file {path}")
-    name = path.stem
-    if name in sys.modules or name in sys.stdlib_module_names or not name.isidentifier():
-        digest = hashlib.sha256(os.fsencode(path.resolve())).hexdigest()
-        name = f"tools_{digest[:8]}"  # a place that is nobody else's
-    spec = importlib.util.spec_from_file_location(name, path)
-    assert spec is not None
-    assert spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    if (folder := str(path.resolve().parent)) not in sys.path:
-        sys.path.append(folder)  # for what it imports from beside it; last, so that it hides nothing
-    sys.modules[name] = module
+def _loaded(load: Callable[[], ModuleType], about: str = "") -> ModuleType:
     try:
-        spec.loader.exec_module(module)
-    except (Exception, SystemExit) as error:
-        del sys.modules[name]
-        raise ToolImportError(f"{path} cannot be imported: {type(error).__name__}: {error}") from error
-    return module
-
-
-def _load_module(name: str, source: str) -> ModuleType:
-    sys.path.insert(0, "")
-    try:
-        return importlib.import_module(name)
-    except (Exception, SystemExit) as error:
-        raise ToolImportError(
-            f"{source!r}: module {name} cannot be imported: {type(error).__name__}: {error}"
-        ) from error
-    finally:
-        sys.path.remove("")
+        return load()
+    except UsageError as error:
+        raise ToolImportError(f"{about}{error}") from error
 
 
 def _from_module(module: ModuleType, attribute: str, source: str) -> Toolset:

@@ -38,7 +38,11 @@ EventKind = Literal[
 
 
 class RunStarted(TypedDict):
-    """A run begins. ``settings`` are all but the keys; ``source`` names where the tools are, for a resume."""
+    """A run begins.
+
+    ``settings`` are all but the keys; ``source`` names where the tools are, and ``strategy_given`` what opens the
+    strategy, for a resume; it is ``None`` where an object was given.
+    """
 
     run_id: str
     task: str
@@ -46,6 +50,8 @@ class RunStarted(TypedDict):
     endpoint: str
     tools: int
     source: str | None
+    strategy: str
+    strategy_given: str | None
     settings: dict[str, Any]
 
 

@@ -39,7 +39,7 @@ def test_a_checker_that_cannot_start_ends_the_trace_too(monkeypatch: pytest.Monk
     def missing(*_: Any) -> Any:
         raise EnvironmentProblem("ty is missing: pip install ty")
 
-    monkeypatch.setattr("atc.agent.Checker", missing)
+    monkeypatch.setattr("atc.strategies.program_loop.Checker", missing)
     made = agent(GOOD)
     with pytest.raises(EnvironmentProblem, match="ty is missing"):
         made.run("double 21")

@@ -1,8 +1,9 @@
 """A write happens at most once for what it is meant to do, and whatever happened is told: after any failure, anywhere.
 
 The property test drives broker and journal directly: random programs over a few tools, every way a call can fail, a
-host that crashes at every point of a call (before, between and after the journal's lines, or within one), then
-revised programs and resumed runs. Below it: a real host process, really killed in the middle of a write.
+host that crashes at every point of a call (before, between and after the journal's lines, or within one), also with
+all that was not synced, then revised programs and resumed runs. Below it: a real host process, really killed in the
+middle of a write. Stages are tried in ``tests/calls/test_stages.py``.
 """
 
 from __future__ import annotations
@@ -15,132 +16,26 @@ import sys
 import time
 from collections import Counter
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from atc.agent import Agent
-from atc.calls.approval import Approval
-from atc.calls.broker import Broker, CallPolicy
 from atc.calls.canonical import canonical
-from atc.calls.contract import CallRequest
-from atc.calls.journal import Journal
-from atc.errors import JournalError, ToolError
+from atc.errors import JournalError
 from atc.models.fake import FakeModel
 from atc.result import Effect, Result
 from atc.tools.tool import Toolset
+from tests.support.crashes import CRASHES, Host, HostCrash, World, run_program, step
 from tests.support.tools import make_tool
 
-Way = Literal["ok", "refused", "lost before", "lost after", "hangs before", "hangs after", "breaks", "too large"]
-"""How a call goes at the tool: it works; it refuses; its connection is lost before or after it acted; …"""
-
-WAYS: list[Way] = ["ok", "refused", "lost before", "lost after", "hangs before", "hangs after", "breaks", "too large"]
-CRASHES = ["none", "before begin", "begun", "acted", "torn end", "ended", "cancelled"]
-
-
-class HostCrash(BaseException):
-    """The host process ends at this point."""
-
-
-class World:
-    """The tools' side: what was really done, and how the next calls will go."""
-
-    def __init__(self) -> None:
-        self.effects: list[tuple[str, str]] = []
-        self.way: Way = "ok"
-
-    async def act(self, name: str, arguments: dict[str, Any]) -> Any:
-        way = self.way
-        if way == "refused":
-            raise ToolError("no", status=409)
-        if way == "lost before":
-            raise ToolError("lost", outcome="unknown", transient=True)
-        if way == "hangs before":
-            await asyncio.sleep(30)
-        self.effects.append((name, canonical(arguments)))
-        if way == "lost after":
-            raise ToolError("lost", outcome="unknown", transient=True)
-        if way == "hangs after":
-            await asyncio.sleep(30)
-        if way == "breaks":
-            raise RuntimeError("a bug")
-        return ["x" * 100] * 20 if way == "too large" else {"done": len(self.effects)}
-
-
-class Host:
-    """One process of ATC: a broker over the journal on disk. ``crash`` says where it ends in its next call."""
-
-    def __init__(self, world: World, path: Path, call_timeout_s: float = 0.01) -> None:
-        self.world, self.crash = world, "none"
-        self.journal = Journal(path)
-        reads = make_tool("look", lambda a: {"n": a.get("n")})
-        writes = [make_tool(name, lambda a, name=name: self._act(name, a), effect) for name, effect in
-                  (("book", Effect.WRITE), ("pay", Effect.UNKNOWN))]  # fmt: skip
-        policy = CallPolicy(call_timeout_s=call_timeout_s, retry_wait_s=0, response_bytes=500)
-        tools = Toolset([reads, *writes])
-        self.broker = Broker(tools, self.journal, lambda kind, data: None, policy, Approval("always"))
-        append = self.journal._append
-
-        def appended(record: dict[str, Any], *, sync: bool) -> None:
-            beginning = "begin" in record
-            if beginning and self.crash == "before begin":
-                raise HostCrash
-            if not beginning and self.crash == "torn end":
-                assert self.journal._file is not None
-                self.journal._file.write(b'{"call": ')
-                raise HostCrash
-            append(record, sync=sync)
-            if (beginning and self.crash == "begun") or (not beginning and self.crash == "ended"):
-                raise HostCrash
-
-        self.journal._append = appended  # type: ignore[method-assign]
-
-    async def _act(self, name: str, arguments: dict[str, Any]) -> Any:
-        value = await self.world.act(name, arguments)
-        if self.crash == "acted":
-            raise HostCrash
-        if self.crash == "cancelled":
-            await asyncio.sleep(30)
-        return value
-
-
-Step = tuple[str, int, Way, bool]
-"""Tool, argument, how the call goes, whether the program catches an error of it."""
-
-step = st.tuples(
-    st.sampled_from(["look", "book", "book", "pay"]),
-    st.integers(0, 2),
-    st.sampled_from(WAYS) | st.just("ok"),
-    st.booleans(),
-)
 programs = st.lists(
-    st.tuples(st.lists(step, max_size=5), st.sampled_from(CRASHES) | st.just("none"), st.integers(0, 4)),
+    st.tuples(st.lists(step, max_size=5), st.sampled_from(CRASHES) | st.just("none"), st.integers(0, 4), st.booleans()),
     min_size=1,
     max_size=4,
 )
-
-
-async def run_program(host: Host, program: list[Step], crash: str, at: int) -> list[tuple[str, str]]:
-    """Run one program to its end, its first uncaught error, or the host's crash. Returns the writes it asked for."""
-    host.journal.begin_attempt()
-    intents = []
-    for number, (tool, n, way, caught) in enumerate(program):
-        host.world.way = way
-        host.crash = crash if number == at else "none"
-        if tool != "look":
-            intents.append((tool, canonical({"n": n})))
-        work = asyncio.create_task(host.broker.call(CallRequest(number + 1, tool, {"n": n}, 1)))
-        if host.crash == "cancelled":
-            await asyncio.wait([work], timeout=0.005)
-            work.cancel()
-            await asyncio.wait([work])
-            break
-        reply = await work
-        if reply.error is not None and not caught:
-            break
-    return intents
 
 
 @settings(max_examples=120, deadline=None)
@@ -153,14 +48,13 @@ def test_no_write_happens_more_often_than_one_program_asked_for_it(
     host = Host(world, path)
     most: Counter[tuple[str, str]] = Counter()
     most_of_tool: Counter[str] = Counter()
-    for program, crash, at in runs:
+    for program, crash, at, reboot in runs:
         try:
-            asked = asyncio.run(run_program(host, program, crash, at))
+            asked, _ = asyncio.run(run_program(host, program, crash, at))
         except HostCrash:
             asked = [(tool, canonical({"n": n})) for tool, n, *_ in program[: at + 1] if tool != "look"]
         if crash not in ("none", "cancelled"):
-            host.journal.close()  # the next process finds what is on disk
-            host = Host(world, path)
+            host = host.again(reboot=reboot)  # the next process finds what is on disk
         for intent, count in Counter(asked).items():
             most[intent] = max(most[intent], count)
         done = Counter(world.effects)
@@ -201,8 +95,7 @@ def test_a_program_run_again_does_nothing_again(
     assert len(world.effects) == len(calls)
     for _ in range(2):
         again = data.draw(st.permutations(calls))
-        host.journal.close()
-        host = Host(world, path, call_timeout_s=30)
+        host = host.again()
         asyncio.run(run_program(host, [(tool, n, "breaks", False) for tool, n in again], "none", 0))
         assert [call.status for call in host.broker.calls] == ["replayed"] * len(calls)
         assert len(world.effects) == len(calls)

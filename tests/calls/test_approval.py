@@ -122,7 +122,7 @@ def test_a_function_is_asked_with_the_warnings_and_the_trace_says_so() -> None:
     assert house.call("book", n=1).value == 7
     assert asked == [ApprovalRequest("book", {"n": 1}, WRITE, "book it.", (WARNING,))]
     kinds = [kind for kind, _ in house.events]
-    assert kinds == ["approval_asked", "call_started", "call_ended"]
+    assert kinds == ["approval_asked", "call_started", "call_sent", "call_ended"]
     assert house.events[0][1]["warnings"] == [WARNING]
 
 
@@ -158,7 +158,7 @@ class Calendar:
 
     def run(self, *programs: str, **settings: Any) -> Result:
         replies = [f"```python\n{program}```" for program in programs]
-        settings = {"max_revisions": 1, "approve": "always", **settings}
+        settings = {"max_revisions": 0, "max_rejections": 1, "approve": "always", **settings}
         task = "send 'Room 4' to every attendee of 'Design review'"
         return Agent(self.tools, model=FakeModel(replies), answer=False, **settings).run(task)
 
@@ -200,13 +200,14 @@ def test_a_resume_knows_what_an_earlier_program_had_and_the_last_one_forgot() ->
     first = "meeting = 'Design review'\nanswer = list_events()[9][meeting]"
     again = EVERYBODY.replace('"Room 4"', '"room 4"')
 
-    def agent_with(*programs: str, revisions: int) -> Agent:
+    def agent_with(*programs: str, rejections: int) -> Agent:
         model = FakeModel([f"```python\n{program}\n```" for program in programs])
-        return Agent(calendar.tools, model=model, answer=False, approve="always", max_revisions=revisions)
+        bounds = {"max_revisions": 0, "max_rejections": rejections}
+        return Agent(calendar.tools, model=model, answer=False, approve="always", **bounds)
 
-    result = agent_with(first, again, revisions=1).run(task)
+    result = agent_with(first, again, rejections=1).run(task)
     assert (result.status, calendar.sent) == ("unsolved", [])
-    resumed = agent_with(revisions=0).resume(result.run_id)
+    resumed = agent_with(rejections=0).resume(result.run_id)
     assert (resumed.status, calendar.sent) == ("unsolved", [])
     assert resumed.fault is not None
     assert "which an earlier program used and this one does not" in resumed.fault.message

@@ -27,6 +27,12 @@ def key(tool: str = "book", **arguments: Any) -> CallKey:
 
 
 def begin(journal: Journal, effect: Effect = WRITE, tool: str = "book", **arguments: Any) -> Entry:
+    entry = unsent(journal, effect, tool, **arguments)
+    journal.send(entry)
+    return entry
+
+
+def unsent(journal: Journal, effect: Effect = WRITE, tool: str = "book", **arguments: Any) -> Entry:
     return journal.begin(max(journal.entries, default=0) + 1, key(tool, **arguments), arguments, effect)
 
 
@@ -203,6 +209,10 @@ def written(path: Path) -> tuple[bytes, list[int]]:
     done(journal, -1.5e-7, READ, "look", at=[0.25, 1e22], deep={"call": {"call": 1}})
     journal.fail(begin(journal, n=2, text="\x00"), surely_not_done=False, message='lost: {"call": 1}')
     done(journal, None, n=3)
+    journal.begin_stage(inputs={"first": {"id": 7, "\\d": '{"call": 1, "sent": '}, "paid": b"\x00", "none": None})
+    journal.begin_attempt()
+    done(journal, True, n=4)
+    journal.begin_stage(new_request=True)
     journal.close()
     content = path.read_bytes()
     return content, [at + 1 for at, byte in enumerate(content) if byte == ord("\n")]
@@ -220,9 +230,13 @@ def test_a_crash_at_any_byte_loses_no_write(tmp_path: Path, monkeypatch: pytest.
         again = Journal(path)
         whole = [record for record, end in zip(kinds, ends, strict=True) if cut >= end - 1]  # the line end is no record
         begun = {record["call"] for record in whole if "begin" in record}
-        ended = {record["call"] for record in whole if "begin" not in record}
+        sent = {record["call"] for record in whole if "sent" in record}
+        ended = {record["call"] for record in whole if record.keys() & {"value", "failed"}}
+        reads = {2} & begun
         assert set(again.entries) == begun
-        assert {n for n, entry in again.entries.items() if entry.state == "open"} == begun - ended
+        assert {n for n, entry in again.entries.items() if entry.state == "open"} == (reads | sent) - ended
+        assert {n for n, entry in again.entries.items() if entry.state == "refused"} == begun - reads - sent
+        assert again.stage == sum("stage" in record and "call" not in record for record in whole)
         again.begin_attempt()
         done(again, "new", n=9)
         again.close()
@@ -245,7 +259,7 @@ def problem(path: Path, *required: int) -> str:
     """Why a journal is refused; nothing where it is not."""
     try:
         journal = Journal(path)
-        journal.require(required)
+        journal.require((number, True) for number in required)
     except JournalError as error:
         return str(error)
     assert set(journal.entries) >= set(required)
@@ -290,9 +304,9 @@ def test_no_lost_line_lets_a_write_be_made_again(tmp_path_factory: pytest.TempPa
     lines = content.splitlines(keepends=True)
     kept = data.draw(st.lists(st.booleans(), min_size=len(lines), max_size=len(lines)))
     path.write_bytes(b"".join(line for line, keep in zip(lines, kept, strict=True) if keep))
-    why = problem(path, 1, 3, 4)
-    begun = {json.loads(line)["call"] for line in path.read_bytes().splitlines() if b'"begin": "book"' in line}
-    assert begun == {1, 3, 4} or re.search("is not a journal record|lacks call [134], which was begun", why)
+    why = problem(path, 1, 3, 4, 5)
+    sent = {json.loads(line)["call"] for line in path.read_bytes().splitlines() if b'"sent": true' in line}
+    assert sent == {1, 3, 4, 5} or re.search("is not a journal record|lacks call [1345], which was sent", why)
 
 
 @pytest.mark.parametrize(
@@ -311,6 +325,20 @@ def test_no_lost_line_lets_a_write_be_made_again(tmp_path_factory: pytest.TempPa
         '{"call": 2, "begin": "book", "key": "x", "args": [], "effect": "write", "attempt": 0}',
         '{"call": 2, "begin": "book", "key": "x", "args": {}, "effect": "magic", "attempt": 0}',
         '{"call": 2, "begin": null, "key": "x", "args": {}, "effect": "write", "attempt": 0}',
+        '{"call": 2, "begin": "pay", "key": "x", "args": {}, "effect": "write", "attempt": 0, "stage": 1}',
+        '{"call": 2, "begin": "pay", "key": "x", "args": {}, "effect": "write", "attempt": 0, "boot": 5}',
+        '{"call": 1, "sent": true}',
+        '{"call": 1, "sent": false}',
+        '{"call": 99, "sent": true}',
+        '{"stage": 2, "commits": [], "new_request": false, "inputs": {}}',
+        '{"stage": true, "commits": [], "new_request": false, "inputs": {}}',
+        '{"stage": 1, "commits": [1], "new_request": false, "inputs": {}}',
+        '{"stage": 1, "commits": [99], "new_request": false, "inputs": {}}',
+        '{"stage": 1, "commits": 3, "new_request": false, "inputs": {}}',
+        '{"stage": 1, "commits": [], "new_request": 0, "inputs": {}}',
+        '{"stage": 1, "commits": [], "new_request": false, "inputs": []}',
+        '{"stage": 1, "commits": [], "new_request": false}',
+        '{"layer": 1}',
         "[" * 100_000,
     ],
 )
@@ -321,7 +349,7 @@ def test_a_damaged_journal_is_an_error_that_names_the_line(tmp_path: Path, line:
     journal.close()
     with path.open("a") as file:
         file.write(line + "\n")
-    with pytest.raises(JournalError, match="line 2 is not a journal record"):
+    with pytest.raises(JournalError, match="line 3 is not a journal record"):
         Journal(path)
 
 
@@ -332,7 +360,7 @@ def test_an_outcome_cannot_be_written_twice(tmp_path: Path) -> None:
     journal.close()
     with path.open("a") as file:
         file.write('{"call": 1, "value": "again"}\n')
-    with pytest.raises(JournalError, match=r"line 3 .*has ended before"):
+    with pytest.raises(JournalError, match=r"line 4 .*has ended before"):
         Journal(path)
 
 
@@ -356,7 +384,8 @@ def test_a_journal_that_cannot_be_written_stops_the_call(tmp_path: Path) -> None
         Journal(tmp_path / "nowhere" / "journal.jsonl")
     journal = fresh(tmp_path / "journal.jsonl")
     with open("/dev/full", "wb", buffering=0) as full:
-        journal._file = full  # type: ignore[assignment]
+        assert journal._file is not None
+        journal._file._file = full  # type: ignore[assignment]
         with pytest.raises(JournalError, match=r"cannot write the journal .*No space left"):
             begin(journal, n=1)
     assert journal.entries == {}
@@ -382,7 +411,8 @@ def test_nothing_follows_half_a_line(tmp_path: Path) -> None:
     journal = fresh(path)
     done(journal, "ok", n=1)
     entry = begin(journal, n=2)
-    journal._file = _HalfWritten(journal._file)  # type: ignore[assignment]
+    assert journal._file is not None
+    journal._file._file = _HalfWritten(journal._file._file)  # type: ignore[assignment]
     with pytest.raises(JournalError, match="a part of it only"):
         journal.succeed(entry, "lost")
     with pytest.raises(JournalError, match="closed"):

@@ -80,7 +80,7 @@ def test_a_doubted_program_goes_before_one_that_cannot_run() -> None:
     broken = "```python\nanswer = triple(n=300)\n```"
     result = Agent([double], model=FakeModel([doubted, broken]), answer=False).run("double 21 for 300 people")
     assert (result.status, result.value) == ("answered", 42)
-    assert len(result.revisions) == 2
+    assert [bool(revision.findings) for revision in result.revisions] == [True, True, False]
 
 
 def test_the_last_program_is_taken_as_it_is() -> None:
@@ -108,7 +108,7 @@ def test_a_doubted_program_does_not_run_where_something_was_done_meanwhile() -> 
 
     doubted = "```python\nanswer = order(n=21)\n```"
     failing = "```python\nanswer = 1 / (order(n=300) - 300 + 0 * 21)\n```"
-    model = FakeModel([doubted, failing, failing, failing, failing, failing, failing])
+    model = FakeModel([doubted, *[failing] * 7])
     result = Agent([order], model=model, approve="always", answer=False).run("order 21 for 300 people")
     assert (result.status, done) == ("unsolved", [300])
 

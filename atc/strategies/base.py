@@ -1,0 +1,110 @@
+"""What a strategy is: one way of acting on a task, found by its name. And how it ends.
+
+A strategy is code of the host: it runs on the trusted side, with everything that the user has given to the agent. So
+one that is not bundled is loaded only when the user names it.
+"""
+
+from __future__ import annotations
+
+import abc
+from dataclasses import dataclass
+from importlib.metadata import entry_points
+from typing import TYPE_CHECKING, Any
+
+from atc.errors import UsageError
+from atc.loading import load_named, names_code
+from atc.result import Fault, RunStatus
+from atc.traces.store import StoredRun
+
+if TYPE_CHECKING:
+    from atc.strategies.context import RunContext
+
+GROUP = "atc.strategies"
+"""Entry points of other packages: ``name = "module:Name"``."""
+BUNDLED = {"chain": "atc.strategies.chain:Chain"}
+"""The strategies of this package. No other can take their names."""
+FORMS = "FILE.py:NAME, MODULE:NAME, or the name of an installed one"
+
+
+@dataclass(frozen=True)
+class Ending:
+    """How a strategy ended: ``answered`` with a value, or with another status and the fault that ended it."""
+
+    status: RunStatus
+    value: Any = None
+    fault: Fault | None = None
+
+
+class Strategy(abc.ABC):
+    """One way of acting. One object serves many runs, also at once: what belongs to one run stands in its context.
+
+    Attributes:
+        name: as the trace and messages have it.
+    """
+
+    name: str
+
+    @abc.abstractmethod
+    async def solve(self, context: RunContext) -> Ending:
+        """Act on ``context.task`` until it is answered, or nothing more can be done.
+
+        Raises:
+            ModelError, ModelUnavailable, SandboxUnavailable, BudgetExceeded, JournalError: from the context's methods.
+                Let them pass: the agent makes the run's ending of them.
+        """
+
+    async def resume(self, context: RunContext, stored: StoredRun) -> Ending:
+        """Go on with a run that was cut off. ``stored`` holds its trace and its journal.
+
+        The default begins again. The journal keeps that safe: no write is made twice.
+
+        Raises:
+            As :meth:`solve`.
+        """
+        return await self.solve(context)
+
+
+def open_strategy(given: str | Strategy) -> Strategy:
+    """The strategy of a name: of a bundled one, of code as ``MODULE:NAME`` or ``FILE.py:NAME``, of an entry point.
+
+    Raises:
+        UsageError: nothing has this name, its code cannot be imported, or it is no strategy.
+    """
+    if isinstance(given, Strategy):
+        return given
+    if given in BUNDLED:
+        return _made(load_named(BUNDLED[given]), given)
+    if names_code(given):
+        return _made(load_named(given), given)
+    found = entry_points(group=GROUP)
+    points = found.select(name=given)
+    if len({point.value for point in points}) > 1:
+        values = ", ".join(sorted(point.value for point in points))
+        raise UsageError(f"strategy {given!r} is the name of several ({values}): name one of them as MODULE:NAME")
+    for point in points:
+        try:
+            return _made(point.load(), given)
+        except (Exception, SystemExit) as error:
+            if isinstance(error, UsageError):
+                raise
+            what = f"{type(error).__name__}: {error}"
+            raise UsageError(f"strategy {given!r} ({point.value}) cannot be imported: {what}") from error
+    known = ", ".join(sorted({*BUNDLED, *found.names}))
+    raise UsageError(f"no strategy is named {given!r}: give {known}; or {FORMS}")
+
+
+def _made(found: Any, name: str) -> Strategy:
+    """The strategy of a class, or the object itself.
+
+    Raises:
+        UsageError: it is neither.
+    """
+    if isinstance(found, type) and issubclass(found, Strategy):
+        try:
+            return found()
+        except TypeError as error:
+            raise UsageError(f"strategy {name!r} cannot be made without arguments: {error}") from error
+    if isinstance(found, Strategy):
+        return found
+    what = found.__name__ if isinstance(found, type) else type(found).__name__
+    raise UsageError(f"{name!r} is no strategy, but {what}: give a subclass of atc.Strategy, or an object of one")

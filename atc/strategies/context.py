@@ -1,0 +1,179 @@
+"""What every strategy works with: one run's task, tools, model and sandbox, and the record of what it does with them.
+
+Everything that a strategy does to the world goes through here: the model is asked within the run's budget, programs run
+in the jail, and calls pass the broker's gates, its journal and the user's approval. The trace has all of it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from contextlib import AsyncExitStack
+from dataclasses import dataclass, field
+from itertools import count
+from typing import Any
+
+from atc.calls.broker import Broker
+from atc.calls.contract import CallRequest
+from atc.calls.pages import Pages
+from atc.models.base import Message, Model, Reply
+from atc.outcome import Outcome
+from atc.result import Call, Revision
+from atc.retrieval.retriever import Retrieved, Retriever
+from atc.sandboxes.contract import Job, Sandbox
+from atc.sandboxes.drivers import limits_from
+from atc.settings import Settings
+from atc.strategies.asking import ask
+from atc.tools.parameters import signatures
+from atc.tools.tool import Toolset
+from atc.traces.events import Emit
+from atc.traces.store import StoredRun
+
+MAX_OUTPUT = 20_000
+"""Characters of what a program prints that the trace keeps: the last of them."""
+
+
+@dataclass
+class RunContext:
+    """One run, as its strategy sees it.
+
+    Attributes:
+        task: what the user wants.
+        all_tools: the tools of the agent. ``tools``: those that are offered now.
+        model: held to the run's budget.
+        broker: makes the calls. ``emit``: writes an event into the trace.
+        held: what is open until the run ends.
+        plan: by which the first tools were found; empty where none was made.
+        revisions: every program so far and how it went, in order.
+        isolation: driver and tier of the sandbox that the last program ran in; empty before.
+    """
+
+    task: str
+    settings: Settings
+    model: Model
+    broker: Broker
+    sandbox: Sandbox
+    retriever: Retriever
+    all_tools: Toolset
+    emit: Emit
+    held: AsyncExitStack
+    tools: Toolset = field(default_factory=Toolset)
+    plan: str = ""
+    revisions: list[Revision] = field(default_factory=list)
+    isolation: str = ""
+
+    def __post_init__(self) -> None:
+        self._pages = Pages(self.broker)
+        self._open: set[str] = set()
+        self._requests = count(1)
+
+    @property
+    def calls(self) -> list[Call]:
+        """All calls so far, in the order in which they were asked for."""
+        return sorted(self.broker.calls, key=lambda call: call.index)
+
+    @property
+    def last_calls(self) -> list[Call]:
+        """The calls of the program that ran last."""
+        return [call for call in self.calls if call.attempt == self.broker.journal.attempt]
+
+    # -- tools ---------------------------------------------------------------------------------------------------------
+
+    async def choose_tools(self, stored: StoredRun | None = None) -> None:
+        """Offer the tools that the task needs: all of them, or those that the retriever finds among many.
+
+        Args:
+            stored: a run that goes on: what was chosen then is offered again, if it is still there.
+
+        Raises:
+            ToolImportError: a tool's schema is not valid.
+        """
+        before = stored.last("tools_chosen") if stored is not None else None
+        if before is not None and all(name in self.all_tools for name in before["tools"]):
+            self.plan = before.get("plan", "")
+            await self.offer(self.all_tools.only(*before["tools"]))
+            return
+        found = await self.retrieve(self.task)
+        how = found.trajectory.told() if found.trajectory is not None else {}
+        self.plan = found.trajectory.plan if found.trajectory is not None else ""
+        self.emit("tools_chosen", {"tools": list(found.tools), "of": len(self.all_tools)} | how)
+        await self.offer(found.tools)
+
+    async def retrieve(self, query: str, limit: int | None = None) -> Retrieved:
+        """The likeliest tools for a query, of all that the agent has. They are not offered yet: see :meth:`offer`.
+
+        Args:
+            limit: how many at most; ``max_tools`` of the settings if not given.
+        """
+
+        async def asked(messages: Sequence[Message], max_tokens: int) -> Reply:
+            return await self.ask("tools", messages, max_tokens=max_tokens)
+
+        return await self.retriever.retrieve(query, self.all_tools, limit or self.settings.max_tools, asked)
+
+    async def offer(self, tools: Toolset) -> None:
+        """Offer these tools from now on, in place of those before: open what they need, and let the broker call them.
+        What was offered once can be called until the run ends.
+
+        Raises:
+            ToolImportError: a tool's schema is not valid.
+        """
+        new = Toolset(tool for name, tool in tools.items() if name not in self._open)
+        await self.held.enter_async_context(new.opened())
+        self._open.update(new)
+        self.broker.grant(tools)
+        self.tools = tools
+
+    # -- acting --------------------------------------------------------------------------------------------------------
+
+    async def ask(self, purpose: str, messages: Sequence[Message], **options: Any) -> Reply:
+        """Ask the model once.
+
+        Args:
+            purpose: what for, in a word; for the trace.
+            options: those of :meth:`Model.complete`. By default ``max_tokens`` and ``seed`` of the settings, and a
+                temperature of 0.
+
+        Raises:
+            ModelError, ModelUnavailable, BudgetExceeded: from the model.
+        """
+        given = {"max_tokens": self.settings.max_tokens, "temperature": 0.0, "seed": self.settings.seed} | options
+        return await ask(self.model, self.emit, purpose, messages, **given)
+
+    async def execute(self, program: str, warnings: Sequence[str] = ()) -> Outcome:
+        """Run a program over the offered tools, in a fresh jail, its calls through the broker.
+
+        Args:
+            warnings: what is unresolved about the program: with any, it makes no write unasked.
+
+        Raises:
+            SandboxUnavailable: the isolation that was asked for cannot be had.
+            JournalError: a call cannot be written down.
+        """
+        attempt = len(self.revisions)
+        self.broker.begin_program(warnings)
+        self.emit("program_started", {"attempt": attempt, "warnings": list(warnings)})
+        job = Job(program, signatures(self.tools), limits_from(self.settings), clock=self.broker.clock)
+        outcome = await self.sandbox.run(job, self._pages.call)
+        outcome = self._pages.placed(outcome)
+        self.isolation = f"{self.sandbox.name}/{outcome.isolation}"
+        ended = {"kind": outcome.kind, "seconds": round(outcome.seconds, 6), "detail": outcome.detail}
+        printed = {"stdout": outcome.stdout[-MAX_OUTPUT:], "stderr": outcome.stderr[-MAX_OUTPUT:]}
+        self.emit("program_ended", {"attempt": attempt, **ended, **printed, "isolation": self.isolation})
+        return outcome
+
+    async def call(self, tool: str, arguments: Mapping[str, Any]) -> Call:
+        """Call an offered tool without a program, as a program of this one call would. A failure is in the result.
+
+        Args:
+            arguments: by the parameters' names, as a program writes them.
+
+        Raises:
+            JournalError: the call cannot be written down.
+        """
+        self.broker.begin_program()
+        handled = await self.broker.handled(CallRequest(next(self._requests), tool, dict(arguments), 0))
+        return next(call for call in self.broker.calls if call.index == handled.number)
+
+    def record(self, revision: Revision) -> None:
+        """Keep a program and how it went: the result has it."""
+        self.revisions.append(revision)

@@ -1,0 +1,181 @@
+"""What strategies share that write programs: write, check, execute, attribute, record (ATC §3).
+
+Mechanism alone. Which program runs, what a warning costs and when it is enough is for a strategy to say.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+from collections.abc import AsyncIterator, Coroutine, Sequence
+from typing import Any, Self, TypeVar
+
+from atc.outcome import Outcome
+from atc.packing import as_text
+from atc.programs.attribution.attribute import Attribution
+from atc.programs.check.checker import Checker
+from atc.result import Call, Fault, Finding, Revision
+from atc.strategies.context import RunContext
+from atc.strategies.endings import advised
+from atc.strategies.tool_requests import ToolRequests
+from atc.strategies.writer import Draft, Writer
+from atc.tools.tool import Toolset
+
+T = TypeVar("T")
+
+
+class ProgramLoop:
+    """The steps of one run. Open it with :meth:`open`.
+
+    Attributes:
+        context: the run.
+        requests: what programs ask for, for the next one.
+    """
+
+    def __init__(self, context: RunContext) -> None:
+        self.context = context
+        self.writer = Writer(
+            context.task, context.tools, context.model, context.settings, context.emit, context.plan
+        )  # fmt: skip
+        self.requests = ToolRequests(context, self.writer)
+        self._checker: Checker | None = None
+        self._checked: Toolset | None = None
+
+    @classmethod
+    @contextlib.asynccontextmanager
+    async def open(cls, context: RunContext) -> AsyncIterator[Self]:
+        """A loop over the tools that are offered now."""
+        loop = cls(context)
+        try:
+            await loop.requests.begin()
+            loop._renew_checker()  # before the model is paid for a program that cannot be checked
+            yield loop
+        finally:
+            loop._close_checker()
+
+    # -- write ---------------------------------------------------------------------------------------------------------
+
+    async def write(self) -> Draft:
+        """Write the next program, given every program so far and how it went (Eq. 1 and 2).
+
+        Raises:
+            ModelError, ModelUnavailable, BudgetExceeded: from the model.
+            SandboxUnavailable: there is no sandbox to run it in.
+        """
+        draft = await self._while_a_jail_boots(self.writer.write(self.context.revisions, self.context.calls))
+        self.announce(draft)
+        return draft
+
+    async def write_several(self, count: int) -> list[Draft]:
+        """Write several next programs, to choose among. None of them is announced.
+
+        Raises:
+            As :meth:`write`.
+        """
+        writing = self.writer.candidates(count, self.context.revisions, self.context.calls)
+        return await self._while_a_jail_boots(writing)
+
+    def announce(self, draft: Draft) -> None:
+        """Tell the trace which program comes next."""
+        data = {"attempt": len(self.context.revisions), "program": draft.source, "mended": list(draft.mended)}
+        self.context.emit("program_written", data)
+
+    async def _while_a_jail_boots(self, writing: Coroutine[Any, Any, T]) -> T:
+        """What the model writes. Where there is no sandbox to run it in, nobody waits for it."""
+        try:
+            async with asyncio.TaskGroup() as both:
+                both.create_task(self.context.sandbox.prepare())
+                written = both.create_task(writing)
+        except BaseExceptionGroup as group:
+            raise group.exceptions[0] from None
+        return written.result()
+
+    # -- check ---------------------------------------------------------------------------------------------------------
+
+    async def check(self, draft: Draft) -> list[Finding]:
+        """What is wrong with a program, before it runs: errors and warnings."""
+        if not draft.source:
+            return [Finding(kind="no_program", message=draft.problem)]
+        if self._checked is not self.context.tools:
+            self._renew_checker()
+        if self._checker is None:
+            return []
+        answered = [as_text(call.value) for call in self.context.broker.calls if call.succeeded]
+        return await self._checker.check(draft.program, " ".join([self.context.task, *answered]))
+
+    def reject(self, draft: Draft, findings: Sequence[Finding]) -> None:
+        """Record a program that does not run, for what the check found."""
+        data = [finding.model_dump() for finding in findings]
+        self.context.emit("findings", {"attempt": len(self.context.revisions), "findings": data})
+        self._record(draft, findings=tuple(findings))
+
+    def _renew_checker(self) -> None:
+        """Check against the tools that are offered now."""
+        self._close_checker()
+        self._checked = self.context.tools
+        self._checker = Checker(self._checked.protocols) if self.context.settings.check else None
+
+    def _close_checker(self) -> None:
+        if self._checker is not None:
+            self._checker.close()
+            self._checker = None
+
+    # -- execute, attribute, record ------------------------------------------------------------------------------------
+
+    async def execute(self, draft: Draft, warnings: Sequence[str] = ()) -> Outcome:
+        """Run a program: see :meth:`RunContext.execute`."""
+        return await self.context.execute(draft.source, warnings)
+
+    @property
+    def grounds(self) -> list[Call]:
+        """The calls of the last program on which its answer can rest: to ask for tools is none."""
+        return [call for call in self.context.last_calls if not self.requests.made(call.tool)]
+
+    def fault_of(self, draft: Draft, outcome: Outcome) -> Fault | None:
+        """Trace the failure of the last program by structure alone; ``None`` if it answered."""
+        return Attribution(draft.program, outcome, self.grounds, self.context.tools).fault()
+
+    async def attribute(self, draft: Draft, outcome: Outcome) -> Fault | None:
+        """Trace the failure of the last program to the tool it came from (§3.3); ``None`` if it answered.
+
+        Raises:
+            ModelError, ModelUnavailable, BudgetExceeded: from the model, which is asked where structure gives nothing.
+        """
+        own, way = self.grounds, self.context.settings.attribution
+        fault = self.fault_of(draft, outcome)
+        if fault is None:
+            return None
+        if asked := await self.requests.grant():
+            told = f"{', '.join(asked)}, which it asked for, can be called now"
+            fault = fault.model_copy(update={"evidence": f"{fault.evidence} {told}".strip()})
+        untraced = fault.tool is None and fault.kind == "answer" and bool(own)
+        if way == "none":
+            fault = _bare(fault, outcome)
+        elif fault.cause is None and (way == "model" or untraced):
+            named = await self.writer.name_culprit(draft.source, fault.message)
+            fault = fault.model_copy(update={"tool": named, "call": None, "by": "model"})
+        fault = advised(fault)
+        made = next((call for call in own if call.index == fault.call), None)
+        if made is not None and made.traceback is not None:
+            fault = fault.model_copy(update={"traceback": made.traceback})
+        self.context.emit("fault", {"attempt": len(self.context.revisions), "fault": fault.model_dump()})
+        return fault
+
+    def record(self, draft: Draft, fault: Fault | None) -> None:
+        """Record a program that ran, and how it went."""
+        self._record(draft, fault=fault)
+
+    def _record(self, draft: Draft, findings: tuple[Finding, ...] = (), fault: Fault | None = None) -> None:
+        self.context.record(Revision(
+            attempt=len(self.context.revisions), program=draft.source, findings=findings, fault=fault,
+            mended=draft.mended,
+        ))  # fmt: skip
+
+
+def _bare(fault: Fault, outcome: Outcome) -> Fault:
+    """The fault as a plain traceback tells it: no tool, no evidence (to measure what attribution is worth)."""
+    error = outcome.error
+    text = f"line {error.line}: {error.type}: {error.message}" if error else fault.message
+    return Fault(
+        kind="program", message=text, line=fault.line, source_line=fault.source_line, cause=fault.cause, hint=fault.hint
+    )

@@ -1,0 +1,240 @@
+"""The strategy seam: which one acts and how it is found, what it is given, and how a run with it goes on."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from atc import Agent, Call, Ending, Result, RunContext, Strategy, Toolset, UsageError
+from atc.errors import SettingsError
+from atc.models.base import Message
+from atc.models.fake import FakeModel
+from atc.result import Effect
+from atc.settings import Settings
+from atc.strategies.base import BUNDLED, open_strategy
+from atc.strategies.chain import Chain
+from tests.support.agent import BAD, GOOD, agent, double
+from tests.support.cli import atc, endpoints, settle
+from tests.support.fake_openai_server import says
+from tests.support.tools import make_tool
+
+ROOT = Path(__file__).parents[2]
+UNKNOWN = "```python\nanswer = triple(n=21)\n```"
+
+
+class Echo(Strategy):
+    """Answers with the task."""
+
+    name = "echo"
+
+    async def solve(self, context: RunContext) -> Ending:
+        return Ending("answered", context.task)
+
+
+# -- which strategy --------------------------------------------------------------------------------------------------
+
+
+def test_the_bundled_strategies_open_by_their_names() -> None:
+    assert {name: open_strategy(name).name for name in BUNDLED} == {name: name for name in BUNDLED}
+
+
+def test_a_strategy_is_given_as_an_object_or_named_as_code() -> None:
+    echo = Echo()
+    assert open_strategy(echo) is echo
+    assert open_strategy("tests.strategies.test_seam:Echo").name == "echo"
+    assert Agent([double], model=FakeModel([]), strategy=echo, answer=False).run("hello").value == "hello"
+
+
+@pytest.mark.parametrize(
+    ("name", "words"),
+    [
+        ("chian", r"no strategy is named 'chian': give .*chain.*MODULE:NAME"),
+        ("", r"no strategy is named ''"),
+        ("no.such.module:Name", "module no.such.module cannot be imported"),
+        ("nowhere.py:Name", "there is no file nowhere.py"),
+        ("atc.strategies.chain:Chian", "has no Chian"),
+        ("atc.strategies.chain:ProgramLoop", "is no strategy, but ProgramLoop: give a subclass of atc.Strategy"),
+        ("atc.strategies.base:Strategy", "cannot be made without arguments"),
+        ("atc.strategies.chain:", "no strategy is named"),
+    ],
+)
+def test_what_is_no_strategy_is_refused_before_a_run(name: str, words: str) -> None:
+    with pytest.raises(UsageError, match=words):
+        agent(GOOD, strategy=name)
+
+
+@pytest.fixture
+def installed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
+    """A package that is installed, with entry points, and leaves a mark when it is imported."""
+    package = tmp_path / "others"
+    (package / "other-1.0.dist-info").mkdir(parents=True)
+    (package / "other-1.0.dist-info" / "METADATA").write_text("Metadata-Version: 2.1\nName: other\nVersion: 1.0\n")
+    points = "[atc.strategies]\nother = other_strategy:Other\nchain = other_strategy:Other\nbroken = no_such_module:X\n"
+    (package / "other-1.0.dist-info" / "entry_points.txt").write_text(points)
+    (package / "other_strategy.py").write_text(
+        f"import pathlib\npathlib.Path({str(tmp_path / 'mark')!r}).touch()\n"
+        "from tests.strategies.test_seam import Echo as Other\n"
+    )
+    monkeypatch.syspath_prepend(str(package))
+    yield tmp_path / "mark"
+    sys.modules.pop("other_strategy", None)
+
+
+def test_an_installed_strategy_is_loaded_only_when_it_is_named(installed: Path) -> None:
+    assert isinstance(open_strategy("chain"), Chain)  # no other package can take its name
+    with pytest.raises(UsageError, match=r"give broken, chain.*other"):
+        open_strategy("another")
+    assert not installed.exists()
+    assert open_strategy("other").name == "echo"
+    assert installed.exists()
+    with pytest.raises(UsageError, match=r"'broken' \(no_such_module:X\) cannot be imported"):
+        open_strategy("broken")
+
+
+def test_a_folders_settings_name_no_strategy_unasked(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "evil.py").write_text("raise SystemExit('it ran')")
+    (tmp_path / "atc.toml").write_text('strategy = "evil:Evil"\n')
+    with pytest.raises(SettingsError, match="is not trusted, so it may not set strategy='evil:Evil'"):
+        Settings.load()
+    with pytest.raises(SettingsError):
+        Agent([double], model=FakeModel([]))
+
+
+def test_the_agent_and_its_records_know_no_strategy() -> None:
+    """What only the life of a run needs loads neither the chain nor what programs are checked with."""
+    source = (
+        "import atc.agent, atc.strategies.base, atc.strategies.context, sys, json; print(json.dumps(list(sys.modules)))"
+    )
+    ran = subprocess.run([sys.executable, "-c", source], capture_output=True, text=True, check=True, cwd=ROOT)
+    loaded = set(json.loads(ran.stdout))
+    assert not loaded & {f"atc.strategies.{name}" for name in ("chain", "program_loop", "writer", "candidates")}
+    assert not any(name.startswith("atc.programs.check") for name in loaded)
+
+
+# -- a run goes on by the strategy that began it ---------------------------------------------------------------------
+
+
+class Waits(Strategy):
+    """Asks the model once, and answers when it is resumed."""
+
+    name = "waits"
+
+    async def solve(self, context: RunContext) -> Ending:
+        await context.ask("think", [Message("user", context.task)])
+        return Ending("unsolved")
+
+    async def resume(self, context: RunContext, stored: Any) -> Ending:
+        return Ending("answered", [stored.run_id, context.task, list(context.tools)])
+
+
+def test_a_strategy_that_is_named_goes_on_by_its_name() -> None:
+    begun = agent("a thought", strategy="tests.strategies.test_seam:Waits").run("wait")
+    assert (begun.status, begun.usage.model_calls) == ("unsolved", 1)
+    resumed = agent().resume(begun.run_id)  # an agent that would act by the chain otherwise
+    assert resumed.value == [begun.run_id, "wait", ["double"]]
+
+
+def test_a_strategy_object_must_be_given_again_for_a_resume() -> None:
+    begun = agent("a thought", strategy=Waits()).run("wait")
+    with pytest.raises(UsageError, match=r"given as an object, 'waits': give it again, Agent\(strategy=…\)"):
+        agent().resume(begun.run_id)
+    with pytest.raises(UsageError, match="begun with the strategy 'waits': 'echo' cannot go on with it"):
+        agent(strategy=Echo()).resume(begun.run_id)
+    assert agent(strategy=Waits()).resume(begun.run_id).status == "answered"
+
+
+# -- a call without a program ----------------------------------------------------------------------------------------
+
+
+class Calls(Strategy):
+    """Makes these calls, and answers with what became of them."""
+
+    name = "calls"
+
+    def __init__(self, *calls: tuple[str, dict[str, Any]]) -> None:
+        self.planned = calls
+        self.made: list[Call] = []
+
+    async def solve(self, context: RunContext) -> Ending:
+        for tool, arguments in self.planned:
+            self.made.append(await context.call(tool, arguments))
+        return Ending("answered", [call.value for call in self.made])
+
+
+def ran(strategy: Strategy, tools: Toolset, **settings: Any) -> Result:
+    return agent(strategy=strategy, tools=tools, **settings).run("call")
+
+
+def test_a_call_passes_every_gate_and_a_failure_is_data() -> None:
+    done: list[int] = []
+    tools = Toolset([
+        make_tool("book", lambda a: done.append(a["n"]) or a["n"], Effect.WRITE), make_tool("look", lambda a: a["n"]),
+    ])  # fmt: skip
+    calls = Calls(("look", {"n": 1}), ("book", {"n": 2}), ("book", {"n": "many"}), ("steal", {}))
+    result = ran(calls, tools, approve=lambda request: request.arguments == {"n": 2})
+    assert (result.value, done) == ([1, 2, None, None], [2])
+    assert [(call.index, call.status, call.error_status) for call in result.calls] == [
+        (1, "ok", None), (2, "ok", None), (3, "refused", "invalid_arguments"), (4, "refused", "not_granted")
+    ]  # fmt: skip
+    assert result.calls == tuple(calls.made)
+    assert ran(Calls(("book", {"n": 3})), tools, approve="never").calls[0].cause == "denied"
+    assert done == [2]
+
+
+# -- α counts the programs that ran ----------------------------------------------------------------------------------
+
+
+def test_a_program_that_the_check_rejects_costs_no_revision() -> None:
+    other = UNKNOWN.replace("triple", "quadruple")
+    result = agent(UNKNOWN, BAD, "no program", other, BAD.replace("[1]", "[2]"), GOOD, max_revisions=3).run("double")
+    assert (result.status, result.value) == ("answered", 42)
+    assert [bool(revision.findings) for revision in result.revisions] == [True, False, True, True, False, False]
+
+
+@pytest.mark.parametrize(("revisions", "rejections"), [(0, 0), (0, 2), (2, 0), (2, None), (1, 3)])
+def test_replies_are_bounded_by_revisions_and_rejections_apart(revisions: int, rejections: int | None) -> None:
+    bound = revisions if rejections is None else rejections
+    given = {"max_revisions": revisions, "max_rejections": rejections}
+    nothing = agent(*["no program"] * 20, **given).run("double")
+    assert len(nothing.revisions) == nothing.usage.model_calls == bound + 1
+    failing = [BAD.replace("[1]", f"[{n}]") for n in range(20)]
+    assert len(agent(*failing, **given).run("double").revisions) == revisions + 1
+    mixed = agent(*[text for one in failing for text in ("no program", one)], **given).run("double")
+    assert mixed.status == "unsolved"
+    assert mixed.usage.model_calls <= revisions + bound + 2
+
+
+# -- the example -----------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("name", ["examples/agree.py:Agree", "examples.agree:Agree"])
+def test_the_example_runs_from_the_command_line(name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    settle(tmp_path, monkeypatch)
+    monkeypatch.chdir(ROOT)
+    programs = [GOOD, "```python\nvalue = double(n=20)\nanswer = value + 2\n```"]
+    with endpoints(monkeypatch) as start:
+        start(*(says(program) for program in programs))
+        done = atc("run", "double 21", "-t", str(tmp_path / "tools.py"), "--strategy", name)
+    assert done.exit_code == 0, done.output
+    assert "strategy agree" in done.stdout.splitlines()[0]
+    assert "42" in done.stdout.split("── answer ──")[1]
+
+
+def test_the_example_gives_up_where_no_two_programs_agree() -> None:
+    from examples.agree import Agree
+
+    apart = [f"```python\nanswer = double(n={n})\n```" for n in range(9)]
+    reads = [make_tool("double", lambda arguments: 2 * arguments["n"])]
+    result = agent(*apart, strategy=Agree(), tools=reads, max_revisions=1).run("double")
+    assert (result.status, result.usage.model_calls) == ("unsolved", 3)
+    assert result.fault is not None
+    assert "no two programs agree: [0, 2, 4]" in result.fault.message
+    assert asyncio.run(agent(GOOD, UNKNOWN, BAD, GOOD, GOOD, strategy=Agree()).arun("double")).value == 42
