@@ -278,12 +278,12 @@ class Agent:
                     said = answer.plain(ending.value)  # it stands if the sentence fails
                     said = await self._sentence(run, ending.value)
         except BudgetExceeded as error:
-            ending = session.stopped("budget", Fault(kind="limit", message=str(error)))
+            ending = session.stopped("budget", Fault(kind="limit", reason=str(error)))
         except TimeoutError:
             if not clock.expired():
                 raise
             text = f"the run used up its {self.settings.budget_s:g} seconds"
-            ending = ending or session.stopped("budget", Fault(kind="limit", message=text))
+            ending = ending or session.stopped("budget", Fault(kind="limit", reason=text))
         except (ModelError, JournalError) as error:
             ending = session.stopped("failed", fault_of(error))
         return session.result(ending, said)

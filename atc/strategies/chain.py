@@ -70,4 +70,4 @@ def _insisted(fault: Fault, value: Any, before: Any) -> bool:
 def _as_fault(run: Run) -> Fault:
     """The findings of a last program that never ran, as the run's fault."""
     finding = run.revisions[-1].findings[0]
-    return Fault(kind="program", message=finding.message, line=finding.line, tool=finding.tool)
+    return Fault(kind="program", case="findings", finding=finding, line=finding.line, tool=finding.tool)

@@ -8,6 +8,7 @@ from collections.abc import Awaitable, Callable, Coroutine, Sequence
 from dataclasses import dataclass, field
 from typing import Any, TypeVar
 
+from atc import wording
 from atc.calls.broker import Broker
 from atc.calls.pages import Pages
 from atc.errors import ModelError
@@ -15,7 +16,7 @@ from atc.outcome import Outcome
 from atc.packing import as_text
 from atc.programs.attribution.attribute import Attribution
 from atc.programs.check.checker import Checker
-from atc.programs.check.coverage import DOUBTS, UNUSED, forgotten_facts, stood_for, unused_facts
+from atc.programs.check.coverage import forgotten_facts, stood_for, unused_facts
 from atc.result import Call, Effect, Fault, Finding, Revision
 from atc.sandboxes.contract import Job, Sandbox
 from atc.sandboxes.drivers import limits_from
@@ -106,11 +107,11 @@ class Run:
     async def findings(self, draft: Draft) -> list[Finding]:
         """As :meth:`check`, and nobody is told."""
         if not draft.program:
-            return [Finding(kind="no_program", message=draft.problem)]
+            return [Finding(kind="no_program", reason=draft.problem)]
         if self.checker is None:
             return []
         found = await self.checker.check(draft.program, self._known())
-        if any(finding.kind not in DOUBTS for finding in found):
+        if any(finding.severity == "error" for finding in found):
             return found
         found += self._left_out(draft.program)
         self._warnings[draft.program] = tuple(finding.message for finding in found)
@@ -123,8 +124,8 @@ class Run:
         """
         if len(self.revisions) >= self.settings.max_revisions:
             return []
-        asked = {finding.message for revision in self.revisions for finding in revision.findings}
-        return [doubt for doubt in doubts if doubt.message not in asked or doubt.tool in self._failed_tools()]
+        asked = {finding.subject for revision in self.revisions for finding in revision.findings}
+        return [doubt for doubt in doubts if doubt.subject not in asked or doubt.tool in self._failed_tools()]
 
     def _failed_tools(self) -> set[str]:
         return {r.fault.tool for r in self.revisions if r.fault is not None and r.fault.tool is not None}
@@ -134,13 +135,9 @@ class Run:
         earlier = [*self.before, *(revision.program for revision in self.revisions)]
         forgotten = forgotten_facts(self.task, program, earlier)
         spent = stood_for(program, self.calls) if forgotten else set()
-        texts = [f"the task says {fact}, but the program uses it nowhere" for fact in unused_facts(self.task, program)]
-        texts += [
-            f"the task says {fact!r}, which an earlier program used and this one does not"
-            for fact in forgotten
-            if fact.casefold() not in spent
-        ]
-        return [Finding(kind=UNUSED, message=text) for text in texts]
+        unused = [Finding(kind="unused_fact", severity="warning", name=f) for f in unused_facts(self.task, program)]
+        left = [fact for fact in forgotten if fact.casefold() not in spent]
+        return unused + [Finding(kind="unused_fact", case="forgotten", severity="warning", name=fact) for fact in left]
 
     def only_doubted(self) -> Draft | None:
         """The last program, if nothing but facts that it leaves out kept it from running.
@@ -148,7 +145,7 @@ class Run:
         Other doubts name the better way, which is worth mending for.
         """
         last = self.revisions[-1] if self.revisions else None
-        if last is None or not last.findings or any(f.kind != UNUSED for f in last.findings):
+        if last is None or not last.findings or any(f.kind != "unused_fact" for f in last.findings):
             return None
         return Draft(last.program, last.mended)
 
@@ -165,7 +162,7 @@ class Run:
         doubted = (
             r
             for r in self.revisions
-            if r.findings and all(f.kind in DOUBTS and f.tool not in failed for f in r.findings)
+            if r.findings and all(f.severity == "warning" and f.tool not in failed for f in r.findings)
         )
         draft = next((Draft(r.program, r.mended) for r in doubted if r.program not in self._executed), None)
         if draft is not None:
@@ -198,8 +195,7 @@ class Run:
         if fault is None:
             return None
         if asked := await self._offer_asked():
-            told = f"{', '.join(asked)}, which it asked for, can be called now"
-            fault = fault.model_copy(update={"evidence": f"{fault.evidence} {told}".strip()})
+            fault = fault.model_copy(update={"offered": tuple(asked)})
         if self.settings.attribution == "none":
             fault = _bare(fault, outcome)
         elif fault.cause is None and (
@@ -291,7 +287,8 @@ async def offer(writer: Writer, tools: Toolset, docs: Docs | None) -> Toolset:
 def _bare(fault: Fault, outcome: Outcome) -> Fault:
     """The fault as a plain traceback tells it: no tool, no evidence (to measure what attribution is worth)."""
     error = outcome.error
-    text = f"line {error.line}: {error.type}: {error.message}" if error else fault.message
     return Fault(
-        kind="program", message=text, line=fault.line, source_line=fault.source_line, cause=fault.cause, hint=fault.hint
-    )
+        kind="program", case="raised", raised=error.raised if error is not None else None,
+        reason="" if error is not None else wording.fault_alone(fault),
+        line=fault.line, source_line=fault.source_line, cause=fault.cause, hint=fault.hint,
+    )  # fmt: skip

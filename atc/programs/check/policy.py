@@ -12,7 +12,7 @@ import sys
 
 from RestrictedPython.transformer import INSPECT_ATTRIBUTES
 
-from atc.result import Finding
+from atc.result import Finding, FindingCase
 
 _FORBIDDEN = """
 os subprocess socket ctypes multiprocessing signal shutil pathlib tempfile ssl http ftplib smtplib telnetlib
@@ -42,24 +42,21 @@ def _imports(node: ast.AST) -> list[Finding]:
         modules = [node.module or "."]
     else:
         return []
-    text = "line {}: the sandbox does not have the module {!r}: use the tools and the standard library"
     bad = [module for module in modules if module.split(".")[0] not in ALLOWED_MODULES]
-    return [
-        Finding(kind="forbidden_import", message=text.format(node.lineno, module), line=node.lineno) for module in bad
-    ]
+    return [Finding(kind="forbidden_import", name=module, line=node.lineno) for module in bad]
 
 
 def _names(node: ast.AST) -> list[Finding]:
+    case: FindingCase
     if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id in _FORBIDDEN_CALLS:
-        text = f"{node.func.id}() is not for programs: use the tools"
+        case, name = "call", node.func.id
     elif isinstance(node, ast.Attribute) and node.attr in INSPECT_ATTRIBUTES:
-        text = f"the attribute {node.attr} leads to the frames and code of objects: programs do without it"
+        case, name = "frames", node.attr
     elif (name := _written(node)).startswith("__") and name.endswith("__") and name not in _ALLOWED_DUNDERS:
-        text = f"the name {name} reaches behind objects: programs do without it"
+        case = "dunder"
     else:
         return []
-    line = getattr(node, "lineno", 0)
-    return [Finding(kind="forbidden_name", message=f"line {line}: {text}", line=line)]
+    return [Finding(kind="forbidden_name", case=case, name=name, line=getattr(node, "lineno", 0))]
 
 
 def _written(node: ast.AST) -> str:

@@ -1,8 +1,8 @@
 """The type checker's part of the check: ``ty`` over the lenient stubs and the program, as text; nothing is imported.
 
-``ty`` was chosen over mypy and pyrefly for what it finds in such programs and its speed (docs/benchmarks.md). Its
-words are turned into one sentence for a model; what could be a matter of opinion is left out, so that no correct
-program is refused.
+``ty`` was chosen over mypy and pyrefly for what it finds in such programs and its speed (docs/benchmarks.md). This is
+the one module that reads its messages; ``tests/programs/ty_messages.toml`` holds what it says. What could be a matter
+of opinion is left out, so that no correct program is refused.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from typing import Any
 
 from atc.errors import EnvironmentProblem
 from atc.programs.check.type_server import TypeServer
-from atc.result import Finding
+from atc.result import Finding, FindingKind
 from atc.tools.protocol import Protocol
 from atc.tools.stubs import render_checker_stubs
 
@@ -34,6 +34,9 @@ _TYPE = re.compile(
     r"Argument to function `(?P<tool>\w+)` is incorrect: Expected `(?P<wanted>.*)`, found `(?P<found>.*)`"
 )
 _ATTRIBUTE = re.compile(r"(?:Object of type|Attribute) `(?P<type>.*?)` .*?attribute `(?P<name>\w+)`")
+_NO_ATTRIBUTE = re.compile(r"Object of type `.*` has no attribute `(?P<name>\w+)`")
+_LOOKED_UP = re.compile(r"of type `(?P<key>Literal\[.*?\]|\w+)` on object of type `(?P<type>.*)`")
+_EXPLAINED = re.compile(r"\s*\(.*|, Overload.*|Overload\[.*")
 _SURE = {"not-iterable", "call-non-callable", "not-subscriptable", "non-subscriptable", "unsupported-operator"}
 _UNSURE = re.compile(r"\bNone\b|\bUnknown\b| \| |\bTodo\b|\bobject\b|~")
 _CONTAINER = re.compile(r"(list|dict|tuple|set|frozenset)\b")
@@ -90,25 +93,25 @@ class TypeChecker:
     def _finding(self, said: Diagnostic, source: str) -> Finding | None:
         message, line = said.message, said.line
         if said.rule == "unresolved-reference" and (m := _NAME.search(message)):
-            return Finding(kind="undefined_name", message=m["name"], line=line)
+            return Finding(kind="undefined_name", name=m["name"], line=line)
         if m := _TYPE.search(message):
             return self._wrong_type(m, line)
         if m := _KEY.search(message):
-            return Finding(kind="unknown_field", message=m["key"], line=line)
+            return Finding(kind="unknown_field", case="typed", name=m["key"], line=line)
         if said.rule == "invalid-syntax":
-            return Finding(kind="syntax", message=message, line=line)
+            return Finding(kind="syntax", case="typed", reason=message, line=line)
         if said.rule == "unresolved-attribute" and (m := _ATTRIBUTE.search(message)) and not _UNSURE.search(m["type"]):
-            return _plain(said, source)
+            return _type_error(said, source)
         if "__getitem__" in message and not _UNSURE.search(message.rsplit("on object of type", 1)[-1]):
-            return _plain(said, source)
-        return _plain(said, source) if said.rule in _SURE and not _UNSURE.search(message) else None
+            return _type_error(said, source)
+        return _type_error(said, source) if said.rule in _SURE and not _UNSURE.search(message) else None
 
     def _wrong_type(self, m: re.Match[str], line: int) -> Finding | None:
         wanted, found = m["wanted"], m["found"]
         if m["tool"] not in self._tools or _UNSURE.search(found) or not _is_sure(wanted, found):
             return None
-        kind = "not_in_enum" if "Literal[" in wanted else "wrong_type"
-        return Finding(kind=kind, message=f"{wanted}\n{found}", line=line, tool=m["tool"])
+        kind: FindingKind = "not_in_enum" if "Literal[" in wanted else "wrong_type"
+        return Finding(kind=kind, case="typed", expected=(wanted,), found=found, line=line, tool=m["tool"])
 
 
 def _is_sure(wanted: str, found: str) -> bool:
@@ -141,21 +144,20 @@ def _passes(value: object, kinds: set[str]) -> bool:
     return True  # a number for a text, and the like: mended, or refused with a clear word
 
 
-def _plain(said: Diagnostic, source: str) -> Finding:
+def _type_error(said: Diagnostic, source: str) -> Finding:
     lines = source.split("\n")
-    text = lines[said.line - 1].strip() if 0 < said.line <= len(lines) else ""
-    message = re.sub(r"\s*\(.*|, Overload.*|Overload\[.*", "", said.message.split(" - did")[0])
-    m = re.search(r"of type `(Literal\[.*?\]|\w+)` on object of type `(.*)`", said.message)
-    if "__getitem__" in said.message and m:
-        kind = re.sub(r"\[.*", "", m[2])
-        what = {
-            "list": "a list: take an item with [0] or a loop first",
-            "str": "a text: a loop over a dict gives its keys, so loop over the list inside it",
-        }.get(kind, f"a {kind}, which has no such keys")
-        message = f"{m[1].removeprefix('Literal[').removesuffix(']')} is looked up in {what}"
-    if m := re.search(r"Object of type `(.*)` has no attribute `(\w+)`", said.message):
-        message = f"a value of this kind has no attribute .{m[2]}; a response is plain dicts and lists: use [{m[2]!r}]"
-    return Finding(kind="type_error", message=f"`{text[:160]}`: {message[:300]}", line=said.line)
+    text = lines[said.line - 1].strip()[:160] if 0 < said.line <= len(lines) else ""
+    reason = _EXPLAINED.sub("", said.message.split(" - did")[0])  # without the proposal of another name
+    found = Finding(kind="type_error", line=said.line, source_line=text, reason=reason)
+    if m := _NO_ATTRIBUTE.search(said.message):
+        return found.model_copy(update={"case": "attribute", "name": m["name"]})
+    if "__getitem__" in said.message and (m := _LOOKED_UP.search(said.message)):
+        type_ = m["type"].partition("[")[0]
+        key = m["key"].removeprefix("Literal[").removesuffix("]")
+        return found.model_copy(
+            update={"case": {"list": "list", "str": "text"}.get(type_, "container"), "name": key, "found": type_}
+        )
+    return found
 
 
 def _read(item: dict[str, Any]) -> Diagnostic | None:
