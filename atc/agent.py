@@ -248,12 +248,12 @@ class Agent:
                     sentence = answer.plain(ending.value)  # it stands if the model's fails
                     sentence = await self._sentence(context, ending.value)
         except BudgetExceeded as error:
-            ending = Ending("budget", fault=Fault(kind="limit", message=str(error)))
+            ending = Ending("budget", fault=Fault(kind="limit", reason=str(error)))
         except TimeoutError:
             if not clock.expired():
                 raise
             text = f"the run used up its {self.settings.budget_s:g} seconds"
-            ending = ending or Ending("budget", fault=Fault(kind="limit", message=text))
+            ending = ending or Ending("budget", fault=Fault(kind="limit", reason=text))
         except (ModelError, JournalError) as error:
             ending = Ending("failed", fault=fault_of(error))
         return session.result(ending, sentence)

@@ -109,6 +109,7 @@ class ToolError(AtcError):
         transient: the same call may succeed when it is repeated (only reads ever are).
         received: bytes of an answer that was read and could not be used.
         cause: why it failed, where no other program can help; ``None`` where one might.
+        service_message: the service's own words, where ``message`` puts a label before them. Never a credential.
         raised: the exception of the user's own function that this tells of. Its text may hold anything: the broker
             masks the message before it is passed on, and keeps the traceback in a file of the run.
     """
@@ -124,9 +125,11 @@ class ToolError(AtcError):
         received: int = 0,
         cause: Cause | None = None,
         raised: BaseException | None = None,
+        service_message: str | None = None,
     ) -> None:
         super().__init__(message)
         self.message = message
+        self.service_message = service_message
         self.raised = raised
         self.status = status
         self.outcome: Outcome = outcome

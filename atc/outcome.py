@@ -5,6 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any, Literal
 
+from atc.result import Raised
+
 
 @dataclass(frozen=True)
 class ProgramError:
@@ -14,6 +16,8 @@ class ProgramError:
         span: line, end line, column, end column (UTF-8 bytes, from 0) of the expression that failed.
         origin: the call number and the path in its response that the failing value came from, if known.
         trace: (function, line) of the program's frames, outermost first.
+        items: how many items there are where a position was looked up that is not there; ``None`` where that is not so.
+        hint: what to do about a module that cannot be imported there, in the sandbox's words.
     """
 
     type: str
@@ -23,6 +27,13 @@ class ProgramError:
     tool: str | None = None
     origin: tuple[int, tuple[str | int, ...]] | None = None
     trace: tuple[tuple[str, int], ...] = ()
+    items: int | None = None
+    hint: str = ""
+
+    @property
+    def raised(self) -> Raised:
+        """The exception itself, as a fault tells it."""
+        return Raised(type=self.type, message=self.message, items=self.items, hint=self.hint)
 
 
 OutcomeKind = Literal["finished", "raised", "limit", "killed", "violation"]

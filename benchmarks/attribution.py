@@ -16,6 +16,7 @@ from collections import Counter
 from dataclasses import dataclass, field
 from typing import Any
 
+from atc import wording
 from atc.atlas import atlas_toolset
 from atc.calls.broker import CallPolicy
 from atc.models import open_model
@@ -75,7 +76,7 @@ async def measure(found: list[FaultCase], *, documented: bool = True) -> Figures
             if _unharmed(case, ran):
                 figures.unharmed += 1
             elif fault is None:
-                figures.verdicts.append(Verdict(case, Fault(kind="answer", message="no fault was seen"), False, False))
+                figures.verdicts.append(Verdict(case, Fault(kind="answer", reason="no fault was seen"), False, False))
             else:
                 figures.verdicts.append(_verdict(case, ran, fault))
     return figures
@@ -122,8 +123,7 @@ def _mentioned(case: FaultCase) -> list[str]:
 
 def _plain_error(fault: Fault) -> str:
     """The error without what the attribution found out: the exception, or the tool's own words."""
-    message = fault.message
-    return message[message.rfind("(") + 1 : -1] if message.endswith(")") and fault.kind == "response" else message
+    return wording.exception(fault.raised) if fault.raised is not None else fault.message
 
 
 def summary(figures: Figures) -> dict[str, Any]:

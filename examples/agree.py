@@ -35,4 +35,4 @@ class Agree(Strategy):
                     return Ending("answered", outcome.value)
                 if fault is None:
                     values.append(outcome.value)
-        return Ending("unsolved", fault=Fault(kind="answer", message=f"no two programs agree: {values!r:.300}"))
+        return Ending("unsolved", fault=Fault(kind="answer", reason=f"no two programs agree: {values!r:.300}"))

@@ -11,7 +11,7 @@ import types
 
 MAX_CONTAINERS = 200_000
 MAX_STEPS_BACK = 5
-MAX_MESSAGE = 1800  # the host keeps 2000, and there may be a hint to add
+MAX_MESSAGE = 2000  # as many as the host keeps
 MISSING = object()
 _NOT_LOADED = ("failed to map segment", "cannot open shared object file")  # what the loader says behind the walls
 Place = tuple[int, tuple[object, ...]]
@@ -43,10 +43,10 @@ class Origins:
 
 def describe(error: BaseException, source: str, filename: str, origins: Origins) -> dict[str, object]:
     """The exception as plain data: type, message, tool (of a ToolError), position in the program, origin of the
-    value."""
+    value, length of the list that was too short, and a hint about a module that is not here."""
     report: dict[str, object] = {"type": type(error).__name__, "message": _text(error), "line": 0, "span": None}
     report["tool"] = getattr(error, "tool", None) if type(error).__name__ == "ToolError" else None
-    report["origin"], report["trace"] = None, []
+    report["origin"], report["trace"], report["items"], report["hint"] = None, [], None, ""
     if isinstance(error, SyntaxError) and error.filename == filename:
         return report | {"line": error.lineno or 0}
     inner, trace = None, []
@@ -57,7 +57,7 @@ def describe(error: BaseException, source: str, filename: str, origins: Origins)
     if inner is not None:
         try:
             failed = Failed(inner, source, report["span"], origins)
-            report["message"] = f"{report['message']}{failed.length(error)}{_import_hint(error)}"
+            report["items"], report["hint"] = failed.items(error), _import_hint(error)
             report["origin"] = failed.origin(str(report["message"]))
         except Exception as problem:  # an odd object of the program: the report goes out without the claim
             report["origin_problem"] = type(problem).__name__
@@ -80,11 +80,11 @@ def _import_hint(error: BaseException) -> str:
             return ""
         name = link.name if isinstance(link.name, str) else ""
         if any(words in _text(link) for words in _NOT_LOADED):
-            return f" (what has C parts must be preloaded: add {_package_of(str(link.path))!r} to the {setting})"
+            return f"what has C parts must be preloaded: add {_package_of(str(link.path))!r} to the {setting}"
         if name and not _opens_files():
-            return f" (tier F has only preloaded modules, as no file can be opened: {setting})"
+            return f"tier F has only preloaded modules, as no file can be opened: {setting}"
         if isinstance(link, ModuleNotFoundError) and name.split(".")[0] not in sys.stdlib_module_names:
-            return f" (programs have the standard library; other packages must be preloaded: {setting})"
+            return f"programs have the standard library; other packages must be preloaded: {setting}"
         link = link.__cause__ or link.__context__
     return ""
 
@@ -140,18 +140,18 @@ class Failed:
             claims = [claim for claim in claims if claim[0] is None] or claims
         return claims[0][1] if claims else None
 
-    def length(self, error: BaseException) -> str:
-        """How long the list really is in which a position was not there."""
+    def items(self, error: BaseException) -> int | None:
+        """How many items there really are where a position was not there."""
         if type(error) is not IndexError:
-            return ""
+            return None
         for node in self._nodes:
             if isinstance(node, ast.Subscript):
                 container = self._value(node.value)
-                if type(container) in (list, tuple, str) and container:
-                    return f" (it has {len(container)} items)"  # type: ignore[arg-type]
-                if type(container) in (list, tuple, str) or ast.unparse(node.slice) in ("0", "-1"):
-                    return " (it is empty)"
-        return ""
+                if type(container) in (list, tuple, str):
+                    return len(container)  # type: ignore[arg-type]
+                if ast.unparse(node.slice) in ("0", "-1"):
+                    return 0
+        return None
 
     def _trace(self, node: ast.expr, depth: int = 0) -> Place | None:
         """The origin of an expression: of its value, or of the container that it was looked up in."""

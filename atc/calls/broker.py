@@ -30,7 +30,7 @@ from atc.calls.redact import Redactor
 from atc.calls.retries import pause
 from atc.errors import CallRefused, Cause, JournalError, ToolError
 from atc.packing import as_text, pack
-from atc.result import Call, Effect
+from atc.result import Call, Drift, Effect
 from atc.schemas import validate as schemas
 from atc.tools.parameters import original_arguments
 from atc.tools.tool import Answered, Tool, Toolset, answer_of
@@ -356,6 +356,8 @@ class Broker:
             record.traceback = self._exceptions.kept(record.number, error.raised)
         elif self.tools[record.tool].protocol.source.kind == "function":
             message = masked_text(beginning(message))
+        elif error.service_message:
+            record.service_message = self.redactor.text(error.service_message)[:MAX_ERROR]
         message = message[:MAX_ERROR]
         outcome = error.outcome if entry.sent else "refused"
         surely_not = outcome == "refused"
@@ -410,9 +412,8 @@ class Broker:
 
     def _note_drift(self, record: CallRecord, tool: Tool, value: Any) -> None:
         if tool.protocol.returns is not None:
-            record.notes += [
-                f"response differs from its schema: {p}" for p in schemas.problems(tool.protocol.returns, value)[:3]
-            ]
+            found = schemas.problems(tool.protocol.returns, value)[:3]
+            record.drift = [Drift(path=each.path, what=each.message) for each in found]
 
     def _failed(self, record: CallRecord, error: ToolError) -> CallReply:
         record.cause = error.cause

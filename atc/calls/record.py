@@ -9,7 +9,7 @@ from atc.calls.contract import CallReply
 from atc.calls.redact import Redactor
 from atc.errors import Cause
 from atc.packing import as_text
-from atc.result import Call, CallStatus, Effect
+from atc.result import Call, CallStatus, Drift, Effect
 from atc.tools.tool import NextPage
 
 KEPT_OF_REFUSED = 4_000
@@ -39,6 +39,8 @@ class CallRecord:
     cause: Cause | None = None
     seconds: float = 0.0
     notes: list[str] = field(default_factory=list)
+    drift: list[Drift] = field(default_factory=list)
+    service_message: str | None = None
     traceback: str | None = None
     next_page: NextPage = None
     page: int = 0
@@ -60,6 +62,8 @@ class CallRecord:
             effect=self.effect, status=self.status, value=reply.value, error=reply.error, error_status=reply.status,
             cause=self.cause, line=self.line, seconds=round(self.seconds, 6),
             notes=tuple(map(redactor.text, self.notes)),
+            drift=tuple(Drift(path=each.path, what=redactor.text(each.what)) for each in self.drift),
+            service_message=self.service_message,
             traceback=self.traceback, page=self.page, stage=self.stage,
         )  # fmt: skip
 

@@ -11,9 +11,11 @@ from rich.status import Status
 from rich.syntax import Syntax
 from rich.text import Text
 
+from atc import wording
 from atc.calls.question import visible_name
 from atc.cli.console import clean
 from atc.packing import as_text, unpack
+from atc.result import Drift
 from atc.traces.events import Event
 
 _MARKS = {
@@ -156,7 +158,8 @@ class RunView:
         took = "from the journal" if data["status"] == "replayed" else f"{data['seconds'] * 1000:.0f} ms"
         self.line(f"  {mark} {data['index']}. {data['tool']}({arguments})  {took}", style)
         self.line(f"      → {result}", "dim")
-        for note in data["notes"]:
+        drifts = (wording.drifted(Drift.model_validate(each)) for each in data.get("drift", ()))
+        for note in (*data["notes"], *drifts):
             self.line(f"      note: {note}", "dim")
 
     def _on_program_ended(self, data: dict[str, Any]) -> None:

@@ -5,14 +5,14 @@ from __future__ import annotations
 from typing import Any
 
 from atc.probing.arguments import read_complaint
-from atc.probing.record import Record, complaint_text
+from atc.probing.record import Record, Refusal
 from atc.tools.protocol import Protocol
 from atc.tools.types import OBSERVED
 
 
-def missing_in(said: str) -> list[str]:
+def missing_in(refusal: Refusal) -> list[str]:
     """The arguments that a refusal says are missing."""
-    return [c.parameter for c in read_complaint(complaint_text(said)) if c.problem == "missing" and c.parameter]
+    return [c.parameter for c in read_complaint(refusal.complaint) if c.problem == "missing" and c.parameter]
 
 
 def merged_arguments(protocol: Protocol, record: Record) -> dict[str, Any]:
@@ -30,7 +30,7 @@ def merged_arguments(protocol: Protocol, record: Record) -> dict[str, Any]:
         properties[name] = {**seen.get(name, {}), **known} if typed else {**known, **seen.get(name, {})}
         if typed:
             properties[name].pop(OBSERVED, None)
-    demanded = {refused for refusal in record.refusals for refused in missing_in(refusal.said)}
+    demanded = {refused for refusal in record.refusals for refused in missing_in(refusal)}
     learnt_required = [name for name in learnt.get("required", ()) if not said or name in demanded]
     required = [name for name in properties if name in protocol.required or name in learnt_required]
     made = {key: value for key, value in declared.items() if key not in ("properties", "required")}

@@ -18,7 +18,6 @@ from atc.schemas.infer.shape import Shape, mask
 State = Literal["waiting", "documented", "partial", "undocumented", "skipped"]
 """``partial``: it answered, but never with anything in it; ``undocumented``: it never did; ``skipped``: not called."""
 
-_PREFIX = re.compile(r"^[A-Z]+ \S+ answered with status \d+: ")
 MAX_INSTANCES = 5
 MAX_COMPLAINTS = 12
 PASSING = frozenset({"408", "425", "429", "502", "503", "504", "timeout", "unreachable", "broken"})
@@ -46,11 +45,17 @@ class Instance:
 
 @dataclass(frozen=True)
 class Refusal:
-    """One call that the tool refused."""
+    """One call that the tool refused. ``words``: the service's own in ``said``; none where they stand alone there."""
 
     arguments: dict[str, Any]
     status: int | str | None
     said: str
+    words: str = ""
+
+    @property
+    def complaint(self) -> str:
+        """What the service said, without our label before it."""
+        return self.words or self.said
 
 
 @dataclass
@@ -119,10 +124,11 @@ class Record:
         if call.succeeded or status not in PASSING:
             self.tried.add(key)
         if not call.succeeded:
-            said = printable(str(mask(hidden(call.error or "", [call.arguments]))))[:MAX_SAID]
+            said, words = (_kept(text or "", call.arguments) for text in (call.error, call.service_message))
+            refusal = Refusal(mask(call.arguments), call.error_status, said, words)
             self.statuses[status] = self.statuses.get(status, 0) + 1
-            self.arguments.refused(call.arguments, complaint_text(said), call.error_status)
-            self.refusals = [*self.refusals, Refusal(mask(call.arguments), call.error_status, said)][-MAX_COMPLAINTS:]
+            self.arguments.refused(call.arguments, refusal.complaint, call.error_status)
+            self.refusals = [*self.refusals, refusal][-MAX_COMPLAINTS:]
             return False
         self.statuses["ok"] = self.statuses.get("ok", 0) + 1
         self.arguments.accepted(call.arguments)
@@ -155,9 +161,9 @@ class Record:
         )  # fmt: skip
 
 
-def complaint_text(said: str) -> str:
-    """What the service said, without our own words about its status."""
-    return _PREFIX.sub("", said)
+def _kept(text: str, arguments: Mapping[str, Any]) -> str:
+    """What is kept of an error's text: no secret, nothing that drives a terminal."""
+    return printable(str(mask(hidden(text, [arguments]))))[:MAX_SAID]
 
 
 def _quoted(value: Any, said: str) -> bool:

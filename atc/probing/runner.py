@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 
+from atc import wording
 from atc.calls.approval import Approval, Approve
 from atc.calls.broker import Broker, CallPolicy
 from atc.calls.journal import Journal
@@ -71,5 +72,5 @@ class Laboratory:
         if outcome.kind == "finished":
             return Trial(program, calls)
         error = outcome.error
-        said = f"{error.type}: {error.message} (line {error.line})" if error else outcome.detail
+        said = f"{wording.exception(error.raised)} (line {error.line})" if error else outcome.detail
         return Trial(program, calls, said[:1_000])

@@ -32,11 +32,16 @@ _OF_A_PART = frozenset({"type", "additionalProperties", "propertyNames", "maxIte
 
 @dataclass(frozen=True)
 class Problem:
-    """One way in which a value does not fit: where (``$.a[0].b``), what, and the schema keyword that says so."""
+    """One way in which a value does not fit: where (its path), what, and the schema keyword that says so."""
 
-    where: str
+    path: tuple[str | int, ...]
     message: str
     keyword: str
+
+    @property
+    def where(self) -> str:
+        """``$.a[0].b``."""
+        return _path(self.path)
 
     def __str__(self) -> str:
         return f"{self.where}: {self.message}"
@@ -64,7 +69,7 @@ def problems(schema: JsonSchema, value: Any) -> list[Problem]:
             continue
         instance = unpack(error.instance) if with_bytes else error.instance
         message = binary.complaint(instance, getattr(error.kind, "schema", None)) or error.message
-        problem = Problem(_path(at), _shorten(message), keyword)
+        problem = Problem(at, _shorten(message), keyword)
         if str(problem) not in map(str, found):
             found.append(problem)
         if len(found) == MAX_PROBLEMS:
@@ -72,7 +77,7 @@ def problems(schema: JsonSchema, value: Any) -> list[Problem]:
     if found:
         return found
     places = unsure or sorted(shown.cut, key=str)
-    where = _path(places[0]) if len(places) == 1 else "$"
+    where = places[0] if len(places) == 1 else ()
     return [Problem(where, "something in it does not fit; it is too large to say what: give less at once", "")]
 
 

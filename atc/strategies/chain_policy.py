@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from atc.programs.check.coverage import DOUBTS, UNUSED, forgotten_facts, stood_for, unused_facts
+from atc.programs.check.coverage import forgotten_facts, stood_for, unused_facts
 from atc.programs.program import Program
 from atc.result import Effect, Fault, Finding, Revision
 from atc.strategies.candidates import best_candidate
@@ -46,7 +46,7 @@ class ChainPolicy:
         """What keeps a program from running: errors, and warnings that were not asked about yet."""
         self._programs.setdefault(draft.source, draft.program)
         found = await self._loop.check(draft)
-        if not self._settings.check or any(finding.kind not in DOUBTS for finding in found):
+        if not self._settings.check or any(finding.severity == "error" for finding in found):
             return found
         found += self._left_out(draft.program)
         self._warnings[draft.source] = tuple(finding.message for finding in found)
@@ -62,7 +62,7 @@ class ChainPolicy:
         if last.fault is not None:
             return last.fault
         finding = last.findings[0]
-        return Fault(kind="program", message=finding.message, line=finding.line, tool=finding.tool)
+        return Fault(kind="program", case="findings", finding=finding, line=finding.line, tool=finding.tool)
 
     # ------------------------------------------------------------------------------------------------------------------
 
@@ -85,12 +85,14 @@ class ChainPolicy:
             return None
         last, ran = self._history[-1], {r.program for r in self._history if not r.findings}
         if last.fault is None:
-            waiting = [r for r in self._history[-2:-1] if all(f.kind == UNUSED for f in r.findings)]
+            waiting = [r for r in self._history[-2:-1] if all(f.kind == "unused_fact" for f in r.findings)]
         elif any(call.effect is not Effect.READ for call in self._context.calls):
             waiting = []
         else:
             failed = self._failed_tools()
-            waiting = [r for r in self._history if all(f.kind in DOUBTS and f.tool not in failed for f in r.findings)]
+            waiting = [
+                r for r in self._history if all(f.severity == "warning" and f.tool not in failed for f in r.findings)
+            ]
         return next(
             (Draft(self._parsed(r.program), r.mended) for r in waiting if r.findings and r.program not in ran), None
         )
@@ -99,9 +101,9 @@ class ChainPolicy:
         """Each is asked about once; again, where the tool that it is about failed since; never of the last reply."""
         if sum(bool(revision.findings) for revision in self._history) >= self._max_rejections:
             return []
-        asked = {finding.message for revision in self._history for finding in revision.findings}
+        asked = {finding.subject for revision in self._history for finding in revision.findings}
         failed = self._failed_tools()
-        return [warning for warning in warnings if warning.message not in asked or warning.tool in failed]
+        return [warning for warning in warnings if warning.subject not in asked or warning.tool in failed]
 
     def _parsed(self, source: str) -> Program:
         """The program of an earlier revision, parsed once a run."""
@@ -116,10 +118,6 @@ class ChainPolicy:
         earlier = [self._parsed(text) for text in (*self._before, *(revision.program for revision in self._history))]
         forgotten = forgotten_facts(task, program, earlier)
         spent = stood_for(program, self._context.calls) if forgotten else set()
-        texts = [f"the task says {fact}, but the program uses it nowhere" for fact in unused_facts(task, program)]
-        texts += [
-            f"the task says {fact!r}, which an earlier program used and this one does not"
-            for fact in forgotten
-            if fact.casefold() not in spent
-        ]
-        return [Finding(kind=UNUSED, message=text) for text in texts]
+        unused = [Finding(kind="unused_fact", severity="warning", name=f) for f in unused_facts(task, program)]
+        left = [fact for fact in forgotten if fact.casefold() not in spent]
+        return unused + [Finding(kind="unused_fact", case="forgotten", severity="warning", name=fact) for fact in left]

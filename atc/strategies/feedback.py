@@ -1,27 +1,27 @@
-"""What a model is told of the programs that failed: one exact sentence for everything that went wrong (ATC §3.3)."""
+"""Feedback: one sentence for the model for everything that went wrong with the programs that failed (ATC §3.3)."""
 
 from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 
-from atc.graph.identifiers import is_identifier
-from atc.packing import as_text
-from atc.programs.check.coverage import FROM_MEMORY
+from atc import wording
+from atc.graph.identifiers import COORDINATES, is_identifier, words_of
 from atc.prompting import fenced
-from atc.result import Call, Effect, Fault, Revision
+from atc.result import Call, Effect, Fault, Finding, Invocation, Place, Revision
 from atc.strategies.preconditions import remedies
 from atc.tools.parameters import parameters_of
 from atc.tools.protocol import Protocol
 
 MAX_NOTES = 8
-_LINE = re.compile(r"^line \d+: ")
-_NO_KEY = re.compile(r"(.+) has no key ('\w+'); its keys are ('[^.]*')")
+MAX_COMPLAINT = 1000
+"""Characters of a refusal in which names are looked for."""
+MIN_QUOTED = 3
+"""Characters of an argument that is known again in a refusal."""
 _COORDINATE = re.compile(r"(?i)(?<![a-z])((?:\w+_)?(?:lat|latitude|lon|lng|longitude))=('[^']*'|-?\d[\d.]*)")
-_COMPLAINS = re.compile(r"\) (?:refused(?: its arguments)?|failed): ")
-_TEXT = re.compile(r"(\w+)='([^']{3,})'")
-_OF_ARGUMENTS = frozenset({"missing_argument", "wrong_type"})
+_ABOUT_ARGUMENTS = frozenset({"missing_argument", "wrong_type"})
+_COMPLAINTS = frozenset({"invalid_arguments", "refused", "failed"})
 
 Hints = Mapping[str, Mapping[str, str]]
 
@@ -41,66 +41,62 @@ def notes_from(
         likely: tools to point to.
     """
     tools = {protocol.name: protocol for protocol in protocols}
-    notes = [note for revision in history for note in _of(revision, hints or {}, tools)]
-    if any(finding.kind == FROM_MEMORY for revision in history for finding in revision.findings):
-        notes = [_COORDINATE.sub(r"\1=…", note) for note in notes]  # what a note names is copied
-    notes = _merged(dict.fromkeys(notes))
+    if any(finding.kind == "from_memory" for revision in history for finding in revision.findings):
+        shown = [_without_coordinates(revision) for revision in history]  # what a note names is copied
+    else:
+        shown = list(history)
+    notes = _merged(note for revision in shown for note in _of(revision, hints or {}, tools))
     failed = Counter(line for revision in history for line in _failed_lines(revision))
-    again = [(line, times) for line, times in failed.most_common(2) if times > 1]
-    notes += [f"`{line}` failed in {times} programs: write it differently" for line, times in again]
+    notes += [wording.failed_again(line, times) for line, times in failed.most_common(2) if times > 1]
     if likely:
-        notes.append(f"call the tools: {', '.join(likely)} fit the task's words best")
+        notes.append(wording.likely_tools(likely))
     return [fenced(note) for note in list(dict.fromkeys(notes))[-MAX_NOTES:]]
 
 
-def _merged(notes: Iterable[str]) -> list[str]:
-    """The keys of one object are listed once, however many others were read from it; where the last of them stood."""
-    lacks: dict[tuple[str, str], list[str]] = {}
+def _merged(notes: Iterable[str | Finding]) -> list[str]:
+    """The notes as sentences. The keys of one object are listed once, however many others were read from it; where the
+    last of them stood."""
+    lacks: dict[tuple[Place | None, tuple[str, ...]], dict[str | int, Finding]] = {}
     merged: dict[object, str] = {}
     for note in notes:
-        found = _NO_KEY.fullmatch(note)
-        if found is None:
-            merged[note] = note
+        if isinstance(note, str):
+            merged.setdefault(note, note)
             continue
-        at, key, there = found.groups()
-        keys = lacks.setdefault((at, there), [])
-        keys.append(key)
-        merged.pop((at, there), None)
-        merged[at, there] = f"{at} has no key {' and no '.join(keys)}; its keys are {there}"
+        at = note.place, note.known
+        keys = lacks.setdefault(at, {})
+        if note.name not in keys:
+            keys[note.name] = note
+            merged.pop(at, None)
+            merged[at] = wording.no_keys(note, list(keys))
     return list(merged.values())
 
 
 def done_calls(calls: Sequence[Call]) -> list[str]:
     """The calls with effects that succeeded, as a program writes them, with what they returned."""
-    made = {}
-    for call in calls:
-        if call.status == "ok" and call.effect is not Effect.READ:
-            arguments = ", ".join(f"{name}={value!r}" for name, value in call.arguments.items())
-            made[call.index] = fenced(f"{call.tool}({arguments}) returned {as_text(call.value)[:300]}")
-    return list(made.values())
+    made = {call.index: call for call in calls if call.status == "ok" and call.effect is not Effect.READ}
+    return [fenced(wording.done(call)) for call in made.values()]
 
 
-def _of(revision: Revision, hints: Hints, tools: Mapping[str, Protocol]) -> Iterator[str]:
-    """What went wrong with one program."""
+def _of(revision: Revision, hints: Hints, tools: Mapping[str, Protocol]) -> Iterator[str | Finding]:
+    """What went wrong with one program; of a key that is not there the finding itself."""
     found = revision.findings[:4]
-    yield from (_LINE.sub("", finding.message) for finding in found)
+    yield from (each if _is_no_key(each) else wording.finding_alone(each) for each in found)
     for finding in found:
-        if finding.kind in _OF_ARGUMENTS and finding.tool is not None:
-            yield from _supplies(finding.tool, finding.message, hints)
+        if finding.kind in _ABOUT_ARGUMENTS and finding.tool is not None:
+            yield from _supplies(finding.tool, finding.arguments, hints)
     if revision.fault is not None:
-        yield from _of_fault(revision.fault)
+        yield wording.fault_note(revision.fault)
+        if evidence := revision.fault.evidence:
+            yield evidence[:500]
         if revision.fault.tool is not None and revision.fault.kind in ("arguments", "tool"):
             yield from _of_arguments(revision.fault, hints, tools)
             yield from _of_state(revision.fault, tools)
 
 
-def _of_fault(fault: Fault) -> Iterator[str]:
-    said = _LINE.sub("", fault.message)
-    if fault.kind == "program" and fault.source_line:
-        said = f"`{fault.source_line}` failed: {said}"
-    yield said[:400]
-    if fault.evidence and fault.evidence not in said:
-        yield fault.evidence[:500]
+def _is_no_key(finding: Finding) -> bool:
+    return finding.kind == "unknown_key" or (
+        finding.kind == "unknown_field" and finding.case == "" and not finding.instead
+    )
 
 
 def _of_arguments(fault: Fault, hints: Hints, tools: Mapping[str, Protocol]) -> Iterator[str]:
@@ -108,41 +104,80 @@ def _of_arguments(fault: Fault, hints: Hints, tools: Mapping[str, Protocol]) -> 
 
     Of a refusal that names none, who supplies the ids.
     """
-    tool = fault.tool or ""
-    call, _, complaint = _COMPLAINS.sub("\n", fault.message, count=1).partition("\n")
-    quoted = {name for name, value in _TEXT.findall(call) if value in complaint}
+    tool, complaint = fault.tool or "", _complaint(fault)
+    given = fault.invocation.arguments if fault.invocation is not None else {}
+    quoted = {n for n, v in given.items() if isinstance(v, str) and len(v) >= MIN_QUOTED and v in complaint}
     parameters = parameters_of(tools[tool]) if tool in tools else []
     named = [p for p in parameters if p.name in quoted or _names(complaint, p.name) or _names(complaint, p.original)]
     for parameter in named:
         if isinstance(about := parameter.schema.get("description"), str) and about:
-            yield f"{parameter.name} of {tool}: {about[:200]}"
+            yield wording.about_argument(parameter.name, tool, about[:200])
+    suppliable = hints.get(tool, {})
     if named:
-        yield from _supplies(tool, f"{complaint} {' '.join(quoted)}", hints)
+        yield from _supplies(tool, [name for name in suppliable if name in quoted or _names(complaint, name)], hints)
     elif fault.kind == "arguments":
-        yield from _supplies(tool, " ".join(hints.get(tool, {})), hints)
+        yield from _supplies(tool, list(suppliable), hints)
 
 
 def _of_state(fault: Fault, tools: Mapping[str, Protocol]) -> Iterator[str]:
     """Which tools may have to come first, by the words of a refusal: they are the tool's, and no advice of ours.
 
-    Where the broker refused the arguments, the words are the broker's, and tell of a schema.
+    Where the schema gate refused the arguments, the words are the validator's, and speak of a schema.
     """
-    complains = _COMPLAINS.search(fault.message)
-    complaint = fault.message[complains.end() :] if complains and "arguments" not in complains[0] else ""
-    for name in remedies(complaint, fault.tool or "", tools):
-        yield f"the words of this refusal are those of {name}: see whether it comes first"
+    complaint = "" if fault.case == "invalid_arguments" else _complaint(fault)
+    yield from (wording.comes_first(name) for name in remedies(complaint, fault.tool or "", tools))
 
 
-def _supplies(tool: str, text: str, hints: Hints) -> Iterator[str]:
-    """Where those arguments come from that a text names."""
+def _complaint(fault: Fault) -> str:
+    """The words with which a call was refused or failed; empty where it was not."""
+    return fault.reason[:MAX_COMPLAINT] if fault.case in _COMPLAINTS else ""
+
+
+def _supplies(tool: str, names: Collection[str], hints: Hints) -> Iterator[str]:
+    """Where these arguments come from."""
     for name, source in hints.get(tool, {}).items():
-        if _names(text, name):
-            what = " is an id, not a name" if is_identifier(name) else ""
-            yield f"{name} of {tool}{what}: take it {source}"
+        if name in names:
+            yield wording.supplied_by(name, tool, source, is_id=is_identifier(name))
 
 
 def _names(text: str, name: str) -> bool:
     return re.search(rf"\b{re.escape(name)}\b", text) is not None
+
+
+def _without_coordinates(revision: Revision) -> Revision:
+    """A program's findings and fault without the coordinates that it had from memory."""
+    findings = tuple(
+        finding.model_copy(update={
+            "value": wording.HIDDEN if any(map(_is_coordinate, finding.arguments)) else finding.value,
+            "source_line": _blanked(finding.source_line),
+        })
+        for finding in revision.findings
+    )  # fmt: skip
+    fault = revision.fault
+    if fault is not None:
+        answered = fault.answered and fault.answered.model_copy(update=_hidden(fault.answered.invocation))
+        fault = fault.model_copy(update={
+            **_hidden(fault.invocation), "answered": answered,
+            "source_line": _blanked(fault.source_line), "reason": _blanked(fault.reason),
+        })  # fmt: skip
+    return revision.model_copy(update={"findings": findings, "fault": fault})
+
+
+def _hidden(made: Invocation | None) -> dict[str, Invocation | None]:
+    """A call without its coordinates, as a change of the record that holds it."""
+    if made is None:
+        return {"invocation": None}
+    arguments = {name: wording.HIDDEN if _is_coordinate(name) else value for name, value in made.arguments.items()}
+    return {"invocation": made.model_copy(update={"arguments": arguments})}
+
+
+def _blanked(text: str) -> str:
+    """A line of a program, or a tool's words, without coordinates."""
+    return _COORDINATE.sub(r"\1=…", text)
+
+
+def _is_coordinate(name: str) -> bool:
+    return not COORDINATES.isdisjoint(words_of(name)[-1:])
 
 
 def _failed_lines(revision: Revision) -> Iterator[str]:

@@ -10,6 +10,7 @@ import contextlib
 from collections.abc import AsyncIterator, Coroutine, Sequence
 from typing import Any, Self, TypeVar
 
+from atc import wording
 from atc.outcome import Outcome
 from atc.packing import as_text
 from atc.programs.attribution.attribute import Attribution
@@ -95,7 +96,7 @@ class ProgramLoop:
     async def check(self, draft: Draft) -> list[Finding]:
         """What is wrong with a program, before it runs: errors and warnings."""
         if not draft.source:
-            return [Finding(kind="no_program", message=draft.problem)]
+            return [Finding(kind="no_program", reason=draft.problem)]
         if self._checked is not self.context.tools:
             self._renew_checker()
         if self._checker is None:
@@ -146,8 +147,7 @@ class ProgramLoop:
         if fault is None:
             return None
         if asked := await self.requests.grant():
-            told = f"{', '.join(asked)}, which it asked for, can be called now"
-            fault = fault.model_copy(update={"evidence": f"{fault.evidence} {told}".strip()})
+            fault = fault.model_copy(update={"offered": tuple(asked)})
         untraced = fault.tool is None and fault.kind == "answer" and bool(own)
         if way == "none":
             fault = _bare(fault, outcome)
@@ -175,7 +175,8 @@ class ProgramLoop:
 def _bare(fault: Fault, outcome: Outcome) -> Fault:
     """The fault as a plain traceback tells it: no tool, no evidence (to measure what attribution is worth)."""
     error = outcome.error
-    text = f"line {error.line}: {error.type}: {error.message}" if error else fault.message
     return Fault(
-        kind="program", message=text, line=fault.line, source_line=fault.source_line, cause=fault.cause, hint=fault.hint
-    )
+        kind="program", case="raised", raised=error.raised if error is not None else None,
+        reason="" if error is not None else wording.fault_alone(fault),
+        line=fault.line, source_line=fault.source_line, cause=fault.cause, hint=fault.hint,
+    )  # fmt: skip

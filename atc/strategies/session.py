@@ -67,8 +67,8 @@ class Session:
 def fault_of(error: BaseException) -> Fault:
     kind: Any = "sandbox" if isinstance(error, JournalError | SandboxUnavailable) else "environment"
     if isinstance(error, asyncio.CancelledError | KeyboardInterrupt | GeneratorExit):
-        return Fault(kind="environment", message="the run was stopped from outside")
-    return Fault(kind=kind, message=f"{type(error).__name__}: {error}"[:1000])
+        return Fault(kind="environment", case="stopped")
+    return Fault(kind=kind, reason=f"{type(error).__name__}: {error}"[:1000])
 
 
 def _from_before(entry: Entry) -> Call:

@@ -9,7 +9,17 @@ import pytest
 
 from atc import Effect, Example, Protocol, Settings, Tool, Toolset
 from atc.models import FakeModel, Message
-from atc.result import Call, Fault, Finding, Revision
+from atc.result import (
+    Answered,
+    Call,
+    Fault,
+    Finding,
+    Invocation,
+    Place,
+    Raised,
+    Revision,
+    Seen,
+)
 from atc.strategies.feedback import done_calls, notes_from
 from atc.strategies.preconditions import remedies
 from atc.strategies.writer import Writer
@@ -30,6 +40,11 @@ TOOLS = Toolset(
         Tool(Protocol(name="get", parameters={"properties": {"item_id": {"type": "string"}}, "required": ["item_id"]})),
     ]
 )
+MISREAD: dict[str, Any] = {
+    "case": "misread", "tool": "find", "key": "id", "place": Place(tool="find"), "seen": Seen(type="object"),
+    "answered": Answered(invocation=Invocation(tool="find"), value={}),
+    "raised": Raised(type="KeyError", message="'id'"),
+}  # fmt: skip
 
 
 def quiet(kind: str, data: dict[str, Any]) -> None:
@@ -77,35 +92,35 @@ def test_a_parameter_says_where_its_id_comes_from() -> None:
 
 
 def test_a_revision_is_told_what_was_wrong_and_not_the_old_program() -> None:
-    fault = Fault(
-        kind="response", message="line 3: find(...) has no 'id'", tool="find", evidence="find(...) answered {}"
-    )
+    fault = Fault(kind="response", line=3, **MISREAD)
     history = [
-        Revision(attempt=0, program="old = 1\n", findings=(Finding(kind="x", message="line 1: no such tool"),)),
+        Revision(attempt=0, program="old = 1\n", findings=(Finding(kind="forbidden_import", line=1, name="os"),)),
         Revision(attempt=1, program="older = 2\n", fault=fault),
     ]
     prompt = asked(history)[-1].content
-    for sentence in ("- no such tool", "- find(...) has no 'id'", "- find(...) answered {}"):
+    for sentence in ("- the sandbox does not have the module 'os'", "- find(...) has no 'id'", "- find() answered {}"):
         assert sentence in prompt
     assert "old = 1" not in prompt
     assert "older = 2" not in prompt
 
 
 def test_the_papers_way_shows_the_programs_and_their_results() -> None:
-    fault = Fault(kind="response", message="line 3: find(...) has no 'id'", tool="find", evidence="it answered {}")
+    fault = Fault(kind="response", line=3, **MISREAD)
     messages = asked([Revision(attempt=0, program="old = 1\n", fault=fault)], revision="edit")
     assert messages[-2].content == "```python\nold = 1\n```"
     assert "find(...) has no 'id'" in messages[-1].content
     assert "def find(" in messages[-1].content
-    assert "it answered {}" in messages[-1].content
+    assert "find() answered {}" in messages[-1].content
 
 
 def test_the_same_sentence_is_said_once_and_the_latest_are_kept() -> None:
     history = [
-        Revision(attempt=n, program="", findings=(Finding(kind="x", message=f"line {n}: same"),)) for n in range(5)
+        Revision(attempt=n, program="", findings=(Finding(kind="syntax", reason="same", line=n),)) for n in range(5)
     ]
     assert notes_from(history) == ["same"]
-    many = [Revision(attempt=n, program="", findings=(Finding(kind="x", message=f"number {n}"),)) for n in range(20)]
+    many = [
+        Revision(attempt=n, program="", findings=(Finding(kind="syntax", reason=f"number {n}"),)) for n in range(20)
+    ]
     assert notes_from(many)[-1] == "number 19"
     assert len(notes_from(many)) == 8
 
@@ -114,10 +129,12 @@ def test_a_refused_argument_is_told_with_its_document_and_the_others_are_left_al
     parameters = {"properties": {"token": {"type": "string"}, "time": {"type": "string", "description": "YYYY-MM-DD"}}}
     tool = Protocol(name="book", parameters={"type": "object", **parameters})
     hints = {"book": {"token": "from login(name=...)['token']"}}
-    fault = Fault(kind="arguments", tool="book", message="line 2: book(token='a', time='9') refused: bad time")
+    made = Invocation(tool="book", arguments={"token": "a", "time": "9"})
+    fault = Fault(kind="arguments", case="refused", tool="book", line=2, invocation=made, reason="bad time")
     history = [Revision(attempt=0, program="", fault=fault)]
     assert notes_from(history, hints, [tool])[1:] == ["time of book: YYYY-MM-DD"]
-    unnamed = fault.model_copy(update={"message": "line 2: book(token='a', time='9') refused: no"})
+    assert notes_from(history, hints, [tool])[0] == "book(token='a', time='9') refused: bad time"
+    unnamed = fault.model_copy(update={"reason": "no"})
     (_, said) = notes_from([Revision(attempt=0, program="", fault=unnamed)], hints, [tool])
     assert said == "token of book is an id, not a name: take it from login(name=...)['token']"
 
@@ -140,15 +157,17 @@ def test_the_tool_that_a_refusal_has_in_its_words_is_named(complaint: str, named
     names = ["start_engine", "lock_doors", "press_brake_pedal", "login_user", "find_engine_names"]
     tools = {name: Protocol(name=name) for name in names}
     assert remedies(complaint, "start_engine", tools) == named
-    fault = Fault(kind="tool", tool="start_engine", message=f"line 2: start_engine() refused: {complaint}")
+    fault = Fault(kind="tool", case="failed", tool="start_engine", line=2, reason=complaint)
     notes = notes_from([Revision(attempt=0, program="", fault=fault)], {}, tools.values())
     assert [f"the words of this refusal are those of {n}: see whether it comes first" for n in named] == notes[1:]
 
 
 def test_what_the_broker_says_of_a_schema_names_no_tool() -> None:
     tools = [Protocol(name=name) for name in ("find_largest", "count_letters")]
-    said = 'line 2: find_largest(count_letters={}) refused its arguments: $.count_letters: {} is not of type "array"'
-    fault = Fault(kind="arguments", tool="find_largest", message=said)
+    fault = Fault(
+        kind="arguments", case="invalid_arguments", tool="find_largest", line=2, speaker="broker",
+        reason='$.count_letters: {} is not of type "array"',
+    )  # fmt: skip
     notes = notes_from([Revision(attempt=0, program="", fault=fault)], {}, tools)
     assert not [note for note in notes if "come" in note]
 
@@ -159,23 +178,30 @@ def test_a_refusal_that_has_the_words_of_many_tools_names_none() -> None:
 
 
 def test_the_keys_of_one_object_are_listed_once() -> None:
-    said = [f"line {n}: find()[…] has no key '{key}'; its keys are 'id', 'name'" for n, key in enumerate("abc")]
-    other = "line 9: look()[…] has no key 'a'; its keys are 'id'"
-    findings = tuple(Finding(kind="unknown_field", message=text) for text in (said[0], other, *said[1:]))
-    assert notes_from([Revision(attempt=0, program="", findings=findings)]) == [
-        "look()[…] has no key 'a'; its keys are 'id'",
-        "find()[…] has no key 'a' and no 'b' and no 'c'; its keys are 'id', 'name'",
+    def lacks(tool: str, key: str, *known: str) -> Finding:
+        return Finding(kind="unknown_field", line=1, name=key, known=known, place=Place(tool=tool, path=(None,)))
+
+    first, *others = [lacks("find", key, "id", "name") for key in "abc"]
+    findings = (first, lacks("look", "a", "id"), *others)
+    assert notes_from([Revision(attempt=0, program="", findings=findings)] * 2) == [
+        "look(...)[…] has no key 'a'; its keys are 'id'",
+        "find(...)[…] has no key 'a' and no 'b' and no 'c'; its keys are 'id', 'name'",
     ]
 
 
 def test_coordinates_from_memory_are_not_repeated_in_a_note() -> None:
-    asked = Finding(kind="from_memory", message="what rain is given as lat is from memory", tool="rain")
-    fault = Fault(
-        kind="arguments", tool="rain", message="line 1: rain(lat='40.7', pick_up_longitude=-74.0) refused: no"
-    )
+    asked = Finding(kind="from_memory", severity="warning", tool="rain", arguments=("lat",), sources=("from find()",))
+    made = Invocation(tool="rain", arguments={"lat": "40.7", "pick_up_longitude": -74.0, "day": 3})
+    fault = Fault(kind="arguments", case="refused", tool="rain", line=1, invocation=made, reason="no")
     history = [Revision(attempt=0, program="", findings=(asked,)), Revision(attempt=1, program="", fault=fault)]
-    assert notes_from(history)[-1] == "rain(lat=…, pick_up_longitude=…) refused: no"
-    assert notes_from(history[1:]) == ["rain(lat='40.7', pick_up_longitude=-74.0) refused: no"]
+    assert notes_from(history)[-1] == "rain(lat=…, pick_up_longitude=…, day=3) refused: no"
+    assert notes_from(history[1:]) == ["rain(lat='40.7', pick_up_longitude=-74.0, day=3) refused: no"]
+    line = Fault(kind="program", source_line="rain(lat=40.7, day=3)", answered=Answered(invocation=made, value=40.7))
+    notes = notes_from([history[0], Revision(attempt=1, program="", fault=line)])
+    assert notes[1:] == [
+        "`rain(lat=…, day=3)` failed: program",
+        "rain(lat=…, pick_up_longitude=…, day=3) answered 40.7",
+    ]
 
 
 def test_an_argument_that_a_failure_quotes_is_told_with_its_document() -> None:
@@ -183,19 +209,18 @@ def test_an_argument_that_a_failure_quotes_is_told_with_its_document() -> None:
     tool = Protocol(
         name="cp", parameters={"type": "object", "properties": {"source": file, "target": {"type": "string"}}}
     )
-    fault = Fault(
-        kind="tool", tool="cp", message="line 1: cp(source='a/b.txt', target='c/d') failed: no file 'a/b.txt'"
-    )
+    made = Invocation(tool="cp", arguments={"source": "a/b.txt", "target": "c/d"})
+    fault = Fault(kind="tool", case="failed", tool="cp", line=1, invocation=made, reason="no file 'a/b.txt'")
     history = [Revision(attempt=0, program="", fault=fault)]
     assert notes_from(history, {}, [tool])[1:] == ["source of cp: A name in this folder. No path."]
-    unquoted = fault.model_copy(update={"message": "line 1: cp(source='a/b.txt', target='c/d') failed: disk full"})
+    unquoted = fault.model_copy(update={"reason": "disk full"})
     assert len(notes_from([Revision(attempt=0, program="", fault=unquoted)], {"cp": {"source": "x"}}, [tool])) == 1
 
 
 def test_a_missing_argument_is_told_with_where_it_comes_from() -> None:
     findings = (
-        Finding(kind="unknown_argument", message="line 1: get() has no argument 'day'; it has city_id", tool="get"),
-        Finding(kind="missing_argument", message="line 1: get() needs the argument city_id", tool="get"),
+        Finding(kind="unknown_argument", line=1, tool="get", name="day", known=("city_id",)),
+        Finding(kind="missing_argument", line=1, tool="get", arguments=("city_id",)),
     )
     hints = {"get": {"city_id": "from find(name=...)[0]['id']"}}
     (_, _, said) = notes_from([Revision(attempt=0, program="", findings=findings)], hints)
@@ -207,7 +232,7 @@ def test_a_model_that_gives_the_same_program_again_is_asked_once_more_and_told_s
     same, other = "```python\nanswer = find(name='a')\n```", "```python\nanswer = find(name='b')\n```"
     model = FakeModel([same, other])
     writer = Writer("find a", TOOLS, model, Settings.load(), quiet)
-    history = [Revision(attempt=0, program="answer = find(name='a')\n", findings=(Finding(kind="x", message="bad"),))]
+    history = [Revision(attempt=0, program="answer = find(name='a')\n", findings=(Finding(kind="syntax"),))]
     assert "'b'" in asyncio.run(writer.write(history, [])).source
     first, second = (prompt[-1].content for prompt in model.prompts)
     assert "same program came again" in second
@@ -225,15 +250,16 @@ def test_a_reply_that_copies_long_documents_is_ended_and_told_so() -> None:
 
 
 def test_a_program_without_tools_is_pointed_to_those_that_fit_the_task() -> None:
-    without = Revision(attempt=0, program="x", findings=(Finding(kind="no_call", message="the program calls no tool"),))
-    other = Revision(attempt=1, program="y", findings=(Finding(kind="syntax", message="line 1: bad"),))
+    without = Revision(attempt=0, program="x", findings=(Finding(kind="no_call"),))
+    other = Revision(attempt=1, program="y", findings=(Finding(kind="syntax", line=1, reason="bad"),))
     said = "- call the tools: find"
     assert said in asked([without])[-1].content
     assert said not in asked([without, other])[-1].content
 
 
 def test_a_line_that_fails_in_every_program_is_named() -> None:
-    fault = Fault(kind="program", message="line 1: KeyError: 'x'", line=1, source_line="answer = a['x']")
+    raised = Raised(type="KeyError", message="'x'")
+    fault = Fault(kind="program", case="raised", raised=raised, line=1, source_line="answer = a['x']")
     history = [Revision(attempt=n, program=f"answer = a['x']\nb = {n}\n", fault=fault) for n in range(3)]
     assert notes_from(history)[-1] == "`answer = a['x']` failed in 3 programs: write it differently"
     assert notes_from(history[:1])[-1] == "`answer = a['x']` failed: KeyError: 'x'"
@@ -253,7 +279,7 @@ def test_a_model_that_repeats_itself_is_asked_for_something_else() -> None:
     same, other = "```python\nanswer = find(name='a')\n```", "```python\nanswer = find(name='b')\n```"
     model = FakeModel([same, other])
     writer = Writer("find a", TOOLS, model, Settings.load(), quiet)
-    failed = [Revision(attempt=0, program="answer = find(name='a')\n", fault=Fault(kind="program", message="no"))]
+    failed = [Revision(attempt=0, program="answer = find(name='a')\n", fault=Fault(kind="program"))]
     assert "name='b'" in asyncio.run(writer.write(failed, [])).source
 
 

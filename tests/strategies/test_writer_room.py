@@ -48,7 +48,9 @@ def writer(model: FakeModel, tools: Toolset = ATLAS, **settings: Any) -> Writer:
 
 
 def write(each: Writer, *notes: str) -> None:
-    history = [Revision(attempt=n, program="", findings=(Finding(kind="x", message=t),)) for n, t in enumerate(notes)]
+    history = [
+        Revision(attempt=n, program="", findings=(Finding(kind="no_program", reason=t),)) for n, t in enumerate(notes)
+    ]
     asyncio.run(each.write(history, []))
 
 

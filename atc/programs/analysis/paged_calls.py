@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING
 from atc.programs.analysis.values import ITEM, MEMBER, NOTHING, UNKNOWN, Arguments, Cell, Origin, Value, join
 from atc.programs.syntax import span_of
 from atc.result import Finding
-from atc.tools.paging import ALL_PAGES
 
 if TYPE_CHECKING:
     from atc.programs.analysis.flow import Flow
@@ -42,15 +41,9 @@ def not_paged(flow: Flow) -> Iterator[Finding]:
     """Calls of ``all_pages`` with something that is no tool (``all_pages(list_things())``), or is not paged."""
     for call in flow.calls.values():
         if call.paged and flow.paging(call.tool) is None:
-            text = f"{ALL_PAGES} reads tools that are paged, and {call.tool} is not: call {call.tool}(...) itself"
-            yield _finding(call.node, text, call.tool)
+            yield Finding(kind="not_paged", line=call.node.lineno, tool=call.tool)
     for node in flow.without_tool:
         given = flow.at(span_of(node.args[0])) if node.args else NOTHING
         if not given.open:  # else nobody knows what it is before it runs
             tool = next((origin.tool for origin in sorted(given.origins, key=str)), None)
-            text = f"{ALL_PAGES} takes the tool itself, then its arguments: {ALL_PAGES}({tool or 'list_things'}, ...)"
-            yield _finding(node, text, tool)
-
-
-def _finding(node: ast.Call, text: str, tool: str | None) -> Finding:
-    return Finding(kind="not_paged", message=f"line {node.lineno}: {text}", line=node.lineno, tool=tool)
+            yield Finding(kind="not_paged", case="no_tool", line=node.lineno, tool=tool)

@@ -11,6 +11,8 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import Literal, NamedTuple
 
+from atc.result import Place
+
 Step = str | Literal[0, 1]
 ITEM: Literal[0] = 0
 """A path step: some item of a list."""
@@ -30,6 +32,11 @@ class Origin(NamedTuple):
     def __str__(self) -> str:
         steps = "".join("[…]" if step in (ITEM, MEMBER) else f"[{step!r}]" for step in self.path)
         return f"{self.tool}(...){steps}"
+
+    @property
+    def place(self) -> Place:
+        """The place in the response, for records."""
+        return Place(tool=self.tool, path=tuple(None if step in (ITEM, MEMBER) else step for step in self.path))
 
     @property
     def site(self) -> tuple[int, int]:

@@ -17,23 +17,21 @@ from atc.programs.analysis.flow import Flow
 from atc.programs.analysis.values import NOTHING, Origin
 from atc.programs.attribution.responses import (
     MISSING,
-    describe,
+    answered,
     drift,
-    expression,
-    found_nothing,
     hollow,
+    invocation,
     is_nothing,
     partial,
     places,
-    short,
-    told,
+    seen,
 )
 from atc.programs.attribution.score import Suspect, of_nothing, wanted_key
 from atc.programs.attribution.trace import Tracer, suspects_of
 from atc.programs.program import Program
 from atc.programs.repair.lookups import finder_beside
 from atc.programs.syntax import span_of
-from atc.result import Call, Effect, Fault
+from atc.result import Call, Effect, Fault, FaultCase, FaultKind, Part, Place
 from atc.tools.paging import ALL_PAGES, paging_of
 from atc.tools.tool import Toolset
 
@@ -72,39 +70,44 @@ class Attribution:
         outcome = self.outcome
         warned = next((c for c in self.calls if c.status == "refused" and c.error_status == "warned"), None)
         if warned is not None:  # also where the program caught the refusal: its answer would hide what was not done
-            text = f"{told(warned, 80)} was not called: {warned.error}"
-            return self._made("program", text, warned.line, call=warned.index, hint=_ALLOW_WARNINGS)
+            return self._made(
+                "program", "warned", warned.line, call=warned.index, hint=_ALLOW_WARNINGS,
+                invocation=invocation(warned), reason=warned.error or "",
+            )  # fmt: skip
         if outcome.kind == "raised" and outcome.error is not None:
             return self._raised(outcome.error)
         if outcome.kind == "limit":
-            return Fault(kind="limit", message=f"the program was stopped: {outcome.detail}")
+            return Fault(kind="limit", case="time", speaker="sandbox", reason=outcome.detail)
         if outcome.kind in ("killed", "violation"):
-            return Fault(kind="sandbox", message=f"the program ended wrongly: {outcome.detail}")
+            return Fault(kind="sandbox", case="ended", speaker="sandbox", reason=outcome.detail)
         return self._answer()
 
     # -- an exception ended it -----------------------------------------------------------------------------------------
 
     def _raised(self, error: ProgramError) -> Fault:
         if error.type == "MemoryError":
-            return self._made("limit", "the program used up its memory", error.line)
+            return self._made("limit", "memory", error.line)
         tracer = Tracer(self._tree, self._flow, self.calls, error) if self._tree and self._flow else None
         failed = self._failed_call(error, tracer)
         if failed is not None:
             return self._refused(failed, error)
         if error.type == "TypeError" and (tool := error.message.split("(")[0]) in self.tools:
-            return self._made("arguments", error.message, error.line, tool=tool)  # its stub would not take them
+            return self._made(  # its stub would not take them
+                "arguments", "signature", error.line, tool=tool, speaker="python", reason=error.message
+            )
         suspect = tracer.suspect() if tracer and error.type not in _PROGRAM_ERRORS else None
         return self._of_program(error) if suspect is None else self._misread(suspect, error)
 
     def _of_program(self, error: ProgramError) -> Fault:
-        """The program's own fault; what may be the reason is told beside it.
+        """The program's own fault; what may be the reason stands beside it.
 
         That is a call that found nothing, else the text that the line takes apart: no schema says what is in a text.
         """
         empty = next((c for c in reversed(self.calls) if c.succeeded and hollow(c)), None)
         read = empty or self._taken_apart(error.line)
-        evidence = self._answered(read) if read is not None else ""
-        return self._made("program", f"{error.type}: {error.message}", error.line, evidence=evidence)
+        return self._made(
+            "program", "raised", error.line, raised=error.raised, answered=answered(read) if read is not None else None
+        )
 
     def _taken_apart(self, line: int) -> Call | None:
         """The last call that answered a text which a line of the program works with."""
@@ -136,19 +139,22 @@ class Attribution:
         status, line = call.error_status, call.line or error.line
         if status == "invalid_arguments" and (supplier := self._supplier(call)) is not None:
             return self._supplied(supplier, call, line)
+        kind: FaultKind
+        case: FaultCase
         if status == "too_many_calls":
-            kind, what = "limit", "was not called: "
+            kind, case = "limit", "not_called"
         elif call.cause is not None:
-            kind, what = "tool", "refused: " if call.status == "refused" else "failed: "
+            kind, case = "tool", "refused" if call.status == "refused" else "failed"
         elif call.status == "refused" or status in _REFUSED_CODES or status in _REFUSED_WORDS:
-            kind, what = "arguments", "refused its arguments: " if status == "invalid_arguments" else "refused: "
+            kind, case = "arguments", "invalid_arguments" if status == "invalid_arguments" else "refused"
         else:
-            kind, what = "tool", "failed: "
-        evidence = "; ".join(f"argument {name} came from {origin}" for name, origin in self._origins(call))
-        text = f"{told(call, 80)} {what}{call.error}"
-        if self._is_idle(call):
-            text += f"; the program uses nothing of what {call.tool} returns: leave this call out"
-        return self._made(kind, text, line, tool=call.tool, call=call.index, evidence=evidence, cause=call.cause)
+            kind, case = "tool", "failed"
+        return self._made(
+            kind, case, line, tool=call.tool, call=call.index, cause=call.cause,
+            invocation=invocation(call), speaker="broker" if call.status == "refused" else "tool",
+            reason=call.error or "", status=status, idle=self._is_idle(call),
+            origins=tuple((name, origin.place) for name, origin in self._origins(call)),
+        )  # fmt: skip
 
     def _is_idle(self, call: Call) -> bool:
         """Whether the program asked for something and does nothing with the answer."""
@@ -190,69 +196,72 @@ class Attribution:
 
     def _supplied(self, supplier: Suspect, refused: Call, line: int) -> Fault:
         source = supplier.call
-        text = f"{self._where(supplier)}, and {told(refused, 80)} refused that: {refused.error}"
-        return self._made("response", text, line, tool=source.tool, call=source.index, evidence=self._answered(source))
+        return self._made(
+            "response", "supplied", line, tool=source.tool, call=source.index, answered=answered(source),
+            invocation=invocation(refused), speaker="broker", reason=refused.error or "", status=refused.error_status,
+            **self._where(supplier),
+        )  # fmt: skip
 
     # -- a value was not what the program took it for ------------------------------------------------------------------
 
     def _misread(self, suspect: Suspect, error: ProgramError) -> Fault:
         call = suspect.call
         if not call.succeeded:
-            text = f"{call.tool} failed ({call.error}), and the program went on with what it did not get"
-            return self._made("tool", text, error.line, tool=call.tool, call=call.index, cause=call.cause)
-        if suspect.derived and of_nothing(error) and not is_nothing(suspect.value):
+            return self._made(
+                "tool", "went_on", error.line, tool=call.tool, call=call.index, cause=call.cause,
+                reason=call.error or "", status=call.error_status,
+            )  # fmt: skip
+        kept_nothing = suspect.derived and of_nothing(error) and not is_nothing(suspect.value)
+        if kept_nothing:
             items = next((i for i, step in enumerate(suspect.path) if isinstance(step, int)), len(suspect.path))
             path, listed = next(places(call.value, suspect.path[:items], exact=True))
-            if part := self._part(call):
-                return self._made("response", part, error.line, tool=call.tool, call=call.index)
-            where = f"{expression(call.tool, path)} {describe(listed)}, and the program kept nothing of it"
+            if (part := self._part(call)) is not None:
+                return self._made(
+                    "response", "partial", error.line, tool=call.tool, call=call.index, part=part,
+                    invocation=invocation(call),
+                )  # fmt: skip
+            where = {"place": Place(tool=call.tool, path=path), "seen": seen(listed)}
         else:
             where = self._where(suspect, wanted_key(error))
-        text = f"{where} ({error.type}: {error.message})"
-        return self._made("response", text, error.line, tool=call.tool, call=call.index, evidence=self._answered(call))
+        return self._made(
+            "response", "nothing_kept" if kept_nothing else "misread", error.line, tool=call.tool, call=call.index,
+            answered=answered(call), raised=error.raised, **where,
+        )  # fmt: skip
 
-    def _part(self, call: Call) -> str:
-        """That a call answered with the first part of a longer list, and what to do then; else nothing."""
-        if not (part := partial(call)):
-            return ""
+    def _part(self, call: Call) -> Part | None:
+        """That a call answered with the first part of a longer list, and what finds the rest."""
+        if (counts := partial(call)) is None:
+            return None
         protocols = {protocol.name: protocol for protocol in self.tools.protocols}
-        finder = finder_beside(call.tool, protocols)
-        advice = f"call {finder} instead" if finder else "ask for exactly what is wanted, or for more of them"
-        if ALL_PAGES not in protocols and paging_of(protocols[call.tool]) is not None:
-            advice = f"{ALL_PAGES}({call.tool}, ...) gives them all"
-        return f"{told(call)} answered {part}, and what was looked for is not among them: {advice}"
+        pages = ALL_PAGES not in protocols and paging_of(protocols[call.tool]) is not None
+        return Part(shown=counts[0], total=counts[1], instead=finder_beside(call.tool, protocols), pages=pages)
 
-    def _where(self, suspect: Suspect, wanted: str | None = None) -> str:
-        """What stands at the suspect's place; where nothing does, what stands above it."""
+    def _where(self, suspect: Suspect, wanted: str | None = None) -> dict[str, Any]:
+        """What stands at the suspect's place, as fields of a fault; where nothing does, what stands above it."""
         call, path, value = suspect.call, suspect.path, suspect.value
         if value is MISSING and path:
             wanted, path = str(path[-1]), path[:-1]
             value = next(places(call.value, path, exact=True), ((), None))[1]
-        lacks = f"has no {wanted!r}: it " if wanted is not None and isinstance(value, dict) else ""
-        drifted = drift(call, suspect.path)
-        note = f", which is not what its schema says ({drifted})" if drifted else ""
-        return f"{expression(call.tool, path)} {lacks}{describe(value)}{note}"
-
-    def _answered(self, call: Call) -> str:
-        return found_nothing(call) if hollow(call) else f"{told(call)} answered {short(call.value, 500)}"
+        return {
+            "place": Place(tool=call.tool, path=path), "seen": seen(value), "drift": drift(call, suspect.path),
+            "key": wanted if isinstance(value, dict) else None,
+        }  # fmt: skip
 
     # -- it ended, but without an answer that rests on something -----------------------------------------------------
 
     def _answer(self) -> Fault | None:
         succeeded = [call for call in self.calls if call.succeeded]
         if not self.outcome.answered:
-            return self._nothing_said("the program ended without setting `answer`")
+            return self._nothing_behind("no_answer")
         if not succeeded:
-            text = "the answer rests on no successful call of a tool"
             if not self.calls:
-                return self._made("answer", text)
+                return self._made("answer", "no_calls")
             failed = self.calls[-1]
-            said = f"{text}: {failed.tool} said {failed.error}"
-            return self._made("answer", said, tool=failed.tool, call=failed.index, cause=failed.cause)
+            return self._made("answer", "no_success", **self._failure(failed))
         if is_nothing(self.outcome.value):
             return self._empty()
         if all(hollow(call) for call in succeeded):
-            return self._nothing_said("the answer rests on nothing: every tool that was called answered emptily")
+            return self._nothing_behind("nothing_found")
         return next(self._unpacked(succeeded), None)
 
     def _unpacked(self, succeeded: Sequence[Call]) -> Iterator[Fault]:
@@ -262,54 +271,55 @@ class Attribution:
                 case ast.Assign(targets=[ast.Tuple()], value=ast.Call(func=ast.Name(id=tool), lineno=line)):
                     at = (call for call in succeeded if call.tool == tool and call.line == line)
                     for call in (call for call in at if isinstance(call.value, dict)):
-                        text = f"{tool}(...) {describe(call.value)}: to unpack it gives its keys, not what stands there"
                         yield self._made(
-                            "response", text, line, tool=tool, call=call.index, evidence=self._answered(call)
-                        )
+                            "response", "unpacked", line, tool=tool, call=call.index, answered=answered(call),
+                            place=Place(tool=tool), seen=seen(call.value),
+                        )  # fmt: skip
 
-    def _nothing_said(self, text: str) -> Fault:
+    def _nothing_behind(self, case: FaultCase) -> Fault:
         """A fault of the answer, with the last call that answered emptily, if one did."""
         call = next((c for c in reversed(self.calls) if c.succeeded and hollow(c)), None)
         if call is None:
-            return self._made("answer", text, self._answer_line())
-        return self._made("answer", f"{text}: {found_nothing(call)}", call.line, tool=call.tool, call=call.index)
+            return self._made("answer", case, self._answer_line())
+        return self._made("answer", case, call.line, tool=call.tool, call=call.index, answered=answered(call))
+
+    def _failure(self, call: Call) -> dict[str, Any]:
+        """A call that failed, as fields of a fault."""
+        return {
+            "tool": call.tool, "call": call.index, "cause": call.cause, "reason": call.error or "",
+            "status": call.error_status,
+        }  # fmt: skip
 
     def _empty(self) -> Fault:
         """An empty answer: traced to a call that failed or answered emptily, if there is one behind it."""
-        text = f"the program's answer is empty ({self.outcome.value!r})"
+        empty = {"kind": "answer", "case": "empty", "value": self.outcome.value}
         value = self._flow.scope.names.get("answer", NOTHING) if self._flow else NOTHING
         behind = list(suspects_of(value, self._flow, self.calls)) if self._flow else []
         failed = next((s.call for s in behind if not s.call.succeeded), None)
         if failed is not None:
-            said = f"{text}: {failed.tool} failed: {failed.error}"
-            return self._made("answer", said, failed.line, tool=failed.tool, call=failed.index, cause=failed.cause)
+            return self._made(**empty, line=failed.line, **self._failure(failed))
         null = next((s for s in behind if not s.derived and is_nothing(s.value)), None)
         if null is not None:
-            said = f"{text}: {self._where(null)}"
             return self._made(
-                "answer",
-                said,
-                self._answer_line(),
-                tool=null.call.tool,
-                call=null.call.index,
-                evidence=self._answered(null.call),
-            )
-        empty = [call for call in self.calls if call.succeeded and hollow(call)]
-        empty = [call for call in empty if any(s.call is call for s in behind)] or empty
-        if empty:
-            call = empty[-1]
-            return self._made("answer", f"{text}: {found_nothing(call)}", call.line, tool=call.tool, call=call.index)
-        part = next((s.call for s in behind if partial(s.call)), None)
-        if part is not None:
-            return self._made(
-                "answer", f"{text}: {self._part(part)}", self._answer_line(), tool=part.tool, call=part.index
-            )
-        return self._made("answer", f"{text}, although every tool answered something", self._answer_line())
+                **empty, line=self._answer_line(), tool=null.call.tool, call=null.call.index,
+                answered=answered(null.call), **self._where(null),
+            )  # fmt: skip
+        hollows = [call for call in self.calls if call.succeeded and hollow(call)]
+        hollows = [call for call in hollows if any(s.call is call for s in behind)] or hollows
+        if hollows:
+            call = hollows[-1]
+            return self._made(**empty, line=call.line, tool=call.tool, call=call.index, answered=answered(call))
+        for cut in (s.call for s in behind):
+            if (part := self._part(cut)) is not None:
+                return self._made(
+                    **empty, line=self._answer_line(), tool=cut.tool, call=cut.index, part=part,
+                    invocation=invocation(cut),
+                )  # fmt: skip
+        return self._made(**empty, line=self._answer_line())
 
     def _answer_line(self) -> int:
         stored = [n for n in ast.walk(self._tree) if isinstance(n, ast.Name)] if self._tree else []
         return max((n.lineno for n in stored if n.id == "answer" and isinstance(n.ctx, ast.Store)), default=0)
 
-    def _made(self, kind: Any, message: str, line: int = 0, **more: Any) -> Fault:
-        said = f"line {line}: {message}" if line else message
-        return Fault(kind=kind, message=said[:1000], line=line, source_line=self.program.line(line)[:300], **more)
+    def _made(self, kind: FaultKind, case: FaultCase, line: int = 0, **facts: Any) -> Fault:
+        return Fault(kind=kind, case=case, line=line, source_line=self.program.line(line)[:300], **facts)

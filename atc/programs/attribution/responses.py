@@ -1,25 +1,26 @@
-"""What a tool really answered, at one place of its response, in a few words."""
+"""What a tool really answered, at one place of its response."""
 
 from __future__ import annotations
 
-import json
-import re
 from collections.abc import Iterator, Sequence
+from itertools import islice
 from typing import Any
 
 from atc.graph.identifiers import THINGS, is_identifier, words_of
 from atc.programs.analysis.values import ITEM, MEMBER
-from atc.result import Call, Effect
+from atc.result import Answered, Call, Drift, Effect, Invocation, Seen
 
 MISSING = object()
 MAX_BRANCHES = 200
+MAX_KEYS, MAX_LISTS = 25, 8
+MAX_TEXT = 600
+"""Characters of a value that a fault keeps."""
 Place = tuple[tuple[str | int, ...], Any]
 """A path into a response, with what stands there."""
 
 _IDENTITIES = THINGS | {"name", "title"}
 """Last words of the fields that tell one thing from another."""
 _TOTALS = frozenset({"total", "count", "found", "matches"})
-_DRIFT = "response differs from its schema: "
 
 
 def places(value: Any, path: Sequence[str | int], *, exact: bool = False) -> Iterator[Place]:
@@ -52,32 +53,54 @@ def _step(at: tuple[str | int, ...], here: Any, step: str | int, exact: bool) ->
             yield (*at, step), MISSING
 
 
-def expression(tool: str, path: Sequence[str | int]) -> str:
-    """``find_cities(...)['cities'][0]``."""
-    return f"{tool}(...)" + "".join(f"[{step!r}]" for step in path)
-
-
-def describe(value: Any) -> str:
-    """One clause: the keys of an object, the length of a list, or the value itself."""
+def seen(value: Any, depth: int = 0) -> Seen:
+    """What a value is, in brief; of lists in lists as far as :data:`MAX_LISTS`."""
     if value is MISSING:
-        return "is not there"
+        return Seen(type="missing")
     if isinstance(value, dict):
-        keys = ", ".join(map(repr, list(value)[:25]))
-        return f"has the keys {keys}{', …' if len(value) > 25 else ''}" if value else "is an empty object"
+        return Seen(type="object", keys=tuple(map(str, islice(value, MAX_KEYS))), length=len(value))
     if isinstance(value, list):
-        return "is an empty list" if not value else f"is a list of {len(value)}: its first item {describe(value[0])}"
-    return f"is {short(value, 120)}"
+        return Seen(
+            type="list", length=len(value), first=seen(value[0], depth + 1) if value and depth < MAX_LISTS else None
+        )
+    return Seen(type="value", value=trimmed(value))
 
 
-def short(value: Any, limit: int = 300) -> str:
-    """A value as Python text, cut to ``limit`` characters."""
-    text = repr(value) if not isinstance(value, float) else json.dumps(value)
-    return text if len(text) <= limit else text[:limit] + " …"
+def invocation(call: Call) -> Invocation:
+    """A call by its tool and arguments, these cut."""
+    return Invocation(tool=call.tool, arguments={name: trimmed(value) for name, value in call.arguments.items()})
 
 
-def told(call: Call, limit: int = 60) -> str:
-    """A call as a program writes it."""
-    return f"{call.tool}({', '.join(f'{name}={short(value, limit)}' for name, value in call.arguments.items())})"
+def answered(call: Call) -> Answered:
+    """A call and what it was answered, cut."""
+    return Answered(invocation=invocation(call), value=trimmed(call.value), nothing=hollow(call))
+
+
+def trimmed(value: Any) -> Any:
+    """A value without what stands in it behind the first :data:`MAX_TEXT` characters, as Python writes it."""
+    return _trimmed(value, MAX_TEXT)[0]
+
+
+def _trimmed(value: Any, room: int) -> tuple[Any, int]:
+    """The value as far as there is room for it, and the room that it leaves."""
+    if isinstance(value, str | bytes):
+        return value[: max(room, 0)], room - len(value)
+    if isinstance(value, dict):
+        made = {}
+        for key, item in value.items():
+            if room <= 0:
+                break
+            made[key], room = _trimmed(item, room - len(key) - 4)
+        return made, room
+    if isinstance(value, list):
+        items = []
+        for item in value:
+            if room <= 0:
+                break
+            each, room = _trimmed(item, room - 2)
+            items.append(each)
+        return items, room
+    return value, room - 1
 
 
 def is_nothing(value: Any) -> bool:
@@ -115,34 +138,27 @@ def _identified(response: dict[str, Any], given: dict[str, Any]) -> bool:
     )
 
 
-def found_nothing(call: Call) -> str:
-    """What to do about a call that answered emptily."""
-    return f"{told(call)} found nothing, it answered {short(call.value, 150)}: ask with fewer or other arguments"
-
-
-def partial(call: Call) -> str:
-    """What to know of a call that answered with the first part of a longer list: how many there are in all.
+def partial(call: Call) -> tuple[int, int] | None:
+    """How many items a call answered with and how many there are in all, where it gave the first part of a longer list.
 
     Such a response has one list at its top and beside it a number with a telling name that is larger.
     """
     response = call.value
     lists = [item for item in response.values() if isinstance(item, list)] if isinstance(response, dict) else []
     if len(lists) != 1 or not lists[0] or call.page:
-        return ""
+        return None
     for name, total in response.items():
         counts = isinstance(total, int) and not isinstance(total, bool) and total > len(lists[0])
         if counts and any(word in _TOTALS for word in words_of(name)):
-            return f"only {len(lists[0])} of {total}"
-    return ""
+            return len(lists[0]), total
+    return None
 
 
-def drift(call: Call, path: Sequence[str | int]) -> str:
-    """What the broker noted of a response that is not what its schema says, at a place or around it; else nothing."""
+def drift(call: Call, path: Sequence[str | int]) -> Drift | None:
+    """Where a response is not what its schema says, at a place or around it."""
     wanted = [step for step in path if isinstance(step, str)]
-    for note in call.notes:
-        where, _, said = note.removeprefix(_DRIFT).partition(": ")
-        steps = re.findall(r"\.([^.\[]+)", where)
-        around = steps == wanted[: len(steps)] or wanted == steps[: len(wanted)]
-        if note.startswith(_DRIFT) and around:
-            return f"{where}: {said}"
-    return ""
+    for found in call.drift:
+        steps = [step for step in found.path if isinstance(step, str)]
+        if steps == wanted[: len(steps)] or wanted == steps[: len(wanted)]:
+            return found
+    return None

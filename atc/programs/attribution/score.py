@@ -74,7 +74,7 @@ def _proof_of_value(suspect: Suspect, error: ProgramError) -> int:
         case "IndexError":
             if sure and isinstance(value, list | str):
                 return 2 if value else 3
-            return 3 if value is MISSING or value == [] else int("(it is empty)" in error.message)
+            return 3 if value is MISSING or value == [] else int(error.items == 0)
         case "StopIteration":
             return 3 if value is MISSING or value == [] else 1
         case "ZeroDivisionError":

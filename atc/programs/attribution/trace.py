@@ -55,7 +55,7 @@ class Tracer:
 
     def _of_own_list(self) -> bool:
         """Whether the list that was too short is the program's own, and not empty: no tool is to blame for that."""
-        return self._error.type == "IndexError" and "(it has" in self._error.message and self._error.origin is None
+        return self._error.type == "IndexError" and bool(self._error.items) and self._error.origin is None
 
     # -- the sandbox's claim -------------------------------------------------------------------------------------------
 

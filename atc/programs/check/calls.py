@@ -17,7 +17,7 @@ from atc.programs.analysis.paged_calls import not_paged
 from atc.programs.analysis.schema_paths import schemas_at, shape_at
 from atc.programs.analysis.values import Origin
 from atc.programs.attribution.responses import places
-from atc.result import Finding
+from atc.result import Finding, FindingKind
 from atc.schemas import validate as schemas
 from atc.schemas.validate import resolve, types_of
 from atc.tools.paging import paging_of
@@ -67,13 +67,12 @@ def _names(call: ToolCall, protocol: Protocol, protocols: Mapping[str, Protocol]
     names = [parameter.name for parameter in parameters]
     known = {*names, *(parameter.original for parameter in parameters)}
     hidden = any(isinstance(part, ast.Starred) for part in node.args) or any(k.arg is None for k in node.keywords)
-    listed = f"its arguments are {', '.join(names) or 'none'}"
     for keyword in node.keywords:
         if keyword.arg is not None and keyword.arg not in known and not _takes_more(protocol):
-            text = f"{call.tool}() has no argument {keyword.arg!r}; {listed}{_kin(protocol, keyword.arg, protocols)}"
-            yield _finding("unknown_argument", call, text)
+            kin = _kin(protocol, keyword.arg, protocols)
+            yield _finding("unknown_argument", call, name=keyword.arg, known=tuple(names), instead=tuple(kin))
     if len(node.args) > len(names) and not hidden:
-        yield _finding("unknown_argument", call, f"{call.tool}() is given too many arguments; {listed}")
+        yield _finding("unknown_argument", call, case="too_many", known=tuple(names))
     given = {name for name, _ in _written(call, parameters)}
     paging = paging_of(protocol) if call.paged else None
     turned = {paging.parameter} if paging is not None and paging.first is not None else set()  # it is set for each page
@@ -81,10 +80,10 @@ def _names(call: ToolCall, protocol: Protocol, protocols: Mapping[str, Protocol]
         p.name for p in parameters if p.required and not {p.name, p.original} & given and p.original not in turned
     ]
     if missing and not hidden:
-        yield _finding("missing_argument", call, f"{call.tool}() needs the argument {' and '.join(missing)}")
+        yield _finding("missing_argument", call, arguments=tuple(missing))
 
 
-def _kin(protocol: Protocol, argument: str, protocols: Mapping[str, Protocol]) -> str:
+def _kin(protocol: Protocol, argument: str, protocols: Mapping[str, Protocol]) -> list[str]:
     """Tools like this one that have such an argument: of several alike, the wrong one was taken."""
     words = set(words_of(protocol.name)) - VERBS
     alike = {
@@ -92,8 +91,7 @@ def _kin(protocol: Protocol, argument: str, protocols: Mapping[str, Protocol]) -
         for other in protocols.values()
         if argument in (parameter.name for parameter in parameters_of(other))
     }
-    named = sorted((name for name, count in alike.items() if count), key=lambda name: -alike[name])[:2]
-    return f". {' and '.join(named)} {'have' if len(named) > 1 else 'has'} one" if named else ""
+    return sorted((name for name, count in alike.items() if count), key=lambda name: -alike[name])[:2]
 
 
 def _takes_more(protocol: Protocol) -> bool:
@@ -109,9 +107,9 @@ def _literals(call: ToolCall, protocol: Protocol) -> Iterator[Finding]:
     names = {parameter.original: parameter.name for parameter in parameters_of(protocol)}
     for original, value in arguments.items():
         for problem in schemas.problems(_schema(protocol, original), value)[:1]:
-            kind = "not_in_enum" if problem.keyword in ("enum", "const") else "wrong_type"
+            kind: FindingKind = "not_in_enum" if problem.keyword in ("enum", "const") else "wrong_type"
             name = names.get(original, original)
-            yield _finding(kind, call, f"{call.tool}({name}={value!r}) is not allowed: {problem.message}")
+            yield _finding(kind, call, case="literal", arguments=(name,), value=value, reason=problem.message)
 
 
 def _is_json(value: Any) -> bool:
@@ -139,10 +137,10 @@ def _responses(call: ToolCall, protocol: Protocol, protocols: Mapping[str, Proto
             continue
         unfit = [_unfit(origin, wanted, protocols) for origin in sorted(value.origins, key=str)]
         if value.cells and not value.origins and all(cell.made_by is None for cell in value.cells):
-            unfit = ["a list or a dict"]
+            unfit = [{"case": "container"}]
         if unfit and all(unfit) and (not value.cells or not value.origins):
-            text = f"{call.tool}({parameter.name}=…) must be {_either(wanted)}, but it is given {unfit[0]}"
-            yield _finding("wrong_type", call, text)
+            expected = tuple(sorted(wanted))
+            yield _finding("wrong_type", call, arguments=(parameter.name,), expected=expected, **unfit[0])
 
 
 def _wanted(protocol: Protocol, parameter: Parameter) -> set[str]:
@@ -153,21 +151,21 @@ def _wanted(protocol: Protocol, parameter: Parameter) -> set[str]:
     return set().union(*types) - {"null"} if all(types) and "allOf" not in schema else set()
 
 
-def _unfit(origin: Origin, wanted: set[str], protocols: Mapping[str, Protocol]) -> str:
-    """Why a part of a response cannot be such an argument; empty if it can, or might."""
-    source = protocols[origin.tool]
+def _unfit(origin: Origin, wanted: set[str], protocols: Mapping[str, Protocol]) -> dict[str, Any]:
+    """Why a part of a response cannot be such an argument, as fields of a finding; empty if it can, or might."""
+    source, place = protocols[origin.tool], origin.place
     shape = shape_at(source.returns, origin.path)
     if shape.kind == "record":
-        return f"the whole object {origin}: give one of its fields {', '.join(map(repr, shape.keys[:12]))}"
+        return {"case": "record", "place": place, "known": shape.keys[:12]}
     if shape.kind == "list":
-        return f"the whole list {origin}: give an item"
+        return {"case": "list", "place": place}
     if shape.kind != "scalar" or shape.type in wanted:
-        return ""
+        return {}
     if shape.type == "boolean" or wanted == {"boolean"}:
-        return f"{origin}, which is {_either({shape.type})}" if shape.type != "string" else ""
+        return {"case": "scalar", "place": place, "found": shape.type} if shape.type != "string" else {}
     if shape.type == "string" and not wanted & {"string"} and (shown := _never_numeric(source, origin)):
-        return f"{origin}, which is a text like {shown}: find the field that holds the number"
-    return ""
+        return {"case": "text", "place": place, "found": "string", "value": shown}
+    return {}
 
 
 def _never_numeric(source: Protocol, origin: Origin) -> str:
@@ -176,16 +174,11 @@ def _never_numeric(source: Protocol, origin: Origin) -> str:
         known = place.get("enum") if isinstance(place.get("enum"), list) else []
         texts = [value for value in known or [] if isinstance(value, str)]
         if texts and not any(map(_NUMERIC.fullmatch, texts)):
-            return repr(texts[0])
+            return texts[0]
     seen = [v for e in source.examples if e.response is not None for _, v in places(e.response, origin.path)]
     texts = [value for value in seen if isinstance(value, str) and value]
-    return repr(texts[0][:60]) if texts and not any(map(_NUMERIC.fullmatch, texts)) else ""
+    return texts[0][:60] if texts and not any(map(_NUMERIC.fullmatch, texts)) else ""
 
 
-def _either(types: set[str]) -> str:
-    return " or ".join(f"a{'n' if name[0] in 'aeiou' else ''} {name}" for name in sorted(types))
-
-
-def _finding(kind: str, call: ToolCall, text: str) -> Finding:
-    line = call.node.lineno
-    return Finding(kind=kind, message=f"line {line}: {text}", line=line, tool=call.tool)
+def _finding(kind: FindingKind, call: ToolCall, **facts: Any) -> Finding:
+    return Finding(kind=kind, line=call.node.lineno, tool=call.tool, **facts)

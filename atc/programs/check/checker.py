@@ -5,8 +5,8 @@ tools' schemas held to the values that flow through the program: arguments, and 
 Beside it the type checker, for what follows from Python's own types: names that are not defined, operators,
 iteration.
 
-Only what is sure is a finding, so a program that would have run is not refused; but for what looks as if it were from
-memory (:data:`atc.programs.check.coverage.DOUBTS`), which a run asks about once.
+Only what is sure is an error, so a program that would have run is not refused. What looks as if it were from memory is
+a warning, which a run asks about once.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from atc.programs.check.provenance import invented
 from atc.programs.check.types import TypeChecker
 from atc.programs.program import Program
 from atc.programs.syntax import sets_answer
-from atc.result import Finding
+from atc.result import Finding, FindingCase, Place
 from atc.tools.parameters import parameters_of
 from atc.tools.protocol import Protocol
 
@@ -44,7 +44,7 @@ class Checker:
         self._types = TypeChecker(protocols) if types else None
 
     async def check(self, program: Program, known: str | None = None) -> list[Finding]:
-        """Every sure finding, and doubts about values; one a line and kind, in the order of lines.
+        """Every sure finding, and warnings about values; one a line and kind, in the order of lines.
 
         Args:
             program: what is checked.
@@ -53,8 +53,7 @@ class Checker:
         """
         tree = program.tree
         if tree is None:
-            line, text = (problem.line, problem.message) if (problem := program.problem) else (0, "")
-            return [Finding(kind="syntax", message=_at(line, program, text), line=line)]
+            return [_not_parsed(program)]
         async with asyncio.TaskGroup() as group:  # the type checker is a process: it works beside us
             types = group.create_task(self._types.check(program)) if self._types is not None else None
             await asyncio.sleep(0)
@@ -63,9 +62,9 @@ class Checker:
             found += self._accesses(flow) + self._whole(tree, flow)
             if known is not None:
                 found += invented(tree, flow, self._protocols, self._hints, known.casefold())
-        told = types.result() if types is not None else []
+        typed = types.result() if types is not None else []
         names = Names(tree, self._protocols)
-        return _unique(found + [self._in_words(finding, names) for finding in told if not self._allowed(finding, flow)])
+        return _unique(found + [self._completed(each, names) for each in typed if not self._allowed(each, flow)])
 
     def close(self) -> None:
         if self._types is not None:
@@ -86,10 +85,7 @@ class Checker:
                 continue
             shapes = {origin: shape_at(self._protocols[origin.tool].returns, origin.path) for origin in origins}
             if all(_lacks(shape, access) for shape in shapes.values()):
-                line, text = access.node.lineno, self._said(str(origins[0]), shapes[origins[0]], access)
-                found.append(
-                    Finding(kind="unknown_field", message=f"line {line}: {text}", line=line, tool=origins[0].tool)
-                )
+                found.append(self._no_field(origins[0].place, shapes[origins[0]], access))
         return found
 
     def _is_forgiven(self, access: Access, flow: Flow) -> bool:
@@ -99,38 +95,38 @@ class Checker:
         added = [flow.added.get(site, set()) for site in (None, *(origin.site for origin in access.base.origins))]
         return any(access.key in keys or None in keys for keys in added)
 
-    def _said(self, origin: str, shape: Shape, access: Access) -> str:
+    def _no_field(self, place: Place, shape: Shape, access: Access) -> Finding:
+        case: FindingCase = ""
         if access.attribute:
-            return f"{origin} is plain dicts and lists: write [{access.key!r}], not .{access.key}"
-        if shape.kind == "list":
-            first = "take an item (a loop, or [0] after a check that it is not empty)"
-            return f"{origin} is a list: {first} before [{access.key!r}]"
-        if shape.kind == "scalar":
-            return f"{origin} is a plain {shape.type}: it has no key {access.key!r}"
-        keys = ", ".join(map(repr, shape.keys[:30]))
-        if isinstance(access.key, int):
-            return f"{origin} is no list, it has the keys {keys}: [{access.key}] is not among them"
-        return f"{origin} has no key {access.key!r}; its keys are {keys}{self._elsewhere(access.key)}"
+            case = "attribute"
+        elif shape.kind == "list" or shape.kind == "scalar":
+            case = shape.kind
+        elif isinstance(access.key, int):
+            case = "position"
+        instead = self._elsewhere(access.key) if case == "" and isinstance(access.key, str) else ()
+        return Finding(
+            kind="unknown_field", case=case, line=access.node.lineno, tool=place.tool, place=place, name=access.key,
+            known=shape.keys[:30], found=shape.type, instead=instead,
+        )  # fmt: skip
 
-    def _elsewhere(self, key: str) -> str:
+    def _elsewhere(self, key: str) -> tuple[str, ...]:
+        """Where responses have a field of that name, as programs write it."""
         places = [
             expression_of(protocol.name, path, [p.name for p in parameters_of(protocol) if p.required])
             for protocol in self._protocols.values()
             for path in fields_of(protocol.returns)
             if path[-1] == key
         ]
-        return f". {key!r} is at {' or at '.join(places[:2])}" if places else ""
+        return tuple(places[:2])
 
     # -- the whole -----------------------------------------------------------------------------------------------------
 
     def _whole(self, tree: ast.Module, flow: Flow) -> list[Finding]:
         found = []
         if not sets_answer(tree):
-            text = "the program never sets `answer`: end it with `answer = …`"
-            found.append(Finding(kind="no_answer", message=text))
+            found.append(Finding(kind="no_answer"))
         if not flow.calls and not any(isinstance(n, ast.Name) and n.id in self._protocols for n in ast.walk(tree)):
-            text = "the program calls no tool: its facts must come from tools"
-            found.append(Finding(kind="no_call", message=text))
+            found.append(Finding(kind="no_call"))
         return found
 
     # -- the type checker's findings -----------------------------------------------------------------------------------
@@ -143,7 +139,7 @@ class Checker:
             return True
         if finding.kind == "type_error":
             return False
-        key = finding.message
+        key = finding.name
         if key in flow.tested or any(key in keys or None in keys for keys in flow.added.values()):
             return True
         origins = {
@@ -154,25 +150,19 @@ class Checker:
         shapes = [shape_at(self._protocols[origin.tool].returns, origin.path) for origin in origins]
         return any(shape.kind == "open" or key in shape.keys for shape in shapes)
 
-    def _in_words(self, finding: Finding, names: Names) -> Finding:
-        line, tool, said = finding.line, finding.tool, finding.message
-        match finding.kind:
-            case "undefined_name" if said == "answer":
-                text = f"line {line}: `answer` is used before it is set: set it first, to an empty list for instance"
-                return Finding(kind="undefined_name", message=text, line=line)
-            case "undefined_name":
-                near = names.nearest(said)
-                is_tool = near in self._protocols
-                hint = f"did you mean {'the tool ' * is_tool}{near}?" if near else "only the listed tools exist"
-                text = f"line {line}: {said!r} is not defined; {hint}"
-                kind = "unknown_tool" if is_tool else "undefined_name"
-                return Finding(kind=kind, message=text, line=line, tool=near if is_tool else None)
-            case "wrong_type" | "not_in_enum":
-                wanted, _, got = said.partition("\n")
-                said = f"an argument of {tool}() must be {wanted}, but it is {got}"
-            case "unknown_field":
-                said = f"there is no key {said!r} in that object{self._elsewhere(said)}"
-        return finding.model_copy(update={"message": f"line {line}: {said}"})
+    def _completed(self, finding: Finding, names: Names) -> Finding:
+        """What the type checker found, with what the program may have meant."""
+        if finding.kind == "unknown_field":
+            return finding.model_copy(update={"instead": self._elsewhere(str(finding.name))})
+        if finding.kind != "undefined_name":
+            return finding
+        if finding.name == "answer":
+            return finding.model_copy(update={"case": "unset"})
+        near = names.nearest(str(finding.name))
+        if near is None:
+            return finding
+        kind, tool = ("unknown_tool", near) if near in self._protocols else ("undefined_name", None)
+        return finding.model_copy(update={"kind": kind, "tool": tool, "instead": (near,)})
 
 
 def _lacks(shape: Shape, access: Access) -> bool:
@@ -193,14 +183,15 @@ def _own_dicts(access: Access) -> list[Finding]:
         return []
     if any(cell.keys is None for cell in cells):
         return []
-    keys = ", ".join(map(repr, list(cells[0].fields)[:30])) or "none"
-    text = f"line {line}: the dict that the program made has no key {access.key!r}; its keys are {keys}"
-    return [Finding(kind="unknown_key", message=text, line=line)]
+    return [Finding(kind="unknown_key", line=line, name=access.key, known=tuple(cells[0].fields)[:30])]
 
 
-def _at(line: int, program: Program, message: str) -> str:
-    text = program.line(line)
-    return f"line {line}: `{text[:120]}`: {message}" if 0 < line <= len(program.lines) else message
+def _not_parsed(program: Program) -> Finding:
+    problem = program.problem
+    if problem is None:
+        return Finding(kind="syntax")
+    text = program.line(problem.line)[:120]
+    return Finding(kind="syntax", line=problem.line, source_line=text, reason=problem.message)
 
 
 def _unique(found: list[Finding]) -> list[Finding]:

@@ -1,4 +1,4 @@
-"""Doubts: facts of the task that a program nowhere uses. Not sure to be wrong, so a program is asked about each once.
+"""Task coverage: facts of the task that a program nowhere uses. Each is a warning, which a run asks about once.
 
 A small model leaves out a filter or a factor more often than it misreads a response, and nothing fails then: the answer
 is there and wrong. What can be seen before the program runs is that a number or a quoted text of the task is missing
@@ -14,9 +14,6 @@ from collections.abc import Iterable
 from atc.programs.program import Program
 from atc.result import Call
 
-UNUSED, FROM_MEMORY, NAME_FOR_ID = "unused_fact", "from_memory", "name_for_id"
-"""Kinds of findings that are doubts: a fact is unused; a coordinate or a name stands where a tool has the value."""
-DOUBTS = frozenset({UNUSED, FROM_MEMORY, NAME_FOR_ID})
 SHORTEST = 3
 """Characters of a text that is worth a question."""
 _NUMBER = re.compile(r"(?<![\w.,-])\d+(?:,\d{3})*(?:\.\d+)?(?![\w])\s?%?")

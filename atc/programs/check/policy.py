@@ -18,7 +18,7 @@ from typing import Any
 
 from RestrictedPython.transformer import INSPECT_ATTRIBUTES, RestrictingNodeTransformer
 
-from atc.result import Finding
+from atc.result import Finding, FindingCase, FindingKind
 
 _FORBIDDEN = """
 os subprocess socket ctypes multiprocessing signal shutil pathlib tempfile ssl http ftplib smtplib telnetlib
@@ -41,17 +41,14 @@ _FORBIDDEN_CALLS = frozenset({"exec", "eval", "compile", "__import__", "open", "
 _AS_WRITTEN = frozenset(_SYNTAX.split())
 """Syntax that the library rewrites or refuses, and about which there is nothing to decide here."""
 
-_REASONS = {
-    "module": ("forbidden_import", "the sandbox does not have the module {!r}: use the tools and the standard library"),
-    "call": ("forbidden_name", "{}() is not for programs: use the tools"),
-    "frames": (
-        "forbidden_name",
-        "the attribute {} leads to the frames and code of objects: programs do without it",
-    ),
-    "dunder": ("forbidden_name", "the name {} reaches behind objects: programs do without it"),
-    "syntax": ("forbidden_syntax", "{} is syntax that the check does not know: write it in another way"),
+_REASONS: dict[str, tuple[FindingKind, FindingCase]] = {
+    "module": ("forbidden_import", ""),
+    "call": ("forbidden_name", "call"),
+    "frames": ("forbidden_name", "frames"),
+    "dunder": ("forbidden_name", "dunder"),
+    "syntax": ("forbidden_syntax", ""),
 }
-"""Reason → the kind of its finding, and its sentence."""
+"""Reason → the kind of its finding, and its case."""
 
 
 def policy_findings(tree: ast.Module) -> list[Finding]:
@@ -97,9 +94,8 @@ class Policy(RestrictingNodeTransformer):
         """Nothing: ``print`` stays what it is."""
 
     def _refuse(self, reason: str, node: ast.AST, name: str) -> None:
-        kind, text = _REASONS[reason]
-        line = getattr(node, "lineno", 0)
-        self.findings.append(Finding(kind=kind, message=f"line {line}: {text.format(name)}", line=line))
+        kind, case = _REASONS[reason]
+        self.findings.append(Finding(kind=kind, case=case, name=name, line=getattr(node, "lineno", 0)))
 
     # -- names ---------------------------------------------------------------------------------------------------------
 

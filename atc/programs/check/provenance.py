@@ -8,14 +8,13 @@ from __future__ import annotations
 
 import ast
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 
 from atc.graph.identifiers import COORDINATES, HANDED_OUT, THINGS, is_identifier, words_of
 from atc.graph.suppliers import fields_of
 from atc.programs.analysis.flow import Flow, ToolCall
 from atc.programs.check.calls import NOT_LITERAL, literal_arguments
-from atc.programs.check.coverage import FROM_MEMORY, NAME_FOR_ID
-from atc.result import Effect, Finding
+from atc.result import Effect, Finding, FindingKind, Severity
 from atc.tools.protocol import Protocol
 
 _ADDRESS = re.compile(r"[\w.+-]+@[\w-]+(?:\.[\w-]+)+")
@@ -28,7 +27,7 @@ def invented(
     hints: Mapping[str, Mapping[str, str]],
     known: str,
 ) -> list[Finding]:
-    """Identifiers and e-mail addresses that are made up (``invented_id``), and two doubts: a coordinate from memory,
+    """Identifiers and e-mail addresses that are made up (``invented_id``), and two warnings: a coordinate from memory,
     and a name of the task where an id is wanted, which a service may know things by.
 
     Args:
@@ -52,16 +51,20 @@ def _of_call(
     unheard = [name for name, value in given.items() if _spelled(value) not in known]
     for name in unheard:
         if is_identifier(name, THINGS | HANDED_OUT):
-            text = f"line {line}: the {name} given to {call.tool} is made up: take it {sources[name]}"
-            yield Finding(kind="invented_id", message=text, line=line, tool=call.tool)
+            yield _of_argument("invented_id", line, call.tool, [name], sources)
     if places := [name for name in unheard if COORDINATES.intersection(words_of(name))]:
-        ways = "; ".join(f"take {name} {sources[name]}" for name in places)
-        text = f"what {call.tool} is given as {' and '.join(places)} is from memory: {ways}"
-        yield Finding(kind=FROM_MEMORY, message=text, line=line, tool=call.tool)
+        yield _of_argument("from_memory", line, call.tool, places, sources)
     for name, value in given.items():
         if name not in unheard and is_identifier(name, THINGS) and _is_proper_name(value):
-            text = f"{name} of {call.tool} is an id, and a name is given: take it {sources[name]}"
-            yield Finding(kind=NAME_FOR_ID, message=text, line=line, tool=call.tool)
+            yield _of_argument("name_for_id", line, call.tool, [name], sources)
+
+
+def _of_argument(kind: FindingKind, line: int, tool: str, names: Sequence[str], sources: Mapping[str, str]) -> Finding:
+    severity: Severity = "error" if kind == "invented_id" else "warning"
+    return Finding(
+        kind=kind, severity=severity, line=line, tool=tool, arguments=tuple(names),
+        sources=tuple(sources[name] for name in names),
+    )  # fmt: skip
 
 
 def _is_proper_name(value: object) -> bool:
@@ -82,9 +85,7 @@ def _addresses(tree: ast.Module, protocols: Mapping[str, Protocol], known: str) 
                 continue
             tellers = [name for name, protocol in protocols.items() if _tells_addresses(protocol)]
             tellers.sort(key=lambda name: "address" not in words_of(name))
-            way = f"{' or '.join(tellers[:2])} may tell it" if tellers else "the task gives none"
-            text = f"line {node.lineno}: an e-mail address in the program is made up: {way}"
-            yield Finding(kind="invented_id", message=text, line=node.lineno)
+            yield Finding(kind="invented_id", case="address", line=node.lineno, instead=tuple(tellers[:2]))
 
 
 def _tells_addresses(protocol: Protocol) -> bool:

@@ -1,8 +1,8 @@
 """The type checker's part of the check: ``ty`` over the lenient stubs and the program, as text; nothing is imported.
 
-``ty`` was chosen over mypy and pyrefly for what it finds in such programs and its speed (docs/benchmarks.md). Its
-words are turned into one sentence for a model; what could be a matter of opinion is left out, so that no correct
-program is refused.
+``ty`` was chosen over mypy and pyrefly for what it finds in such programs and its speed (docs/benchmarks.md). This is
+the one module that reads its messages; ``tests/programs/ty_messages.json`` holds what it says. What could be a matter
+of opinion is left out, so that no correct program is refused.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ import re
 import shutil
 import sys
 import tempfile
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -21,7 +21,7 @@ from typing import Any
 from atc.errors import EnvironmentProblem
 from atc.programs.check.type_server import TypeServer
 from atc.programs.program import Program
-from atc.result import Finding
+from atc.result import Finding, FindingKind
 from atc.tools.protocol import Protocol
 from atc.tools.stubs import render_checker_stubs
 
@@ -34,9 +34,18 @@ _NAME = re.compile(r"Name `(?P<name>\w+)` used when not defined")
 _TYPE = re.compile(
     r"Argument to function `(?P<tool>\w+)` is incorrect: Expected `(?P<wanted>.*)`, found `(?P<found>.*)`"
 )
-_ATTRIBUTE = re.compile(r"(?:Object of type|Attribute) `(?P<type>.*?)` .*?attribute `(?P<name>\w+)`")
-_SURE = {"not-iterable", "call-non-callable", "not-subscriptable", "non-subscriptable", "unsupported-operator"}
+_NO_ATTRIBUTE = re.compile(r"Object of type `(?P<type>.*)` has no attribute `(?P<name>\w+)`")
+_LOOKED_UP = re.compile(
+    r"`__getitem__` of type .* cannot be called with key of type `(?P<key>[^`]*)` on object of type `(?P<type>[^`]*)`"
+)
+_NO_ATTRIBUTE_RULES = {"missing-attribute", "unresolved-attribute"}  # the second of each pair is an older version's
+_SURE = {
+    "not-iterable", "not-subscriptable", "non-subscriptable", "not-callable", "call-non-callable",
+    "unsupported-operator",
+}  # fmt: skip
+_QUOTED = re.compile(r"`([^`]*)`")
 _UNSURE = re.compile(r"\bNone\b|\bUnknown\b| \| |\bTodo\b|\bobject\b|~")
+_BUILT_IN = re.compile(r"(Literal\[|(list|dict|tuple|set|frozenset|str|bytes|int|float|bool)\b)")
 _CONTAINER = re.compile(r"(list|dict|tuple|set|frozenset)\b")
 
 
@@ -68,7 +77,7 @@ class TypeChecker:
 
     async def check(self, program: Program) -> list[Finding]:
         """What is surely wrong with the types of a program, in the order of its lines."""
-        found = [self._finding(diagnostic, program) for diagnostic in await self._diagnose(program.source)]
+        found = [finding_of(each, program, self._tools) for each in await self.diagnose(program.source)]
         return [finding for finding in found if finding is not None]
 
     def close(self) -> None:
@@ -78,7 +87,8 @@ class TypeChecker:
     def _started(self) -> TypeServer:
         return TypeServer(self._ty, self._folder, PRELUDE + WARM_UP)
 
-    async def _diagnose(self, source: str) -> list[Diagnostic]:
+    async def diagnose(self, source: str) -> list[Diagnostic]:
+        """What the type checker says of a program, in its own words; nothing where it fails."""
         text = PRELUDE + source.encode("utf-8", "replace").decode()
         try:
             items = await asyncio.wait_for(self._server.diagnose(text), TIMEOUT_S)
@@ -88,28 +98,50 @@ class TypeChecker:
             return []  # the jail and the broker still stand; a program is not refused for the checker's failure
         return [diagnostic for item in items if (diagnostic := _read(item)) is not None]
 
-    def _finding(self, said: Diagnostic, program: Program) -> Finding | None:
-        message, line = said.message, said.line
-        if said.rule == "unresolved-reference" and (m := _NAME.search(message)):
-            return Finding(kind="undefined_name", message=m["name"], line=line)
-        if m := _TYPE.search(message):
-            return self._wrong_type(m, line)
-        if m := _KEY.search(message):
-            return Finding(kind="unknown_field", message=m["key"], line=line)
-        if said.rule == "invalid-syntax":
-            return Finding(kind="syntax", message=message, line=line)
-        if said.rule == "unresolved-attribute" and (m := _ATTRIBUTE.search(message)) and not _UNSURE.search(m["type"]):
-            return _plain(said, program)
-        if "__getitem__" in message and not _UNSURE.search(message.rsplit("on object of type", 1)[-1]):
-            return _plain(said, program)
-        return _plain(said, program) if said.rule in _SURE and not _UNSURE.search(message) else None
 
-    def _wrong_type(self, m: re.Match[str], line: int) -> Finding | None:
-        wanted, found = m["wanted"], m["found"]
-        if m["tool"] not in self._tools or _UNSURE.search(found) or not _is_sure(wanted, found):
+def finding_of(said: Diagnostic, program: Program, tools: Collection[str]) -> Finding | None:
+    """What a diagnostic means; ``None`` where it is no sure error.
+
+    Args:
+        said: the diagnostic.
+        program: the program.
+        tools: names of the tools: arguments of other functions are Python's to judge.
+    """
+    message, line = said.message.partition("\n")[0], said.line
+    if said.rule == "unresolved-reference" and (m := _NAME.search(message)):
+        return Finding(kind="undefined_name", name=m["name"], line=line)
+    if m := _TYPE.search(message):
+        return _wrong_type(m, line) if m["tool"] in tools else None
+    if m := _KEY.search(message):
+        return Finding(kind="unknown_field", case="typed", name=m["key"], line=line)
+    if said.rule == "invalid-syntax":
+        return Finding(kind="syntax", case="typed", reason=message, line=line)
+    found = Finding(kind="type_error", line=line, source_line=program.line(line)[:160], reason=message)
+    if said.rule in _NO_ATTRIBUTE_RULES:
+        m = _NO_ATTRIBUTE.search(message)
+        # an object of a class, or a function, can be given an attribute where the checker does not see it
+        if m is None or not _BUILT_IN.match(m["type"]) or _UNSURE.search(m["type"]):
             return None
-        kind = "not_in_enum" if "Literal[" in wanted else "wrong_type"
-        return Finding(kind=kind, message=f"{wanted}\n{found}", line=line, tool=m["tool"])
+        return found.model_copy(update={"case": "attribute", "name": m["name"]})
+    if m := _LOOKED_UP.search(message):
+        return None if _UNSURE.search(m["type"]) else found.model_copy(update=_looked_up(m["key"], m["type"]))
+    return found if said.rule in _SURE and not any(map(_UNSURE.search, _QUOTED.findall(message))) else None
+
+
+def _wrong_type(m: re.Match[str], line: int) -> Finding | None:
+    wanted, found = m["wanted"], m["found"]
+    if _UNSURE.search(found) or not _is_sure(wanted, found):
+        return None
+    kind: FindingKind = "not_in_enum" if "Literal[" in wanted else "wrong_type"
+    return Finding(kind=kind, case="typed", expected=(wanted,), found=found, line=line, tool=m["tool"])
+
+
+def _looked_up(key: str, container: str) -> dict[str, str]:
+    """A key that a container does not take, as fields of a finding."""
+    kind = "str" if container.startswith(('Literal["', "Literal['")) else container.partition("[")[0]
+    name = key.removeprefix("Literal[").removesuffix("]") if key.startswith("Literal[") else key.rstrip("*")
+    case = {"list": "list", "str": "text"}.get(kind, "container")
+    return {"case": case, "name": name, "found": kind, "reason": ""}
 
 
 def _is_sure(wanted: str, found: str) -> bool:
@@ -140,22 +172,6 @@ def _passes(value: object, kinds: set[str]) -> bool:
     if isinstance(value, str):
         return "str" in kinds or bool(re.fullmatch(r"\s*(-?[\d.eE+-]+|true|false)\s*", value, re.IGNORECASE))
     return True  # a number for a text, and the like: mended, or refused with a clear word
-
-
-def _plain(said: Diagnostic, program: Program) -> Finding:
-    text = program.line(said.line)
-    message = re.sub(r"\s*\(.*|, Overload.*|Overload\[.*", "", said.message.split(" - did")[0])
-    m = re.search(r"of type `(Literal\[.*?\]|\w+)` on object of type `(.*)`", said.message)
-    if "__getitem__" in said.message and m:
-        kind = re.sub(r"\[.*", "", m[2])
-        what = {
-            "list": "a list: take an item with [0] or a loop first",
-            "str": "a text: a loop over a dict gives its keys, so loop over the list inside it",
-        }.get(kind, f"a {kind}, which has no such keys")
-        message = f"{m[1].removeprefix('Literal[').removesuffix(']')} is looked up in {what}"
-    if m := re.search(r"Object of type `(.*)` has no attribute `(\w+)`", said.message):
-        message = f"a value of this kind has no attribute .{m[2]}; a response is plain dicts and lists: use [{m[2]!r}]"
-    return Finding(kind="type_error", message=f"`{text[:160]}`: {message[:300]}", line=said.line)
 
 
 def _read(item: dict[str, Any]) -> Diagnostic | None:

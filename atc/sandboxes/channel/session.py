@@ -214,11 +214,17 @@ def as_program_error(raw: Any) -> ProgramError:
         tool=tool[:200] if isinstance(tool, str) else None,
         origin=_origin(raw.get("origin")),
         trace=_trace(raw.get("trace")),
+        items=_items(raw.get("items")),
+        hint=hint[:500] if isinstance(hint := raw.get("hint"), str) else "",
     )
 
 
 def _line(raw: Any) -> int:
     return raw if type(raw) is int and 0 <= raw < MAX_LINE else 0
+
+
+def _items(raw: Any) -> int | None:
+    return raw if type(raw) is int and 0 <= raw < 2**53 else None
 
 
 def _span(raw: Any) -> tuple[int, int, int, int] | None:

@@ -33,8 +33,8 @@ async def _(lab: Lab) -> None:
         of_kind(outcome, "raised")
         demand(outcome.error is not None and outcome.error.line == 2, "the line of the import is not named")
         demand(
-            outcome.error is not None and "ATC_SANDBOX_PRELOAD" in outcome.error.message,
-            f"the message does not say what to do: {outcome.error and outcome.error.message}",
+            outcome.error is not None and "ATC_SANDBOX_PRELOAD" in outcome.error.hint,
+            f"the hint does not say what to do: {outcome.error and outcome.error.hint}",
         )
         return
     raise NotApplicable("this Python has no module with C parts that is not loaded already")

@@ -132,14 +132,16 @@ def raised(outcome: Outcome, type_: str, words: str = "", line: int | None = Non
     error = outcome.error
     demand(error is not None and error.type == type_, f"the exception should have been {type_}; it was {told(outcome)}")
     if error is not None:
-        demand(words in error.message, f"the message should have said {words!r}; it was {told(outcome)}")
+        said = f"{error.message} {error.hint}"
+        demand(words in said, f"the message should have said {words!r}; it was {told(outcome)}")
         demand(line in (None, error.line), f"the exception should have named line {line}; it was {told(outcome)}")
 
 
 def told(outcome: Outcome) -> str:
     """An outcome in a few words."""
     if outcome.error is not None:
-        return f"{outcome.kind}: {outcome.error.type} in line {outcome.error.line}: {outcome.error.message[:200]}"
+        error = outcome.error
+        return f"{outcome.kind}: {error.type} in line {error.line}: {error.message[:200]} {error.hint}".rstrip()
     return f"{outcome.kind}{f': {outcome.detail}' if outcome.detail else f' with {_short(outcome.value)}'}"
 
 

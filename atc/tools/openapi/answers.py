@@ -116,6 +116,7 @@ def error_of(operation: Operation, response: httpx.Response, body: bytes, creden
         retry_after=retry_after(response.headers.get("retry-after", "")),
         transient=status in _TRANSIENT,
         cause=cause,
+        service_message=credentials.redacted(words) or None,
     )
 
 
