@@ -452,6 +452,8 @@ def test_what_no_grammar_can_say_is_told_in_words(schema: dict[str, Any]) -> Non
 
 
 def test_a_recursive_schema_holds_replies_all_the_same() -> None:
+    whole = {"$id": "https://example.org/a", "type": "object", "additionalProperties": {"$ref": "#"}}
+    assert ask(FakeModel(['{"a": {"b": {}}}']), schema=whole).value == {"a": {"b": {}}}
     assert ask(FakeModel(['{"below": [{"below": []}]}']), schema=RECURSIVE).value == {"below": [{"below": []}]}
     assert ask(FakeModel(['{"below": [{"below": 1}]}'] * 2), schema=RECURSIVE).problem
 

@@ -170,7 +170,7 @@ def deltas(*each: Any, finish: str | None = "stop") -> Step:
 
 
 def takes_formats(*kinds: str, held: str, free: str, refusal: str = "") -> Step:
-    """Say ``held`` to a request with a format of these kinds (``json_schema``, ``json_object``, ``grammar``) and ``free``
+    """Say ``held`` to a request with a format of these kinds (``json_schema``, ``json_object``, ``grammar``), ``free``
     to one without a format; refuse every other as OpenAI does, or with these words."""
 
     def step(handler: Handler) -> None:
