@@ -38,8 +38,8 @@ _SINGLE = frozenset(
         *("not", "if", "then", "else"),
     }
 )
-_ELSEWHERE = frozenset({"$id", "$anchor", "$dynamicRef", "$dynamicAnchor", "$recursiveRef", "$recursiveAnchor"})
-"""Keywords by which a reference may mean another place than its pointer says."""
+_ELSEWHERE = frozenset({"$id", "$dynamicRef", "$recursiveRef"})
+"""Keywords below the root by which a reference may mean another place than its pointer says."""
 
 
 def check_bounded(schema: JsonSchema) -> None:
@@ -59,7 +59,7 @@ def check_bounded(schema: JsonSchema) -> None:
             raise UsageError(f"the reply's schema has more than {MAX_STEPS:,} parts, its references followed")
         if depth > MAX_DEPTH:
             raise UsageError(f"the reply's schema has more than {MAX_DEPTH} levels")
-        if others := _ELSEWHERE & at.keys():
+        if others := (_ELSEWHERE - {"$id"} if at is schema else _ELSEWHERE) & at.keys():
             raise UsageError(f"the reply's schema uses {min(others)}: references are followed within it by $ref alone")
         if isinstance(reference := at.get("$ref"), str) and reference not in followed:  # a cycle ends where it began
             waiting.append((_target(schema, reference), depth + 1, followed | {reference}))

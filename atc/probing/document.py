@@ -7,6 +7,7 @@ from typing import Any
 
 from atc.probing.evidence import enforced, merged_arguments
 from atc.probing.record import Instance, Record
+from atc.schemas.infer.mask import MASKED, masked_text
 from atc.tools.protocol import Example, Protocol, Provenance, Status
 
 EXAMPLES = 2
@@ -27,13 +28,15 @@ def protocol_of(declared: Protocol, record: Record) -> Protocol:
     """
     returns = record.shape.schema() if record.shape.count else None
     examples = tuple(_example(instance) for instance in record.instances[:EXAMPLES])
+    if any(example.program for example in declared.examples):
+        examples = ()
     return declared.model_copy(
         update={
             "description": declared.description if described(declared) else record.description or declared.description,
             "parameters": enforced(merged_arguments(declared, record)),
             "returns": returns if returns is not None and _vague(declared.returns) else declared.returns,
             "statuses": _statuses(declared, record),
-            "examples": declared.examples or examples,
+            "examples": declared.examples + examples,
             "provenance": Provenance.INFERRED,
         }
     )
@@ -66,10 +69,13 @@ def _statuses(declared: Protocol, record: Record) -> tuple[Status, ...]:
 
 
 def _example(instance: Instance) -> Example:
+    secret = MASKED in repr(instance.arguments) or masked_text(instance.program) != instance.program
     return Example(
-        arguments=instance.arguments, response=shortened(instance.response), description=instance.question,
-        program=instance.program,
-    )  # fmt: skip
+        arguments=instance.arguments,
+        response=shortened(instance.response),
+        description=instance.question,
+        program="" if secret else instance.program,  # what is masked in the arguments may stand in it
+    )
 
 
 def shortened(value: Any) -> Any:

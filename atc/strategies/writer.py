@@ -29,6 +29,7 @@ from atc.strategies.find_tools import DOCS, asking_tools
 from atc.strategies.find_tools import NAME as FINDER
 from atc.strategies.observed_schemas import with_seen_responses
 from atc.strategies.prompt_room import FEEDBACK, PromptRoom
+from atc.tools.demonstrations import shown_examples
 from atc.tools.fit import SEPARATOR, Fit, Fitter
 from atc.tools.grades import WHOLE
 from atc.tools.paging import ALL_PAGES, paging_line
@@ -279,11 +280,15 @@ class Writer:
 
     def _whole_documents(self) -> Fit:
         """The tools as JSON. What is too long is shown as stubs instead, which can be shortened."""
-        kept = {"name", "description", "parameters", "returns"}
+        kept = {"name", "description", "parameters", "returns", "statuses"}
         texts = []
         for protocol in self._tools.protocols:
             paged = {"pages": line} if self._pages and (line := paging_line(protocol)) else {}
-            texts.append(json.dumps(protocol.model_dump(mode="json", include=kept) | paged, ensure_ascii=False))
+            document = protocol.model_dump(mode="json", include=kept) | {"examples": shown_examples(protocol)} | paged
+            for name in ("statuses", "examples"):
+                if not document[name]:
+                    del document[name]
+            texts.append(json.dumps(document, ensure_ascii=False))
         return Fit(SEPARATOR.join(texts), dict.fromkeys(self._tools, WHOLE.name))
 
     def _edits(self, history: Sequence[Revision], calls: Sequence[Call]) -> list[Message]:

@@ -10,7 +10,8 @@ from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from atc.graph.suppliers import Suppliers, hints_from
-from atc.tools.grades import LADDER, NAME, WHOLE, Grade, short_stub
+from atc.tools.demonstrations import demonstration
+from atc.tools.grades import DEMONSTRATED, LADDER, NAME, WHOLE, Grade, short_stub
 from atc.tools.outline import Outline, words_of_task
 from atc.tools.protocol import Protocol
 from atc.tools.stubs import Stub, whole_stub
@@ -81,7 +82,8 @@ class Fitter:
         self._taken = RESERVED | self._protocols.keys()
         self._outline: Outline | None = None
         self._short: dict[tuple[str, Grade, bool], Stub] = {}
-        self._whole: dict[str, tuple[int, Stub | None]] = {}
+        self._whole: dict[tuple[str, bool], tuple[int, Stub | None]] = {}
+        self._demonstrated = frozenset(p.name for p in protocols if p.name not in self._keep and demonstration(p))
 
     async def fit(self, tokens: int, count: Count, *, spare: int = 0) -> Fit:
         """The most that fits so many tokens, as ``count`` counts them; it is asked about four times.
@@ -92,10 +94,8 @@ class Fitter:
             spare: tokens of the budget that are left free where not all is shown whole.
         """
         most = max(0, tokens) * MOST_CHARACTERS
-        if (whole := self.whole(most)) is not None:
-            used = len(whole.text.encode())  # no tokenizer makes more of it
-            if used <= tokens or (used := await count(whole.text)) <= tokens:
-                return replace(whole, tokens=used)
+        if (whole := await self._whole_in(tokens, most, count)) is not None:
+            return whole
         tokens = max(0, tokens - spare)
         room, best = tokens * CHARACTERS, Fit("", {}, tuple(self._protocols))
         for _ in range(ROUNDS):
@@ -113,11 +113,26 @@ class Fitter:
                 return replace(made, tokens=used)
         return best
 
-    def whole(self, room: int) -> Fit | None:
-        """All stubs whole; ``None`` where they take more than so many characters."""
+    async def _whole_in(self, tokens: int, most: int, count: Count) -> Fit | None:
+        """All stubs whole, with the demonstrations that fit; ``None`` where even without them they are too long."""
+        for demonstrated in (True, False) if self._demonstrated else (False,):
+            if (whole := self.whole(most, demonstrated)) is None:
+                continue
+            used = len(whole.text.encode())  # no tokenizer makes more of it
+            if used > tokens and (used := await count(whole.text)) > tokens:
+                continue
+            if self._demonstrated and not demonstrated:
+                more = self.within(min(most, int(0.95 * len(whole.text) * tokens / max(1, used))))
+                if len(more.text) > len(whole.text) and (taken := await count(more.text)) <= tokens:
+                    return replace(more, tokens=taken)
+            return replace(whole, tokens=used)
+        return None
+
+    def whole(self, room: int, demonstrated: bool = True) -> Fit | None:
+        """All stubs whole, with or without demonstrations; ``None`` where they take more than so many characters."""
         stubs = []
         for name in self._protocols:
-            stub = self._whole_within(name, room)
+            stub = self._whole_within(name, room, demonstrated and name in self._demonstrated)
             if stub is None or (room := room - len(stub.text)) < 0:
                 return None
             stubs.append(stub.text)
@@ -142,6 +157,9 @@ class Fitter:
             if not raised:
                 break
             cut = raised
+        for name in [*self._first, *shown]:
+            if name in shown and name in self._demonstrated and grades[name] is WHOLE:
+                self._raised(name, DEMONSTRATED, shown, grades, room)
         left_out = tuple(name for name in self._protocols if name not in shown)
         return Fit(self._text(shown, grades, room), {name: grades[name].name for name in shown}, left_out)
 
@@ -155,7 +173,10 @@ class Fitter:
         return False
 
     def _fits(self, shown: Sequence[str], grades: dict[str, Grade], room: int) -> bool:
-        if any(grades[name] is WHOLE and self._whole_within(name, room) is None for name in shown):
+        if any(
+            _is_whole(grade := grades[name]) and self._whole_within(name, room, grade.demonstration) is None
+            for name in shown
+        ):
             return False
         return sum(map(len, self._parts(shown, grades, room))) + len(SEPARATOR) * (len(shown) - 1) <= room
 
@@ -167,11 +188,11 @@ class Fitter:
         stubs = [self._stub(name, grades[name], room) for name in shown]
         classes: dict[str, str] = {}
         for name, stub in zip(shown, stubs, strict=True):
-            if grades[name] is WHOLE:
+            if _is_whole(grades[name]):
                 classes.update(stub.classes)  # these stand as they are
         parts = []
         for name, stub in zip(shown, stubs, strict=True):
-            if grades[name] is WHOLE:
+            if _is_whole(grades[name]):
                 parts.append(stub.text)
                 continue
             if any(classes.get(each, text) != text for each, text in stub.classes.items()):
@@ -182,9 +203,10 @@ class Fitter:
         return parts
 
     def _stub(self, name: str, grade: Grade, room: int, own: bool = False) -> Stub:
-        if grade is WHOLE and (stub := self._whole_within(name, room)) is not None:
+        whole = _is_whole(grade)
+        if whole and (stub := self._whole_within(name, room, grade.demonstration)) is not None:
             return stub
-        key = (name, LADDER[-1] if grade is WHOLE else grade, own)
+        key = (name, LADDER[-1] if whole else grade, own)
         if key not in self._short:
             if self._outline is None:
                 self._outline = Outline(list(self._protocols.values()), self._suppliers, self._task)
@@ -202,10 +224,15 @@ class Fitter:
             )
         return self._short[key]
 
-    def _whole_within(self, name: str, room: int) -> Stub | None:
+    def _whole_within(self, name: str, room: int, demonstrated: bool = False) -> Stub | None:
         """A whole stub of at most about so many characters; what was found too long is not tried again for less."""
-        tried, stub = self._whole.get(name, (-1, None))
+        tried, stub = self._whole.get((name, demonstrated), (-1, None))
         if stub is None and room > tried:
-            stub = whole_stub(self._protocols[name], self._hints.get(name, {}), room, pages=self._pages)
-            self._whole[name] = (room, stub)
+            hints = self._hints.get(name, {})
+            stub = whole_stub(self._protocols[name], hints, room, pages=self._pages, demonstrate=demonstrated)
+            self._whole[name, demonstrated] = (room, stub)
         return stub if stub is not None and len(stub.text) <= room else None
+
+
+def _is_whole(grade: Grade) -> bool:
+    return grade.name == WHOLE.name

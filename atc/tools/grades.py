@@ -32,6 +32,7 @@ class Grade:
         classes: they stand in classes with types and comments; else their names stand in the docstring.
         optional: arguments that are not required and not named by the task are shown too.
         description: characters of what the tool does. ``notes``: of what is said of an argument; none for 0.
+        demonstration: a program that uses it is shown.
     """
 
     name: str
@@ -40,9 +41,12 @@ class Grade:
     optional: bool = False
     description: int = 260
     notes: int = 120
+    demonstration: bool = False
 
 
 WHOLE = Grade("whole")
+DEMONSTRATED = Grade("whole", demonstration=True)
+"""Shown where all else has its room: a demonstration is the first that is cut."""
 LADDER = (
     WHOLE,
     Grade("response", 48, classes=True, optional=True),

@@ -16,6 +16,7 @@ from atc.packing import as_text
 from atc.result import Effect
 from atc.schemas.limits import limits_of
 from atc.tools.binary import takes_bytes
+from atc.tools.demonstrations import demonstration
 from atc.tools.paging import paging_line
 from atc.tools.parameters import Parameter, parameters_of
 from atc.tools.protocol import Example, JsonSchema, Protocol
@@ -67,9 +68,22 @@ class Stub:
 
 
 def whole_stub(
-    protocol: Protocol, hints: Mapping[str, str], room: int | None = None, *, pages: bool = False
+    protocol: Protocol,
+    hints: Mapping[str, str],
+    room: int | None = None,
+    *,
+    pages: bool = False,
+    demonstrate: bool = True,
 ) -> Stub | None:
-    """All that is known of a tool; ``None`` where that takes more than about ``room`` characters."""
+    """All that is known of a tool; ``None`` where that takes more than about ``room`` characters.
+
+    Args:
+        protocol: the tool.
+        hints: for a parameter, where its value can be had.
+        room: characters.
+        pages: say of a paged tool how all its pages are read.
+        demonstrate: show the question and the program of its first demonstration.
+    """
     shown = any(example.response is not None for example in protocol.examples)  # then it speaks for most fields
     writer = TypeWriter(
         _root(protocol), camel(protocol.name), comment_length=COMMENT_BESIDE_EXAMPLE if shown else COMMENT, room=room
@@ -79,7 +93,7 @@ def whole_stub(
     signature = ", ".join(parameter_text(arguments, parameter) for parameter in parameters_of(protocol))
     if writer.full or arguments.full:
         return None
-    lines = [f"def {protocol.name}({signature}) -> {returns}:", *_docstring(protocol, hints, pages)]
+    lines = [f"def {protocol.name}({signature}) -> {returns}:", *_docstring(protocol, hints, pages, demonstrate)]
     return guarded(Stub(writer.classes, "\n".join(lines)), protocol.name)
 
 
@@ -120,7 +134,7 @@ def parameter_text(writer: TypeWriter, parameter: Parameter) -> str:
     return text if parameter.required else f"{text} = ..."
 
 
-def _docstring(protocol: Protocol, hints: Mapping[str, str], pages: bool) -> list[str]:
+def _docstring(protocol: Protocol, hints: Mapping[str, str], pages: bool, demonstrate: bool) -> list[str]:
     lines = [f'    """{one_line(protocol.description, MAX_DESCRIPTION) or protocol.name}']
     for parameter in parameters_of(protocol):
         text = "; ".join(filter(None, [about(parameter), one_line(hints.get(parameter.original, ""), MAX_HINT)]))
@@ -134,6 +148,8 @@ def _docstring(protocol: Protocol, hints: Mapping[str, str], pages: bool) -> lis
         )
     if errors := [s for s in protocol.statuses if not str(s.code).startswith("2")][:4]:
         lines.append("    Errors: " + "; ".join(one_line(f"{s.code} {s.description}".strip(), 60) for s in errors))
+    if demonstrate:
+        lines += [f"    {line}" for line in demonstration(protocol)]
     if (example := _example(protocol.examples)) is not None:
         lines.append(f"    Example response: {example}")
     return [*lines[:-1], f'{lines[-1]}"""'] if len(lines) == 1 else [*lines, '    """']

@@ -169,6 +169,24 @@ def deltas(*each: Any, finish: str | None = "stop") -> Step:
     return step
 
 
+def takes_formats(*kinds: str, held: str, free: str, refusal: str = "") -> Step:
+    """Say ``held`` to a request with a format of these kinds (``json_schema``, ``json_object``, ``grammar``), ``free``
+    to one without a format; refuse every other as OpenAI does, or with these words."""
+
+    def step(handler: Handler) -> None:
+        request = handler.server.requests[-1]
+        sent = "grammar" if "grammar" in request else request.get("response_format", {}).get("type", "")
+        if sent and sent not in kinds:
+            words = (
+                refusal or f"Invalid parameter: 'response_format' of type '{sent}' is not supported with this model."
+            )
+            fails(400, words, param="response_format")(handler)
+            return
+        says(held if sent else free)(handler)
+
+    return step
+
+
 def answers(
     status: int, body: bytes, content_type: str = "application/json", headers: dict[str, str] | None = None
 ) -> Step:
