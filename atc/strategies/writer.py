@@ -14,10 +14,8 @@ from atc.graph.suppliers import hints_from, suppliers_of
 from atc.models.base import Message, Model, Reply, estimate_tokens
 from atc.programs.extract import extract
 from atc.programs.program import Program
-from atc.programs.repair.frame import mend
-from atc.programs.repair.history import without_idle_refusals, without_made_up_arguments
-from atc.programs.repair.lookups import Lookups
-from atc.programs.repair.schema import repair
+from atc.programs.repair.context import RepairContext
+from atc.programs.repair.pipeline import FRAME, PASSES, repair_program
 from atc.prompting import fenced, prompt
 from atc.result import Call, Revision
 from atc.retrieval.index import ToolIndex
@@ -88,7 +86,7 @@ class Writer:
         self._offered, self._tools = offered, tools
         suppliers = suppliers_of(tools.protocols)
         self._hints = hints_from(suppliers)
-        self._lookups = Lookups({protocol.name: protocol for protocol in tools.protocols}, suppliers)
+        self._suppliers = suppliers
         self._asking = asking_tools(tools)
         self._pages = ALL_PAGES not in tools
         self._fitter = Fitter(
@@ -219,15 +217,12 @@ class Writer:
         found = extract(reply.text, self._tools, truncated=reply.finish_reason == "length")
         if found.program is None:
             return Draft(None, problem=found.problem)
-        mended = mend(found.program.source, self._tools)
-        if not self._settings.check:
-            return Draft(Program(mended.source), mended.notes)
-        protocols = with_seen_responses({name: tool.protocol for name, tool in self._tools.items()}, calls)
-        looked_up, first = self._lookups.repair(mended.source)
-        repaired, notes = repair(looked_up, protocols)
-        repaired, more = without_made_up_arguments(repaired, calls, protocols, self._task)
-        repaired, idle = without_idle_refusals(repaired, calls, protocols)
-        return Draft(Program(repaired), mended.notes + first + notes + more + idle)
+        protocols = {protocol.name: protocol for protocol in self._tools.protocols}
+        observed = with_seen_responses(protocols, calls)
+        context = RepairContext(protocols, observed, self._suppliers, calls, self._task)
+        passes = PASSES if self._settings.check else FRAME
+        program, rewrites = repair_program(found.program, context, passes)
+        return Draft(program, tuple(rewrite.note for rewrite in rewrites))
 
     # -- prompts -----------------------------------------------------------------------------------------------------
 
