@@ -11,7 +11,8 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from atc.graph.name_affinity import VERBS, words_of
-from atc.programs.analysis.flow import Flow, ToolCall
+from atc.programs.analysis.flow import Flow
+from atc.programs.analysis.interpreter import ToolCall
 from atc.programs.analysis.paged_calls import not_paged
 from atc.programs.analysis.schema_paths import schemas_at, shape_at
 from atc.programs.analysis.values import Origin

@@ -16,7 +16,8 @@ import asyncio
 from collections.abc import Sequence
 
 from atc.graph.suppliers import expression_of, fields_of, hints_for
-from atc.programs.analysis.flow import Access, Flow
+from atc.programs.analysis.flow import Flow
+from atc.programs.analysis.interpreter import Access
 from atc.programs.analysis.schema_paths import Shape, shape_at
 from atc.programs.check.calls import call_findings
 from atc.programs.check.names import Names

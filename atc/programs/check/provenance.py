@@ -12,7 +12,8 @@ from collections.abc import Iterator, Mapping
 
 from atc.graph.name_affinity import words_of
 from atc.graph.suppliers import COORDINATES, fields_of
-from atc.programs.analysis.flow import Flow, ToolCall
+from atc.programs.analysis.flow import Flow
+from atc.programs.analysis.interpreter import ToolCall
 from atc.programs.check.calls import NOT_LITERAL, literal_arguments
 from atc.programs.check.coverage import FROM_MEMORY, NAME_FOR_ID
 from atc.result import Effect, Finding

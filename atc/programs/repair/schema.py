@@ -20,7 +20,7 @@ import ast
 from collections.abc import Iterator, Mapping, Sequence
 
 from atc.graph.suppliers import looks_given
-from atc.programs.analysis.flow import Access
+from atc.programs.analysis.interpreter import Access
 from atc.programs.analysis.schema_paths import Shape, shape_at
 from atc.programs.analysis.values import Value
 from atc.programs.check.names import Names, plain
