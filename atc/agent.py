@@ -255,7 +255,7 @@ class Agent:
         if writer.cut:
             offered = await offer(writer, offered, docs)
         session.broker.grant(offered)
-        checker = Checker(offered.protocols) if self.settings.check else None
+        checker = Checker(offered.protocols, rules=self.settings.active_rules) if self.settings.check else None
         run = Run(
             session.task, offered, self.settings, writer, checker, self._opened_sandbox(), session.broker, session.emit,
             finder, opened, docs,

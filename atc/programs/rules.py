@@ -40,7 +40,7 @@ RULES = (
     Rule("copied-documents", "write",
          "a reply copied the tools' documents up to its limit, for minutes",
          "it is ended at the first copied class, and the note says so",
-         "strategies.writer:Writer.draft"),
+         "strategies.writer:Writer.messages"),
     Rule("same-program", "write",
          "the same program came again and again at the same temperature",
          "it is asked for once more, hotter, and the note says so; no third time",
@@ -244,3 +244,13 @@ def _unknown(word: str) -> str:
     near = difflib.get_close_matches(name, sorted(IDS), 3, 0.5)
     hint = f"did you mean {' or '.join(near)}?" if near else "docs/failures.md lists them"
     return f"there is no rule {name!r}: {hint}"
+
+
+def table() -> str:
+    """The rules as a Markdown table, as docs/failures.md shows them (``python -m atc.programs.rules`` prints it)."""
+    rows = [f"| `{r.id}`{'' if r.default else ' (off)'} | {r.stage} | {r.why} | {r.does} |" for r in RULES]
+    return "\n".join(["| rule | stage | seen | done |", "| --- | --- | --- | --- |", *rows])
+
+
+if __name__ == "__main__":
+    print(table())

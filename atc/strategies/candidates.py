@@ -39,7 +39,7 @@ async def _majority(run: Run, drafts: list[Draft]) -> Draft | None:
     values: dict[str, str] = {}
     for program in (draft.program for draft in drafts if draft.program is not None):
         outcome = await run.execute(program)
-        if Attribution(program, outcome, run.grounds(), run.tools).fault() is None:
+        if Attribution(program, outcome, run.grounds(), run.tools, run.settings.active_rules).fault() is None:
             values[program.source] = _key(outcome.value)
     if not values:
         return None

@@ -9,6 +9,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from atc.graph.suppliers import is_identifier
 from atc.packing import as_text
 from atc.programs.check.coverage import FROM_MEMORY
+from atc.programs.rules import DEFAULT, Rules
 from atc.prompting import fenced
 from atc.result import Call, Effect, Fault, Revision
 from atc.strategies.preconditions import remedies
@@ -31,6 +32,7 @@ def notes_from(
     hints: Hints | None = None,
     protocols: Iterable[Protocol] = (),
     likely: Sequence[str] = (),
+    rules: Rules = DEFAULT,
 ) -> list[str]:
     """One sentence for every different thing that went wrong, the latest last, and for a line that fails on and on.
 
@@ -39,13 +41,16 @@ def notes_from(
         hints: for a tool's parameter, which response can supply it.
         protocols: the tools: what they say of an argument that was refused is told again.
         likely: tools to point to.
+        rules: the ids of the rules that are on (:mod:`atc.programs.rules`).
     """
     tools = {protocol.name: protocol for protocol in protocols}
-    notes = [note for revision in history for note in _of(revision, hints or {}, tools)]
-    if any(finding.kind == FROM_MEMORY for revision in history for finding in revision.findings):
+    notes = [note for revision in history for note in _of(revision, hints or {}, tools, rules)]
+    copied = any(finding.kind == FROM_MEMORY for revision in history for finding in revision.findings)
+    if copied and "hidden-coordinates" in rules:
         notes = [_COORDINATE.sub(r"\1=…", note) for note in notes]  # what a note names is copied
-    notes = _merged(dict.fromkeys(notes))
-    failed = Counter(line for revision in history for line in _failed_lines(revision))
+    notes = _merged(dict.fromkeys(notes)) if "merged-keys" in rules else list(dict.fromkeys(notes))
+    lines = (line for revision in history for line in _failed_lines(revision))
+    failed = Counter(lines if "repeated-line" in rules else ())
     again = [(line, times) for line, times in failed.most_common(2) if times > 1]
     notes += [f"`{line}` failed in {times} programs: write it differently" for line, times in again]
     if likely:
@@ -80,9 +85,10 @@ def done_calls(calls: Sequence[Call]) -> list[str]:
     return list(made.values())
 
 
-def _of(revision: Revision, hints: Hints, tools: Mapping[str, Protocol]) -> Iterator[str]:
+def _of(revision: Revision, hints: Hints, tools: Mapping[str, Protocol], rules: Rules) -> Iterator[str]:
     """What went wrong with one program."""
     found = revision.findings[:4]
+    hints = hints if "supplier-hint" in rules else {}
     yield from (_LINE.sub("", finding.message) for finding in found)
     for finding in found:
         if finding.kind in _OF_ARGUMENTS and finding.tool is not None:
@@ -90,8 +96,9 @@ def _of(revision: Revision, hints: Hints, tools: Mapping[str, Protocol]) -> Iter
     if revision.fault is not None:
         yield from _of_fault(revision.fault)
         if revision.fault.tool is not None and revision.fault.kind in ("arguments", "tool"):
-            yield from _of_arguments(revision.fault, hints, tools)
-            yield from _of_state(revision.fault, tools)
+            yield from _of_arguments(revision.fault, hints, tools, rules)
+            if "precondition" in rules:
+                yield from _of_state(revision.fault, tools)
 
 
 def _of_fault(fault: Fault) -> Iterator[str]:
@@ -103,7 +110,7 @@ def _of_fault(fault: Fault) -> Iterator[str]:
         yield fault.evidence[:500]
 
 
-def _of_arguments(fault: Fault, hints: Hints, tools: Mapping[str, Protocol]) -> Iterator[str]:
+def _of_arguments(fault: Fault, hints: Hints, tools: Mapping[str, Protocol], rules: Rules) -> Iterator[str]:
     """Of the arguments that a refusal or failure names or quotes, what the document says and who supplies them.
 
     Of a refusal that names none, who supplies the ids.
@@ -113,7 +120,7 @@ def _of_arguments(fault: Fault, hints: Hints, tools: Mapping[str, Protocol]) -> 
     quoted = {name for name, value in _TEXT.findall(call) if value in complaint}
     parameters = parameters_of(tools[tool]) if tool in tools else []
     named = [p for p in parameters if p.name in quoted or _names(complaint, p.name) or _names(complaint, p.original)]
-    for parameter in named:
+    for parameter in named if "argument-description" in rules else ():
         if isinstance(about := parameter.schema.get("description"), str) and about:
             yield f"{parameter.name} of {tool}: {about[:200]}"
     if named:

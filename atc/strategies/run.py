@@ -134,9 +134,11 @@ class Run:
     def _left_out(self, program: Program) -> list[Finding]:
         """What the program leaves out of the task."""
         earlier = [self._parsed(text) for text in (*self.before, *(revision.program for revision in self.revisions))]
-        forgotten = forgotten_facts(self.task, program, earlier)
-        spent = stood_for(program, self.calls) if forgotten else set()
-        texts = [f"the task says {fact}, but the program uses it nowhere" for fact in unused_facts(self.task, program)]
+        rules = self.settings.active_rules
+        unused = unused_facts(self.task, program) if "unused-fact" in rules else []
+        forgotten = forgotten_facts(self.task, program, earlier) if "forgotten-fact" in rules else []
+        spent = stood_for(program, self.calls) if forgotten and "exchanged-fact" in rules else set()
+        texts = [f"the task says {fact}, but the program uses it nowhere" for fact in unused]
         texts += [
             f"the task says {fact!r}, which an earlier program used and this one does not"
             for fact in forgotten
@@ -149,7 +151,7 @@ class Run:
 
         Other doubts name the better way, which is worth mending for.
         """
-        last = self.revisions[-1] if self.revisions else None
+        last = self.revisions[-1] if self.revisions and "warned-program" in self.settings.active_rules else None
         if last is None or not last.findings or any(f.kind != UNUSED for f in last.findings):
             return None
         return Draft(self._parsed(last.program), last.mended)
@@ -159,7 +161,7 @@ class Run:
 
         Not where something with an effect was done meanwhile: this program does not know of it.
         """
-        if not self.revisions or self.revisions[-1].fault is None:
+        if not self.revisions or self.revisions[-1].fault is None or "spare-program" not in self.settings.active_rules:
             return None
         if any(call.effect is not Effect.READ for call in self.calls):
             return None
@@ -202,7 +204,7 @@ class Run:
     async def attribute(self, program: Program, outcome: Outcome) -> Fault | None:
         """Trace a failure to the tool it came from; ``None`` if the program answered."""
         own = self.grounds()
-        fault = Attribution(program, outcome, own, self.tools).fault()
+        fault = Attribution(program, outcome, own, self.tools, self.settings.active_rules).fault()
         if fault is None:
             return None
         if asked := await self._offer_asked():
@@ -246,7 +248,7 @@ class Run:
         self.broker.grant(self.tools)
         if self.checker is not None:
             self.checker.close()
-            self.checker = Checker(self.tools.protocols)
+            self.checker = Checker(self.tools.protocols, rules=self.settings.active_rules)
 
     async def _offer_asked(self) -> list[str]:
         """Give the next program what this one asked for: the tools that it found, and whole documents; their names."""

@@ -73,6 +73,7 @@ class Writer:
     def __init__(self, task: str, tools: Toolset, model: Model, settings: Settings, emit: Emit, plan: str = "") -> None:
         self._model, self._settings, self._emit, self._task = model, settings, emit, task
         self._plan = fenced(plan)
+        self._rules = settings.active_rules
         self._room = PromptRoom(model, settings)
         self._asked_for: list[str] = []
         self._offered: tuple[tuple[Tool, ...], tuple[str, ...]] | None = None
@@ -134,7 +135,7 @@ class Writer:
         for again in (False, True):
             draw = partial(self._ask_for_program, temperature, settings.seed + 101 * len(history) + again)
             draft = self._draft(await self._fitting(draw, history, calls, again), calls)
-            if draft.source not in earlier or not draft.source:
+            if draft.source not in earlier or not draft.source or "same-program" not in self._rules:
                 break
             temperature = max(0.8, temperature)  # it said the same again: ask for something else
         return draft
@@ -218,8 +219,8 @@ class Writer:
         if found.program is None:
             return Draft(None, problem=found.problem)
         protocols = {protocol.name: protocol for protocol in self._tools.protocols}
-        observed = with_seen_responses(protocols, calls)
-        context = RepairContext(protocols, observed, self._suppliers, calls, self._task)
+        observed = with_seen_responses(protocols, calls) if "observed-responses" in self._rules else protocols
+        context = RepairContext(protocols, observed, self._suppliers, calls, self._task, self._rules)
         passes = PASSES if self._settings.check else FRAME
         program, rewrites = repair_program(found.program, context, passes)
         return Draft(program, tuple(rewrite.note for rewrite in rewrites))
@@ -237,7 +238,8 @@ class Writer:
         if self._settings.revision == "edit" and history:
             edits = self._edits(history, calls)
         else:
-            sentences = notes_from(history, self._hints, self._tools.protocols, self._likely(history))
+            likely = self._likely(history) if "likely-tools" in self._rules else ()
+            sentences = notes_from(history, self._hints, self._tools.protocols, likely, self._rules)
             if again:
                 sentences.append(SAID_AGAIN)
             notes = prompt("notes", notes=sentences, done=done_calls(calls)) if sentences else ""
@@ -267,7 +269,8 @@ class Writer:
             else:
                 fit = replace(fit, tokens=tokens)
             self.shown = fit
-            self._stop = [COPY_OF_STUBS] if estimate_tokens(fit.text) > self._settings.max_tokens else []
+            ends = "copied-documents" in self._rules
+            self._stop = [COPY_OF_STUBS] if ends and estimate_tokens(fit.text) > self._settings.max_tokens else []
         return self.shown
 
     def _whole_documents(self) -> Fit:

@@ -32,6 +32,7 @@ from atc.programs.attribution.score import Suspect, of_nothing, wanted_key
 from atc.programs.attribution.trace import Tracer, suspects_of
 from atc.programs.program import Program
 from atc.programs.repair.lookups import finder_beside
+from atc.programs.rules import DEFAULT, Rules
 from atc.programs.syntax import span_of
 from atc.result import Call, Effect, Fault
 from atc.tools.paging import ALL_PAGES, paging_of
@@ -53,12 +54,14 @@ class Attribution:
         outcome: how it ended.
         calls: the calls that it made, replays included, in order.
         tools: all that the program could call.
+        rules: the ids of the rules that are on (:mod:`atc.programs.rules`).
     """
 
     program: Program
     outcome: Outcome
     calls: Sequence[Call]
     tools: Toolset
+    rules: Rules = DEFAULT
     _tree: ast.Module | None = field(init=False, default=None)
     _flow: Flow | None = field(init=False, default=None)
 
@@ -102,7 +105,7 @@ class Attribution:
         That is a call that found nothing, else the text that the line takes apart: no schema says what is in a text.
         """
         empty = next((c for c in reversed(self.calls) if c.succeeded and hollow(c)), None)
-        read = empty or self._taken_apart(error.line)
+        read = empty or (self._taken_apart(error.line) if "text-taken-apart" in self.rules else None)
         evidence = self._answered(read) if read is not None else ""
         return self._made("program", f"{error.type}: {error.message}", error.line, evidence=evidence)
 
@@ -146,7 +149,7 @@ class Attribution:
             kind, what = "tool", "failed: "
         evidence = "; ".join(f"argument {name} came from {origin}" for name, origin in self._origins(call))
         text = f"{told(call, 80)} {what}{call.error}"
-        if self._is_idle(call):
+        if "idle-call" in self.rules and self._is_idle(call):
             text += f"; the program uses nothing of what {call.tool} returns: leave this call out"
         return self._made(kind, text, line, tool=call.tool, call=call.index, evidence=evidence, cause=call.cause)
 
@@ -203,7 +206,7 @@ class Attribution:
         if suspect.derived and of_nothing(error) and not is_nothing(suspect.value):
             items = next((i for i, step in enumerate(suspect.path) if isinstance(step, int)), len(suspect.path))
             path, listed = next(places(call.value, suspect.path[:items], exact=True))
-            if part := self._part(call):
+            if "part-of-a-list" in self.rules and (part := self._part(call)):
                 return self._made("response", part, error.line, tool=call.tool, call=call.index)
             where = f"{expression(call.tool, path)} {describe(listed)}, and the program kept nothing of it"
         else:
@@ -253,7 +256,7 @@ class Attribution:
             return self._empty()
         if all(hollow(call) for call in succeeded):
             return self._nothing_said("the answer rests on nothing: every tool that was called answered emptily")
-        return next(self._unpacked(succeeded), None)
+        return next(self._unpacked(succeeded), None) if "unpacked-keys" in self.rules else None
 
     def _unpacked(self, succeeded: Sequence[Call]) -> Iterator[Fault]:
         """``price, stock = get_product(…)`` runs, and gives the names of the fields: nobody means that."""
@@ -299,7 +302,8 @@ class Attribution:
         if empty:
             call = empty[-1]
             return self._made("answer", f"{text}: {found_nothing(call)}", call.line, tool=call.tool, call=call.index)
-        part = next((s.call for s in behind if partial(s.call)), None)
+        parts = (s.call for s in behind if "part-of-a-list" in self.rules and partial(s.call))
+        part = next(parts, None)
         if part is not None:
             return self._made(
                 "answer", f"{text}: {self._part(part)}", self._answer_line(), tool=part.tool, call=part.index

@@ -25,6 +25,7 @@ from atc.programs.check.policy import hygiene
 from atc.programs.check.provenance import invented
 from atc.programs.check.types import TypeChecker
 from atc.programs.program import Program
+from atc.programs.rules import DEFAULT, Rules
 from atc.programs.syntax import sets_answer
 from atc.result import Finding
 from atc.tools.parameters import parameters_of
@@ -37,9 +38,11 @@ class Checker:
     Args:
         protocols: the tools that a program is offered.
         types: run the type checker too (the ladder in ``benchmarks`` turns parts off).
+        rules: the ids of the rules that are on (:mod:`atc.programs.rules`).
     """
 
-    def __init__(self, protocols: Sequence[Protocol], *, types: bool = True) -> None:
+    def __init__(self, protocols: Sequence[Protocol], *, types: bool = True, rules: Rules = DEFAULT) -> None:
+        self._rules = rules
         self._protocols = {protocol.name: protocol for protocol in protocols}
         self._hints = hints_for(protocols)
         self._types = TypeChecker(protocols) if types else None
@@ -61,10 +64,13 @@ class Checker:
             await asyncio.sleep(0)
             flow = program.flow(self._protocols)
             found = (
-                hygiene(tree) + call_findings(flow, self._protocols) + self._accesses(flow) + self._whole(tree, flow)
+                hygiene(tree)
+                + call_findings(flow, self._protocols, self._rules)
+                + self._accesses(flow)
+                + self._whole(tree, flow)
             )
             if known is not None:
-                found += invented(tree, flow, self._protocols, self._hints, known.casefold())
+                found += invented(tree, flow, self._protocols, self._hints, known.casefold(), self._rules)
         told = types.result() if types is not None else []
         names = Names(tree, self._protocols)
         return _unique(found + [self._in_words(finding, names) for finding in told if not self._allowed(finding, flow)])
