@@ -6,11 +6,12 @@ from pathlib import Path
 from typing import Annotated, Any, Literal
 
 import platformdirs
-from pydantic import BeforeValidator, Field, SecretStr, ValidationError
+from pydantic import BeforeValidator, Field, SecretStr, ValidationError, field_validator
 from pydantic_settings import BaseSettings, NoDecode, PydanticBaseSettingsSource, SettingsConfigDict
 
 from atc.calls.approval import ApproveChoice, WarningsChoice
 from atc.errors import SettingsError
+from atc.programs.rules import Rules, parse_rules
 from atc.trust import TrustedFileSource
 
 
@@ -68,6 +69,9 @@ class Settings(BaseSettings):
         "structure", description="how a fault is traced to a tool"
     )
     check: bool = Field(True, description="check programs before they run")
+    rules: str = Field(
+        "default", description="rules that help small models: `all`, `none`, `default`, or changes such as `-id,+id`"
+    )
     answer: bool = Field(True, description="say the result in a sentence (one more call of the model)")
 
     approve: ApproveChoice | None = Field(
@@ -104,6 +108,17 @@ class Settings(BaseSettings):
     runs_kept: int = Field(
         500, ge=1, description="how many of the newest runs are kept, besides all in progress or in doubt"
     )
+
+    @field_validator("rules")
+    @classmethod
+    def _known_rules(cls, text: str) -> str:
+        parse_rules(text)
+        return text
+
+    @property
+    def active_rules(self) -> Rules:
+        """The ids of the rules that are on (:mod:`atc.programs.rules`)."""
+        return parse_rules(self.rules)
 
     @classmethod
     def settings_customise_sources(

@@ -78,6 +78,12 @@ def run(
     ] = None,
     approve: ApproveOption = None,
     warnings: WarningsOption = None,
+    rules: Annotated[
+        str | None,
+        typer.Option(
+            metavar="<ids>", help="Rules that help small models: all, none, or `-id,+id` (docs/failures.md lists them)."
+        ),
+    ] = None,
     budget_s: Annotated[float | None, typer.Option(help="Seconds that the run may take.")] = None,
     cache: Annotated[
         bool | None, typer.Option("--cache", help="Keep the model's replies on disk and use them again.")
@@ -99,7 +105,7 @@ def run(
         toolset, model=model, base_url=base_url, context_tokens=context_tokens, prompt_tokens=prompt_tokens,
         tool_index=tool_index, retrieval=retrieval, strategy=strategy,
         max_revisions=max_revisions, candidates=candidates, sandbox=sandbox, sandbox_require=sandbox_require,
-        budget_s=budget_s, cache=cache, answer=answer, approve=approve, warnings=warnings, on_event=view,
+        rules=rules, budget_s=budget_s, cache=cache, answer=answer, approve=approve, warnings=warnings, on_event=view,
     )  # fmt: skip
     source = json.dumps(
         {"tools": tools, "only": only, "service_url": service_url, "documents": documents, "openapi": openapi}

@@ -56,6 +56,17 @@ class Program:
         return self._parsed if isinstance(self._parsed, ast.Module) else None
 
     @property
+    def module(self) -> ast.Module:
+        """The syntax tree of a program that is known to parse.
+
+        Raises:
+            NotParsed: the source is no program.
+        """
+        if isinstance(self._parsed, NotParsed):
+            raise self._parsed
+        return self._parsed
+
+    @property
     def problem(self) -> NotParsed | None:
         """Why the source is no program; ``None`` where it is one."""
         return self._parsed if isinstance(self._parsed, NotParsed) else None
@@ -75,11 +86,9 @@ class Program:
         Raises:
             NotParsed: the source is no program.
         """
-        if isinstance(self._parsed, NotParsed):
-            raise self._parsed
         key = tuple(map(id, protocols.values()))  # valid as long as the protocols live: they are kept beside the flow
         if key not in self._flows:
-            self._flows[key] = (tuple(protocols.values()), Flow(self._parsed, protocols))
+            self._flows[key] = (tuple(protocols.values()), Flow(self.module, protocols))
         return self._flows[key][1]
 
     @cached_property

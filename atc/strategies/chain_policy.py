@@ -84,9 +84,11 @@ class ChainPolicy:
         if len(self._history) < 2:
             return None
         last, ran = self._history[-1], {r.program for r in self._history if not r.findings}
+        rules = self._settings.active_rules
         if last.fault is None:
-            waiting = [r for r in self._history[-2:-1] if all(f.kind == "unused_fact" for f in r.findings)]
-        elif any(call.effect is not Effect.READ for call in self._context.calls):
+            named = self._history[-2:-1] if "warned-program" in rules else []
+            waiting = [r for r in named if all(f.kind == "unused_fact" for f in r.findings)]
+        elif "spare-program" not in rules or any(call.effect is not Effect.READ for call in self._context.calls):
             waiting = []
         else:
             failed = self._failed_tools()
@@ -116,8 +118,10 @@ class ChainPolicy:
         """The facts of the task that a program leaves out."""
         task = self._context.task
         earlier = [self._parsed(text) for text in (*self._before, *(revision.program for revision in self._history))]
-        forgotten = forgotten_facts(task, program, earlier)
-        spent = stood_for(program, self._context.calls) if forgotten else set()
-        unused = [Finding(kind="unused_fact", severity="warning", name=f) for f in unused_facts(task, program)]
+        rules = self._settings.active_rules
+        forgotten = forgotten_facts(task, program, earlier) if "forgotten-fact" in rules else []
+        spent = stood_for(program, self._context.calls) if forgotten and "exchanged-fact" in rules else set()
+        facts = unused_facts(task, program) if "unused-fact" in rules else []
+        unused = [Finding(kind="unused_fact", severity="warning", name=fact) for fact in facts]
         left = [fact for fact in forgotten if fact.casefold() not in spent]
         return unused + [Finding(kind="unused_fact", case="forgotten", severity="warning", name=fact) for fact in left]

@@ -8,6 +8,7 @@ from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 
 from atc import wording
 from atc.graph.identifiers import COORDINATES, is_identifier, words_of
+from atc.programs.rules import DEFAULT, Rules
 from atc.prompting import fenced
 from atc.result import Call, Effect, Fault, Finding, Invocation, Place, Revision
 from atc.strategies.preconditions import remedies
@@ -31,6 +32,7 @@ def notes_from(
     hints: Hints | None = None,
     protocols: Iterable[Protocol] = (),
     likely: Sequence[str] = (),
+    rules: Rules = DEFAULT,
 ) -> list[str]:
     """One sentence for every different thing that went wrong, the latest last, and for a line that fails on and on.
 
@@ -39,28 +41,36 @@ def notes_from(
         hints: for a tool's parameter, which response can supply it.
         protocols: the tools: what they say of an argument that was refused is told again.
         likely: tools to point to.
+        rules: the ids of the rules that are on (:mod:`atc.programs.rules`).
     """
     tools = {protocol.name: protocol for protocol in protocols}
-    if any(finding.kind == "from_memory" for revision in history for finding in revision.findings):
+    copied = any(finding.kind == "from_memory" for revision in history for finding in revision.findings)
+    if copied and "hidden-coordinates" in rules:
         shown = [_without_coordinates(revision) for revision in history]  # what a note names is copied
     else:
         shown = list(history)
-    notes = _merged(note for revision in shown for note in _of(revision, hints or {}, tools))
-    failed = Counter(line for revision in history for line in _failed_lines(revision))
+    facts = (note for revision in shown for note in _of(revision, hints or {}, tools, rules))
+    notes = _merged(facts, merge="merged-keys" in rules)
+    lines = (line for revision in history for line in _failed_lines(revision))
+    failed = Counter(lines if "repeated-line" in rules else ())
     notes += [wording.failed_again(line, times) for line, times in failed.most_common(2) if times > 1]
     if likely:
         notes.append(wording.likely_tools(likely))
     return [fenced(note) for note in list(dict.fromkeys(notes))[-MAX_NOTES:]]
 
 
-def _merged(notes: Iterable[str | Finding]) -> list[str]:
-    """The notes as sentences. The keys of one object are listed once, however many others were read from it; where the
-    last of them stood."""
+def _merged(notes: Iterable[str | Finding], *, merge: bool) -> list[str]:
+    """The notes as sentences. With ``merge``, the keys of one object are listed once, however many others were read
+    from it, where the last of them stood.
+    """
     lacks: dict[tuple[Place | None, tuple[str, ...]], dict[str | int, Finding]] = {}
     merged: dict[object, str] = {}
     for note in notes:
         if isinstance(note, str):
             merged.setdefault(note, note)
+            continue
+        if not merge:
+            merged.setdefault(text := wording.finding_alone(note), text)
             continue
         at = note.place, note.known
         keys = lacks.setdefault(at, {})
@@ -77,9 +87,10 @@ def done_calls(calls: Sequence[Call]) -> list[str]:
     return [fenced(wording.done(call)) for call in made.values()]
 
 
-def _of(revision: Revision, hints: Hints, tools: Mapping[str, Protocol]) -> Iterator[str | Finding]:
+def _of(revision: Revision, hints: Hints, tools: Mapping[str, Protocol], rules: Rules) -> Iterator[str | Finding]:
     """What went wrong with one program; of a key that is not there the finding itself."""
     found = revision.findings[:4]
+    hints = hints if "supplier-hint" in rules else {}
     yield from (each if _is_no_key(each) else wording.finding_alone(each) for each in found)
     for finding in found:
         if finding.kind in _ABOUT_ARGUMENTS and finding.tool is not None:
@@ -89,8 +100,9 @@ def _of(revision: Revision, hints: Hints, tools: Mapping[str, Protocol]) -> Iter
         if evidence := revision.fault.evidence:
             yield evidence[:500]
         if revision.fault.tool is not None and revision.fault.kind in ("arguments", "tool"):
-            yield from _of_arguments(revision.fault, hints, tools)
-            yield from _of_state(revision.fault, tools)
+            yield from _of_arguments(revision.fault, hints, tools, rules)
+            if "precondition" in rules:
+                yield from _of_state(revision.fault, tools)
 
 
 def _is_no_key(finding: Finding) -> bool:
@@ -99,7 +111,7 @@ def _is_no_key(finding: Finding) -> bool:
     )
 
 
-def _of_arguments(fault: Fault, hints: Hints, tools: Mapping[str, Protocol]) -> Iterator[str]:
+def _of_arguments(fault: Fault, hints: Hints, tools: Mapping[str, Protocol], rules: Rules) -> Iterator[str]:
     """Of the arguments that a refusal or failure names or quotes, what the document says and who supplies them.
 
     Of a refusal that names none, who supplies the ids.
@@ -109,7 +121,7 @@ def _of_arguments(fault: Fault, hints: Hints, tools: Mapping[str, Protocol]) -> 
     quoted = {n for n, v in given.items() if isinstance(v, str) and len(v) >= MIN_QUOTED and v in complaint}
     parameters = parameters_of(tools[tool]) if tool in tools else []
     named = [p for p in parameters if p.name in quoted or _names(complaint, p.name) or _names(complaint, p.original)]
-    for parameter in named:
+    for parameter in named if "argument-description" in rules else ():
         if isinstance(about := parameter.schema.get("description"), str) and about:
             yield wording.about_argument(parameter.name, tool, about[:200])
     suppliable = hints.get(tool, {})

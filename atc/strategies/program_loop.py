@@ -114,7 +114,11 @@ class ProgramLoop:
         """Check against the tools that are offered now."""
         self._close_checker()
         self._checked = self.context.tools
-        self._checker = Checker(self._checked.protocols) if self.context.settings.check else None
+        self._checker = (
+            Checker(self._checked.protocols, rules=self.context.settings.active_rules)
+            if self.context.settings.check
+            else None
+        )
 
     def _close_checker(self) -> None:
         if self._checker is not None:
@@ -134,7 +138,9 @@ class ProgramLoop:
 
     def fault_of(self, draft: Draft, outcome: Outcome) -> Fault | None:
         """Trace the failure of the last program by structure alone; ``None`` if it answered."""
-        return Attribution(draft.program, outcome, self.grounds, self.context.tools).fault()
+        return Attribution(
+            draft.program, outcome, self.grounds, self.context.tools, self.context.settings.active_rules
+        ).fault()
 
     async def attribute(self, draft: Draft, outcome: Outcome) -> Fault | None:
         """Trace the failure of the last program to the tool it came from (§3.3); ``None`` if it answered.

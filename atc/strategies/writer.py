@@ -15,10 +15,8 @@ from atc.models.base import Message, Model, Reply, estimate_tokens
 from atc.models.reply_schema import MAX_ENUM
 from atc.programs.extract import extract
 from atc.programs.program import Program
-from atc.programs.repair.frame import mend
-from atc.programs.repair.history import without_idle_refusals, without_made_up_arguments
-from atc.programs.repair.lookups import Lookups
-from atc.programs.repair.schema import repair
+from atc.programs.repair.context import RepairContext
+from atc.programs.repair.pipeline import FRAME, PASSES, repair_program
 from atc.prompting import fenced, prompt
 from atc.result import Call, Revision
 from atc.retrieval.index import ToolIndex
@@ -77,6 +75,7 @@ class Writer:
     def __init__(self, task: str, tools: Toolset, model: Model, settings: Settings, emit: Emit, plan: str = "") -> None:
         self._model, self._settings, self._emit, self._task = model, settings, emit, task
         self._plan = fenced(plan)
+        self._rules = settings.active_rules
         self._room = PromptRoom(model, settings)
         self._asked_for: list[str] = []
         self._offered: tuple[tuple[Tool, ...], tuple[str, ...]] | None = None
@@ -90,7 +89,7 @@ class Writer:
         self._offered, self._tools = offered, tools
         suppliers = suppliers_of(tools.protocols)
         self._hints = hints_from(suppliers)
-        self._lookups = Lookups({protocol.name: protocol for protocol in tools.protocols}, suppliers)
+        self._suppliers = suppliers
         self._asking = asking_tools(tools)
         self._pages = ALL_PAGES not in tools
         self._fitter = Fitter(
@@ -138,7 +137,7 @@ class Writer:
         for again in (False, True):
             draw = partial(self._ask_for_program, temperature, settings.seed + 101 * len(history) + again)
             draft = self._draft(await self._fitting(draw, history, calls, again), calls)
-            if draft.source not in earlier or not draft.source:
+            if draft.source not in earlier or not draft.source or "same-program" not in self._rules:
                 break
             temperature = max(0.8, temperature)  # it said the same again: ask for something else
         return draft
@@ -222,15 +221,12 @@ class Writer:
         found = extract(reply.text, self._tools, truncated=reply.finish_reason == "length")
         if found.program is None:
             return Draft(Program(""), problem=found.problem)
-        mended = mend(found.program.source, self._tools)
-        if not self._settings.check:
-            return Draft(Program(mended.source), mended.notes)
-        protocols = with_seen_responses({name: tool.protocol for name, tool in self._tools.items()}, calls)
-        looked_up, first = self._lookups.repair(mended.source)
-        repaired, notes = repair(looked_up, protocols)
-        repaired, more = without_made_up_arguments(repaired, calls, protocols, self._task)
-        repaired, idle = without_idle_refusals(repaired, calls, protocols)
-        return Draft(Program(repaired), mended.notes + first + notes + more + idle)
+        protocols = {protocol.name: protocol for protocol in self._tools.protocols}
+        observed = with_seen_responses(protocols, calls) if "observed-responses" in self._rules else protocols
+        context = RepairContext(protocols, observed, self._suppliers, calls, self._task, self._rules)
+        passes = PASSES if self._settings.check else FRAME
+        program, rewrites = repair_program(found.program, context, passes)
+        return Draft(program, tuple(rewrite.note for rewrite in rewrites))
 
     # -- prompts -----------------------------------------------------------------------------------------------------
 
@@ -245,7 +241,8 @@ class Writer:
         if self._settings.revision == "edit" and history:
             edits = self._edits(history, calls)
         else:
-            sentences = notes_from(history, self._hints, self._tools.protocols, self._likely(history))
+            likely = self._likely(history) if "likely-tools" in self._rules else ()
+            sentences = notes_from(history, self._hints, self._tools.protocols, likely, self._rules)
             if again:
                 sentences.append(SAID_AGAIN)
             notes = prompt("notes", notes=sentences, done=done_calls(calls)) if sentences else ""
@@ -275,7 +272,8 @@ class Writer:
             else:
                 fit = replace(fit, tokens=tokens)
             self.shown = fit
-            self._stop = [COPY_OF_STUBS] if estimate_tokens(fit.text) > self._settings.max_tokens else []
+            ends = "copied-documents" in self._rules
+            self._stop = [COPY_OF_STUBS] if ends and estimate_tokens(fit.text) > self._settings.max_tokens else []
         return self.shown
 
     def _whole_documents(self) -> Fit:

@@ -4,7 +4,11 @@ from __future__ import annotations
 
 import pytest
 
-from atc.programs.repair.lookups import Lookups, finder_beside
+from atc.graph.suppliers import suppliers_of
+from atc.programs.program import Program
+from atc.programs.repair.context import RepairContext
+from atc.programs.repair.lookups import finder_beside, look_up_ids
+from atc.programs.repair.pipeline import Pass, repair_program
 from atc.result import Effect
 from atc.tools.protocol import Protocol
 
@@ -26,7 +30,10 @@ FOUND = "find_cities(name={})['cities'][0]['city_id']"
 
 
 def repaired(source: str, *protocols: Protocol) -> tuple[str, tuple[str, ...]]:
-    return Lookups({p.name: p for p in protocols or (FIND, NEAR, GET)}).repair(source)
+    tools = {p.name: p for p in protocols or (FIND, NEAR, GET)}
+    context = RepairContext(tools, tools, suppliers_of(list(tools.values())))
+    program, rewrites = repair_program(Program(source), context, (Pass({"id-by-name": look_up_ids}),))
+    return program.source, tuple(rewrite.note for rewrite in rewrites)
 
 
 @pytest.mark.parametrize("given", ["city_name='Lyon'", "city='Lyon'", "name='Lyon'", "city_id='Lyon'"])

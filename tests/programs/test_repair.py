@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
+
 import pytest
 
 from atc import Effect, Protocol
-from atc.programs.repair.history import without_idle_refusals, without_made_up_arguments
-from atc.programs.repair.schema import repair
+from atc.programs.program import Program
+from atc.programs.repair.context import RepairContext
+from atc.programs.repair.pipeline import PASSES, SCHEMA, repair_program
 from atc.result import Call
 from atc.strategies.observed_schemas import with_seen_responses
 
@@ -49,6 +52,21 @@ TWO = Protocol(
 )
 DELETE = DETAILS.model_copy(update={"name": "delete", "effect": Effect.WRITE})
 TOOLS = {protocol.name: protocol for protocol in (FIND, DETAILS, TWO)}
+
+
+def repair(source: str, protocols: Mapping[str, Protocol]) -> tuple[str, tuple[str, ...]]:
+    """What the schemas alone repair."""
+    program, rewrites = repair_program(Program(source), RepairContext(protocols, protocols), (SCHEMA,))
+    return program.source, tuple(rewrite.note for rewrite in rewrites)
+
+
+def after(
+    source: str, calls: Sequence[Call], protocols: Mapping[str, Protocol], task: str = ""
+) -> tuple[str, tuple[str, ...]]:
+    """What the calls of the run so far repair."""
+    context = RepairContext(protocols, protocols, calls=calls, task=task)
+    program, rewrites = repair_program(Program(source), context, PASSES[-2:])
+    return program.source, tuple(rewrite.note for rewrite in rewrites)
 
 
 @pytest.mark.parametrize(
@@ -137,25 +155,25 @@ def call(arguments: dict[str, object], value: object) -> Call:
 def test_a_made_up_argument_that_found_nothing_is_left_out_the_next_time() -> None:
     empty = [call({"name": "Rome", "year": 2020}, {"cities": [], "total": 0})]
     program = "x = find(name='Rome', year=2020)['cities']"
-    assert without_made_up_arguments(program, empty, TOOLS, "find Rome")[0] == "x = find(name='Rome')['cities']"
+    assert after(program, empty, TOOLS, "find Rome")[0] == "x = find(name='Rome')['cities']"
 
 
 def test_an_argument_that_the_task_gave_stays() -> None:
     empty = [call({"name": "Rome", "year": 2020}, {"cities": [], "total": 0})]
     program = "x = find(name='Rome', year=2020)['cities']"
-    assert without_made_up_arguments(program, empty, TOOLS, "find Rome as of 2020") == (program, ())
+    assert after(program, empty, TOOLS, "find Rome as of 2020") == (program, ())
 
 
 def test_an_argument_of_a_call_that_found_something_stays() -> None:
     found = [call({"name": "Rome", "year": 2020}, {"cities": [{"city_id": 1}], "total": 1})]
     program = "x = find(name='Rome', year=2020)['cities']"
-    assert without_made_up_arguments(program, found, TOOLS, "find Rome") == (program, ())
+    assert after(program, found, TOOLS, "find Rome") == (program, ())
 
 
 def test_a_read_that_was_refused_and_that_nothing_uses_is_left_out_the_next_time() -> None:
     refused = [call({"name": "Rome"}, None).model_copy(update={"status": "refused"})]
     program = "find(name='Rome')  # hm\nfor n in range(2):\n    find(name='Rome')\nanswer = details(city_id=1)"
-    left, notes = without_idle_refusals(program, refused, TOOLS)
+    left, notes = after(program, refused, TOOLS)
     assert left == "pass  # hm\nfor n in range(2):\n    pass\nanswer = details(city_id=1)"
     assert len(notes) == 2
 
@@ -163,9 +181,9 @@ def test_a_read_that_was_refused_and_that_nothing_uses_is_left_out_the_next_time
 @pytest.mark.parametrize("program", ["answer = find(name='Rome')", "find(name='Oslo')", "find(name=x)", "find('Rome')"])
 def test_other_calls_stay(program: str) -> None:
     refused = [call({"name": "Rome"}, None).model_copy(update={"status": "refused"})]
-    assert without_idle_refusals(program, refused, TOOLS) == (program, ())
+    assert after(program, refused, TOOLS) == (program, ())
     changed = {name: tool.model_copy(update={"effect": Effect.WRITE}) for name, tool in TOOLS.items()}
-    assert without_idle_refusals("find(name='Rome')", refused, changed)[1] == ()
+    assert after("find(name='Rome')", refused, changed)[1] == ()
 
 
 SILENT = {"find": FIND.model_copy(update={"returns": None}), "details": DETAILS}

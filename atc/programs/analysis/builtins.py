@@ -5,8 +5,8 @@ from __future__ import annotations
 import ast
 from collections.abc import Callable
 from dataclasses import replace
-from typing import TYPE_CHECKING
 
+from atc.programs.analysis.interpreter import Access, Interpreter
 from atc.programs.analysis.paged_calls import all_pages
 from atc.programs.analysis.values import (
     CONSTANT,
@@ -22,13 +22,10 @@ from atc.programs.analysis.values import (
 from atc.programs.syntax import names_in
 from atc.tools.paging import ALL_PAGES
 
-if TYPE_CHECKING:
-    from atc.programs.analysis.flow import Flow
-
 _PLAIN_METHODS = {name for kind in (dict, list, str, int, float) for name in dir(kind)}
 
 
-def bound(flow: Flow, function: Function, arguments: Arguments) -> dict[str, Value]:
+def bound(flow: Interpreter, function: Function, arguments: Arguments) -> dict[str, Value]:
     """The parameters of a function as a call of it sets them."""
     node = function.node
     assert isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda)
@@ -54,7 +51,7 @@ def bound(flow: Flow, function: Function, arguments: Arguments) -> dict[str, Val
 # What a program makes ----------------------------------------------------------------------------------------------
 
 
-def instance(flow: Flow, function: Function, arguments: Arguments, node: ast.AST) -> Value:
+def instance(flow: Interpreter, function: Function, arguments: Arguments, node: ast.AST) -> Value:
     """An object of one of the program's own classes."""
     body, scope = function.node, function.scope
     assert isinstance(body, ast.ClassDef)
@@ -75,10 +72,8 @@ def instance(flow: Flow, function: Function, arguments: Arguments, node: ast.AST
     return made if known <= {"dataclass", "dataclasses", "NamedTuple", "typing"} else replace(made, open=True)
 
 
-def attribute(flow: Flow, node: ast.Attribute, base: Value, name: str) -> Value:
+def attribute(flow: Interpreter, node: ast.Attribute, base: Value, name: str) -> Value:
     """``base.name``, where it is not called."""
-    from atc.programs.analysis.flow import Access
-
     flow.look_up(Access(node, base, name, hedged=name in _PLAIN_METHODS, attribute=True))
     found = [cell.fields[name] for cell in base.cells if name in cell.fields]
     for value in list(found):
@@ -89,7 +84,7 @@ def attribute(flow: Flow, node: ast.Attribute, base: Value, name: str) -> Value:
     return join(*found) if own else join(*found, replace(base.derived(), open=True))
 
 
-def store(flow: Flow, base: Value, key: str | None, value: Value, index: Value) -> None:
+def store(flow: Interpreter, base: Value, key: str | None, value: Value, index: Value) -> None:
     """``base[key] = value``: into cells; and what is put into a response is no field that its schema must have."""
     for cell in base.cells:
         cell.put(value, key)
@@ -101,7 +96,7 @@ def store(flow: Flow, base: Value, key: str | None, value: Value, index: Value) 
         flow.added.setdefault(None, set()).add(key)
 
 
-def grown(flow: Flow, old: Value, new: Value) -> Value:
+def grown(flow: Interpreter, old: Value, new: Value) -> Value:
     """``old += new``."""
     for cell in old.cells:
         cell.put(new.each())
@@ -111,7 +106,7 @@ def grown(flow: Flow, old: Value, new: Value) -> Value:
     return old if old.cells and not old.origins else join(old, join_derived([old, new]))
 
 
-def combined(flow: Flow, node: ast.BinOp, left: Value, operator: ast.operator, right: Value) -> Value:
+def combined(flow: Interpreter, node: ast.BinOp, left: Value, operator: ast.operator, right: Value) -> Value:
     """``left + right`` and its like."""
     if not left.cells and not right.cells:
         return join_derived([left, right])
@@ -123,7 +118,7 @@ def combined(flow: Flow, node: ast.BinOp, left: Value, operator: ast.operator, r
 # Methods -----------------------------------------------------------------------------------------------------------
 
 
-def method(flow: Flow, node: ast.Call, base: Value, name: str, arguments: Arguments) -> Value:
+def method(flow: Interpreter, node: ast.Call, base: Value, name: str, arguments: Arguments) -> Value:
     """``base.name(...)``."""
     own = [function for cell in base.cells for function in cell.fields.get(name, NOTHING).functions]
     if own:
@@ -158,14 +153,12 @@ def method(flow: Flow, node: ast.Call, base: Value, name: str, arguments: Argume
             return join(UNKNOWN, *(flow.call(node, function, rest) for function in first.functions))
     if base.open and not base.cells and (name in _BUILTINS or base.origins == frozenset()):  # `itertools.chain(…)`
         return builtin(flow, node, name, arguments)
-    from atc.programs.analysis.flow import Access
-
     if name not in _PLAIN_METHODS:
         flow.look_up(Access(node, base, name, attribute=True))
     return join_derived([base, *arguments.all()])
 
 
-def _called(flow: Flow, node: ast.Call, function: Function, base: Value, arguments: Arguments) -> Value:
+def _called(flow: Interpreter, node: ast.Call, function: Function, base: Value, arguments: Arguments) -> Value:
     """A method of an object, or a function that stands in one of its fields."""
     decorators = getattr(function.node, "decorator_list", ())
     is_method = any(c.made_by is not None and function.scope is c.made_by.scope for c in base.cells)
@@ -174,9 +167,7 @@ def _called(flow: Flow, node: ast.Call, function: Function, base: Value, argumen
     return flow.call(node, function, arguments)
 
 
-def _looked_up(flow: Flow, node: ast.Call, base: Value, name: str, arguments: Arguments) -> Value:
-    from atc.programs.analysis.flow import Access
-
+def _looked_up(flow: Interpreter, node: ast.Call, base: Value, name: str, arguments: Arguments) -> Value:
     default = arguments.at(1)
     key = node.args[0].value if node.args and isinstance(node.args[0], ast.Constant) else None
     if name == "setdefault":
@@ -189,7 +180,7 @@ def _looked_up(flow: Flow, node: ast.Call, base: Value, name: str, arguments: Ar
     return join(base.member(), default)
 
 
-def _grow(flow: Flow, base: Value, name: str, arguments: Arguments) -> None:
+def _grow(flow: Interpreter, base: Value, name: str, arguments: Arguments) -> None:
     value = arguments.at(1 if name == "insert" else 0)
     for cell in base.cells:
         if name in ("append", "add", "appendleft", "insert"):
@@ -224,7 +215,7 @@ def _keys(value: Value) -> Value:
 # Built-in functions, and those of the standard library that programs use ---------------------------------------------
 
 
-def builtin(flow: Flow, node: ast.Call, name: str, arguments: Arguments) -> Value:
+def builtin(flow: Interpreter, node: ast.Call, name: str, arguments: Arguments) -> Value:
     """A call of a function that is not the program's own, by its name."""
     made = _BUILTINS.get(name)
     if made is not None:
@@ -237,22 +228,22 @@ def builtin(flow: Flow, node: ast.Call, name: str, arguments: Arguments) -> Valu
     return join_derived(arguments.all())
 
 
-def _apply_key(flow: Flow, arguments: Arguments, items: Value) -> None:
+def _apply_key(flow: Interpreter, arguments: Arguments, items: Value) -> None:
     for function in arguments.named.get("key", NOTHING).functions:
         flow.enter(function, Arguments([items.each()]))
 
 
-def _list(flow: Flow, node: ast.Call, arguments: Arguments) -> Value:
+def _list(flow: Interpreter, node: ast.Call, arguments: Arguments) -> Value:
     _apply_key(flow, arguments, arguments.at(0))
     return flow.cell(node, Cell(items=arguments.at(0).each()))
 
 
-def _second_list(flow: Flow, node: ast.Call, arguments: Arguments) -> Value:
+def _second_list(flow: Interpreter, node: ast.Call, arguments: Arguments) -> Value:
     _apply_key(flow, arguments, arguments.at(1))
     return flow.cell(node, Cell(items=arguments.at(1).each()))
 
 
-def _one(flow: Flow, node: ast.Call, arguments: Arguments) -> Value:
+def _one(flow: Interpreter, node: ast.Call, arguments: Arguments) -> Value:
     if len(arguments.positional) > 1:  # max(a, b)
         candidates = flow.cell(node, Cell(items=join(*arguments.positional, arguments.rest or NOTHING)))
     else:
@@ -261,15 +252,15 @@ def _one(flow: Flow, node: ast.Call, arguments: Arguments) -> Value:
     return join(candidates.each(), arguments.named.get("default", NOTHING))
 
 
-def _next(flow: Flow, node: ast.Call, arguments: Arguments) -> Value:
+def _next(flow: Interpreter, node: ast.Call, arguments: Arguments) -> Value:
     return join(arguments.at(0).each(), arguments.at(1))
 
 
-def _first_item(flow: Flow, node: ast.Call, arguments: Arguments) -> Value:
+def _first_item(flow: Interpreter, node: ast.Call, arguments: Arguments) -> Value:
     return arguments.at(0).each()
 
 
-def _dict(flow: Flow, node: ast.Call, arguments: Arguments) -> Value:
+def _dict(flow: Interpreter, node: ast.Call, arguments: Arguments) -> Value:
     (cell,) = (made := flow.cell(node, Cell(keys=NOTHING, fields=dict(arguments.named)))).cells
     first = arguments.at(0)
     for other in first.cells:
@@ -282,7 +273,7 @@ def _dict(flow: Flow, node: ast.Call, arguments: Arguments) -> Value:
     return join(made, replace(first, cells=frozenset()), arguments.spread or NOTHING)
 
 
-def _defaultdict(flow: Flow, node: ast.Call, arguments: Arguments) -> Value:
+def _defaultdict(flow: Interpreter, node: ast.Call, arguments: Arguments) -> Value:
     factory = node.args[0] if node.args else None
     made = CONSTANT
     if isinstance(factory, ast.Name) and factory.id in ("list", "set", "dict", "defaultdict"):
@@ -292,28 +283,28 @@ def _defaultdict(flow: Flow, node: ast.Call, arguments: Arguments) -> Value:
     return flow.cell(node, Cell(keys=NOTHING, items=made))
 
 
-def _counter(flow: Flow, node: ast.Call, arguments: Arguments) -> Value:
+def _counter(flow: Interpreter, node: ast.Call, arguments: Arguments) -> Value:
     return flow.cell(node, Cell(keys=arguments.at(0).each(), items=CONSTANT))
 
 
-def _enumerate(flow: Flow, node: ast.Call, arguments: Arguments) -> Value:
+def _enumerate(flow: Interpreter, node: ast.Call, arguments: Arguments) -> Value:
     pair = flow.cell(node.func, Cell(fields={"0": CONSTANT, "1": arguments.at(0).each()}))
     return flow.cell(node, Cell(items=pair))
 
 
-def _zip(flow: Flow, node: ast.Call, arguments: Arguments) -> Value:
+def _zip(flow: Interpreter, node: ast.Call, arguments: Arguments) -> Value:
     fields = {str(index): value.each() for index, value in enumerate(arguments.positional)}
     items = (arguments.rest or NOTHING).each()
     return flow.cell(node, Cell(items=flow.cell(node.func, Cell(fields=fields, items=items))))
 
 
-def _tuples(flow: Flow, node: ast.Call, arguments: Arguments) -> Value:
+def _tuples(flow: Interpreter, node: ast.Call, arguments: Arguments) -> Value:
     """``product(a, b)``; ``combinations(a, 2)``, ``permutations(a, 2)``, ``pairwise(a)``."""
     values = [value.each() for value in arguments.positional]
     return flow.cell(node, Cell(items=flow.cell(node.func, Cell(items=join(*values)))))
 
 
-def _groupby(flow: Flow, node: ast.Call, arguments: Arguments) -> Value:
+def _groupby(flow: Interpreter, node: ast.Call, arguments: Arguments) -> Value:
     items = arguments.at(0)
     keys = join(*(flow.enter(f, Arguments([items.each()])) for f in arguments.at(1, "key").functions))
     group = flow.cell(node.func, Cell(items=items.each()))
@@ -322,30 +313,30 @@ def _groupby(flow: Flow, node: ast.Call, arguments: Arguments) -> Value:
     )
 
 
-def _chain(flow: Flow, node: ast.Call, arguments: Arguments) -> Value:
+def _chain(flow: Interpreter, node: ast.Call, arguments: Arguments) -> Value:
     lists = [*arguments.positional, *([arguments.rest] if arguments.rest else [])]
     return flow.cell(node, Cell(items=join(*(value.each() for value in lists))))
 
 
-def _from_iterable(flow: Flow, node: ast.Call, arguments: Arguments) -> Value:
+def _from_iterable(flow: Interpreter, node: ast.Call, arguments: Arguments) -> Value:
     return flow.cell(node, Cell(items=arguments.at(0).each().each()))
 
 
-def _map(flow: Flow, node: ast.Call, arguments: Arguments) -> Value:
+def _map(flow: Interpreter, node: ast.Call, arguments: Arguments) -> Value:
     given = Arguments([value.each() for value in arguments.positional[1:]])
     functions = arguments.at(0).functions
     made = [flow.call(node, function, given) for function in functions]
     return flow.cell(node, Cell(items=join(*made) if made else join_derived(given.positional)))
 
 
-def _filter(flow: Flow, node: ast.Call, arguments: Arguments) -> Value:
+def _filter(flow: Interpreter, node: ast.Call, arguments: Arguments) -> Value:
     items = arguments.at(1).each()
     for function in arguments.at(0).functions:
         flow.enter(function, Arguments([items]))
     return flow.cell(node, Cell(items=items))
 
 
-def _reduce(flow: Flow, node: ast.Call, arguments: Arguments) -> Value:
+def _reduce(flow: Interpreter, node: ast.Call, arguments: Arguments) -> Value:
     items, start = arguments.at(1).each(), arguments.at(2)
     made = join(items, start)
     for _ in range(2):
@@ -353,19 +344,19 @@ def _reduce(flow: Flow, node: ast.Call, arguments: Arguments) -> Value:
     return made if arguments.at(0).functions else join_derived(arguments.all())
 
 
-def _parallel(flow: Flow, node: ast.Call, arguments: Arguments) -> Value:
+def _parallel(flow: Interpreter, node: ast.Call, arguments: Arguments) -> Value:
     thunks = [*arguments.positional, arguments.rest or NOTHING, *(value.each() for value in arguments.positional)]
     functions = {function for thunk in thunks for function in thunk.functions}
     return flow.cell(node, Cell(items=join(*(flow.call(node, function, Arguments()) for function in functions))))
 
 
-def _push(flow: Flow, node: ast.Call, arguments: Arguments) -> Value:
+def _push(flow: Interpreter, node: ast.Call, arguments: Arguments) -> Value:
     for cell in arguments.at(0).cells:
         cell.put(arguments.at(1))
     return NOTHING
 
 
-_Builtin = Callable[["Flow", ast.Call, Arguments], Value]
+_Builtin = Callable[[Interpreter, ast.Call, Arguments], Value]
 _BUILTINS: dict[str, _Builtin] = {
     **dict.fromkeys(("sorted", "list", "tuple", "set", "frozenset", "reversed", "iter"), _list),
     **dict.fromkeys(("deque", "islice", "cycle"), _list),

@@ -10,10 +10,11 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 from atc.programs.analysis import builtins as library
 from atc.programs.analysis import statements
+from atc.programs.analysis.interpreter import MAX_STEPS, Access, Interpreter, ToolCall
 from atc.programs.analysis.values import (
     CONSTANT,
     NOTHING,
@@ -27,86 +28,25 @@ from atc.programs.analysis.values import (
     join,
     join_derived,
 )
-from atc.programs.syntax import Span, is_generator, span_of
-from atc.tools.paging import Paging, paging_of
+from atc.programs.syntax import is_generator, span_of
 from atc.tools.protocol import Protocol
 
 MAX_INLINE = 8
 """How deep calls of the program's own functions are followed."""
-MAX_STEPS = 40_000
-"""Statements and expressions looked at before the analysis gives up; :attr:`Flow.complete` tells."""
 
 
-@dataclass(frozen=True)
-class Access:
-    """A look-up: ``base["key"]``, ``base[0]``, ``base.get("key")`` or, with ``attribute``, ``base.key``.
-
-    ``hedged``: the program is ready for the key not to be there.
-    """
-
-    node: ast.expr
-    base: Value
-    key: str | int
-    hedged: bool = False
-    attribute: bool = False
-
-
-@dataclass(frozen=True)
-class ToolCall:
-    """A call of a tool in the source, with the abstract values of its arguments by position or name.
-
-    ``direct``: the tool itself is called at ``node``; otherwise it is handed to something that calls it (``map``).
-    ``paged``: it is ``all_pages`` that calls it; ``node`` is then a call of the tool, with what ``all_pages`` is given.
-    """
-
-    node: ast.Call
-    tool: str
-    arguments: dict[str | int, Value]
-    direct: bool = True
-    paged: bool = False
-
-
-class Flow:
+class Flow(Interpreter):
     """The analysis of one program.
 
     Args:
         tree: its parsed source.
         tools: the tools by name, or their names alone.
-
-    Attributes:
-        accesses: every look-up, its base joined over all the ways that lead there.
-        calls: every call of a tool.
-        values: what each expression can be.
-        tested: keys that the program asks for with ``in``; ``None`` for one that is not written out.
-        doubted: values whose type the program asks for.
-        added: keys that the program itself puts into a response (``None``: any key), by the place of the tool's call;
-            under ``None`` those that it puts into what may be any response.
-        without_tool: calls of ``all_pages`` that are given no tool.
-        hedged_lines: lines in which the program is ready for a key not to be there.
-        complete: the whole program was walked.
     """
 
     def __init__(self, tree: ast.Module, tools: Mapping[str, Protocol] | Collection[str]) -> None:
-        self.tools = tools
-        self.accesses: dict[tuple[Span, str | int], Access] = {}
-        self.calls: dict[Span, ToolCall] = {}
-        self.values: dict[Span, Value] = {}
-        self.scope = Scope()
-        self.tested: set[str | None] = set()
-        self.doubted: set[Origin] = set()
-        self.added: dict[tuple[int, int] | None, set[str | None]] = {}
-        self.without_tool: list[ast.Call] = []
-        self.hedged_lines: set[int] = set()
-        self.aliases: dict[str, str] = {}
-        self._made: dict[tuple[Span, int], Cell] = {}
-        self.functions: dict[Span, Function] = {}
-        self.tool_functions = {name: Function(None, self.scope, tool=name) for name in tools}
+        super().__init__(tools)
         self._entered: list[Function] = []
-        self.known: set[int] = set()
-        self.returns: list[list[Value]] = []
         self._yields: list[list[Value]] = []
-        self.trying: list[dict[str, Value]] = []
-        self.hedges = self._alternatives = self._steps = 0
         try:
             statements.block(self, tree.body, self.scope)
             for function in list(self.functions.values()):  # what nothing called: its own tool calls count too
@@ -114,23 +54,6 @@ class Flow:
                     self.enter(function, Arguments(rest=UNKNOWN))
         except RecursionError:
             self._steps = MAX_STEPS + 1
-
-    @property
-    def complete(self) -> bool:
-        return self._steps <= MAX_STEPS
-
-    def step(self) -> bool:
-        """Count one step; whether there is leave to make it."""
-        self._steps += 1
-        return self.complete
-
-    def paging(self, tool: str) -> Paging | None:
-        """How a tool is paged, where its protocol is known."""
-        return paging_of(self.tools[tool]) if isinstance(self.tools, Mapping) else None
-
-    def at(self, span: Span) -> Value:
-        """What the expression at ``span`` can be; nothing if there is none."""
-        return self.values.get(span, NOTHING)
 
     # -- expressions -----------------------------------------------------------------------------------------------
 
@@ -140,16 +63,6 @@ class Flow:
         span = span_of(node)
         self.values[span] = join(self.values[span], value) if span in self.values else value
         return value
-
-    def cell(self, node: ast.AST, made: Cell) -> Value:
-        """The cell of this place, with what was put into it before, and now."""
-        kept = self._made.setdefault((span_of(node), len(self.returns)), made)
-        if kept is not made:
-            kept.items, kept.more = join(kept.items, made.items), kept.more or made.more
-            for name, value in made.fields.items():
-                kept.put(value, name)
-            kept.keys = made.keys if kept.keys is None else join(kept.keys, made.keys or NOTHING)
-        return Value(cells=frozenset([kept]))
 
     def _evaluate(self, node: ast.expr, scope: Scope) -> Value:
         match node:
@@ -240,15 +153,6 @@ class Flow:
             case _:
                 self.expr(index, scope)
                 return base.member()
-
-    def look_up(self, access: Access) -> None:
-        """Note a look-up. ``x.get("a") or x.get("b")`` is ready for either key not to be there."""
-        hedged = access.hedged or self.hedges > 0
-        hedged = hedged or (isinstance(access.node, ast.Call) and self._alternatives > 0)
-        place = (span_of(access.node), access.key)
-        before = self.accesses.get(place)
-        base = access.base if before is None else join(before.base, access.base)
-        self.accesses[place] = replace(access, base=base, hedged=hedged)
 
     def _dict(self, node: ast.Dict, keys: Sequence[ast.expr | None], values: Sequence[ast.expr], scope: Scope) -> Value:
         cell, spread = Cell(keys=NOTHING), NOTHING

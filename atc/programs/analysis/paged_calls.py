@@ -4,17 +4,14 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Iterator
-from typing import TYPE_CHECKING
 
+from atc.programs.analysis.interpreter import Interpreter
 from atc.programs.analysis.values import ITEM, MEMBER, NOTHING, UNKNOWN, Arguments, Cell, Origin, Value, join
 from atc.programs.syntax import span_of
 from atc.result import Finding
 
-if TYPE_CHECKING:
-    from atc.programs.analysis.flow import Flow
 
-
-def all_pages(flow: Flow, node: ast.Call, arguments: Arguments) -> Value:
+def all_pages(flow: Interpreter, node: ast.Call, arguments: Arguments) -> Value:
     """``all_pages(tool, a=1)``: calls of the tool, and a list of what stands on its pages."""
     tools = [function for function in arguments.at(0).functions if function.tool]
     named = node.args[0].value if node.args and isinstance(node.args[0], ast.Constant) else None
@@ -29,7 +26,7 @@ def all_pages(flow: Flow, node: ast.Call, arguments: Arguments) -> Value:
     return flow.cell(node, Cell(items=join(*(_on_page(flow, origin) for origin in whole.origins))))
 
 
-def _on_page(flow: Flow, response: Origin) -> Value:
+def _on_page(flow: Interpreter, response: Origin) -> Value:
     """An item of a page, by the response that it is a part of."""
     paging = flow.paging(response.tool)
     if paging is None or paging.items is None:
@@ -37,7 +34,7 @@ def _on_page(flow: Flow, response: Origin) -> Value:
     return Value(frozenset([response._replace(path=(*paging.items, ITEM))]))
 
 
-def not_paged(flow: Flow) -> Iterator[Finding]:
+def not_paged(flow: Interpreter) -> Iterator[Finding]:
     """Calls of ``all_pages`` with something that is no tool (``all_pages(list_things())``), or is not paged."""
     for call in flow.calls.values():
         if call.paged and flow.paging(call.tool) is None:

@@ -6,25 +6,22 @@ import ast
 import sys
 from collections.abc import Callable, Sequence
 from functools import partial
-from typing import TYPE_CHECKING
 
 from atc.programs.analysis import builtins as library
+from atc.programs.analysis.interpreter import Interpreter
 from atc.programs.analysis.values import NOTHING, UNKNOWN, Cell, Function, Scope, Value, join
 from atc.programs.syntax import as_load, defaults_of, hedges_lookups, names_in, span_of, suppresses_lookups
-
-if TYPE_CHECKING:
-    from atc.programs.analysis.flow import Flow
 
 _PLAIN_DECORATORS = {"cache", "lru_cache", "dataclass", "staticmethod", "property", "cached_property", "total_ordering"}
 
 
-def block(flow: Flow, body: Sequence[ast.stmt], scope: Scope) -> None:
+def block(flow: Interpreter, body: Sequence[ast.stmt], scope: Scope) -> None:
     for statement in body:
         if flow.step():
             _statement(flow, statement, scope)
 
 
-def _statement(flow: Flow, node: ast.stmt, scope: Scope) -> None:
+def _statement(flow: Interpreter, node: ast.stmt, scope: Scope) -> None:
     match node:
         case ast.Assign(targets=targets, value=value):
             made = flow.expr(value, scope)
@@ -67,7 +64,7 @@ def _statement(flow: Flow, node: ast.stmt, scope: Scope) -> None:
                     flow.expr(child, scope)
 
 
-def _loop(flow: Flow, node: ast.For | ast.AsyncFor | ast.While, scope: Scope) -> None:
+def _loop(flow: Interpreter, node: ast.For | ast.AsyncFor | ast.While, scope: Scope) -> None:
     """The second time sees what the first left in variables; it may also be walked not at all."""
     for _ in range(2):
         before = dict(scope.names)
@@ -80,7 +77,7 @@ def _loop(flow: Flow, node: ast.For | ast.AsyncFor | ast.While, scope: Scope) ->
     block(flow, node.orelse, scope)
 
 
-def _branches(flow: Flow, scope: Scope, walks: Sequence[Callable[[], object]]) -> None:
+def _branches(flow: Interpreter, scope: Scope, walks: Sequence[Callable[[], object]]) -> None:
     before = dict(scope.names)
     ends = []
     for walk in walks:
@@ -90,7 +87,7 @@ def _branches(flow: Flow, scope: Scope, walks: Sequence[Callable[[], object]]) -
     _merge(scope, ends)
 
 
-def _try(flow: Flow, node: ast.Try | ast.TryStar, scope: Scope) -> None:
+def _try(flow: Interpreter, node: ast.Try | ast.TryStar, scope: Scope) -> None:
     before, bound = dict(scope.names), dict[str, Value]()
     flow.trying.append(bound)
     _hedged_block(flow, node.body, scope, hedged=hedges_lookups(node, flow.tools))
@@ -108,7 +105,7 @@ def _try(flow: Flow, node: ast.Try | ast.TryStar, scope: Scope) -> None:
     block(flow, node.finalbody, scope)
 
 
-def _with(flow: Flow, node: ast.With | ast.AsyncWith, scope: Scope) -> None:
+def _with(flow: Interpreter, node: ast.With | ast.AsyncWith, scope: Scope) -> None:
     for item in node.items:
         made = flow.expr(item.context_expr, scope)
         if item.optional_vars is not None:
@@ -119,7 +116,7 @@ def _with(flow: Flow, node: ast.With | ast.AsyncWith, scope: Scope) -> None:
         _merge(scope, [before, scope.names])
 
 
-def _hedged_block(flow: Flow, body: Sequence[ast.stmt], scope: Scope, *, hedged: bool) -> None:
+def _hedged_block(flow: Interpreter, body: Sequence[ast.stmt], scope: Scope, *, hedged: bool) -> None:
     if hedged:
         flow.hedged_lines |= {line for part in body for line in range(part.lineno, (part.end_lineno or 0) + 1)}
     flow.hedges += hedged
@@ -127,7 +124,7 @@ def _hedged_block(flow: Flow, body: Sequence[ast.stmt], scope: Scope, *, hedged:
     flow.hedges -= hedged
 
 
-def _case(flow: Flow, case: ast.match_case, subject: Value, scope: Scope) -> None:
+def _case(flow: Interpreter, case: ast.match_case, subject: Value, scope: Scope) -> None:
     for part in ast.walk(case.pattern):
         name = getattr(part, "rest", None) if isinstance(part, ast.MatchMapping) else getattr(part, "name", None)
         if isinstance(name, str):
@@ -137,7 +134,9 @@ def _case(flow: Flow, case: ast.match_case, subject: Value, scope: Scope) -> Non
     block(flow, case.body, scope)
 
 
-def define(flow: Flow, node: ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda | ast.ClassDef, scope: Scope) -> Value:
+def define(
+    flow: Interpreter, node: ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda | ast.ClassDef, scope: Scope
+) -> Value:
     function = flow.functions.setdefault(span_of(node), Function(node, scope))
     function.scope = scope
     if isinstance(node, ast.ClassDef):
@@ -154,7 +153,7 @@ def define(flow: Flow, node: ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda
     return Value(functions=frozenset([function]), open=not plain)
 
 
-def _import(flow: Flow, node: ast.Import | ast.ImportFrom, scope: Scope) -> None:
+def _import(flow: Interpreter, node: ast.Import | ast.ImportFrom, scope: Scope) -> None:
     """A module's own names hide tools; an import of the tools themselves gives what is there already."""
     for alias in node.names:
         name = alias.asname or alias.name.split(".")[0]
@@ -164,7 +163,7 @@ def _import(flow: Flow, node: ast.Import | ast.ImportFrom, scope: Scope) -> None
             flow.aliases[name] = alias.name
 
 
-def bind(flow: Flow, target: ast.expr, value: Value, scope: Scope) -> None:
+def bind(flow: Interpreter, target: ast.expr, value: Value, scope: Scope) -> None:
     match target:
         case ast.Name(id=name):
             _bind_name(flow, name, value, scope)
@@ -182,7 +181,7 @@ def bind(flow: Flow, target: ast.expr, value: Value, scope: Scope) -> None:
             library.store(flow, flow.expr(base, scope), key, value, NOTHING)
 
 
-def _bind_name(flow: Flow, name: str, value: Value, scope: Scope) -> None:
+def _bind_name(flow: Interpreter, name: str, value: Value, scope: Scope) -> None:
     if (owner := scope.elsewhere.get(name)) is not None:  # when that happens is not known: join
         value = join(owner.names.get(name, NOTHING), value)
     while owner is None and scope.kind == "comprehension" and scope.parent is not None:

@@ -30,6 +30,7 @@ from atc.programs.attribution.score import Suspect, of_nothing, wanted_key
 from atc.programs.attribution.trace import Tracer, suspects_of
 from atc.programs.program import Program
 from atc.programs.repair.lookups import finder_beside
+from atc.programs.rules import DEFAULT, Rules
 from atc.programs.syntax import span_of
 from atc.result import Call, Effect, Fault, FaultCase, FaultKind, Part, Place
 from atc.tools.paging import ALL_PAGES, paging_of
@@ -51,12 +52,14 @@ class Attribution:
         outcome: how it ended.
         calls: the calls that it made, replays included, in order.
         tools: all that the program could call.
+        rules: the ids of the rules that are on (:mod:`atc.programs.rules`).
     """
 
     program: Program
     outcome: Outcome
     calls: Sequence[Call]
     tools: Toolset
+    rules: Rules = DEFAULT
     _tree: ast.Module | None = field(init=False, default=None)
     _flow: Flow | None = field(init=False, default=None)
 
@@ -104,7 +107,7 @@ class Attribution:
         That is a call that found nothing, else the text that the line takes apart: no schema says what is in a text.
         """
         empty = next((c for c in reversed(self.calls) if c.succeeded and hollow(c)), None)
-        read = empty or self._taken_apart(error.line)
+        read = empty or (self._taken_apart(error.line) if "text-taken-apart" in self.rules else None)
         return self._made(
             "program", "raised", error.line, raised=error.raised, answered=answered(read) if read is not None else None
         )
@@ -152,7 +155,7 @@ class Attribution:
         return self._made(
             kind, case, line, tool=call.tool, call=call.index, cause=call.cause,
             invocation=invocation(call), speaker="broker" if call.status == "refused" else "tool",
-            reason=call.error or "", status=status, idle=self._is_idle(call),
+            reason=call.error or "", status=status, idle="idle-call" in self.rules and self._is_idle(call),
             origins=tuple((name, origin.place) for name, origin in self._origins(call)),
         )  # fmt: skip
 
@@ -215,7 +218,7 @@ class Attribution:
         if kept_nothing:
             items = next((i for i, step in enumerate(suspect.path) if isinstance(step, int)), len(suspect.path))
             path, listed = next(places(call.value, suspect.path[:items], exact=True))
-            if (part := self._part(call)) is not None:
+            if "part-of-a-list" in self.rules and (part := self._part(call)) is not None:
                 return self._made(
                     "response", "partial", error.line, tool=call.tool, call=call.index, part=part,
                     invocation=invocation(call),
@@ -262,7 +265,7 @@ class Attribution:
             return self._empty()
         if all(hollow(call) for call in succeeded):
             return self._nothing_behind("nothing_found")
-        return next(self._unpacked(succeeded), None)
+        return next(self._unpacked(succeeded), None) if "unpacked-keys" in self.rules else None
 
     def _unpacked(self, succeeded: Sequence[Call]) -> Iterator[Fault]:
         """``price, stock = get_product(…)`` runs, and gives the names of the fields: nobody means that."""
@@ -309,7 +312,7 @@ class Attribution:
         if hollows:
             call = hollows[-1]
             return self._made(**empty, line=call.line, tool=call.tool, call=call.index, answered=answered(call))
-        for cut in (s.call for s in behind):
+        for cut in (s.call for s in behind if "part-of-a-list" in self.rules):
             if (part := self._part(cut)) is not None:
                 return self._made(
                     **empty, line=self._answer_line(), tool=cut.tool, call=cut.index, part=part,

@@ -12,11 +12,13 @@ from typing import Any
 
 from atc.graph.identifiers import words_of
 from atc.graph.name_affinity import VERBS
-from atc.programs.analysis.flow import Flow, ToolCall
+from atc.programs.analysis.flow import Flow
+from atc.programs.analysis.interpreter import ToolCall
 from atc.programs.analysis.paged_calls import not_paged
 from atc.programs.analysis.schema_paths import schemas_at, shape_at
 from atc.programs.analysis.values import Origin
 from atc.programs.attribution.responses import places
+from atc.programs.rules import DEFAULT, Rules
 from atc.result import Finding, FindingKind
 from atc.schemas import validate as schemas
 from atc.schemas.validate import resolve, types_of
@@ -29,13 +31,14 @@ _NUMERIC = re.compile(r"\s*-?\d+(\.\d+)?\s*")
 _SCALARS = {"string", "integer", "number", "boolean"}
 
 
-def call_findings(flow: Flow, protocols: Mapping[str, Protocol]) -> list[Finding]:
+def call_findings(flow: Flow, protocols: Mapping[str, Protocol], rules: Rules = DEFAULT) -> list[Finding]:
     """The findings of all calls, in the order in which they stand."""
     found = []
     for call in flow.calls.values():
         if call.direct:
             protocol = protocols[call.tool]
-            found += [*_names(call, protocol, protocols), *_literals(call, protocol)]
+            alike = protocols if "similar-tool" in rules else {}
+            found += [*_names(call, protocol, alike), *_literals(call, protocol)]
             if flow.complete:
                 found += _responses(call, protocol, protocols)
     return [*found, *not_paged(flow)]

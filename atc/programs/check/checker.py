@@ -16,7 +16,8 @@ import asyncio
 from collections.abc import Sequence
 
 from atc.graph.suppliers import expression_of, fields_of, hints_for
-from atc.programs.analysis.flow import Access, Flow
+from atc.programs.analysis.flow import Flow
+from atc.programs.analysis.interpreter import Access
 from atc.programs.analysis.schema_paths import Shape, shape_at
 from atc.programs.check.calls import call_findings
 from atc.programs.check.names import Names
@@ -24,6 +25,7 @@ from atc.programs.check.policy import policy_findings
 from atc.programs.check.provenance import invented
 from atc.programs.check.types import TypeChecker
 from atc.programs.program import Program
+from atc.programs.rules import DEFAULT, Rules
 from atc.programs.syntax import sets_answer
 from atc.result import Finding, FindingCase, Place
 from atc.tools.parameters import parameters_of
@@ -36,9 +38,11 @@ class Checker:
     Args:
         protocols: the tools that a program is offered.
         types: run the type checker too (the ladder in ``benchmarks`` turns parts off).
+        rules: the ids of the rules that are on (:mod:`atc.programs.rules`).
     """
 
-    def __init__(self, protocols: Sequence[Protocol], *, types: bool = True) -> None:
+    def __init__(self, protocols: Sequence[Protocol], *, types: bool = True, rules: Rules = DEFAULT) -> None:
+        self._rules = rules
         self._protocols = {protocol.name: protocol for protocol in protocols}
         self._hints = hints_for(protocols)
         self._types = TypeChecker(protocols) if types else None
@@ -58,10 +62,10 @@ class Checker:
             types = group.create_task(self._types.check(program)) if self._types is not None else None
             await asyncio.sleep(0)
             flow = program.flow(self._protocols)
-            found = policy_findings(tree) + call_findings(flow, self._protocols)
+            found = policy_findings(tree) + call_findings(flow, self._protocols, self._rules)
             found += self._accesses(flow) + self._whole(tree, flow)
             if known is not None:
-                found += invented(tree, flow, self._protocols, self._hints, known.casefold())
+                found += invented(tree, flow, self._protocols, self._hints, known.casefold(), self._rules)
         typed = types.result() if types is not None else []
         names = Names(tree, self._protocols)
         return _unique(found + [self._completed(each, names) for each in typed if not self._allowed(each, flow)])

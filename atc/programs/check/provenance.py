@@ -12,11 +12,15 @@ from collections.abc import Iterator, Mapping, Sequence
 
 from atc.graph.identifiers import COORDINATES, HANDED_OUT, THINGS, is_identifier, words_of
 from atc.graph.suppliers import fields_of
-from atc.programs.analysis.flow import Flow, ToolCall
+from atc.programs.analysis.flow import Flow
+from atc.programs.analysis.interpreter import ToolCall
 from atc.programs.check.calls import NOT_LITERAL, literal_arguments
+from atc.programs.rules import DEFAULT, Rules
 from atc.result import Effect, Finding, FindingKind, Severity
 from atc.tools.protocol import Protocol
 
+_RULES = {"invented_id": "invented-id", "from_memory": "coordinate-from-memory", "name_for_id": "name-for-id"}
+"""The rule of each kind of finding about an argument."""
 _ADDRESS = re.compile(r"[\w.+-]+@[\w-]+(?:\.[\w-]+)+")
 
 
@@ -26,6 +30,7 @@ def invented(
     protocols: Mapping[str, Protocol],
     hints: Mapping[str, Mapping[str, str]],
     known: str,
+    rules: Rules = DEFAULT,
 ) -> list[Finding]:
     """Identifiers and e-mail addresses that are made up (``invented_id``), and two warnings: a coordinate from memory,
     and a name of the task where an id is wanted, which a service may know things by.
@@ -34,11 +39,13 @@ def invented(
         tree: the program. ``flow``: the values in it.
         protocols: the tools by name. ``hints``: of a tool's parameter, which response supplies it.
         known: the task and all that tools have answered, in lower case.
+        rules: the ids of the rules that are on (:mod:`atc.programs.rules`).
     """
     found = [
         finding for call in flow.calls.values() if call.direct for finding in _of_call(call, protocols, hints, known)
     ]
-    return found + list(_addresses(tree, protocols, known))
+    found = [finding for finding in found if _RULES[finding.kind] in rules]
+    return found + (list(_addresses(tree, protocols, known)) if "invented-address" in rules else [])
 
 
 def _of_call(

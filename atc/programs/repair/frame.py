@@ -1,17 +1,18 @@
-"""Mend what small models get wrong in the frame of a program, by rule, before it is checked.
+"""Repair what small models get wrong in the frame of a program.
 
 Only the frame: where the answer is set, and stubs that were copied along. What the program computes is left alone.
-Every mend is noted. Lines keep their numbers.
+Lines keep their numbers.
 """
 
 from __future__ import annotations
 
 import ast
 import sys
-from collections.abc import Collection
-from dataclasses import dataclass
+from collections.abc import Collection, Iterator
 
-from atc.programs.program import NotParsed, parse
+from atc.programs.program import Program
+from atc.programs.repair.context import RepairContext
+from atc.programs.repair.edits import Edit, Rewrite, append_line, blank, insert_after, lines_of, replace_to_line_end
 from atc.programs.syntax import calls_one_of, sets_answer
 from atc.tools.paging import ALL_PAGES
 
@@ -19,44 +20,73 @@ _FUNCTIONS = (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)
 _RESULT_NAMES = ("result", "results", "final_answer", "final_result", "output", "response", "ans")
 
 
-@dataclass(frozen=True)
-class Mended:
-    """A program and what was done to it."""
+def drop_copies(program: Program, context: RepairContext) -> Iterator[Rewrite]:
+    """Drop stubs that were copied along, and imports of tools."""
+    tree = program.module
+    for node in tree.body:
+        if _alone(node, tree) and (reason := _dead_weight(node, tree, context.protocols)):
+            edits = blank(program, lines_of(node))
+            yield Rewrite("copied-stubs", f"line {node.lineno}: {reason}", edits)
 
-    source: str
-    notes: tuple[str, ...]
+
+def take_return(program: Program, context: RepairContext) -> Iterator[Rewrite]:
+    """``return x`` at the top level becomes ``answer = x``; what stands after it would never have run."""
+    tree = program.module
+    for index, node in enumerate(tree.body):
+        if isinstance(node, ast.Return) and node.value is not None and _alone(node, tree):
+            after = blank(program, (line for later in tree.body[index + 1 :] for line in lines_of(later)))
+            edits = (_as_answer(program, node, node.value), *after)
+            yield Rewrite("return-as-answer", f"line {node.lineno}: took `return` as the answer", edits)
+            return
 
 
-def mend(source: str, tools: Collection[str]) -> Mended:
-    """Return ``source`` with its frame mended; unchanged if it does not parse for another reason.
-
-    Copied stubs and imports of tools are dropped; a top-level ``return x`` becomes ``answer = x``; where no answer is
-    set, it is taken from the program's own end: a function that is never called, a last ``print(x)`` or expression,
-    a variable with a telling name, all that it prints, or else what it assigns last.
-    """
-    try:
-        tree = parse(source)
-    except NotParsed:
-        return Mended(source, ())
-    lines, notes = source.split("\n"), []
-    for node in list(tree.body):
-        if not _alone(node, tree):
-            continue
-        if reason := _dead_weight(node, tree, tools):
-            _blank(lines, node)
-            tree.body.remove(node)
-            notes.append(f"line {node.lineno}: {reason}")
-        elif isinstance(node, ast.Return) and node.value is not None:
-            _replace(lines, node, node.value)
-            for after in tree.body[tree.body.index(node) + 1 :]:  # it would never have run
-                _blank(lines, after)
-            return Mended("\n".join(lines), (*notes, f"line {node.lineno}: took `return` as the answer"))
+def call_function(program: Program, context: RepairContext) -> Iterator[Rewrite]:
+    """Where the work stands in one function that is never called, call it for the answer."""
+    tree, name = program.module, None
     if _answer_is_an_uncalled_function(tree):
-        lines.append("answer = answer()")
-        notes.append("called answer() for the answer")
+        name = "answer"
     elif not sets_answer(tree):
-        notes += _set_answer(tree, lines, tools)
-    return Mended("\n".join(lines), tuple(notes))
+        name = _uncalled_function(tree, context.protocols)
+    if name is not None:
+        edit = append_line(program, f"answer = {name}()")
+        yield Rewrite("uncalled-function", f"called {name}() for the answer", (edit,))
+
+
+def take_last_expression(program: Program, context: RepairContext) -> Iterator[Rewrite]:
+    """Take what the last statement shows or prints as the answer."""
+    last = _last(program.module)
+    if not sets_answer(program.module) and isinstance(last, ast.Expr) and (value := _shown(last.value)) is not None:
+        note = f"line {last.lineno}: took the last expression as the answer"
+        yield Rewrite("last-expression", note, (_as_answer(program, last, value),))
+
+
+def collect_prints(program: Program, context: RepairContext) -> Iterator[Rewrite]:
+    """Where a program prints its answer bit by bit, in loops and branches: the list of what it prints.
+
+    Texts that only announce what follows (``print("Hotels:")``) are left out.
+    """
+    tree = program.module
+    functions = (node for function in tree.body if isinstance(function, _FUNCTIONS) for node in ast.walk(function))
+    named = _last_variable(tree)
+    if sets_answer(tree) or named in _RESULT_NAMES or any(map(_prints, functions)):
+        return
+    printed = [node for node in ast.walk(tree) if _prints(node) and _alone_on_its_lines(node, program.lines)]
+    shown = {node: _printed(node) for node in printed if isinstance(node, ast.Expr)}
+    first = next((index for index, node in enumerate(tree.body) if any(part in shown for part in ast.walk(node))), 0)
+    before = tree.body[first - 1] if first else None
+    if before is None or not any(shown.values()) or hasattr(before, "body") or isinstance(before, ast.Match):
+        return  # there is no line to begin the list on
+    edits = [insert_after(before, "; answer = []")]
+    for node, value in shown.items():
+        edits.append(replace_to_line_end(program, node, f"answer.append({value})" if value else "pass"))
+    yield Rewrite("printed-answer", "took what is printed as the answer", tuple(edits))
+
+
+def take_last_variable(program: Program, context: RepairContext) -> Iterator[Rewrite]:
+    """Take what the program assigns last as the answer."""
+    name = _last_variable(program.module)
+    if name is not None and not sets_answer(program.module):
+        yield Rewrite("last-variable", f"took {name} as the answer", (append_line(program, f"answer = {name}"),))
 
 
 def _answer_is_an_uncalled_function(tree: ast.Module) -> bool:
@@ -104,47 +134,17 @@ def _is_used(name: str, tree: ast.Module, tools: Collection[str]) -> bool:
     return any(isinstance(n, ast.Name) and n.id == name for statement in own for n in ast.walk(statement))
 
 
-def _set_answer(tree: ast.Module, lines: list[str], tools: Collection[str]) -> list[str]:
-    uncalled = _uncalled_function(tree, tools)
+def _last(tree: ast.Module) -> ast.stmt | None:
+    """The last statement; of a main guard, the last inside it."""
     last = tree.body[-1] if tree.body else None
-    if isinstance(last, ast.If) and _is_main_guard(last):
-        last = last.body[-1]
-    if uncalled is not None:
-        lines.append(f"answer = {uncalled}()")
-        return [f"called {uncalled}() for the answer"]
-    if isinstance(last, ast.Expr) and (value := _shown(last.value)) is not None:
-        _replace(lines, last, value)
-        return [f"line {last.lineno}: took the last expression as the answer"]
+    return last.body[-1] if isinstance(last, ast.If) and _is_main_guard(last) else last
+
+
+def _last_variable(tree: ast.Module) -> str | None:
+    """The variable that the last statement assigns."""
+    last = _last(tree)
     named = last.targets[0] if isinstance(last, ast.Assign) else None
-    if not (isinstance(named, ast.Name) and named.id in _RESULT_NAMES) and (notes := _collect_prints(tree, lines)):
-        return notes
-    if isinstance(named, ast.Name):
-        lines.append(f"answer = {named.id}")
-        return [f"took {named.id} as the answer"]
-    return []
-
-
-def _collect_prints(tree: ast.Module, lines: list[str]) -> list[str]:
-    """Where a program prints its answer bit by bit, in loops and branches: the list of what it prints.
-
-    Texts that only announce what follows (``print("Hotels:")``) are left out.
-    """
-    if any(_prints(node) for function in tree.body if isinstance(function, _FUNCTIONS) for node in ast.walk(function)):
-        return []
-    printed = [node for node in ast.walk(tree) if _prints(node) and _alone_on_its_lines(node, lines)]
-    said = {node: _told(node) for node in printed if isinstance(node, ast.Expr)}
-    first = next((index for index, node in enumerate(tree.body) if any(part in said for part in ast.walk(node))), 0)
-    before = tree.body[first - 1] if first else None
-    if before is None or not any(said.values()) or hasattr(before, "body") or isinstance(before, ast.Match):
-        return []  # there is no line to begin the list on
-    for node, told in said.items():
-        indent = lines[node.lineno - 1][: node.col_offset]
-        _blank(lines, node)
-        lines[node.lineno - 1] = indent + (f"answer.append({told})" if told else "pass")
-    line, end = (before.end_lineno or 1) - 1, before.end_col_offset or 0
-    text = lines[line].encode()
-    lines[line] = f"{text[:end].decode()}; answer = []{text[end:].decode()}"
-    return ["took what is printed as the answer"]
+    return named.id if isinstance(named, ast.Name) else None
 
 
 def _prints(node: ast.AST) -> bool:
@@ -160,11 +160,11 @@ def _alone_on_its_lines(node: ast.AST, lines: list[str]) -> bool:
     return not around.strip()
 
 
-def _told(node: ast.Expr) -> str:
-    """What a ``print`` tells beside announcements, as an expression; empty where it is nothing."""
+def _printed(node: ast.Expr) -> str:
+    """What a ``print`` shows beside announcements, as an expression; empty where it is nothing."""
     assert isinstance(node.value, ast.Call)
-    told = [ast.unparse(arg) for arg in node.value.args if not isinstance(arg, ast.Constant)]
-    return told[0] if len(told) == 1 else f"[{', '.join(told)}]" if told else ""
+    shown = [ast.unparse(arg) for arg in node.value.args if not isinstance(arg, ast.Constant)]
+    return shown[0] if len(shown) == 1 else f"[{', '.join(shown)}]" if shown else ""
 
 
 def _shown(value: ast.expr) -> ast.expr | None:
@@ -207,14 +207,6 @@ def _is_main_guard(node: ast.If) -> bool:
     )
 
 
-def _blank(lines: list[str], node: ast.stmt) -> None:
-    first = min([node.lineno, *(decorator.lineno for decorator in getattr(node, "decorator_list", ()))])
-    for index in range(first - 1, node.end_lineno or node.lineno):
-        lines[index] = ""
-
-
-def _replace(lines: list[str], node: ast.stmt, value: ast.expr) -> None:
-    """Put ``answer = value`` in the place of ``node``; what stands before it on its line stays."""
-    before = lines[node.lineno - 1].encode()[: node.col_offset].decode()
-    _blank(lines, node)
-    lines[node.lineno - 1] = f"{before}answer = {ast.unparse(value)}"
+def _as_answer(program: Program, node: ast.stmt, value: ast.expr) -> Edit:
+    """``answer = value`` in the place of a statement; what stands before it on its line stays."""
+    return replace_to_line_end(program, node, f"answer = {ast.unparse(value)}")

@@ -10,44 +10,35 @@ import ast
 from collections.abc import Iterator, Mapping
 
 from atc.graph.identifiers import NAMES, words_of
-from atc.graph.suppliers import Supplier, Suppliers, looks_given, suppliers_of
+from atc.graph.suppliers import Supplier, Suppliers, looks_given
 from atc.programs.analysis.schema_paths import shape_at
-from atc.programs.program import NotParsed, parse
+from atc.programs.program import Program
+from atc.programs.repair.context import RepairContext
+from atc.programs.repair.edits import Rewrite, replace
 from atc.result import Effect
 from atc.schemas.validate import types_of
 from atc.tools.parameters import Parameter, parameters_of
 from atc.tools.protocol import Protocol
 
 
+def look_up_ids(program: Program, context: RepairContext) -> Iterator[Rewrite]:
+    """Look up the ids for which a program gives a name."""
+    for keyword, text, note in Lookups(context.protocols, context.suppliers).edits(program.module):
+        yield Rewrite("id-by-name", f"line {keyword.lineno}: {note}", (replace(keyword, text),))
+
+
 class Lookups:
-    """Looks ids up in programs over one set of tools.
+    """Finds the ids to look up in programs over one set of tools.
 
     Args:
         protocols: the tools that a program is offered, by name.
-        suppliers: of their arguments, where they are known already.
+        suppliers: of their arguments.
     """
 
-    def __init__(self, protocols: Mapping[str, Protocol], suppliers: Suppliers | None = None) -> None:
-        self._protocols = protocols
-        self._suppliers = suppliers_of(list(protocols.values())) if suppliers is None else suppliers
+    def __init__(self, protocols: Mapping[str, Protocol], suppliers: Suppliers) -> None:
+        self._protocols, self._suppliers = protocols, suppliers
 
-    def repair(self, source: str) -> tuple[str, tuple[str, ...]]:
-        """Return the program with such ids looked up, and a note for each; unchanged where nothing is sure."""
-        try:
-            tree = parse(source)
-        except NotParsed:
-            return source, ()
-        edits = sorted(self._edits(tree), key=lambda edit: (edit[0].lineno, edit[0].col_offset), reverse=True)
-        notes = []
-        lines = [line.encode() for line in source.split("\n")]
-        for keyword, text, note in edits:
-            if keyword.lineno == keyword.end_lineno:
-                line = lines[keyword.lineno - 1]
-                lines[keyword.lineno - 1] = line[: keyword.col_offset] + text.encode() + line[keyword.end_col_offset :]
-                notes.append(f"line {keyword.lineno}: {note}")
-        return b"\n".join(lines).decode(), tuple(reversed(notes))
-
-    def _edits(self, tree: ast.Module) -> Iterator[tuple[ast.keyword, str, str]]:
+    def edits(self, tree: ast.Module) -> Iterator[tuple[ast.keyword, str, str]]:
         """What to write in place of which argument, and why."""
         for node in ast.walk(tree):
             if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id in self._protocols:

@@ -1,0 +1,128 @@
+"""The one edit engine of all repairs: spans of a program's source are replaced, and a new version of it is made."""
+
+from __future__ import annotations
+
+import ast
+import bisect
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+
+from atc.programs.program import Program
+
+Position = tuple[int, int]
+"""A line, counted from 1, and a column in UTF-8 bytes, counted from 0, as ``ast`` counts them."""
+
+
+@dataclass(frozen=True)
+class Edit:
+    """Replace what stands from ``start`` to ``end`` by ``text``; an insertion where both are the same."""
+
+    start: Position
+    end: Position
+    text: str
+
+
+@dataclass(frozen=True)
+class Rewrite:
+    """What one rule does at one place: all of its edits are made, or none.
+
+    Attributes:
+        rule: the id of the rule (:mod:`atc.programs.rules`).
+        note: what was done, for people.
+        edits: in any order.
+    """
+
+    rule: str
+    note: str
+    edits: tuple[Edit, ...]
+
+
+def apply(program: Program, rewrites: Iterable[Rewrite]) -> tuple[Program, tuple[Rewrite, ...]]:
+    """Return the next version of a program, and the rewrites that were made.
+
+    A rewrite that collides with an earlier one is left out. Two edits collide where they begin at the same place or
+    have a byte in common. Where the result would not parse, nothing is rewritten.
+    """
+    kept: list[Rewrite] = []
+    edits: list[Edit] = []  # none collides with another; in the order of the source, so that only neighbours count
+    for rewrite in rewrites:
+        if not any(_collides(edit, edits) for edit in rewrite.edits):
+            kept.append(rewrite)
+            for edit in rewrite.edits:
+                bisect.insort(edits, edit, key=_start)
+    if not kept:
+        return program, ()
+    made = Program(_spliced(program, edits))
+    return (program, ()) if made.tree is None else (made, tuple(kept))
+
+
+def insert_before(node: ast.expr, text: str) -> Edit:
+    start = (node.lineno, node.col_offset)
+    return Edit(start, start, text)
+
+
+def insert_after(node: ast.expr | ast.stmt, text: str) -> Edit:
+    return Edit(_end(node), _end(node), text)
+
+
+def replace(node: ast.expr | ast.keyword, text: str) -> Edit:
+    return Edit((node.lineno, node.col_offset), _end(node), text)
+
+
+def replace_to_line_end(program: Program, node: ast.stmt, text: str) -> Edit:
+    """Put ``text`` in the place of a statement and of what follows on its last line; the lines below keep their
+    numbers."""
+    last = node.end_lineno or node.lineno
+    return Edit((node.lineno, node.col_offset), _line_end(program, last), text + "\n" * (last - node.lineno))
+
+
+def blank(program: Program, lines: Iterable[int]) -> tuple[Edit, ...]:
+    """Empty these lines; the others keep their numbers."""
+    return tuple(Edit((line, 0), _line_end(program, line), "") for line in sorted(set(lines)))
+
+
+def append_line(program: Program, text: str) -> Edit:
+    """Add a last line."""
+    end = _line_end(program, len(program.lines))
+    return Edit(end, end, f"\n{text}")
+
+
+def lines_of(node: ast.stmt) -> range:
+    """The lines on which a statement stands, its decorators among them."""
+    first = min([node.lineno, *(decorator.lineno for decorator in getattr(node, "decorator_list", ()))])
+    return range(first, (node.end_lineno or node.lineno) + 1)
+
+
+def _end(node: ast.expr | ast.stmt | ast.keyword) -> Position:
+    return node.end_lineno or node.lineno, node.end_col_offset or 0
+
+
+def _line_end(program: Program, line: int) -> Position:
+    return line, len(program.lines[line - 1].encode())
+
+
+def _start(edit: Edit) -> Position:
+    return edit.start
+
+
+def _collides(edit: Edit, others: Sequence[Edit]) -> bool:
+    index = bisect.bisect_left(others, edit.start, key=_start)
+    before, after = others[max(0, index - 1) : index], others[index : index + 1]
+    return any(edit.start < other.end for other in before) or any(
+        other.start == edit.start or other.start < edit.end for other in after
+    )
+
+
+def _spliced(program: Program, edits: Sequence[Edit]) -> str:
+    """From the last edit to the first, so that none moves the place of another."""
+    offsets, size = [0], 0
+    for line in program.lines:
+        size += len(line.encode()) + 1
+        offsets.append(size)
+    source = program.source.encode()
+    parts, after = [], len(source)
+    for edit in reversed(edits):
+        begin, end = (offsets[line - 1] + column for line, column in (edit.start, edit.end))
+        parts += [source[end:after], edit.text.encode()]
+        after = begin
+    return b"".join([source[:after], *reversed(parts)]).decode()

@@ -1,0 +1,80 @@
+"""The repairs of a program, in their order: its frame, ids for names, what the schemas allow, what the run has seen."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+
+from atc.programs.program import Program
+from atc.programs.repair import frame, history, lookups, schema
+from atc.programs.repair.context import Repair, RepairContext
+from atc.programs.repair.edits import Rewrite, apply
+
+
+@dataclass(frozen=True)
+class Pass:
+    """Rules that look at the same version of a program.
+
+    Attributes:
+        rules: by their ids, in the order in which they come first to a place.
+        rounds: how often they look at what they have made: one repair shows the next.
+        first: only the first rule that finds something rewrites.
+    """
+
+    rules: Mapping[str, Repair]
+    rounds: int = 1
+    first: bool = False
+
+
+FRAME = (
+    Pass({"copied-stubs": frame.drop_copies}),
+    Pass({"return-as-answer": frame.take_return, "uncalled-function": frame.call_function,
+          "last-expression": frame.take_last_expression, "printed-answer": frame.collect_prints,
+          "last-variable": frame.take_last_variable}, first=True),
+)  # fmt: skip
+SCHEMA = Pass({
+    "name-spelling": schema.correct_names, "list-in-object": schema.take_lists,
+    "unpacked-object": schema.unpack_by_name, "first-of-list": schema.take_first, "key-spelling": schema.correct_keys,
+    "nested-key": schema.reach_keys, "key-by-lookup": schema.ask_for_keys,
+    "argument-spelling": schema.correct_arguments, "field-of-object": schema.take_fields,
+}, rounds=6)  # fmt: skip
+PASSES = (
+    *FRAME,
+    Pass({"id-by-name": lookups.look_up_ids}),
+    SCHEMA,
+    Pass({"invented-argument": history.leave_out_invented_arguments}),
+    Pass({"idle-refusal": history.leave_out_idle_refusals}),
+)
+
+
+def repair_program(
+    program: Program, context: RepairContext, passes: tuple[Pass, ...] = PASSES
+) -> tuple[Program, tuple[Rewrite, ...]]:
+    """Return the repaired program, and what was rewritten, in order; the same program where nothing was.
+
+    A program that does not parse is left alone. Every version of the program is parsed and analysed once.
+
+    Args:
+        program: as the model wrote it.
+        context: the tools, what the run has seen, and the rules that are on.
+        passes: :data:`FRAME` alone where a program is not to be checked.
+    """
+    made: list[Rewrite] = []
+    for each in passes:
+        for _ in range(each.rounds):
+            repaired, rewrites = apply(program, _found(each, program, context))
+            if not rewrites:
+                break
+            program = repaired
+            made += rewrites
+    return program, tuple(made)
+
+
+def _found(each: Pass, program: Program, context: RepairContext) -> Iterator[Rewrite]:
+    if program.tree is None:
+        return
+    for name, rule in each.rules.items():
+        found = list(rule(program, context)) if name in context.rules else []
+        yield from found
+        if found and each.first:
+            return

@@ -1,0 +1,256 @@
+"""Rules that must earn their place: everything that rewrites a program, warns, or words a note for a special case.
+
+Each has an id and can be taken away (``rules="-id"``), so that a benchmark can say what it is worth. This module is
+data and imports nothing: the code of a rule stands where :attr:`Rule.apply` says. ``docs/failures.md`` shows the table.
+"""
+
+from __future__ import annotations
+
+import difflib
+from dataclasses import dataclass
+from typing import Literal
+
+Rules = frozenset[str]
+"""The ids of the rules that are on."""
+Stage = Literal["write", "frame", "repair", "check", "attribute", "feedback", "revise"]
+"""Where a rule works, in the order of a program's life. ``frame``: repairs that are made without a check, too."""
+
+
+@dataclass(frozen=True)
+class Rule:
+    """A rule that can be taken away.
+
+    Attributes:
+        id: by which ``rules`` names it.
+        why: what was seen that it is for.
+        does: what it does then.
+        apply: the function that does it, as ``module:name``, below ``atc.``.
+        default: whether it is on where nothing is said.
+    """
+
+    id: str
+    stage: Stage
+    why: str
+    does: str
+    apply: str
+    default: bool = True
+
+
+RULES = (
+    Rule("copied-documents", "write",
+         "a reply copied the tools' documents up to its limit, for minutes",
+         "it is ended at the first copied class, and the note says so",
+         "strategies.writer:Writer.messages"),
+    Rule("same-program", "write",
+         "the same program came again and again at the same temperature",
+         "it is asked for once more, hotter, and the note says so; no third time",
+         "strategies.writer:Writer.write"),
+    Rule("copied-stubs", "frame",
+         "a program begins with copies of the stubs, or imports the tools",
+         "they are dropped: the tools are there",
+         "programs.repair.frame:drop_copies"),
+    Rule("return-as-answer", "frame",
+         "a program ends with `return x` at the top level",
+         "`answer = x`; what follows never ran and is dropped",
+         "programs.repair.frame:take_return"),
+    Rule("uncalled-function", "frame",
+         "all work stands in one function that nothing calls",
+         "it is called for the answer",
+         "programs.repair.frame:call_function"),
+    Rule("last-expression", "frame",
+         "a program ended with an expression or a `print`, and never set `answer`",
+         "its value is the answer",
+         "programs.repair.frame:take_last_expression"),
+    Rule("printed-answer", "frame",
+         "a program printed its answer in a loop, and never set `answer`",
+         "the list of what it prints is the answer",
+         "programs.repair.frame:collect_prints"),
+    Rule("last-variable", "frame",
+         "a program ended with the assignment of a variable, and never set `answer`",
+         "the variable is the answer",
+         "programs.repair.frame:take_last_variable"),
+    Rule("id-by-name", "repair",
+         "a name was given where an id is wanted, and one tool finds by name",
+         "the id is looked up with that tool",
+         "programs.repair.lookups:look_up_ids"),
+    Rule("name-spelling", "repair",
+         "`mRNA_sequence` was set, `mrna_sequence` read; the note suggested a tool of a similar name, three times",
+         "a name that nothing binds is read as the one variable that differs in case and underscores alone",
+         "programs.repair.schema:correct_names"),
+    Rule("list-in-object", "repair",
+         "`search(…)[0][\"hotel_id\"]` on an object with three lists was refused",
+         "the list is taken whose items have the key that is read",
+         "programs.repair.schema:take_lists"),
+    Rule("unpacked-object", "repair",
+         "a response object was unpacked like a tuple, three times over",
+         "the values of the keys with these names are taken",
+         "programs.repair.schema:unpack_by_name"),
+    Rule("first-of-list", "repair",
+         "`find_places(\"Berlin\")[\"place_id\"]` on a list",
+         "the first one's id is taken, where a program only reads",
+         "programs.repair.schema:take_first"),
+    Rule("key-spelling", "repair",
+         "`productId` was read where the response has `product_id`",
+         "the key that exists is read",
+         "programs.repair.schema:correct_keys"),
+    Rule("nested-key", "repair",
+         "a key was read one object too high",
+         "it is read where it is, if that is one place",
+         "programs.repair.schema:reach_keys"),
+    Rule("key-by-lookup", "repair",
+         "a field was read of a reference that only holds an id",
+         "the one reading tool that returns the field for this id is called",
+         "programs.repair.schema:ask_for_keys"),
+    Rule("argument-spelling", "repair",
+         "an argument was given in another spelling, or as `id`",
+         "the argument that exists is given",
+         "programs.repair.schema:correct_arguments"),
+    Rule("field-of-object", "repair",
+         "a whole object was given for an argument that is one of its fields",
+         "the field is given",
+         "programs.repair.schema:take_fields"),
+    Rule("observed-responses", "repair",
+         "a tool whose response is not documented was unpacked like a tuple, three times over",
+         "what it answered in this run repairs the next program",
+         "strategies.observed_schemas:with_seen_responses"),
+    Rule("invented-argument", "repair",
+         "a call found nothing because of an optional argument that nobody gave, and came again",
+         "the argument is left out",
+         "programs.repair.history:leave_out_invented_arguments"),
+    Rule("idle-refusal", "repair",
+         "a call that nothing uses and that had been refused ended three programs",
+         "a reading call of that kind is left out",
+         "programs.repair.history:leave_out_idle_refusals"),
+    Rule("invented-id", "check",
+         "an id out of the model's head was given to a tool",
+         "it is refused, with the tool that knows it",
+         "programs.check.provenance:invented"),
+    Rule("invented-address", "check",
+         "e-mail addresses out of the model's head",
+         "an address that neither the task nor a tool gave is refused, with the tool that knows it",
+         "programs.check.provenance:invented"),
+    Rule("coordinate-from-memory", "check",
+         "coordinates out of the model's head",
+         "they are asked about once, with the tool that knows them",
+         "programs.check.provenance:invented"),
+    Rule("name-for-id", "check",
+         "\"Berlin\" for a `place_id`",
+         "it is asked about once: some services do know things by name",
+         "programs.check.provenance:invented"),
+    Rule("similar-tool", "check",
+         "`date` was given to the tool for the weather of today",
+         "the finding names the tool beside it that has a `date`",
+         "programs.check.calls:call_findings"),
+    Rule("unused-fact", "check",
+         "a filter or a factor of the task was left out, and the answer was wrong without an error",
+         "a number or quoted text that the program nowhere has is asked about once; not what frames a task: what day it"
+         " is, the numbers of its items, the form of an answer",
+         "programs.check.coverage:unused_facts"),
+    Rule("forgotten-fact", "check",
+         "a revision forgot the name that its forerunner had",
+         "it is asked about once",
+         "programs.check.coverage:forgotten_facts"),
+    Rule("exchanged-fact", "check",
+         "a revision was sent back for not writing the user's name, when it wrote the token that the name had been"
+         " exchanged for",
+         "what a response stands for is not missed",
+         "programs.check.coverage:stood_for"),
+    Rule("part-of-a-list", "attribute",
+         "twenty cities of 3,407 were searched for one, and the note described the twenty",
+         "the note says that they are 20 of 3,407, and which tool finds by name",
+         "programs.attribution.attribute:Attribution.fault"),
+    Rule("idle-call", "attribute",
+         "a refused call that nothing uses was corrected again and again",
+         "the note says to leave it out",
+         "programs.attribution.attribute:Attribution.fault"),
+    Rule("text-taken-apart", "attribute",
+         "a page of text was taken apart by guess, and the note said `IndexError`",
+         "the text is shown with it",
+         "programs.attribution.attribute:Attribution.fault"),
+    Rule("unpacked-keys", "attribute",
+         "`price, stock = get_product(…)` ran, and gave the names of the fields",
+         "that is a fault, with what the tool answered",
+         "programs.attribution.attribute:Attribution.fault"),
+    Rule("merged-keys", "feedback",
+         "four keys that are not there made four notes with the same 25 keys that are",
+         "they are one note",
+         "strategies.feedback:notes_from"),
+    Rule("hidden-coordinates", "feedback",
+         "coordinates that a note named were copied from it",
+         "where one came from memory, notes name none",
+         "strategies.feedback:notes_from"),
+    Rule("repeated-line", "feedback",
+         "one line failed in program after program, with another error each time",
+         "a note names the line",
+         "strategies.feedback:notes_from"),
+    Rule("likely-tools", "feedback",
+         "\"calls no tool, so its answer would rest on nothing\" was answered with `answer = None`",
+         "the note names the tools that fit the task's words best",
+         "strategies.feedback:notes_from"),
+    Rule("supplier-hint", "feedback",
+         "an argument was refused, and the next program guessed again",
+         "the note names the response that supplies it",
+         "strategies.feedback:notes_from"),
+    Rule("argument-description", "feedback",
+         "a refusal named an argument, and its document was not read again",
+         "what the document says of it stands beside the refusal",
+         "strategies.feedback:notes_from"),
+    Rule("precondition", "feedback",
+         "\"all doors must be locked first\" was refused again and again, with `lock_doors` among the tools",
+         "the tool whose name a service's own refusal has in its words is named beside it",
+         "strategies.preconditions:remedies"),
+    Rule("warned-program", "revise",
+         "a right program was asked about (\"the task says 2023 …\"), and what the model wrote instead failed",
+         "the first runs when the one in its place cannot; the last program is not asked about",
+         "strategies.chain_policy:ChainPolicy.next_program"),
+    Rule("spare-program", "revise",
+         "a warning was heeded, and the new program failed as it ran",
+         "the warned one runs next, if nothing was changed meanwhile and no tool that it is about failed",
+         "strategies.chain_policy:ChainPolicy.next_program"),
+)  # fmt: skip
+IDS = frozenset(rule.id for rule in RULES)
+DEFAULT: Rules = frozenset(rule.id for rule in RULES if rule.default)
+
+
+def parse_rules(text: str) -> Rules:
+    """Return the rules that are on: the defaults, changed by what is said from left to right.
+
+    Args:
+        text: ids behind ``+`` or ``-``, and ``all``, ``none`` or ``default``, parted by commas: ``none,+id-by-name``.
+
+    Raises:
+        ValueError: there is no such rule; the message names it and those that are like it.
+    """
+    chosen = DEFAULT
+    for word in (part.strip() for part in text.split(",")):
+        match word[:1], word[1:].strip():
+            case _ if word in ("", "default"):
+                chosen = DEFAULT if word else chosen
+            case _ if word in ("all", "none"):
+                chosen = IDS if word == "all" else frozenset()
+            case ("+", name) if name in IDS:
+                chosen |= {name}
+            case ("-", name) if name in IDS:
+                chosen -= {name}
+            case _:
+                raise ValueError(_unknown(word))
+    return chosen
+
+
+def _unknown(word: str) -> str:
+    name = word.lstrip("+-").strip()
+    if name in IDS:
+        return f"{word!r}: write +{name} or -{name}"
+    near = difflib.get_close_matches(name, sorted(IDS), 3, 0.5)
+    hint = f"did you mean {' or '.join(near)}?" if near else "docs/failures.md lists them"
+    return f"there is no rule {name!r}: {hint}"
+
+
+def table() -> str:
+    """The rules as a Markdown table, as docs/failures.md shows them (``python -m atc.programs.rules`` prints it)."""
+    rows = [f"| `{r.id}`{'' if r.default else ' (off)'} | {r.stage} | {r.why} | {r.does} |" for r in RULES]
+    return "\n".join(["| rule | stage | seen | done |", "| --- | --- | --- | --- |", *rows])
+
+
+if __name__ == "__main__":
+    print(table())

@@ -1,0 +1,193 @@
+"""Every rule can be taken away, and does nothing then; the table of the documentation is the registry."""
+
+from __future__ import annotations
+
+import asyncio
+import importlib
+import re
+from pathlib import Path
+
+import pytest
+
+from atc import Effect, Protocol, Settings
+from atc.errors import SettingsError
+from atc.graph.suppliers import suppliers_of
+from atc.programs.check.checker import Checker
+from atc.programs.program import Program
+from atc.programs.repair.context import RepairContext
+from atc.programs.repair.pipeline import PASSES, repair_program
+from atc.programs.rules import DEFAULT, IDS, RULES, parse_rules, table
+from atc.result import Call, Fault, Finding, Revision
+from atc.strategies.feedback import notes_from
+
+ROOT = Path(__file__).parents[2]
+TEXT, NUMBER = {"type": "string"}, {"type": "integer"}
+
+
+def made(name: str, parameters: dict[str, object], returns: dict[str, object], required: tuple[str, ...]) -> Protocol:
+    return Protocol(
+        name=name,
+        effect=Effect.READ,
+        parameters={"type": "object", "properties": parameters, "required": list(required)},
+        returns={"type": "object", "properties": returns, "required": list(returns)},
+    )
+
+
+CITY = {"type": "object", "properties": {"city_id": NUMBER, "name": TEXT}, "required": ["city_id", "name"]}
+FIND = made(
+    "find_cities", {"name": TEXT, "year": NUMBER}, {"cities": {"type": "array", "items": CITY}, "total": NUMBER},
+    ("name",),
+)  # fmt: skip
+PLACE = {"type": "object", "properties": {"latitude": NUMBER}, "required": ["latitude"]}
+GET = made("get_city", {"city_id": NUMBER}, {"population": NUMBER, "area": NUMBER, "place": PLACE}, ("city_id",))
+PLACES = Protocol(
+    name="places",
+    effect=Effect.READ,
+    parameters={"type": "object", "properties": {}},
+    returns={"type": "array", "items": CITY},
+)
+TOOLS = {tool.name: tool for tool in (FIND, GET, PLACES)}
+NOTHING = Call(
+    index=1, attempt=0, tool="find_cities", arguments={"name": "Rome", "year": 2020}, effect=Effect.READ, status="ok",
+    value={"cities": [], "total": 0},
+)  # fmt: skip
+REFUSED = NOTHING.model_copy(update={"status": "refused", "arguments": {"name": "Rome"}})
+
+REWRITTEN = {
+    "copied-stubs": "def get_city(city_id): ...\nanswer = get_city(city_id=1)",
+    "return-as-answer": "return get_city(city_id=1)",
+    "uncalled-function": "def main():\n    return get_city(city_id=1)",
+    "last-expression": "x = get_city(city_id=1)\nx",
+    "printed-answer": "x = find_cities(name='a')\nfor c in x['cities']:\n    print(c['name'])",
+    "last-variable": "x = get_city(city_id=1)",
+    "id-by-name": "answer = get_city(city_name='Lyon')",
+    "name-spelling": "myCity = get_city(city_id=1)\nanswer = my_city",
+    "list-in-object": "answer = find_cities(name='a')[0]['name']",
+    "unpacked-object": "population, area = get_city(city_id=1)\nanswer = area",
+    "first-of-list": "answer = places()['city_id']",
+    "key-spelling": "answer = get_city(city_id=1)['Population']",
+    "nested-key": "answer = get_city(city_id=1)['latitude']",
+    "key-by-lookup": "c = find_cities(name='a')['cities'][0]\nanswer = c['population']",
+    "argument-spelling": "answer = get_city(cityId=1)",
+    "field-of-object": "c = find_cities(name='a')['cities'][0]\nanswer = get_city(city_id=c)",
+    "invented-argument": "answer = find_cities(name='Rome', year=2020)",
+    "idle-refusal": "find_cities(name='Rome')\nanswer = get_city(city_id=1)",
+}
+
+
+def rewritten(source: str, rules: frozenset[str]) -> set[str]:
+    context = RepairContext(TOOLS, TOOLS, suppliers_of(list(TOOLS.values())), [NOTHING, REFUSED], "Rome", rules)
+    return {rewrite.rule for rewrite in repair_program(Program(source), context)[1]}
+
+
+@pytest.mark.parametrize("rule", REWRITTEN)
+def test_a_rule_rewrites_and_one_that_is_off_does_nothing(rule: str) -> None:
+    assert rule in rewritten(REWRITTEN[rule], DEFAULT)
+    assert rule not in rewritten(REWRITTEN[rule], DEFAULT - {rule})
+    assert rewritten(REWRITTEN[rule], frozenset()) == set()
+
+
+def test_every_rule_of_the_pipeline_is_registered_and_has_an_example() -> None:
+    piped = {name for each in PASSES for name in each.rules}
+    assert piped == REWRITTEN.keys()
+    assert piped == {r.id for r in RULES if r.stage in ("frame", "repair")} - {"observed-responses"}
+
+
+WEATHER = made("weather_today", {"place_id": TEXT, "latitude": NUMBER}, {"t": NUMBER}, ())
+LATER = made("weather_on", {"date": TEXT}, {"t": NUMBER}, ("date",))
+PLACE_OF = made("find_place", {"name": TEXT}, {"place_id": TEXT, "latitude": NUMBER}, ("name",))
+
+
+@pytest.mark.parametrize(
+    ("rule", "program", "said"),
+    [
+        ("invented-id", "answer = weather_today(place_id='x17')", "made up"),
+        ("invented-address", "x = 'a@b.org'\nanswer = find_place(name=x)", "e-mail"),
+        ("coordinate-from-memory", "answer = weather_today(latitude=48)", "from memory"),
+        ("name-for-id", "answer = weather_today(place_id='Berlin')", "a name is given"),
+        ("similar-tool", "answer = weather_today(date='2024-01-01')", "weather_on"),
+    ],
+)
+def test_a_finding_of_a_rule_that_is_off_is_not_made(rule: str, program: str, said: str) -> None:
+    def texts(rules: frozenset[str]) -> str:
+        checker = Checker([WEATHER, LATER, PLACE_OF], types=False, rules=rules)
+        return " ".join(f.message for f in asyncio.run(checker.check(Program(program), "Weather in Berlin")))
+
+    assert said in texts(DEFAULT)
+    assert said not in texts(DEFAULT - {rule})
+
+
+DOOR = made("lock_doors", {"unlock": TEXT}, {"ok": NUMBER}, ())
+START = made("start", {"key_id": {"type": "string", "description": "from the drawer"}}, {"ok": NUMBER}, ("key_id",))
+
+
+@pytest.mark.parametrize(
+    ("rule", "fault", "said"),
+    [
+        ("precondition", "line 1: start(key_id='abc') refused: all doors must be locked", "lock_doors"),
+        ("argument-description", "line 1: start(key_id='abc') refused: key_id is wrong", "from the drawer"),
+        ("supplier-hint", "line 1: start(key_id='abc') refused: key_id is wrong", "take it there"),
+        ("repeated-line", "line 1: ValueError: no", "failed in 2 programs"),
+    ],
+)
+def test_a_note_of_a_rule_that_is_off_is_not_written(rule: str, fault: str, said: str) -> None:
+    tool = "start" if "start" in fault else None
+    seen = Fault(kind="arguments" if tool else "program", message=fault, line=1, tool=tool)
+    history = [Revision(attempt=n, program="start(key_id='abc')", fault=seen) for n in range(2)]
+    hints = {"start": {"key_id": "there"}}
+    assert said in " ".join(notes_from(history, hints, [DOOR, START]))
+    assert said not in " ".join(notes_from(history, hints, [DOOR, START], rules=DEFAULT - {rule}))
+
+
+def test_findings_of_several_keys_are_one_note_only_by_a_rule() -> None:
+    found = tuple(Finding(kind="unknown_field", message=f"x has no key '{k}'; its keys are 'a'", line=1) for k in "bc")
+    history = [Revision(attempt=0, program="x", findings=found)]
+    assert len(notes_from(history)) == 1
+    assert len(notes_from(history, rules=DEFAULT - {"merged-keys"})) == 2
+
+
+def test_every_rule_says_where_it_is_and_is_asked_for_there() -> None:
+    code = "".join(path.read_text() for path in (ROOT / "atc").rglob("*.py") if path.name != "rules.py")
+    for rule in RULES:
+        module, name = rule.apply.split(":")
+        found: object = importlib.import_module(f"atc.{module}")
+        for part in name.split("."):
+            found = getattr(found, part)
+        assert callable(found), rule.id
+        assert f'"{rule.id}"' in code, f"nothing asks whether {rule.id} is on"
+    assert len({rule.id for rule in RULES}) == len(RULES)
+
+
+def test_the_table_of_the_documentation_is_the_registry() -> None:
+    assert table() in (ROOT / "docs" / "failures.md").read_text()
+
+
+@pytest.mark.parametrize(
+    ("text", "on"),
+    [
+        ("", DEFAULT),
+        ("default", DEFAULT),
+        ("all", IDS),
+        ("none", frozenset()),
+        ("none, +id-by-name", {"id-by-name"}),
+        ("-id-by-name,-precondition", DEFAULT - {"id-by-name", "precondition"}),
+        ("none,+precondition,-precondition", frozenset()),
+    ],
+)
+def test_rules_are_read_from_left_to_right(text: str, on: frozenset[str]) -> None:
+    assert parse_rules(text) == on
+    assert Settings.load(rules=text).active_rules == on
+
+
+@pytest.mark.parametrize(
+    ("text", "told"),
+    [
+        ("+id-by-nam", "there is no rule 'id-by-nam': did you mean id-by-name"),
+        ("-", "there is no rule ''"),
+        ("id-by-name", "write +id-by-name or -id-by-name"),
+        ("-zzzz", "docs/failures.md lists them"),
+    ],
+)
+def test_a_rule_that_does_not_exist_is_named(text: str, told: str) -> None:
+    with pytest.raises(SettingsError, match=re.escape(told)):
+        Settings.load(rules=text)
