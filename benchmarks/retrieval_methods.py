@@ -138,7 +138,12 @@ class Bench:
         self._model: Model | None = None
         self._index_code = _digest(*(f"atc/retrieval/{name}.py" for name in _OF_AN_INDEX))
         self._code = _digest(
-            "atc/retrieval/*.py", "atc/tools/*.py", "atc/graph/*.py", "prompts/turns_*", "benchmarks/expansion.py", "benchmarks/prompts/*"
+            "atc/retrieval/*.py",
+            "atc/tools/*.py",
+            "atc/graph/*.py",
+            "prompts/turns_*",
+            "benchmarks/expansion.py",
+            "benchmarks/prompts/*",
         )
         self._told = ("", 0)
         self.spent = Spent()
