@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from atc.result import Call, Effect, Fault, Finding, Result, Revision, Usage
     from atc.settings import Settings
     from atc.tools.functions import tool
-    from atc.tools.protocol import Example, Protocol
+    from atc.tools.protocol import Example, Protocol, Source
     from atc.tools.to_json import to_json
     from atc.tools.tool import Tool, Toolset
     from atc.traces.events import Event
@@ -25,8 +25,8 @@ __version__ = "0.1.0"
 
 __all__ = [
     "Agent", "ApprovalRequest", "AtcError", "Call", "CallPolicy", "Effect", "EnvironmentProblem", "Event", "Example",
-    "Fault", "Finding", "Prober", "Protocol", "Result", "Revision", "RunFailed", "Settings", "Tool", "ToolError",
-    "Toolset", "Usage", "UsageError", "probe", "to_json", "tool",
+    "Fault", "Finding", "Prober", "Protocol", "Result", "Revision", "RunFailed", "Settings", "Source", "Tool",
+    "ToolError", "Toolset", "Usage", "UsageError", "probe", "to_json", "tool",
 ]  # fmt: skip
 
 _MODULES = {
@@ -38,7 +38,7 @@ _MODULES = {
     "atc.result": ("Call", "Effect", "Fault", "Finding", "Result", "Revision", "Usage"),
     "atc.settings": ("Settings",),
     "atc.tools.functions": ("tool",),
-    "atc.tools.protocol": ("Example", "Protocol"),
+    "atc.tools.protocol": ("Example", "Protocol", "Source"),
     "atc.tools.to_json": ("to_json",),
     "atc.tools.tool": ("Tool", "Toolset"),
     "atc.traces.events": ("Event",),
