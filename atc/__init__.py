@@ -48,7 +48,7 @@ if TYPE_CHECKING:
     from atc.strategies.context import RunContext
     from atc.strategies.program_loop import ProgramLoop
     from atc.tools.functions import tool
-    from atc.tools.protocol import Example, Protocol, Status
+    from atc.tools.protocol import Example, Protocol, Source, Status
     from atc.tools.to_json import to_json
     from atc.tools.tool import Tool, Toolset, Transport
     from atc.traces.events import Event
@@ -102,6 +102,7 @@ __all__ = [
     "SandboxUnavailable",
     "Settings",
     "SettingsError",
+    "Source",
     "Status",
     "Strategy",
     "Tool",
@@ -160,7 +161,7 @@ _MODULES = {
     "atc.strategies.context": ("RunContext",),
     "atc.strategies.program_loop": ("ProgramLoop",),
     "atc.tools.functions": ("tool",),
-    "atc.tools.protocol": ("Example", "Protocol", "Status"),
+    "atc.tools.protocol": ("Example", "Protocol", "Source", "Status"),
     "atc.tools.to_json": ("to_json",),
     "atc.tools.tool": ("Tool", "Toolset", "Transport"),
     "atc.traces.events": ("Event",),

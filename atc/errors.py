@@ -98,6 +98,10 @@ class ContextExceeded(ModelError):
         self.requested = requested
 
 
+TRANSIENT_STATUSES = frozenset({408, 425, 429, 502, 503, 504})
+"""HTTP statuses of a service that may answer the same request later."""
+
+
 class ToolError(AtcError):
     """A tool refused or failed.
 

@@ -17,11 +17,11 @@ from atc.cli.console import err
 from atc.models import Model, open_model
 from atc.models.base import Message, Reply, WrappedModel
 from atc.retrieval.encoder import Encoder
-from atc.retrieval.expansion import EXPANSIONS
 from atc.retrieval.index import Mode, ToolIndex
 from atc.retrieval.planner import QueryPlanner, with_providers
 from atc.retrieval.prerequisites import SURE, Prerequisites
 from atc.retrieval.rank_fusion import FUSIONS
+from benchmarks.expansion import EXPANSIONS
 from benchmarks.retrieval_data import Catalogues
 
 Rank = Callable[["Bench", "Opened", str], Awaitable[list[str]]]
@@ -138,7 +138,12 @@ class Bench:
         self._model: Model | None = None
         self._index_code = _digest(*(f"atc/retrieval/{name}.py" for name in _OF_AN_INDEX))
         self._code = _digest(
-            "atc/retrieval/*.py", "atc/tools/*.py", "atc/graph/*.py", "prompts/turns_*", "prompts/expand_*"
+            "atc/retrieval/*.py",
+            "atc/tools/*.py",
+            "atc/graph/*.py",
+            "prompts/turns_*",
+            "benchmarks/expansion.py",
+            "benchmarks/prompts/*",
         )
         self._told = ("", 0)
         self.spent = Spent()

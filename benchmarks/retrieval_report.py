@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import random
 from collections import defaultdict
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from pathlib import Path
 from statistics import fmean, median
 from typing import Any
@@ -15,7 +15,7 @@ from rich import box
 from rich.console import Console
 from rich.table import Table
 
-from atc.retrieval.metrics import completeness, ndcg, recall
+from atc.retrieval.metrics import ndcg, recall
 from benchmarks.retrieval_data import Query
 
 METRICS: dict[str, Callable[[Sequence[str], frozenset[str]], float]] = {
@@ -29,6 +29,15 @@ METRICS: dict[str, Callable[[Sequence[str], frozenset[str]], float]] = {
 MACRO, GROUPS = "macro", ("single", "multi", "dependent")
 RESAMPLES = 1_000
 Line = dict[str, Any]
+
+
+def completeness(ranked: Sequence[str], gold: Collection[str], k: int) -> float:
+    """1 where all wanted tools are among the first ``k``, else 0 (Completeness@k of ToolQP §4.1).
+
+    Raises:
+        ValueError: nothing is wanted, or ``k`` is below 1.
+    """
+    return float(recall(ranked, gold, k) == 1.0)
 
 
 @dataclass(frozen=True)

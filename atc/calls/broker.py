@@ -321,8 +321,8 @@ class Broker:
         except ToolError:
             raise
         except TimeoutError:
-            elsewhere = tool.protocol.source.kind in ("openapi", "mcp")  # a function may be slow with these arguments
-            cause: Cause | None = "unreachable" if elsewhere or record.effect is not Effect.READ else None
+            remote = tool.protocol.source.remote  # a function may be slow with these arguments
+            cause: Cause | None = "unreachable" if remote or record.effect is not Effect.READ else None
             raise ToolError(f"no answer within {limit:g} s", status="timeout", outcome="unknown", cause=cause) from None
         except asyncio.CancelledError:
             task = asyncio.current_task()

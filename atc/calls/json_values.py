@@ -28,3 +28,26 @@ def plain(value: Any) -> Any:
         raise
     except (TypeError, ValueError, RecursionError) as error:
         raise ValueError(str(error)[:300]) from None
+
+
+def is_empty(value: Any) -> bool:
+    """Whether a value is null or empty; 0 and ``False`` are not."""
+    return value is None or (isinstance(value, str | bytes | list | dict) and not value)
+
+
+def holds_nothing(value: Any, *, deep: bool = False) -> bool:
+    """Whether a response is empty: null, ``""``, ``[]``, ``{}``, or an object whose lists are all empty.
+
+    Args:
+        value: the response.
+        deep: look for a value within objects and lists too, as probing does, which learns from values. Without it,
+            ``{"user": {"name": null}}`` is the answer of a service that found a user.
+    """
+    if is_empty(value):
+        return True
+    if isinstance(value, dict):
+        lists = [item for item in value.values() if isinstance(item, list)]
+        if deep:
+            return all(holds_nothing(item, deep=True) for item in lists or value.values())
+        return bool(lists) and not any(lists)
+    return deep and isinstance(value, list) and all(holds_nothing(item, deep=True) for item in value)

@@ -10,6 +10,7 @@ from typing import Any
 from urllib.parse import quote, quote_plus
 
 MASK = "[secret]"
+"""Stands for a credential that ATC knows; what only looks like a secret becomes :data:`atc.calls.mask.MASKED`."""
 _SECRET_NAME = re.compile(
     r"(^|_|API|ACCESS)KEYS?(_|$)|(TOKEN|SECRET|PASSWORD|PASSWD|PASSPHRASE|CREDENTIAL)S?(_|$)|_(PASS|PAT|PWD)$|^ATC_AUTH_",
     re.IGNORECASE,

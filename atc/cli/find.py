@@ -8,7 +8,7 @@ import warnings
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any
 
 import typer
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TimeRemainingColumn
@@ -24,8 +24,7 @@ from atc.retrieval.encoder import Encoder
 from atc.retrieval.endpoint import EndpointEncoder
 from atc.retrieval.index import ToolIndex
 from atc.retrieval.minilm import MiniLM
-from atc.retrieval.planner import QueryPlanner, Trajectory, Turn
-from atc.retrieval.prerequisites import SURE, Prerequisites
+from atc.retrieval.planner import QueryPlanner, Trajectory, search_without_plan
 from atc.retrieval.retriever import Way
 from atc.settings import Settings
 from atc.tools.sources import FORMS
@@ -88,9 +87,10 @@ def search(
     began = time.perf_counter()
     with warnings.catch_warnings(record=True) as warned:
         warnings.simplefilter("always", LexicalOnly)
-        found = (
-            asyncio.run(_planned(searched, query, model)) if way == "planned" else _found(searched, query, limit, way)
-        )
+        if way == "planned":
+            found = asyncio.run(_planned(searched, query, model))
+        else:
+            found = search_without_plan(searched, query, limit, "lexical" if way == "lexical" else None)
     seconds = time.perf_counter() - began
     for warning in warned:
         err.print(str(warning.message), style="yellow", markup=False)
@@ -101,13 +101,6 @@ def search(
         print_json({"query": query, "seconds": round(seconds, 4), "tools": tools, "said": said} | found.told())
         return
     _print(searched, found, ranked)
-
-
-def _found(index: ToolIndex, query: str, limit: int, way: Literal["lexical", "hybrid"]) -> Trajectory:
-    hits = tuple(index.search(query, limit, "lexical" if way == "lexical" else None))
-    return Trajectory(
-        query, turns=[Turn(query, hits)], needs=Prerequisites(index).of([h.id for h in hits[:SURE]], query)
-    )
 
 
 async def _planned(index: ToolIndex, query: str, spec: str | None) -> Trajectory:

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from pydantic import BaseModel, ConfigDict
 
+from atc.calls.mask import MASKED
+from atc.calls.redact import MASK
 from atc.probing.drift import Change, compare
 from atc.probing.record import Record
 from atc.probing.runner import Laboratory
 from atc.schemas.infer.shape import Shape
 
-MASKED = "***"
+_MASKS = (MASK, MASKED)
 AGAIN = 3
 """Instances of a tool that are run again."""
 
@@ -44,7 +46,7 @@ async def look_again(lab: Laboratory, record: Record) -> Drift:
     if record.name not in lab.tools:
         return Drift(tool=record.name, problem="it is not there any more, or may not be called")
     now, said = Shape(), ""
-    whole = [instance for instance in record.instances if MASKED not in instance.program]
+    whole = [instance for instance in record.instances if not any(mask in instance.program for mask in _MASKS)]
     for instance in whole[:AGAIN]:
         trial = await lab.run(instance.program, [record.name, *record.helpers])
         for call in trial.calls:

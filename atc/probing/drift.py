@@ -24,7 +24,6 @@ MAX_CHANGES, MAX_PLACES, MAX_DEPTH = 1000, 20_000, 40
 """Changes that are told, places that are compared, and levels."""
 CHANCE = 0.05
 """A field is only said to be gone, or new, if chance would explain it less often than this."""
-_HARMLESS = frozenset(("added", "newly_seen"))
 
 
 @dataclass(frozen=True)
@@ -44,11 +43,6 @@ class Change:
     before: Any = None
     after: Any = None
     evidence: dict[str, Any] = field(default_factory=dict)
-
-    @property
-    def breaking(self) -> bool:
-        """Whether a program written for the old schema may fail."""
-        return self.kind not in _HARMLESS
 
     def __str__(self) -> str:
         what = self.kind.replace("_", " ")

@@ -9,6 +9,8 @@ from dataclasses import dataclass, field
 from typing import Any, Literal
 
 from atc.calls.canonical import canonical
+from atc.calls.json_values import holds_nothing
+from atc.errors import TRANSIENT_STATUSES
 from atc.probing.arguments import NONSENSE, ArgumentEvidence
 from atc.probing.call_policy import REFUSED_BY_US
 from atc.result import Call
@@ -20,7 +22,7 @@ State = Literal["waiting", "documented", "partial", "undocumented", "skipped"]
 
 MAX_INSTANCES = 5
 MAX_COMPLAINTS = 12
-PASSING = frozenset({"408", "425", "429", "502", "503", "504", "timeout", "unreachable", "broken"})
+PASSING = frozenset({*map(str, TRANSIENT_STATUSES), "timeout", "unreachable", "broken"})
 """Failures that say nothing of the call: a later session makes it again."""
 MAX_SAID = 600
 """Characters kept of what a service said."""
@@ -133,7 +135,7 @@ class Record:
         self.statuses["ok"] = self.statuses.get("ok", 0) + 1
         self.arguments.accepted(call.arguments)
         self.shape.add(call.value)
-        full = tells_something(call.value)
+        full = not holds_nothing(call.value, deep=True)
         if full and len(self.instances) < MAX_INSTANCES and NONSENSE not in call.arguments.values():
             self.instances.append(Instance(question, program, mask(call.arguments), mask(call.value)))
         return full
@@ -198,13 +200,3 @@ def _secrets(value: Any, masked: Any) -> Iterator[str]:
 def printable(text: str) -> str:
     """A text that drives no terminal and hides nothing."""
     return "".join(c if c.isprintable() or c == "\n" else " " for c in text)
-
-
-def tells_something(value: Any) -> bool:
-    """Whether a response has a value in it; one around lists has none if they are all empty."""
-    if isinstance(value, dict):
-        lists = [item for item in value.values() if isinstance(item, list)]
-        return any(tells_something(item) for item in lists or value.values())
-    if isinstance(value, list):
-        return any(tells_something(item) for item in value)
-    return value is not None and value != ""

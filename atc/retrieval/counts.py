@@ -22,11 +22,9 @@ WEIGHTS: Mapping[str, int] = {
     "details": 1,
     "returns": 1,
 }
-"""How many times a word of a field counts, however often the field says it: repeating a word earns nothing.
+"""How many times a word of a field counts, however often the field has it: repeating a word earns nothing.
 
-Chosen on half of 25 sources of queries, checked on the other (nDCG@10, macro average, in their own pools): 61.5 and
-62.6 with all fields alike, 64.4 and 63.1 so (63.8 and 63.2 where repeated words count). Names at 2 or 4, services at 1
-and descriptions at 2 stay within a point.
+Chosen by ``python -m benchmarks.retrieval --method lexical`` (docs/benchmarks.md).
 """
 
 

@@ -70,8 +70,7 @@ def service_of(id: str, protocol: Protocol) -> str:
 def text_for_encoder(found: Fields) -> str:
     """One short text: the name and the description, and more only of a tool that is hardly described.
 
-    Measured (nDCG@10, macro average over 17 sources, dense and hybrid): 65.2 and 71.8 so; 64.1 and 71.3 with the names
-    of parameters; 64.0 and 71.3 with service and parameters. The longer texts take a third longer to encode.
+    Longer texts find less and take a third longer to encode (docs/benchmarks.md).
     """
     name = _spaced(found.name.split()[0])
     if len(found.description) >= _DESCRIBED:

@@ -8,17 +8,14 @@ from numpy.typing import NDArray
 Floats = NDArray[np.float32]
 
 DENSE_SHARE = 0.45
-"""What a vector's score counts for; 0.4 to 0.55 differ by a quarter of a point."""
+"""The weight of a vector's score; chosen by ``python -m benchmarks.retrieval`` (docs/benchmarks.md)."""
 
 
 def fused(lexical: Floats, dense: Floats) -> Floats:
     """Scores of both kinds as one: each as a part of the best of its kind, weighed and added.
 
-    Measured over 21 sources of queries (nDCG@10, macro average, at most 100 queries each, three of them in samples of
-    their pool): words 64.3, vectors 62.0, this 69.1 and on no source below words by more than 0.2. Shifting each kind
-    to 0 … 1 gives 69.0, standard scores 68.9, reciprocal ranks 67.1 (k = 10) and 66.1 (k = 60), which lose up to ten
-    points on single sources: ranks forget that a tool which says the very words is far ahead. Unlike the two that come
-    close, this needs no scores of the worst documents, so that it also works on proposed ones.
+    Ranks would lose how far ahead a tool is that has the very words of the query. This needs no scores of the worst
+    documents, so that it also works on a part of them. docs/benchmarks.md compares it with four other ways.
 
     Args:
         lexical: BM25 scores, 0 or more.

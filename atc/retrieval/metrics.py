@@ -1,6 +1,6 @@
 """How good a ranking of tools is. Relevance is binary: a tool is one of the wanted ones or not.
 
-Shares from 0 to 1, as in ToolQP §4.1: nDCG@k, Recall@k, and Completeness@k, which is 1 only where nothing is missing.
+Shares from 0 to 1, as in ToolQP §4.1: nDCG@k and Recall@k.
 """
 
 from __future__ import annotations
@@ -28,15 +28,6 @@ def recall(ranked: Sequence[str], gold: Collection[str], k: int) -> float:
     """
     wanted = _wanted(gold, k)
     return len(wanted & set(_first(ranked, k))) / len(wanted)
-
-
-def completeness(ranked: Sequence[str], gold: Collection[str], k: int) -> float:
-    """1 where all wanted tools are among the first ``k``, else 0.
-
-    Raises:
-        ValueError: nothing is wanted, or ``k`` is below 1.
-    """
-    return float(_wanted(gold, k) <= set(_first(ranked, k)))
 
 
 def _first(ranked: Sequence[str], k: int) -> list[str]:

@@ -9,7 +9,7 @@ one tool fits clearly is not planned (:mod:`atc.retrieval.skip_planning`).
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Container, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -17,7 +17,7 @@ from atc.errors import BudgetExceeded, ModelError, ModelUnavailable
 from atc.models.base import Message, Reply
 from atc.retrieval.dialogue import MAX_QUERIES, TOP, answer, begin, opening, parse_plan, parse_query
 from atc.retrieval.example import worked_example
-from atc.retrieval.index import Hit, ToolIndex
+from atc.retrieval.index import Hit, Mode, ToolIndex
 from atc.retrieval.prerequisites import SURE, Prerequisite, Prerequisites
 from atc.retrieval.rank_fusion import Fusion, anchored_similarity
 from atc.retrieval.skip_planning import clear
@@ -75,6 +75,29 @@ class Trajectory:
         """The tools of all queries in one ranking, providers right behind those that need them."""
         ranking = fusion([turn.hits for turn in self.turns])
         return with_providers(ranking, self.needs)[:limit]
+
+
+def search_without_plan(
+    index: ToolIndex,
+    task: str,
+    limit: int,
+    mode: Mode | None = None,
+    *,
+    prerequisites: bool = True,
+    offered: Container[str] | None = None,
+) -> Trajectory:
+    """Search once, by the task's own words, and seek the prerequisites of the likeliest tools.
+
+    Args:
+        limit: tools that the search finds at most.
+        mode: as :meth:`ToolIndex.search` takes it.
+        prerequisites: seek them.
+        offered: the ids whose prerequisites count; all when not given.
+    """
+    hits = tuple(index.search(task, limit, mode))
+    likeliest = [hit.id for hit in hits if offered is None or hit.id in offered][:SURE]
+    needs = Prerequisites(index).of(likeliest, task) if prerequisites else []
+    return Trajectory(task, turns=[Turn(task, hits)], needs=needs)
 
 
 class QueryPlanner:

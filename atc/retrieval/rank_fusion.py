@@ -36,8 +36,7 @@ def anchored_similarity(rankings: Sequence[Sequence[Hit]]) -> list[str]:
     mostly the cosine itself. Where words alone were searched nothing tells how good a ranking is: then, and with one
     ranking only, it is :func:`peak_rank`.
 
-    Both shares were chosen with plans of a model of 1.5 billion parameters for 140 queries (docs/benchmarks.md), where
-    it is 4.9 points of nDCG@10 better than places; some three are left on sources that they were not chosen on.
+    Both shares were chosen by ``python -m benchmarks.retrieval --method plan-only`` (docs/benchmarks.md).
     """
     if len(rankings) < 2 or any(hit.dense is None for ranking in rankings for hit in ranking):
         return peak_rank(rankings)

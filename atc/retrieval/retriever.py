@@ -11,9 +11,8 @@ from typing import Literal
 from typing import Protocol as Interface
 
 from atc.errors import UsageError
-from atc.retrieval.index import ToolIndex
-from atc.retrieval.planner import Ask, QueryPlanner, Trajectory, Turn
-from atc.retrieval.prerequisites import SURE, Prerequisites
+from atc.retrieval.index import Mode, ToolIndex
+from atc.retrieval.planner import Ask, QueryPlanner, Trajectory, search_without_plan
 from atc.tools.tool import Toolset
 
 Way = Literal["lexical", "hybrid", "planned"]
@@ -72,17 +71,18 @@ class IndexRetriever:
         if self._way == "planned":
             found = await QueryPlanner(index, ask, prerequisites=self._prerequisites).search(task)
         else:
-            hits = tuple(index.search(task, more, "lexical" if self._way == "lexical" else None))
-            sure = [hit.id for hit in hits if hit.id in tools][:SURE]
-            needs = Prerequisites(index).of(sure, task) if self._prerequisites else []
-            found = Trajectory(task, turns=[Turn(task, hits)], needs=needs)
+            mode: Mode | None = "lexical" if self._way == "lexical" else None
+            found = search_without_plan(
+                index, task, more, mode, prerequisites=self._prerequisites, offered=tools.keys()
+            )
         ranked = found.ranked(more + len(found.needs))
         names = [name for name in ranked if name in tools][:limit]
         if ranked and not names:
             raise UsageError(
                 f"the index has no tool of these, but {ranked[0]!r} and the like: build it of the same tools"
             )
-        return Retrieved(tools.only(*names or list(tools)[:limit]), found)  # words that nothing has in common with
+        # where no tool has a word in common with the task, the first ones are offered
+        return Retrieved(tools.only(*names or list(tools)[:limit]), found)
 
     def _of(self, tools: Toolset) -> ToolIndex:
         if self._index is not None:

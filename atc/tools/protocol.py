@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import keyword
 from enum import StrEnum
-from typing import Any, Literal
+from typing import Any
 
 from pydantic import BaseModel, ConfigDict, Field, field_validator
 
@@ -55,9 +55,15 @@ class Example(_Document):
 
 
 class Source(_Document):
-    """Where a tool comes from: the kind of importer, the document or module, and the name it has there."""
+    """Where a tool comes from.
 
-    kind: Literal["function", "openapi", "mcp", "document"] = "document"
+    Attributes:
+        kind: of the importer: ``function``, ``openapi``, ``mcp``, ``document``, or the name of another package's.
+        location: the document, server or module.
+        operation: the name that the tool has there.
+    """
+
+    kind: str = Field(default="document", pattern=r"^[a-z][a-z0-9_.-]{0,63}$")
     location: str = ""
     operation: str = ""
 
@@ -65,6 +71,11 @@ class Source(_Document):
     def service(self) -> str:
         """Within which identifiers mean something: a document or a server; functions, the user's own, are one."""
         return "functions" if self.kind == "function" else self.location
+
+    @property
+    def remote(self) -> bool:
+        """Whether a call leaves this process for a service that may be out of reach."""
+        return self.kind not in ("function", "document")
 
 
 class Protocol(_Document):

@@ -1,24 +1,46 @@
-"""A word on the command line → a toolset: ``atlas``, a file, folder or URL, an MCP server, ``module:attribute``."""
+"""Where tools come from: a word on the command line → a toolset. The registry of the sources, and those of others.
+
+A source is one entry of :data:`SOURCES`. Another package adds one with an entry point of the group ``atc.tools``: a
+function that takes the ``ARG`` of ``NAME:ARG`` and returns a :class:`~atc.tools.tool.Toolset`. It is imported only when
+a word names it.
+"""
 
 from __future__ import annotations
 
-import inspect
 import json
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
-from types import ModuleType
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from atc.errors import ToolImportError, UsageError
-from atc.loading import load_file, load_module
-from atc.tools.functions import tool_from_function
-from atc.tools.tool import Tool, Toolset
+from atc.errors import ToolImportError
+from atc.tools import python_source
+from atc.tools.tool import Toolset
 
-FORMS = (
-    "`atlas`, an OpenAPI file or URL (of a service too), mcp:URL or 'mcp:COMMAND …' for an MCP server, a .json file "
-    "with mcpServers, a folder of protocol documents, FILE.py, FILE.py:NAME or MODULE:NAME"
-)
+if TYPE_CHECKING:
+    from importlib.metadata import EntryPoint, EntryPoints
+
+GROUP = "atc.tools"
+"""The group of entry points by which other packages add sources."""
+_DOCUMENTS = (".json", ".yaml", ".yml")
+_HEAD = 200_000
 _MCP = "mcp:"
+_URL = ("http://", "https://")
+
+
+@dataclass(frozen=True)
+class ToolSource:
+    """One kind of place that tools come from.
+
+    Attributes:
+        forms: how its words are written, for help and messages.
+        recognises: whether a word is of this kind. The first source of :data:`SOURCES` that recognises a word opens it.
+        open: the tools that a word names, given the options of the OpenAPI importer.
+    """
+
+    forms: str
+    recognises: Callable[[str], bool]
+    open: Callable[[str, Mapping[str, Any]], Toolset]
 
 
 def open_tools(sources: Sequence[str], **openapi_options: Any) -> Toolset:
@@ -34,46 +56,100 @@ def open_tools(sources: Sequence[str], **openapi_options: Any) -> Toolset:
     if not sources:
         raise ToolImportError(f"no tools are named: give {FORMS}")
     made = Toolset()
-    for source in sources:
-        made = made + _open(source, openapi_options)
+    for word in sources:
+        made = made + _open(word, openapi_options)
     return made
 
 
-def _open(source: str, options: dict[str, Any]) -> Toolset:
-    if source == "atlas":
-        from atc.atlas import atlas_toolset
-
-        return atlas_toolset()
-    if source.startswith(_MCP):
-        return Toolset.from_mcp(source.removeprefix(_MCP))
-    if source.startswith(("http://", "https://")):
-        return Toolset.from_openapi(source, **options)
-    path = Path(source)
-    if source and path.is_dir():
-        return Toolset.from_protocols(path)
-    if path.suffix.lower() in (".json", ".yaml", ".yml"):
-        return _from_document(path, options)
-    name, _, attribute = source.rpartition(":") if ":" in source else (source, "", "")
-    if name.endswith(".py"):
-        return _from_module(_loaded(lambda: load_file(Path(name))), attribute, source)
-    if attribute:
-        return _from_module(_loaded(lambda: load_module(name), f"{source!r}: "), attribute, source)
-    raise ToolImportError(f"{source!r} names no tools: there is no such file or folder. Give {FORMS}")
+def _open(word: str, options: Mapping[str, Any]) -> Toolset:
+    for source in SOURCES:
+        if source.recognises(word):
+            return source.open(word, options)
+    if (installed := _installed(word)) is not None:
+        return _from_package(installed, word)
+    if python_source.is_attribute(word):
+        return python_source.tools_of(word)
+    names = ", ".join(f"{each.name}:…" for each in _entry_points())
+    added = f"; installed sources: {names}" if names else ""
+    raise ToolImportError(f"{word!r} names no tools: there is no such file or folder. Give {FORMS}{added}")
 
 
-def _from_document(path: Path, options: dict[str, Any]) -> Toolset:
-    if not path.is_file():
-        raise ToolImportError(f"there is no file {path}")
-    head = path.read_bytes()[:200_000]
-    if b'"mcpServers"' in head and _names_servers(path):
-        return Toolset.from_mcp(path)
-    if b"openapi" in head or b"swagger" in head:
-        return Toolset.from_openapi(path, **options)
-    return Toolset.from_protocols(path)
+# -- the sources of other packages -------------------------------------------------------------------------------------
+
+
+def _entry_points() -> EntryPoints:
+    from importlib.metadata import entry_points  # slow to import, and seldom needed
+
+    return entry_points(group=GROUP)
+
+
+def _installed(word: str) -> EntryPoint | None:
+    """The entry point that a word names; nothing of its package is imported.
+
+    Raises:
+        ToolImportError: two packages offer a source of that name.
+    """
+    name, colon, _ = word.partition(":")
+    found = list(_entry_points().select(name=name)) if colon and name else []
+    if len({each.value for each in found}) > 1:
+        raise ToolImportError(
+            f"{word!r}: several installed packages offer a tool source {name!r} "
+            f"({', '.join(sorted(each.value for each in found))}): uninstall all but one"
+        )
+    return found[0] if found else None
+
+
+def _from_package(source: EntryPoint, word: str) -> Toolset:
+    try:
+        made = source.load()(word.partition(":")[2])
+    except ToolImportError:
+        raise
+    except Exception as error:  # the code of another package may raise anything
+        raise ToolImportError(f"{word!r}: {source.value} failed: {type(error).__name__}: {error}") from error
+    if not isinstance(made, Toolset):
+        raise ToolImportError(f"{word!r}: {source.value} returned a {type(made).__name__}, not a Toolset")
+    return made
+
+
+# -- the sources of this package ---------------------------------------------------------------------------------------
+
+
+def _open_atlas(_word: str, _options: Mapping[str, Any]) -> Toolset:
+    from atc.atlas import atlas_toolset
+
+    return atlas_toolset()
+
+
+def _is_mcp(word: str) -> bool:
+    return word.startswith(_MCP) or (b'"mcpServers"' in _head(word) and _names_servers(Path(word)))
+
+
+def _is_openapi(word: str) -> bool:
+    head = _head(word)
+    return word.startswith(_URL) or b"openapi" in head or b"swagger" in head
+
+
+def _is_document(word: str) -> bool:
+    return bool(word) and (Path(word).is_dir() or Path(word).suffix.lower() in _DOCUMENTS)
+
+
+def _open_documents(word: str, _options: Mapping[str, Any]) -> Toolset:
+    if not Path(word).exists():
+        raise ToolImportError(f"there is no file {word}")
+    return Toolset.from_protocols(word)
+
+
+def _head(word: str) -> bytes:
+    """The beginning of a document; nothing where the word names none."""
+    path = Path(word)
+    if path.suffix.lower() not in _DOCUMENTS or not path.is_file():
+        return b""
+    with path.open("rb") as file:
+        return file.read(_HEAD)
 
 
 def _names_servers(path: Path) -> bool:
-    """Whether a file is a configuration of MCP servers; one that only speaks of them is not."""
+    """Whether a file is a configuration of MCP servers; one that only mentions them is not."""
     try:
         content = json.loads(path.read_bytes())
     except (ValueError, RecursionError):
@@ -81,52 +157,20 @@ def _names_servers(path: Path) -> bool:
     return isinstance(content, dict) and "mcpServers" in content
 
 
-def _loaded(load: Callable[[], ModuleType], about: str = "") -> ModuleType:
-    try:
-        return load()
-    except UsageError as error:
-        raise ToolImportError(f"{about}{error}") from error
-
-
-def _from_module(module: ModuleType, attribute: str, source: str) -> Toolset:
-    if not attribute:
-        functions = [
-            f
-            for n, f in vars(module).items()
-            if inspect.isfunction(f) and f.__module__ == module.__name__ and not n.startswith("_")
-        ]
-        if not functions:
-            raise ToolImportError(f"{source} defines no public function")
-        return Toolset.from_functions(*functions)
-    if not hasattr(module, attribute):
-        raise ToolImportError(f"{source!r}: {module.__name__} has no {attribute}")
-    found = getattr(module, attribute)
-    if isinstance(found, Toolset):
-        return found
-    if isinstance(found, Tool):
-        return Toolset([found])
-    if isinstance(found, Iterable) and not isinstance(found, str | bytes | dict):
-        return _from_items(list(found), source)
-    if callable(found):
-        return _from_callable(found, source)
-    raise ToolImportError(f"{source!r} is a {type(found).__name__}: give a Toolset, a function, or a list of functions")
-
-
-def _from_items(items: list[Any], source: str) -> Toolset:
-    if not items or not all(isinstance(item, Tool) or callable(item) for item in items):
-        raise ToolImportError(f"{source!r} must be a list of functions or tools, and not empty")
-    return Toolset(item if isinstance(item, Tool) else tool_from_function(item) for item in items)
-
-
-def _from_callable(found: Callable[..., Any], source: str) -> Toolset:
-    """A function is a tool, unless it says that it returns a toolset."""
-    annotation = getattr(found, "__annotations__", {}).get("return")
-    if annotation in (Toolset, "Toolset"):
-        try:
-            made = found()
-        except Exception as error:
-            raise ToolImportError(f"{source!r} failed: {type(error).__name__}: {error}") from error
-        if isinstance(made, Toolset):
-            return made
-        raise ToolImportError(f"{source!r} did not return the Toolset that it promised")
-    return Toolset.from_functions(found)
+SOURCES = (
+    ToolSource("`atlas`", lambda word: word == "atlas", _open_atlas),
+    ToolSource(
+        "mcp:URL or 'mcp:COMMAND …' for an MCP server, a .json file with mcpServers",
+        _is_mcp,
+        lambda word, _: Toolset.from_mcp(word.removeprefix(_MCP) if word.startswith(_MCP) else Path(word)),
+    ),
+    ToolSource(
+        "an OpenAPI file or URL (of a service too)",
+        _is_openapi,
+        lambda word, options: Toolset.from_openapi(word if word.startswith(_URL) else Path(word), **options),
+    ),
+    ToolSource("a folder of protocol documents", _is_document, _open_documents),
+    ToolSource("FILE.py, FILE.py:NAME", python_source.is_file, lambda word, _: python_source.tools_of(word)),
+)
+"""The sources of this package, in the order in which they are asked; then entry points, then ``MODULE:NAME``."""
+FORMS = f"{', '.join(source.forms for source in SOURCES)}, MODULE:NAME, or NAME:ARG of an installed tool source"

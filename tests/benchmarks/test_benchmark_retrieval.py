@@ -14,13 +14,13 @@ from typer.testing import CliRunner
 
 from atc.errors import EnvironmentProblem
 from atc.models.fake import FakeModel
-from atc.retrieval.expansion import EXPANSIONS
 from benchmarks import retrieval
+from benchmarks.expansion import EXPANSIONS
 from benchmarks.retrieval_clear import measured
 from benchmarks.retrieval_data import ALL, Catalogues, protocol_of
 from benchmarks.retrieval_methods import METHODS, Bench
 from benchmarks.retrieval_picture import draw
-from benchmarks.retrieval_report import read_rows, summarise
+from benchmarks.retrieval_report import completeness, read_rows, summarise
 from tests.support.retrieval import HashedWords
 
 pytestmark = pytest.mark.slow  # the benchmark's own tests, not the product's
@@ -140,6 +140,11 @@ def test_the_picture_and_the_command(data: Path, tmp_path: Path, monkeypatch: py
     assert json.loads(CliRunner().invoke(app, [*arguments, "--json"]).stdout)
     for wrong in (["--method", "magic"], ["--source", "nowhere"], ["--data", str(tmp_path / "none")]):
         assert CliRunner().invoke(app, [*arguments, *wrong]).exit_code in (2, 3)
+
+
+def test_a_ranking_is_complete_where_nothing_is_missing() -> None:
+    ranked, gold = ["a", "x", "b", "a"], {"a", "b"}
+    assert (completeness(ranked, gold, 2), completeness(ranked, gold, 3)) == (0, 1)
 
 
 def test_how_often_a_task_needs_no_plan_is_counted_by_group(data: Path) -> None:

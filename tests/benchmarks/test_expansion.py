@@ -12,10 +12,10 @@ from atc.models import FakeModel
 from atc.models.base import Message, Reply
 from atc.retrieval.document_fields import fields, text_for_encoder
 from atc.retrieval.encoder import Floats, normalised
-from atc.retrieval.expansion import EXPANSIONS, HyDE, Intents, QueryToDocument, QueryToExpansion, by_mean_vector
 from atc.retrieval.index import Hit, ToolIndex
 from atc.retrieval.words import words
 from atc.tools.protocol import Protocol
+from benchmarks.expansion import EXPANSIONS, HyDE, Intents, QueryToDocument, QueryToExpansion, by_mean_vector
 
 TASK = "Make my recording sound better and tell me if I need an umbrella"
 TOOLS = {

@@ -12,7 +12,7 @@ from atc.errors import BudgetExceeded, ModelError, UsageError
 from atc.models.base import Message, Reply
 from atc.result import Effect
 from atc.retrieval.index import Hit, ToolIndex
-from atc.retrieval.metrics import completeness, ndcg, recall
+from atc.retrieval.metrics import ndcg, recall
 from atc.retrieval.planner import QueryPlanner, Trajectory, with_providers
 from atc.retrieval.prerequisites import Prerequisite, Prerequisites
 from atc.retrieval.rank_fusion import anchored_similarity, multi_view, peak_rank, reciprocal_rank
@@ -379,7 +379,6 @@ def test_metrics_by_hand() -> None:
     assert ndcg(ranked, gold, 5) == pytest.approx((1 + 1 / 2) / (1 + 1 / 1.5849625007))
     assert (ndcg(["a", "b"], gold, 5), ndcg(["x"], gold, 5), ndcg(["a"], gold, 1)) == (1, 0, 1)
     assert (recall(ranked, gold, 2), recall(ranked, gold, 3)) == (0.5, 1)
-    assert (completeness(ranked, gold, 2), completeness(ranked, gold, 3)) == (0, 1)
-    for metric in (ndcg, recall, completeness):
+    for metric in (ndcg, recall):
         with pytest.raises(ValueError, match="at least one"):
             metric(ranked, set(), 5)

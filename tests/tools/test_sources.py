@@ -144,6 +144,58 @@ def test_a_wrong_word_is_told(source: str, words: str) -> None:
     assert {name for name in set(sys.modules) - before if name in ("wrong", "leaves")} == set()
 
 
+def package(monkeypatch: pytest.MonkeyPatch, entry: str, code: str, name: str = "acme") -> None:
+    """Install a package with one entry point, as far as Python can see."""
+    folder = Path("site") / f"{name}_tools-1.dist-info"
+    folder.mkdir(parents=True)
+    (folder / "METADATA").write_text(f"Metadata-Version: 2.1\nName: {name}-tools\nVersion: 1\n")
+    (folder / "entry_points.txt").write_text(f"[atc.tools]\n{entry}\n")
+    Path("site", f"{name}_tools.py").write_text(code)
+    monkeypatch.syspath_prepend(Path("site").resolve())
+
+
+ACME = """
+from atc import Protocol, Source, Tool, Toolset
+
+def open_acme(argument: str) -> Toolset:
+    if argument == "broken":
+        raise OSError("no such board")
+    if argument == "nothing":
+        return None
+    return Toolset([Tool(Protocol(name=argument, source=Source(kind="acme", location="https://acme.example")))])
+"""
+
+
+def test_another_package_adds_a_source_by_an_entry_point(monkeypatch: pytest.MonkeyPatch) -> None:
+    package(monkeypatch, "acme = acme_tools:open_acme", ACME)
+    assert list(open_tools(["mine.py:double"])) == ["double"]
+    assert "acme_tools" not in sys.modules  # nothing is imported before a word names it
+    (tool,) = open_tools(["acme:board"]).values()
+    assert (tool.name, tool.protocol.source.kind, tool.protocol.source.remote) == ("board", "acme", True)
+    with pytest.raises(ToolImportError, match=r"'nothing' names no tools.*installed sources: acme:…"):
+        open_tools(["nothing"])
+
+
+@pytest.mark.parametrize(
+    ("argument", "words"),
+    [
+        ("broken", "acme_tools:open_acme failed: OSError: no such board"),
+        ("nothing", "acme_tools:open_acme returned a NoneType, not a Toolset"),
+    ],
+)
+def test_what_fails_in_another_package_is_named(monkeypatch: pytest.MonkeyPatch, argument: str, words: str) -> None:
+    package(monkeypatch, "acme = acme_tools:open_acme", ACME)
+    with pytest.raises(ToolImportError, match=words):
+        open_tools([f"acme:{argument}"])
+
+
+def test_two_packages_with_one_source_name_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    package(monkeypatch, "acme = acme_tools:open_acme", ACME)
+    package(monkeypatch, "acme = other_tools:open_acme", ACME, name="other")
+    with pytest.raises(ToolImportError, match="several installed packages offer a tool source 'acme'"):
+        open_tools(["acme:board"])
+
+
 def test_no_word_is_told_too() -> None:
     with pytest.raises(ToolImportError, match="no tools are named: give `atlas`"):
         open_tools([])

@@ -6,6 +6,7 @@ from collections.abc import Iterator, Sequence
 from itertools import islice
 from typing import Any
 
+from atc.calls.json_values import holds_nothing, is_empty
 from atc.graph.identifiers import THINGS, is_identifier, words_of
 from atc.programs.analysis.values import ITEM, MEMBER
 from atc.result import Answered, Call, Drift, Effect, Invocation, Seen
@@ -105,7 +106,7 @@ def _trimmed(value: Any, room: int) -> tuple[Any, int]:
 
 def is_nothing(value: Any) -> bool:
     """Null, or empty; not 0 and not False."""
-    return value is None or value is MISSING or (isinstance(value, str | bytes | list | dict) and not value)
+    return value is MISSING or is_empty(value)
 
 
 def hollow(call: Call) -> bool:
@@ -124,10 +125,8 @@ def behind_the_last(call: Call) -> bool:
 
 def _holds_nothing(call: Call) -> bool:
     response = call.value
-    if is_nothing(response):
-        return True
-    lists = [item for item in response.values() if isinstance(item, list)] if isinstance(response, dict) else []
-    return bool(lists) and not any(lists) and not _identified(response, call.arguments)
+    identified = isinstance(response, dict) and _identified(response, call.arguments)
+    return is_empty(response) or (holds_nothing(response) and not identified)
 
 
 def _identified(response: dict[str, Any], given: dict[str, Any]) -> bool:

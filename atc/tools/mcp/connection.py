@@ -7,12 +7,9 @@ cancelled at will. So each conversation belongs to a task of its own, which ente
 from __future__ import annotations
 
 import asyncio
-import threading
-import weakref
 from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager, contextmanager
 from dataclasses import dataclass, field
-from types import TracebackType
 from typing import Any
 
 import mcp_types as types
@@ -20,6 +17,7 @@ from mcp import Client, Implementation, MCPError
 from mcp_types.version import HANDSHAKE_PROTOCOL_VERSIONS
 from pydantic import TypeAdapter
 
+from atc.tools.held_per_loop import HeldPerLoop
 from atc.tools.mcp.failures import Unreachable, reason_of
 from atc.tools.mcp.http import EXCHANGE, Exchange, http_transport
 from atc.tools.mcp.spec import ServerSpec
@@ -171,17 +169,16 @@ def _told(exchange: Exchange) -> Iterator[None]:
 
 @dataclass
 class _Held:
-    users: int = 0
     starts: int = 0
     connection: Connection | None = None
     ending: list[asyncio.Task[None]] = field(default_factory=list)
 
 
-class McpServer:
+class McpServer(HeldPerLoop[_Held]):
     """A server that the tools of an import share: one conversation for each running event loop.
 
-    It is an asynchronous context manager that may be entered many times. The server is started at the first call, and
-    once more at the first call after it died; the last one to leave ends it.
+    The server is started at the first call, and once more at the first call after it died; the last user to leave ends
+    it.
 
     Args:
         spec: the server.
@@ -191,38 +188,26 @@ class McpServer:
     """
 
     def __init__(self, spec: ServerSpec, *, timeout_s: float, start_timeout_s: float, max_bytes: int) -> None:
+        super().__init__()
         self.spec = spec
         self.timeout_s = timeout_s
         self.max_bytes = max_bytes
         self._start_timeout_s = start_timeout_s
         self._mode = "auto"
-        self._held: weakref.WeakKeyDictionary[asyncio.AbstractEventLoop, _Held] = weakref.WeakKeyDictionary()
-        self._lock = threading.Lock()
 
     def __repr__(self) -> str:
         return f"McpServer({self.spec.location!r})"
 
-    async def __aenter__(self) -> McpServer:
-        with self._lock:
-            self._held.setdefault(asyncio.get_running_loop(), _Held()).users += 1
-        return self
+    def _make(self) -> _Held:
+        return _Held()
 
-    async def __aexit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        loop = asyncio.get_running_loop()
-        with self._lock:
-            held = self._held[loop]
-            held.users -= 1
-            if held.users:
-                return
-            del self._held[loop]
-        if held.connection is not None:
-            held.ending.append(asyncio.create_task(held.connection.close()))
+    async def _close(self, resource: _Held) -> None:
+        if resource.connection is not None:
+            resource.ending.append(asyncio.create_task(resource.connection.close()))
         try:
-            await asyncio.gather(*held.ending, return_exceptions=True)
+            await asyncio.gather(*resource.ending, return_exceptions=True)
         except asyncio.CancelledError:  # a second Ctrl-C, say: the children are killed, not waited for
-            await asyncio.gather(*held.ending, return_exceptions=True)
+            await asyncio.gather(*resource.ending, return_exceptions=True)
             raise
 
     def connect(self, max_bytes: int | None = None) -> Connection:
@@ -238,9 +223,7 @@ class McpServer:
         Raises:
             Unreachable: the server cannot be used; no call was made.
         """
-        with self._lock:
-            held = self._held.get(asyncio.get_running_loop())
-        if held is not None:
+        if (held := self._current()) is not None:
             connection = self._live(held)
             yield connection, self._known(await connection.ready())
             return
@@ -252,9 +235,7 @@ class McpServer:
 
     def answered(self) -> None:
         """The server is well."""
-        with self._lock:
-            held = self._held.get(asyncio.get_running_loop())
-        if held is not None:
+        if (held := self._current()) is not None:
             held.starts = 0
 
     def _live(self, held: _Held) -> Connection:

@@ -6,7 +6,7 @@ import mcp_types as types
 from mcp import MCPError
 from pydantic import ValidationError
 
-from atc.errors import Cause, Outcome, ToolError
+from atc.errors import TRANSIENT_STATUSES, Cause, Outcome, ToolError
 from atc.tools.mcp.http import BROKEN, NOT_SENT, Exchange, TooLarge
 from atc.tools.mcp.spec import ServerSpec
 from atc.tools.openapi.text import clean
@@ -23,7 +23,6 @@ _CODES = {
     types.URL_ELICITATION_REQUIRED: "url_elicitation_required",
 }
 _REFUSING = frozenset({types.INVALID_PARAMS, types.METHOD_NOT_FOUND, types.URL_ELICITATION_REQUIRED})
-_TRANSIENT = frozenset({408, 425, 429, 502, 503, 504})
 _DOWN = frozenset({502, 503, 504})
 _CREDENTIAL = frozenset({401, 403})
 _ADVICE = {
@@ -142,7 +141,7 @@ def _http(label: str, error: MCPError, status: int, spec: ServerSpec) -> ToolErr
     if error.message == "Session terminated":
         advice, transient = "the server has ended the session", True
     else:
-        advice, transient = _ADVICE.get(status, words_of(error.message, spec)), status in _TRANSIENT
+        advice, transient = _ADVICE.get(status, words_of(error.message, spec)), status in TRANSIENT_STATUSES
     return ToolError(
         f"{label} was answered with status {status}: {advice}",
         status=status,

@@ -11,7 +11,7 @@ from urllib.parse import urlsplit
 
 import httpx
 
-from atc.errors import Cause, Outcome, ToolError
+from atc.errors import TRANSIENT_STATUSES, Cause, Outcome, ToolError
 from atc.tools.openapi.contents import Unreadable, decoded, value_in
 from atc.tools.openapi.media import NAMES, content_kind, essence
 from atc.tools.openapi.plan import ContentKind, Operation
@@ -26,7 +26,6 @@ MAX_URL = 8_000
 """Characters of a URL in a header."""
 
 _SHOWN = 200
-_TRANSIENT = frozenset({408, 425, 429, 502, 503, 504})
 _DOWN = frozenset({502, 503, 504})
 _ERROR_KEYS = (
     "message",
@@ -114,7 +113,7 @@ def error_of(operation: Operation, response: httpx.Response, body: bytes, creden
         status=status,
         outcome="refused" if 400 <= status < 500 else "unknown",
         retry_after=retry_after(response.headers.get("retry-after", "")),
-        transient=status in _TRANSIENT,
+        transient=status in TRANSIENT_STATUSES,
         cause=cause,
         service_message=credentials.redacted(words) or None,
     )

@@ -3,19 +3,17 @@
 from __future__ import annotations
 
 import asyncio
-import threading
-import weakref
 from collections.abc import AsyncIterator, Callable
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from dataclasses import dataclass, field
 from http.cookiejar import CookieJar, DefaultCookiePolicy
-from types import TracebackType
 from typing import Any, NoReturn
 from urllib.parse import quote
 
 import httpx
 
 from atc.errors import Outcome, ToolError
+from atc.tools.held_per_loop import HeldPerLoop
 from atc.tools.openapi.answers import error_of, next_page, value_of
 from atc.tools.openapi.encode import Request, encode
 from atc.tools.openapi.media import accept_header
@@ -29,16 +27,8 @@ _ERROR_BYTES = 65_536
 _NOT_SENT = (httpx.ConnectError, httpx.ConnectTimeout, httpx.PoolTimeout, httpx.ProxyError, httpx.UnsupportedProtocol)
 
 
-@dataclass
-class _Held:
-    client: httpx.AsyncClient
-    users: int
-
-
-class HttpService:
-    """The client that all operations of one import share: one for each running event loop, closed by its last user.
-
-    It is an asynchronous context manager that may be entered many times, also at once.
+class HttpService(HeldPerLoop[httpx.AsyncClient]):
+    """The HTTP client that all operations of one import share.
 
     Args:
         credentials: what is put on the requests.
@@ -55,49 +45,28 @@ class HttpService:
         max_bytes: int = 5_000_000,
         client_factory: Callable[..., httpx.AsyncClient] = httpx.AsyncClient,
     ) -> None:
+        super().__init__()
         self.credentials = credentials
         self.timeout_s = timeout_s
         self.max_bytes = max_bytes
         self._client_factory = client_factory
-        self._held: weakref.WeakKeyDictionary[asyncio.AbstractEventLoop, _Held] = weakref.WeakKeyDictionary()
-        self._lock = threading.Lock()
 
     def __repr__(self) -> str:
         return f"HttpService({self.credentials!r})"
 
-    async def __aenter__(self) -> HttpService:
-        loop = asyncio.get_running_loop()
-        with self._lock:
-            held = self._held.get(loop)
-            if held is None:
-                held = self._held[loop] = _Held(self._new_client(), 0)
-            held.users += 1
-        return self
-
-    async def __aexit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        loop = asyncio.get_running_loop()
-        with self._lock:
-            held = self._held[loop]
-            held.users -= 1
-            if held.users:
-                return
-            del self._held[loop]
-        await held.client.aclose()
-
     @asynccontextmanager
     async def client(self) -> AsyncIterator[httpx.AsyncClient]:
         """The loop's client; a new one for the length of the block when the service is not entered."""
-        with self._lock:
-            held = self._held.get(asyncio.get_running_loop())
-        if held is not None:
-            yield held.client
+        if (held := self._current()) is not None:
+            yield held
             return
-        async with self._new_client() as client:
+        async with self._make() as client:
             yield client
 
-    def _new_client(self) -> httpx.AsyncClient:
+    async def _close(self, resource: httpx.AsyncClient) -> None:
+        await resource.aclose()
+
+    def _make(self) -> httpx.AsyncClient:
         # No cookie is kept: what one run did must not change what the next one sees.
         no_cookies = CookieJar(DefaultCookiePolicy(allowed_domains=[]))
         client = self._client_factory(follow_redirects=False, timeout=self.timeout_s, cookies=no_cookies)

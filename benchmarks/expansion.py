@@ -16,11 +16,15 @@ import abc
 import json
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from functools import partial
+from functools import cache, partial
+from pathlib import Path
+from typing import Any
+
+import jinja2
 
 from atc.errors import EncoderUnavailable
 from atc.models.base import Message, Model, Reply
-from atc.prompting import fenced, prompt
+from atc.prompting import fenced
 from atc.retrieval.dialogue import MAX_TASK, TOP, parse_plan, parse_query, plain, show_results
 from atc.retrieval.index import Hit, ToolIndex
 from atc.retrieval.rank_fusion import multi_view, reciprocal_rank
@@ -71,7 +75,7 @@ class Expansion(abc.ABC):
         return reciprocal_rank(self._index.search_many(texts, depth))
 
     async def _sampled(self, template: str, task: str, tokens: int) -> list[Reply]:
-        text = prompt(template, task=fenced(task[:MAX_TASK]), results=self._first_pass(task))
+        text = _prompt(template, task=fenced(task[:MAX_TASK]), results=self._first_pass(task))
         return await self._model.sample(
             [Message("user", text)], self._count, max_tokens=tokens, temperature=TEMPERATURE, seed=self._seed
         )
@@ -120,7 +124,7 @@ class Intents(Expansion):
     """Re-Invoke's intents, each searched alone, joined by best place and then score (Fig. 13)."""
 
     async def queries(self, task: str) -> list[str]:
-        text = prompt("expand_intents", task=fenced(task[:MAX_TASK]))
+        text = _prompt("expand_intents", task=fenced(task[:MAX_TASK]))
         reply = await self._model.complete([Message("user", text)], max_tokens=200, temperature=0.0, seed=self._seed)
         return list(parse_plan(reply.text).goals) or [task]
 
@@ -153,6 +157,17 @@ def by_mean_vector(rankings: Sequence[Sequence[Hit]], depth: int) -> list[str]:
         for tool in {hit.id for each in rankings for hit in each}:
             sums[tool] += cosines.get(tool, least)
     return sorted(sums, key=lambda tool: (-sums[tool], tool))
+
+
+@cache
+def _templates() -> jinja2.Environment:
+    loader = jinja2.FileSystemLoader(Path(__file__).with_name("prompts"))
+    return jinja2.Environment(loader=loader, undefined=jinja2.StrictUndefined, autoescape=False)
+
+
+def _prompt(name: str, **values: Any) -> str:
+    """Fill in the template ``benchmarks/prompts/<name>.jinja``."""
+    return _templates().get_template(f"{name}.jinja").render(**values)
 
 
 def _different(texts: Iterable[str | None]) -> list[str]:
