@@ -18,9 +18,10 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from atc.schemas.infer.evidence import Arrays, Node, Numbers, Objects, Strings, Tree
+from atc.schemas.infer.evidence import Arrays, Node, Objects, Tree
 from atc.schemas.infer.keys import Dictionary, dictionary
 from atc.schemas.infer.mask import looks_secret
+from atc.schemas.infer.scalars import Numbers, Strings
 from atc.schemas.infer.text import (
     FORM_NOTES,
     JSON_FORMATS,
@@ -65,7 +66,7 @@ def _schema(node: Node, name: str) -> Schema:
         types.append("string")
         _strings(node, node.strings, name, made, notes)
     if node.numbers is not None:
-        types.append("integer" if not node.numbers.fractions and not is_measure(name) else "number")
+        types.append("number" if is_measure(name) else node.numbers.to_schema()["type"])
         _numbers(node.numbers, name, made, notes)
     if node.booleans:
         types.append("boolean")
@@ -123,9 +124,9 @@ def _dictionary(found: Dictionary, objects: Objects, name: str, made: Schema, no
 def _merged(nodes: Sequence[Node]) -> Node:
     if len(nodes) == 1:
         return nodes[0]
-    merged, tree = Node(), Tree()
+    merged = Node(Tree())
     for node in nodes:
-        merged.merge(node, tree, 0)
+        merged.merge(node)
     merged.support = max(node.support for node in nodes)  # the values of one object are not independent
     return merged
 

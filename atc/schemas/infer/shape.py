@@ -27,9 +27,7 @@ class Shape:
     """
 
     def __init__(self, name: str = "") -> None:
-        self._tree = Tree()
-        self._root = Node()
-        self._root.forgets = is_secret_name(name)
+        self._root = Node(Tree(), forgets=is_secret_name(name))
 
     @property
     def count(self) -> int:
@@ -38,12 +36,12 @@ class Shape:
 
     def add(self, value: Any) -> None:
         """Take a JSON value as evidence. What is no JSON value may be anything from then on."""
-        self._tree.serial += 1
-        self._root.add(value, self._tree, 0)
+        self._root.tree.serial += 1
+        self._root.add_object(value)
 
     def merge(self, other: Shape) -> None:
         """Take all evidence of ``other``, which stays as it is. The values are taken to be different ones."""
-        self._root.merge(other._root, self._tree, 0)
+        self._root.merge(other._root)
 
     def schema(self) -> dict[str, Any]:
         """The general JSON Schema (2020-12), each statement with its evidence; see :mod:`atc.schemas.infer.schema`."""
@@ -66,5 +64,5 @@ class Shape:
                 f"stored evidence of a response is not of version {VERSION} (found {found!r}): probe the tool again"
             )
         shape = cls()
-        shape._root = load(stored.get("shape"), shape._tree)
+        shape._root = load(stored.get("shape"))
         return shape
