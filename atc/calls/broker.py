@@ -27,7 +27,8 @@ from atc.calls.retries import pause
 from atc.errors import CallRefused, Cause, ToolError
 from atc.packing import as_text, pack
 from atc.result import Call, Effect
-from atc.schemas import validate as schemas
+from atc.schemas.repair import repaired
+from atc.schemas.validate import ensure_valid_schema, problems
 from atc.tools.parameters import original_arguments
 from atc.tools.tool import Answered, Tool, Toolset, answer_of
 from atc.traces.events import Emit
@@ -64,9 +65,9 @@ def check_schemas(tools: Toolset) -> None:
         ToolImportError: a tool's schema is none.
     """
     for name, tool in tools.items():
-        schemas.ensure_valid_schema(tool.protocol.parameters, f"the parameters of {name}")
+        ensure_valid_schema(tool.protocol.parameters, f"the parameters of {name}")
         if tool.protocol.returns is not None:
-            schemas.ensure_valid_schema(tool.protocol.returns, f"the response of {name}")
+            ensure_valid_schema(tool.protocol.returns, f"the response of {name}")
 
 
 @dataclass
@@ -179,9 +180,9 @@ class Broker:
     def _check_arguments(self, record: CallRecord, tool: Tool) -> None:
         """The schema gate (RETO §3.4, Eq. 11) with its deterministic tier of repair."""
         arguments = original_arguments(tool.protocol, record.arguments)
-        record.arguments, notes = schemas.repaired(tool.protocol.parameters, arguments)
+        record.arguments, notes = repaired(tool.protocol.parameters, arguments)
         record.notes += notes
-        wrong = schemas.problems(tool.protocol.parameters, record.arguments)
+        wrong = problems(tool.protocol.parameters, record.arguments)
         if wrong:
             raise CallRefused("; ".join(map(str, wrong[:3])), status="invalid_arguments")
 
@@ -357,7 +358,7 @@ class Broker:
     def _note_drift(self, record: CallRecord, tool: Tool, value: Any) -> None:
         if tool.protocol.returns is not None:
             record.notes += [
-                f"response differs from its schema: {p}" for p in schemas.problems(tool.protocol.returns, value)[:3]
+                f"response differs from its schema: {p}" for p in problems(tool.protocol.returns, value)[:3]
             ]
 
     def _failed(self, record: CallRecord, error: ToolError) -> CallReply:
