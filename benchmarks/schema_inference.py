@@ -11,9 +11,10 @@ half of them, and two. For each it prints
   and arrays and objects of which no inside is known;
 * *bare*: schemas that say nothing at all.
 
-Beside it the same for genson alone, which only takes the types of what was seen. Throughput is of the text of the
-answers, in MB a second of processor time: adding the parsed values alone, and from the text to the schema. A second set
-of answers, of some kilobytes each, is taken from ``DIR/restbench/endpoint_docs.jsonl.gz`` if that is there.
+Beside it the same for genson alone, the engine under ATC's, which only takes the types of what was seen. Throughput is
+of the text of the answers, in MB a second of processor time: adding the parsed values alone, and from the text to the
+schema. A second set of answers, of some kilobytes each, is taken from ``DIR/restbench/endpoint_docs.jsonl.gz`` if that
+is there. Last, what each makes of two hostile values: lists in lists, and an object of very many keys.
 """
 
 from __future__ import annotations
@@ -22,6 +23,7 @@ import argparse
 import gzip
 import json
 import time
+import tracemalloc
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
@@ -29,6 +31,7 @@ from pathlib import Path
 from typing import Any, Protocol
 
 import jsonschema_rs
+from genson import SchemaBuilder
 
 from atc.schemas.infer.shape import Shape
 from benchmarks.common import machine, share, show
@@ -37,6 +40,8 @@ MIN_ANSWERS = 4
 MAX_REJECTED, MIN_SPEED = 0.03, 5.0
 """What is aimed at: share of held-out answers, and MB a second from text to schema."""
 SPEED_SECONDS = 2.0
+DEEP, WIDE = 5_000, 200_000
+"""Levels and keys of the hostile values."""
 
 
 class Learner(Protocol):
@@ -47,12 +52,10 @@ class Learner(Protocol):
 
 
 class Genson:
-    """The peer: genson as it comes."""
+    """genson as it comes."""
 
     def __init__(self) -> None:
-        import genson
-
-        self._builder = genson.SchemaBuilder(schema_uri=None)
+        self._builder = SchemaBuilder(schema_uri=None)
 
     def add(self, value: Any) -> None:
         self._builder.add_object(value)
@@ -196,13 +199,33 @@ def speed(make: Callable[[], Learner], groups: Sequence[Sequence[str]]) -> dict[
     return {"add_mb_s": total * rounds / adding / 1e6, "whole_mb_s": total * rounds / whole / 1e6}
 
 
-def learners() -> dict[str, Callable[[], Learner]]:
-    """ATC's, and the peer if it is installed."""
+def hostile(make: Callable[[], Learner]) -> dict[str, Any]:
+    """What becomes of lists in lists, and of an object of many keys: the levels taken, and the MB kept."""
+    deep: Any = 1
+    for _ in range(DEEP):
+        deep = [deep]
+    learner = make()
     try:
-        import genson  # noqa: F401
-    except ImportError:
-        print("genson is not installed: no peer to compare with (pip install genson)")
-        return {"atc": Shape}
+        learner.add(deep)
+        schema, levels = learner.schema(), 0
+        while isinstance(schema.get("items"), dict):
+            schema, levels = schema["items"], levels + 1
+        taken = f"{levels} levels taken"
+    except RecursionError as error:
+        taken = type(error).__name__
+    wide = {f"key {n}": n for n in range(WIDE)}
+    learner = make()
+    tracemalloc.start()
+    try:
+        learner.add(wide)
+        kept = tracemalloc.get_traced_memory()[0]
+    finally:
+        tracemalloc.stop()
+    return {"deep": taken, "wide_mb": kept / 1e6}
+
+
+def learners() -> dict[str, Callable[[], Learner]]:
+    """ATC's, and genson alone."""
     return {"atc": Shape, "genson": Genson}
 
 
@@ -220,7 +243,11 @@ def main() -> int:
     rows = [row for name, make in makers.items() for row in measure(name, make, values)]
     groups = {"recorded": list(answers.tools.values()), **({"large": [[text] for text in large]} if large else {})}
     speeds = {(name, kind): speed(make, texts) for name, make in makers.items() for kind, texts in groups.items()}
+    hostility = {name: hostile(make) for name, make in makers.items()}
     _show(answers, rows, speeds, groups)
+    columns = ("learner", f"{DEEP:,} lists in lists", f"an object of {WIDE:,} keys")
+    told = [(name, found["deep"], f"{found['wide_mb']:.1f} MB kept") for name, found in hostility.items()]
+    show("Hostile values", columns, told)
     if options.json:
         made = {
             "recorded": answers.recorded,
@@ -228,6 +255,7 @@ def main() -> int:
             "tools": len(answers.tools),
             "rows": [{**vars(row), "reasons": dict(row.reasons)} for row in rows],
             "speed": {f"{name} {kind}": figures for (name, kind), figures in speeds.items()},
+            "hostile": hostility,
             "machine": machine(),
         }
         options.json.write_text(json.dumps(made, indent=1) + "\n", encoding="utf-8")

@@ -30,7 +30,8 @@ from atc.calls.retries import pause
 from atc.errors import CallRefused, Cause, ToolError
 from atc.packing import as_text, pack
 from atc.result import Call, Drift, Effect
-from atc.schemas import validate as schemas
+from atc.schemas.repair import repaired
+from atc.schemas.validate import ensure_valid_schema, problems
 from atc.tools.parameters import original_arguments
 from atc.tools.tool import Answered, Tool, Toolset, answer_of
 from atc.traces.events import Emit
@@ -67,9 +68,9 @@ def check_schemas(tools: Toolset) -> None:
         ToolImportError: a tool's schema is none.
     """
     for name, tool in tools.items():
-        schemas.ensure_valid_schema(tool.protocol.parameters, f"the parameters of {name}")
+        ensure_valid_schema(tool.protocol.parameters, f"the parameters of {name}")
         if tool.protocol.returns is not None:
-            schemas.ensure_valid_schema(tool.protocol.returns, f"the response of {name}")
+            ensure_valid_schema(tool.protocol.returns, f"the response of {name}")
 
 
 @dataclass
@@ -216,9 +217,9 @@ class Broker:
     def _check_arguments(self, record: CallRecord, tool: Tool) -> None:
         """The schema gate (RETO §3.4, Eq. 11) with its deterministic tier of repair."""
         arguments = original_arguments(tool.protocol, record.arguments)
-        record.arguments, notes = schemas.repaired(tool.protocol.parameters, arguments)
+        record.arguments, notes = repaired(tool.protocol.parameters, arguments)
         record.notes += notes
-        wrong = schemas.problems(tool.protocol.parameters, record.arguments)
+        wrong = problems(tool.protocol.parameters, record.arguments)
         if wrong:
             raise CallRefused("; ".join(map(str, wrong[:3])), status="invalid_arguments")
 
@@ -413,7 +414,7 @@ class Broker:
 
     def _note_drift(self, record: CallRecord, tool: Tool, value: Any) -> None:
         if tool.protocol.returns is not None:
-            found = schemas.problems(tool.protocol.returns, value)[:3]
+            found = problems(tool.protocol.returns, value)[:3]
             record.drift = [Drift(path=each.path, what=each.message) for each in found]
 
     def _failed(self, record: CallRecord, error: ToolError) -> CallReply:

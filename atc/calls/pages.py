@@ -18,7 +18,7 @@ from atc.calls.record import Handled
 from atc.errors import CallRefused
 from atc.outcome import Outcome
 from atc.packing import pack
-from atc.schemas import validate as schemas
+from atc.schemas.repair import repaired
 from atc.tools.paged import NoList, Page, arguments_of_url, is_url, read_page
 from atc.tools.paging import ALL_PAGES, Paging, is_positional, paging_of
 from atc.tools.parameters import original_arguments
@@ -193,7 +193,7 @@ class _Reader:
         changed = self._changed(arguments, page, handled)
         if changed is None:
             return None
-        made, _ = schemas.repaired(self.protocol.parameters, {**arguments, **changed})
+        made, _ = repaired(self.protocol.parameters, {**arguments, **changed})
         if canonical(made) in self._asked:
             if not page.items:
                 return None  # some services go on naming a next page behind the last

@@ -1,9 +1,8 @@
-"""Hold values to JSON Schemas, and mend what can safely be mended (RETO §3.4: schema gate, tier 1 repair)."""
+"""Hold values to JSON Schemas (RETO §3.4: the schema gate), and follow the references inside them."""
 
 from __future__ import annotations
 
 import json
-import re
 from dataclasses import dataclass, field
 from functools import lru_cache
 from itertools import islice
@@ -12,13 +11,11 @@ from typing import Any
 import jsonschema_rs
 
 from atc.errors import ToolImportError
-from atc.packing import as_text, holds_bytes, pack, unpack
+from atc.packing import holds_bytes, pack, unpack
 from atc.tools import binary
 from atc.tools.protocol import JsonSchema
 
-_NUMBER = re.compile(r"-?(0|[1-9]\d{0,17})(\.\d{1,18})?([eE][+-]?\d{1,3})?")
 MAX_PROBLEMS = 5
-MAX_NOTES = 20
 MAX_SHOWN = 1_000
 """Items of one list or object in which a problem is looked for, where the whole does not fit."""
 
@@ -56,13 +53,13 @@ def problems(schema: JsonSchema, value: Any) -> list[Problem]:
     """
     with_bytes = holds_bytes(value)
     packed = pack(value) if with_bytes else value
-    validator = _validator(_key(schema), with_bytes)
-    if validator.is_valid(packed):
+    checker = validator(schema, with_bytes=with_bytes)
+    if checker.is_valid(packed):
         return []
     shown = _Shown()
     found: list[Problem] = []
     unsure: list[tuple[str | int, ...]] = []
-    for error in validator.iter_errors(shown.of(packed)):
+    for error in checker.iter_errors(shown.of(packed)):
         at, keyword = tuple(error.instance_path), str(error.schema_path[-1]) if error.schema_path else ""
         if not shown.explains(at, keyword):
             unsure.append(at)
@@ -113,22 +110,9 @@ class _Shown:
 def ensure_valid_schema(schema: JsonSchema, what: str) -> None:
     """Raise ToolImportError, naming ``what``, when ``schema`` is not a JSON Schema that can be used."""
     try:
-        _validator(_key(schema), False)
+        validator(schema)
     except (jsonschema_rs.ValidationError, TypeError, ValueError, RecursionError) as error:
         raise ToolImportError(f"{what} is not a usable JSON Schema: {_shorten(str(error))}") from None
-
-
-def repaired(schema: JsonSchema, arguments: dict[str, Any]) -> tuple[dict[str, Any], list[str]]:
-    """Return arguments with the safe repairs made, and a note for each.
-
-    Keys that the schema does not know are dropped; a number or truth value written as text becomes one where the schema
-    wants one, a number becomes text where only text is wanted, one value becomes a list of one. ``null`` for an
-    optional argument that may not be null is left out. Nothing is invented: what is missing stays missing.
-    """
-    repair = _Repair(schema)
-    made = repair.object(schema, arguments, "")
-    more = len(repair.notes) - MAX_NOTES
-    return made, repair.notes if more <= 0 else [*repair.notes[:MAX_NOTES], f"and {more:,} more repairs"]
 
 
 def resolve(root: JsonSchema, schema: Any) -> JsonSchema:
@@ -159,72 +143,17 @@ def types_of(schema: JsonSchema) -> frozenset[str]:
     return frozenset([kind] if isinstance(kind, str) else kind if isinstance(kind, list) else ())
 
 
-@dataclass
-class _Repair:
-    """The repair of one call's arguments. ``root`` is the schema that references point into."""
+def validator(schema: JsonSchema, *, with_bytes: bool = False) -> Any:
+    """The compiled validator of a schema, kept for the next time: of :mod:`jsonschema_rs`, with ``is_valid``.
 
-    root: JsonSchema
-    notes: list[str] = field(default_factory=list)
-    _validators: dict[tuple[int, bool], Any] = field(default_factory=dict)
+    Args:
+        with_bytes: the values hold bytes, packed by :func:`atc.packing.pack`.
 
-    def object(self, schema: JsonSchema, value: dict[str, Any], path: str) -> dict[str, Any]:
-        known = schema.get("properties")
-        if not isinstance(known, dict):
-            return value
-        required, made = set(schema.get("required", ())), {}
-        open_ended = bool(schema.get("additionalProperties", bool(path))) or "patternProperties" in schema
-        for key, item in value.items():
-            where = f"{path}.{key}" if path else key
-            if key not in known:
-                if open_ended:
-                    made[key] = item
-                else:
-                    self.notes.append(f"dropped unknown argument {where}")
-                continue
-            wanted = resolve(self.root, known[key])
-            if item is None and key not in required and types_of(wanted) and "null" not in types_of(wanted):
-                self.notes.append(f"left out {where}, which was null")
-                continue
-            made[key] = self.value(wanted, item, where)
-        return made
-
-    def value(self, schema: JsonSchema, value: Any, where: str) -> Any:
-        if isinstance(value, dict):
-            return self.object(schema, value, where)
-        if isinstance(value, list):
-            items = resolve(self.root, schema.get("items", {}))
-            return [self.value(items, item, f"{where}[{i}]") for i, item in enumerate(value)]
-        made = self._scalar(types_of(schema), schema, value)
-        if made is not value:
-            self.notes.append(f"took {as_text(value)} as {as_text(made)} for {where}")
-        return made
-
-    def _scalar(self, types: frozenset[str], schema: JsonSchema, value: Any) -> Any:
-        if isinstance(value, str) and "string" not in types:
-            text = value.strip()
-            if types & {"integer", "number"} and _NUMBER.fullmatch(text):
-                number = float(text)
-                if number.is_integer() and abs(number) < 2**53:
-                    return int(number)
-                return number if "number" in types else value
-            if "boolean" in types and text.lower() in ("true", "false"):
-                return text.lower() == "true"
-        if isinstance(value, float) and types == {"integer"} and value.is_integer():
-            return int(value)
-        if types == {"string"} and isinstance(value, int | float) and not isinstance(value, bool):
-            return value if binary.takes_bytes(schema) else str(value)
-        if types == {"array"} and isinstance(value, str | int | float | bool | bytes) and self._is_item(schema, value):
-            return [value]
-        return value
-
-    def _is_item(self, schema: JsonSchema, value: Any) -> bool:
-        items = schema.get("items")
-        if not isinstance(items, dict):
-            return False
-        key = (id(items), isinstance(value, bytes))
-        if key not in self._validators:  # a list may ask as often as it has items
-            self._validators[key] = _validator(_key({**items, "$defs": self.root.get("$defs", {})}), key[1])
-        return bool(self._validators[key].is_valid(pack(value)))
+    Raises:
+        jsonschema_rs.ValidationError: it is no JSON Schema.
+        TypeError, ValueError, RecursionError: it cannot be written as JSON.
+    """
+    return _validator(_key(schema), with_bytes)
 
 
 def _shorten(message: str) -> str:

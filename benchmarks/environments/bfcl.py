@@ -23,7 +23,7 @@ from typing import Any
 from atc.calls.canonical import canonical
 from atc.errors import EnvironmentProblem, ToolError
 from atc.result import Effect
-from atc.schemas import validate as schemas
+from atc.schemas.validate import problems
 from atc.tools.names import tool_name
 from atc.tools.protocol import Example, JsonSchema, Protocol, Provenance, Source
 from atc.tools.tool import Tool, Toolset
@@ -257,7 +257,7 @@ def converted(schema: Any) -> Any:
 
 def fits(schema: JsonSchema, value: Any) -> bool:
     """Whether a value fits a schema and has no fields that the schema leaves out."""
-    return not schemas.problems(closed(schema), value)
+    return not problems(closed(schema), value)
 
 
 def closed(schema: Any) -> Any:

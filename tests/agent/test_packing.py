@@ -28,7 +28,8 @@ from atc.sandboxes.channel import frames
 from atc.sandboxes.channel.session import value_of
 from atc.sandboxes.service import messages
 from atc.schemas.infer.shape import mask
-from atc.schemas.validate import problems, repaired
+from atc.schemas.repair import repaired
+from atc.schemas.validate import problems
 from atc.strategies.answer import plain as said
 from atc.tools.binary import without_bytes
 from atc.tools.functions import tool_from_function

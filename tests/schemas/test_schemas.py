@@ -10,7 +10,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from atc.errors import ToolImportError
-from atc.schemas.validate import ensure_valid_schema, problems, repaired, resolve
+from atc.schemas import validate
+from atc.schemas.repair import repaired
+from atc.schemas.validate import ensure_valid_schema, problems, resolve
 from tests.support.time import little_work
 
 JSON = st.recursive(
@@ -171,9 +173,7 @@ NUMBERS = {**parameters(a={"type": "array", "items": {"type": "integer"}}, b={"t
 
 def errors_listed(monkeypatch: pytest.MonkeyPatch, schema: dict[str, Any], value: Any) -> tuple[int, list[Any]]:
     """How many values the validator is asked to list the errors of, and the problems that are found."""
-    from atc.schemas import validate as schemas
-
-    real, asked = schemas._validator, []
+    real, asked = validate._validator, []
 
     class Counting:
         def __init__(self, inner: Any) -> None:
@@ -184,7 +184,7 @@ def errors_listed(monkeypatch: pytest.MonkeyPatch, schema: dict[str, Any], value
             return self._inner.iter_errors(shown)
 
     with monkeypatch.context() as patched:
-        patched.setattr(schemas, "_validator", lambda text, with_bytes: Counting(real(text, with_bytes)))
+        patched.setattr(validate, "_validator", lambda text, with_bytes: Counting(real(text, with_bytes)))
         found = problems(schema, value)
     return sum(asked), found
 
@@ -231,13 +231,11 @@ def test_a_repair_of_many_items_is_told_in_few_notes(monkeypatch: pytest.MonkeyP
 
 
 def test_one_value_for_a_list_of_what_is_defined_elsewhere_becomes_a_list(monkeypatch: pytest.MonkeyPatch) -> None:
-    from atc.schemas import validate as schemas
-
     schema = parameters(rows={"type": "array", "items": {"type": "array", "items": {"$ref": "#/$defs/Size"}}})
     schema["$defs"] = {"Size": {"enum": ["s", "m"]}}
     written: list[Any] = []
-    real = schemas._key
-    monkeypatch.setattr(schemas, "_key", lambda schema: written.append(schema) or real(schema))
+    real = validate._key
+    monkeypatch.setattr(validate, "_key", lambda schema: written.append(schema) or real(schema))
     made, _ = repaired(schema, {"rows": ["s", "m", "z"] * 100})
     assert made == {"rows": [["s"], ["m"], "z"] * 100}
     assert len(written) == 1

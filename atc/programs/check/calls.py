@@ -20,8 +20,8 @@ from atc.programs.analysis.values import Origin
 from atc.programs.attribution.responses import places
 from atc.programs.rules import DEFAULT, Rules
 from atc.result import Finding, FindingKind
-from atc.schemas import validate as schemas
-from atc.schemas.validate import resolve, types_of
+from atc.schemas.repair import repaired
+from atc.schemas.validate import problems, resolve, types_of
 from atc.tools.paging import paging_of
 from atc.tools.parameters import Parameter, original_arguments, parameters_of
 from atc.tools.protocol import Protocol
@@ -106,10 +106,10 @@ def _literals(call: ToolCall, protocol: Protocol) -> Iterator[Finding]:
     given = {name: value for name, value in literal_arguments(call, protocol).items() if value is not NOT_LITERAL}
     if not _is_json(given):
         return  # dates, sets: what becomes of them is not decided here
-    arguments, _ = schemas.repaired(protocol.parameters, original_arguments(protocol, given))
+    arguments, _ = repaired(protocol.parameters, original_arguments(protocol, given))
     names = {parameter.original: parameter.name for parameter in parameters_of(protocol)}
     for original, value in arguments.items():
-        for problem in schemas.problems(_schema(protocol, original), value)[:1]:
+        for problem in problems(_schema(protocol, original), value)[:1]:
             kind: FindingKind = "not_in_enum" if problem.keyword in ("enum", "const") else "wrong_type"
             name = names.get(original, original)
             yield _finding(kind, call, case="literal", arguments=(name,), value=value, reason=problem.message)

@@ -9,15 +9,14 @@ Bounds are ours, because genson has none: it keeps every key, and calls itself a
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping
 from typing import Any, TypeVar
 
 from genson import SchemaNode, SchemaStrategy
-from genson.schema.strategies import Boolean, List, Null, Number, Object, String
+from genson.schema.strategies import List, Object
 
 from atc.schemas.infer.mask import is_secret_name
-from atc.schemas.infer.text import PLAIN, form
+from atc.schemas.infer.scalars import Booleans, Nulls, Numbers, Strings
 
 MAX_DEPTH = 20
 """Levels that are looked at; what lies deeper may be anything."""
@@ -27,13 +26,8 @@ MAX_KEY = 200
 """Characters of a key that can be a field's name; a longer one is data."""
 MAX_NODES = 10_000
 """Places in one shape that are kept apart; further ones may be anything."""
-MAX_VALUES = 16
-"""Different short strings that are remembered of one place; with more, none is."""
-MAX_VALUE_LENGTH = 40
-"""Characters of a string that is remembered as a possible member of an enum."""
 MAX_ROW = 8
 """Items of an array that may be a row with a meaning for each position."""
-_BIG = 2**63
 _TYPE_NAMES = {
     str: "string",
     int: "integer",
@@ -59,115 +53,6 @@ class Tree:
         self.sink.opaque = True
 
 
-class Nulls(Null):
-    """Evidence of nulls: how many, counted at the place."""
-
-    def bind(self, place: Node) -> None:
-        self.place = place
-
-    def add_object(self, value: None) -> None:
-        self.place.nulls += 1
-
-
-class Booleans(Boolean):
-    """Evidence of truth values: how many, counted at the place."""
-
-    def bind(self, place: Node) -> None:
-        self.place = place
-
-    def add_object(self, value: bool) -> None:
-        self.place.booleans += 1
-
-
-class Strings(String):
-    """Evidence of strings: lengths, forms, and the values while they are few and short."""
-
-    def __init__(self, node_class: type[Node]) -> None:
-        super().__init__(node_class)
-        self.count = self.empty = self.longest = 0
-        self.shortest: int | None = None
-        self.forms: dict[str, int] = {}
-        self.values: dict[str, int] | None = {}
-
-    def bind(self, place: Node) -> None:
-        place.strings = self
-        if place.forgets:
-            self.values = None
-
-    def add_object(self, text: str) -> None:
-        self.count += 1
-        length = len(text)
-        if length > self.longest:
-            self.longest = length
-        if self.shortest is None or length < self.shortest:
-            self.shortest = length
-        values = self.values
-        if values is not None:
-            if text in values:
-                values[text] += 1
-            elif length <= MAX_VALUE_LENGTH and len(values) < MAX_VALUES:
-                values[text] = 1
-            else:
-                self.values = None
-        if not length:
-            self.empty += 1
-        elif PLAIN not in self.forms:  # one plain text settles that there is no form
-            kind = form(text)
-            self.forms[kind] = self.forms.get(kind, 0) + 1
-
-    def merge(self, other: Strings) -> None:
-        self.count += other.count
-        self.empty += other.empty
-        self.longest = max(self.longest, other.longest)
-        lengths = [length for length in (self.shortest, other.shortest) if length is not None]
-        self.shortest = min(lengths, default=None)
-        for kind, count in other.forms.items():
-            self.forms[kind] = self.forms.get(kind, 0) + count
-        if self.values is not None:
-            for text, count in (other.values or {}).items():
-                self.values[text] = self.values.get(text, 0) + count
-            if other.values is None or len(self.values) > MAX_VALUES:
-                self.values = None
-
-
-class Numbers(Number):
-    """Evidence of numbers: whole ones, others, and the range of the finite ones."""
-
-    def __init__(self, node_class: type[Node]) -> None:
-        super().__init__(node_class)
-        self.integers = self.fractions = 0
-        self.low: float | int | None = None
-        self.high: float | int | None = None
-
-    def bind(self, place: Node) -> None:
-        place.numbers = self
-
-    def add_object(self, number: float | int) -> None:
-        if type(number) is int:
-            self.integers += 1
-            if not -_BIG < number < _BIG:
-                number = _BIG if number > 0 else -_BIG
-        else:
-            self.fractions += 1
-            super().add_object(number)  # genson widens the type
-            if not math.isfinite(number):
-                return
-        if self.low is None or self.high is None:
-            self.low = self.high = number
-        elif number < self.low:
-            self.low = number
-        elif number > self.high:
-            self.high = number
-
-    def merge(self, other: Numbers) -> None:
-        self.add_schema(other.to_schema())
-        self.integers += other.integers
-        self.fractions += other.fractions
-        if other.low is not None and other.high is not None:
-            self.low = other.low if self.low is None else min(self.low, other.low)
-            self.high = other.high if self.high is None else max(self.high, other.high)
-
-
 class Arrays(List):
     """Evidence of arrays: their lengths, their items taken together, and the types at each position of short rows."""
 
@@ -190,7 +75,7 @@ class Arrays(List):
 
     def bind(self, place: Node) -> None:
         place.arrays = self
-        self.place = place
+        self.tree, self.depth = place.tree, place.depth + 1
 
     def add_object(self, items: list[Any] | tuple[Any, ...]) -> None:
         self.count += 1
@@ -203,7 +88,7 @@ class Arrays(List):
             self.empty += 1
             return
         if self.items is None:
-            self.items = self.place.below()
+            self.items = Node.made(self.tree, self.depth)
         super().add_object(items)
         if self.row is not None:
             self._add_row(items, length)
@@ -235,7 +120,7 @@ class Arrays(List):
         self.shortest = min(lengths, default=None)
         if other.items is not None:
             if self.items is None:
-                self.items = self.place.below()
+                self.items = Node.made(self.tree, self.depth)
             self.items.merge(other.items)
 
 
@@ -271,7 +156,7 @@ class Objects(Object):
 
     def bind(self, place: Node) -> None:
         place.objects = self
-        self.place = place
+        self.tree, self.depth = place.tree, place.depth + 1
 
     def add_object(self, value: Mapping[Any, Any]) -> None:
         self.count += 1
@@ -291,15 +176,15 @@ class Objects(Object):
             self._fold()
         if self.rest is not None:
             return self.rest
-        node = self.place.below(forgets=is_secret_name(key))
-        if node is self.place.tree.sink:
+        node = Node.made(self.tree, self.depth, forgets=is_secret_name(key))
+        if node is self.tree.sink:
             self.lost = True
         else:
             self.fields[key] = node
         return node
 
     def _fold(self) -> None:
-        self.rest = self.place.below()
+        self.rest = Node.made(self.tree, self.depth)
         for node in self.fields.values():
             self.rest.merge(node)
         self.fields.clear()
@@ -337,7 +222,7 @@ def type_name(value: Any) -> str:
     return name or ("object" if isinstance(value, Mapping) else "other")
 
 
-_Counted = TypeVar("_Counted", Strings, Numbers, Arrays, Objects)
+_Strategy = TypeVar("_Strategy", Nulls, Booleans, Strings, Numbers, Arrays, Objects, Anything)
 
 
 class Node(SchemaNode):
@@ -350,24 +235,41 @@ class Node(SchemaNode):
 
     STRATEGIES = (Strings, Numbers, Nulls, Booleans, Objects, Arrays, Anything)
 
+    _active_strategies: list[Any]
+    count = support = last = 0
+    opaque = forgets = False
+    null: Nulls | None = None
+    boolean: Booleans | None = None
+    numbers: Numbers | None = None
+    strings: Strings | None = None
+    arrays: Arrays | None = None
+    objects: Objects | None = None
+
     def __init__(self, tree: Tree, depth: int = 0, *, forgets: bool = False) -> None:
         super().__init__()
         self.tree, self.depth = tree, depth
-        self.count = self.support = self.last = self.nulls = self.booleans = 0
-        self.opaque, self.forgets = False, forgets
-        self.numbers: Numbers | None = None
-        self.strings: Strings | None = None
-        self.arrays: Arrays | None = None
-        self.objects: Objects | None = None
+        if forgets:
+            self.forgets = True
         self._of_type: dict[type, Any] = {}
         """Python's type → its strategy: genson asks every strategy in turn, for every value."""
 
-    def below(self, *, forgets: bool = False) -> Node:
-        """A new place inside this one; the sink when the shape has as many as it may."""
-        if self.tree.left <= 0:
-            return self.tree.sink
-        self.tree.left -= 1
-        return Node(self.tree, self.depth + 1, forgets=forgets)
+    @classmethod
+    def made(cls, tree: Tree, depth: int, *, forgets: bool = False) -> Node:
+        """A new place; the sink when the shape has as many as it may."""
+        if tree.left <= 0:
+            return tree.sink
+        tree.left -= 1
+        return cls(tree, depth, forgets=forgets)
+
+    @property
+    def nulls(self) -> int:
+        """How many values were null."""
+        return 0 if self.null is None else self.null.count
+
+    @property
+    def booleans(self) -> int:
+        """How many values were true or false."""
+        return 0 if self.boolean is None else self.boolean.count
 
     def add_object(self, value: Any) -> None:
         """Take a value as evidence: genson's method, with a count."""
@@ -381,18 +283,17 @@ class Node(SchemaNode):
         strategy.add_object(value)
 
     def _chosen(self, value: Any) -> Any:
-        """The strategy that genson chooses for a value; it takes all values of that type from now on."""
-        strategy = self._get_strategy_for_object(value)
-        if isinstance(strategy, Arrays | Objects) and (self.opaque or self.depth >= MAX_DEPTH):
-            strategy = Anything(Node)
-        strategy.bind(self)
-        if self.opaque:
+        """The strategy for a value; it takes all values of that type from now on."""
+        kind: Any = next(kind for kind in self.STRATEGIES if kind.match_object(value))
+        if kind in (Arrays, Objects) and (self.opaque or self.depth >= MAX_DEPTH):
+            kind = Anything
+        strategy = self._of_type[type(value)] = self.having(kind)
+        if kind is Anything:
             self._close()
-        self._of_type[type(value)] = strategy
         return strategy
 
-    def having(self, kind: type[_Counted]) -> _Counted:
-        """The strategy of this kind, made if need be: for evidence that is merged or read back."""
+    def having(self, kind: type[_Strategy]) -> _Strategy:
+        """The strategy of this kind, made if need be: genson's nodes have one for each type that was met."""
         for strategy in self._active_strategies:
             if type(strategy) is kind:
                 return strategy
@@ -403,17 +304,18 @@ class Node(SchemaNode):
 
     def _close(self) -> None:
         """Drop what is known of containers: this place may hold anything."""
-        looked_into = (Arrays, Objects, Anything)
-        self._active_strategies = [found for found in self._active_strategies if not isinstance(found, looked_into)]
-        self._of_type = {kind: found for kind, found in self._of_type.items() if not isinstance(found, looked_into)}
+        self._active_strategies = [known for known in self._active_strategies if type(known) not in (Arrays, Objects)]
+        self._of_type = {type_: known for type_, known in self._of_type.items() if type(known) not in (Arrays, Objects)}
         self.arrays = self.objects = None
 
     def merge(self, other: Node) -> None:
         """Take all evidence of another place, which stays as it is."""
         self.count += other.count
         self.support += other.support
-        self.nulls += other.nulls
-        self.booleans += other.booleans
+        if other.null is not None:
+            self.having(Nulls).count += other.nulls
+        if other.boolean is not None:
+            self.having(Booleans).count += other.booleans
         self.opaque |= other.opaque
         self.forgets |= other.forgets
         if other.strings is not None:

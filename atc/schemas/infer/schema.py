@@ -18,9 +18,10 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from atc.schemas.infer.evidence import Arrays, Node, Numbers, Objects, Strings, Tree
+from atc.schemas.infer.evidence import Arrays, Node, Objects, Tree
 from atc.schemas.infer.keys import Dictionary, dictionary
 from atc.schemas.infer.mask import looks_secret
+from atc.schemas.infer.scalars import Numbers, Strings
 from atc.schemas.infer.text import (
     FORM_NOTES,
     JSON_FORMATS,

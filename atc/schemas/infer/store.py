@@ -5,20 +5,9 @@ from __future__ import annotations
 from typing import Any
 
 from atc.errors import UsageError
-from atc.schemas.infer.evidence import (
-    MAX_DEPTH,
-    MAX_FIELDS,
-    MAX_ROW,
-    MAX_VALUE_LENGTH,
-    MAX_VALUES,
-    Arrays,
-    Node,
-    Numbers,
-    Objects,
-    Strings,
-    Tree,
-)
+from atc.schemas.infer.evidence import MAX_DEPTH, MAX_FIELDS, MAX_ROW, Arrays, Node, Objects, Tree
 from atc.schemas.infer.mask import looks_secret
+from atc.schemas.infer.scalars import MAX_VALUE_LENGTH, MAX_VALUES, Booleans, Nulls, Numbers, Strings
 
 VERSION = 1
 
@@ -87,7 +76,10 @@ def load(stored: Any) -> Node:
 def _fill(node: Node, stored: Any) -> None:
     node.forgets |= bool(stored.get("forgets"))
     node.count, node.support = _count(stored["count"]), _count(stored["support"])
-    node.nulls, node.booleans = _count(stored.get("nulls", 0)), _count(stored.get("booleans", 0))
+    if nulls := _count(stored.get("nulls", 0)):
+        node.having(Nulls).count = nulls
+    if booleans := _count(stored.get("booleans", 0)):
+        node.having(Booleans).count = booleans
     node.opaque = bool(stored.get("opaque")) or node.depth > MAX_DEPTH
     if (numbers := stored.get("numbers")) is not None:
         _fill_numbers(node.having(Numbers), numbers)
@@ -101,10 +93,10 @@ def _fill(node: Node, stored: Any) -> None:
         _fill_objects(node.having(Objects), objects)
 
 
-def _inside(place: Node, stored: Any) -> Node:
+def _inside(above: Arrays | Objects, stored: Any) -> Node:
     """The place below, filled; the sink, left as it is, when the shape has as many as it may."""
-    node = place.below()
-    if node is not place.tree.sink:
+    node = Node.made(above.tree, above.depth)
+    if node is not above.tree.sink:
         _fill(node, stored)
     return node
 
@@ -132,7 +124,7 @@ def _fill_arrays(made: Arrays, stored: dict[str, Any]) -> None:
     if row is not None and len(row) > MAX_ROW:
         raise ValueError("a longer row than is ever kept")
     made.row = None if row is None else [{str(kind) for kind in kinds} for kinds in row]
-    made.items = None if stored["items"] is None else _inside(made.place, stored["items"])
+    made.items = None if stored["items"] is None else _inside(made, stored["items"])
 
 
 def _fill_objects(made: Objects, stored: dict[str, Any]) -> None:
@@ -140,12 +132,12 @@ def _fill_objects(made: Objects, stored: dict[str, Any]) -> None:
     if len(stored["fields"]) > MAX_FIELDS:
         raise ValueError("more fields than are ever kept")
     for key, field in stored["fields"].items():
-        node = _inside(made.place, field)
+        node = _inside(made, field)
         if node is node.tree.sink:
             made.lost = True
         else:
             made.fields[str(key)] = node
-    made.rest = None if stored["rest"] is None else _inside(made.place, stored["rest"])
+    made.rest = None if stored["rest"] is None else _inside(made, stored["rest"])
 
 
 def _read_lengths(made: Strings | Arrays, stored: dict[str, Any]) -> None:
