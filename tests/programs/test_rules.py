@@ -17,7 +17,7 @@ from atc.programs.program import Program
 from atc.programs.repair.context import RepairContext
 from atc.programs.repair.pipeline import PASSES, repair_program
 from atc.programs.rules import DEFAULT, IDS, RULES, parse_rules, table
-from atc.result import Call, Fault, Finding, Revision
+from atc.result import Call, Fault, Finding, Invocation, Place, Raised, Revision
 from atc.strategies.feedback import notes_from
 
 ROOT = Path(__file__).parents[2]
@@ -122,17 +122,23 @@ START = made("start", {"key_id": {"type": "string", "description": "from the dra
 
 
 @pytest.mark.parametrize(
-    ("rule", "fault", "said"),
+    ("rule", "complaint", "said"),
     [
-        ("precondition", "line 1: start(key_id='abc') refused: all doors must be locked", "lock_doors"),
-        ("argument-description", "line 1: start(key_id='abc') refused: key_id is wrong", "from the drawer"),
-        ("supplier-hint", "line 1: start(key_id='abc') refused: key_id is wrong", "take it there"),
-        ("repeated-line", "line 1: ValueError: no", "failed in 2 programs"),
+        ("precondition", "all doors must be locked", "lock_doors"),
+        ("argument-description", "key_id is wrong", "from the drawer"),
+        ("supplier-hint", "key_id is wrong", "take it there"),
+        ("repeated-line", "", "failed in 2 programs"),
     ],
 )
-def test_a_note_of_a_rule_that_is_off_is_not_written(rule: str, fault: str, said: str) -> None:
-    tool = "start" if "start" in fault else None
-    seen = Fault(kind="arguments" if tool else "program", message=fault, line=1, tool=tool)
+def test_a_note_of_a_rule_that_is_off_is_not_written(rule: str, complaint: str, said: str) -> None:
+    called = Invocation(tool="start", arguments={"key_id": "abc"})
+    seen = (
+        Fault(
+            kind="arguments", case="refused", line=1, tool="start", speaker="tool", reason=complaint, invocation=called
+        )
+        if complaint
+        else Fault(kind="program", case="raised", line=1, raised=Raised(type="ValueError", message="no"))
+    )
     history = [Revision(attempt=n, program="start(key_id='abc')", fault=seen) for n in range(2)]
     hints = {"start": {"key_id": "there"}}
     assert said in " ".join(notes_from(history, hints, [DOOR, START]))
@@ -140,7 +146,7 @@ def test_a_note_of_a_rule_that_is_off_is_not_written(rule: str, fault: str, said
 
 
 def test_findings_of_several_keys_are_one_note_only_by_a_rule() -> None:
-    found = tuple(Finding(kind="unknown_field", message=f"x has no key '{k}'; its keys are 'a'", line=1) for k in "bc")
+    found = tuple(Finding(kind="unknown_field", name=k, known=("a",), place=Place(tool="x"), line=1) for k in "bc")
     history = [Revision(attempt=0, program="x", findings=found)]
     assert len(notes_from(history)) == 1
     assert len(notes_from(history, rules=DEFAULT - {"merged-keys"})) == 2

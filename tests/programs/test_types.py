@@ -15,6 +15,7 @@ import pytest
 from atc import wording
 from atc.atlas import atlas_toolset
 from atc.programs.check.types import Diagnostic, TypeChecker, finding_of
+from atc.programs.program import Program
 from atc.result import Finding
 
 FILE = Path(__file__).with_name("ty_messages.json")
@@ -23,7 +24,7 @@ ATLAS = atlas_toolset()
 
 
 def meant(source: str, diagnostics: list[Diagnostic]) -> list[dict[str, Any] | None]:
-    return [_facts(finding_of(diagnostic, source, ATLAS)) for diagnostic in diagnostics]
+    return [_facts(finding_of(diagnostic, Program(source), ATLAS)) for diagnostic in diagnostics]
 
 
 def _facts(finding: Finding | None) -> dict[str, Any] | None:

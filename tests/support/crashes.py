@@ -82,8 +82,8 @@ class Host:
             self.journal = Journal(path)
         self._synced = path.stat().st_size
         reads = make_tool("look", world.look)
-        writes = [make_tool(name, lambda a, name=name: self._act(name, a), effect) for name, effect in
-                  (("book", Effect.WRITE), ("pay", Effect.UNKNOWN))]  # fmt: skip
+        effects = {"book": Effect.WRITE, "pay": Effect.UNKNOWN}
+        writes = [make_tool(name, partial(self._act, name), effect) for name, effect in effects.items()]
         policy = CallPolicy(call_timeout_s=call_timeout_s, retry_wait_s=0, response_bytes=500)
         self.broker = Broker(
             Toolset([reads, *writes]), self.journal, lambda kind, data: None, policy, Approval("always")
