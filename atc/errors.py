@@ -56,7 +56,15 @@ class SettingsError(UsageError):
 
 
 class EnvironmentProblem(AtcError):
-    """Something outside ATC is missing or broken. The message says the fix."""
+    """Something outside ATC is missing or broken. The message says the fix.
+
+    Attributes:
+        problem: what is missing or broken. ``fix``: what to do about it, where that stands apart.
+    """
+
+    def __init__(self, problem: str = "", *, fix: str = "") -> None:
+        super().__init__(f"{problem}: {fix}" if fix else problem)
+        self.problem, self.fix = problem, fix
 
 
 class ModelUnavailable(EnvironmentProblem):

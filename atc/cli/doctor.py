@@ -16,7 +16,7 @@ from rich.text import Text
 from atc.calls.contract import CallReply, CallRequest
 from atc.cli import options
 from atc.cli.console import ENVIRONMENT, guarded, print_json, print_table
-from atc.errors import AtcError, EncoderUnavailable
+from atc.errors import AtcError, EncoderUnavailable, EnvironmentProblem
 from atc.models import EmbeddedModel, choose_model
 from atc.retrieval.minilm import HOW_TO_GET_IT, MiniLM
 from atc.sandboxes.contract import Job
@@ -154,7 +154,7 @@ def _encoder() -> Check:
     try:
         encoder.check()
     except EncoderUnavailable as problem:
-        return Check("encoder", False, str(problem).split(":")[0], HOW_TO_GET_IT, needed=False)
+        return Check("encoder", False, problem.problem, problem.fix or HOW_TO_GET_IT, needed=False)
     return Check("encoder", True, encoder.name, needed=False)
 
 
@@ -167,9 +167,10 @@ def _docker() -> Check:
             version, built = engine.version, engine.has_image(image)
         finally:
             engine.close()
+    except EnvironmentProblem as error:
+        return Check("docker", False, error.problem, error.fix, needed=False)
     except AtcError as error:
-        said, _, fix = str(error).rpartition(": ")
-        return Check("docker", False, said or fix, fix, needed=False)
+        return Check("docker", False, str(error), needed=False)
     found = f"engine {version}, {'with' if built else 'without'} the image {image}"
     return Check("docker", built, found, "make image", needed=False)
 

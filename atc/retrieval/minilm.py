@@ -77,11 +77,11 @@ class MiniLM:
     def check(self) -> None:
         for package in ("onnxruntime", "tokenizers"):
             if importlib.util.find_spec(package) is None:
-                raise EncoderUnavailable(f"the encoder needs the package {package}: {HOW_TO_GET_IT}")
+                raise EncoderUnavailable(f"the encoder needs the package {package}", fix=HOW_TO_GET_IT)
         for entry in (MODEL, TOKENIZER):
             if not (self.directory / entry.file).is_file():
                 raise EncoderUnavailable(
-                    f"the encoder's file {self.directory / entry.file} is missing: {HOW_TO_GET_IT}"
+                    f"the encoder's file {self.directory / entry.file} is missing", fix=HOW_TO_GET_IT
                 )
 
     def encode(self, texts: Sequence[str]) -> Floats:
@@ -134,7 +134,7 @@ class MiniLM:
     def _broken(self, entry: ModelFile, error: Exception) -> EncoderUnavailable:
         reason = " ".join(str(error).split())[:200]
         path = self.directory / entry.file
-        return EncoderUnavailable(f"the encoder cannot use {path} ({reason}): delete it, then {HOW_TO_GET_IT}")
+        return EncoderUnavailable(f"the encoder cannot use {path} ({reason})", fix=f"delete it, then {HOW_TO_GET_IT}")
 
 
 def pull(

@@ -277,11 +277,12 @@ import os
 frame = lambda body: len(body).to_bytes(4, "big") + body
 for fd in range(3, 64):
     try:
-        odd = b'{"type":7,"message":null,"line":-5,"span":[1,2],"origin":["x"],"trace":[[1],2]}'
+        odd = b'{"type":7,"message":null,"line":-5,"span":[1,2],"origin":["x"],"trace":[[1],2],"items":-1,"hint":3}'
         os.write(fd, frame(b'{"op":"raised","error":' + odd + b"}"))
     except OSError:
         pass
 """
     outcome = in_sandbox(program)
     assert outcome.error is not None
+    assert (outcome.error.items, outcome.error.hint) == (None, "")
     assert (outcome.error.line, outcome.error.span, outcome.error.origin, outcome.error.trace) == (0, None, None, ())

@@ -7,9 +7,11 @@ from typing import Any
 
 import pytest
 
+from atc import wording
 from atc.calls.contract import CallReply
 from atc.calls.redact import Redactor
 from atc.errors import ToolError
+from atc.result import Drift
 from tests.support.broker import WRITE, House, counted, never
 from tests.support.tools import make_tool
 
@@ -68,7 +70,11 @@ def test_a_response_that_differs_from_its_schema_is_noted_and_kept() -> None:
     house = House(make_tool("look", lambda _: {"n": "one"}, returns=returns))
     assert house.call("look", n=1).value == {"n": "one"}
     assert house.last.status == "ok"
-    assert house.last.notes == ('response differs from its schema: $.n: "one" is not of type "integer"',)
+    assert house.last.drift == (Drift(path=("n",), what='"one" is not of type "integer"'),)
+    assert wording.drifted(house.last.drift[0]) == (
+        'response differs from its schema: $.n: "one" is not of type "integer"'
+    )
+    assert house.last.notes == ()
 
 
 @pytest.mark.parametrize(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import dataclasses
 import json
 import socket
 from typing import Any
@@ -13,8 +14,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from atc.errors import FrameError
+from atc.outcome import Outcome
 from atc.sandboxes.channel import frames
 from atc.sandboxes.channel.descriptors import SocketChannel
+from atc.sandboxes.channel.session import as_program_error
+from atc.sandboxes.service import messages
 from tests.support.time import little_work
 
 LIMIT = 10_000
@@ -155,3 +159,20 @@ def test_no_frame_takes_long_to_refuse(body: bytes) -> None:
 def test_nan_never_goes_out() -> None:
     with pytest.raises(ValueError, match="not JSON compliant"):
         frames.encode({"a": float("nan")})
+
+
+@pytest.mark.parametrize("odd", [True, -1, 1.0, "3", 2**60, None, [3]])
+def test_what_a_report_says_beside_its_exception_is_taken_in_its_form_alone(odd: Any) -> None:
+    report = {"type": "IndexError", "message": "out of range", "items": odd, "hint": odd}
+    error = as_program_error(report)
+    assert error.items is None
+    assert error.hint == (odd if isinstance(odd, str) else "")
+    assert len(as_program_error(report | {"hint": "x" * 9_999}).hint) == 500
+
+
+def test_a_service_hands_on_what_a_report_says_beside_its_exception() -> None:
+    error = as_program_error({"type": "IndexError", "message": "out of range", "items": 3, "hint": "none", "line": 2})
+    sent = messages.decode(messages.encode(messages.outcome_message(Outcome("raised", error=error))).decode())
+    assert as_program_error(sent["error"]) == error
+    older = {name: value for name, value in sent["error"].items() if name not in ("items", "hint")}
+    assert as_program_error(older) == dataclasses.replace(error, items=None, hint="")

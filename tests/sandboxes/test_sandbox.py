@@ -238,3 +238,13 @@ async def main():
 answer = asyncio.run(main())
 """
     assert in_sandbox(program, {"f": lambda a: a["n"]}).value == [0, 1, 2]
+
+
+@pytest.mark.parametrize(
+    ("program", "items"), [("a = [1, 2]\na[5]", 2), ("[][0]", 0), ("'ab'[9]", 2), ("{}['a']", None)]
+)
+def test_how_long_a_list_was_stands_beside_the_exception(program: str, items: int | None) -> None:
+    error = in_sandbox(program).error
+    assert error is not None
+    assert (error.items, error.hint) == (items, "")
+    assert "items" not in error.message

@@ -15,7 +15,7 @@ OLDEST_API = (1, 41)
 """Docker 20.10: the first that keeps control groups apart and takes ``pids`` limits as they are meant."""
 LABEL = "io.atc.sandbox"
 _ANSWER_S = 60
-_INSTALL = "the Python package `docker` is missing: pip install 'atc-runtime[docker]'"
+_INSTALL = "pip install 'atc-runtime[docker]'"
 _START = "start Docker, or set DOCKER_HOST to the address of its socket (group `docker` has the right to use it)"
 
 
@@ -52,12 +52,12 @@ class Engine:
         try:
             import docker
         except ImportError:
-            raise SandboxUnavailable(_INSTALL) from None
+            raise SandboxUnavailable("the Python package `docker` is missing", fix=_INSTALL) from None
         host = os.environ.get("DOCKER_HOST", "")
         if host and not host.startswith(("unix://", "/")):
             raise SandboxUnavailable(
-                f"DOCKER_HOST is {host}, an engine on another machine, and programs are spoken to over a local socket: "
-                "run the image as a service there (`atc serve`) and give its address as the sandbox"
+                f"DOCKER_HOST is {host}, an engine on another machine, and programs are spoken to over a local socket",
+                fix="run the image as a service there (`atc serve`) and give its address as the sandbox",
             )
         with _explained("the Docker engine"):
             self._client = docker.from_env(version="auto", timeout=_ANSWER_S)
@@ -75,20 +75,22 @@ class Engine:
         told = tuple(int(part) for part in str(version.get("ApiVersion", "0.0")).split("."))
         if told < OLDEST_API:
             raise SandboxUnavailable(
-                f"the Docker engine {version.get('Version')} is too old (API {version.get('ApiVersion')}): "
-                f"update it to 20.10 or later (API {'.'.join(map(str, OLDEST_API))})"
+                f"the Docker engine {version.get('Version')} is too old (API {version.get('ApiVersion')})",
+                fix=f"update it to 20.10 or later (API {'.'.join(map(str, OLDEST_API))})",
             )
         if info.get("OSType") != "linux":
-            raise SandboxUnavailable(f"the Docker engine runs {info.get('OSType')} containers: switch it to Linux ones")
+            what = f"the Docker engine runs {info.get('OSType')} containers"
+            raise SandboxUnavailable(what, fix="switch it to Linux ones")
         lacks = [name for name in ("MemoryLimit", "PidsLimit", "CpuCfsQuota") if not info.get(name)]
         if lacks:
             raise SandboxUnavailable(
-                f"the Docker engine cannot set {', '.join(lacks)}: its control groups lack the controllers memory, "
-                "pids or cpu. Boot with systemd.unified_cgroup_hierarchy=1; a rootless engine needs them delegated"
+                f"the Docker engine cannot set {', '.join(lacks)}",
+                fix="its control groups lack the controllers memory, pids or cpu. Boot with "
+                "systemd.unified_cgroup_hierarchy=1; a rootless engine needs them delegated",
             )
         if not any(str(option).startswith("name=seccomp") for option in info.get("SecurityOptions") or ()):
             raise SandboxUnavailable(
-                "the Docker engine has no seccomp: use a kernel and a runc that were built with it"
+                "the Docker engine has no seccomp", fix="use a kernel and a runc that were built with it"
             )
 
     @property
@@ -209,7 +211,7 @@ def _explained(what: str) -> Iterator[None]:
             raise SandboxUnavailable("its container ended before it could be used") from None
         raise SandboxUnavailable(f"the Docker engine refused {what}: {said[:300]}{_remedy(said)}") from None
     except (DockerException, RequestException, OSError) as error:
-        raise SandboxUnavailable(f"no Docker engine answers ({str(error)[:200]}): {_START}") from None
+        raise SandboxUnavailable(f"no Docker engine answers ({str(error)[:200]})", fix=_START) from None
 
 
 def _remedy(said: str) -> str:

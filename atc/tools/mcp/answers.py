@@ -34,7 +34,7 @@ def value_of(label: str, result: CallToolResult | InputRequiredResult, spec: Ser
         texts = [block.text for block in result.content if block.type == "text"]
         said = words_of("\n".join(texts), spec) or "without a word"
         # a tool's own error may come from before, amid or after what it did
-        raise ToolError(f"{label} failed: {said}", status="error", outcome=did)
+        raise ToolError(f"{label} failed: {said}", status="error", outcome=did, service_message=said)
     value = result.structured_content
     if value is None:
         values = [_block(block) for block in result.content]

@@ -128,12 +128,13 @@ def failed(label: str, error: Exception, exchange: Exchange, told: str, spec: Se
         return ToolError(words, status="broken", outcome="unknown", transient=True, cause="broken")
     if exchange.status is not None and exchange.status >= 300 and exchange.status != BROKEN:
         return _http(label, error, exchange.status, spec)
+    said = words_of(error.message, spec)
     return ToolError(
-        f"{label} was refused: {words_of(error.message, spec)}" if error.code in _REFUSING
-        else f"{label} failed: {words_of(error.message, spec)}",
+        f"{label} was refused: {said}" if error.code in _REFUSING else f"{label} failed: {said}",
         status=_CODES.get(error.code, error.code),
         outcome="refused" if error.code in _REFUSING else did,
         cause="credential" if error.code == types.URL_ELICITATION_REQUIRED else None,
+        service_message=said,
     )  # fmt: skip
 
 
