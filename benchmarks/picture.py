@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from atc.errors import EnvironmentProblem, UsageError
+from benchmarks.summary import UNREAD
 
 
 def draw(lines: Sequence[dict[str, Any]], file: Path) -> None:
@@ -22,7 +23,7 @@ def draw(lines: Sequence[dict[str, Any]], file: Path) -> None:
     """
     if file.suffix not in (".svg", ".png"):
         raise UsageError(f"--picture takes a name that ends in .svg or .png, not {file}")
-    chosen = [line for line in lines if line["env"] == "all"] or list(lines)
+    chosen = [line for line in lines if line["env"] == "all"] or [line for line in lines if line["env"] != UNREAD]
     if not chosen:
         raise UsageError("there is no result yet to draw")
     try:

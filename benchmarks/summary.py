@@ -11,11 +11,14 @@ from rich import box
 from rich.console import Console
 from rich.table import Table
 
+from benchmarks.read_tasks import is_read
 from benchmarks.rows import Row
 
 RESAMPLES = 2_000
 RULER = "atc"
 """The system that the others are paired with."""
+UNREAD = "unread"
+"""In the place of an environment: all tasks that nobody has read."""
 _SUMS = (
     "model_calls", "prompt_tokens", "completion_tokens", "tool_calls", "writes", "repeated_writes", "forbidden_writes",
     "crashes", "programs",
@@ -27,18 +30,23 @@ Line = dict[str, Any]
 def summarise(rows: Sequence[Row], order: Sequence[str]) -> list[Line]:
     """One line for each model (with the terms), environment and system, and over all environments if several.
 
+    Where some of the tasks were read (:mod:`benchmarks.read_tasks`), the others come first, together.
+
     Args:
         rows: the tries; those without a result (no model, no sandbox) count as ``lost`` and in nothing else.
         order: the systems, in the order to list them.
     """
     groups: dict[tuple[str, str, str], list[Row]] = defaultdict(list)
     environments = list(dict.fromkeys(row.env for row in rows))
+    some_read = any(is_read(row.env, row.task) for row in rows)
     for row in rows:
         model = f"{row.model}, {row.terms}"
         groups[model, row.env, row.system].append(row)
+        if some_read and not is_read(row.env, row.task):
+            groups[model, UNREAD, row.system].append(row)
         if len(environments) > 1:
             groups[model, "all", row.system].append(row)
-    places, known = [*environments, "all"], [*order, *sorted({row.system for row in rows} - set(order))]
+    places, known = [UNREAD, *environments, "all"], [*order, *sorted({row.system for row in rows} - set(order))]
     ranked = sorted(groups, key=lambda key: (key[0], places.index(key[1]), known.index(key[2])))
     return [_line(*key, groups[key], groups.get((key[0], key[1], RULER), [])) for key in ranked]
 
@@ -104,6 +112,7 @@ OUTCOME = ("solved", "(95 %)", f"± {RULER}", "stated", "first", "path", "prec")
 COST = ("asked", "tokens a try", "tools", "s a try", "model", "tools", "own")
 DAMAGE = ("again", "forbidden", "failed", "broke", "ended", "faults")
 LEGEND = f"""\
+unread: the tasks that nobody has read (benchmarks/read_tasks.txt), over all environments: report these first.
 ± {RULER}: tries that it solved and {RULER} did not, and the reverse. stated: of the tasks that say all that their
 solution needs. first: by the first program or step. path, prec: Path% and Prec% (ATC §5). asked: model calls a try.
 tokens: read + written. tools: calls that reached a tool. s: seconds, kept replies at their first cost; of these in
@@ -122,7 +131,7 @@ def print_table(lines: Sequence[Line], console: Console) -> None:
         console.print(_table(f"What it took, {model}", COST, own, _cost))
         console.print(_table(f"What it broke, {model}", DAMAGE, own, _damage))
     console.print(LEGEND, markup=False)
-    if lost := sum(line["lost"] for line in lines if line["env"] != "all"):
+    if lost := sum(line["lost"] for line in lines if line["env"] not in ("all", UNREAD)):
         console.print(
             f"{lost} tries were lost (no model or no sandbox) and are in no figure: the same command runs them again"
         )

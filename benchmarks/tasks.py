@@ -26,9 +26,10 @@ from benchmarks.environments import ENVIRONMENTS, Environment, Task, open_enviro
 from benchmarks.gateway import Caps, Gateway
 from benchmarks.picture import draw
 from benchmarks.quick import TASKS, order, quick_tasks
+from benchmarks.read_tasks import Part, in_part
 from benchmarks.rows import Row, append, latest, read_rows
 from benchmarks.summary import print_table, summarise
-from benchmarks.systems import SYSTEMS, System
+from benchmarks.systems import SYSTEMS, WITHOUT_RULE, System, without_rule
 from benchmarks.upstream import Upstream, upstream
 
 RESULTS = Path(__file__).with_name("results")
@@ -50,6 +51,8 @@ class Plan:
         temperature: of all systems' sampling.
         minutes: no try begins later than that after the first.
         transcripts: folder to keep in what was said in each try.
+        part: of all tasks, before anything else: those that nobody has read, or the sealed half
+            (:mod:`benchmarks.read_tasks`).
     """
 
     environments: Sequence[Environment]
@@ -64,6 +67,7 @@ class Plan:
     temperature: float = 0.3
     minutes: float | None = None
     transcripts: Path | None = None
+    part: Part = "open"
 
     def tasks(self, environment: Environment) -> list[Task]:
         """The tasks to run of an environment, in its order.
@@ -71,7 +75,8 @@ class Plan:
         Raises:
             EnvironmentProblem: its data is missing.
         """
-        tasks = [task for task in environment.tasks() if task.stated or not self.stated]
+        tasks = [task for task in environment.tasks() if in_part(environment.name, task.id, self.part)]
+        tasks = [task for task in tasks if task.stated or not self.stated]
         if self.only is not None:
             tasks = [task for task in tasks if task.id in self.only.get(environment.name, ())]
         if self.sample is not None:
@@ -175,6 +180,17 @@ def listed(text: str, allowed: Iterable[str], what: str) -> list[str]:
     return list(dict.fromkeys(names))
 
 
+def systems_of(text: str) -> list[System]:
+    """The systems of a comma-separated option; ``atc-rules:ID`` is ATC without that rule.
+
+    Raises:
+        UsageError: there is no such system, or no such rule.
+    """
+    names = [name.strip() for name in text.split(",") if name.strip()]
+    made = {name: without_rule(name) for name in names if name.startswith(WITHOUT_RULE)}
+    return [made.get(name) or SYSTEMS[name] for name in listed(text, [*SYSTEMS, *made], "system")]
+
+
 def seeds_of(text: str) -> list[int]:
     """The seeds of a comma-separated option.
 
@@ -201,7 +217,10 @@ def _say(row: Row) -> None:
 def main(
     env: Annotated[str, typer.Option(help=f"Environments: {', '.join(ENVIRONMENTS)}.")] = ",".join(ENVIRONMENTS),
     system: Annotated[
-        str | None, typer.Option(help=f"Systems: {', '.join(SYSTEMS)}. All of them, if not said.")
+        str | None,
+        typer.Option(
+            help=f"Systems: {', '.join(SYSTEMS)}; `{WITHOUT_RULE}ID` is ATC without a rule. All of them, if not said."
+        ),
     ] = None,
     data: Annotated[
         Path | None, typer.Option(envvar="ATC_DATA", help="Directory with executable/<environment>.")
@@ -221,6 +240,12 @@ def main(
     limit: Annotated[int | None, typer.Option(min=1, help="The first so many tasks of each environment.")] = None,
     stated: Annotated[
         bool, typer.Option("--stated", help="Only tasks that say all that their solution needs.")
+    ] = False,
+    unread: Annotated[
+        bool, typer.Option("--unread", help="Only tasks that nobody has read (benchmarks/read_tasks.txt).")
+    ] = False,
+    sealed: Annotated[
+        bool, typer.Option("--sealed", help="Only the sealed half of the unread tasks: for a last measurement.")
     ] = False,
     limit_s: Annotated[float | None, typer.Option(min=1, help=f"Seconds for one try. {_caps('seconds')}")] = None,
     max_calls: Annotated[
@@ -249,9 +274,11 @@ def main(
         _report(latest(read_rows(summary)), as_json, picture)
         return
     environments = [open_environment(name, data) for name in listed(env, ENVIRONMENTS, "env")]
-    chosen = [SYSTEMS[n] for n in listed(system or (QUICK_SYSTEMS if quick else ",".join(SYSTEMS)), SYSTEMS, "system")]
+    chosen = systems_of(system or (QUICK_SYSTEMS if quick else ",".join(SYSTEMS)))
     if practice and sample is None:
         raise UsageError("--practice takes what --sample N leaves out: give --sample too")
+    if unread and sealed:
+        raise UsageError("--sealed tasks are unread ones: give --unread or --sealed")
     usual = QUICK_CAPS if quick else Caps()
     caps = Caps(max_calls or usual.model_calls, max_tokens or usual.tokens, limit_s or usual.seconds)
     only = None
@@ -260,7 +287,7 @@ def main(
         only, minutes = quick_tasks(environments), QUICK_MINUTES if minutes is None else minutes
     plan = Plan(
         environments, chosen, seeds_of(seeds), sample, only, practice, limit, stated, caps, temperature,
-        minutes, transcripts,
+        minutes, transcripts, "sealed" if sealed else "unread" if unread else "open",
     )  # fmt: skip
     run_and_report(plan, model, file, as_json, picture, threads)
 

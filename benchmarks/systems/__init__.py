@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from atc.errors import UsageError
+from atc.programs.rules import IDS
 from benchmarks.systems.atc import Atc
 from benchmarks.systems.base import Answer, Job, System
 from benchmarks.systems.codeact import CodeAct
@@ -9,7 +11,10 @@ from benchmarks.systems.peer import Peer
 from benchmarks.systems.plan import PlanThenExecute
 from benchmarks.systems.react import ReAct
 
-__all__ = ["SYSTEMS", "Answer", "Job", "System"]
+__all__ = ["SYSTEMS", "WITHOUT_RULE", "Answer", "Job", "System", "without_rule"]
+
+WITHOUT_RULE = "atc-rules:"
+"""What the name of ATC without one rule begins with; the id of the rule follows (``atc-rules:id-by-name``)."""
 
 _BARE = {"check": False, "attribution": "none", "tool_format": "json"}
 SYSTEMS: dict[str, System] = {
@@ -38,3 +43,15 @@ SYSTEMS: dict[str, System] = {
     )
 }  # fmt: skip
 """Names with a minus are ATC with one part taken away."""
+
+
+def without_rule(name: str) -> System:
+    """ATC without the rule that a system's name ends with; several with a plus between.
+
+    Raises:
+        UsageError: there is no such rule.
+    """
+    rules = name.removeprefix(WITHOUT_RULE).split("+")
+    if unknown := [rule for rule in rules if rule not in IDS]:
+        raise UsageError(f"--system: there is no rule {', '.join(unknown)}; docs/failures.md lists them")
+    return Atc(name, f"ATC without {' and '.join(rules)}", {"rules": ",".join(f"-{rule}" for rule in rules)})

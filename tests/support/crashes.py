@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from typing import Any, Literal
 from unittest import mock
@@ -96,7 +97,8 @@ class Host:
             kind = next((kind for kind in ("begin", "sent") if kind in record), "end" if "call" in record else "stage")
             self.dead = self.crash in (f"before {kind}", f"torn {kind}")
             if self.crash == f"torn {kind}":
-                file = self.journal._file and self.journal._file._file
+                assert self.journal._file is not None
+                file = self.journal._file._file
                 assert file is not None
                 line = json.dumps(record).encode()
                 file.write(line[: len(line) // 2])

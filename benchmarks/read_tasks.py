@@ -1,0 +1,47 @@
+"""Which tasks somebody has read: figures are reported on the others first, and half of those are kept sealed.
+
+``read_tasks.txt`` lists every task whose text or transcript anybody opened while ATC was changed, as
+``environment/task``. Add a task before you open it. Of the others half, by a hash of their names, is sealed: it is run
+by ``--sealed`` alone, for a last measurement.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from functools import cache
+from pathlib import Path
+from typing import Literal
+
+FILE = Path(__file__).with_name("read_tasks.txt")
+
+Part = Literal["open", "unread", "sealed", "all"]
+"""``open``: all but the sealed half. ``unread``: of these what nobody has read. ``sealed``: the sealed half alone."""
+
+
+@cache
+def read_tasks() -> frozenset[str]:
+    """The tasks that somebody has read, as ``environment/task``."""
+    lines = (line.strip() for line in FILE.read_text(encoding="utf-8").splitlines())
+    return frozenset(line for line in lines if line and not line.startswith("#"))
+
+
+def is_read(environment: str, task: str) -> bool:
+    """Whether somebody has read a task."""
+    return f"{environment}/{task}" in read_tasks()
+
+
+def is_sealed(environment: str, task: str) -> bool:
+    """Whether a task is in the sealed half. Only environments of which something was read have one."""
+    if is_read(environment, task) or environment not in {name.partition("/")[0] for name in read_tasks()}:
+        return False
+    return hashlib.sha256(f"sealed/{environment}/{task}".encode()).digest()[0] % 2 == 0
+
+
+def in_part(environment: str, task: str, part: Part) -> bool:
+    """Whether a task belongs to a part of its environment."""
+    if part == "all":
+        return True
+    sealed = is_sealed(environment, task)
+    if part == "sealed":
+        return sealed
+    return not sealed and (part == "open" or not is_read(environment, task))

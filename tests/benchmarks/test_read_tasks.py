@@ -1,0 +1,83 @@
+"""Tasks that somebody has read are known, and half of the others are run only when that is said."""
+
+from __future__ import annotations
+
+import pytest
+
+from atc.errors import UsageError
+from benchmarks.environments.atlas import AtlasEnvironment
+from benchmarks.environments.base import Environment, Episode, Gold, Task
+from benchmarks.read_tasks import in_part, is_read, is_sealed, read_tasks
+from benchmarks.rows import Row
+from benchmarks.summary import summarise
+from benchmarks.systems.atc import Atc
+from benchmarks.tasks import Plan, systems_of
+
+
+class WorkBenchOf100(Environment):
+    """A hundred tasks in an environment that has a sealed half."""
+
+    name = "workbench"
+
+    def tasks(self) -> list[Task]:
+        return [Task(f"task-{number}", "Do it.", ()) for number in range(100)]
+
+    def open(self, task: Task) -> Episode:
+        raise NotImplementedError
+
+    def gold(self, task: Task) -> Gold:
+        raise NotImplementedError
+
+
+def ids(**part: str) -> set[str]:
+    plan = Plan([], [], **part)  # type: ignore[arg-type]
+    return {task.id for task in plan.tasks(WorkBenchOf100())}
+
+
+def test_every_task_of_the_repository_and_24_of_the_quick_run_are_read() -> None:
+    assert {f"atlas/{task.id}" for task in AtlasEnvironment().tasks()} <= read_tasks()
+    others = [name for name in read_tasks() if not name.startswith("atlas/")]
+    assert len(others) >= 20
+    assert all(name.count("/") >= 1 and name == name.strip() for name in others)
+
+
+def test_the_sealed_half_is_run_only_when_that_is_said() -> None:
+    sealed, usual = ids(part="sealed"), ids()
+    assert sealed | usual == ids(part="all")
+    assert not sealed & usual
+    assert 35 <= len(sealed) <= 65
+    assert ids(part="unread") == usual  # none of these was read
+
+
+def test_what_was_read_is_neither_unread_nor_sealed() -> None:
+    task = sorted(read_tasks())[0].partition("/")
+    assert is_read(task[0], task[2])
+    assert not is_sealed(task[0], task[2])
+    assert [in_part(task[0], task[2], part) for part in ("open", "unread", "sealed")] == [True, False, False]
+
+
+def test_an_environment_of_ones_own_has_no_sealed_half() -> None:
+    assert not any(is_sealed("greenhouse", str(number)) for number in range(50))
+
+
+def test_the_summary_begins_with_what_nobody_has_read() -> None:
+    read = sorted(read_tasks())[0].split("/", 1)
+    rows = [
+        Row(env=env, task=task, system="atc", version="v", seed=0, model="m", terms="t", stated=True,
+            status="answered", solved=solved)
+        for env, task, solved in ((*read, True), ("workbench", "task-1", False))
+    ]  # fmt: skip
+    lines = summarise(rows, ["atc"])
+    assert (lines[0]["env"], lines[0]["tries"], lines[0]["solved"]) == ("unread", 1, 0)
+    assert {line["env"] for line in summarise(rows[1:], ["atc"])} == {"workbench"}
+
+
+def test_a_rule_can_be_taken_away_by_the_name_of_a_system() -> None:
+    whole, one, two = systems_of("atc, atc-rules:id-by-name,atc-rules:precondition+nested-key")
+    assert (whole.name, one.name) == ("atc", "atc-rules:id-by-name")
+    assert isinstance(two, Atc)
+    assert two._settings == {"rules": "-precondition,-nested-key"}
+    with pytest.raises(UsageError, match="there is no rule id-by-nam;"):
+        systems_of("atc-rules:id-by-nam")
+    with pytest.raises(UsageError, match="there is no nobody"):
+        systems_of("nobody")
