@@ -23,7 +23,7 @@ from rich.table import Table
 from atc.errors import ToolImportError
 from atc.result import Effect
 from atc.tools.openapi.effects import effect_of, named_effect
-from atc.tools.openapi.parse import parse_document
+from atc.tools.parse import parse_document
 
 _MAX_BYTES = 100_000_000
 

@@ -53,8 +53,8 @@ def affinity(parameter: str, tool: str, field: str, owner: frozenset[str]) -> fl
     if wanted == has or bare == has:
         if specific:
             return 1.0 if wanted == has else 0.9
-        things = owner - VERBS  # a bare `id` or `name`: whose?
-        return 0.6 if 2 * len(things & frozenset(words_of(tool))) >= max(1, len(things)) else 0.0
+        things = owner - VERBS  # a bare `id` or `name` of one thing: the tool must name more than half of its words
+        return 0.6 if 2 * len(things & frozenset(words_of(tool))) > len(things) else 0.0
     if specific and has[-1:] == bare[-1:] and bare[-1] in GENERIC and set(has) <= GENERIC:
         return 0.85 if set(specific) & owner else 0.0
     if len(bare) < len(has) and has[-len(bare) :] == bare and specific:

@@ -19,7 +19,7 @@ from pydantic import ValidationError
 from atc.errors import ToolImportError
 from atc.resources import resource_dir
 from atc.schemas.validate import ensure_valid_schema
-from atc.tools.openapi.parse import MAX_BYTES, parse_document
+from atc.tools.parse import MAX_BYTES, parse_document
 from atc.tools.protocol import Protocol
 from atc.tools.tool import Tool, Toolset
 

@@ -227,6 +227,13 @@ def test_whose_a_field_is() -> None:
     assert affinity("movieId", "x", "id", owner_of(["data"], "findMovies")) == 0.85
 
 
+def test_a_bare_id_is_of_the_thing_that_more_than_half_of_its_tools_name_is_about() -> None:
+    def id_of(tool: str) -> float:
+        return affinity("id", "player_by_id", "id", owner_of(["data"], tool))
+
+    assert (id_of("list_players"), id_of("player_by_id"), id_of("team_by_id")) == (0.6, 0.6, 0.0)
+
+
 @pytest.mark.parametrize(("name", "plural"), [("codes", True), ("cityIds", True), ("status", False), ("id", False)])
 def test_names_of_several_things(name: str, plural: bool) -> None:
     assert is_plural(name) is plural

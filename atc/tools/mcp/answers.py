@@ -10,7 +10,7 @@ from mcp_types import CallToolResult, InputRequiredResult
 from atc.errors import Outcome, ToolError, ToolImportError
 from atc.tools.mcp.failures import words_of
 from atc.tools.mcp.spec import ServerSpec
-from atc.tools.openapi.parse import plain
+from atc.tools.parse import json_copy
 
 
 def value_of(label: str, result: CallToolResult | InputRequiredResult, spec: ServerSpec, reads: bool) -> Any:
@@ -40,7 +40,7 @@ def value_of(label: str, result: CallToolResult | InputRequiredResult, spec: Ser
         values = [_block(block) for block in result.content]
         value = values[0] if len(values) == 1 else values or None
     try:
-        return spec.secrets.value(plain(value, "the answer"))
+        return spec.secrets.value(json_copy(value, "the answer"))
     except ToolImportError as error:  # nested without end, NaN
         raise ToolError(f"{label}: {error}", status="bad_response", outcome=did, cause="bad_response") from None
 
@@ -62,7 +62,7 @@ def _text(text: str) -> Any:
     if text.lstrip()[:1] not in ("{", "["):
         return text
     try:
-        return plain(json.loads(text), "the text")
+        return json_copy(json.loads(text), "the text")
     except (ValueError, RecursionError):  # ToolImportError is one: what no value can be is a text still
         return text
 

@@ -10,10 +10,10 @@ from atc.result import Effect
 from atc.schemas.validate import ensure_valid_schema
 from atc.tools.binary import without_bytes
 from atc.tools.openapi.load import Document
-from atc.tools.openapi.parse import plain
 from atc.tools.openapi.refs import Resolver
 from atc.tools.openapi.schema import Direction, SchemaConverter
 from atc.tools.openapi.text import clean
+from atc.tools.parse import json_copy
 from atc.tools.protocol import MAX_DESCRIPTION, JsonSchema, Protocol, Provenance, Source
 
 _LOG = logging.getLogger(__name__)
@@ -83,7 +83,7 @@ def _returns(tool: Any) -> JsonSchema | None:
 
 def _converted(schema: dict[str, Any], direction: Direction, what: str) -> JsonSchema:
     """A schema that stands alone, with the keywords that we know; references lead into its own ``$defs`` only."""
-    root = without_bytes(plain(schema, what))
+    root = without_bytes(json_copy(schema, what))
     converter = SchemaConverter(Resolver(Document(root, what)))
     made = converter.closed(converter.convert(root, direction), direction)
     ensure_valid_schema(made, what)

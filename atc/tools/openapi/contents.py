@@ -15,8 +15,8 @@ import xmltodict
 
 from atc.errors import ToolImportError
 from atc.tools.names import UniqueNames
-from atc.tools.openapi.parse import parse_document
 from atc.tools.openapi.plan import ContentKind
+from atc.tools.parse import parse_document
 
 MAX_DEPTH = 200
 """Levels of nesting of an answer."""

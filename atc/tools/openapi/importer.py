@@ -18,13 +18,13 @@ from atc.tools.openapi import aws, swagger2
 from atc.tools.openapi.effects import checked_effects
 from atc.tools.openapi.load import Document, load_document
 from atc.tools.openapi.operations import MAX_OPERATIONS, Found, OperationReader, find_operations
-from atc.tools.openapi.parse import MAX_BYTES
 from atc.tools.openapi.plan import Operation
 from atc.tools.openapi.refs import Resolver
 from atc.tools.openapi.schemes import Scheme, read_schemes
 from atc.tools.openapi.security import Credentials
 from atc.tools.openapi.servers import checked_base_url, variables_of
 from atc.tools.openapi.transport import HttpService, OperationTransport
+from atc.tools.parse import MAX_BYTES
 from atc.tools.protocol import Protocol
 from atc.tools.tool import Tool, Toolset
 

@@ -12,7 +12,7 @@ import httpx
 
 from atc.errors import ToolImportError
 from atc.tools.openapi.discover import NotThere, discover
-from atc.tools.openapi.parse import MAX_BYTES, parse_document, plain, too_large
+from atc.tools.parse import MAX_BYTES, json_copy, parse_document, too_large
 
 _ACCEPT = "application/json, application/yaml, */*;q=0.5"
 _TRY_S = 10.0
@@ -52,7 +52,7 @@ def load_document(
         ToolImportError: it cannot be read, is over a limit, or is no such document.
     """
     if isinstance(source, dict):
-        root = _checked(plain(source, "the document"), "the document")
+        root = _checked(json_copy(source, "the document"), "the document")
         return Document(root, _title(root))
     text = str(source)
     if text.startswith(("http://", "https://")):

@@ -7,7 +7,7 @@ from urllib.parse import unquote, urldefrag, urljoin
 
 from atc.errors import ToolImportError
 from atc.tools.openapi.load import Document, fetch, public_url
-from atc.tools.openapi.parse import MAX_BYTES, parse_document
+from atc.tools.parse import MAX_BYTES, parse_document
 
 MAX_REMOTE_DOCUMENTS = 50
 _MAX_CHAIN = 50

@@ -57,7 +57,7 @@ def parse_document(text: str | bytes, where: str, max_bytes: int = MAX_BYTES) ->
             raise ToolImportError(f"{where} is not UTF-8 text (byte {error.start}): save it as UTF-8") from None
     text = text.removeprefix("\ufeff")
     value = _from_json(text, where) if text.lstrip()[:1] in ("{", "[") else _from_yaml(text, where)
-    return plain(value, where, max(MAX_NODES, max_bytes // 10))
+    return json_copy(value, where, max(MAX_NODES, max_bytes // 10))
 
 
 def too_large(where: str, max_bytes: int) -> ToolImportError:
@@ -68,7 +68,7 @@ def too_large(where: str, max_bytes: int) -> ToolImportError:
     )
 
 
-def plain(value: Any, where: str, max_nodes: int = MAX_NODES) -> Any:
+def json_copy(value: Any, where: str, max_nodes: int = MAX_NODES) -> Any:
     """Copy JSON values, checking that they are nothing else and stay within the limits.
 
     Raises:
