@@ -14,7 +14,7 @@ from atc.calls.broker import Broker, CallPolicy, check_schemas
 from atc.calls.journal import Journal
 from atc.calls.redact import Redactor
 from atc.errors import BudgetExceeded, JournalError, ModelError, ModelUnavailable, UsageError
-from atc.models import model_of
+from atc.models import resolve_model
 from atc.models.base import Model
 from atc.models.budget import Budget, BudgetedModel
 from atc.result import Fault, Result
@@ -310,7 +310,7 @@ class Agent:
         if self._opened is None:
             replies = self.settings.runs_dir.parent / "replies" if self.settings.cache else None
             slots = max(self.settings.candidates, self.settings.revision_candidates)
-            self._opened = model_of(self.settings, self._model, cache_dir=replies, slots=slots)
+            self._opened = resolve_model(self.settings, self._model, cache_dir=replies, slots=slots)
         return self._opened
 
     def _opened_sandbox(self) -> Sandbox:

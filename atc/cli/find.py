@@ -18,7 +18,7 @@ from rich.text import Text
 from atc.cli import options
 from atc.cli.console import clean, err, guarded, out, print_json, print_table, short
 from atc.errors import EncoderUnavailable, LexicalOnly, UsageError
-from atc.models import model_of
+from atc.models import resolve_model
 from atc.models.base import Message, Reply
 from atc.retrieval.encoder import Encoder
 from atc.retrieval.endpoint import EndpointEncoder
@@ -104,7 +104,7 @@ def search(
 
 
 async def _planned(index: ToolIndex, query: str, spec: str | None) -> Trajectory:
-    model = model_of(Settings.load(), spec)
+    model = resolve_model(Settings.load(), spec)
 
     async def ask(messages: Sequence[Message], max_tokens: int) -> Reply:
         return await model.complete(messages, max_tokens=max_tokens)

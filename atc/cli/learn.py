@@ -16,7 +16,7 @@ from atc.cli import options
 from atc.cli.console import NOT_SOLVED, SOLVED, clean, err, guarded, out, print_json
 from atc.cli.run import ModelUrl
 from atc.errors import LexicalOnly, UsageError
-from atc.models import Budget, BudgetedModel, Model, model_of
+from atc.models import Budget, BudgetedModel, Model, resolve_model
 from atc.settings import Settings
 
 if TYPE_CHECKING:
@@ -97,7 +97,7 @@ def trajectories(
 
 
 def _opened(teacher: str | None, base_url: str | None) -> Model:
-    return model_of(Settings.load(base_url=base_url), teacher)
+    return resolve_model(Settings.load(base_url=base_url), teacher)
 
 
 async def _closing(work: Coroutine[Any, Any, None], model: Model) -> None:

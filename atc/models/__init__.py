@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import warnings
+from typing import Any
+
 from atc.models.base import (
     FinishReason,
     Message,
@@ -20,7 +23,7 @@ from atc.models.embedded import EmbeddedModel
 from atc.models.fake import FakeModel
 from atc.models.openai_compatible import OpenAICompatible
 from atc.models.reply_format import ReplyFormat
-from atc.models.resolve import Choice, choose_model, model_of, open_model
+from atc.models.resolve import Choice, choose_model, open_model, resolve_model
 
 __all__ = [
     "Budget",
@@ -42,6 +45,14 @@ __all__ = [
     "WrappedModel",
     "choose_model",
     "estimate_tokens",
-    "model_of",
+    "resolve_model",
     "open_model",
 ]
+
+
+def __getattr__(name: str) -> Any:
+    """Names that changed, for one version."""
+    if name != "model_of":
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    warnings.warn("atc.models.model_of is now resolve_model", DeprecationWarning, stacklevel=2)
+    return resolve_model

@@ -19,7 +19,7 @@ from atc.models.catalogue import CATALOGUE, DEFAULT_MODEL
 from atc.models.embedded_process import Drafts, EmbeddedServer, ServerSettings, shared
 from atc.models.fetch import models_dir
 from atc.models.openai_compatible import OpenAICompatible
-from atc.models.prompt_cache import fixed_beginning
+from atc.models.prompt_cache import fixed_prefix
 from atc.models.reply_format import ALL_KINDS
 
 HOW_TO_GET_A_MODEL = (
@@ -123,7 +123,7 @@ class EmbeddedModel(Model):
         server = await self._server()
         client = self._client(server)
         try:
-            seconds = await self._begin(server, client, request.messages)
+            seconds = await self._load_prefix(server, client, request.messages)
             reply = await client.generate(request)
         except (ModelError, ModelUnavailable) as error:
             raise self._explained(error, server) from None
@@ -152,23 +152,25 @@ class EmbeddedModel(Model):
         self.check()
         return await anyio.to_thread.run_sync(shared.get, self.settings, self._user)
 
-    async def _begin(self, server: EmbeddedServer, client: OpenAICompatible, messages: Sequence[Message]) -> float:
-        """Have the server know the fixed beginning of a prompt: from the disk, else by reading it, which is kept.
+    async def _load_prefix(
+        self, server: EmbeddedServer, client: OpenAICompatible, messages: Sequence[Message]
+    ) -> float:
+        """Load the fixed prefix of a prompt into the server: from the prompt cache, else by reading it once.
 
         Returns:
             the seconds that it took.
         """
-        kept, beginning = server.kept, fixed_beginning(messages)
-        if kept is None or not beginning or (key := kept.key(beginning)) in kept.begun:
+        cache, prefix = server.prompt_cache, fixed_prefix(messages)
+        if cache is None or not prefix or (key := cache.key(prefix)) in cache.loaded:
             return 0.0
         began = time.monotonic()
-        kept.begun.add(key)
+        cache.loaded.add(key)
         try:
-            if not await anyio.to_thread.run_sync(kept.restore, key):
-                await client.complete(beginning, max_tokens=1)
-                await anyio.to_thread.run_sync(kept.save, key)
+            if not await anyio.to_thread.run_sync(cache.restore, key):
+                await client.complete(prefix, max_tokens=1)
+                await anyio.to_thread.run_sync(cache.save, key)
         except BaseException:  # broken off: the next one may try
-            kept.begun.discard(key)
+            cache.loaded.discard(key)
             raise
         return time.monotonic() - began
 

@@ -22,7 +22,7 @@ import httpx
 import platformdirs
 
 from atc.errors import ModelUnavailable
-from atc.models.prompt_cache import KeptPrompts
+from atc.models.prompt_cache import PromptCache
 
 _log = logging.getLogger(__name__)
 
@@ -112,7 +112,7 @@ class EmbeddedServer:
             self.stop()
             raise
         self.start_seconds = time.monotonic() - started
-        self.kept = self._kept_prompts()
+        self.prompt_cache = self._open_prompt_cache()
 
     @property
     def pid(self) -> int:
@@ -166,13 +166,13 @@ class EmbeddedServer:
             process.stdin.flush()
         return process
 
-    def _kept_prompts(self) -> KeptPrompts | None:
+    def _open_prompt_cache(self) -> PromptCache | None:
         settings = self.settings
         if settings.slots != 1 or not settings.prompts_dir or not Path(settings.prompts_dir).is_dir():
             return None
         file = Path(settings.model_path)
         reader = f"{file.name} {file.stat().st_size} {file.stat().st_mtime_ns} {settings.context_tokens}"
-        return KeptPrompts(Path(settings.prompts_dir), f"{reader} {version('xllamacpp')}", self._slot)
+        return PromptCache(Path(settings.prompts_dir), f"{reader} {version('xllamacpp')}", self._slot)
 
     def _slot(self, action: str, name: str) -> bool:
         """Save or restore the only slot: llama.cpp's own route, beside the OpenAI-compatible ones."""

@@ -168,7 +168,7 @@ _NO_SYSTEM = re.compile(
 )
 
 
-def turned_down(error: openai.APIStatusError) -> set[str]:
+def refused_parameters(error: openai.APIStatusError) -> set[str]:
     """What of a request this error turns down, and that it can do without; ``system`` is the role of that name.
 
     ``max_tokens`` is among them only where the endpoint says that it wants ``max_completion_tokens`` in its place, and

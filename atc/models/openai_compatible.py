@@ -31,12 +31,12 @@ from atc.models.base import (
     estimate_tokens,
 )
 from atc.models.context_errors import exceeded
-from atc.models.endpoint_errors import Endpoint, Failure, broken, explain, retried, too_long, turned_down
+from atc.models.endpoint_errors import Endpoint, Failure, broken, explain, refused_parameters, retried, too_long
 from atc.models.endpoint_facts import EndpointFacts
 from atc.models.endpoint_formats import EndpointFormats
 from atc.models.redirects import stay_on_server
 from atc.models.reply_format import ALL_KINDS
-from atc.models.streaming import Answer, Part
+from atc.models.streaming import ReplyAccumulator, StreamAccumulator
 
 THINKING_TOKENS = 8_192
 CONTEXT_TOKENS = 32_768
@@ -195,7 +195,9 @@ class OpenAICompatible(Model):
         left = self.context_tokens - estimate_tokens(request.messages) - request.sampling.max_tokens
         return max(0, min(self.thinking_tokens, left))
 
-    def _reply(self, index: int, answers: Sequence[Answer], messages: Sequence[Message], seconds: float) -> Reply:
+    def _reply(
+        self, index: int, answers: Sequence[StreamAccumulator], messages: Sequence[Message], seconds: float
+    ) -> Reply:
         """The reply, where it was cut while thinking that of the second try; at the cost of both."""
         part, *again = (got.parts[index] for got in answers)
         if again and part.cut_while_thinking and again[0].text:
@@ -212,7 +214,7 @@ class OpenAICompatible(Model):
             problem=part.problem,
         )
 
-    def _not_withheld(self, part: Part) -> None:
+    def _not_withheld(self, part: ReplyAccumulator) -> None:
         """Look whether the endpoint kept the reply back: asking again would bring the same.
 
         Raises:
@@ -230,7 +232,7 @@ class OpenAICompatible(Model):
                 f"It answered: {self._endpoint.quote(part.refusal)}"
             )
 
-    async def _with_retries(self, request: ModelRequest, count: int) -> Answer:
+    async def _with_retries(self, request: ModelRequest, count: int) -> StreamAccumulator:
         attempts = tenacity.AsyncRetrying(**retried(self.max_attempts, self.backoff_s), sleep=anyio.sleep)
         problem: AtcError
         try:
@@ -241,7 +243,7 @@ class OpenAICompatible(Model):
             self.context_tokens, self._ask_for_context = min(self.context_tokens, problem.limit), False
         raise problem  # outside the handler, so that no chained exception carries the request and with it the key
 
-    async def _attempt(self, request: ModelRequest, count: int) -> Answer:
+    async def _attempt(self, request: ModelRequest, count: int) -> StreamAccumulator:
         """Ask once, and once more at once for each thing that turns out to be too much for the endpoint.
 
         Raises:
@@ -262,7 +264,7 @@ class OpenAICompatible(Model):
                 if self._formats.refused(request, body, error):
                     continue
                 given = {*body, "system"} if any(message.role == "system" for message in request.messages) else {*body}
-                if unknown := (turned_down(error) & given) - self._unknown:
+                if unknown := (refused_parameters(error) & given) - self._unknown:
                     self._unknown |= unknown
                     continue
                 failure = explain(error, self._endpoint)
@@ -298,8 +300,8 @@ class OpenAICompatible(Model):
             known["messages"] = _without_system(body["messages"])
         return known
 
-    async def _ask(self, request: dict[str, Any], on_text: OnText | None, *, limit: int) -> Answer:
-        got = Answer(request.get("n", 1), limit, on_text)
+    async def _ask(self, request: dict[str, Any], on_text: OnText | None, *, limit: int) -> StreamAccumulator:
+        got = StreamAccumulator(request.get("n", 1), limit, on_text)
         # A client for each request: connections belong to an event loop, and every run may bring a loop of its own.
         # Not by `chat.completions.create`, which always sends `stream`: some endpoints do not know it.
         async with self._client() as client:
@@ -342,7 +344,7 @@ class OpenAICompatible(Model):
             ),
         )
 
-    async def _take_stream(self, stream: openai.AsyncStream[Any], got: Answer) -> None:
+    async def _take_stream(self, stream: openai.AsyncStream[Any], got: StreamAccumulator) -> None:
         patience = self.stall_s
         while not got.full:
             try:
@@ -356,10 +358,10 @@ class OpenAICompatible(Model):
                 raise self._stalled(" in the middle of a reply" if got.choices else "") from None
             except (ValueError, TypeError, AttributeError):
                 raise broken(f"the model's endpoint {self.url} sent something that is no chat completion") from None
-            got.take(chunk)
+            got.add(chunk)
             patience = min(_LINGER, self.stall_s) if got.finished else self.stall_s
 
-    async def _take_whole(self, stream: openai.AsyncStream[Any], got: Answer) -> None:
+    async def _take_whole(self, stream: openai.AsyncStream[Any], got: StreamAccumulator) -> None:
         """Take an answer that came in one piece, whether or not a stream was asked for."""
         body = bytearray()
         try:
@@ -376,7 +378,7 @@ class OpenAICompatible(Model):
             raise broken(
                 f"the model's endpoint {self.url} sent something that is no JSON: {self._endpoint.quote(words)}"
             ) from None
-        got.take(answer)
+        got.add(answer)
         if got.choices:
             return
         words = body[:2_000].decode("utf-8", "replace")

@@ -1,9 +1,8 @@
-"""The fixed beginning of a prompt, read once and kept on disk: instructions and worked example are those of every run.
+"""A cache of prompts (of attention's keys and values) for the prefix that every run shares: instructions and example.
 
-Two processor cores read some forty tokens a second, and the beginning has hundreds. llama.cpp writes what it has read
-(the keys and values of attention, 28 kB a token) to a file and takes it back in a tenth of a second. Kept is only text
-of this project, never a task or a tool's document. All of it is only speed: what cannot be kept or taken back is read
-again.
+Two processor cores read some forty tokens a second, and the prefix has hundreds. llama.cpp saves what it has read
+(28 kB a token) to a file and restores it in a tenth of a second. The cache holds text of this project alone, never a
+task or a tool's document. It only saves time: what cannot be saved or restored is read again.
 """
 
 from __future__ import annotations
@@ -21,7 +20,7 @@ from atc.models.base import Message, estimate_tokens
 _log = logging.getLogger(__name__)
 
 WORTH_TOKENS = 200
-"""A shorter beginning is read as fast as it is fetched."""
+"""A shorter prefix is read as fast as it is restored."""
 KEPT = 6
 """Files kept: those of the prompts in use and a few of earlier versions; what was not used for longest goes first."""
 _SUFFIX = ".kv"
@@ -31,13 +30,13 @@ Slot = Callable[[str, str], bool]
 """``slot("save" | "restore", name)``: whether the server wrote its slot to a file of the folder, or took it back."""
 
 
-def fixed_beginning(messages: Sequence[Message]) -> tuple[Message, ...]:
+def fixed_prefix(messages: Sequence[Message]) -> tuple[Message, ...]:
     """The leading messages that are the same in every run; empty where they are too short to be worth keeping."""
     fixed = tuple(takewhile(lambda message: message.fixed, messages))
     return fixed if len(fixed) < len(messages) and estimate_tokens(fixed) >= WORTH_TOKENS else ()
 
 
-class KeptPrompts:
+class PromptCache:
     """What one server of one slot has read, in a folder.
 
     A file is named by what it is of and by its own SHA-256, so that a damaged one is never taken for whole.
@@ -50,16 +49,16 @@ class KeptPrompts:
 
     def __init__(self, folder: Path, reader: str, slot: Slot) -> None:
         self._folder, self._reader, self._slot = folder, reader, slot
-        self.begun: set[str] = set()
-        """Keys of the beginnings that the server has read."""
+        self.loaded: set[str] = set()
+        """Keys of the prefixes that the server has read."""
 
-    def key(self, beginning: Sequence[Message]) -> str:
-        """Names a beginning as this server reads it."""
-        said = [self._reader, *(part for message in beginning for part in (message.role, message.content))]
+    def key(self, prefix: Sequence[Message]) -> str:
+        """The name of a prefix as this server reads it."""
+        said = [self._reader, *(part for message in prefix for part in (message.role, message.content))]
         return hashlib.sha256("\0".join(said).encode("utf-8", "surrogatepass")).hexdigest()[:16]
 
     def restore(self, key: str) -> bool:
-        """Whether the server has taken back what was kept under ``key``."""
+        """Whether the server restored what was saved under ``key``."""
         for file in self._files(f"{key}-*"):
             with suppress(OSError):
                 if file.stem == f"{key}-{_sha256(file)}" and self._slot("restore", file.name):
@@ -69,7 +68,7 @@ class KeptPrompts:
         return False
 
     def save(self, key: str) -> None:
-        """Keep what the server has just read under ``key``."""
+        """Save what the server has just read under ``key``."""
         part = self._folder / f"part-{token_hex(8)}"
         try:
             if self._slot("save", part.name):
@@ -78,7 +77,7 @@ class KeptPrompts:
             for file in sorted(self._files("*"), key=lambda file: file.stat().st_mtime)[:-KEPT]:
                 file.unlink()
         except OSError as problem:
-            _log.warning("the beginning of a prompt is not kept in %s: %s", self._folder, problem)
+            _log.warning("the prefix of a prompt is not kept in %s: %s", self._folder, problem)
         finally:
             with suppress(OSError):
                 part.unlink(missing_ok=True)

@@ -1,15 +1,15 @@
-"""When a reply goes round in circles: small models may say one piece over and over until their limit cuts them."""
+"""Repetition: small models may write one piece of text over and over until a limit cuts their reply."""
 
 from __future__ import annotations
 
 TIMES = 6
-"""So often in a row is a piece said before the reply is cut."""
+"""Occurrences in a row of a piece before the reply is cut."""
 SHORTEST, LONGEST = 40, 400
 """Characters of such a piece. Data with equal rows may repeat what is shorter."""
 
 
-def in_circles(text: str) -> bool:
-    """Whether a reply, so far, ends in one piece with words in it that is said :data:`TIMES` times in a row.
+def repeats_itself(text: str) -> bool:
+    """Whether a reply, so far, ends in :data:`TIMES` occurrences of one piece that has words in it.
 
     Every repetition of a shorter piece is one of a longer piece too, so what is 20 characters long counts after twelve.
     """

@@ -149,7 +149,7 @@ def open_model(
     return model if cache_dir is None else CachedModel(model, cache_dir)
 
 
-def model_of(
+def resolve_model(
     settings: Settings, spec: str | None = None, *, cache_dir: str | Path | None = None, slots: int = 1
 ) -> Model:
     """The model that the settings mean; ``spec`` goes before theirs.

@@ -1,6 +1,6 @@
-"""What has arrived of an endpoint's answer: its replies, why they ended, what they cost, and what was only thought.
+"""The accumulator of an endpoint's stream: its replies, why they ended, what they cost, and the reasoning beside them.
 
-Models that reason say their thoughts beside the reply (``reasoning_content``, at newer endpoints ``reasoning``), count
+Models that reason send their thoughts beside the reply (``reasoning_content``, at newer endpoints ``reasoning``), count
 them without saying them (``completion_tokens_details.reasoning_tokens``), or put them before the reply in
 ``<think>…</think>``. However it is done, thoughts are no part of a reply, and they use up its tokens.
 """
@@ -13,9 +13,9 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from atc.models.base import FinishReason, OnText, estimate_tokens
-from atc.models.repetition import LONGEST, TIMES, in_circles
+from atc.models.repetition import LONGEST, TIMES, repeats_itself
 
-_LOOK = 200  # characters between two looks whether a reply goes round in circles
+_LOOK = 200  # characters between two checks for repetition
 _RECENT = LONGEST * TIMES  # characters that are looked at
 _MOST_THOUGHT = 400_000  # characters; not every endpoint counts thoughts as tokens of the reply
 _SHOWN = 300  # characters of what came in the place of a text
@@ -25,8 +25,8 @@ _TAG = re.compile(rf"<(?:{_TAGS})>", re.IGNORECASE)
 _ENDS = re.compile(rf"</(?:{_TAGS})>[ \t]*(?:\n\s*|\Z)", re.IGNORECASE)
 
 
-def apart(text: str) -> tuple[str, str]:
-    """A text's thoughts and what comes after them.
+def split_reasoning(text: str) -> tuple[str, str]:
+    """A text's reasoning, and the reply after it.
 
     The tag that begins thoughts may have been the prompt's; then they end in one at the end of a line, before any code.
     """
@@ -41,14 +41,14 @@ def apart(text: str) -> tuple[str, str]:
 
 
 @dataclass
-class Part:
-    """What has arrived of one reply."""
+class ReplyAccumulator:
+    """Accumulates one reply."""
 
     pieces: list[str] = field(default_factory=list)
     length: int = 0  # characters
     thought_characters: int = 0  # that came beside the reply
     recent: str = ""  # the last ones of either
-    looked: int = 0  # so many of both were looked at for circles
+    looked: int = 0  # so many of both were checked for repetition
     ended: bool = False  # by us
     finish: FinishReason | None = None
     tokens: int | None = None
@@ -59,12 +59,12 @@ class Part:
 
     @property
     def text(self) -> str:
-        return apart("".join(self.pieces))[1]
+        return split_reasoning("".join(self.pieces))[1]
 
     @property
     def thoughts(self) -> int:
         """Tokens that were thought: counted by the endpoint, else an estimate."""
-        within = len(apart("".join(self.pieces))[0])
+        within = len(split_reasoning("".join(self.pieces))[0])
         return max(self.thought_tokens or 0, -(-(self.thought_characters + within) // 4))
 
     @property
@@ -88,11 +88,11 @@ class Part:
         return "the reply is empty"
 
 
-class Answer:
-    """What has arrived of an answer with ``count`` replies, each cut at ``limit`` characters or when it circles."""
+class StreamAccumulator:
+    """Accumulates an answer with ``count`` replies, each cut at ``limit`` characters or when it repeats itself."""
 
     def __init__(self, count: int, limit: int, on_text: OnText | None) -> None:
-        self.parts = [Part() for _ in range(count)]
+        self.parts = [ReplyAccumulator() for _ in range(count)]
         self.limit = limit
         self.on_text = on_text
         self.choices = 0
@@ -107,8 +107,8 @@ class Answer:
     def full(self) -> bool:
         return all(part.ended for part in self.parts)
 
-    def take(self, answer: Any) -> None:
-        """Take a chunk of a stream, or a whole answer; nothing about its shape is certain."""
+    def add(self, answer: Any) -> None:
+        """Add a chunk of a stream, or a whole answer; nothing about its shape is certain."""
         choices = getattr(answer, "choices", None)
         for choice in choices if isinstance(choices, list) else []:
             index = getattr(choice, "index", 0) or 0
@@ -117,11 +117,13 @@ class Answer:
             self.choices += 1
             part = self._latest = self.parts[index]
             message = getattr(choice, "delta", None) or getattr(choice, "message", None)
-            self._add_thoughts(part, getattr(message, "reasoning_content", None) or getattr(message, "reasoning", None))
+            self._add_reasoning(
+                part, getattr(message, "reasoning_content", None) or getattr(message, "reasoning", None)
+            )
             for piece in _pieces(getattr(message, "content", None), "text"):
-                self._add(part, piece)
+                self._add_text(part, piece)
             for piece in _pieces(getattr(message, "content", None), "thinking"):
-                self._add_thoughts(part, piece)
+                self._add_reasoning(part, piece)
             for piece in _called(message):
                 self._add_called(part, piece)
             for piece in (*_pieces(getattr(message, "content", None), "refusal"), getattr(message, "refusal", None)):
@@ -136,7 +138,7 @@ class Answer:
         self._latest.tokens = _count(usage, "completion_tokens", self._latest.tokens)
         self._latest.thought_tokens = _count(details, "reasoning_tokens", self._latest.thought_tokens)
 
-    def _add(self, part: Part, text: Any) -> None:
+    def _add_text(self, part: ReplyAccumulator, text: Any) -> None:
         piece = text[: self.limit - part.length] if isinstance(text, str) else ""
         if not piece or part.ended:
             return
@@ -146,13 +148,13 @@ class Answer:
         if self.on_text is not None:
             self.on_text(piece)
 
-    def _add_thoughts(self, part: Part, text: Any) -> None:
+    def _add_reasoning(self, part: ReplyAccumulator, text: Any) -> None:
         """Only their length is kept: they are shown to nobody."""
         if isinstance(text, str) and text and not part.ended:
             part.thought_characters += len(text)
             self._end_if(part, text, part.thought_characters >= _MOST_THOUGHT)
 
-    def _add_called(self, part: Part, text: str) -> None:
+    def _add_called(self, part: ReplyAccumulator, text: str) -> None:
         """Only the beginning of calls is kept, for display; they count as text, so that they end."""
         if text and not part.ended:
             part.called = (part.called + text)[:_SHOWN]
@@ -160,13 +162,13 @@ class Answer:
             self._end_if(part, text, part.length >= self.limit)
 
     @staticmethod
-    def _end_if(part: Part, piece: str, too_long: bool) -> None:
-        """End a reply at its limit, or when it goes round in circles: looked at now and then, as letters may come."""
+    def _end_if(part: ReplyAccumulator, piece: str, too_long: bool) -> None:
+        """End a reply at its limit, or when it repeats itself: checked now and then, as letters may come."""
         part.recent = (part.recent + piece)[-_RECENT:]
         length = part.length + part.thought_characters
         if length - part.looked >= _LOOK:
             part.looked = length
-            too_long = too_long or in_circles(part.recent)
+            too_long = too_long or repeats_itself(part.recent)
         if too_long:
             part.finish, part.ended = "length", True
 

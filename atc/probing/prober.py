@@ -13,7 +13,7 @@ from atc.blocking import wait_for
 from atc.calls.approval import Approve, checked_approve
 from atc.errors import UsageError
 from atc.models import Budget as ModelBudget
-from atc.models import BudgetedModel, Model, model_of
+from atc.models import BudgetedModel, Model, resolve_model
 from atc.probing.asking import Asker
 from atc.probing.call_policy import Budget, Meter, gated
 from atc.probing.check import Drift, look_again
@@ -180,7 +180,7 @@ class Prober:
         if isinstance(self.model, Model):
             return self.model
         if self._opened is None:
-            self._opened = model_of(self.settings, self.model)
+            self._opened = resolve_model(self.settings, self.model)
         return self._opened
 
     def close(self) -> None:

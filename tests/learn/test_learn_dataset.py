@@ -34,7 +34,7 @@ def _here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.fixture
 def learn(monkeypatch: pytest.MonkeyPatch) -> Callable[..., Ran]:
     def run(teacher: FakeModel, *arguments: str) -> Ran:
-        monkeypatch.setattr(learn_command, "model_of", lambda *_, **__: teacher)
+        monkeypatch.setattr(learn_command, "resolve_model", lambda *_, **__: teacher)
         return atc_learn(*arguments)
 
     return run

@@ -11,7 +11,7 @@ from typer.testing import CliRunner
 
 from atc.cli.model import app
 from atc.errors import ModelUnavailable, UsageError
-from atc.models import CachedModel, EmbeddedModel, FakeModel, OpenAICompatible, choose_model, model_of, open_model
+from atc.models import CachedModel, EmbeddedModel, FakeModel, OpenAICompatible, choose_model, open_model, resolve_model
 from atc.models.fetch import models_dir
 from atc.settings import Settings
 from tests.support import fake_openai_server as fake
@@ -205,16 +205,22 @@ def test_settings_say_which_model_and_a_given_one_goes_before_theirs() -> None:
         model="tiny", base_url="http://h/v1", api_key=SecretStr(KEY), thinking_tokens=7, context_tokens=5000,
         prompt_tokens=600, model_stall_s=9,
     )  # fmt: skip
-    model = model_of(settings)
+    model = resolve_model(settings)
     assert isinstance(model, OpenAICompatible)
     assert (model.name, model.url, model.thinking_tokens) == ("tiny", "http://h/v1", 7)
     assert (model.context_tokens, model.prompt_tokens, model.stall_s) == (5000, 600, 9)
-    assert model_of(settings, "other").name == "other"
+    assert resolve_model(settings, "other").name == "other"
 
 
 def test_the_embedded_models_sizes_are_its_own_unless_they_are_set() -> None:
-    assert isinstance(model := model_of(Settings(), "embedded"), EmbeddedModel)
+    assert isinstance(model := resolve_model(Settings(), "embedded"), EmbeddedModel)
     assert (model.context_tokens, model.prompt_tokens, model.endpoint) == (16_384, 4_000, "")
-    assert model_of(Settings(), "embedded:smollm2-135m").context_tokens == 8_192  # it was trained for no more
-    model = model_of(Settings(context_tokens=2048, prompt_tokens=1000), "embedded")
+    assert resolve_model(Settings(), "embedded:smollm2-135m").context_tokens == 8_192  # it was trained for no more
+    model = resolve_model(Settings(context_tokens=2048, prompt_tokens=1000), "embedded")
     assert (model.context_tokens, model.prompt_tokens) == (2048, 1000)
+
+
+def test_the_name_before_still_resolves_a_model() -> None:
+    with pytest.warns(DeprecationWarning, match="resolve_model"):
+        from atc.models import model_of
+    assert model_of is resolve_model

@@ -14,7 +14,7 @@ from atc.models import EmbeddedModel, FakeModel, Message
 from atc.models.catalogue import CATALOGUE
 from atc.models.embedded import runtime_installed
 from atc.models.fetch import models_dir
-from atc.models.prompt_cache import KEPT, KeptPrompts, fixed_beginning
+from atc.models.prompt_cache import KEPT, PromptCache, fixed_prefix
 from tests.support.agent import GOOD, double
 
 RULES = Message("system", "Mind the rules. " * 80, fixed=True)
@@ -36,9 +36,9 @@ class Server:
         return not self.full
 
 
-def kept(folder: Path, reader: str = "a model") -> tuple[KeptPrompts, Server]:
+def kept(folder: Path, reader: str = "a model") -> tuple[PromptCache, Server]:
     server = Server(folder)
-    return KeptPrompts(folder, reader, server), server
+    return PromptCache(folder, reader, server), server
 
 
 def test_what_was_read_is_taken_back_by_the_next_process(tmp_path: Path) -> None:
@@ -104,17 +104,17 @@ def test_only_the_last_ones_are_kept(tmp_path: Path) -> None:
 
 
 def test_only_what_every_prompt_begins_with_is_fixed() -> None:
-    assert fixed_beginning([RULES, TASK]) == (RULES,)
-    assert fixed_beginning([TASK, RULES]) == ()
-    assert fixed_beginning([Message("system", "Be brief.", fixed=True), TASK]) == ()
-    assert fixed_beginning([RULES]) == ()
+    assert fixed_prefix([RULES, TASK]) == (RULES,)
+    assert fixed_prefix([TASK, RULES]) == ()
+    assert fixed_prefix([Message("system", "Be brief.", fixed=True), TASK]) == ()
+    assert fixed_prefix([RULES]) == ()
 
 
 def test_a_task_and_its_tools_are_never_fixed() -> None:
     model = FakeModel([GOOD])
     Agent([double], model=model, approve="always", answer=False).run("double 21")
     (asked,) = model.prompts
-    beginning = fixed_beginning(asked)
+    beginning = fixed_prefix(asked)
     assert len(beginning) == len(asked) - 1
     assert "double" not in "".join(message.content for message in beginning)
 
@@ -131,8 +131,8 @@ def test_the_embedded_model_answers_the_same_from_what_it_kept(tmp_path: Path, m
         model = EmbeddedModel(file, context_tokens=1024)
         try:
             server = await model._server()
-            assert server.kept is not None
-            there = server.kept.restore(server.kept.key([RULES]))
+            assert server.prompt_cache is not None
+            there = server.prompt_cache.restore(server.prompt_cache.key([RULES]))
             reply = await model.complete([RULES, Message("user", "Count from 1 to 5.")], max_tokens=12)
             return reply.text, there
         finally:
