@@ -21,7 +21,7 @@ from atc.calls.journal import Journal
 from atc.outcome import Outcome
 from atc.result import Call
 from atc.sandboxes.contract import Job, Limits, Sandbox
-from atc.tools.parameters import parameters_of
+from atc.tools.parameters import signatures
 from atc.tools.tool import Toolset
 
 
@@ -41,8 +41,7 @@ async def run_program(
     journal.begin_attempt()
     approval = Approval("always")
     broker = Broker(tools, journal, lambda kind, data: None, policy or CallPolicy(retry_wait_s=0.001), approval)
-    names = {name: [p.name for p in parameters_of(tool.protocol)] for name, tool in tools.items()}
-    outcome = await sandbox.run(Job(source, names, Limits(wall_s=wall_s)), broker.call)
+    outcome = await sandbox.run(Job(source, signatures(tools), Limits(wall_s=wall_s)), broker.call)
     return Ran(outcome, sorted(broker.calls, key=lambda call: call.index))
 
 

@@ -25,7 +25,7 @@ from atc.calls.contract import CallReply, CallRequest
 from atc.errors import AtcError
 from atc.resources import resource_dir
 from atc.sandboxes.channel.descriptors import SocketChannel
-from atc.sandboxes.channel.session import Conversation
+from atc.sandboxes.channel.session import Session
 from atc.sandboxes.contract import Job, Limits, Sandbox
 from atc.sandboxes.process.driver import ProcessSandbox
 
@@ -113,10 +113,10 @@ class PlainProcess(Target):
         channel = SocketChannel(ours, 1 << 22)
         try:
             limits = Limits(wall_s=wall_s)
-            talk = Conversation(channel, limits, _handler(tools))
+            session = Session(channel, limits, _handler(tools))
             async with asyncio.timeout(wall_s):
-                await talk.begin(Job(program, dict.fromkeys(tools, ())))
-                return (await talk.hold()).value
+                await session.begin(Job(program, dict.fromkeys(tools, ())))
+                return (await session.serve()).value
         except TimeoutError:
             return None
         finally:

@@ -82,7 +82,8 @@ def serve(sock: socket.socket) -> NoReturn:
         os._exit(0)
     assert isinstance(start, dict)
     ends.limit = start["frame_bytes"]
-    run_program(start["program"], start["tools"], Channel(ends))
+    inputs = {name: convert.from_json(value) for name, value in start["inputs"].items()}
+    run_program(start["program"], start["tools"], inputs, Channel(ends))
 
 
 def rehearse() -> None:
@@ -91,7 +92,7 @@ def rehearse() -> None:
     ours, theirs = socket.socketpair()
     frames.Frames(theirs).send({"op": "reply", "id": 1, "value": {"items": [{"name": "a"}]}})
     channel = Channel(frames.Frames(ours))
-    scope = _scope({"tool": ["x"]}, channel)
+    scope = _scope({"tool": ["x"]}, {}, channel)
     _execute("found = tool(x=1)\nanswer = [f'{item!r}' for item in found['items']]", scope)
     channel.send({"op": "done", "value": convert.to_json(scope["answer"], "answer")})
     ours.close()
@@ -212,9 +213,9 @@ def parallel(*thunks):  # type: ignore[no-untyped-def]
         return [future.result() for future in [pool.submit(thunk) for thunk in work]]
 
 
-def run_program(source: str, tools: dict[str, list[str]], channel: Channel) -> NoReturn:
+def run_program(source: str, tools: dict[str, list[str]], inputs: dict[str, object], channel: Channel) -> NoReturn:
     """Execute a program and report ``done`` or ``raised`` to the host; never returns."""
-    scope = _scope(tools, channel)
+    scope = _scope(tools, inputs, channel)
     try:
         _execute(source, scope)
         answered = "answer" in scope
@@ -223,10 +224,11 @@ def run_program(source: str, tools: dict[str, list[str]], channel: Channel) -> N
         _finish(channel, {"op": "raised", "error": origin.describe(error, source, PROGRAM, channel.origins)})
 
 
-def _scope(tools: dict[str, list[str]], channel: Channel) -> dict[str, object]:
+def _scope(tools: dict[str, list[str]], inputs: dict[str, object], channel: Channel) -> dict[str, object]:
+    """The names that a program starts with. An input takes the place of none of the others."""
     stubs = {name: make_stub(channel, name, parameters) for name, parameters in tools.items()}
     given = {"ToolError": ToolError, "parallel": parallel, ALL_PAGES: make_all_pages(channel, tools)}
-    return {"__name__": "__main__", **given, **stubs}
+    return {**inputs, "__name__": "__main__", **given, **stubs}
 
 
 def _execute(source: str, scope: dict[str, object]) -> None:

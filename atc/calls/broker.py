@@ -12,12 +12,14 @@ import inspect
 import json
 import time
 from collections.abc import Mapping, Sequence
+from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
 from typing import Any
 
 import tenacity
 
 from atc.calls.approval import Approval, ApprovalRequest
+from atc.calls.clock import Clock
 from atc.calls.contract import CallReply, CallRequest
 from atc.calls.journal import CallKey, Entry, Journal, call_key
 from atc.calls.json_values import TooMany, plain
@@ -82,6 +84,7 @@ class Broker:
         approval: decides over every call whose effect is not a read; without one, none is made.
         task: the run's task: what it names is no secret to its programs.
         keep_traceback: keeps the traceback of an exception of the user's own functions; ``None`` keeps none.
+        clock: of the program that makes the calls (:attr:`atc.sandboxes.contract.Job.clock`), and of their time limits.
 
     Raises:
         ToolImportError: a tool's schema is none.
@@ -95,6 +98,7 @@ class Broker:
     redactor: Redactor = field(default_factory=Redactor)
     task: str = ""
     keep_traceback: KeepTraceback | None = None
+    clock: Clock = field(default_factory=Clock)
     calls: list[Call] = field(default_factory=list)
     made: int = 0
     warnings: tuple[str, ...] = ()
@@ -142,6 +146,13 @@ class Broker:
             self._denied.clear()  # it was denied for another request
         masked = pack(self.redactor.value(self.journal.inputs))
         self.emit("stage_started", {"stage": self.journal.stage, "new_request": new_request, "inputs": masked})
+
+    def waiting(self) -> AbstractContextManager[None]:
+        """For a block in which a person or a model is waited for: the clock of the program and its calls stands still.
+
+        The run's own budget goes on.
+        """
+        return self.clock.paused()
 
     async def call(self, request: CallRequest) -> CallReply:
         """Handle one call of a program, whatever it is; what goes wrong with it is the reply's error.
@@ -262,9 +273,10 @@ class Broker:
                 raise _not_approved("the user did not approve this call before")
             self.emit("approval_asked", pack(self.redactor.value(record.started() | {"warnings": list(self.warnings)})))
             try:
-                answer = verdict(request)
-                if inspect.isawaitable(answer):
-                    answer = await answer
+                with self.waiting():
+                    answer = verdict(request)
+                    if inspect.isawaitable(answer):
+                        answer = await answer
             except Exception as error:
                 record.notes.append(f"asking for approval failed: {self._exceptions.words(error, record.arguments)}")
                 raise _not_approved("the user could not be asked to approve this call") from error
@@ -302,7 +314,9 @@ class Broker:
     async def _in_time(self, tool: Tool, record: CallRecord, sending: _Sending) -> Answered:
         limit = self.policy.call_timeout_s
         try:
-            return await asyncio.wait_for(self._tried(tool, record, sending), limit)
+            async with self.clock.timeout(limit):
+                trying = self._tried(tool, record, sending)
+                return await asyncio.create_task(trying)  # a tool may cancel its task, never ours
         except ToolError:
             raise
         except TimeoutError:

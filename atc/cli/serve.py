@@ -44,6 +44,12 @@ def serve(
     drain_s: Annotated[
         float, typer.Option(envvar="ATC_SERVE_DRAIN_S", min=0, help="Seconds that runs get to end after SIGTERM.")
     ] = 30.0,
+    pause_s: Annotated[
+        float,
+        typer.Option(
+            envvar="ATC_SERVE_PAUSE_S", min=0, help="Seconds that a program's caller may stop its clock for a person."
+        ),
+    ] = 3600.0,
     advertise: Annotated[
         str,
         typer.Option(
@@ -77,7 +83,7 @@ def serve(
         tokens["default"] = own
     made = ServiceSettings(
         Tenants(tokens), limits_from(settings), settings.sandbox_require, settings.sandbox_preload, max_runs,
-        max_runs_per_tenant, drain_s=drain_s, advertise=_address(advertise),
+        max_runs_per_tenant, drain_s=drain_s, advertise=_address(advertise), pause_s=pause_s,
     )  # fmt: skip
     if (tls_cert is None) != (tls_key is None):
         raise UsageError("--tls-cert and --tls-key go together")

@@ -13,7 +13,7 @@ from atc.result import Call
 from atc.sandboxes.contract import Job, Sandbox
 from atc.sandboxes.drivers import limits_from
 from atc.settings import Settings
-from atc.tools.parameters import parameters_of
+from atc.tools.parameters import signatures
 from atc.tools.tool import Toolset
 from atc.traces.events import Emit
 
@@ -65,8 +65,8 @@ class Laboratory:
         """
         granted = self.tools.only(*(name for name in dict.fromkeys(names) if name in self.tools))
         broker = Broker(granted, Journal(None), self.emit, self.policy, Approval(self.approve))
-        parameters = {name: [p.name for p in parameters_of(tool.protocol)] for name, tool in granted.items()}
-        outcome = await self.sandbox.run(Job(program, parameters, limits_from(self.settings)), broker.call)
+        job = Job(program, signatures(granted), limits_from(self.settings), clock=broker.clock)
+        outcome = await self.sandbox.run(job, broker.call)
         calls = tuple(sorted(broker.calls, key=lambda call: call.index))
         if outcome.kind == "finished":
             return Trial(program, calls)

@@ -5,11 +5,13 @@ from __future__ import annotations
 import abc
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, fields
-from typing import Self
+from typing import Any, Self
 
-from atc.calls.contract import CallHandler
+from atc.calls.clock import Clock
+from atc.calls.contract import CallHandler, CallReply, CallRequest
 from atc.errors import UsageError
 from atc.outcome import Outcome
+from atc.sandboxes.inputs import check_names
 
 TIERS = ("N", "L", "F")
 """How a program can be isolated, strongest first (``sandbox/THREATS.md``).
@@ -25,12 +27,13 @@ class Limits:
     """What one program may use: seconds, bytes and counts. It is always one process.
 
     Attributes:
-        wall_s: from the moment the program is handed over, tools' time included.
+        wall_s: from the moment the program is handed over, tools' time included; without what the job's clock stands
+            still for.
         cpu_s: processor time.
         memory_bytes: address space; threads' stacks are in it.
         output_bytes: kept of stdout and of stderr, each; more is read and dropped.
-        frame_bytes: one message on the channel: a call's arguments, or the answer.
-        channel_bytes: all such messages together.
+        frame_bytes: one message on the channel: a call's arguments, or the answer; and one input.
+        channel_bytes: all such messages together; and all inputs.
         open_files: descriptors.
         calls: tool calls in all; ``calls_in_flight`` at the same time, more wait unread.
     """
@@ -58,11 +61,28 @@ FIXED = ("cpu_s", "memory_bytes", "open_files")
 
 @dataclass(frozen=True)
 class Job:
-    """A program and what it is given: for every tool the names of its parameters, in the order of positional use."""
+    """A program and what it is given.
+
+    Attributes:
+        program: its source.
+        tools: for every tool the names of its parameters, in the order of positional use.
+        limits: what it may use.
+        inputs: JSON values and bytes that stand in the program's scope under these names when it starts
+            (:mod:`atc.sandboxes.inputs` says which names and sizes).
+        clock: stands still while the host waits for a person or a model; the program's wall time with it.
+
+    Raises:
+        UsageError: an input cannot have its name.
+    """
 
     program: str
     tools: Mapping[str, Sequence[str]]
     limits: Limits = field(default_factory=Limits)
+    inputs: Mapping[str, Any] = field(default_factory=dict)
+    clock: Clock = field(default_factory=Clock, repr=False, compare=False)
+
+    def __post_init__(self) -> None:
+        check_names(self.inputs, self.tools)
 
 
 class Sandbox(abc.ABC):
@@ -90,10 +110,21 @@ class Sandbox(abc.ABC):
 
         Cancelling it ends the program before the cancellation is passed on.
 
+        While ``job.clock`` stands still, the program's wall time does too.
+
         Raises:
+            UsageError: an input of the job has no JSON form, or is too large. Nothing was run.
             SandboxUnavailable: the isolation that was asked for cannot be had, or the driver's other end went away
                 before the program was handed over.
         """
+
+    async def isolation(self) -> str:
+        """The tier that holds for programs here, of :data:`TIERS`. By default what an empty program's outcome says.
+
+        Raises:
+            SandboxUnavailable: the isolation that was asked for cannot be had.
+        """
+        return (await self.run(Job("", {}, self.limits), _no_tools)).isolation
 
     @abc.abstractmethod
     async def aclose(self) -> None:
@@ -104,3 +135,7 @@ class Sandbox(abc.ABC):
 
     async def __aexit__(self, *exc: object) -> None:
         await self.aclose()
+
+
+async def _no_tools(request: CallRequest) -> CallReply:
+    return CallReply(error=f"there is no tool {request.tool}")

@@ -26,6 +26,9 @@ LONG_NAME = 50
 RESERVED_NAMES = ("answer", "parallel", "ToolError")
 """What means something else in a program: no tool may be named so."""
 
+ALL_PAGES = "all_pages"
+"""The function that reads every page of a tool, in every program's scope. A tool of this name takes its place."""
+
 _SHADOWING = frozenset(
     [*(name for name in dir(builtins) if not name.startswith("_")), *keyword.softkwlist, *RESERVED_NAMES]
 )

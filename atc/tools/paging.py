@@ -14,6 +14,7 @@ from typing import Any, Literal
 from atc.graph.name_affinity import words_of
 from atc.result import Effect
 from atc.schemas.validate import resolve, types_of
+from atc.tools.names import ALL_PAGES as ALL_PAGES
 from atc.tools.paging_words import (
     ADDRESS,
     AMBIGUOUS,
@@ -44,8 +45,6 @@ from atc.tools.parameters import parameters_of
 from atc.tools.protocol import JsonSchema, Protocol
 from atc.tools.types import merge_all_of
 
-ALL_PAGES = "all_pages"
-"""The function by which a program reads all pages of a tool. A user's tool of that name takes its place."""
 MAX_KEYS = 400
 """Keys of one object that are looked at."""
 

@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from atc.tools.names import UniqueNames, parameter_name
 from atc.tools.protocol import JsonSchema, Protocol
+
+if TYPE_CHECKING:
+    from atc.tools.tool import Tool
 
 
 @dataclass(frozen=True)
@@ -28,6 +32,11 @@ def parameters_of(protocol: Protocol) -> list[Parameter]:
         name = names.take(parameter_name(original))
         made.append(Parameter(name, original, schema if isinstance(schema, dict) else {}, original in required))
     return sorted(made, key=lambda parameter: not parameter.required)
+
+
+def signatures(tools: Mapping[str, Tool]) -> dict[str, list[str]]:
+    """For every tool the names of its parameters in the order of positional use: what a sandbox job is given."""
+    return {name: [parameter.name for parameter in parameters_of(tool.protocol)] for name, tool in tools.items()}
 
 
 def original_arguments(protocol: Protocol, arguments: dict[str, Any]) -> dict[str, Any]:

@@ -13,7 +13,7 @@ from atc.sandboxes.contract import Job as SandboxJob
 from atc.sandboxes.contract import Limits, Sandbox
 from atc.sandboxes.drivers import open_sandbox
 from atc.settings import Settings
-from atc.tools.parameters import parameters_of
+from atc.tools.parameters import signatures
 from atc.tools.stubs import render_stub
 from benchmarks.systems.base import Answer, Job, System
 from benchmarks.systems.common import MAX_STEPS, ask, called, digest, prompt, read_value, shown
@@ -58,8 +58,7 @@ class CodeAct(System):
         if self._sandbox is None:
             self._sandbox = open_sandbox(Settings.load(), Limits(wall_s=86_400))  # a session waits for the model
         talk = _Talk(job, job.opened_model())
-        tools = {name: [p.name for p in parameters_of(tool.protocol)] for name, tool in episode.tools.items()}
-        tools[NEXT] = ["said", "failed"]
+        tools = {**signatures(episode.tools), NEXT: ["said", "failed"]}
         limits = Limits(wall_s=job.caps.seconds)
         outcome = await self._sandbox.run(SandboxJob(SESSION, tools, limits), talk.call)
         known = {"program": talk.code, "programs": talk.steps, "crashes": talk.crashes}

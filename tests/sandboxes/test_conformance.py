@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import dataclasses
 import json
 import subprocess
 import sys
@@ -11,6 +12,7 @@ from typing import Any
 import pytest
 from typer.testing import CliRunner
 
+from atc.calls.clock import Clock
 from atc.calls.contract import CallHandler
 from atc.cli import app
 from atc.cli import sandbox as command
@@ -115,6 +117,10 @@ class _Broken(ProcessSandbox):
     async def run(self, job: Job, call: CallHandler) -> Outcome:
         if self._fault == "refuses" and "[None, True" in job.program:
             raise SandboxUnavailable("not today")
+        if self._fault == "forgets inputs":
+            job = dataclasses.replace(job, inputs={})
+        if self._fault == "has a clock of its own":
+            job = dataclasses.replace(job, clock=Clock())
         outcome = await super().run(job, call)
         if self._fault == "rounds" and outcome.value == [2**53 + 1, -(2**63), 2**64, 10**300]:
             return Outcome("finished", answered=True, value=[float(number) for number in outcome.value])
@@ -124,6 +130,9 @@ class _Broken(ProcessSandbox):
             return Outcome(outcome.kind, outcome.answered, outcome.value, outcome.error, outcome.detail)
         return outcome
 
+    async def isolation(self) -> str:
+        return "X" if self._fault == "boasts" else await super().isolation()
+
 
 @pytest.mark.parametrize(
     ("fault", "check", "words"),
@@ -131,6 +140,13 @@ class _Broken(ProcessSandbox):
         ("refuses", "every kind of JSON value comes back as it is", "SandboxUnavailable came out: not today"),
         ("rounds", "big integers come back exact", "the answer was [9007199254740992.0"),
         ("no lines", "a program that does not parse tells the line", "should have named line 2"),
+        ("forgets inputs", "inputs stand in the program's scope, whatever they hold", "NameError"),
+        ("boasts", "isolation() names the tier that programs have", "the tier that the sandbox names was 'X'"),
+        pytest.param(
+            *("has a clock of its own", "time in which the host waits for a person does not count, and the rest does"),
+            *("it ran longer than 8 s",),
+            marks=pytest.mark.slow,
+        ),
         ("forgets output", "what was printed before an exception is kept", "what was printed was ''"),
     ],
 )

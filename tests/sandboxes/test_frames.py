@@ -53,10 +53,10 @@ class Kept:
         self.frames: list[dict[str, Any]] = []
         self.over: asyncio.Future[None] = asyncio.get_running_loop().create_future()
 
-    def heard(self, frame: dict[str, Any]) -> None:
+    def on_frame(self, frame: dict[str, Any]) -> None:
         self.frames.append(frame)
 
-    def ended(self, error: Exception | None) -> None:
+    def on_end(self, error: Exception | None) -> None:
         if error is None:
             self.over.set_result(None)
         else:

@@ -14,10 +14,14 @@ import pytest
 
 from atc import Agent
 from atc.calls.contract import CallReply, CallRequest
-from atc.errors import SandboxUnavailable
+from atc.errors import SandboxUnavailable, UsageError
 from atc.models.fake import FakeModel
-from atc.sandboxes.conformance import host
+from atc.outcome import Outcome
+from atc.sandboxes.conformance import CHECKS, check_sandbox, host
 from atc.sandboxes.contract import TIERS, Job, Limits
+from atc.sandboxes.service.client import ServiceSandbox
+from atc.sandboxes.service.service import ServiceSettings
+from atc.sandboxes.service.tenants import Tenants
 from tests.support.sandbox import in_sandbox
 from tests.support.service import OTHER, TOKEN, Running, heard, no_tools, say, serving, soon, spinning
 
@@ -145,10 +149,46 @@ def test_a_caller_may_allow_less(shared: Running, program: str, limits: dict[str
 
 
 def test_a_caller_never_gets_more_than_the_service_allows() -> None:
-    with serving(limits=Limits(wall_s=0.3, output_bytes=10, calls=2)) as running:
+    with serving(limits=Limits(wall_s=0.3)) as running:
         assert "longer than 0.3 s" in running.run("while True: pass", wall_s=100.0).detail
+    with serving(limits=Limits(output_bytes=10, calls=2)) as running:
         assert "more than 2 tool calls" in running.run("for n in range(9): f()", {"f": lambda _: 1}).detail
         assert "90 bytes more" in running.run("print('x' * 99)").stdout
+
+
+def test_inputs_and_waits_for_a_person_are_as_next_door(shared: Running) -> None:
+    chosen = [check for check in CHECKS if check.group == "inputs" or "waits for a person" in check.name]
+    make = lambda limits: ServiceSandbox(shared.url, TOKEN, limits, "F")  # noqa: E731
+    report = asyncio.run(check_sandbox(make, chosen))
+    assert [verdict for verdict in report.verdicts if verdict.result != "passed"] == []
+    assert len(report.verdicts) >= 6
+
+
+def test_a_caller_may_wait_for_a_person_as_long_as_the_service_allows() -> None:
+    """The tool never answers and the clock never goes on again: the service's own bound ends the program."""
+
+    async def go(url: str) -> Outcome:
+        job = Job("f()", {"f": ()}, Limits(wall_s=0.5))
+
+        async def ask(request: CallRequest) -> CallReply:
+            with job.clock.paused():
+                return await asyncio.get_running_loop().create_future()
+
+        async with ServiceSandbox(url, TOKEN, Limits(), "F") as sandbox:
+            return await sandbox.run(job, ask)
+
+    with serving(pause_s=0.2) as running:
+        outcome = asyncio.run(go(running.url))
+    assert outcome.kind == "limit"
+    assert outcome.detail.startswith("it ran longer than 0.5 s")
+    assert soon(lambda: not spinning())
+
+
+def test_a_replica_tells_for_how_long_a_clock_may_stand_still() -> None:
+    with serving(pause_s=7.0) as running:
+        assert running.post().json()["pause_s"] == 7.0
+    with pytest.raises(UsageError, match="cannot be below 0"):
+        ServiceSettings(Tenants({"default": TOKEN}), pause_s=-1.0)
 
 
 def test_what_one_run_asked_for_less_of_the_next_one_has() -> None:

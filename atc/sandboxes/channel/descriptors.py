@@ -88,7 +88,7 @@ class SocketChannel(Channel):
             while self._reading and (found := frames.next_frame(self._buffer, taken, self._limit)) is not None:
                 message, taken = found
                 if self._listener is not None:
-                    self._listener.heard(message)
+                    self._listener.on_frame(message)
         except FrameError as error:
             self._end(error)
         del self._buffer[:taken]
@@ -96,7 +96,7 @@ class SocketChannel(Channel):
     def _end(self, error: FrameError | None) -> None:
         self.pause()
         if self._listener is not None:
-            self._listener.ended(error)
+            self._listener.on_end(error)
 
 
 class Output:

@@ -1,7 +1,7 @@
-"""Talk with one program over its channel: answer its calls, several at once, until it reports its end.
+"""The session with one program over its channel: answer its calls, several at once, until it reports its end.
 
-Nothing that it says is believed beyond its form: identifiers must rise, calls are counted and those in flight bounded
-(more wait unread), a report ends the talk. What a call may do is the broker's business.
+Nothing that it sends is believed beyond its form: identifiers must rise, calls are counted and those in flight bounded
+(more wait unread), a report ends the session. The broker decides what a call may do.
 """
 
 from __future__ import annotations
@@ -15,6 +15,7 @@ from atc.errors import FrameError
 from atc.outcome import Outcome, ProgramError
 from atc.packing import pack, unpack
 from atc.sandboxes.contract import Job, Limits
+from atc.sandboxes.inputs import packed
 
 MAX_LINE = 10**6
 MAX_STEPS = 50
@@ -50,15 +51,15 @@ class Channel(abc.ABC):
 class Listener(Protocol):
     """Whom a channel hands over to, from the event loop's own callbacks: nothing stands between it and a call."""
 
-    def heard(self, frame: dict[str, Any]) -> None:
+    def on_frame(self, frame: dict[str, Any]) -> None:
         """A frame came."""
 
-    def ended(self, error: Exception | None) -> None:
+    def on_end(self, error: Exception | None) -> None:
         """Nothing more comes: the other end has gone, or (``FrameError``) what came is no frame. At most once."""
 
 
-class Conversation:
-    """One program's talk, host side: :meth:`begin`, then :meth:`hold`, once."""
+class Session:
+    """The session with one program, host side: :meth:`begin`, then :meth:`serve`, once."""
 
     def __init__(self, channel: Channel, limits: Limits, call: CallHandler) -> None:
         self._channel, self._limits, self._call = channel, limits, call
@@ -70,12 +71,17 @@ class Conversation:
         self._full = False
 
     async def begin(self, job: Job) -> None:
-        """Send the program."""
-        tools = {name: list(names) for name, names in job.tools.items()}
-        most = self._limits.frame_bytes
-        await self._channel.send({"op": "run", "program": job.program, "tools": tools, "frame_bytes": most})
+        """Send the program and what it is given.
 
-    async def hold(self) -> Outcome:
+        Raises:
+            UsageError: an input has no JSON form, or is too large. Nothing was sent.
+        """
+        tools = {name: list(names) for name, names in job.tools.items()}
+        inputs = packed(job.inputs, self._limits)
+        given = {"program": job.program, "tools": tools, "inputs": inputs}
+        await self._channel.send({"op": "run", **given, "frame_bytes": self._limits.frame_bytes})
+
+    async def serve(self) -> Outcome:
         """Serve the program to its end.
 
         Raises:
@@ -91,13 +97,13 @@ class Conversation:
 
     # -- what the channel hands over -------------------------------------------------------------------------------
 
-    def heard(self, frame: dict[str, Any]) -> None:
+    def on_frame(self, frame: dict[str, Any]) -> None:
         try:
             self._take(frame)
-        except Exception as error:  # whatever it is: the talk is over, and its holder told
+        except Exception as error:  # whatever it is: it ends the session, and serve() raises it
             self._fail(error)
 
-    def ended(self, error: Exception | None) -> None:
+    def on_end(self, error: Exception | None) -> None:
         if error is not None:
             self._fail(error)
         else:

@@ -8,6 +8,7 @@ from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from atc.calls.clock import Clock
 from atc.calls.contract import CallReply, CallRequest
 from atc.outcome import Outcome
 from atc.sandboxes.contract import Job, Limits, Sandbox
@@ -67,9 +68,10 @@ class Lab:
 
     async def run(
         self, program: str, tools: Mapping[str, Tool] | None = None, *, sandbox: Sandbox | None = None,
-        parameters: Sequence[str] = (), **limits: Any,
+        parameters: Sequence[str] = (), inputs: Mapping[str, Any] | None = None, clock: Clock | None = None,
+        **limits: Any,
     ) -> Outcome:  # fmt: skip
-        """Run a program. Every tool takes ``parameters`` by position."""
+        """Run a program. Every tool takes ``parameters`` by position. ``clock``: the job's; a new one by default."""
         tools, sandbox = tools or {}, sandbox or self.sandbox
 
         async def call(request: CallRequest) -> CallReply:
@@ -78,7 +80,8 @@ class Lab:
                 value = await value
             return value if isinstance(value, CallReply) else CallReply(value=value)
 
-        job = Job(program, dict.fromkeys(tools, parameters), dataclasses.replace(sandbox.limits, **limits))
+        made = dataclasses.replace(sandbox.limits, **limits)
+        job = Job(program, dict.fromkeys(tools, parameters), made, inputs or {}, clock or Clock())
         return await sandbox.run(job, call)
 
     async def answer(self, program: str, tools: Mapping[str, Tool] | None = None, **more: Any) -> Any:

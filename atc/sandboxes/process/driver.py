@@ -19,7 +19,7 @@ from atc.calls.contract import CallHandler
 from atc.errors import FrameError, SandboxUnavailable
 from atc.outcome import Outcome
 from atc.sandboxes.channel.descriptors import Printed, SocketChannel
-from atc.sandboxes.channel.session import Conversation
+from atc.sandboxes.channel.session import Session
 from atc.sandboxes.contract import Job, Limits, Sandbox
 from atc.sandboxes.process.cgroup import Group, confine, memory_for, tasks_for
 from atc.sandboxes.process.pool import Pool, pool_size, tiers_from
@@ -73,7 +73,7 @@ class JailSandbox(Sandbox):
     async def _run(self, job: Job, call: CallHandler) -> Outcome:
         jail = await self._take()
         try:
-            return await self._converse(jail, job, call)
+            return await self._serve(jail, job, call)
         finally:
             jail.kill()
             jail.close()
@@ -102,20 +102,20 @@ class JailSandbox(Sandbox):
             "would mend it"
         )
 
-    async def _converse(self, jail: Jail, job: Job, call: CallHandler) -> Outcome:
+    async def _serve(self, jail: Jail, job: Job, call: CallHandler) -> Outcome:
         """Hand the program over, answer its calls, and tell how it ended."""
         began = time.perf_counter()
         limits = _least(job.limits, self.limits)
         channel = SocketChannel(jail.channel, limits.frame_bytes)
-        talk, printed = Conversation(channel, limits, call), Printed()
+        session, printed = Session(channel, limits, call), Printed()
         try:
             try:
-                async with asyncio.timeout(limits.wall_s) as clock:
-                    await talk.begin(job)
+                async with job.clock.timeout(limits.wall_s) as deadline:
+                    await session.begin(job)
                     printed.read(jail.stdout, jail.stderr, limits.output_bytes)  # while it starts
-                    end = await talk.hold()
+                    end = await session.serve()
             except TimeoutError:
-                if not clock.expired():
+                if not deadline.expired():
                     raise
                 end = Outcome("limit", detail=f"it ran longer than {limits.wall_s:g} s")
             except FrameError as error:
@@ -210,13 +210,16 @@ def _why_it_ended(told: Exit, limits: Limits, group: Group | None) -> Outcome:
     status = told.status
     if status is None:
         return Outcome("violation" if told.why == RAN_ON else "killed", detail=told.why)
-    # the limit is counted in ticks of a clock, which on a busy machine run ahead of the time that is told
+    used_up = Outcome("limit", detail=f"it used more than {limits.cpu_s} s of processor time")
     if status == -signal.SIGXCPU or (status == -signal.SIGKILL and told.cpu_s >= 0.8 * limits.cpu_s):
-        return Outcome("limit", detail=f"it used more than {limits.cpu_s} s of processor time")
+        return used_up
     if status == -signal.SIGSYS:
         return Outcome("killed", detail="it was ended for a system call that only an attack would make")
     if status == -signal.SIGKILL and group is not None and (why := group.out_of_memory()):
         return Outcome("killed", detail=f"it was ended because {why}")
+    # the kernel counts the limit in ticks of a clock; on a busy machine they run far ahead of the time that it reports
+    if status == -signal.SIGKILL and told.cpu_s >= 0.5 * limits.cpu_s:
+        return used_up
     if status < 0:
         hint = " (did the machine run out of memory?)" if -status == signal.SIGKILL else ""
         return Outcome("killed", detail=f"it was ended by {signal.Signals(-status).name}{hint}")

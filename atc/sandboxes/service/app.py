@@ -64,7 +64,7 @@ class _Face:
         except BaseException:
             self._service.runs.end(run)
             raise
-        await self._service.hold(run, socket)
+        await self._service.serve(run, socket)
 
     async def health(self, request: Request) -> Response:
         return PlainTextResponse("ok\n")

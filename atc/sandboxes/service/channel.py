@@ -10,6 +10,7 @@ from typing import Any
 from websockets.asyncio.client import ClientConnection
 from websockets.exceptions import ConnectionClosed
 
+from atc.calls.clock import Clock
 from atc.errors import FrameError, SandboxUnavailable
 from atc.outcome import Outcome
 from atc.sandboxes.channel.session import Channel, Listener
@@ -24,23 +25,25 @@ class ServiceChannel(Channel):
         connection: the open WebSocket.
         limits: what the program may use at most.
         message_bytes: the largest message that the service takes.
+        clock: the program's: the service hears when it stops and goes on.
 
     Attributes:
         outcome: how the program ended, without its value and error.
         refusal: why the service would not go on; ``handed_over`` tells whether the program may have run by then.
     """
 
-    def __init__(self, connection: ClientConnection, limits: Limits, message_bytes: int) -> None:
-        self._connection, self._limits, self._most = connection, limits, message_bytes
+    def __init__(self, connection: ClientConnection, limits: Limits, message_bytes: int, clock: Clock) -> None:
+        self._connection, self._limits, self._most, self._clock = connection, limits, message_bytes, clock
         self.outcome: Outcome | None = None
         self.refusal = ""
         self.handed_over = True
         self._wanted = asyncio.Event()
         self._wanted.set()
-        self._pump: asyncio.Task[None] | None = None
+        self._pumps: list[asyncio.Task[None]] = []
 
     def listen(self, listener: Listener) -> None:
-        self._pump = asyncio.get_running_loop().create_task(self._listen(listener))
+        loop = asyncio.get_running_loop()
+        self._pumps = [loop.create_task(self._listen(listener)), loop.create_task(self._follow_clock())]
 
     def pause(self) -> None:
         self._wanted.clear()
@@ -51,12 +54,25 @@ class ServiceChannel(Channel):
     async def _listen(self, listener: Listener) -> None:
         try:
             while (frame := await self._receive()) is not None:
-                listener.heard(frame)
+                listener.on_frame(frame)
                 await self._wanted.wait()
         except FrameError as error:
-            listener.ended(error)
+            listener.on_end(error)
         else:
-            listener.ended(None)
+            listener.on_end(None)
+
+    async def _follow_clock(self) -> None:
+        """Tell the service whenever the clock stops or goes on; of changes that come faster, the last."""
+        changed = asyncio.Event()
+        told = False
+        with self._clock.watched(lambda _: changed.set()), contextlib.suppress(ConnectionClosed):
+            while True:
+                if told != self._clock.stopped:
+                    told = self._clock.stopped
+                    await self._connection.send(messages.encode(messages.pause_message(told)), text=True)
+                else:
+                    await changed.wait()
+                    changed.clear()
 
     async def _receive(self) -> dict[str, Any] | None:
         """The next frame; ``None`` when there will be no more. Raises FrameError."""
@@ -95,9 +111,9 @@ class ServiceChannel(Channel):
 
     async def close(self) -> None:
         """Let the connection go; the service ends a program whose caller has gone."""
-        if self._pump is not None:
-            self._pump.cancel()
-            await asyncio.gather(self._pump, return_exceptions=True)
+        for pump in self._pumps:
+            pump.cancel()
+        await asyncio.gather(*self._pumps, return_exceptions=True)
         if self.outcome is not None:
             self._connection.transport.abort()  # all has been said: there is nothing to wait for
         else:

@@ -20,7 +20,7 @@ import httpx
 from atc.calls.contract import CallHandler
 from atc.errors import FrameError, SandboxUnavailable, SettingsError
 from atc.outcome import Outcome
-from atc.sandboxes.channel.session import Conversation
+from atc.sandboxes.channel.session import Session
 from atc.sandboxes.contract import Job, Limits, Sandbox
 from atc.sandboxes.process.pool import tiers_from
 from atc.sandboxes.service import messages
@@ -101,14 +101,14 @@ class ServiceSandbox(Sandbox):
         granted = await self._ask("POST", "/v1/runs", job.limits.wall_s, {"require": self._require})
         tier = self._accept(granted)
         limits = Limits(**{n: min(getattr(job.limits, n), v) for n, v in dataclasses.asdict(self.limits).items()})
-        channel = ServiceChannel(await self._connect(granted, limits), limits, granted["message_bytes"])
-        talk = Conversation(channel, limits, call)
+        channel = ServiceChannel(await self._connect(granted, limits), limits, granted["message_bytes"], job.clock)
+        session = Session(channel, limits, call)
         try:
-            async with asyncio.timeout(limits.wall_s + GRACE_S) as clock:
-                await talk.begin(job)
-                end = await talk.hold()
+            async with job.clock.timeout(limits.wall_s + GRACE_S) as deadline:
+                await session.begin(job)
+                end = await session.serve()
         except TimeoutError:
-            if not clock.expired():
+            if not deadline.expired():
                 raise
             end = Outcome("limit", detail=f"it ran longer than {limits.wall_s:g} s, and the service did not end it")
         except FrameError as error:

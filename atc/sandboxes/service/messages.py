@@ -1,7 +1,8 @@
 """What a caller and the sandbox service say to each other over a run's WebSocket: one JSON text message each.
 
 ``run``, then ``call`` and ``reply`` as on the channel of a process, then one ``outcome``; ``refused`` where the service
-will not go on. Both ends parse to the letter and believe nothing beyond its form.
+will not go on. ``pause`` and ``resume`` stop the program's wall clock and let it go on: its caller waits for a person.
+Both ends parse to the letter and believe nothing beyond its form.
 """
 
 from __future__ import annotations
@@ -9,18 +10,20 @@ from __future__ import annotations
 import dataclasses
 import json
 import math
+from collections.abc import Container
 from typing import Any, get_args
 
 from atc.calls.contract import CallReply, CallRequest
 from atc.errors import FrameError, UsageError
 from atc.outcome import Outcome, OutcomeKind, ProgramError
 from atc.packing import pack
+from atc.sandboxes import inputs
 from atc.sandboxes.channel import frames
 from atc.sandboxes.channel.session import value_of
 from atc.sandboxes.contract import TIERS, Job, Limits
 
-PROTOCOL = 2
-"""2: bytes are tagged in values (:mod:`atc.packing`)."""
+PROTOCOL = 3
+"""2: bytes are tagged in values (:mod:`atc.packing`). 3: ``inputs`` of a program, ``pause`` and ``resume``."""
 MESSAGE_BYTES = 16 << 20
 """The largest message that a service takes: a program with its tools, or a tool's answer."""
 MAX_TOOLS = 2_000
@@ -82,7 +85,22 @@ def job_of(message: dict[str, Any], most: Limits) -> Job:
     for name, parameters in tools.items():
         if len(name) > MAX_NAME or not name.isidentifier() or not _names(parameters):
             raise FrameError("`tools` must give a list of parameter names for each tool's name")
-    return Job(program, tools, _limits_of(message.get("limits", {}), most))
+    limits = _limits_of(message.get("limits", {}), most)
+    return Job(program, tools, limits, _inputs_of(message.get("inputs", {}), tools, limits))
+
+
+def pause_message(stopped: bool) -> dict[str, Any]:
+    return {"op": "pause" if stopped else "resume"}
+
+
+def pause_of(message: dict[str, Any]) -> bool | None:
+    """Whether the program's clock is to stand still from now on; ``None`` where the message is about something else."""
+    match message:
+        case {"op": "pause", **rest} if not rest:
+            return True
+        case {"op": "resume", **rest} if not rest:
+            return False
+    return None
 
 
 def reply_of(message: dict[str, Any]) -> tuple[int, CallReply]:
@@ -93,7 +111,7 @@ def reply_of(message: dict[str, Any]) -> tuple[int, CallReply]:
     """
     number = message.get("id")
     if message.get("op") != "reply" or type(number) is not int or ("value" in message) == ("error" in message):
-        raise FrameError("after `run` only replies are taken: an `id`, and either `value` or `error`")
+        raise FrameError("after `run` only pauses and replies are taken; a reply has an `id`, and `value` or `error`")
     if "value" in message:
         return number, CallReply(value=value_of(message["value"]))
     error = message["error"]
@@ -103,6 +121,19 @@ def reply_of(message: dict[str, Any]) -> tuple[int, CallReply]:
     if status is not None and type(status) not in (int, str):
         raise FrameError("the `status` of an error must be a whole number, text or null")
     return number, CallReply(error=error["message"], status=status)
+
+
+def _inputs_of(raw: Any, tools: Container[str], limits: Limits) -> dict[str, Any]:
+    """The inputs of a ``run`` message, held to the rules of :mod:`atc.sandboxes.inputs`."""
+    if not isinstance(raw, dict):
+        raise FrameError("`inputs` must be an object")
+    try:
+        inputs.check_names(raw, tools)
+        made = {name: value_of(value) for name, value in raw.items()}
+        inputs.packed(made, limits)
+    except UsageError as error:
+        raise FrameError(str(error)) from None
+    return made
 
 
 def _names(raw: Any) -> bool:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import dataclasses
 from collections.abc import Awaitable, Callable
 from typing import Any, NamedTuple
 
@@ -14,6 +15,7 @@ from atc.errors import FrameError
 from atc.outcome import Outcome
 from atc.sandboxes.contract import Job, Limits
 from atc.sandboxes.service import messages
+from atc.sandboxes.service.pauses import Pauses
 
 SEND_S = 10.0
 """Seconds that a caller gets to take the outcome."""
@@ -39,17 +41,21 @@ class _Waiting(NamedTuple):
 
 
 class Relay:
-    """Serves one connected run. Use :meth:`take` and then :meth:`hold`, once.
+    """Serves one connected run. Use :meth:`take` and then :meth:`serve`, once.
 
     Args:
         socket: the accepted connection.
         limits: what a program may use at most, whatever the caller asks for.
         most_held: bytes of replies to hold for a program that does not read them; then the caller is read no further.
         called: told of every tool call that is passed on.
+        pause_s: seconds for which the caller may stop the program's clock, all pauses together.
     """
 
-    def __init__(self, socket: WebSocket, limits: Limits, most_held: int, called: Callable[[], None]) -> None:
+    def __init__(
+        self, socket: WebSocket, limits: Limits, most_held: int, called: Callable[[], None], pause_s: float
+    ) -> None:
         self._socket, self._limits, self._most_held, self._called = socket, limits, most_held, called
+        self._pause_s = pause_s
         self._sending = asyncio.Lock()
         self._waiting: dict[int, _Waiting] = {}
         self._held: dict[asyncio.Task[Any], int] = {}
@@ -66,7 +72,7 @@ class Relay:
         async with asyncio.timeout(seconds):
             return messages.job_of(messages.decode(await self._receive()), self._limits)
 
-    async def hold(self, job: Job, run: RunJob) -> Outcome:
+    async def serve(self, job: Job, run: RunJob) -> Outcome:
         """Run the job and pass its calls to and fro. However this ends, the program has been ended before.
 
         Raises:
@@ -74,13 +80,18 @@ class Relay:
             Gone: the caller went away.
             SandboxUnavailable: the isolation cannot be had (any more); nothing was run.
         """
+        pauses = Pauses(job.clock, self._pause_s)
         program = asyncio.ensure_future(run(job, self._call))
-        listening = asyncio.create_task(self._listen())
+        listening = asyncio.create_task(self._listen(pauses))
         try:
             await asyncio.wait({program, listening}, return_when=asyncio.FIRST_COMPLETED)
             if not program.done():
                 await listening  # it never returns: this raises why the caller is heard no more
-            return await program
+            outcome = await program
+            if outcome.kind == "limit" and pauses.used_up:
+                why = f"its caller stopped its clock for {self._pause_s:g} s, and this service allows no more"
+                outcome = dataclasses.replace(outcome, detail=f"{outcome.detail}; {why}")
+            return outcome
         finally:
             await _ended(program, listening)
 
@@ -109,12 +120,17 @@ class Relay:
         finally:
             del self._waiting[request.number]
 
-    async def _listen(self) -> None:
+    async def _listen(self, pauses: Pauses) -> None:
         while True:
             while sum(self._held.values()) > self._most_held:
-                await asyncio.wait(self._held, return_when=asyncio.FIRST_COMPLETED)
+                with pauses.suspended():  # or a program that reads nothing would keep its caller's `resume` unread
+                    await asyncio.wait(self._held, return_when=asyncio.FIRST_COMPLETED)
             text = await self._receive()
-            number, reply = messages.reply_of(messages.decode(text))
+            message = messages.decode(text)
+            if (stopped := messages.pause_of(message)) is not None:
+                pauses.ask(stopped)
+                continue
+            number, reply = messages.reply_of(message)
             waiting = self._waiting.get(number)
             if waiting is not None and not waiting.answer.done():
                 self._held[waiting.task] = len(text)

@@ -38,6 +38,7 @@ class ServiceSettings:
         connect_s: in which a caller must connect to a run that was granted, and send the program.
         drain_s: that runs get to end when the service is told to end.
         message_bytes: the largest message that is taken.
+        pause_s: for which a caller may stop the clock of one program, because it waits for a person; 0: not at all.
         advertise: the address at which callers reach this replica, where that is not the one they asked at.
     """
 
@@ -51,13 +52,14 @@ class ServiceSettings:
     drain_s: float = 30.0
     message_bytes: int = messages.MESSAGE_BYTES
     advertise: str = ""
+    pause_s: float = 3600.0
 
     def __post_init__(self) -> None:
         for name in ("max_runs", "connect_s", "message_bytes"):
             if not getattr(self, name) > 0:
                 raise UsageError(f"{name} must be above 0, not {getattr(self, name)!r}")
-        if self.max_runs_per_tenant < 0 or self.drain_s < 0:
-            raise UsageError("the runs of a tenant and the seconds of a drain cannot be below 0")
+        if self.max_runs_per_tenant < 0 or self.drain_s < 0 or not self.pause_s >= 0:
+            raise UsageError("the runs of a tenant, and the seconds of a drain and of a pause, cannot be below 0")
 
 
 class Service:
@@ -130,19 +132,20 @@ class Service:
         """What any tenant may know of the service."""
         return {
             "protocol": messages.PROTOCOL, "isolation": self.tier, "message_bytes": self.settings.message_bytes,
-            "limits": dataclasses.asdict(self.settings.limits),
+            "limits": dataclasses.asdict(self.settings.limits), "pause_s": self.settings.pause_s,
         }  # fmt: skip
 
     # -- a run -------------------------------------------------------------------------------------------------------
 
-    async def hold(self, run: Run, socket: WebSocket) -> None:
+    async def serve(self, run: Run, socket: WebSocket) -> None:
         """Serve a connected run to its end: an outcome or a refusal, unless its caller has gone."""
-        relay = Relay(socket, self.settings.limits, 2 * self.settings.message_bytes, self.metrics.calls.inc)
+        settings, called = self.settings, self.metrics.calls.inc
+        relay = Relay(socket, settings.limits, 2 * settings.message_bytes, called, settings.pause_s)
         job = None
         how = "failed"
         try:
             job = await relay.take(self.settings.connect_s)
-            outcome = await relay.hold(job, lambda job, call: self._run(run, job, call))
+            outcome = await relay.serve(job, lambda job, call: self._run(run, job, call))
             how = outcome.kind
             self.metrics.seconds.observe(outcome.seconds)
             await relay.tell(self._outcome_message(outcome))

@@ -1,0 +1,87 @@
+"""Values that stand in a program's scope when it starts: which names they may have, and how large they may be.
+
+An input is data on every step of its way: JSON values and bytes in a frame, then an object in the program's namespace.
+It is never written into the program's source.
+"""
+
+from __future__ import annotations
+
+import builtins
+import json
+import keyword
+from collections.abc import Container, Mapping
+from typing import TYPE_CHECKING, Any
+
+from atc.calls.json_values import plain
+from atc.errors import UsageError
+from atc.packing import pack
+from atc.tools.names import ALL_PAGES, RESERVED_NAMES
+from atc.unicode_forms import normalized
+
+if TYPE_CHECKING:
+    from atc.sandboxes.contract import Limits
+
+MAX_NAME = 200
+"""Characters of an input's name."""
+MAX_BYTES = 16 << 20
+"""JSON bytes of all inputs together: the first message to a program has a limit of its own."""
+_TAKEN = frozenset({*dir(builtins), *RESERVED_NAMES, ALL_PAGES})
+
+
+def name_problem(name: object, tools: Container[str] = ()) -> str:
+    """Why an input cannot have this name; empty if it can.
+
+    Args:
+        name: must be an identifier as Python spells it (NFKC), no keyword, no built-in, and nothing that a program
+            is given anyway (``answer``, ``parallel``, ``all_pages``, ``ToolError``).
+        tools: names of the program's tools.
+    """
+    if not isinstance(name, str):
+        return f"a name must be text, not {type(name).__name__}"
+    if len(name) > MAX_NAME:
+        return f"a name may have {MAX_NAME} characters, and this has {len(name):,}"
+    if not name.isidentifier() or keyword.iskeyword(name) or normalized("NFKC", name) != name:
+        return f"{name!r} is no Python identifier"
+    if name.startswith("__") or name in _TAKEN:
+        return f"{name!r} means something else in a program"
+    return f"{name!r} is the name of a tool" if name in tools else ""
+
+
+def check_names(inputs: Mapping[str, Any], tools: Container[str]) -> None:
+    """Check the names of a job's inputs.
+
+    Raises:
+        UsageError: an input cannot have its name.
+    """
+    for name in inputs:
+        if problem := name_problem(name, tools):
+            raise UsageError(f"an input of a program has a name that it cannot have: {problem}; give another name")
+
+
+def packed(inputs: Mapping[str, Any], limits: Limits) -> dict[str, Any]:
+    """The inputs as JSON values, their bytes tagged (:mod:`atc.packing`).
+
+    Each value takes at most ``limits.frame_bytes`` of JSON; all together take at most ``limits.channel_bytes`` and
+    :data:`MAX_BYTES`.
+
+    Raises:
+        UsageError: a value has no JSON form, or is too large.
+    """
+    made: dict[str, Any] = {}
+    together = 0
+    for name, value in inputs.items():
+        try:
+            made[name] = pack(plain(value))
+        except ValueError as error:
+            raise UsageError(f"the input {name!r} cannot be given to a program: {error}") from None
+        size = len(json.dumps(made[name], ensure_ascii=False, separators=(",", ":")).encode())
+        if size > limits.frame_bytes:
+            raise UsageError(
+                f"the input {name!r} takes {size:,} bytes of JSON; the limit is {limits.frame_bytes:,} (frame_bytes): "
+                "give the program less"
+            )
+        together += size
+    most = min(limits.channel_bytes, MAX_BYTES)
+    if together > most:
+        raise UsageError(f"the inputs take {together:,} bytes of JSON together; the limit is {most:,}: give fewer")
+    return made
