@@ -317,8 +317,8 @@ class Broker:
         limit = self.policy.call_timeout_s
         try:
             async with self.clock.timeout(limit):
-                # a tool may cancel its task, never ours
-                return await asyncio.create_task(self._tried(tool, record, sending))
+                trying = self._tried(tool, record, sending)
+                return await asyncio.create_task(trying)  # a tool may cancel its task, never ours
         except ToolError:
             raise
         except TimeoutError:

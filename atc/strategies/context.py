@@ -65,6 +65,8 @@ class RunContext:
         self._pages = Pages(self.broker)
         self._open: set[str] = set()
         self._requests = count(1)
+        self._called = False
+        """Whether a call without a program succeeded since the last stage began."""
 
     @property
     def calls(self) -> list[Call]:
@@ -139,20 +141,26 @@ class RunContext:
         given = {"max_tokens": self.settings.max_tokens, "temperature": 0.0, "seed": self.settings.seed} | options
         return await ask(self.model, self.emit, purpose, messages, **given)
 
-    async def execute(self, program: str, warnings: Sequence[str] = ()) -> Outcome:
+    async def execute(
+        self, program: str, warnings: Sequence[str] = (), *, inputs: Mapping[str, Any] | None = None
+    ) -> Outcome:
         """Run a program over the offered tools, in a fresh jail, its calls through the broker.
 
         Args:
             warnings: what is unresolved about the program: with any, it makes no write unasked.
+            inputs: JSON values and bytes that stand in its scope; by default those of the stage (:meth:`begin_stage`).
 
         Raises:
+            UsageError: an input cannot have its name, or is too large.
             SandboxUnavailable: the isolation that was asked for cannot be had.
             JournalError: a call cannot be written down.
         """
-        attempt = len(self.revisions)
-        self.broker.begin_program(warnings)
+        attempt, broker = len(self.revisions), self.broker
+        self._commit_call()
+        broker.begin_program(warnings)
         self.emit("program_started", {"attempt": attempt, "warnings": list(warnings)})
-        job = Job(program, signatures(self.tools), limits_from(self.settings), clock=self.broker.clock)
+        values = broker.journal.inputs if inputs is None else inputs
+        job = Job(program, signatures(self.tools), limits_from(self.settings), values, broker.clock)
         outcome = await self.sandbox.run(job, self._pages.call)
         outcome = self._pages.placed(outcome)
         self.isolation = f"{self.sandbox.name}/{outcome.isolation}"
@@ -162,7 +170,10 @@ class RunContext:
         return outcome
 
     async def call(self, tool: str, arguments: Mapping[str, Any]) -> Call:
-        """Call an offered tool without a program, as a program of this one call would. A failure is in the result.
+        """Call an offered tool without a program. A failure is in the result.
+
+        A call that succeeds is a stage by itself: a later one is not answered from the journal, and the same write is
+        refused.
 
         Args:
             arguments: by the parameters' names, as a program writes them.
@@ -170,9 +181,31 @@ class RunContext:
         Raises:
             JournalError: the call cannot be written down.
         """
+        self._commit_call()
         self.broker.begin_program()
         handled = await self.broker.handled(CallRequest(next(self._requests), tool, dict(arguments), 0))
-        return next(call for call in self.broker.calls if call.index == handled.number)
+        made = next(call for call in self.broker.calls if call.index == handled.number)
+        self._called = made.succeeded
+        return made
+
+    def begin_stage(self, *, new_request: bool = False, inputs: Mapping[str, Any] | None = None) -> None:
+        """The last program answered, and the next one is no revision of it (:mod:`atc.calls.journal`).
+
+        Args:
+            new_request: the user asks for something new, so a write may equal one of an earlier stage.
+            inputs: values of earlier stages, for the programs of this one.
+
+        Raises:
+            ValueError: the inputs are no JSON values and bytes.
+            JournalError: it cannot be written down.
+        """
+        self._called = False
+        self.broker.begin_stage(new_request=new_request, inputs=inputs)
+
+    def _commit_call(self) -> None:
+        """End the stage of a call that succeeded; what was handed to its programs stays there for the next."""
+        if self._called:
+            self.begin_stage(inputs=self.broker.journal.inputs)
 
     def record(self, revision: Revision) -> None:
         """Keep a program and how it went: the result has it."""

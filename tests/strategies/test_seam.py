@@ -189,6 +189,41 @@ def test_a_call_passes_every_gate_and_a_failure_is_data() -> None:
     assert done == [2]
 
 
+def test_each_call_is_a_stage_so_reads_are_fresh_and_no_write_is_made_twice() -> None:
+    seen: list[int] = []
+    tools = Toolset([
+        make_tool("look", lambda _: seen.append(len(seen)) or len(seen)),
+        make_tool("book", lambda a: seen.append(a["n"]) or a["n"], Effect.WRITE),
+    ])  # fmt: skip
+    look, book = ("look", {"n": 1}), ("book", {"n": 7})
+    result = ran(Calls(look, book, look, book, ("book", {"n": 8})), tools)
+    assert (result.value, seen) == ([1, 7, 3, None, 8], [0, 7, 2, 8])
+    assert [call.error_status for call in result.calls] == [None, None, None, "already_done", None]
+
+
+class Staged(Strategy):
+    """Books with a program, and hands its answer to a second one, which is no revision."""
+
+    name = "staged"
+
+    async def solve(self, context: RunContext) -> Ending:
+        first = await context.execute("answer = look(n=book(n=1))")
+        context.begin_stage(inputs={"booked": first.value})
+        await context.call("look", {"n": 5})
+        second = await context.execute("answer = [booked, look(n=1), book(n=2)]")
+        return Ending("answered", second.value)
+
+
+def test_a_stage_hands_values_to_its_programs_and_leaves_the_journal_of_the_one_before() -> None:
+    looks: list[int] = []
+    tools = Toolset([
+        make_tool("look", lambda a: looks.append(a["n"]) or len(looks)),
+        make_tool("book", lambda a: a["n"], Effect.WRITE),
+    ])  # fmt: skip
+    result = ran(Staged(), tools)
+    assert (result.value, looks) == ([1, 3, 2], [1, 5, 1])
+
+
 # -- α counts the programs that ran ----------------------------------------------------------------------------------
 
 
