@@ -340,7 +340,7 @@ def _adapt_complete(cls: type[Model]) -> None:
     to a class that has a ``generate``, needs nothing.
     """
     written = cls.__dict__.get("complete")
-    if not inspect.iscoroutinefunction(written):
+    if not inspect.isfunction(written):
         return
     parameters = inspect.signature(written).parameters
     passes_on = any(each.kind is each.VAR_KEYWORD for each in parameters.values())
