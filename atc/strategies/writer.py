@@ -200,8 +200,7 @@ class Writer:
     async def name_culprit(self, program: str, error: str) -> str | None:
         """Ask the model which tool is at fault (§3.3): t_j = M(x, T, I_a, r_j)."""
         tools = [name for name in self._tools if len(name) <= MAX_CHOICE]
-        if len(tools) > MAX_ENUM:  # more than a grammar is made for
-            tools = [name for name in tools if name in program][:MAX_ENUM] or tools[:MAX_ENUM]
+        tools = ([name for name in tools if name in program] or tools)[:MAX_ENUM]  # of more, no grammar is made
         if not tools:
             return None
         text = prompt("attribute", task=self._task, tools=tools, program=fenced(program), error=error[:1500])
