@@ -51,7 +51,7 @@ class Reply:
         problem: where ``text`` is empty, why, as far as it is known; in words, and with what came in its place. Where
             it was to fit a schema or choices and does not, what is wrong with it.
         value: what the reply says, where it was to fit a schema, choices or a grammar and does: the JSON value, the
-            choice, the text.
+            choice, the text. ``None`` otherwise, and where the JSON value is null: then there is no ``problem``.
     """
 
     text: str
@@ -340,7 +340,7 @@ def _adapt_complete(cls: type[Model]) -> None:
     to a class that has a ``generate``, needs nothing.
     """
     written = cls.__dict__.get("complete")
-    if not inspect.iscoroutinefunction(written):
+    if not inspect.isfunction(written):
         return
     parameters = inspect.signature(written).parameters
     passes_on = any(each.kind is each.VAR_KEYWORD for each in parameters.values())

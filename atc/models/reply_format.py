@@ -17,7 +17,7 @@ from atc.tools.protocol import JsonSchema
 FormatKind = Literal["schema", "grammar", "choices"]
 ALL_KINDS: frozenset[FormatKind] = frozenset({"schema", "grammar", "choices"})
 
-MAX_TEXT = 40_000
+MAX_TEXT = 60_000
 """Characters of a schema as JSON, of a grammar, or of all choices together: a prompt may have to hold them."""
 MAX_CHOICE = 200
 """Characters of one choice."""
@@ -175,7 +175,7 @@ def _json_values(text: str) -> Iterator[Any]:
     blocks = text.split("```")[1 : 2 * _MAX_STARTS : 2]
     for whole in (text, *map(_without_label, blocks)):
         try:
-            yield decoder.decode(whole)
+            yield _sound(decoder.decode(whole))
         except (ValueError, RecursionError):
             continue
     at = -1
@@ -184,10 +184,15 @@ def _json_values(text: str) -> Iterator[Any]:
         if at < 0:
             return
         try:
-            value, _end = decoder.raw_decode(text, at)
+            yield _sound(decoder.raw_decode(text, at)[0])
         except (ValueError, RecursionError):
             continue
-        yield value
+
+
+def _sound(value: Any) -> Any:
+    """The value, if it can be written as JSON again: no infinity, no half of a character."""
+    json.dumps(value, ensure_ascii=False, allow_nan=False).encode()
+    return value
 
 
 def _without_label(block: str) -> str:

@@ -12,6 +12,7 @@ from typing import TypeVar
 from atc.errors import ContextExceeded
 from atc.graph.suppliers import hints_from, suppliers_of
 from atc.models.base import Message, Model, Reply, estimate_tokens
+from atc.models.reply_format import MAX_CHOICE
 from atc.models.reply_schema import MAX_ENUM
 from atc.programs.extract import extract
 from atc.programs.program import Program
@@ -203,9 +204,10 @@ class Writer:
 
     async def name_culprit(self, program: str, error: str) -> str | None:
         """Ask the model which tool is at fault (§3.3): t_j = M(x, T, I_a, r_j)."""
-        tools = list(self._tools)
-        if len(tools) > MAX_ENUM:  # more than a grammar is made for
-            tools = [name for name in tools if name in program][:MAX_ENUM] or tools[:MAX_ENUM]
+        tools = [name for name in self._tools if len(name) <= MAX_CHOICE]
+        tools = ([name for name in tools if name in program] or tools)[:MAX_ENUM]  # of more, no grammar is made
+        if not tools:
+            return None
         text = prompt("attribute", task=self._task, tools=tools, program=fenced(program), error=error[:1500])
         reply = await ask(
             self._model, self._emit, "attribute", [Message("user", text)], max_tokens=40, temperature=0.0,

@@ -70,6 +70,14 @@ def test_json_is_found_where_models_put_it(text: str) -> None:
 
 
 @pytest.mark.parametrize(
+    "text",
+    ['{"name": "\\ud800", "people": 1}', '{"name": "x", "people": 1, "more": 1e999}', '{"name": NaN}', "{name: 1}"],
+)
+def test_what_is_no_sound_json_is_no_value(text: str) -> None:
+    assert ask(FakeModel([text, text]), schema=CITY).problem.endswith("it holds no JSON")
+
+
+@pytest.mark.parametrize(
     ("text", "value"),
     [
         ("find", "find"),
@@ -408,7 +416,7 @@ def nested(levels: int) -> dict[str, Any]:
         ({"schema": bomb(20, "anyOf")}, "20,000 parts"),
         ({"schema": nested(100)}, "64 levels"),
         ({"schema": nested(5_000)}, "64 levels"),
-        ({"schema": {"enum": ["x" * 50_000]}}, "50,.* characters"),
+        ({"schema": {"enum": ["x" * 70_000]}}, "70,.* characters"),
         ({"schema": {"$ref": "https://example.org/schema.json"}}, "does not hold"),
         ({"schema": {"$ref": "#/$defs/none"}}, "does not hold"),
         ({"schema": {"$anchor": "a", "items": {"$ref": "#a"}}}, "does not hold"),
@@ -416,7 +424,7 @@ def nested(levels: int) -> dict[str, Any]:
         ({"schema": {"$dynamicRef": "#a"}}, "dynamicRef"),
         ({"schema": {"type": 5}}, "schema"),
         ({"schema": {"const": float("nan")}}, "JSON"),
-        ({"grammar": "x" * 50_000}, "50,000 characters"),
+        ({"grammar": "x" * 70_000}, "70,000 characters"),
         ({"grammar": " "}, "empty"),
         ({"choices": []}, "no choices"),
         ({"choices": ["a\nb"]}, "one line"),

@@ -289,6 +289,14 @@ def test_the_culprit_is_read_from_what_models_really_say(reply: str) -> None:
     assert asyncio.run(writer.name_culprit("answer = 1", "boom")) == "find"
 
 
+def test_the_culprit_is_one_of_the_tools_that_the_program_names() -> None:
+    model = FakeModel(["find or delete"])
+    tools = Toolset([*TOOLS.values(), Tool(Protocol(name="delete"), next(iter(TOOLS.values())).transport)])
+    writer = Writer("t", tools, model, Settings.load(), quiet)
+    assert asyncio.run(writer.name_culprit("answer = delete(1)", "boom")) == "delete"
+    assert "Tools: delete\n" in model.prompts[0][0].content
+
+
 def test_a_culprit_that_is_no_tool_is_none() -> None:
     writer = Writer("t", TOOLS, FakeModel(["delete_everything", "and so on"]), Settings.load(), quiet)
     assert asyncio.run(writer.name_culprit("answer = 1", "boom")) is None

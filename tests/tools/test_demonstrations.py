@@ -103,7 +103,7 @@ def test_a_demonstration_is_the_first_that_is_cut() -> None:
     bare = sum(len(render_stub(tool.model_copy(update={"examples": ()}))) for tool in tools)
     whole = fitted(10_000, tools)
     assert whole.text.count("Demonstration:") == 3
-    for room in range(50, len(whole.text) + 50, 7):
+    for room in range(50, len(whole.text) + 50, 29):
         fit = fitted(room, tools)
         assert len(fit.text) <= room
         shown = fit.text.count("Demonstration:")
