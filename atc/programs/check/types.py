@@ -39,10 +39,8 @@ _LOOKED_UP = re.compile(
     r"`__getitem__` of type .* cannot be called with key of type `(?P<key>[^`]*)` on object of type `(?P<type>[^`]*)`"
 )
 _NO_ATTRIBUTE_RULES = {"missing-attribute", "unresolved-attribute"}  # the second of each pair is an older version's
-_SURE = {
-    "not-iterable", "not-subscriptable", "non-subscriptable", "not-callable", "call-non-callable",
-    "unsupported-operator",
-}  # fmt: skip
+_SURE = {"not-iterable", "not-callable", "call-non-callable", "unsupported-operator"}
+# not "not-subscriptable": of a union it names one type alone, so it looks sure where the checker is not
 _QUOTED = re.compile(r"`([^`]*)`")
 _UNSURE = re.compile(r"\bNone\b|\bUnknown\b| \| |\bTodo\b|\bobject\b|~")
 _BUILT_IN = re.compile(r"(Literal\[|(list|dict|tuple|set|frozenset|str|bytes|int|float|bool)\b)")
@@ -125,7 +123,7 @@ def finding_of(said: Diagnostic, program: Program, tools: Collection[str]) -> Fi
         return found.model_copy(update={"case": "attribute", "name": m["name"]})
     if m := _LOOKED_UP.search(message):
         return None if _UNSURE.search(m["type"]) else found.model_copy(update=_looked_up(m["key"], m["type"]))
-    return found if said.rule in _SURE and not any(map(_UNSURE.search, _QUOTED.findall(message))) else None
+    return found if said.rule in _SURE and not any(map(_UNSURE.search, _QUOTED.findall(said.message))) else None
 
 
 def _wrong_type(m: re.Match[str], line: int) -> Finding | None:
