@@ -6,12 +6,16 @@ import asyncio
 import importlib
 import re
 from pathlib import Path
+from typing import Any
 
 import pytest
 
-from atc import Effect, Protocol, Settings
+from atc import Agent, Effect, Protocol, Settings, Toolset, tool
 from atc.errors import SettingsError
 from atc.graph.suppliers import suppliers_of
+from atc.models.fake import FakeModel
+from atc.outcome import Outcome, ProgramError
+from atc.programs.attribution.attribute import Attribution
 from atc.programs.check.checker import Checker
 from atc.programs.program import Program
 from atc.programs.repair.context import RepairContext
@@ -197,3 +201,74 @@ def test_rules_are_read_from_left_to_right(text: str, on: frozenset[str]) -> Non
 def test_a_rule_that_does_not_exist_is_named(text: str, told: str) -> None:
     with pytest.raises(SettingsError, match=re.escape(told)):
         Settings.load(rules=text)
+
+
+# Rules that show in a whole run, or in a fault ------------------------------------------------------------------------
+
+
+@tool(effect="read")
+def double(n: int) -> int:
+    """Twice a number."""
+    return 2 * n
+
+
+WARNED = "answer = double(n=21)"
+AGAIN = WARNED + "  # again"
+UNKNOWN = "answer = triple(n=300)"
+FAILING = "answer = 1 / (double(n=300) - double(n=21) - 558)"
+
+
+@pytest.mark.parametrize(
+    ("rules", "replies", "programs"),
+    [
+        ("default", [WARNED, UNKNOWN], 2),  # asked about; it runs when the one in its place cannot
+        ("-unused-fact", [WARNED], 1),
+        ("-warned-program", [WARNED, UNKNOWN, AGAIN], 3),  # the model has to write it again
+        ("default", [WARNED, FAILING], 3),
+        ("-spare-program", [WARNED, FAILING, AGAIN], 3),
+        ("none", [WARNED], 1),
+    ],
+)
+def test_a_run_without_a_rule(rules: str, replies: list[str], programs: int) -> None:
+    model = FakeModel([f"```python\n{reply}\n```" for reply in replies])
+    with Agent([double], model=model, answer=False, keep_runs=False, rules=rules) as agent:
+        result = agent.run("double 21 for 300 people")
+    assert (result.status, result.value, len(result.revisions)) == ("answered", 42, programs)
+    assert len(model.prompts) == len(replies)
+
+
+READ = Call(index=1, attempt=0, tool="find", arguments={}, line=1, effect=Effect.READ, status="ok", value=None)
+
+
+def raised(kind: str, message: str, line: int, tool: str | None = None) -> Outcome:
+    return Outcome("raised", error=ProgramError(kind, message, line, tool=tool))
+
+
+@pytest.mark.parametrize(
+    ("rule", "program", "call", "outcome"),
+    [
+        ("text-taken-apart", "x = find()\ny = x.split('=')[7]", {"value": "a page"},
+         raised("IndexError", "list index out of range (it has 1 items)", 2)),
+        ("idle-call", "find()", {"status": "refused", "error": "no", "error_status": "invalid"},
+         raised("ToolError", "find: no", 1, "find")),
+        ("unpacked-keys", "a, b = find()\nanswer = a", {"value": {"a": 1, "b": 2}},
+         Outcome("finished", answered=True, value="a")),
+        ("part-of-a-list", "answer = [c for c in find()['cities'] if c == 'Bern']",
+         {"value": {"cities": ["Rome", "Oslo"], "total": 300}}, Outcome("finished", answered=True, value=[])),
+    ],
+)  # fmt: skip
+def test_a_fault_without_a_rule(rule: str, program: str, call: dict[str, Any], outcome: Outcome) -> None:
+    tools = Toolset.from_functions(find)
+    calls = [READ.model_copy(update=call)]
+
+    def fault(rules: frozenset[str]) -> Fault | None:
+        return Attribution(Program(program), outcome, calls, tools, rules).fault()
+
+    assert fault(DEFAULT) != fault(DEFAULT - {rule})
+    assert fault(DEFAULT) == fault(DEFAULT - {"precondition"})
+
+
+@tool(effect="read")
+def find() -> dict[str, Any]:
+    """Find."""
+    return {}
