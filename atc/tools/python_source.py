@@ -2,18 +2,14 @@
 
 from __future__ import annotations
 
-import hashlib
-import importlib
-import importlib.util
 import inspect
-import os
-import sys
 from collections.abc import Callable, Iterable
 from pathlib import Path
 from types import ModuleType
 from typing import Any
 
-from atc.errors import ToolImportError
+from atc.errors import ToolImportError, UsageError
+from atc.loading import load_file, load_module
 from atc.tools.functions import tool_from_function
 from atc.tools.tool import Tool, Toolset
 
@@ -35,8 +31,9 @@ def tools_of(word: str) -> Toolset:
         ToolImportError: it cannot be imported, or what is named there holds no tools.
     """
     name, attribute = _parts(word)
-    module = _load_file(Path(name)) if name.endswith(".py") else _load_module(name, word)
-    return _from_module(module, attribute, word)
+    if name.endswith(".py"):
+        return _from_module(_loaded(lambda: load_file(Path(name))), attribute, word)
+    return _from_module(_loaded(lambda: load_module(name), f"{word!r}: "), attribute, word)
 
 
 def _parts(word: str) -> tuple[str, str]:
@@ -44,42 +41,11 @@ def _parts(word: str) -> tuple[str, str]:
     return (name, attribute) if colon else (word, "")
 
 
-def _load_file(path: Path) -> ModuleType:
-    """Import the user's own file, as ``python FILE`` would.
-
-    Its folder stays on ``sys.path``, last: what stands beside the file may be imported as late as in a call.
-    """
-    if not path.is_file():
-        raise ToolImportError(f"there is no file {path}")
-    name = path.stem
-    if name in sys.modules or name in sys.stdlib_module_names or not name.isidentifier():
-        digest = hashlib.sha256(os.fsencode(path.resolve())).hexdigest()
-        name = f"tools_{digest[:8]}"  # a place that is nobody else's
-    spec = importlib.util.spec_from_file_location(name, path)
-    assert spec is not None
-    assert spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    if (folder := str(path.resolve().parent)) not in sys.path:
-        sys.path.append(folder)  # last, so that it hides nothing
-    sys.modules[name] = module
+def _loaded(load: Callable[[], ModuleType], about: str = "") -> ModuleType:
     try:
-        spec.loader.exec_module(module)
-    except (Exception, SystemExit) as error:
-        del sys.modules[name]
-        raise ToolImportError(f"{path} cannot be imported: {type(error).__name__}: {error}") from error
-    return module
-
-
-def _load_module(name: str, source: str) -> ModuleType:
-    sys.path.insert(0, "")
-    try:
-        return importlib.import_module(name)
-    except (Exception, SystemExit) as error:
-        raise ToolImportError(
-            f"{source!r}: module {name} cannot be imported: {type(error).__name__}: {error}"
-        ) from error
-    finally:
-        sys.path.remove("")
+        return load()
+    except UsageError as error:
+        raise ToolImportError(f"{about}{error}") from error
 
 
 def _from_module(module: ModuleType, attribute: str, source: str) -> Toolset:
