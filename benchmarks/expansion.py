@@ -25,7 +25,7 @@ import jinja2
 from atc.errors import EncoderUnavailable
 from atc.models.base import Message, Model, Reply
 from atc.prompting import fenced
-from atc.retrieval.dialogue import MAX_TASK, TOP, parse_plan, parse_query, plain, show_results
+from atc.retrieval.dialogue import MAX_TASK, TOP, parse_plan, parse_query, show_results, visible_reply
 from atc.retrieval.index import Hit, ToolIndex
 from atc.retrieval.rank_fusion import multi_view, reciprocal_rank
 
@@ -176,7 +176,7 @@ def _different(texts: Iterable[str | None]) -> list[str]:
 
 def _document(reply: str) -> str:
     """An imagined tool as one text; from JSON its name, description and parameters."""
-    said = plain(reply).strip()
+    said = visible_reply(reply).strip()
     try:
         value = json.loads(said) if said.startswith("{") else None
     except (ValueError, RecursionError):

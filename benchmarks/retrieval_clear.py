@@ -2,8 +2,9 @@
 
 ``python -m benchmarks.retrieval_clear --data DIR [--per-source 100] [--json]``
 
-The rule is :func:`atc.retrieval.skip_planning.clear`, and that nothing is needed beside. Each source counts alike; a
-group's figure is the mean of its sources. Needs no language model. Indexes are those of :mod:`benchmarks.retrieval`.
+The rule is :func:`atc.retrieval.skip_planning.one_tool_suffices`, and that there are no prerequisites. Each source
+counts alike; a group's figure is the mean of its sources. Needs no language model. Indexes are those of
+:mod:`benchmarks.retrieval`.
 """
 
 from __future__ import annotations
@@ -23,7 +24,7 @@ from atc.errors import ModelUnavailable
 from atc.models.base import Message, Reply
 from atc.retrieval.metrics import ndcg
 from atc.retrieval.minilm import MiniLM
-from atc.retrieval.planner import CLEAR, QueryPlanner
+from atc.retrieval.planner import QueryPlanner
 from benchmarks.retrieval_data import Catalogues, Query
 from benchmarks.retrieval_methods import Bench
 from benchmarks.tasks import RESULTS
@@ -42,7 +43,7 @@ def measured(bench: Bench, queries: Sequence[Query]) -> dict[str, dict[str, Any]
         for query in asked:
             found = asyncio.run(QueryPlanner(index, _nobody).search(query.text))
             gains.append(ndcg(found.ranked(10), query.gold, 10))
-            sure += gains[-1:] if found.stopped == CLEAR else []
+            sure += gains[-1:] if found.skipped else []
         err.print(f"{source}, {group}: {len(asked)} queries", style="dim", markup=False)
         shares[group].append(len(sure) / len(asked))
         everyones[group].append(fmean(gains))

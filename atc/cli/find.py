@@ -128,8 +128,8 @@ def _print(index: ToolIndex, found: Trajectory, ranked: Sequence[str]) -> None:
         protocol = index.protocol(name)
         table.add_row(str(place), Text(clean(name)), protocol.effect.value, Text(short(protocol.description, 100)))
     print_table(table)
-    for need in found.needs:
-        out.print(Text(clean(str(need))), style="dim")
+    for prerequisite in found.prerequisites:
+        out.print(Text(clean(str(prerequisite))), style="dim")
 
 
 def _encoder(name: str) -> Encoder | None:

@@ -1,7 +1,6 @@
-"""The tools that a parameter's description names as the source of its value: "the id returned by Search Users".
+"""Mentions: the suppliers that a parameter's description names, as in "the id returned by Search Users".
 
-Whoever documents a service says in words what its schemas do not. The words are read as data: all they decide is
-which tool's response is pointed to.
+A description often states what the schemas do not. Its words are data: all they decide is which tool is a supplier.
 """
 
 from __future__ import annotations
@@ -14,7 +13,7 @@ from atc.tools.protocol import Protocol
 
 MAX_TEXT = 1_000
 """Characters of a description that are read."""
-_NAMES_A_SOURCE = re.compile(r"\b(?:from|by|via|using|use|see|call)\b", re.I)
+_SOURCE_WORDS = re.compile(r"\b(?:from|by|via|using|use|see|call)\b", re.I)
 _AS_CODE = re.compile(r"(?<=`)\w+(?=`)|\b\w+(?=\()")
 _Words = tuple[str, ...]
 
@@ -39,14 +38,15 @@ class Mentions:
                     self._called.setdefault(words, {}).setdefault(services[key], key)
                     self._longest[words[0]] = max(self._longest.get(words[0], 0), len(words))
 
-    def sources(self, description: object, service: str) -> set[str]:
-        """The keys of the tools that a description names where it says what something comes from.
+    def suppliers(self, description: object, service: str) -> set[str]:
+        """The keys of the tools that a description names where it states the source of a value.
 
         Args:
-            service: that the description is of; of tools with one name its own is meant.
+            description: of a parameter; anything but text names nothing.
+            service: of the tool that the parameter is of; among tools of one name its own is meant.
         """
         text = description[:MAX_TEXT] if isinstance(description, str) else ""
-        if not _NAMES_A_SOURCE.search(text):
+        if not _SOURCE_WORDS.search(text):
             return set()
         as_code = (self._single[name] for name in _AS_CODE.findall(text) if name in self._single)
         return {*self._named(words_of(text), service), *(_nearest(called, service) for called in as_code)}
@@ -72,7 +72,7 @@ def _names_of(protocol: Protocol) -> tuple[str, str]:
     return protocol.name, protocol.source.operation
 
 
-def names_its_source(schema: Mapping[str, object]) -> bool:
+def names_a_supplier(schema: Mapping[str, object]) -> bool:
     """Whether the description of a parameter may say where its value comes from."""
     text = schema.get("description")
-    return isinstance(text, str) and _NAMES_A_SOURCE.search(text[:MAX_TEXT]) is not None
+    return isinstance(text, str) and _SOURCE_WORDS.search(text[:MAX_TEXT]) is not None

@@ -1,4 +1,4 @@
-"""How likely a field of a response is what a parameter wants, by their names alone.
+"""Name affinity: how likely a field of a response supplies a parameter, by their names alone.
 
 One measure for all who look for the data flow between tools: the hints in stubs, and the values that probing has seen.
 """
@@ -19,12 +19,12 @@ VERBS = frozenset({
     "get", "list", "find", "search", "fetch", "read", "show", "query", "lookup", "all", "by", "detail", "info", "data",
     "item", "result", "response", "the", "of", "for", "in", "api", "v1", "v2",
 })  # fmt: skip
-"""Words of tools' names that say nothing of what they are about."""
+"""Words of tools' names that tell nothing of the things that the tools are about."""
 _SHORT = {"lat": "latitude", "lng": "longitude", "lon": "longitude"}
 CONTAINERS = frozenset(
     {"result", "item", "data", "list", "record", "entry", "value", "hit", "content", "response", "row"}
 )
-"""Names of fields that hold things of any kind: whose they are, the tool's name says."""
+"""Names of fields that hold things of any kind: of which kind, the tool's name tells."""
 
 
 def owner_of(above: Sequence[str], tool: str) -> frozenset[str]:
@@ -32,7 +32,7 @@ def owner_of(above: Sequence[str], tool: str) -> frozenset[str]:
 
     Args:
         above: the names of the fields that it lies in, the outermost first.
-        tool: that returned it; it has a say where no name above means anything.
+        tool: the supplier; its name counts where no name above tells anything.
     """
     telling = [words for name in above if not CONTAINERS.issuperset(words := words_of(name))]
     return frozenset(telling[-1] if telling else words_of(tool))
@@ -40,7 +40,7 @@ def owner_of(above: Sequence[str], tool: str) -> frozenset[str]:
 
 @lru_cache(maxsize=100_000)
 def affinity(parameter: str, tool: str, field: str, owner: frozenset[str]) -> float:
-    """From 0 to 1: how likely a response's field is what a parameter wants, by their names alone.
+    """From 0 to 1: how likely a field of a response supplies a parameter of a tool, by their names alone.
 
     ``city_id`` ↔ ``city_id`` 1; ``from_city_id`` ↔ ``city_id`` 0.9; ``city_id`` ↔ ``id`` of a city 0.85; ``name`` of
     ``find_countries`` ↔ ``name`` of a country 0.6.

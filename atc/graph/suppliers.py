@@ -154,7 +154,7 @@ def suppliers_of(
     found: dict[tuple[str, str], list[Supplier]] = {}
     for key, parameters in asked.items():
         for parameter in parameters:
-            named = mentions.sources(parameter.schema.get("description"), scope[key].service) - {key}
+            named = mentions.suppliers(parameter.schema.get("description"), scope[key].service) - {key}
             if named:
                 first = sorted(named, key=places.__getitem__)
                 found[key, parameter.original] = [_stated(parameter.original, k, tools[k], by_tool) for k in first]

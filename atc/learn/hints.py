@@ -7,7 +7,7 @@ from collections.abc import Iterator
 
 from atc.graph.name_affinity import VERBS
 from atc.retrieval.dialogue import harmless
-from atc.retrieval.document_fields import fields
+from atc.retrieval.document_fields import document_fields
 from atc.retrieval.stopwords import STOP_WORDS
 from atc.tools.protocol import Protocol
 
@@ -67,7 +67,7 @@ def hints(id: str, protocol: Protocol, level: int) -> list[str]:
         protocol: the tool.
         level: from 0 to :data:`LEVELS` - 1.
     """
-    found = fields(id, protocol)
+    found = document_fields(id, protocol)
     described = without_name(protocol.description, protocol)
     steps = (
         ("category and service", without_name(found.service, protocol)),

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from atc.retrieval.document_fields import Fields
+from atc.retrieval.document_fields import DocumentFields
 from atc.retrieval.words import words
 
 Integers = NDArray[np.int32]
@@ -48,7 +48,7 @@ class Counts:
         return len(self.pointers) - 1
 
 
-def count(documents: Iterable[Fields]) -> Counts:
+def count(documents: Iterable[DocumentFields]) -> Counts:
     """Count the words of documents."""
     known: dict[str, int] = {}
     pointers: list[int] = [0]

@@ -100,7 +100,7 @@ def parse_plan(text: str) -> Plan:
     With or without tags; the sub-goals as a numbered or bulleted list (its sub-items are left to the text), as a JSON
     list, as lines, or as sentences. At most :data:`MAX_GOALS`.
     """
-    said = plain(text)
+    said = visible_reply(text)
     body = next((body for body in _bodies(said) if _goals(body)), "")
     queries = [match[2] for match in _QUERY.finditer(said)]
     goals = _goals(body) or tuple(filter(None, map(_one, queries)))  # it began to search at once: take that as a plan
@@ -114,7 +114,7 @@ def parse_query(text: str) -> str | None:
     Of several queries the first counts, for each is answered by itself. A stop that stands before any query, or beside
     words without a tag, is a stop.
     """
-    said = plain(text)
+    said = visible_reply(text)
     stopped = _STOP.search(said)
     for match in _QUERY.finditer(said):
         if stopped and stopped.start() < match.start():
@@ -129,7 +129,7 @@ def parse_query(text: str) -> str | None:
     return None if _is_stop(query) else query
 
 
-def plain(text: str) -> str:
+def visible_reply(text: str) -> str:
     """A reply without what was only thought, and without code fences."""
     said = _THOUGHTS.sub("", text[:_MAX_READ])
     said = said.rpartition("</think>")[2]  # a template may have opened it

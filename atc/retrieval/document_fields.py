@@ -22,7 +22,7 @@ _ENCODED, _DESCRIBED = 1_000, 20
 
 
 @dataclass(frozen=True)
-class Fields:
+class DocumentFields:
     """The texts of one tool that are indexed.
 
     Attributes:
@@ -42,7 +42,7 @@ class Fields:
     returns: str
 
 
-def fields(id: str, protocol: Protocol) -> Fields:
+def document_fields(id: str, protocol: Protocol) -> DocumentFields:
     """Take a protocol apart.
 
     Args:
@@ -52,7 +52,7 @@ def fields(id: str, protocol: Protocol) -> Fields:
     given = protocol.parameters.get("properties")
     parameters = list(given.items())[:MAX_PARAMETERS] if isinstance(given, dict) else []
     returned = dict.fromkeys(step for step in _returned(protocol))
-    return Fields(
+    return DocumentFields(
         name=_name(protocol)[:MAX_FIELD],
         service=" ".join(id.split("/")[:-1])[:MAX_FIELD],
         description=protocol.description[:MAX_FIELD],
@@ -67,7 +67,7 @@ def service_of(id: str, protocol: Protocol) -> str:
     return id.rpartition("/")[0] or protocol.source.service
 
 
-def text_for_encoder(found: Fields) -> str:
+def text_for_encoder(found: DocumentFields) -> str:
     """One short text: the name and the description, and more only of a tool that is hardly described.
 
     Longer texts find less and take a third longer to encode (docs/benchmarks.md).

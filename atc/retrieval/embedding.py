@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from atc.retrieval.encoder import Encoder
-from atc.retrieval.snapshot import DIGEST, Contents, Progress
+from atc.retrieval.snapshot import DIGEST, Progress, Snapshot
 from atc.retrieval.vectors import Vectors
 
 BLOCK = 256
@@ -57,8 +57,8 @@ class Kept:
 
 
 def embedded(
-    contents: Contents,
-    old: Contents | None,
+    snapshot: Snapshot,
+    old: Snapshot | None,
     texts: Mapping[bytes, str],
     encoder: Encoder,
     progress: Progress,
@@ -67,8 +67,8 @@ def embedded(
     """The vectors of documents, in their order.
 
     Args:
-        contents: the documents.
-        old: contents whose vectors may be taken over; of this encoder.
+        snapshot: the documents.
+        old: a snapshot of this encoder, whose vectors may be taken over.
         texts: by digest, for documents that are not in ``old``.
         encoder: makes what is missing.
         progress: told of texts that are embedded, of all that must be.
@@ -78,7 +78,7 @@ def embedded(
         EncoderUnavailable: the encoder cannot be used.
         ModelError: it failed in the middle; what is done is kept in the folder.
     """
-    wanted = [row.tobytes() for row in contents.digests]
+    wanted = [row.tobytes() for row in snapshot.digests]
     places: dict[bytes, int] = {}
     parts: list[Vectors] = []
 

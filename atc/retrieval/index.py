@@ -15,8 +15,8 @@ from atc.retrieval import index_store
 from atc.retrieval.embedding import embedded, forget
 from atc.retrieval.encoder import Encoder, Floats
 from atc.retrieval.index_store import BLOCKS, Coded
-from atc.retrieval.search import Hit, Mode, found, found_among
-from atc.retrieval.snapshot import Contents, Progress, Tools, assembled, protocol_of, read
+from atc.retrieval.search import Hit, Mode, search_rows, search_snapshot
+from atc.retrieval.snapshot import Progress, Snapshot, Tools, assembled, protocol_of, read
 from atc.retrieval.words import words
 from atc.tools.protocol import Protocol
 
@@ -29,8 +29,8 @@ class ToolIndex:
     Searching is safe from several threads, and in several processes over one folder; changing is for one at a time.
     """
 
-    def __init__(self, contents: Contents, encoder: Encoder | None, coded: Coded | None) -> None:
-        self._contents = contents
+    def __init__(self, snapshot: Snapshot, encoder: Encoder | None, coded: Coded | None) -> None:
+        self._snapshot = snapshot
         self._encoder = encoder
         self._coded = coded
         self._told = False
@@ -79,7 +79,7 @@ class ToolIndex:
             ToolIndexError: there is none, or it is damaged, foreign or of another version.
             UsageError: its vectors are of another encoder.
         """
-        contents, coded = index_store.read(Path(folder))
+        snapshot, coded = index_store.read(Path(folder))
         if encoder is None and coded is not None:
             encoder = _own(coded)
         elif encoder is not None and coded is not None and encoder.digest != coded.digest:
@@ -87,13 +87,13 @@ class ToolIndex:
                 f"the vectors in {folder} are of the encoder {coded.name!r}, not of {encoder.name!r}: "
                 "load it with that one, or build it anew"
             )
-        return cls(contents, encoder, coded)
+        return cls(snapshot, encoder, coded)
 
     def __len__(self) -> int:
-        return len(self._contents)
+        return len(self._snapshot)
 
     def __contains__(self, id: object) -> bool:
-        return id in self._contents.rows
+        return id in self._snapshot.rows
 
     def __repr__(self) -> str:
         return f"ToolIndex({len(self)} tools, {self._coded.name if self._coded else 'words only'})"
@@ -101,7 +101,7 @@ class ToolIndex:
     @property
     def ids(self) -> Sequence[str]:
         """All ids, sorted."""
-        return self._contents.ids
+        return self._snapshot.ids
 
     @property
     def encoder(self) -> Encoder | None:
@@ -117,7 +117,7 @@ class ToolIndex:
         """
         row = self._row(id)
         try:
-            return protocol_of(self._contents.documents[row])
+            return protocol_of(self._snapshot.documents[row])
         except ValueError as error:
             raise ToolIndexError(f"the document of {id!r} in the index is damaged ({error}): build it anew") from None
 
@@ -144,7 +144,7 @@ class ToolIndex:
             UsageError: an id is not there; nothing is removed.
         """
         gone = {ids} if isinstance(ids, str) else set(ids)
-        missing = sorted(gone - self._contents.rows.keys())
+        missing = sorted(gone - self._snapshot.rows.keys())
         if missing:
             raise UsageError(f"the index has no tool {', '.join(map(repr, missing[:5]))}")
         self._change(gone, [], None)
@@ -156,9 +156,9 @@ class ToolIndex:
             ToolIndexError: it cannot be written, or another process is writing there.
         """
         place = Path(folder)
-        index_store.write(place, self._contents, self._coded)
+        index_store.write(place, self._snapshot, self._coded)
         forget(place / BLOCKS)
-        self._contents, _ = index_store.read(place)  # from now on on disk, no longer in memory
+        self._snapshot, _ = index_store.read(place)  # from now on on disk, no longer in memory
 
     def search(self, query: str, limit: int = 10, mode: Mode | None = None) -> list[Hit]:
         """The tools that fit a query best.
@@ -186,11 +186,13 @@ class ToolIndex:
             raise UsageError(f"{mode!r} is no way to search: take one of {', '.join(get_args(Mode))}")
         if limit < 1:
             raise UsageError(f"a search for {limit} tools finds none: take a limit of 1 or more")
-        contents = self._contents
+        snapshot = self._snapshot
         asked = [query if words(query) else "" for query in queries]
         vectors = self._vectors(asked, mode)
         return [
-            found(contents, query, vectors[row] if vectors is not None else None, limit, mode) if query else []
+            search_snapshot(snapshot, query, vectors[row] if vectors is not None else None, limit, mode)
+            if query
+            else []
             for row, query in enumerate(asked)
         ]
 
@@ -203,14 +205,14 @@ class ToolIndex:
         Raises:
             UsageError: there is no such tool.
         """
-        services = self._contents.services
+        services = self._snapshot.services
         beside = np.flatnonzero(services == services[self._row(id)])
-        hits = found_among(self._contents, query, beside, limit + 1)
+        hits = search_rows(self._snapshot, query, beside, limit + 1)
         return [hit for hit in hits if hit.id != id][:limit]
 
     def _row(self, id: str) -> int:
         try:
-            return self._contents.rows[id]
+            return self._snapshot.rows[id]
         except KeyError:
             raise UsageError(f"the index has no tool {id!r}") from None
 
@@ -218,7 +220,7 @@ class ToolIndex:
         if mode == "lexical" or not len(self) or not any(queries):
             return None
         try:
-            if self._contents.vectors is None:
+            if self._snapshot.vectors is None:
                 raise EncoderUnavailable(
                     "the index has no vectors, for it was built without an encoder: build it with one"
                 )
@@ -253,21 +255,21 @@ class ToolIndex:
                 )
             encoder.check()
         batch = read(tools, report)
-        taken = [id for id in batch.ids if id in self._contents.rows] if only_new else []
+        taken = [id for id in batch.ids if id in self._snapshot.rows] if only_new else []
         if taken:
             raise UsageError(f"the index has a tool {taken[0]!r} already: update it, or give another id")
-        contents, texts = assembled(self._contents, gone, batch)
+        snapshot, texts = assembled(self._snapshot, gone, batch)
         if encoder is not None:
-            old = self._contents if self._contents.vectors is not None else None
+            old = self._snapshot if self._snapshot.vectors is not None else None
             try:
-                vectors = embedded(contents, old, texts, encoder, report, folder / BLOCKS if folder else None)
+                vectors = embedded(snapshot, old, texts, encoder, report, folder / BLOCKS if folder else None)
             except OSError as error:
                 raise ToolIndexError(
                     f"vectors cannot be kept in {folder}: {error.strerror or error}. "
                     "Mend that (a full disk, or rights); an index that was there before is untouched"
                 ) from None
-            contents = replace(contents, vectors=vectors)
-        self._contents = contents
+            snapshot = replace(snapshot, vectors=vectors)
+        self._snapshot = snapshot
 
 
 def _coded(encoder: Encoder | None) -> Coded | None:

@@ -27,7 +27,7 @@ from atc.locks import lock
 from atc.retrieval import nearest
 from atc.retrieval.counts import Counts
 from atc.retrieval.lexical import LexicalIndex
-from atc.retrieval.snapshot import DIGEST, Contents, line_of
+from atc.retrieval.snapshot import DIGEST, Snapshot, line_of
 from atc.retrieval.vectors import Vectors
 
 FORMAT, VERSION = "atc-tool-index", 2
@@ -61,7 +61,7 @@ class MappedLines:
         return len(self._offsets) - 1
 
 
-def write(folder: Path, contents: Contents, encoder: Coded | None) -> None:
+def write(folder: Path, snapshot: Snapshot, encoder: Coded | None) -> None:
     """Make ``folder`` hold an index; whatever index it held before is replaced at the very end.
 
     Raises:
@@ -72,9 +72,9 @@ def write(folder: Path, contents: Contents, encoder: Coded | None) -> None:
             _remove(folder, ".new-*")  # of writers that were killed
             scratch = Path(tempfile.mkdtemp(prefix=".new-", dir=folder))
             try:
-                _write_files(scratch, contents)
+                _write_files(scratch, snapshot)
                 files = {path.relative_to(scratch).as_posix(): _described(path) for path in _all_files(scratch)}
-                _publish(folder, scratch, _manifest(contents, encoder, files))
+                _publish(folder, scratch, _manifest(snapshot, encoder, files))
             finally:
                 shutil.rmtree(scratch, ignore_errors=True)
     except OSError as error:
@@ -84,7 +84,7 @@ def write(folder: Path, contents: Contents, encoder: Coded | None) -> None:
         ) from None
 
 
-def read(folder: Path) -> tuple[Contents, Coded | None]:
+def read(folder: Path) -> tuple[Snapshot, Coded | None]:
     """Open the index of a folder. Its large files are mapped into memory.
 
     Raises:
@@ -118,39 +118,39 @@ def _locked(folder: Path) -> Iterator[None]:
         yield
 
 
-def _write_files(folder: Path, contents: Contents) -> None:
+def _write_files(folder: Path, snapshot: Snapshot) -> None:
     offsets = [0]
     with (folder / "documents.jsonl").open("wb") as out:
-        for row, id in enumerate(contents.ids):
-            line = line_of(id, contents.documents[row]).rstrip(b"\n") + b"\n"
+        for row, id in enumerate(snapshot.ids):
+            line = line_of(id, snapshot.documents[row]).rstrip(b"\n") + b"\n"
             out.write(line)
             offsets.append(offsets[-1] + len(line))
-    (folder / "ids.json").write_text(json.dumps(list(contents.ids)))
-    contents.lexical.save(folder / "lexical")
+    (folder / "ids.json").write_text(json.dumps(list(snapshot.ids)))
+    snapshot.lexical.save(folder / "lexical")
     arrays: dict[str, Any] = {
         "offsets": np.array(offsets, np.int64),
-        "digests": contents.digests,
-        "services": contents.services,
-        "pointers": contents.counts.pointers,
-        "words": contents.counts.words,
-        "weights": contents.counts.weights,
+        "digests": snapshot.digests,
+        "services": snapshot.services,
+        "pointers": snapshot.counts.pointers,
+        "words": snapshot.counts.words,
+        "weights": snapshot.counts.weights,
     }
-    if contents.vectors is not None:
-        arrays |= {"vectors": contents.vectors.values, "scales": contents.vectors.scales}
+    if snapshot.vectors is not None:
+        arrays |= {"vectors": snapshot.vectors.values, "scales": snapshot.vectors.scales}
     for name, array in arrays.items():
         np.save(folder / f"{name}.npy", array, allow_pickle=False)
-    if contents.vectors is not None and len(contents) > nearest.EXACT:
-        nearest.Nearest.write(contents.vectors, folder / GRAPH)
+    if snapshot.vectors is not None and len(snapshot) > nearest.EXACT:
+        nearest.Nearest.write(snapshot.vectors, folder / GRAPH)
 
 
-def _manifest(contents: Contents, encoder: Coded | None, files: dict[str, dict[str, Any]]) -> dict[str, Any]:
+def _manifest(snapshot: Snapshot, encoder: Coded | None, files: dict[str, dict[str, Any]]) -> dict[str, Any]:
     told = json.dumps(files, sort_keys=True).encode()
     return {
         "format": FORMAT,
         "version": VERSION,
         "generation": f"g-{hashlib.sha256(told).hexdigest()[:16]}",
-        "documents": len(contents),
-        "encoder": None if contents.vectors is None or encoder is None else vars(encoder),
+        "documents": len(snapshot),
+        "encoder": None if snapshot.vectors is None or encoder is None else vars(encoder),
         "files": files,
     }
 
@@ -230,7 +230,7 @@ def _read_manifest(folder: Path) -> dict[str, Any]:
     return manifest
 
 
-def _open(home: Path, manifest: dict[str, Any]) -> tuple[Contents, Coded | None]:
+def _open(home: Path, manifest: dict[str, Any]) -> tuple[Snapshot, Coded | None]:
     for name, wanted in manifest["files"].items():
         if ".." in Path(name).parts or Path(name).is_absolute():
             raise ValueError(f"{MANIFEST} names a file elsewhere")
@@ -240,7 +240,7 @@ def _open(home: Path, manifest: dict[str, Any]) -> tuple[Contents, Coded | None]
     ids = json.loads((home / "ids.json").read_bytes())
     lexical = LexicalIndex.load(home / "lexical")
     encoder = Coded(**manifest["encoder"]) if manifest["encoder"] else None
-    contents = Contents(
+    snapshot = Snapshot(
         ids=ids,
         documents=MappedLines(home / "documents.jsonl", arrays["offsets"]),
         counts=Counts(lexical.vocabulary, arrays["pointers"], arrays["words"], arrays["weights"]),
@@ -250,9 +250,9 @@ def _open(home: Path, manifest: dict[str, Any]) -> tuple[Contents, Coded | None]
         vectors=Vectors(arrays["vectors"], arrays["scales"]) if encoder else None,
         nearest=nearest.Nearest.open(home / GRAPH) if GRAPH in manifest["files"] else None,
     )
-    if not len(ids) == manifest["documents"] == len(contents.documents) == len(contents.counts) == len(lexical):
+    if not len(ids) == manifest["documents"] == len(snapshot.documents) == len(snapshot.counts) == len(lexical):
         raise ValueError("its files hold different numbers of documents")
-    return contents, encoder
+    return snapshot, encoder
 
 
 def _damaged(folder: Path, what: str) -> ToolIndexError:

@@ -2,9 +2,9 @@
 
 After ToolQP (§3.1): turn 1 is a plan, every later turn one functional query, whose first results are shown back, until
 the model says that it has what it needs. Three things are ours. The sub-goals are searched for at once, as they are: a
-plan already says what is sought, and a small model's queries seldom say it better. And what found tools need and
-nobody supplies is told beside the results (:mod:`atc.retrieval.prerequisites`), not hoped to be seen. And a task that
-one tool fits clearly is not planned (:mod:`atc.retrieval.skip_planning`).
+plan already says what is sought, and a small model's queries seldom say it better. Prerequisites of found tools stand
+beside the results (:mod:`atc.retrieval.prerequisites`). And a task that one tool fits clearly is not planned
+(:mod:`atc.retrieval.skip_planning`).
 """
 
 from __future__ import annotations
@@ -20,13 +20,11 @@ from atc.retrieval.example import worked_example
 from atc.retrieval.index import Hit, Mode, ToolIndex
 from atc.retrieval.prerequisites import SURE, Prerequisite, Prerequisites
 from atc.retrieval.rank_fusion import Fusion, anchored_similarity
-from atc.retrieval.skip_planning import clear
+from atc.retrieval.skip_planning import one_tool_suffices
 
 DEPTH = 20
 """Tools kept of each query, to rank by."""
 PLAN_TOKENS, QUERY_TOKENS = 250, 60
-
-CLEAR = "one tool fits clearly: nothing was planned"
 
 Ask = Callable[[Sequence[Message], int], Awaitable[Reply]]
 """Asks a model: the messages, and how many tokens it may reply with."""
@@ -46,9 +44,10 @@ class Trajectory:
 
     Attributes:
         turns: the task's own words first, then each sub-goal, then the queries of the model.
-        needs: what found tools need and others supply.
+        prerequisites: the tools that supply what found tools require.
         said: the whole conversation with the model, as any other model would be given it.
         calls: of the model.
+        skipped: no plan was asked for: one tool fits clearly.
         stopped: why the model's part ended early, if it did: what was found until then stands.
     """
 
@@ -56,9 +55,10 @@ class Trajectory:
     plan: str = ""
     goals: tuple[str, ...] = ()
     turns: list[Turn] = field(default_factory=list)
-    needs: list[Prerequisite] = field(default_factory=list)
+    prerequisites: list[Prerequisite] = field(default_factory=list)
     said: list[Message] = field(default_factory=list)
     calls: int = 0
+    skipped: bool = False
     stopped: str = ""
 
     @property
@@ -69,12 +69,17 @@ class Trajectory:
     def told(self) -> dict[str, Any]:
         """What a trace tells of it."""
         queries = [turn.query for turn in self.turns[1:]]
-        return {"plan": self.plan, "queries": queries, "needs": [str(n) for n in self.needs], "stopped": self.stopped}
+        return {
+            "plan": self.plan,
+            "queries": queries,
+            "needs": [str(each) for each in self.prerequisites],
+            "stopped": self.stopped,
+        }
 
     def ranked(self, limit: int = 10, fusion: Fusion = anchored_similarity) -> list[str]:
         """The tools of all queries in one ranking, providers right behind those that need them."""
         ranking = fusion([turn.hits for turn in self.turns])
-        return with_providers(ranking, self.needs)[:limit]
+        return with_providers(ranking, self.prerequisites)[:limit]
 
 
 def search_without_plan(
@@ -96,8 +101,8 @@ def search_without_plan(
     """
     hits = tuple(index.search(task, limit, mode))
     likeliest = [hit.id for hit in hits if offered is None or hit.id in offered][:SURE]
-    needs = Prerequisites(index).of(likeliest, task) if prerequisites else []
-    return Trajectory(task, turns=[Turn(task, hits)], needs=needs)
+    sought = Prerequisites(index).of(likeliest, task) if prerequisites else []
+    return Trajectory(task, turns=[Turn(task, hits)], prerequisites=sought)
 
 
 class QueryPlanner:
@@ -130,8 +135,8 @@ class QueryPlanner:
         """Search for the tools of a task. Where the model fails, what was found without it stands."""
         done = Trajectory(task)
         self._look(done, task)
-        if self._adaptive and not done.needs and clear(task, done.turns[0].hits):
-            done.stopped = CLEAR
+        if self._adaptive and not done.prerequisites and one_tool_suffices(task, done.turns[0].hits):
+            done.skipped, done.stopped = True, "one tool fits clearly: nothing was planned"
             return done
         try:
             await self._plan(done)
@@ -160,9 +165,9 @@ class QueryPlanner:
     def _look(self, done: Trajectory, query: str) -> None:
         done.turns.append(Turn(query, tuple(self._index.search(query, limit=DEPTH))))
         if self._prerequisites is not None:
-            known = {(need.tool, need.parameter) for need in done.needs}
-            found = self._prerequisites.of(done.ranked(SURE + len(done.needs)), done.task)
-            done.needs += [need for need in found if (need.tool, need.parameter) not in known]
+            known = {(each.tool, each.parameter) for each in done.prerequisites}
+            found = self._prerequisites.of(done.ranked(SURE + len(done.prerequisites)), done.task)
+            done.prerequisites += [each for each in found if (each.tool, each.parameter) not in known]
 
     async def _next(self, done: Trajectory, tokens: int) -> str:
         """The model's next turn, which joins the conversation."""
@@ -174,21 +179,21 @@ class QueryPlanner:
     def _told(self, done: Trajectory, turns: Sequence[Turn]) -> str:
         """What the last queries found, and what is lacking."""
         found = dict.fromkeys(hit.id for turn in turns for hit in turn.hits[:TOP])
-        missing = dict.fromkeys(need.provider for need in done.needs)
+        missing = dict.fromkeys(each.provider for each in done.prerequisites)
         shown = [*missing, *(tool for tool in found if tool not in missing)]
         return answer([self._index.protocol(tool) for tool in shown], len(shown))
 
 
-def with_providers(ranking: Sequence[str], needs: Sequence[Prerequisite]) -> list[str]:
+def with_providers(ranking: Sequence[str], prerequisites: Sequence[Prerequisite]) -> list[str]:
     """A ranking with each provider right behind the first tool that needs it, unless it stands before it anyway."""
     found: dict[str, None] = {}
 
     def add(tool: str) -> None:
         if tool not in found:
             found[tool] = None
-            for need in needs:
-                if need.tool == tool:
-                    add(need.provider)
+            for each in prerequisites:
+                if each.tool == tool:
+                    add(each.provider)
 
     for tool in ranking:
         add(tool)

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from functools import lru_cache
 
 from atc.graph.identifiers import NAMES, words_of
-from atc.graph.mentions import names_its_source
+from atc.graph.mentions import names_a_supplier
 from atc.graph.name_affinity import GENERIC, VERBS
 from atc.graph.suppliers import Scope, Supplier, Suppliers, looks_given, suppliers_of
 from atc.result import Effect
@@ -126,7 +126,7 @@ class Prerequisites:
         """The likeliest provider of the same service: identifiers mean nothing elsewhere."""
         about = [word for word in words_of(parameter.original) if word not in GENERIC] or sorted(_subject(protocol))
         queries = [" ".join((*about, *words_of(parameter.original)))]
-        if names_its_source(parameter.schema):
+        if names_a_supplier(parameter.schema):
             queries.append(parameter.schema["description"])
         found = [self._index.search_beside(tool, query, limit=CANDIDATES) for query in queries]
         ranks = {id: rank for rank, id in enumerate(dict.fromkeys(hit.id for each in found for hit in each))}
@@ -171,7 +171,7 @@ def _wanted(protocol: Protocol) -> tuple[list[Parameter], bool]:
 
 
 def _may_be_supplied(parameter: Parameter) -> bool:
-    return looks_given(parameter.original, parameter.schema) or names_its_source(parameter.schema)
+    return looks_given(parameter.original, parameter.schema) or names_a_supplier(parameter.schema)
 
 
 def _asked_of(protocol: Protocol) -> int:

@@ -75,7 +75,7 @@ class IndexRetriever:
             found = search_without_plan(
                 index, task, more, mode, prerequisites=self._prerequisites, offered=tools.keys()
             )
-        ranked = found.ranked(more + len(found.needs))
+        ranked = found.ranked(more + len(found.prerequisites))
         names = [name for name in ranked if name in tools][:limit]
         if ranked and not names:
             raise UsageError(

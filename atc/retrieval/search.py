@@ -1,4 +1,4 @@
-"""One query over the contents of an index: scores, one order, hits."""
+"""One query over a snapshot of an index: scores, one order, hits."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from atc.retrieval.encoder import Floats
 from atc.retrieval.fusion import fused, top
 from atc.retrieval.nearest import PROPOSED
-from atc.retrieval.snapshot import Contents
+from atc.retrieval.snapshot import Snapshot
 
 Mode = Literal["hybrid", "lexical", "dense"]
 
@@ -35,20 +35,20 @@ class Hit:
     dense: float | None = None
 
 
-def found(contents: Contents, query: str, vector: Floats | None, limit: int, mode: Mode) -> list[Hit]:
+def search_snapshot(snapshot: Snapshot, query: str, vector: Floats | None, limit: int, mode: Mode) -> list[Hit]:
     """The best documents for one query, best first.
 
     Args:
-        contents: what is searched.
+        snapshot: what is searched.
         query: its words.
         vector: the query's vector, where vectors are asked.
         limit: how many at most.
         mode: ``"dense"`` asks no words.
     """
-    lexical = contents.lexical.scores(query) if mode != "dense" else None
-    vectors, rows = contents.vectors, None
-    if vector is not None and vectors is not None and contents.nearest is not None:
-        rows = np.sort(contents.nearest.rows(vector, 2 * limit))
+    lexical = snapshot.lexical.scores(query) if mode != "dense" else None
+    vectors, rows = snapshot.vectors, None
+    if vector is not None and vectors is not None and snapshot.nearest is not None:
+        rows = np.sort(snapshot.nearest.rows(vector, 2 * limit))
         if lexical is not None:
             rows = np.union1d(rows, top(lexical, max(2 * limit, PROPOSED)))
             lexical = lexical[rows]
@@ -60,7 +60,7 @@ def found(contents: Contents, query: str, vector: Floats | None, limit: int, mod
         scores = lexical if lexical is not None else dense if dense is not None else np.zeros(0, np.float32)
     return [
         Hit(
-            contents.ids[place if rows is None else rows[place]],
+            snapshot.ids[place if rows is None else rows[place]],
             float(scores[place]),
             rank,
             None if lexical is None else float(lexical[place]),
@@ -70,10 +70,10 @@ def found(contents: Contents, query: str, vector: Floats | None, limit: int, mod
     ]
 
 
-def found_among(contents: Contents, query: str, rows: NDArray[np.int64], limit: int) -> list[Hit]:
-    """As :func:`found`, by words alone and of some rows alone."""
-    scores = contents.lexical.scores(query)[rows]
+def search_rows(snapshot: Snapshot, query: str, rows: NDArray[np.int64], limit: int) -> list[Hit]:
+    """As :func:`search_snapshot`, by words alone and of some rows alone."""
+    scores = snapshot.lexical.scores(query)[rows]
     return [
-        Hit(contents.ids[rows[place]], float(scores[place]), rank, float(scores[place]))
+        Hit(snapshot.ids[rows[place]], float(scores[place]), rank, float(scores[place]))
         for rank, place in enumerate(top(scores, limit), 1)
     ]

@@ -24,19 +24,19 @@ _STEPS = re.compile(
 def single_step(task: str) -> bool:
     """Whether a task's words speak of one step: one short sentence without a word that joins or repeats steps.
 
-    The words are English. In other languages more tasks count as one step, and :func:`clear` still asks for a tool that
-    leads by words and by meaning.
+    The words are English. In other languages more tasks count as one step, and :func:`one_tool_suffices` still asks for
+    a tool that leads by words and by meaning.
     """
     sentences = [part for part in _END.split(task.strip()) if len(part.split()) > 2]
     return len(sentences) <= 1 and len(task.split()) <= MAX_WORDS and not _STEPS.search(task)
 
 
-def clear(task: str, hits: Sequence[Hit]) -> bool:
-    """Whether a plan would add nothing: a single step, and one tool that is first by words and by meaning, and leads.
+def one_tool_suffices(task: str, hits: Sequence[Hit]) -> bool:
+    """Whether a plan would add nothing: a single step, and one tool that leads, first by words and by meaning.
 
     Args:
         task: the user's words.
-        hits: what they find, by words and meaning; where meaning was not asked nothing is clear.
+        hits: what they find, by words and meaning; where meaning was not searched, no tool suffices.
     """
     if not hits or hits[0].dense is None or not single_step(task):
         return False

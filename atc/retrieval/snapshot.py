@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from atc.errors import UsageError
 from atc.retrieval.counts import Counts, count, merge
-from atc.retrieval.document_fields import Fields, fields, service_of, text_for_encoder
+from atc.retrieval.document_fields import DocumentFields, document_fields, service_of, text_for_encoder
 from atc.retrieval.held import Held
 from atc.retrieval.lexical import LexicalIndex
 from atc.retrieval.nearest import Nearest
@@ -46,7 +46,7 @@ class Documents(Interface):
 
 
 @dataclass(frozen=True)
-class Contents:
+class Snapshot:
     """An index at one moment; it is never changed, a change makes another.
 
     Attributes:
@@ -108,7 +108,7 @@ def read(tools: Tools, progress: Progress) -> Batch:
     texts: list[str] = []
     services: list[int] = []
 
-    def taken() -> Iterator[Fields]:
+    def taken() -> Iterator[DocumentFields]:
         total = len(tools) if isinstance(tools, Toolset | list | tuple) else 0
         seen: set[str] = set()
         held = Held() if isinstance(tools, Toolset) else None
@@ -116,7 +116,7 @@ def read(tools: Tools, progress: Progress) -> Batch:
             if id in seen:
                 raise UsageError(f"two tools have the id {id!r}: give each tool of an index an id of its own")
             seen.add(id)
-            found = fields(id, protocol)
+            found = document_fields(id, protocol)
             ids.append(id)
             documents.append((held.of(protocol) if held else None) or line_of(id, protocol))
             texts.append(text_for_encoder(found))
@@ -135,7 +135,7 @@ def digest(text: str) -> bytes:
     return hashlib.sha256(text.encode("utf-8", "surrogatepass")).digest()[:DIGEST]
 
 
-def assembled(old: Contents | None, gone: set[str], batch: Batch) -> tuple[Contents, dict[bytes, str]]:
+def assembled(old: Snapshot | None, gone: set[str], batch: Batch) -> tuple[Snapshot, dict[bytes, str]]:
     """Old documents without those that go, and new ones.
 
     Args:
@@ -144,7 +144,7 @@ def assembled(old: Contents | None, gone: set[str], batch: Batch) -> tuple[Conte
         batch: the new documents.
 
     Returns:
-        The contents, without vectors, and the texts of the new documents by digest.
+        The snapshot, without vectors, and the texts of the new documents by digest.
     """
     fresh = {id: -1 - row for row, id in enumerate(batch.ids)}
     kept = {id: row for row, id in enumerate(old.ids) if id not in gone and id not in fresh} if old else {}
@@ -153,7 +153,7 @@ def assembled(old: Contents | None, gone: set[str], batch: Batch) -> tuple[Conte
     rows = [origin[id] for id in ids]
     texts = [digest(text) for text in batch.texts]
     counts = merge(old.counts if old else count(()), batch.counts, rows)
-    made = Contents(
+    made = Snapshot(
         ids=ids,
         documents=[batch.documents[-1 - row] if row < 0 else old.documents[row] for row in rows],  # type: ignore[union-attr]
         counts=counts,

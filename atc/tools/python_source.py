@@ -31,17 +31,21 @@ def tools_of(word: str) -> Toolset:
         ToolImportError: it cannot be imported, or what is named there holds no tools.
     """
     name, attribute = _parts(word)
-    try:
-        module = load_file(Path(name)) if name.endswith(".py") else load_module(name)
-    except UsageError as error:
-        about = "" if name.endswith(".py") else f"{word!r}: "
-        raise ToolImportError(f"{about}{error}") from error
-    return _from_module(module, attribute, word)
+    if name.endswith(".py"):
+        return _from_module(_loaded(lambda: load_file(Path(name))), attribute, word)
+    return _from_module(_loaded(lambda: load_module(name), f"{word!r}: "), attribute, word)
 
 
 def _parts(word: str) -> tuple[str, str]:
     name, colon, attribute = word.rpartition(":")
     return (name, attribute) if colon else (word, "")
+
+
+def _loaded(load: Callable[[], ModuleType], about: str = "") -> ModuleType:
+    try:
+        return load()
+    except UsageError as error:
+        raise ToolImportError(f"{about}{error}") from error
 
 
 def _from_module(module: ModuleType, attribute: str, source: str) -> Toolset:

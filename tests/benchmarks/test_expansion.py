@@ -10,7 +10,7 @@ import pytest
 
 from atc.models import FakeModel
 from atc.models.base import Message, Reply
-from atc.retrieval.document_fields import fields, text_for_encoder
+from atc.retrieval.document_fields import document_fields, text_for_encoder
 from atc.retrieval.encoder import Floats, normalised
 from atc.retrieval.index import Hit, ToolIndex
 from atc.retrieval.words import words
@@ -127,7 +127,7 @@ async def test_hyde_ranks_by_the_mean_vector_of_task_and_imagined_tools() -> Non
     tools = index(encoder)
     found = await HyDE(FakeModel(["filter a signal", "weather forecast"]), tools, count=2).rank("help", limit=4)
     mean = encoder.encode(["help", "filter a signal", "weather forecast"]).mean(axis=0)
-    documents = {id: encoder.encode([text_for_encoder(fields(id, tools.protocol(id)))])[0] for id in found}
+    documents = {id: encoder.encode([text_for_encoder(document_fields(id, tools.protocol(id)))])[0] for id in found}
     assert {"dsp/lfilter", "weather/forecast"} <= set(found)
     assert found == sorted(found, key=lambda id: -float(documents[id] @ mean))
 

@@ -16,7 +16,7 @@ from atc.retrieval.metrics import ndcg, recall
 from atc.retrieval.planner import QueryPlanner, Trajectory, with_providers
 from atc.retrieval.prerequisites import Prerequisite, Prerequisites
 from atc.retrieval.rank_fusion import anchored_similarity, multi_view, peak_rank, reciprocal_rank
-from atc.retrieval.skip_planning import clear, single_step
+from atc.retrieval.skip_planning import one_tool_suffices, single_step
 from atc.tools.protocol import Protocol, Source
 from tests.support.retrieval import HashedWords, protocol
 from tests.support.time import little_work
@@ -159,8 +159,8 @@ def test_without_an_encoder_nothing_is_clear(index: ToolIndex) -> None:
     ],
 )
 def test_clear_is_what_leads_by_words_and_by_meaning(hits: list[Hit], sure: bool) -> None:
-    assert clear("What is the weather in Rome?", hits) is sure
-    assert not clear("What is the weather in Rome and in Oslo?", hits)
+    assert one_tool_suffices("What is the weather in Rome?", hits) is sure
+    assert not one_tool_suffices("What is the weather in Rome and in Oslo?", hits)
 
 
 @pytest.mark.parametrize("task", ["word " * 10_000, "first do this thing\nthen do that thing", "this and that"])

@@ -96,7 +96,7 @@ def test_the_same_tools_are_found_for_the_same_needs() -> None:
         assert list(found.tools) == list(same.tools)
         assert found.trajectory is not None
         assert found.trajectory == same.trajectory
-        needs += [need.provider for need in found.trajectory.needs]
+        needs += [need.provider for need in found.trajectory.prerequisites]
     assert "list_owners" in needs
 
 

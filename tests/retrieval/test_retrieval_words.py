@@ -6,7 +6,7 @@ import time
 
 import pytest
 
-from atc.retrieval.document_fields import MAX_FIELD, fields, text_for_encoder
+from atc.retrieval.document_fields import MAX_FIELD, document_fields, text_for_encoder
 from atc.retrieval.words import MAX_WORD, words
 from atc.tools.protocol import Protocol, Source
 from tests.support.retrieval import protocol
@@ -64,28 +64,28 @@ def test_the_fields_of_a_tool_are_its_names_descriptions_and_service() -> None:
         returns={"type": "object", "properties": {"quotes": {"type": "array", "items": {"properties": {"bid": {}}}}}},
         source=Source(operation="Get Quote"),
     )
-    found = fields("toolbench/Finance/yahoo/get_quote", tool)
+    found = document_fields("toolbench/Finance/yahoo/get_quote", tool)
     assert found.name == "get_quote Get Quote"
     assert found.service == "toolbench Finance yahoo"
     assert (found.description, found.parameters, found.details.strip()) == ("A price.", "symbol odd", "ticker")
     assert set(found.returns.split()) == {"quotes", "bid"}
-    assert fields("get_quote", tool).service == ""
+    assert document_fields("get_quote", tool).service == ""
 
 
 def test_the_encoder_reads_name_and_description_and_more_of_a_tool_that_is_hardly_described() -> None:
     described = protocol("getUserName", "What a user is called, by the number.", "number")
     assert (
-        text_for_encoder(fields("people/getUserName", described))
+        text_for_encoder(document_fields("people/getUserName", described))
         == "get User Name: What a user is called, by the number."
     )
     bare = protocol("getUserName", "", "user_number")
-    assert text_for_encoder(fields("people/getUserName", bare)) == "get User Name: people: user number"
-    assert text_for_encoder(fields("getUserName", protocol("getUserName"))) == "get User Name"
+    assert text_for_encoder(document_fields("people/getUserName", bare)) == "get User Name: people: user number"
+    assert text_for_encoder(document_fields("getUserName", protocol("getUserName"))) == "get User Name"
 
 
 def test_endless_descriptions_are_cut() -> None:
     tool = protocol("tool", "word " * 200_000, "wanted_parameter")
     tool.parameters["properties"]["x"] = {"description": "d" * 1_000_000}
-    found = fields("a/tool", tool)
+    found = document_fields("a/tool", tool)
     assert max(map(len, vars(found).values())) <= MAX_FIELD
     assert len(text_for_encoder(found)) <= 1_000
