@@ -4,15 +4,15 @@ from __future__ import annotations
 
 from typing import Any
 
-from atc.probing.arguments import read_complaint
-from atc.probing.record import Record, complaint_text
+from atc.probing.error_messages import read_error_message
+from atc.probing.record import Record, service_message
 from atc.tools.protocol import Protocol
 from atc.tools.types import OBSERVED
 
 
 def missing_in(said: str) -> list[str]:
     """The arguments that a refusal says are missing."""
-    return [c.parameter for c in read_complaint(complaint_text(said)) if c.problem == "missing" and c.parameter]
+    return [c.parameter for c in read_error_message(service_message(said)) if c.problem == "missing" and c.parameter]
 
 
 def merged_arguments(protocol: Protocol, record: Record) -> dict[str, Any]:

@@ -20,7 +20,7 @@ State = Literal["waiting", "documented", "partial", "undocumented", "skipped"]
 
 _PREFIX = re.compile(r"^[A-Z]+ \S+ answered with status \d+: ")
 MAX_INSTANCES = 5
-MAX_COMPLAINTS = 12
+MAX_REFUSALS = 12
 PASSING = frozenset({"408", "425", "429", "502", "503", "504", "timeout", "unreachable", "broken"})
 """Failures that say nothing of the call: a later session makes it again."""
 MAX_SAID = 600
@@ -121,8 +121,8 @@ class Record:
         if not call.succeeded:
             said = printable(str(mask(hidden(call.error or "", [call.arguments]))))[:MAX_SAID]
             self.statuses[status] = self.statuses.get(status, 0) + 1
-            self.arguments.refused(call.arguments, complaint_text(said), call.error_status)
-            self.refusals = [*self.refusals, Refusal(mask(call.arguments), call.error_status, said)][-MAX_COMPLAINTS:]
+            self.arguments.refused(call.arguments, service_message(said), call.error_status)
+            self.refusals = [*self.refusals, Refusal(mask(call.arguments), call.error_status, said)][-MAX_REFUSALS:]
             return False
         self.statuses["ok"] = self.statuses.get("ok", 0) + 1
         self.arguments.accepted(call.arguments)
@@ -155,7 +155,7 @@ class Record:
         )  # fmt: skip
 
 
-def complaint_text(said: str) -> str:
+def service_message(said: str) -> str:
     """What the service said, without our own words about its status."""
     return _PREFIX.sub("", said)
 
