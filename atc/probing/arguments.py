@@ -13,14 +13,12 @@ from collections.abc import Mapping
 from typing import Any
 
 from atc.errors import UsageError
-from atc.probing.error_messages import Complaint, read_complaint
+from atc.probing.error_messages import ErrorDetail, read_error_message
 from atc.schemas.infer.mask import is_secret_name, looks_secret
 from atc.schemas.infer.schema import EVIDENCE, RANGE
 from atc.schemas.infer.shape import Shape
 from atc.schemas.infer.text import listed, words
 from atc.tools.types import OBSERVED
-
-__all__ = ["ArgumentEvidence", "Complaint", "read_complaint"]
 
 MAX_ARGUMENTS = 200
 """Different arguments of one tool; further ones are left out."""
@@ -70,14 +68,14 @@ class _Argument:
         self.said: dict[str, int] = {}
         self.where = ""
 
-    def take(self, complaint: Complaint) -> None:
-        self.where = self.where or complaint.where
-        if complaint.problem == "missing":
+    def take(self, detail: ErrorDetail) -> None:
+        self.where = self.where or detail.where
+        if detail.problem == "missing":
             self.missing += 1
-        elif complaint.problem == "unknown":
+        elif detail.problem == "unknown":
             self.unknown += 1
-        elif complaint.expected:
-            text = json.dumps(complaint.expected, sort_keys=True, ensure_ascii=False)
+        elif detail.expected:
+            text = json.dumps(detail.expected, sort_keys=True, ensure_ascii=False)
             if text in self.said or len(self.said) < MAX_STATEMENTS:
                 self.said[text] = self.said.get(text, 0) + 1
 
@@ -101,12 +99,12 @@ class ArgumentEvidence:
                 if not is_secret_name(name):
                     _keep_example(argument.examples, value)
 
-    def refused(self, arguments: Mapping[str, Any], complaint: Any, status: int | str | None = None) -> None:
+    def refused(self, arguments: Mapping[str, Any], message: Any, status: int | str | None = None) -> None:
         """Take a call that the tool refused.
 
         Args:
             arguments: what it was called with.
-            complaint: the message or body of the refusal.
+            message: the text or body of the refusal.
             status: its status. One that says nothing of arguments (no right, too many calls, the service's own failure)
                 makes the refusal no evidence.
         """
@@ -116,9 +114,9 @@ class ArgumentEvidence:
         other = _other_type(self._last_accepted, arguments) if status in _OF_ARGUMENTS else ""
         if other and (argument := self._argument(other)) is not None:
             argument.other_type += 1
-        found = read_complaint(complaint)
+        found = read_error_message(message)
         for each in found:
-            name = self._known(each.parameter, arguments) or _told_by_value(each, arguments, complaint)
+            name = self._known(each.parameter, arguments) or _named_by_value(each, arguments, message)
             if not name or (each.where in ("header", "cookie") and name not in self._arguments):
                 continue
             argument = self._argument(name) if each.problem != "unknown" or name in arguments else None
@@ -280,9 +278,9 @@ def _keep_example(examples: list[Any], value: Any) -> None:
         examples.append(value)
 
 
-def _told_by_value(complaint: Complaint, arguments: Mapping[str, Any], body: Any) -> str:
-    """The argument whose value a complaint repeats, when it names none: ``'x' is not one of ['a', 'b']``."""
-    if complaint.parameter or not complaint.expected:
+def _named_by_value(detail: ErrorDetail, arguments: Mapping[str, Any], body: Any) -> str:
+    """The argument whose value an error message repeats, when it names none: ``'x' is not one of ['a', 'b']``."""
+    if detail.parameter or not detail.expected:
         return ""
     if len(arguments) == 1:
         return next(iter(arguments))

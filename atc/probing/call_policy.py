@@ -1,6 +1,6 @@
 """What probing may touch, and how much of it: which tools are called at all, and the budgets of every single call.
 
-The gate stands at the transport, behind the broker: a program that a model wrote cannot talk its way past it.
+The policy is enforced at the transport, behind the broker: a program that a model wrote cannot talk its way past it.
 """
 
 from __future__ import annotations
@@ -259,7 +259,7 @@ def door_of(tool: Tool) -> Door:
     return Door(place, schemes, names_a_thing=bool(tool.protocol.required))
 
 
-def gated(
+def metered(
     tools: Toolset, meter: Meter, allowed: Iterable[str] = (), timeout_s: float = 30.0
 ) -> tuple[Toolset, dict[str, str]]:
     """The tools that may be called, metered; and of the others, why not."""

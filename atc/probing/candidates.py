@@ -10,7 +10,7 @@ from typing import Any
 
 from atc.calls.canonical import canonical
 from atc.graph.identifiers import words_of
-from atc.probing.value_pool import Pool, Seen
+from atc.probing.value_pool import Seen, ValuePool
 
 MAX_COMBINATIONS = 40
 SURE, LIKELY, WEAK = 1.0, 0.7, 0.2
@@ -62,7 +62,7 @@ Bindings = dict[str, Candidate]
 
 
 def candidates(
-    parameter: str, schema: Mapping[str, Any], *, tool: str, pool: Pool | None, allowed: Iterable[Any] = ()
+    parameter: str, schema: Mapping[str, Any], *, tool: str, pool: ValuePool | None, allowed: Iterable[Any] = ()
 ) -> list[Candidate]:
     """Values that an argument may take, the likeliest first, none twice.
 
@@ -71,7 +71,7 @@ def candidates(
         schema: what is known of it.
         tool: whose it is.
         pool: values seen at other tools; ``None`` where a tool is probed alone.
-        allowed: values that the service itself named in a complaint.
+        allowed: values that the service itself named in an error message.
     """
     found = [Candidate(value, SURE) for value in allowed]
     found += [Candidate(value, SURE) for value in _told(schema)]

@@ -8,7 +8,7 @@ from atc.calls.mask import MASKED
 from atc.calls.redact import MASK
 from atc.probing.drift import Change, compare
 from atc.probing.record import Record
-from atc.probing.runner import Laboratory
+from atc.probing.runner import Runner
 from atc.schemas.infer.shape import Shape
 
 _MASKS = (MASK, MASKED)
@@ -38,17 +38,17 @@ class Drift(BaseModel):
         return bool(self.problem) or any(change.kind != "newly_seen" for change in self.changes)
 
 
-async def look_again(lab: Laboratory, record: Record) -> Drift:
+async def look_again(runner: Runner, record: Record) -> Drift:
     """Run a tool's own examples again and compare.
 
     An example that fetches its identifiers from other tools fetches them anew, so that a service may forget old ones.
     """
-    if record.name not in lab.tools:
+    if record.name not in runner.tools:
         return Drift(tool=record.name, problem="it is not there any more, or may not be called")
     now, said = Shape(), ""
     whole = [instance for instance in record.instances if not any(mask in instance.program for mask in _MASKS)]
     for instance in whole[:AGAIN]:
-        trial = await lab.run(instance.program, [record.name, *record.helpers])
+        trial = await runner.run(instance.program, [record.name, *record.helpers])
         for call in trial.calls:
             if call.tool == record.name and call.succeeded:
                 now.add(call.value)

@@ -1,6 +1,6 @@
-"""What a service complains of: the body of a refusal → what is wrong with which argument.
+"""Error messages of services: the body of a refusal → what is wrong with which argument.
 
-Many frameworks put complaints into JSON, each in its own way: FastAPI and pydantic, Django REST framework, Express with
+Many frameworks put details into JSON, each in its own way: FastAPI and pydantic, Django REST framework, Express with
 Joi, zod, AJV or express-validator, Spring, Rails, Laravel, Google, JSON:API, RFC 9457. They are read by what they share
 (a name, a message, a code) rather than by who wrote them; a bare text is read sentence by sentence.
 """
@@ -12,13 +12,13 @@ import re
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from atc.probing.error_text import MAX_MEMBERS, Complaint, Kind, read_members, read_text
+from atc.probing.error_text import MAX_MEMBERS, ErrorDetail, Kind, read_members, read_text
 from atc.schemas.infer.text import listed
 
-__all__ = ["Complaint", "read_complaint"]
+__all__ = ["ErrorDetail", "read_error_message"]
 
-MAX_BODY, MAX_DEPTH, MAX_NODES, MAX_COMPLAINTS = 100_000, 8, 500, 50
-"""Characters of a body, levels and values of it that are read, and complaints that are returned."""
+MAX_BODY, MAX_DEPTH, MAX_NODES, MAX_DETAILS = 100_000, 8, 500, 50
+"""Characters of a body, levels and values of it that are read, and details that are returned."""
 
 _PLACES = {
     "query": "query", "querystring": "query", "params": "", "path": "path", "body": "body", "form": "body",
@@ -36,9 +36,9 @@ _WRAPPERS = listed(
     "errormessage error_message errormessages invalid-params invalid_params formerrors violation causes cause "
     "fieldviolations validation validationerrors validation_errors badrequest body query response faults fault"
 )
-"""Keys that hold complaints, and are no parameters."""
+"""Keys that hold details, and are no parameters."""
 _PROSE = listed("title reason name exception description error_description info hint result data status_message")
-"""Keys whose text may be a complaint, and that are parameters only if they hold a list of complaints."""
+"""Keys whose text may be a detail, and that are parameters only if they hold a list of details."""
 _NO_PROSE = listed(
     "type code status statuscode instance timestamp path trace stack request_id requestid url docs documentation_url "
     "@type input rejectedvalue value help success ok cod loc location"
@@ -79,27 +79,27 @@ _BOUND_KEYS = {
 }  # fmt: skip
 
 
-def read_complaint(body: Any) -> list[Complaint]:
+def read_error_message(body: Any) -> list[ErrorDetail]:
     """What a refusal says of the arguments, in the order in which it says it.
 
     Args:
         body: the answer's body or an error's message: a JSON value, or text that is, holds or is not JSON.
 
     Returns:
-        The complaints that are understood, at most fifty, none twice; an empty list for a refusal of another kind.
+        The details that are understood, at most fifty, none twice; an empty list for a refusal of another kind.
     """
-    found: list[Complaint] = []
+    found: list[ErrorDetail] = []
     budget = [MAX_NODES]
-    for complaint in _walk(_parsed(body), "", "", 0, budget):
-        if complaint not in found and not any(_says_more(other, complaint) for other in found):
-            found = [other for other in found if not _says_more(complaint, other)]
-            found.append(complaint)
-        if len(found) >= MAX_COMPLAINTS:
+    for detail in _walk(_parsed(body), "", "", 0, budget):
+        if detail not in found and not any(_says_more(other, detail) for other in found):
+            found = [other for other in found if not _says_more(detail, other)]
+            found.append(detail)
+        if len(found) >= MAX_DETAILS:
             break
     return found
 
 
-def _says_more(one: Complaint, other: Complaint) -> bool:
+def _says_more(one: ErrorDetail, other: ErrorDetail) -> bool:
     """Whether ``other`` is the same as ``one`` with less told."""
     if one == other or one.problem != other.problem:
         return False
@@ -126,7 +126,7 @@ def _parsed(body: Any) -> Any:
     return text
 
 
-def _walk(value: Any, name: str, where: str, depth: int, budget: list[int]) -> Iterator[Complaint]:
+def _walk(value: Any, name: str, where: str, depth: int, budget: list[int]) -> Iterator[ErrorDetail]:
     budget[0] -= 1
     if budget[0] < 0 or depth > MAX_DEPTH:
         return
@@ -161,7 +161,7 @@ def _are_texts(value: Any) -> bool:
 
 
 def _names_of(item: Mapping[str, Any]) -> list[tuple[str, str]]:
-    """The parameters that one complaint in JSON names, each with its place; none when this is no complaint."""
+    """The parameters that one detail in JSON names, each with its place; none when this is no detail."""
     if not any(isinstance(item.get(key), str) for key in (*_MESSAGE_KEYS, *_CODE_KEYS)):
         return []
     inner, source = _mapping(item.get("params")), _mapping(item.get("source"))
@@ -207,7 +207,7 @@ def _path(value: Any) -> tuple[str, str]:
     return (".".join(names), where) if good else ("", where)
 
 
-def _item(item: Mapping[str, Any], where: str) -> Iterator[Complaint]:
+def _item(item: Mapping[str, Any], where: str) -> Iterator[ErrorDetail]:
     code = " ".join(str(item[key])[:80] for key in _CODE_KEYS if isinstance(item.get(key), str))
     message = next((item[key] for key in _MESSAGE_KEYS if isinstance(item.get(key), str)), "")
     for name, place in _names_of(item):
@@ -215,12 +215,12 @@ def _item(item: Mapping[str, Any], where: str) -> Iterator[Complaint]:
         told = read_text(message, name, place)
         kind = _kind(item, code)
         expected = _expected(item, kind, code) if kind else {}
-        same = [complaint for complaint in told if complaint.problem == kind]
+        same = [detail for detail in told if detail.problem == kind]
         if kind is None or (same and not expected) or (kind in ("type", "format") and told and not same):
             yield from told  # the words say it, or say it better than the code
         else:
-            yield Complaint(name, kind, expected or (same[0].expected if same else {}), place)
-            yield from (complaint for complaint in told if complaint.problem not in (kind, "missing", "unknown"))
+            yield ErrorDetail(name, kind, expected or (same[0].expected if same else {}), place)
+            yield from (detail for detail in told if detail.problem not in (kind, "missing", "unknown"))
 
 
 def _kind(item: Mapping[str, Any], code: str) -> Kind | None:
@@ -233,7 +233,7 @@ def _kind(item: Mapping[str, Any], code: str) -> Kind | None:
 
 
 def _expected(item: Mapping[str, Any], kind: Kind | None, code: str) -> dict[str, Any]:
-    """What a complaint says in fields of its own: ``ctx``, ``params``, ``context``, ``options``."""
+    """What a detail says in fields of its own: ``ctx``, ``params``, ``context``, ``options``."""
     inner: dict[str, Any] = {}
     for key in ("ctx", "params", "context"):
         if isinstance(item.get(key), Mapping):

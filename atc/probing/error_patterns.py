@@ -1,4 +1,4 @@
-"""The fixed patterns by which complaints are read. Every repetition is bounded: matching is linear in the text."""
+"""The fixed patterns by which error messages are read. Every repetition is bounded: matching is linear in the text."""
 
 from __future__ import annotations
 

@@ -54,8 +54,8 @@ MAX_MEMBERS, MAX_MEMBER = 60, 60
 
 
 @dataclass(frozen=True)
-class Complaint:
-    """One thing that a service had against the arguments.
+class ErrorDetail:
+    """One thing that is wrong with the arguments, as the service says it.
 
     Attributes:
         parameter: its name as the service writes it, inner fields with dots; empty when the service does not say.
@@ -71,19 +71,19 @@ class Complaint:
     where: str = ""
 
 
-def read_text(text: str, name: str = "", where: str = "") -> list[Complaint]:
-    """The complaints in a text.
+def read_text(text: str, name: str = "", where: str = "") -> list[ErrorDetail]:
+    """The details in a text.
 
     Args:
         text: what the service said. Only its first part is read.
         name: the parameter of which the service says this, if it names one beside the text.
         where: where the parameter is, if the service says so.
     """
-    found: list[Complaint] = []
+    found: list[ErrorDetail] = []
     for sentence in _sentences(text):
-        for complaint in _read(sentence, name, where):
-            if complaint not in found:
-                found.append(complaint)
+        for detail in _read(sentence, name, where):
+            if detail not in found:
+                found.append(detail)
     return found
 
 
@@ -95,24 +95,24 @@ def _sentences(text: str) -> list[str]:
     return [part.strip()[:MAX_SENTENCE] for part in parts[:MAX_SENTENCES] if part.strip()]
 
 
-def _read(sentence: str, name: str, where: str) -> list[Complaint]:
+def _read(sentence: str, name: str, where: str) -> list[ErrorDetail]:
     told = where or (match[1].lower() if (match := WHERE.search(sentence)) else "")
     if missing := _missing(sentence, name):
-        return [Complaint(each, "missing", {}, told) for each in missing]
+        return [ErrorDetail(each, "missing", {}, told) for each in missing]
     if unknown := _unknown(sentence, name):
-        return [Complaint(each, "unknown", {}, told) for each in unknown]
+        return [ErrorDetail(each, "unknown", {}, told) for each in unknown]
     members = QUOTED_MEMBERS.search(sentence) or MEMBERS.search(sentence)
     if members is not None:
         values = read_members(members["members"])
         given = NOT_ONE_OF.search(sentence)
         subject = name or members.groupdict().get("for") or _subject(sentence, (given or members).start())
         if values:
-            return [Complaint(subject, "enum", {"enum": values}, told)]
+            return [ErrorDetail(subject, "enum", {"enum": values}, told)]
         if given or (subject and " of" in sentence[members.start() : members.start("members")]):
-            return [Complaint(subject, "enum", {}, told)]
+            return [ErrorDetail(subject, "enum", {}, told)]
     limits = _limits(sentence, name, told)
     if not limits and name and (match := WRONG.search(sentence)):
-        return [Complaint(name, "enum" if match["choice"] or match["selected"] else "format", {}, told)]
+        return [ErrorDetail(name, "enum" if match["choice"] or match["selected"] else "format", {}, told)]
     return limits
 
 
@@ -146,8 +146,8 @@ def _unknown(sentence: str, name: str) -> list[str]:
     return [subject] if subject else []
 
 
-def _limits(sentence: str, name: str, where: str) -> list[Complaint]:
-    """Complaints of type, format and range; several may be in one sentence."""
+def _limits(sentence: str, name: str, where: str) -> list[ErrorDetail]:
+    """Details of type, format and range; several may be in one sentence."""
     found: list[tuple[int, Kind, dict[str, Any]]] = []
     if match := TYPE.search(sentence):
         word = match["type"] or match["type2"] or match["type3"] or match["int"]
@@ -162,7 +162,7 @@ def _limits(sentence: str, name: str, where: str) -> list[Complaint]:
         subject = ""  # the word before is the value
     else:
         subject = name or _subject(sentence, min(at for at, _, _ in found))
-    return [Complaint(subject, problem, expected, where) for _, problem, expected in found]
+    return [ErrorDetail(subject, problem, expected, where) for _, problem, expected in found]
 
 
 def _format(sentence: str, match: re.Match[str]) -> dict[str, Any]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from atc.probing.arguments import read_complaint
+from atc.probing.error_messages import read_error_message
 from atc.probing.record import Record, Refusal
 from atc.tools.protocol import Protocol
 from atc.tools.types import OBSERVED
@@ -12,7 +12,7 @@ from atc.tools.types import OBSERVED
 
 def missing_in(refusal: Refusal) -> list[str]:
     """The arguments that a refusal says are missing."""
-    return [c.parameter for c in read_complaint(refusal.complaint) if c.problem == "missing" and c.parameter]
+    return [c.parameter for c in read_error_message(refusal.complaint) if c.problem == "missing" and c.parameter]
 
 
 def merged_arguments(protocol: Protocol, record: Record) -> dict[str, Any]:

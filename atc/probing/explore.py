@@ -31,9 +31,9 @@ from atc.probing.candidates import (
 from atc.probing.document import described, protocol_of
 from atc.probing.evidence import merged_arguments
 from atc.probing.record import Record, hidden, key_of, printable
-from atc.probing.runner import Laboratory, Trial
+from atc.probing.runner import Runner, Trial
 from atc.probing.sources import literal_call, program_for
-from atc.probing.value_pool import Pool
+from atc.probing.value_pool import ValuePool
 from atc.result import Effect
 from atc.schemas.infer.shape import mask
 from atc.tools.protocol import Protocol
@@ -73,7 +73,7 @@ class Explorer:
     """Probes single tools for a :class:`~atc.probing.prober.Prober`; several at the same time.
 
     Args:
-        lab: where programs run.
+        runner: where programs run.
         records: of all tools.
         pool: values seen so far.
         tries: programs that the model writes for a tool in a round.
@@ -81,9 +81,9 @@ class Explorer:
         keep: told of a record after every program: whatever stops us, nothing is tried twice.
     """
 
-    lab: Laboratory
+    runner: Runner
     records: dict[str, Record]
-    pool: Pool
+    pool: ValuePool
     asker: Asker | None
     meter: Meter
     tries: int
@@ -127,7 +127,7 @@ class Explorer:
         return True
 
     def protocol(self, name: str) -> Protocol:
-        return self.lab.tools[name].protocol
+        return self.runner.tools[name].protocol
 
     async def _discover(self, record: Record, chain: bool) -> bool:
         """Try until there is an answer with something in it, or the service turns us away: then not in this round."""
@@ -186,7 +186,7 @@ class Explorer:
         found = candidates(
             name, known if isinstance(known, dict) else {}, tool=record.name, pool=self.pool if chain else None
         )
-        if is_word(name):  # a guess would be none; a name that was seen elsewhere is better, if nobody knows one
+        if is_word(name):  # a made-up word is none; a name that was seen elsewhere is better, if nobody knows one
             found = [c for c in found if c.seen is not None or c.sure >= SURE]
             found += [Candidate(seen.value, WEAK, seen) for seen in self.pool.words(record.name)[:6]] if chain else []
         refused = record.refused_values(name)
@@ -197,7 +197,7 @@ class Explorer:
         return merged_arguments(self.protocol(record.name), record)
 
     async def _try(self, record: Record, bindings: Bindings, chain: bool) -> bool:
-        protocols = {name: tool.protocol for name, tool in self.lab.tools.items()}
+        protocols = {name: tool.protocol for name, tool in self.runner.tools.items()}
         written = program_for(self.protocol(record.name), bindings, protocols, fetch=chain)
         record.run.add(key_of({name: candidate.value for name, candidate in bindings.items()}))
         arguments = {name: candidate.value for name, candidate in bindings.items()}
@@ -247,7 +247,7 @@ class Explorer:
         return found
 
     def _shown(self, record: Record) -> Protocol:
-        return protocol_of(self.lab.tools[record.name].protocol, record)
+        return protocol_of(self.runner.tools[record.name].protocol, record)
 
     async def _describe(self, record: Record) -> None:
         if self.asker is None or described(self.protocol(record.name)) or record.description or not record.instances:
@@ -262,7 +262,7 @@ class Explorer:
     async def _run(self, record: Record, proposal: Proposal) -> bool:
         """Run a program and learn from every call in it. Whether the probed tool answered with something."""
         record.tries += 1
-        trial = await self.lab.run(proposal.program, [record.name, *proposal.helpers])
+        trial = await self.runner.run(proposal.program, [record.name, *proposal.helpers])
         record.broke = printable(str(mask(trial.problem)))
         found = self._learn(record, proposal, trial)
         for name in {record.name, *(call.tool for call in trial.calls)} & self.records.keys():
@@ -271,7 +271,7 @@ class Explorer:
 
     def _learn(self, record: Record, proposal: Proposal, trial: Trial) -> bool:
         found = False
-        made = [call for call in trial.calls if call.status != "refused" and call.tool in self.lab.tools]
+        made = [call for call in trial.calls if call.status != "refused" and call.tool in self.runner.tools]
         given = [call.arguments for call in made]
         asked, source = hidden(proposal.question, given), hidden(trial.program, given)
         for call in made:
@@ -292,7 +292,7 @@ class Explorer:
 
     async def _vary(self, record: Record, chain: bool) -> None:
         """More instances on purpose: other values, each optional argument, one argument less, one that is wrong."""
-        if self.lab.tools[record.name].protocol.effect is not Effect.READ:
+        if self.runner.tools[record.name].protocol.effect is not Effect.READ:
             return  # what may change something is not called for variety's sake
         given = dict(record.instances[0].arguments)
         for _ in range(MORE_INSTANCES):
@@ -307,7 +307,7 @@ class Explorer:
             if options and name not in given and await self._worth(record):
                 await self._literal(record, {**given, name: options[0].value})
         await self._provoke(record, given)
-        for name in self._whole_guesses(record, given)[:2]:
+        for name in self._whole_candidates(record, given)[:2]:
             if await self._worth(record):
                 await self._literal(record, {**given, name: given[name] + 0.5})
         declared = set(self.protocol(record.name).required)
@@ -322,7 +322,7 @@ class Explorer:
             wrong = -987_654_321 if isinstance(given[name], int | float) else NONSENSE
             await self._literal(record, {**given, name: wrong})
 
-    def _whole_guesses(self, record: Record, given: dict[str, Any]) -> list[str]:
+    def _whole_candidates(self, record: Record, given: dict[str, Any]) -> list[str]:
         """Arguments that are whole numbers only because we chose them so: neither counts nor identifiers."""
         declared, known = self.protocol(record.name).parameters.get("properties", {}), self._arguments(record)
         return [

@@ -15,14 +15,14 @@ from atc.errors import UsageError
 from atc.models import Budget as ModelBudget
 from atc.models import BudgetedModel, Model, resolve_model
 from atc.probing.asking import Asker
-from atc.probing.call_policy import Budget, Meter, gated
+from atc.probing.call_policy import Budget, Meter, metered
 from atc.probing.check import Drift, look_again
 from atc.probing.explore import Explorer
 from atc.probing.record import Record
 from atc.probing.report import Report, report_of
-from atc.probing.runner import Laboratory
+from atc.probing.runner import Runner
 from atc.probing.store import Store
-from atc.probing.value_pool import Pool
+from atc.probing.value_pool import ValuePool
 from atc.sandboxes.contract import Sandbox
 from atc.sandboxes.drivers import open_sandbox
 from atc.settings import Settings
@@ -93,9 +93,9 @@ class Prober:
         """:meth:`probe` for asynchronous code. Stopped in the middle, it keeps what is known in ``folder``."""
         store = Store(self.folder)
         records, spent = store.load(self.tools), ModelBudget(None, None, None)
-        async with self._laboratory(records) as (lab, meter):
+        async with self._runner(records) as (runner, meter):
             asker = Asker(BudgetedModel(self._model(), spent), self.settings) if self.tries else None
-            explorer = Explorer(lab, records, Pool(), asker, meter, self.tries, self.rounds == 1, store.save)
+            explorer = Explorer(runner, records, ValuePool(), asker, meter, self.tries, self.rounds == 1, store.save)
             explorer.remember()
             try:
                 await self._rounds(explorer, records, meter, store)
@@ -126,18 +126,18 @@ class Prober:
                 f"{self.folder} holds no record of a documented tool: probe it first, with -o {self.folder}"
             )
         made = []
-        async with self._laboratory(records) as (lab, meter):
+        async with self._runner(records) as (runner, meter):
             for record in records.values():
-                made.append(await look_again(lab, record))
+                made.append(await look_again(runner, record))
                 if self.on_progress is not None:
                     self.on_progress(Progress(record, 0, meter.total))
         return made
 
     @asynccontextmanager
-    async def _laboratory(self, records: dict[str, Record]) -> AsyncIterator[tuple[Laboratory, Meter]]:
+    async def _runner(self, records: dict[str, Record]) -> AsyncIterator[tuple[Runner, Meter]]:
         """The tools that may be called, counted, and a jail for the programs over them."""
         meter = Meter(self.budget)
-        allowed, refused = gated(self.tools, meter, self.allow_effects, self.settings.call_timeout_s)
+        allowed, refused = metered(self.tools, meter, self.allow_effects, self.settings.call_timeout_s)
         for name, why in refused.items():
             if name in records and records[name].open:
                 records[name].state, records[name].reason = "skipped", why
@@ -147,7 +147,7 @@ class Prober:
                 sandbox = await stack.enter_async_context(open_sandbox(self.settings))
             await stack.enter_async_context(allowed.opened())
             await sandbox.prepare()
-            yield Laboratory(allowed, sandbox, self.settings, self._approve, lambda *_: None), meter
+            yield Runner(allowed, sandbox, self.settings, self._approve, lambda *_: None), meter
 
     async def _rounds(self, explorer: Explorer, records: dict[str, Record], meter: Meter, store: Store) -> None:
         """B starts with all tools that may be called, H is empty; until a round adds nothing (Eq. 3)."""

@@ -21,7 +21,7 @@ State = Literal["waiting", "documented", "partial", "undocumented", "skipped"]
 """``partial``: it answered, but never with anything in it; ``undocumented``: it never did; ``skipped``: not called."""
 
 MAX_INSTANCES = 5
-MAX_COMPLAINTS = 12
+MAX_REFUSALS = 12
 PASSING = frozenset({*map(str, TRANSIENT_STATUSES), "timeout", "unreachable", "broken"})
 """Failures that say nothing of the call: a later session makes it again."""
 MAX_SAID = 600
@@ -130,7 +130,7 @@ class Record:
             refusal = Refusal(mask(call.arguments), call.error_status, said, words)
             self.statuses[status] = self.statuses.get(status, 0) + 1
             self.arguments.refused(call.arguments, refusal.complaint, call.error_status)
-            self.refusals = [*self.refusals, refusal][-MAX_COMPLAINTS:]
+            self.refusals = [*self.refusals, refusal][-MAX_REFUSALS:]
             return False
         self.statuses["ok"] = self.statuses.get("ok", 0) + 1
         self.arguments.accepted(call.arguments)

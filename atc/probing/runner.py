@@ -38,11 +38,11 @@ class Trial:
 
 
 @dataclass
-class Laboratory:
+class Runner:
     """Runs programs over the tools that may be called.
 
     Args:
-        tools: all that may ever be called, metered (:func:`atc.probing.call_policy.gated`).
+        tools: all that may ever be called, metered (:func:`atc.probing.call_policy.metered`).
         approve: decides over each call that is not a read.
         emit: told of every call.
     """
@@ -55,7 +55,7 @@ class Laboratory:
     policy: CallPolicy = field(init=False)
 
     def __post_init__(self) -> None:
-        timeout = self.settings.call_timeout_s + PATIENCE_S + 1  # the gate keeps a call's own time
+        timeout = self.settings.call_timeout_s + PATIENCE_S + 1  # the call policy keeps a call's own time
         self.policy = CallPolicy(max_calls=MAX_CALLS, call_timeout_s=timeout, replay=False)
 
     async def run(self, program: str, names: Iterable[str]) -> Trial:

@@ -57,7 +57,7 @@ class Seen:
         return owner_of([step for step in self.path if isinstance(step, str)][:-1], self.tool)
 
 
-class Pool:
+class ValuePool:
     """What was seen so far."""
 
     def __init__(self) -> None:

@@ -1,4 +1,4 @@
-"""What a service accepts and what it complains of become the schema of its arguments."""
+"""What a service accepts, and what its error messages say, become the schema of its arguments."""
 
 from __future__ import annotations
 
@@ -10,7 +10,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from atc.errors import UsageError
-from atc.probing.arguments import ArgumentEvidence, Complaint, read_complaint
+from atc.probing.arguments import ArgumentEvidence
+from atc.probing.error_messages import ErrorDetail, read_error_message
 from atc.schemas.validate import problems
 from tests.support.probe_services import FASTAPI
 
@@ -88,7 +89,7 @@ def test_numbers_given_as_text_are_numbers_if_the_service_says_so() -> None:
     assert evidence.schema()["properties"]["limit"]["type"] == "integer"
 
 
-def test_a_complaint_without_a_name_is_of_the_argument_whose_value_it_repeats() -> None:
+def test_a_detail_without_a_name_is_of_the_argument_whose_value_it_repeats() -> None:
     evidence = evidence_of({"units": "km", "city": "Rome"})
     evidence.refused({"units": "furlong", "city": "Rome"}, "'furlong' is not one of ['km', 'mi']", 400)
     assert evidence.schema()["properties"]["units"]["enum"] == ["km", "mi"]
@@ -173,8 +174,8 @@ def test_damaged_evidence_is_refused_with_what_to_do(stored: Any) -> None:
         ArgumentEvidence.from_json(stored)
 
 
-def test_a_complaint_is_plain_data() -> None:
-    assert read_complaint("city is required") == [Complaint("city", "missing", {}, "")]
+def test_a_detail_is_plain_data() -> None:
+    assert read_error_message("city is required") == [ErrorDetail("city", "missing", {}, "")]
 
 
 def test_a_type_that_was_seen_once_is_no_rule() -> None:

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from atc.probing import call_policy as gate
+from atc.probing import call_policy
 from atc.probing.call_policy import Budget
 from atc.tools.documents import load_protocols
 from atc.tools.stubs import render_stubs
@@ -148,7 +148,7 @@ def test_answers_that_are_too_large_count_as_bytes_too(service: Service) -> None
 
 
 class Clock:
-    """Time that passes twenty times as fast for the gate."""
+    """Time that passes twenty times as fast for the call policy."""
 
     def __init__(self, real: Any) -> None:
         self.real = real
@@ -175,9 +175,9 @@ def test_so_many_calls_go_out_a_minute_and_waiting_is_no_failure(
     service: Service, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     for name in ("asyncio", "anyio"):
-        if hasattr(gate, name):
-            monkeypatch.setattr(gate, name, FastSleep(getattr(gate, name)))
-    monkeypatch.setattr(gate, "time", Clock(time))
+        if hasattr(call_policy, name):
+            monkeypatch.setattr(call_policy, name, FastSleep(getattr(call_policy, name)))
+    monkeypatch.setattr(call_policy, "time", Clock(time))
     for number in range(9):
         service.route(f"tool_{number}", f"/tools/{number}", {"n": number})
     report = probed(service.tools(), budget=Budget(calls_a_minute=4), call_timeout_s=2.0)

@@ -71,6 +71,11 @@ def test_tools_are_documented_and_what_is_not_says_why(lakes: Path, tmp_path: Pa
     page = (tmp_path / "docs" / "report.html").read_text()
     assert "<svg" in page
     assert "closed on Sundays" in page
+    states = [line["state"] for line in json.loads(atc(str(lakes), "-o", "docs", "--json").stdout)["lines"]]
+    undocumented = states.count("undocumented") + states.count("waiting")
+    assert undocumented
+    assert f"{undocumented} not, {states.count('skipped')} not called" in page
+    assert all(f".{state} {{" in page for state in set(states))
 
 
 def test_the_same_command_again_calls_nothing_again(lakes: Path) -> None:

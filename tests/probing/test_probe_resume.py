@@ -13,6 +13,7 @@ import pytest
 
 from atc.errors import UsageError
 from atc.probing.prober import Progress
+from atc.probing.record import Record
 from atc.tools.documents import load_protocols
 from tests.support.probe import Service, probed, prober, running, states
 from tests.support.probe_services import BOOKS, LIBRARY, add_library, missing
@@ -130,3 +131,8 @@ def test_a_folder_that_cannot_be_made_is_named(service: Service, tmp_path: Path)
     with pytest.raises(UsageError, match="file/documents"):
         probed(service.tools(), folder=str(tmp_path / "file" / "documents"))
     assert service.hits == []
+
+
+def test_a_record_of_an_older_version_that_was_not_documented_is_read() -> None:
+    stored = {**Record("find_lakes", state="undocumented").to_json(), "state": "not"}
+    assert Record.from_json(stored).state == "undocumented"

@@ -10,7 +10,7 @@ import pytest
 from atc.graph.identifiers import words_of
 from atc.graph.name_affinity import affinity
 from atc.probing.candidates import MAX_COMBINATIONS, Candidate, candidates, combinations, is_word, least_sure
-from atc.probing.value_pool import Pool, Seen
+from atc.probing.value_pool import Seen, ValuePool
 from tests.support.time import little_work
 
 # -- which value fits which argument ----------------------------------------------------------------------------------
@@ -60,12 +60,12 @@ def test_affinity_of_a_parameter_and_a_field(
     assert least <= affinity(parameter, tool, field, frozenset(words_of(owner))) <= most
 
 
-def values(pool: Pool, parameter: str, tool: str, schema: dict[str, Any] | None = None) -> list[Any]:
+def values(pool: ValuePool, parameter: str, tool: str, schema: dict[str, Any] | None = None) -> list[Any]:
     return [seen.value for _, seen in pool.fitting(parameter, tool, schema)]
 
 
 def test_a_pool_offers_what_belongs_to_the_thing_first() -> None:
-    pool = Pool()
+    pool = ValuePool()
     pool.add("list_hotels", {}, [{"id": 7, "city": {"id": 1, "name": "Rome"}}])
     pool.add("list_cities", {}, [{"city_id": 2}])
     assert values(pool, "city_id", "get_city") == [2, 1]
@@ -74,7 +74,7 @@ def test_a_pool_offers_what_belongs_to_the_thing_first() -> None:
 
 
 def test_a_pool_tells_where_a_value_was_seen() -> None:
-    pool = Pool()
+    pool = ValuePool()
     pool.add("list_cities", {"page": 2, "country": "IT"}, {"cities": [{"city_id": "x"}]})
     (_, seen), *_ = pool.fitting("city_id", "get_city")
     assert seen == Seen("x", "list_cities", (("country", "IT"), ("page", 2)), ("cities", 0, "city_id"))
@@ -82,7 +82,7 @@ def test_a_pool_tells_where_a_value_was_seen() -> None:
 
 
 def test_a_value_of_another_type_does_not_fit() -> None:
-    pool = Pool()
+    pool = ValuePool()
     pool.add(
         "list_cities", {}, [{"city_id": "x"}, {"city_id": 5}, {"city_id": 1.5}, {"city_id": True}, {"city_id": None}]
     )
@@ -93,14 +93,14 @@ def test_a_value_of_another_type_does_not_fit() -> None:
 
 
 def test_what_a_tool_answered_itself_comes_last() -> None:
-    pool = Pool()
+    pool = ValuePool()
     pool.add("get_city", {}, {"city_id": "own"})
     pool.add("list_hotels", {}, {"city_id": "other"})
     assert values(pool, "city_id", "get_city") == ["other", "own"]
 
 
 def test_a_pool_is_bounded_whatever_is_put_in() -> None:
-    pool = Pool()
+    pool = ValuePool()
     deep: Any = {"city_id": 1}
     for _ in range(500):
         deep = [deep]
@@ -111,7 +111,7 @@ def test_a_pool_is_bounded_whatever_is_put_in() -> None:
 
 
 def test_one_big_answer_does_not_take_the_place_of_all_others() -> None:
-    pool = Pool()
+    pool = ValuePool()
     for page in range(3):
         pool.add("big", {"page": page}, {f"a{n}": {f"b{n}_{m}": n * m for m in range(150)} for n in range(150)})
     pool.add("list_cities", {}, [{"city_id": "c-1"}])
@@ -119,7 +119,7 @@ def test_one_big_answer_does_not_take_the_place_of_all_others() -> None:
 
 
 def test_a_full_pool_is_asked_quickly() -> None:
-    pool = Pool()
+    pool = ValuePool()
     for tool in range(400):
         pool.add(
             f"list_things{tool}",
@@ -134,16 +134,16 @@ def test_a_full_pool_is_asked_quickly() -> None:
 # -- values before a model is asked -----------------------------------------------------------------------------------
 
 
-def guessed(parameter: str, schema: dict[str, Any] | None = None, **options: Any) -> list[Any]:
+def candidate_values(parameter: str, schema: dict[str, Any] | None = None, **options: Any) -> list[Any]:
     return [c.value for c in candidates(parameter, schema or {}, tool="t", pool=options.pop("pool", None), **options)]
 
 
 def test_what_a_schema_tells_comes_first() -> None:
-    assert guessed("x", {"const": 5})[0] == 5
-    assert guessed("x", {"type": "string", "enum": ["a", "b"]})[:2] == ["a", "b"]
-    assert guessed("page", {"type": "integer", "default": 3})[0] == 3
-    assert guessed("x", {"example": "e", "examples": ["f"]})[:2] == ["f", "e"]
-    assert guessed("unit", allowed=["stone"])[0] == "stone"
+    assert candidate_values("x", {"const": 5})[0] == 5
+    assert candidate_values("x", {"type": "string", "enum": ["a", "b"]})[:2] == ["a", "b"]
+    assert candidate_values("page", {"type": "integer", "default": 3})[0] == 3
+    assert candidate_values("x", {"example": "e", "examples": ["f"]})[:2] == ["f", "e"]
+    assert candidate_values("unit", allowed=["stone"])[0] == "stone"
 
 
 @pytest.mark.parametrize(
@@ -161,7 +161,7 @@ def test_what_a_schema_tells_comes_first() -> None:
     ],
 )
 def test_what_the_world_has_agreed_on(parameter: str, schema: dict[str, Any], first: Any) -> None:
-    assert guessed(parameter, schema)[0] == first
+    assert candidate_values(parameter, schema)[0] == first
 
 
 @pytest.mark.parametrize("schema", [{}, {"type": "integer"}, {"type": "string"}])
@@ -170,7 +170,7 @@ def test_nobody_is_sure_of_an_id_that_was_seen_nowhere(schema: dict[str, Any]) -
 
 
 def test_no_candidate_comes_twice() -> None:
-    found = guessed("page", {"type": "integer", "enum": [1, 1, 2], "default": 1, "example": 1.0})
+    found = candidate_values("page", {"type": "integer", "enum": [1, 1, 2], "default": 1, "example": 1.0})
     assert found == [1, 2, 10]
 
 
@@ -189,7 +189,7 @@ def test_no_candidate_comes_twice() -> None:
     ],
 )
 def test_an_odd_schema_is_no_trouble(schema: dict[str, Any]) -> None:
-    json.dumps(guessed("thing", schema), allow_nan=False)
+    json.dumps(candidate_values("thing", schema), allow_nan=False)
 
 
 @pytest.mark.parametrize(

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from atc.errors import CallRefused, ToolError
-from atc.probing.call_policy import Budget, Door, Meter, gated, why_not
+from atc.probing.call_policy import Budget, Door, Meter, metered, why_not
 from atc.result import Effect
 from atc.tools.protocol import Protocol, Source
 from atc.tools.tool import Toolset
@@ -29,8 +29,8 @@ def test_the_original_name_tells_too() -> None:
     assert "delete" in why_not(hidden)
 
 
-def metered(tool: Any, meter: Meter) -> Any:
-    allowed, refused = gated(Toolset([tool]), meter, ("*",))
+def metered_transport(tool: Any, meter: Meter) -> Any:
+    allowed, refused = metered(Toolset([tool]), meter, ("*",))
     assert refused == {}
     return allowed[tool.name].transport
 
@@ -38,7 +38,7 @@ def metered(tool: Any, meter: Meter) -> Any:
 def test_a_call_is_made_once_and_answered_so_again() -> None:
     made: list[Any] = []
     meter = Meter(Budget())
-    transport = metered(make_tool("t", lambda a: made.append(a) or [len(made)]), meter)
+    transport = metered_transport(make_tool("t", lambda a: made.append(a) or [len(made)]), meter)
 
     async def go() -> None:
         answers = await asyncio.gather(
@@ -57,7 +57,7 @@ def test_a_refusal_is_kept_and_a_passing_failure_is_not() -> None:
         made.append(arguments)
         raise ToolError("no", status=503 if arguments["n"] else 404, transient=bool(arguments["n"]))
 
-    transport = metered(make_tool("t", refuse), Meter(Budget()))
+    transport = metered_transport(make_tool("t", refuse), Meter(Budget()))
 
     async def go() -> None:
         for number in (0, 0, 1, 1):
@@ -78,7 +78,7 @@ def test_a_refusal_is_kept_and_a_passing_failure_is_not() -> None:
 )
 def test_a_budget_says_no_and_which(budget: Budget, words: str, made: int) -> None:
     meter = Meter(budget)
-    transport = metered(make_tool("t", lambda _: "four"), meter)
+    transport = metered_transport(make_tool("t", lambda _: "four"), meter)
 
     async def go() -> int:
         for number in range(10):
@@ -94,7 +94,7 @@ def test_a_budget_says_no_and_which(budget: Budget, words: str, made: int) -> No
 
 
 def test_a_meter_lets_so_many_calls_through_a_minute(monkeypatch: pytest.MonkeyPatch) -> None:
-    from atc.probing import call_policy as gate
+    from atc.probing import call_policy
 
     now, slept = [1000.0], []
 
@@ -115,10 +115,10 @@ def test_a_meter_lets_so_many_calls_through_a_minute(monkeypatch: pytest.MonkeyP
         def __getattr__(self, name: str) -> Any:
             return getattr(asyncio, name)
 
-    monkeypatch.setattr(gate, "time", Time())
+    monkeypatch.setattr(call_policy, "time", Time())
     for name in ("asyncio", "anyio"):
-        if hasattr(gate, name):
-            monkeypatch.setattr(gate, name, Loop())
+        if hasattr(call_policy, name):
+            monkeypatch.setattr(call_policy, name, Loop())
     meter = Meter(Budget(calls_a_minute=3))
     times = []
 

@@ -1,4 +1,4 @@
-"""What a service complains of is read, whatever framework words it."""
+"""Error messages of services are read, whatever framework words them."""
 
 from __future__ import annotations
 
@@ -9,8 +9,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from atc.probing.arguments import ArgumentEvidence, read_complaint
-from atc.probing.error_messages import MAX_COMPLAINTS
+from atc.probing.arguments import ArgumentEvidence
+from atc.probing.error_messages import MAX_DETAILS, read_error_message
 from atc.schemas.validate import ensure_valid_schema
 from atc.tools.protocol import Protocol
 from atc.tools.stubs import render_stub
@@ -19,7 +19,7 @@ from tests.support.time import little_work
 
 
 def told(body: Any) -> list[tuple[str, str, dict[str, Any]]]:
-    return [(each.parameter, each.problem, each.expected) for each in read_complaint(body)]
+    return [(each.parameter, each.problem, each.expected) for each in read_error_message(body)]
 
 
 def test_fastapi() -> None:
@@ -32,7 +32,7 @@ def test_fastapi() -> None:
         ("zz", "unknown", {}),
         ("user.name", "missing", {}),
     ]
-    assert [each.where for each in read_complaint(FASTAPI)] == ["query"] * 6 + ["body"]
+    assert [each.where for each in read_error_message(FASTAPI)] == ["query"] * 6 + ["body"]
 
 
 @pytest.mark.parametrize("wrapped", [lambda text: f"HTTP 422: {text}", lambda text: text.encode(), lambda text: text])
@@ -173,12 +173,12 @@ def test_sentences(text: str, expected: list[Any]) -> None:
         12,
     ],
 )
-def test_a_refusal_of_another_kind_is_no_complaint(body: Any) -> None:
-    assert read_complaint(body) == []
+def test_a_refusal_of_another_kind_has_no_details(body: Any) -> None:
+    assert read_error_message(body) == []
 
 
 def test_a_list_that_is_not_told_whole_is_no_enum() -> None:
-    assert read_complaint("unit must be one of km, mi, ...")[0].expected == {}
+    assert read_error_message("unit must be one of km, mi, ...")[0].expected == {}
 
 
 JSON = st.recursive(
@@ -225,4 +225,4 @@ def test_no_body_breaks_the_reader_or_the_schema(body: Any) -> None:
 )
 def test_hostile_bodies_are_read_in_bounded_time(body: Any) -> None:
     with little_work():
-        assert len(read_complaint(body)) <= MAX_COMPLAINTS
+        assert len(read_error_message(body)) <= MAX_DETAILS
