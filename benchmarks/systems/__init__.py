@@ -4,10 +4,7 @@ from __future__ import annotations
 
 from benchmarks.systems.atc import Atc
 from benchmarks.systems.base import Answer, Job, System
-from benchmarks.systems.codeact import CodeAct
 from benchmarks.systems.peer import Peer
-from benchmarks.systems.plan import PlanThenExecute
-from benchmarks.systems.react import ReAct
 
 __all__ = ["SYSTEMS", "Answer", "Job", "System"]
 
@@ -22,9 +19,9 @@ SYSTEMS: dict[str, System] = {
         Atc("atc-replay", "ATC that makes every call anew in a revision", replay=False),
         Atc("atc-all", "ATC without any of these", _BARE, replay=False),
         Atc("atc+choose", "ATC that chooses among four programs in each revision", {"revision_candidates": 4}),
-        ReAct(),
-        PlanThenExecute(),
-        CodeAct(),
+        Atc("react", "one JSON call a step, with thoughts", {"strategy": "react"}),
+        Atc("plan", "one JSON plan, then its calls, then the answer", {"strategy": "plan"}),
+        Atc("codeact", "code step by step, variables kept", {"strategy": "codeact"}),
         Peer("smolagents-code", "smolagents' CodeAgent", "run_smolagents", "'smolagents[openai]'", "code"),
         Peer("smolagents-tools", "smolagents' ToolCallingAgent", "run_smolagents", "'smolagents[openai]'", "tools"),
         Peer(
@@ -37,4 +34,4 @@ SYSTEMS: dict[str, System] = {
         ),
     )
 }  # fmt: skip
-"""Names with a minus are ATC with one part taken away."""
+"""Names with a minus are ATC with one part taken away; `react`, `plan` and `codeact` are strategies of ATC."""

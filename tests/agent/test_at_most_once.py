@@ -32,9 +32,7 @@ from tests.support.crashes import CRASHES, Host, HostCrash, World, run_program, 
 from tests.support.tools import make_tool
 
 programs = st.lists(
-    st.tuples(
-        st.lists(step, max_size=5), st.sampled_from(CRASHES) | st.just("none"), st.integers(0, 4), st.booleans()
-    ),
+    st.tuples(st.lists(step, max_size=5), st.sampled_from(CRASHES) | st.just("none"), st.integers(0, 4), st.booleans()),
     min_size=1,
     max_size=4,
 )
