@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
@@ -20,6 +21,9 @@ def _names(value: Any) -> Any:
 
 
 Names = Annotated[tuple[str, ...], NoDecode, BeforeValidator(_names)]
+
+
+_LEFT = "no setting any more: a part of a strategy, `atc-paper` or Chain(Ways({}=…)); it works for one more version"
 
 
 class Settings(BaseSettings):
@@ -60,13 +64,6 @@ class Settings(BaseSettings):
     )
     candidates: int = Field(1, ge=1, le=16, description="first programs to choose among")
     revision_candidates: int = Field(1, ge=1, le=16, description="programs to choose among in a revision")
-    tool_format: Literal["stubs", "json"] = Field(
-        "stubs", description="how the model is shown its tools: typed Python stubs, or JSON documents"
-    )
-    revision: Literal["notes", "edit"] = Field("notes", description="write anew from notes, or edit the failed program")
-    attribution: Literal["structure", "model", "none"] = Field(
-        "structure", description="how a fault is traced to a tool"
-    )
     check: bool = Field(True, description="check programs before they run")
     answer: bool = Field(True, description="say the result in a sentence (one more call of the model)")
 
@@ -104,6 +101,12 @@ class Settings(BaseSettings):
         500, ge=1, description="how many of the newest runs are kept, besides all in progress or in doubt"
     )
 
+    tool_format: Literal["stubs", "json"] | None = Field(None, exclude=True, description=_LEFT.format("tools"))
+    revision: Literal["notes", "edit"] | None = Field(None, exclude=True, description=_LEFT.format("revision"))
+    attribution: Literal["structure", "model", "none"] | None = Field(
+        None, exclude=True, description=_LEFT.format("attribution")
+    )
+
     @classmethod
     def settings_customise_sources(
         cls,
@@ -124,7 +127,11 @@ class Settings(BaseSettings):
                 needs trust and is not trusted (:mod:`atc.trust`).
         """
         try:
-            return cls(**{name: value for name, value in given.items() if value is not None})
+            loaded = cls(**{name: value for name, value in given.items() if value is not None})
+            for name, field in cls.model_fields.items():
+                if field.exclude and getattr(loaded, name) is not None:
+                    warnings.warn(f"{name} is {field.description}", FutureWarning, stacklevel=2)
+            return loaded
         except SettingsError:
             raise
         except ValidationError as error:

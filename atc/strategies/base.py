@@ -23,6 +23,7 @@ GROUP = "atc.strategies"
 """Entry points of other packages: ``name = "module:Name"``."""
 BUNDLED = {
     "chain": "atc.strategies.chain:Chain",
+    "atc-paper": "atc.strategies.paper:Paper",
     "react": "atc.strategies.react:ReAct",
     "plan": "atc.strategies.plan:Plan",
     "codeact": "atc.strategies.codeact:CodeAct",

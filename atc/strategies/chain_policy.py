@@ -43,7 +43,7 @@ class ChainPolicy:
     async def check(self, draft: Draft) -> list[Finding]:
         """What keeps a program from running: errors, and warnings that were not asked about yet."""
         found = await self._loop.check(draft)
-        if not self._settings.check or any(finding.kind not in DOUBTS for finding in found):
+        if not self._loop.ways.check or any(finding.kind not in DOUBTS for finding in found):
             return found
         found += self._left_out(draft.program)
         self._warnings[draft.program] = tuple(finding.message for finding in found)

@@ -2,23 +2,29 @@
 
 from __future__ import annotations
 
+from atc.strategies.chain import Chain
+from atc.strategies.ways import Ways
 from benchmarks.systems.atc import Atc
 from benchmarks.systems.base import Answer, Job, System
 from benchmarks.systems.peer import Peer
 
 __all__ = ["SYSTEMS", "Answer", "Job", "System"]
 
-_BARE = {"check": False, "attribution": "none", "tool_format": "json"}
+_BARE = Ways(tools="json", attribution="none", check=False)
 SYSTEMS: dict[str, System] = {
     system.name: system
     for system in (
         Atc("atc", "ATC with its defaults"),
-        Atc("atc-check", "ATC without the check before a run", {"check": False}),
-        Atc("atc-stubs", "ATC with JSON documents in place of typed stubs", {"tool_format": "json"}),
-        Atc("atc-attribution", "ATC whose revisions are shown the plain error", {"attribution": "none"}),
+        Atc("atc-check", "ATC without the check before a run", {"strategy": Chain(Ways(check=False))}),
+        Atc("atc-stubs", "ATC with JSON documents in place of typed stubs", {"strategy": Chain(Ways(tools="json"))}),
+        Atc(
+            "atc-attribution", "ATC whose revisions are shown the plain error",
+            {"strategy": Chain(Ways(attribution="none"))},
+        ),
         Atc("atc-replay", "ATC that makes every call anew in a revision", replay=False),
-        Atc("atc-all", "ATC without any of these", _BARE, replay=False),
+        Atc("atc-all", "ATC without any of these", {"strategy": Chain(_BARE)}, replay=False),
         Atc("atc+choose", "ATC that chooses among four programs in each revision", {"revision_candidates": 4}),
+        Atc("atc-paper", "ATC as its paper has it", {"strategy": "atc-paper"}),
         Atc("react", "one JSON call a step, with thoughts", {"strategy": "react"}),
         Atc("plan", "one JSON plan, then its calls, then the answer", {"strategy": "plan"}),
         Atc("codeact", "code step by step, variables kept", {"strategy": "codeact"}),
