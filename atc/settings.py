@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
@@ -21,6 +22,9 @@ def _names(value: Any) -> Any:
 
 
 Names = Annotated[tuple[str, ...], NoDecode, BeforeValidator(_names)]
+
+
+_LEFT = "no setting any more: a part of a strategy, `atc-paper` or Chain(Ways({}=…)); it works for one more version"
 
 
 class Settings(BaseSettings):
@@ -61,13 +65,6 @@ class Settings(BaseSettings):
     )
     candidates: int = Field(1, ge=1, le=16, description="first programs to choose among")
     revision_candidates: int = Field(1, ge=1, le=16, description="programs to choose among in a revision")
-    tool_format: Literal["stubs", "json"] = Field(
-        "stubs", description="how the model is shown its tools: typed Python stubs, or JSON documents"
-    )
-    revision: Literal["notes", "edit"] = Field("notes", description="write anew from notes, or edit the failed program")
-    attribution: Literal["structure", "model", "none"] = Field(
-        "structure", description="how a fault is traced to a tool"
-    )
     check: bool = Field(True, description="check programs before they run")
     rules: str = Field(
         "default", description="rules that help small models: `all`, `none`, `default`, or changes such as `-id,+id`"
@@ -109,6 +106,12 @@ class Settings(BaseSettings):
         500, ge=1, description="how many of the newest runs are kept, besides all in progress or in doubt"
     )
 
+    tool_format: Literal["stubs", "json"] | None = Field(None, exclude=True, description=_LEFT.format("tools"))
+    revision: Literal["notes", "edit"] | None = Field(None, exclude=True, description=_LEFT.format("revision"))
+    attribution: Literal["structure", "model", "none"] | None = Field(
+        None, exclude=True, description=_LEFT.format("attribution")
+    )
+
     @field_validator("rules")
     @classmethod
     def _known_rules(cls, text: str) -> str:
@@ -140,7 +143,11 @@ class Settings(BaseSettings):
                 needs trust and is not trusted (:mod:`atc.trust`).
         """
         try:
-            return cls(**{name: value for name, value in given.items() if value is not None})
+            loaded = cls(**{name: value for name, value in given.items() if value is not None})
+            for name, field in cls.model_fields.items():
+                if field.exclude and getattr(loaded, name) is not None:
+                    warnings.warn(f"{name} is {field.description}", FutureWarning, stacklevel=2)
+            return loaded
         except SettingsError:
             raise
         except ValidationError as error:

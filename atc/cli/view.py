@@ -31,6 +31,9 @@ _PURPOSES = {
     "attribute": "tracing the fault",
     "answer": "putting the answer into words",
     "tools": "searching for tools",
+    "step": "taking a step",
+    "plan": "planning",
+    "conclude": "drawing the answer",
 }
 _ENDINGS = {
     "denied": "not approved",

@@ -21,7 +21,13 @@ if TYPE_CHECKING:
 
 GROUP = "atc.strategies"
 """Entry points of other packages: ``name = "module:Name"``."""
-BUNDLED = {"chain": "atc.strategies.chain:Chain"}
+BUNDLED = {
+    "chain": "atc.strategies.chain:Chain",
+    "atc-paper": "atc.strategies.paper:Paper",
+    "react": "atc.strategies.react:ReAct",
+    "plan": "atc.strategies.plan:Plan",
+    "codeact": "atc.strategies.codeact:CodeAct",
+}
 """The strategies of this package. No other can take their names."""
 FORMS = "FILE.py:NAME, MODULE:NAME, or the name of an installed one"
 

@@ -12,6 +12,7 @@ from atc.strategies.chain_policy import ChainPolicy
 from atc.strategies.context import RunContext
 from atc.strategies.endings import STATUS
 from atc.strategies.program_loop import ProgramLoop
+from atc.strategies.ways import DEFAULT_WAYS, Ways
 from atc.strategies.writer import Draft
 from atc.traces.store import StoredRun
 
@@ -23,6 +24,10 @@ class Chain(Strategy):
 
     name = "chain"
 
+    def __init__(self, ways: Ways = DEFAULT_WAYS) -> None:
+        """``ways``: how programs are written, checked and traced."""
+        self._ways = ways
+
     async def solve(self, context: RunContext) -> Ending:
         return await self._act(context)
 
@@ -32,7 +37,7 @@ class Chain(Strategy):
         return await self._act(context, first=Draft(Program(last)) if last else None, before=programs)
 
     async def _act(self, context: RunContext, first: Draft | None = None, before: Sequence[str] = ()) -> Ending:
-        async with ProgramLoop.open(context) as loop:
+        async with ProgramLoop.open(context, self._ways) as loop:
             policy = ChainPolicy(loop, before)
             last_value: Any = _NOTHING
             while draft := first or await policy.next_program():

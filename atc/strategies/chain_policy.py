@@ -46,7 +46,7 @@ class ChainPolicy:
         """What keeps a program from running: errors, and warnings that were not asked about yet."""
         self._programs.setdefault(draft.source, draft.program)
         found = await self._loop.check(draft)
-        if not self._settings.check or any(finding.severity == "error" for finding in found):
+        if not self._loop.ways.check or any(finding.severity == "error" for finding in found):
             return found
         found += self._left_out(draft.program)
         self._warnings[draft.source] = tuple(finding.message for finding in found)

@@ -6,8 +6,8 @@ in the jail, and calls pass the broker's gates, its journal and the user's appro
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from contextlib import AsyncExitStack
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import AsyncExitStack, contextmanager
 from dataclasses import dataclass, field
 from itertools import count
 from typing import Any
@@ -67,6 +67,7 @@ class RunContext:
         self._requests = count(1)
         self._called = False
         """Whether a call without a program succeeded since the last stage began."""
+        self._grouped = False
 
     @property
     def calls(self) -> list[Call]:
@@ -181,12 +182,26 @@ class RunContext:
         Raises:
             JournalError: the call cannot be written down.
         """
-        self._commit_call()
-        self.broker.begin_program()
+        if not self._grouped:
+            self._commit_call()
+            self.broker.begin_program()
         handled = await self.broker.handled(CallRequest(next(self._requests), tool, dict(arguments), 0))
         made = next(call for call in self.broker.calls if call.index == handled.number)
-        self._called = made.succeeded
+        self._called = made.succeeded and not self._grouped
         return made
+
+    @contextmanager
+    def attempt(self) -> Iterator[None]:
+        """Calls of this block belong together as those of one program do: where they fail, a later attempt repeats
+        them, and what succeeded is answered from the journal.
+        """
+        self._commit_call()
+        self.broker.begin_program()
+        self._grouped = True
+        try:
+            yield
+        finally:
+            self._grouped = False
 
     def begin_stage(self, *, new_request: bool = False, inputs: Mapping[str, Any] | None = None) -> None:
         """The last program answered, and the next one is no revision of it (:mod:`atc.calls.journal`).

@@ -19,6 +19,7 @@ from atc.result import Call, Fault, Finding, Revision
 from atc.strategies.context import RunContext
 from atc.strategies.endings import advised
 from atc.strategies.tool_requests import ToolRequests
+from atc.strategies.ways import DEFAULT_WAYS, Ways
 from atc.strategies.writer import Draft, Writer
 from atc.tools.tool import Toolset
 
@@ -31,12 +32,13 @@ class ProgramLoop:
     Attributes:
         context: the run.
         requests: what programs ask for, for the next one.
+        ways: how programs are written, checked and traced.
     """
 
-    def __init__(self, context: RunContext) -> None:
-        self.context = context
+    def __init__(self, context: RunContext, ways: Ways) -> None:
+        self.context, self.ways = context, ways.under(context.settings)
         self.writer = Writer(
-            context.task, context.tools, context.model, context.settings, context.emit, context.plan
+            context.task, context.tools, context.model, context.settings, context.emit, context.plan, self.ways
         )  # fmt: skip
         self.requests = ToolRequests(context, self.writer)
         self._checker: Checker | None = None
@@ -44,9 +46,9 @@ class ProgramLoop:
 
     @classmethod
     @contextlib.asynccontextmanager
-    async def open(cls, context: RunContext) -> AsyncIterator[Self]:
+    async def open(cls, context: RunContext, ways: Ways = DEFAULT_WAYS) -> AsyncIterator[Self]:
         """A loop over the tools that are offered now."""
-        loop = cls(context)
+        loop = cls(context, ways)
         try:
             await loop.requests.begin()
             loop._renew_checker()  # before the model is paid for a program that cannot be checked
@@ -114,11 +116,8 @@ class ProgramLoop:
         """Check against the tools that are offered now."""
         self._close_checker()
         self._checked = self.context.tools
-        self._checker = (
-            Checker(self._checked.protocols, rules=self.context.settings.active_rules)
-            if self.context.settings.check
-            else None
-        )
+        rules = self.context.settings.active_rules
+        self._checker = Checker(self._checked.protocols, rules=rules) if self.ways.check else None
 
     def _close_checker(self) -> None:
         if self._checker is not None:
@@ -148,7 +147,7 @@ class ProgramLoop:
         Raises:
             ModelError, ModelUnavailable, BudgetExceeded: from the model, which is asked where structure gives nothing.
         """
-        own, way = self.grounds, self.context.settings.attribution
+        own, way = self.grounds, self.ways.attribution
         fault = self.fault_of(draft, outcome)
         if fault is None:
             return None

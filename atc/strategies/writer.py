@@ -28,6 +28,7 @@ from atc.strategies.find_tools import DOCS, asking_tools
 from atc.strategies.find_tools import NAME as FINDER
 from atc.strategies.observed_schemas import with_seen_responses
 from atc.strategies.prompt_room import FEEDBACK, PromptRoom
+from atc.strategies.ways import DEFAULT_WAYS, Ways
 from atc.tools.demonstrations import shown_examples
 from atc.tools.fit import SEPARATOR, Fit, Fitter
 from atc.tools.grades import WHOLE
@@ -46,7 +47,7 @@ COPIED = "the reply copies the tools' documents: the tools exist, so write only 
 POINTED_TO = 5
 """Tools that are named to a model whose program did without any."""
 MAX_CULPRIT = 20_000
-"""Characters of the stub of a failed tool that stands beside its error (``revision="edit"``)."""
+"""Characters of the stub of a failed tool that stands beside its error (``Ways(revision="edit")``)."""
 _CLASS_BEGUN = re.compile(r"(?:^|\n)class \w+\s*\Z")
 
 
@@ -71,9 +72,14 @@ class Writer:
         task: what the user wants.
         tools: the tools that are offered.
         plan: by which they were found; shown with the task.
+        ways: how programs are written.
     """
 
-    def __init__(self, task: str, tools: Toolset, model: Model, settings: Settings, emit: Emit, plan: str = "") -> None:
+    def __init__(
+        self, task: str, tools: Toolset, model: Model, settings: Settings, emit: Emit, plan: str = "",
+        ways: Ways = DEFAULT_WAYS,
+    ) -> None:  # fmt: skip
+        self._ways = ways.under(settings)
         self._model, self._settings, self._emit, self._task = model, settings, emit, task
         self._plan = fenced(plan)
         self._rules = settings.active_rules
@@ -226,7 +232,7 @@ class Writer:
         protocols = {protocol.name: protocol for protocol in self._tools.protocols}
         observed = with_seen_responses(protocols, calls) if "observed-responses" in self._rules else protocols
         context = RepairContext(protocols, observed, self._suppliers, calls, self._task, self._rules)
-        passes = PASSES if self._settings.check else FRAME
+        passes = PASSES if self._ways.check else FRAME
         program, rewrites = repair_program(found.program, context, passes)
         return Draft(program, tuple(rewrite.note for rewrite in rewrites))
 
@@ -234,13 +240,12 @@ class Writer:
 
     async def messages(self, history: Sequence[Revision], calls: Sequence[Call], again: bool = False) -> list[Message]:
         """The prompt. ``again``: the model has just given a program again that is among those that failed."""
-        base = [
-            Message("system", prompt("system"), fixed=True),
-            Message("user", prompt("example_task"), fixed=True),
-            Message("assistant", prompt("example_program"), fixed=True),
-        ]
+        base = [Message("system", prompt("system"), fixed=True)]
+        if self._ways.example:
+            base.append(Message("user", prompt("example_task"), fixed=True))
+            base.append(Message("assistant", prompt("example_program"), fixed=True))
         notes, edits = "", []
-        if self._settings.revision == "edit" and history:
+        if self._ways.revision == "edit" and history:
             edits = self._edits(history, calls)
         else:
             likely = self._likely(history) if "likely-tools" in self._rules else ()
@@ -268,7 +273,7 @@ class Writer:
         notes = await self._room.taken(feedback)
         room = await self._room.for_tools(fixed + notes)
         if self.shown is None or self.shown.tokens > room:
-            fit = self._whole_documents() if self._settings.tool_format == "json" else None
+            fit = self._whole_documents() if self._ways.tools == "json" else None
             if fit is None or (tokens := await self._room.count(fit.text)) > room:
                 fit = await self._fitter.fit(room, self._room.count, spare=max(0, min(FEEDBACK, room // 5) - notes))
             else:

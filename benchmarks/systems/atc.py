@@ -1,4 +1,4 @@
-"""ATC itself, whole and with one part taken away."""
+"""ATC itself: with its default strategy, with one part of it taken away, and with its other strategies."""
 
 from __future__ import annotations
 

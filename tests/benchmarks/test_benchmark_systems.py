@@ -31,7 +31,7 @@ def test_what_react_says_before_it_has_seen_an_observation_is_not_kept() -> None
 @pytest.mark.parametrize(
     ("said", "told"),
     [
-        ("Action: fly\nAction Input: {}", "there is no tool 'fly'"),
+        ("Action: fly\nAction Input: {}", "'fly' is not one of the tools of this task"),
         ("Action: order\nAction Input: nothing", "is no JSON object"),
         ('Action: order\nAction Input: ["pen"]', "takes its arguments as a JSON object"),
         ('Action: order\nAction Input: {"item": "moon"}', "error: not for sale"),
@@ -48,7 +48,7 @@ def test_react_is_told_what_went_wrong(said: str, told: str) -> None:
 def test_react_that_never_answers_gives_up() -> None:
     row = tried([ORDER], "react")
     assert (row.status, row.solved, row.programs) == ("unsolved", False, 10)
-    assert row.repeated_writes == 9
+    assert (row.writes, row.repeated_writes) == (1, 0)  # the journal refuses what was done
 
 
 def test_a_plan_is_made_once_and_its_references_are_filled_in() -> None:
@@ -81,7 +81,7 @@ def test_a_plan_that_fails_is_told_and_made_anew(plan: str, told: str) -> None:
     assert (row.solved, row.crashes) == (True, 1)
 
 
-def test_codeact_keeps_variables_from_step_to_step_in_one_jail() -> None:
+def test_codeact_keeps_variables_from_step_to_step_and_repeats_no_call() -> None:
     steps = [
         "```python\nresponse = order(item='pen')\nprint(response)\n```",
         "```python\nprint(response['nothing'])\n```",

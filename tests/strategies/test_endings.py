@@ -85,7 +85,7 @@ def test_a_no_ends_the_run(text: str) -> None:
 
 
 def test_the_model_is_not_asked_whose_fault_a_no_is() -> None:
-    result = run("answer = send(to='x')", send, approve=lambda _: False, attribution="model")
+    result = run("answer = send(to='x')", send, approve=lambda _: False, strategy="atc-paper")
     ended_at_once(result, "denied", "denied", "did not approve")
     assert [fault.by for fault in result.faults] == ["structure"]
 

@@ -89,7 +89,7 @@ def installed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]
 
 def test_an_installed_strategy_is_loaded_only_when_it_is_named(installed: Path) -> None:
     assert isinstance(open_strategy("chain"), Chain)  # no other package can take its name
-    with pytest.raises(UsageError, match=r"give broken, chain.*other"):
+    with pytest.raises(UsageError, match=r"give .*broken, chain.*other"):
         open_strategy("another")
     assert not installed.exists()
     assert open_strategy("other").name == "echo"
@@ -273,3 +273,40 @@ def test_the_example_gives_up_where_no_two_programs_agree() -> None:
     assert result.fault is not None
     assert "no two programs agree: [0, 2, 4]" in result.fault.message
     assert asyncio.run(agent(GOOD, UNKNOWN, BAD, GOOD, GOOD, strategy=Agree()).arun("double")).value == 42
+
+
+# -- the paper's way --------------------------------------------------------------------------------------------------
+
+
+def test_the_papers_way_shows_documents_and_the_failed_program_with_its_tool() -> None:
+    model = FakeModel([BAD, "double", GOOD])
+    result = Agent([double], model=model, strategy="atc-paper", answer=False, approve="always").run("double 21")
+    assert (result.value, result.faults[0].by, result.faults[0].tool) == (42, "model", "double")
+    first, named, edit = model.prompts
+    assert [message.role for message in first] == ["system", "user"]
+    assert '{"name": "double"' in first[1].content
+    assert "[1][double(n=21)]" in named[0].content
+    assert [message.role for message in edit[2:]] == ["assistant", "user"]
+    assert "The tool in question" in edit[-1].content
+    assert agent(UNKNOWN, "double", GOOD, strategy="atc-paper").run("double").revisions[0].findings == ()  # no check
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "words"),
+    [
+        ("tool_format", "json", '{"name": "double"'),
+        ("revision", "edit", "Mend the program"),
+        ("attribution", "none", ""),
+    ],
+)
+def test_a_setting_that_left_for_a_strategy_works_once_more_and_says_so(
+    name: str, value: str, words: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    model = FakeModel([BAD, GOOD])
+    monkeypatch.setenv(f"ATC_{name.upper()}", value)
+    with pytest.warns(FutureWarning, match=f"{name} is no setting any more: a part of a strategy, `atc-paper`"):
+        made = Agent([double], model=model, answer=False, approve="always")
+    assert made.run("double 21").value == 42
+    assert words in model.prompts[1][-1].content
+    with pytest.warns(FutureWarning):
+        assert name not in json.loads(atc("doctor", "--settings", "--json").stdout)

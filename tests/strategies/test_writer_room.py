@@ -17,6 +17,7 @@ from atc.programs.check.checker import Checker
 from atc.programs.program import Program
 from atc.prompting import prompt
 from atc.result import Finding, Revision
+from atc.strategies.ways import DEFAULT_WAYS, Ways
 from atc.strategies.writer import Writer
 from atc.tools.fit import SEPARATOR
 from atc.tools.stubs import render_stub
@@ -43,8 +44,8 @@ class Small(FakeModel):
         return sum(-(-len(message.content) // 2) for message in self.prompts[number])
 
 
-def writer(model: FakeModel, tools: Toolset = ATLAS, **settings: Any) -> Writer:
-    return Writer(TASK, tools, model, Settings.load(**settings), lambda kind, data: None)
+def writer(model: FakeModel, tools: Toolset = ATLAS, ways: Ways = DEFAULT_WAYS, **settings: Any) -> Writer:
+    return Writer(TASK, tools, model, Settings.load(**settings), lambda kind, data: None, ways=ways)
 
 
 def write(each: Writer, *notes: str) -> None:
@@ -113,7 +114,7 @@ def test_where_notes_leave_room_whole_documents_stay_whole() -> None:
 
 def test_the_papers_way_of_revising_keeps_to_the_context_too() -> None:
     model = Small([GOOD])
-    write(writer(model, prompt_tokens=5_000, revision="edit"), "a" * 800, "b" * 800)
+    write(writer(model, prompt_tokens=5_000, ways=Ways(revision="edit")), "a" * 800, "b" * 800)
     assert model.tokens() <= 5_000
 
 
@@ -124,9 +125,9 @@ def test_no_room_at_all_is_said_with_what_to_set() -> None:
 
 def test_json_documents_that_do_not_fit_are_shown_as_short_stubs() -> None:
     model = Small([GOOD] * 2)
-    write(writer(model, tool_format="json"))
+    write(writer(model, ways=Ways(tools="json")))
     assert '"name": "city_distance"' in model.prompts[0][-1].content
-    write(writer(model, tool_format="json", prompt_tokens=5_000))
+    write(writer(model, ways=Ways(tools="json"), prompt_tokens=5_000))
     assert "def city_distance(" in model.prompts[1][-1].content
     assert model.tokens() <= 5_000
 

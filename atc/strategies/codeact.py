@@ -1,0 +1,86 @@
+"""CodeAct (Wang et al. 2024): code, what it printed, more code; variables stay.
+
+Every step is a program in a jail of its own, which first runs the code of the steps before, in silence. The journal
+answers the calls that these made, so nothing is done twice and all variables are there again: whatever Python can hold
+survives, but for what a step took from a clock or at random.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from atc.models.base import Message
+from atc.outcome import Outcome
+from atc.programs.extract import extract
+from atc.prompting import prompt
+from atc.result import Fault
+from atc.strategies.base import Ending, Strategy
+from atc.strategies.context import RunContext
+from atc.strategies.steps import MAX_STEPS, ending_of, fault_of_call, out_of_steps, read_value, record_step, shown
+from atc.tools.stubs import render_stub
+
+FINAL = "final_answer"
+_NO_CODE = "There was no ```python block. Write one."
+_SESSION = f"""\
+import contextlib as _contextlib, io as _io
+def {FINAL}(value):
+    global answer
+    answer = value
+    raise SystemExit
+for _step in {{steps!r}}:
+    with _contextlib.redirect_stdout(_io.StringIO()), _contextlib.suppress(Exception):
+        exec(compile(_step, "<an earlier step>", "exec"), globals())
+"""
+
+
+class CodeAct(Strategy):
+    """One piece of code for each reply of the model, at most :data:`~atc.strategies.steps.MAX_STEPS` replies.
+
+    As in the paper, a reply without code is a message to the user: after a step it is the answer.
+    """
+
+    name = "codeact"
+
+    async def solve(self, context: RunContext) -> Ending:
+        stubs = "\n\n\n".join(render_stub(tool.protocol) for tool in context.tools.values())
+        messages = [Message("system", prompt("codeact", stubs=stubs)), Message("user", f"Task: {context.task}")]
+        steps: list[str] = []
+        for _ in range(MAX_STEPS):
+            said = (await context.ask("step", messages)).text
+            messages.append(Message("assistant", said))
+            code = extract(said, [*context.tools, FINAL]).source
+            if not code and steps:
+                return Ending("answered", read_value(said))
+            if not code:
+                record_step(context, said, Fault(kind="program", reason=_NO_CODE))
+                messages.append(Message("user", _NO_CODE))
+                continue
+            outcome = await context.execute(_SESSION.format(steps=steps) + code)
+            fault = _fault_of(context, outcome)
+            record_step(context, code, fault)
+            if outcome.kind == "finished" and outcome.answered:
+                return Ending("answered", outcome.value)
+            if fault is not None and (ending := ending_of(fault)):
+                return ending
+            steps.append(code)
+            messages.append(Message("user", f"It printed:\n{_printed(outcome, fault) or '(nothing)'}"))
+        return out_of_steps()
+
+
+def _printed(outcome: Outcome, fault: Fault | None) -> str:
+    """What a step printed, as the model is shown it, and how it failed."""
+    parts: Sequence[str] = (outcome.stdout.rstrip("\n"), fault.message if fault is not None else "")
+    return shown("\n".join(part for part in parts if part))
+
+
+def _fault_of(context: RunContext, outcome: Outcome) -> Fault | None:
+    """How a step failed: by its last call, in its code, or at a limit; ``None`` if it ran to its end."""
+    if outcome.kind == "finished":
+        return None
+    error, last = outcome.error, context.last_calls[-1:]
+    if error is None:
+        return Fault(kind="limit" if outcome.kind == "limit" else "sandbox", reason=outcome.detail)
+    message = f"{error.type}: {error.message}"
+    if error.type == "ToolError" and last and not last[0].succeeded:
+        return fault_of_call(last[0]).model_copy(update={"message": message})
+    return Fault(kind="program", reason=message)

@@ -1,0 +1,130 @@
+"""Plan, then execute: one JSON plan whose steps refer to earlier ones, run without the model; then the answer.
+
+The kind that HuggingGPT, ReWOO and LLMCompiler are of. A plan that fails is shown with what went wrong, and the next
+one is made from the beginning: what it has in common with the one before is answered from the journal.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from typing import Any
+
+from atc.models.base import Message
+from atc.prompting import fenced, prompt
+from atc.result import Fault
+from atc.strategies.base import Ending, Strategy
+from atc.strategies.context import RunContext
+from atc.strategies.steps import ending_of, fault_of_call, read_value, record_step, shown, tool_lines
+
+_REFERENCE = re.compile(r"\$(\d+)((?:\.\w+|\[\d+\])*)")
+_PART = re.compile(r"\.(\w+)|\[(\d+)\]")
+_ANSWER_FORM = "Give as your final answer only the value that is asked for: a number, a text or a list."
+
+
+class PlanFault(Exception):
+    """A plan cannot be run, or failed."""
+
+    def __init__(self, fault: Fault) -> None:
+        super().__init__(fault.message)
+        self.fault = fault
+
+
+class Plan(Strategy):
+    """A plan, its calls, and a reply that says the answer; as many plans more as there are revisions."""
+
+    name = "plan"
+
+    async def solve(self, context: RunContext) -> Ending:
+        tools, failed = tool_lines(context.tools.values()), ""
+        fault = Fault(kind="answer", reason="no plan was made")
+        for _ in range(context.settings.max_revisions + 1):
+            text = prompt("plan", tools=tools, failed=failed, task=context.task)
+            said = (await context.ask("plan", [Message("user", text)])).text
+            try:
+                results = await _execute(context, _steps(said))
+            except PlanFault as problem:
+                fault = problem.fault
+                record_step(context, said, fault)
+                if ending := ending_of(fault):
+                    return ending
+                failed = f"{shown(said)}\n{shown(fault.message)}"
+                continue
+            record_step(context, said)
+            text = prompt("conclude", task=context.task, results=results, form=_ANSWER_FORM)
+            answer = await context.ask("conclude", [Message("user", text)])
+            return Ending("answered", read_value(answer.text))
+        return Ending("unsolved", fault=fault)
+
+
+async def _execute(context: RunContext, steps: list[dict[str, Any]]) -> list[str]:
+    """Make the calls of a plan; a line about each.
+
+    Raises:
+        PlanFault: a step failed, or refers to what is not there.
+    """
+    values: list[Any] = []
+    lines = []
+    with context.attempt():
+        for number, step in enumerate(steps, 1):
+            tool, arguments = str(step.get("tool")), _resolved(step.get("args") or {}, values)
+            if not isinstance(arguments, dict):
+                raise PlanFault(Fault(kind="arguments", reason=f"step {number}: args of {tool} is no JSON object"))
+            call = await context.call(tool, arguments)
+            if not call.succeeded:
+                fault = fault_of_call(call)
+                raise PlanFault(fault.model_copy(update={"message": f"step {number}, {fault.message}"}))
+            values.append(call.value)
+            lines.append(fenced(f"{tool}({json.dumps(arguments, ensure_ascii=False)}) returned {shown(call.value)}"))
+    return lines
+
+
+def _steps(said: str) -> list[dict[str, Any]]:
+    """The steps of the plan in a reply.
+
+    Raises:
+        PlanFault: there is no plan.
+    """
+    start = said.find("[")
+    if start < 0:
+        raise PlanFault(Fault(kind="program", reason="the reply holds no JSON list of steps"))
+    try:
+        steps, _ = json.JSONDecoder().raw_decode(said[start:])
+    except (ValueError, RecursionError) as error:
+        raise PlanFault(Fault(kind="program", reason=f"the plan is no JSON: {error}")) from None
+    if not steps or not isinstance(steps, list) or not all(isinstance(step, dict) for step in steps):
+        raise PlanFault(Fault(kind="program", reason="the plan is no list of steps"))
+    return steps
+
+
+def _resolved(value: Any, values: list[Any]) -> Any:
+    """A value with its references replaced: whole, or as text inside of a longer text.
+
+    Raises:
+        PlanFault: it refers to what is not there.
+    """
+    if isinstance(value, dict):
+        return {key: _resolved(item, values) for key, item in value.items()}
+    if isinstance(value, list):
+        return [_resolved(item, values) for item in value]
+    if not isinstance(value, str):
+        return value
+    if whole := _REFERENCE.fullmatch(value):
+        return _referred(whole, values)
+    return _REFERENCE.sub(lambda match: str(_referred(match, values)), value)
+
+
+def _referred(reference: re.Match[str], values: list[Any]) -> Any:
+    """What a reference stands for. Raises PlanFault, as :func:`_resolved`."""
+    number = int(reference[1][:9])
+    if not 1 <= number <= len(values):
+        message = f"{reference[0]} refers to step {number}, which has not run"
+        raise PlanFault(Fault(kind="program", reason=message))
+    value = values[number - 1]
+    for key, index in _PART.findall(reference[2]):
+        try:
+            value = value[key] if key else value[int(index)]
+        except (LookupError, TypeError, ValueError):
+            message = f"{reference[0]}: there is no {key or index} in {shown(value)[:200]}"
+            raise PlanFault(Fault(kind="program", reason=message)) from None
+    return value

@@ -1,0 +1,77 @@
+"""ReAct (Yao et al. 2023): thought, one call as JSON, observation, and again."""
+
+from __future__ import annotations
+
+import json
+import re
+from typing import Any
+
+from atc.models.base import Message
+from atc.prompting import prompt
+from atc.result import Fault
+from atc.strategies.base import Ending, Strategy
+from atc.strategies.context import RunContext
+from atc.strategies.steps import (
+    MAX_STEPS,
+    ending_of,
+    fault_of_call,
+    out_of_steps,
+    read_value,
+    record_step,
+    shown,
+    tool_lines,
+)
+
+_ACTION = re.compile(r"Action:\s*+`?+([\w.-]++)`?+\s++Action Input:\s*+(.*)", re.S)
+_FINAL = re.compile(r"Final Answer:\s*+(.*)", re.S)
+_NO_ACTION = "there was no Action with an Action Input, and no Final Answer: write one of them"
+
+
+class ReAct(Strategy):
+    """One call of a tool for each reply of the model, at most :data:`~atc.strategies.steps.MAX_STEPS` replies.
+
+    Every call that succeeds is a stage by itself: a read is made anew each time, and a write that was done is refused.
+    """
+
+    name = "react"
+
+    async def solve(self, context: RunContext) -> Ending:
+        system = prompt("react", tools=tool_lines(context.tools.values()))
+        messages = [Message("system", system), Message("user", f"Task: {context.task}")]
+        for _ in range(MAX_STEPS):
+            said = (await context.ask("step", messages, stop=("\nObservation:",))).text
+            action, final = _ACTION.search(said), _FINAL.search(said)
+            if final and not (action and action.start() < final.start()):
+                record_step(context, said)
+                return Ending("answered", read_value(final[1]))
+            said, observation, fault = await _acted(context, said, action)
+            record_step(context, said, fault)
+            if fault is not None and (ending := ending_of(fault)):
+                return ending
+            messages += [Message("assistant", said), Message("user", f"Observation: {observation}")]
+        return out_of_steps()
+
+
+async def _acted(context: RunContext, said: str, action: re.Match[str] | None) -> tuple[str, str, Fault | None]:
+    """Make the call of a reply: the reply up to its end, what is observed, and what went wrong.
+
+    What a model goes on to say before it has seen anything is not kept.
+    """
+    if action is None:
+        return said, _NO_ACTION, Fault(kind="program", reason=_NO_ACTION)
+    text = action[2].removeprefix("```json").lstrip()
+    begin = action.start(2) + len(action[2]) - len(text)
+    arguments: Any
+    try:
+        arguments, length = json.JSONDecoder().raw_decode(text)
+    except (ValueError, RecursionError) as error:
+        problem = f"the Action Input is no JSON object: {error}"
+        return said, problem, Fault(kind="program", reason=problem)
+    said = said[: begin + length]
+    if not isinstance(arguments, dict):
+        problem = f"{action[1]} takes its arguments as a JSON object"
+        return said, problem, Fault(kind="arguments", reason=problem)
+    call = await context.call(action[1], arguments)
+    if call.succeeded:
+        return said, shown(call.value), None
+    return said, f"error: {shown(call.error)}", fault_of_call(call)

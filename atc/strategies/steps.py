@@ -1,0 +1,76 @@
+"""What strategies share that act step by step, each step by the model: what it is shown, and how they end."""
+
+from __future__ import annotations
+
+import ast
+import json
+from collections.abc import Iterable
+from typing import Any
+
+from atc.prompting import fenced
+from atc.result import Call, Fault, Revision
+from atc.strategies.base import Ending
+from atc.strategies.context import RunContext
+from atc.strategies.endings import STATUS, advised
+from atc.tools.tool import Tool
+
+MAX_STEPS = 10
+"""Replies of the model that act, in one run."""
+MAX_OBSERVATION = 2_000
+"""Characters of what a step brought that the model is shown."""
+
+
+def tool_lines(tools: Iterable[Tool]) -> list[str]:
+    """The tools as JSON documents, one line each."""
+    lines = []
+    for tool in tools:
+        protocol = tool.protocol
+        document = {"name": protocol.name, "description": protocol.description, "parameters": protocol.parameters}
+        document |= {"returns": protocol.returns} if protocol.returns else {}
+        lines.append(fenced(json.dumps(document, ensure_ascii=False)))
+    return lines
+
+
+def shown(value: Any) -> str:
+    """A value as the model is shown it: data, cut where it is long."""
+    text = value if isinstance(value, str) else json.dumps(value, ensure_ascii=False, default=str)
+    cut = text if len(text) <= MAX_OBSERVATION else f"{text[:MAX_OBSERVATION]} … ({len(text)} characters)"
+    return fenced(cut)
+
+
+def read_value(text: str) -> Any:
+    """The value that an answer in words holds: JSON, Python's way of writing it, or the text itself."""
+    text = text.strip().removeprefix("```json").removeprefix("```").removesuffix("```").strip()
+    for read in (json.loads, ast.literal_eval):
+        try:
+            return read(text)
+        except (ValueError, SyntaxError, RecursionError, MemoryError, TypeError):
+            continue
+    return text
+
+
+def record_step(context: RunContext, text: str, fault: Fault | None = None) -> None:
+    """Record a step: what the model wrote, and what was wrong with it."""
+    attempt = len(context.revisions)
+    if fault is not None:
+        context.emit("fault", {"attempt": attempt, "fault": fault.model_dump()})
+    context.record(Revision(attempt=attempt, program=text, fault=fault))
+
+
+def fault_of_call(call: Call) -> Fault:
+    """The fault of a call that did not succeed."""
+    refused = call.status == "refused" and call.cause is None
+    message = f"{call.tool}: {call.error}"
+    return advised(Fault(
+        kind="arguments" if refused else "tool", reason=message, tool=call.tool, call=call.index, cause=call.cause
+    ))  # fmt: skip
+
+
+def ending_of(fault: Fault) -> Ending | None:
+    """The ending by a fault that nothing the model writes can help; ``None`` where it can."""
+    return Ending(STATUS[fault.cause], fault=fault) if fault.cause is not None else None
+
+
+def out_of_steps(steps: int = MAX_STEPS) -> Ending:
+    """The ending without an answer."""
+    return Ending("unsolved", fault=Fault(kind="answer", reason=f"no answer in {steps} steps"))

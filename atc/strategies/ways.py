@@ -1,0 +1,36 @@
+"""How a strategy has its programs written, checked and traced: the choices that the writer and the loop leave open."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import Any, Literal
+
+from atc.settings import Settings
+
+
+@dataclass(frozen=True)
+class Ways:
+    """The defaults are ATC's; the others are there to compare with, and make up the paper's own way.
+
+    Attributes:
+        tools: how the model is shown its tools: typed Python stubs, or JSON documents.
+        example: show one worked example before the task, or the instruction alone.
+        revision: write a program anew from notes, or edit the one that failed (ATC §3.3, Eq. 2).
+        attribution: how a fault is traced to a tool: by structure, by the model (§3.3), or not at all.
+        check: check programs, and repair them by the tools' schemas, before they run.
+    """
+
+    tools: Literal["stubs", "json"] = "stubs"
+    example: bool = True
+    revision: Literal["notes", "edit"] = "notes"
+    attribution: Literal["structure", "model", "none"] = "structure"
+    check: bool = True
+
+    def under(self, settings: Settings) -> Ways:
+        """These, as far as the settings say nothing else: ``check``, and three names that are settings no more."""
+        left = {"tools": settings.tool_format, "revision": settings.revision, "attribution": settings.attribution}
+        changed: dict[str, Any] = {name: value for name, value in left.items() if value is not None}
+        return replace(self, check=self.check and settings.check, **changed)
+
+
+DEFAULT_WAYS = Ways()
