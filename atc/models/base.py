@@ -184,11 +184,14 @@ async def fitting_reply(
     if wanted.kind not in enforced:
         request = request.worded()
     reply = await generate(request)
-    read = wanted.read(reply.text)
-    if reply.problem or not read.problem:
-        return reply if reply.problem else replace(reply, value=read.value)
-    if reply.finish_reason == "length":
-        return replace(reply, problem=f"the reply was cut at its limit of tokens, and {read.problem}")
+    if reply.problem:
+        return reply
+    read, cut = wanted.read(reply.text), reply.finish_reason == "length"
+    if cut and (read.problem or wanted.kind == "grammar"):
+        unfit = read.problem or "what a grammar began is not complete"
+        return replace(reply, problem=f"the reply was cut at its limit of tokens: {unfit}")
+    if not read.problem:
+        return replace(reply, value=read.value)
     again = await generate(request.again(reply, read.problem))
     read = wanted.read(again.text)
     return replace(

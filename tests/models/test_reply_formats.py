@@ -145,6 +145,8 @@ def test_a_reply_that_was_cut_is_not_asked_for_again() -> None:
     reply = ask(FakeModel([Reply('{"name": "Ly', "length", 1, 1, 0.0)]), schema=CITY)
     assert reply.value is None
     assert "cut at its limit" in reply.problem
+    reply = ask(FakeModel([Reply("ab", "length", 1, 1, 0.0)]), grammar="root ::= [a-z]+ [0-9]")
+    assert (reply.value, "cut at its limit" in reply.problem) == (None, True)
 
 
 def test_null_is_a_value() -> None:
