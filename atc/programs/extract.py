@@ -9,7 +9,7 @@ from collections.abc import Collection, Iterator
 from dataclasses import dataclass
 
 from atc.programs.program import MAX_SOURCE, Program
-from atc.programs.syntax import calls_one_of, sets_answer
+from atc.programs.syntax import calls_one_of
 
 MAX_TRIED = 400_000
 """Characters of a reply without a fence that are tried as a program, all tries together."""
@@ -74,9 +74,9 @@ def _choose(programs: list[Program], tools: Collection[str]) -> Program:
     if not good:
         return max(programs, key=lambda program: len(program.source))
     for program, tree in reversed(good):
-        if sets_answer(tree) and (calls_one_of(tree, tools) or len(good) == 1):
+        if program.sets_answer and (calls_one_of(tree, tools) or len(good) == 1):
             return program
-    if any(sets_answer(tree) for _, tree in good):
+    if any(program.sets_answer for program, _ in good):
         return _joined([program for program, _ in good])
     callers = [program for program, tree in good if calls_one_of(tree, tools)]
     return _joined(callers) if callers else good[-1][0]

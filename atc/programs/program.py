@@ -9,6 +9,7 @@ from collections.abc import Mapping
 from functools import cached_property
 
 from atc.programs.analysis.flow import Flow
+from atc.programs.syntax import sets_answer
 from atc.tools.protocol import Protocol
 
 MAX_SOURCE = 60_000
@@ -70,6 +71,20 @@ class Program:
     def problem(self) -> NotParsed | None:
         """Why the source is no program; ``None`` where it is one."""
         return self._parsed if isinstance(self._parsed, NotParsed) else None
+
+    @cached_property
+    def nodes(self) -> tuple[ast.AST, ...]:
+        """All nodes of the tree, as ``ast.walk`` gives them.
+
+        Raises:
+            NotParsed: the source is no program.
+        """
+        return tuple(ast.walk(self.module))
+
+    @cached_property
+    def sets_answer(self) -> bool:
+        """Whether some statement gives the module's ``answer`` a value; not where the source is no program."""
+        return self.tree is not None and sets_answer(self.tree)
 
     @cached_property
     def lines(self) -> list[str]:

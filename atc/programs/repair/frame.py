@@ -13,7 +13,7 @@ from collections.abc import Collection, Iterator
 from atc.programs.program import Program
 from atc.programs.repair.context import RepairContext
 from atc.programs.repair.edits import Edit, Rewrite, append_line, blank, insert_after, lines_of, replace_to_line_end
-from atc.programs.syntax import calls_one_of, sets_answer
+from atc.programs.syntax import calls_one_of
 from atc.tools.paging import ALL_PAGES
 
 _FUNCTIONS = (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)
@@ -45,7 +45,7 @@ def call_function(program: Program, context: RepairContext) -> Iterator[Rewrite]
     tree, name = program.module, None
     if _answer_is_an_uncalled_function(tree):
         name = "answer"
-    elif not sets_answer(tree):
+    elif not program.sets_answer:
         name = _uncalled_function(tree, context.protocols)
     if name is not None:
         edit = append_line(program, f"answer = {name}()")
@@ -55,7 +55,7 @@ def call_function(program: Program, context: RepairContext) -> Iterator[Rewrite]
 def take_last_expression(program: Program, context: RepairContext) -> Iterator[Rewrite]:
     """Take what the last statement shows or prints as the answer."""
     last = _last(program.module)
-    if not sets_answer(program.module) and isinstance(last, ast.Expr) and (value := _shown(last.value)) is not None:
+    if not program.sets_answer and isinstance(last, ast.Expr) and (value := _shown(last.value)) is not None:
         note = f"line {last.lineno}: took the last expression as the answer"
         yield Rewrite("last-expression", note, (_as_answer(program, last, value),))
 
@@ -68,9 +68,9 @@ def collect_prints(program: Program, context: RepairContext) -> Iterator[Rewrite
     tree = program.module
     functions = (node for function in tree.body if isinstance(function, _FUNCTIONS) for node in ast.walk(function))
     named = _last_variable(tree)
-    if sets_answer(tree) or named in _RESULT_NAMES or any(map(_prints, functions)):
+    if program.sets_answer or named in _RESULT_NAMES or any(map(_prints, functions)):
         return
-    printed = [node for node in ast.walk(tree) if _prints(node) and _alone_on_its_lines(node, program.lines)]
+    printed = [node for node in program.nodes if _prints(node) and _alone_on_its_lines(node, program.lines)]
     shown = {node: _printed(node) for node in printed if isinstance(node, ast.Expr)}
     first = next((index for index, node in enumerate(tree.body) if any(part in shown for part in ast.walk(node))), 0)
     before = tree.body[first - 1] if first else None
@@ -85,7 +85,7 @@ def collect_prints(program: Program, context: RepairContext) -> Iterator[Rewrite
 def take_last_variable(program: Program, context: RepairContext) -> Iterator[Rewrite]:
     """Take what the program assigns last as the answer."""
     name = _last_variable(program.module)
-    if name is not None and not sets_answer(program.module):
+    if name is not None and not program.sets_answer:
         yield Rewrite("last-variable", f"took {name} as the answer", (append_line(program, f"answer = {name}"),))
 
 

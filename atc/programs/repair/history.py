@@ -44,7 +44,7 @@ def leave_out_invented_arguments(program: Program, context: RepairContext) -> It
 def leave_out_idle_refusals(program: Program, context: RepairContext) -> Iterator[Rewrite]:
     """Leave out reading calls that failed before and whose answer nothing uses."""
     failed = {(c.tool, canonical(c.arguments)) for c in context.calls if not c.succeeded and c.effect is Effect.READ}
-    idle = {node.value for node in ast.walk(program.module) if isinstance(node, ast.Expr)} if failed else set()
+    idle = {node.value for node in program.nodes if isinstance(node, ast.Expr)} if failed else set()
     for node, protocol in _calls(program, context.observed) if failed else ():
         given = _literals(node)
         known = given is not None and (protocol.name, canonical(original_arguments(protocol, given))) in failed
@@ -55,7 +55,7 @@ def leave_out_idle_refusals(program: Program, context: RepairContext) -> Iterato
 
 def _calls(program: Program, protocols: Mapping[str, Protocol]) -> Iterator[tuple[ast.Call, Protocol]]:
     """The calls of tools with keyword arguments only."""
-    for n in ast.walk(program.module):
+    for n in program.nodes:
         if isinstance(n, ast.Call) and isinstance(n.func, ast.Name) and n.func.id in protocols and not n.args:
             yield n, protocols[n.func.id]
 

@@ -17,7 +17,7 @@ before it runs. Only an expression that is sure to fail is touched, and only whe
 from __future__ import annotations
 
 import ast
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 from atc.graph.suppliers import looks_given
 from atc.programs.analysis.interpreter import Access
@@ -73,12 +73,12 @@ def correct_names(program: Program, context: RepairContext) -> Iterator[Rewrite]
 
 def take_lists(program: Program, context: RepairContext) -> Iterator[Rewrite]:
     """A loop over, or an index into, a response object means the list in it."""
-    tree, shapes = program.module, _Shapes(program, context)
-    for iterated, names, scope in _iterations(tree):
+    shapes = _Shapes(program, context)
+    for iterated, names, scope in _iterations(program.nodes):
         if keys := _read_of(names, scope):
             yield from _list_inside(shapes, iterated, keys)
-    around = {id(n.value): n for n in ast.walk(tree) if isinstance(n, ast.Subscript)}
-    for node in ast.walk(tree):
+    around = {id(n.value): n for n in program.nodes if isinstance(n, ast.Subscript)}
+    for node in program.nodes:
         if isinstance(node, ast.Subscript) and isinstance(node.slice, ast.Constant) and type(node.slice.value) is int:
             read = around.get(id(node))
             key = read.slice.value if read is not None and isinstance(read.slice, ast.Constant) else None
@@ -100,7 +100,7 @@ def _list_inside(shapes: _Shapes, node: ast.expr, read: set[str]) -> Iterator[Re
 def unpack_by_name(program: Program, context: RepairContext) -> Iterator[Rewrite]:
     """``price, stock = get_product(…)`` unpacks keys where the values of these names are meant."""
     shapes = _Shapes(program, context)
-    for node in ast.walk(program.module):
+    for node in program.nodes:
         if not isinstance(node, ast.Assign) or len(node.targets) != 1 or not isinstance(node.targets[0], ast.Tuple):
             continue
         shape, names = shapes.at(node.value), [getattr(name, "id", "") for name in node.targets[0].elts]
@@ -251,9 +251,9 @@ def _meant(given: str, node: ast.Call, parameters: Mapping[str, Parameter]) -> s
     return alike[0] if len(alike) == 1 else None
 
 
-def _iterations(tree: ast.Module) -> Iterator[tuple[ast.expr, set[str], Sequence[ast.AST]]]:
+def _iterations(nodes: Iterable[ast.AST]) -> Iterator[tuple[ast.expr, set[str], Sequence[ast.AST]]]:
     """What is iterated, the names that its items get, and where these are used."""
-    for node in ast.walk(tree):
+    for node in nodes:
         match node:
             case ast.For():
                 yield node.iter, _names(node.target), node.body
