@@ -41,17 +41,14 @@ _FORBIDDEN_CALLS = frozenset({"exec", "eval", "compile", "__import__", "open", "
 _AS_WRITTEN = frozenset(_SYNTAX.split())
 """Syntax that the library rewrites or refuses, and about which there is nothing to decide here."""
 
-_REASONS = {
-    "module": ("forbidden_import", "the sandbox does not have the module {!r}: use the tools and the standard library"),
-    "call": ("forbidden_name", "{}() is not for programs: use the tools"),
-    "frames": (
-        "forbidden_name",
-        "the attribute {} leads to the frames and code of objects: programs do without it",
-    ),
-    "dunder": ("forbidden_name", "the name {} reaches behind objects: programs do without it"),
-    "syntax": ("forbidden_syntax", "{} is syntax that the check does not know: write it in another way"),
+_WORDS = {
+    "forbidden_import": "the sandbox does not have the module {!r}: use the tools and the standard library",
+    "forbidden_syntax": "{} is syntax that the check does not know: write it in another way",
+    "call": "{}() is not for programs: use the tools",
+    "frames": "the attribute {} leads to the frames and code of objects: programs do without it",
+    "dunder": "the name {} reaches behind objects: programs do without it",
 }
-"""Reason → the kind of its finding, and its sentence."""
+"""Of a finding's case, or else its kind."""
 
 
 def policy_findings(tree: ast.Module) -> list[Finding]:
@@ -84,7 +81,7 @@ class Policy(RestrictingNodeTransformer):
 
     def error(self, node: ast.AST, info: str) -> None:
         """Record that the library refuses this node, by its type: ``info`` is a sentence and is not read."""
-        self._refuse("syntax", node, type(node).__name__)
+        self._refuse("forbidden_syntax", "", node, type(node).__name__)
 
     def warn(self, node: ast.AST, info: str) -> None:
         """Nothing: the library warns of what it makes of a program, and it makes nothing of it here."""
@@ -96,17 +93,17 @@ class Policy(RestrictingNodeTransformer):
     def inject_print_collector(self, node: Any, position: int = 0) -> None:
         """Nothing: ``print`` stays what it is."""
 
-    def _refuse(self, reason: str, node: ast.AST, name: str) -> None:
-        kind, text = _REASONS[reason]
+    def _refuse(self, kind: str, case: str, node: ast.AST, name: str) -> None:
         line = getattr(node, "lineno", 0)
-        self.findings.append(Finding(kind=kind, message=f"line {line}: {text.format(name)}", line=line))
+        text = _WORDS[case or kind].format(name)
+        self.findings.append(Finding(kind=kind, message=f"line {line}: {text}", line=line))
 
     # -- names ---------------------------------------------------------------------------------------------------------
 
     def check_name(self, node: Any, name: str | None, allow_magic_methods: bool = False) -> None:
         """Refuse a name of Python's own machinery, wherever a program binds, reads or calls it."""
         if name is not None and name.startswith("__") and name.endswith("__") and name not in _ALLOWED_DUNDERS:
-            self._refuse("dunder", node, name)
+            self._refuse("forbidden_name", "dunder", node, name)
 
     def check_import_names(self, node: ast.Import | ast.ImportFrom) -> ast.AST:
         """Refuse a module that the jail does not have, and such a name under which something is imported."""
@@ -114,7 +111,7 @@ class Policy(RestrictingNodeTransformer):
         modules, bound = ([node.module or "."], names) if isinstance(node, ast.ImportFrom) else (names, [])
         for module in modules:
             if module.partition(".")[0] not in ALLOWED_MODULES:
-                self._refuse("module", node, module)
+                self._refuse("forbidden_import", "", node, module)
         for name in [*bound, *(alias.asname for alias in node.names)]:
             self.check_name(node, name)
         return node
@@ -156,11 +153,11 @@ class Policy(RestrictingNodeTransformer):
 
     def _check_attribute(self, node: ast.AST, name: str) -> None:
         if name in INSPECT_ATTRIBUTES:
-            self._refuse("frames", node, name)
+            self._refuse("forbidden_name", "frames", node, name)
         else:
             self.check_name(node, name)
 
     def visit_Call(self, node: ast.Call) -> ast.AST:
         if isinstance(node.func, ast.Name) and node.func.id in _FORBIDDEN_CALLS:
-            self._refuse("call", node, node.func.id)
+            self._refuse("forbidden_name", "call", node, node.func.id)
         return node
