@@ -41,15 +41,6 @@ _FORBIDDEN_CALLS = frozenset({"exec", "eval", "compile", "__import__", "open", "
 _AS_WRITTEN = frozenset(_SYNTAX.split())
 """Syntax that the library rewrites or refuses, and about which there is nothing to decide here."""
 
-_REASONS: dict[str, tuple[FindingKind, FindingCase]] = {
-    "module": ("forbidden_import", ""),
-    "call": ("forbidden_name", "call"),
-    "frames": ("forbidden_name", "frames"),
-    "dunder": ("forbidden_name", "dunder"),
-    "syntax": ("forbidden_syntax", ""),
-}
-"""Reason → the kind of its finding, and its case."""
-
 
 def policy_findings(tree: ast.Module) -> list[Finding]:
     """The findings of the policy: ``forbidden_import``, ``forbidden_name`` and ``forbidden_syntax``.
@@ -81,7 +72,7 @@ class Policy(RestrictingNodeTransformer):
 
     def error(self, node: ast.AST, info: str) -> None:
         """Record that the library refuses this node, by its type: ``info`` is a sentence and is not read."""
-        self._refuse("syntax", node, type(node).__name__)
+        self._refuse("forbidden_syntax", "", node, type(node).__name__)
 
     def warn(self, node: ast.AST, info: str) -> None:
         """Nothing: the library warns of what it makes of a program, and it makes nothing of it here."""
@@ -93,8 +84,7 @@ class Policy(RestrictingNodeTransformer):
     def inject_print_collector(self, node: Any, position: int = 0) -> None:
         """Nothing: ``print`` stays what it is."""
 
-    def _refuse(self, reason: str, node: ast.AST, name: str) -> None:
-        kind, case = _REASONS[reason]
+    def _refuse(self, kind: FindingKind, case: FindingCase, node: ast.AST, name: str) -> None:
         self.findings.append(Finding(kind=kind, case=case, name=name, line=getattr(node, "lineno", 0)))
 
     # -- names ---------------------------------------------------------------------------------------------------------
@@ -102,7 +92,7 @@ class Policy(RestrictingNodeTransformer):
     def check_name(self, node: Any, name: str | None, allow_magic_methods: bool = False) -> None:
         """Refuse a name of Python's own machinery, wherever a program binds, reads or calls it."""
         if name is not None and name.startswith("__") and name.endswith("__") and name not in _ALLOWED_DUNDERS:
-            self._refuse("dunder", node, name)
+            self._refuse("forbidden_name", "dunder", node, name)
 
     def check_import_names(self, node: ast.Import | ast.ImportFrom) -> ast.AST:
         """Refuse a module that the jail does not have, and such a name under which something is imported."""
@@ -110,7 +100,7 @@ class Policy(RestrictingNodeTransformer):
         modules, bound = ([node.module or "."], names) if isinstance(node, ast.ImportFrom) else (names, [])
         for module in modules:
             if module.partition(".")[0] not in ALLOWED_MODULES:
-                self._refuse("module", node, module)
+                self._refuse("forbidden_import", "", node, module)
         for name in [*bound, *(alias.asname for alias in node.names)]:
             self.check_name(node, name)
         return node
@@ -152,11 +142,11 @@ class Policy(RestrictingNodeTransformer):
 
     def _check_attribute(self, node: ast.AST, name: str) -> None:
         if name in INSPECT_ATTRIBUTES:
-            self._refuse("frames", node, name)
+            self._refuse("forbidden_name", "frames", node, name)
         else:
             self.check_name(node, name)
 
     def visit_Call(self, node: ast.Call) -> ast.AST:
         if isinstance(node.func, ast.Name) and node.func.id in _FORBIDDEN_CALLS:
-            self._refuse("call", node, node.func.id)
+            self._refuse("forbidden_name", "call", node, node.func.id)
         return node
