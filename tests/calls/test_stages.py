@@ -15,7 +15,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from atc.calls.canonical import canonical
-from atc.calls.journal import Entry, Journal
+from atc.calls.journal import Entry, Journal, call_key
 from atc.errors import JournalError, ToolError
 from atc.result import Effect
 from tests.support.broker import WRITE, House, counted
@@ -229,16 +229,34 @@ def test_what_a_failed_program_did_stays_demanded_and_is_not_done_again() -> Non
     assert bank.paid == [("a", 60), ("b", 1), ("b", 2)]
 
 
-def test_what_is_in_doubt_stays_in_doubt_also_for_a_new_request() -> None:
+@pytest.mark.parametrize("in_programs", [False, True])
+def test_what_is_in_doubt_stays_in_doubt_also_for_a_new_request(in_programs: bool) -> None:
     seen, function = counted(ToolError("lost", outcome="unknown"))
     house = House(make_tool("book", function, WRITE))
     house.call("book", n=1)
     for new_request in (False, True):
         house.broker.begin_stage(new_request=new_request)
-        house.broker.begin_program()
+        if in_programs:
+            house.broker.begin_program()
         assert house.call("book", n=2).status == "in_doubt"
         assert house.call("book", n=1).status == "in_doubt"
     assert seen == [{"n": 1}]
+
+
+def test_what_is_answered_after_its_stage_is_not_committed() -> None:
+    journal = Journal()
+    journal.begin_attempt()
+    read, write = call_key("look", {}), call_key("book", {})
+    late = [journal.begin(1, read, {}, READ), journal.begin(2, write, {}, WRITE)]
+    for entry in late:
+        journal.send(entry)
+    journal.begin_stage()
+    for entry in late:
+        journal.succeed(entry, "late")
+    journal.begin_attempt()
+    assert journal.claim(read) is None
+    assert journal.unasked("book") is late[1]
+    assert journal.claim(write) is late[1]
 
 
 def test_a_call_without_a_program_belongs_to_its_stage() -> None:
