@@ -7,7 +7,6 @@ A call that the transport did not send yet is not done, however it ends.
 from __future__ import annotations
 
 import asyncio
-import contextlib
 import inspect
 import json
 import time
@@ -28,7 +27,7 @@ from atc.calls.own_exceptions import KeepTraceback, OwnExceptions, beginning
 from atc.calls.record import CallRecord, Handled, cut_arguments
 from atc.calls.redact import Redactor
 from atc.calls.retries import pause
-from atc.errors import CallRefused, Cause, JournalError, ToolError
+from atc.errors import CallRefused, Cause, ToolError
 from atc.packing import as_text, pack
 from atc.result import Call, Effect
 from atc.schemas import validate as schemas
@@ -198,6 +197,8 @@ class Broker:
             raise CallRefused(f"this run has used up its {self.policy.max_calls} tool calls", status="too_many_calls")
         self.made += 1
         await self._approved(record, tool, key)
+        if (record.stage, record.attempt) != (self.journal.stage, self.journal.attempt):
+            raise CallRefused("its program ended before this call was made", status="stopped")
         return await self._make(record, tool, key)
 
     def _granted(self, record: CallRecord) -> Tool:
@@ -427,12 +428,10 @@ class Broker:
         entry = self.journal.entries.get(record.number)
         if entry is None:
             return
-        when = "during this call" if entry.sent else "before this call was sent"
-        if not entry.sent and entry.state == "open":
-            with contextlib.suppress(JournalError):  # which reads it as not sent all the same
-                self.journal.fail(entry, surely_not_done=True, message=f"the run was stopped {when}")
+        message = f"the run was stopped {'during this call' if entry.sent else 'before this call was sent'}"
+        self.journal.cut_off(entry, message)
         record.status = "in_doubt" if entry.in_doubt else "failed"
-        self._ended(record, CallReply(error=f"the run was stopped {when}", status="stopped"))
+        self._ended(record, CallReply(error=message, status="stopped"))
 
     def _ended(self, record: CallRecord, reply: CallReply) -> CallReply:
         call = record.finish(reply, self.redactor)

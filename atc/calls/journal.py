@@ -21,6 +21,7 @@ a write in doubt                                  stays in doubt
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 from collections import Counter
 from collections.abc import Iterable, Mapping
@@ -112,6 +113,7 @@ class Journal:
         self._claims: set[int] = set()
         self._met: set[int] = set()
         self._own: set[int] = set()  # begun by this process
+        self._cut_off: set[int] = set()
         self._waiting: dict[int, str] = {}  # read back: begun and not sent, with the start of the machine
         self._boot = boot_id()
         self._file: JournalFile | None = None
@@ -177,7 +179,7 @@ class Journal:
     def doubtful(self, key: CallKey) -> Entry | None:
         """The same call with effects, made before, whose outcome is unknown. A call still under way is none."""
         for entry in self.entries.values():
-            under_way = entry.state == "open" and not self._is_earlier(entry)
+            under_way = entry.state == "open" and not self._is_earlier(entry) and entry.number not in self._cut_off
             if entry.key == key and entry.in_doubt and not under_way:
                 self._met.add(entry.number)
                 return entry
@@ -243,6 +245,13 @@ class Journal:
             self._mark_sent(entry)
         self._append({"call": entry.number, "failed": state, "message": message}, sync=entry.effect is not Effect.READ)
         entry.state = state
+
+    def cut_off(self, entry: Entry, message: str) -> None:
+        """A call is not under way any more, and nobody will learn what came of it."""
+        self._cut_off.add(entry.number)
+        if entry.state == "open" and not entry.sent:
+            with contextlib.suppress(JournalError):  # without this record it is read back as not sent too
+                self.fail(entry, surely_not_done=True, message=message)
 
     def close(self) -> None:
         if self._file is not None:

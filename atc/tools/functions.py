@@ -31,7 +31,7 @@ from atc.tools.bugs import is_bug
 from atc.tools.docstrings import Docs, read_docstring
 from atc.tools.protocol import Example, JsonSchema, Protocol, Source
 from atc.tools.to_json import plain_answer, schema_of
-from atc.tools.tool import Answered, Tool
+from atc.tools.tool import AnnouncingTransport, Answered, Sending, Tool
 from atc.tools.typeddicts import with_modern_typeddicts
 
 MAX_MESSAGE = 20_000
@@ -292,19 +292,29 @@ def _no_schema(where: str, what: str, error: Exception) -> ToolImportError:
 
 
 @dataclass(frozen=True)
-class _FunctionTransport:
+class _FunctionTransport(AnnouncingTransport):
     """Calls the function: arguments in as the annotated types, the answer out as JSON values and bytes."""
 
     function: Callable[..., Any]
     model: type[BaseModel]
 
     async def __call__(self, arguments: dict[str, Any]) -> Any:
+        answered = await self.announced(arguments, lambda: None)
+        return answered if answered.notes else answered.value
+
+    async def announced(self, arguments: dict[str, Any], sending: Sending) -> Answered:
         keywords = self._keywords(arguments)
         if inspect.iscoroutinefunction(self.function):
-            return await self._await(self.function(**keywords))
-        # The thread is abandoned on cancellation: a run's deadline must not wait for a function that hangs.
-        answer = await anyio.to_thread.run_sync(functools.partial(self._call, keywords), abandon_on_cancel=True)
-        return await self._await(answer) if inspect.isawaitable(answer) else answer
+            sending()
+            answer = await self._await(self.function(**keywords))
+        else:
+            anyio.to_thread.current_default_thread_limiter()  # the first of a process loads modules
+            sending()
+            # The thread is abandoned on cancellation: a run's deadline must not wait for a function that hangs.
+            answer = await anyio.to_thread.run_sync(functools.partial(self._call, keywords), abandon_on_cancel=True)
+            if inspect.isawaitable(answer):
+                answer = await self._await(answer)
+        return answer if isinstance(answer, Answered) else Answered(answer)
 
     def opened(self) -> AbstractAsyncContextManager[Any] | None:
         return None

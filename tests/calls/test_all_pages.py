@@ -144,6 +144,22 @@ def test_an_earlier_programs_pages_are_replayed_with_what_their_headers_said(tmp
     assert [call.status for call in reading.house.broker.calls] == ["ok", "ok", "replayed", "replayed"]
 
 
+def test_pages_are_read_anew_in_a_later_stage() -> None:
+    made: list[Any] = []
+
+    def function(arguments: dict[str, Any]) -> Any:
+        made.append(arguments)
+        return Answered([{"id": len(made)}], False if len(made) % 2 == 0 else {"page": "2"})
+
+    reading = Reading(function)
+    assert ids(reading.all()) == [1, 2]
+    reading.house.broker.begin_program()
+    assert ids(reading.all()) == [1, 2]
+    reading.house.broker.begin_stage()
+    assert ids(reading.all()) == [3, 4]
+    assert [(c.stage, c.status) for c in reading.house.broker.calls][2:] == [(0, "replayed")] * 2 + [(1, "ok")] * 2
+
+
 def test_items_may_hold_bytes() -> None:
     reading = Reading(lambda a: [b"\xff\x00"] if a.get("page", 1) == 1 else [], None)
     assert reading.all(page=1, size=1).value == [b"\xff\x00"]
