@@ -75,7 +75,8 @@ class Settings(BaseSettings):
     )
 
     sandbox: str = Field(
-        "process", description="where programs run: `process`, `docker`, `docker:strict`, or a service's address"
+        "process",
+        description="where programs run: `process`, `docker`, `docker:strict`, a service's address, an added driver",
     )
     sandbox_require: Literal["N", "L", "F"] = Field(
         "L", description="the least isolation that is accepted: N namespaces, L Landlock, F no files; the best is used"

@@ -68,7 +68,9 @@ def run(
     candidates: Annotated[int | None, typer.Option(help="First programs to choose among (default 1).")] = None,
     sandbox: Annotated[
         str | None,
-        typer.Option(help="Where programs run: `process`, `docker`, `docker:strict`, or a service's address."),
+        typer.Option(
+            help="Where programs run: `process`, `docker`, `docker:strict`, a service's address, or an added driver."
+        ),
     ] = None,
     sandbox_require: Annotated[
         str | None,

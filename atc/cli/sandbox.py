@@ -33,7 +33,8 @@ def check(
     driver: Annotated[
         str | None,
         typer.Argument(
-            help="process, docker, docker:strict, or the http(s) address of a service [default: the setting `sandbox`]"
+            help="process, docker, docker:strict, the http(s) address of a service, or the name of an added driver "
+            "[default: the setting `sandbox`]"
         ),
     ] = None,
     tier: Annotated[

@@ -14,7 +14,7 @@ import pytest
 
 from atc.sandboxes.docker.driver import _WAITING as WAITING
 from atc.sandboxes.docker.driver import DockerSandbox
-from atc.sandboxes.docker.hardening import Walls
+from atc.sandboxes.docker.hardening import Hardening
 from atc.sandboxes.docker.strict import WAITING as STRICT_WAITING
 from atc.sandboxes.process.zygote import Zygote
 from tests.attacks.ranges import LIMITS, Range
@@ -100,8 +100,8 @@ class _Containers(Range):
         self._patch = pytest.MonkeyPatch()
         self._token = f"environment-{os.urandom(12).hex()}"
         given = {"PLANTED_TOKEN": self._token}
-        real = Walls.options
-        self._patch.setattr(Walls, "options", lambda walls: {**real(walls), "environment": given})
+        real = Hardening.create_options
+        self._patch.setattr(Hardening, "create_options", lambda walls: {**real(walls), "environment": given})
         self.sandbox = DockerSandbox(LIMITS, strict=strict)
 
     def plant(self, zygote: Zygote) -> str:

@@ -10,7 +10,7 @@ import pytest
 from atc.outcome import Outcome
 from atc.sandboxes.contract import Job
 from atc.sandboxes.docker.driver import DockerSandbox
-from atc.sandboxes.docker.hardening import Walls
+from atc.sandboxes.docker.hardening import Hardening
 from tests.attacks.containers import engine
 from tests.attacks.neighbours import LIMITS, THIEVES, beside_a_hog, both, echo, unharmed
 from tests.attacks.serving import Served, served
@@ -61,7 +61,7 @@ def test_a_container_has_room_for_others_when_one_program_has_all_the_threads_th
 
     threads = asyncio.run(go()).value
     assert type(threads) is int
-    assert threads + 100 <= Walls.around(LIMITS, programs=1).pids
+    assert threads + 100 <= Hardening.for_programs(LIMITS, 1).pids
 
 
 @pytest.mark.usefixtures("containers")

@@ -9,9 +9,16 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from atc import Agent
 from atc.calls.approval import ApprovalRequest
 from atc.calls.clock import Clock
+from atc.calls.contract import CallHandler
+from atc.models import FakeModel
+from atc.outcome import Outcome
+from atc.sandboxes.contract import Job
+from atc.sandboxes.process.driver import ProcessSandbox
 from atc.sandboxes.service.pauses import Pauses
+from tests.support.agent import double
 from tests.support.broker import READ, WRITE, House
 from tests.support.tools import make_tool
 from tests.support.virtual_time import now, run_virtually
@@ -214,3 +221,26 @@ def test_a_service_may_allow_no_pause_at_all() -> None:
     clock = Clock()
     Pauses(clock, 0.0).ask(True)
     assert not clock.stopped
+
+
+# -- and a run has one clock -------------------------------------------------------------------------------------------
+
+
+def test_the_program_of_a_run_has_the_clock_that_its_questions_stop() -> None:
+    jobs: list[Job] = []
+    stood: list[bool] = []
+
+    class Watched(ProcessSandbox):
+        async def run(self, job: Job, call: CallHandler) -> Outcome:
+            jobs.append(job)
+            return await super().run(job, call)
+
+    def asked(request: ApprovalRequest) -> bool:
+        stood.append(jobs[-1].clock.stopped)
+        return True
+
+    model = FakeModel(["```python\nanswer = double(n=21)\n```"])
+    with Agent([double], model=model, approve=asked, answer=False, sandbox=Watched()) as agent:
+        assert agent.run("double 21").value == 42
+    assert stood == [True]
+    assert not jobs[0].clock.stopped

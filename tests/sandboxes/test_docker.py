@@ -24,7 +24,7 @@ from atc.outcome import Outcome
 from atc.sandboxes.contract import Job, Limits
 from atc.sandboxes.docker import engine as docker_engine
 from atc.sandboxes.docker.driver import DockerSandbox
-from atc.sandboxes.docker.hardening import Walls
+from atc.sandboxes.docker.hardening import Hardening
 from atc.sandboxes.docker.strict import WAITING
 from atc.sandboxes.process.zygote import Jail, Zygote
 from tests.support.docker import containers, echo, refusal, run_in, why_not
@@ -175,14 +175,14 @@ def _without_ulimit(name: str) -> Callable[[Options], None]:
 def test_a_wall_that_is_left_out_is_seen_from_inside_and_refused(
     change: Callable[[Options], None], flag: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    real = Walls.options
+    real = Hardening.create_options
 
-    def options(walls: Walls) -> Options:
+    def options(walls: Hardening) -> Options:
         made = real(walls)
         change(made)
         return made
 
-    monkeypatch.setattr(Walls, "options", options)
+    monkeypatch.setattr(Hardening, "create_options", options)
     with pytest.raises(SandboxUnavailable, match=f"started without .*`{flag}`"):
         run_in(DockerSandbox(), "answer = 1")
 
@@ -333,7 +333,7 @@ def test_a_run_that_is_cancelled_leaves_nothing() -> None:
 _NOBODY = """
 import asyncio, concurrent.futures.thread, os
 from atc.sandboxes.docker import driver as docker
-from atc.sandboxes.docker import hardening as docker_walls
+from atc.sandboxes.docker import hardening
 from atc.sandboxes.contract import Job
 asyncio.run(docker.DockerSandbox().isolation())  # as root, it loads what an ordinary user may not be able to read
 os.setgroups([{group}]); os.setgid(12345); os.setuid(12345)

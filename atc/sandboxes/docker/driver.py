@@ -28,7 +28,7 @@ from atc.errors import SandboxUnavailable
 from atc.resources import resource_dir
 from atc.sandboxes.contract import Limits
 from atc.sandboxes.docker.engine import Engine, Words
-from atc.sandboxes.docker.hardening import SHARED, Walls
+from atc.sandboxes.docker.hardening import SHARED, Hardening
 from atc.sandboxes.docker.strict import StrictPool
 from atc.sandboxes.process.driver import JailSandbox
 from atc.sandboxes.process.pool import Pool, tiers_from
@@ -76,8 +76,8 @@ class DockerSandbox(JailSandbox):
                 f"the docker sandbox cannot isolate as tier {require}: its container may make no namespaces. Require L "
                 "(Landlock and seccomp, inside the container's own namespaces), or use the process sandbox"
             )
-        walls = Walls.around(limits, programs=1 if strict else _AT_ONCE)
-        self._starter = _Starter(image, limits, tuple(preload), walls)
+        hardening = Hardening.for_programs(limits, 1 if strict else _AT_ONCE)
+        self._starter = _Starter(image, limits, tuple(preload), hardening)
         self._strict = StrictPool(self._starter.start, tiers) if strict else None
         super().__init__(self._strict or Pool(self._starter.start, tiers, _WAITING), limits)
 
@@ -105,8 +105,8 @@ class DockerSandbox(JailSandbox):
 class _Starter:
     """Starts containers, over one connection to the engine that is made when it is first needed."""
 
-    def __init__(self, image: str, limits: Limits, preload: tuple[str, ...], walls: Walls) -> None:
-        self._image, self._limits, self._preload, self._walls = image, limits, preload, walls
+    def __init__(self, image: str, limits: Limits, preload: tuple[str, ...], hardening: Hardening) -> None:
+        self._image, self._limits, self._preload, self._hardening = image, limits, preload, hardening
         self._lock = threading.Lock()
         self._engine: Engine | None = None
 
@@ -119,8 +119,8 @@ class _Starter:
         engine = self._connected()
         packages = [f"{_INSIDE}/packages"] if self._preload else []
         settings = zygote_settings(tier, self._limits, self._preload, packages)
-        settings |= {"listen": f"{SHARED}/{_SOCKET}", "verify": self._walls.expected()}
-        zygote = _start_container(engine, self._image, settings, self._walls.options())
+        settings |= {"listen": f"{SHARED}/{_SOCKET}", "verify": self._hardening.to_verify()}
+        zygote = _start_container(engine, self._image, settings, self._hardening.create_options())
         if zygote.ready.get("digest") != sandbox_digest():
             zygote.close()
             raise SandboxUnavailable(

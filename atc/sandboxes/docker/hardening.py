@@ -1,6 +1,6 @@
-"""The walls of a container: how it is started, and what must be seen from inside of it afterwards.
+"""How a container is hardened: the options that it is started with, and what must hold inside it afterwards.
 
-Both are told from the same figures. ``sandbox/inside.py`` looks at each; one that is not there is an error.
+Both come from the same figures. ``sandbox/inside.py`` verifies each; one that does not hold is an error.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ _OWN = 128 << 20
 
 
 @dataclass(frozen=True)
-class Walls:
+class Hardening:
     """What one container may use: bytes, counts, processors. And who it is: user and group, never the caller."""
 
     memory_bytes: int
@@ -33,14 +33,14 @@ class Walls:
     user: tuple[int, int] = NOBODY
 
     @classmethod
-    def around(cls, limits: Limits, *, programs: int) -> Walls:
-        """For a number of programs that may each use up their memory at the same time."""
+    def for_programs(cls, limits: Limits, programs: int) -> Hardening:
+        """For so many programs that may each use up their memory at the same time."""
         mebibytes = (limits.memory_bytes * programs + _OWN + (1 << 20) - 1) >> 20
         cpus = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
         return cls(memory_bytes=mebibytes << 20, pids=2048, cpus=float(min(cpus, programs)))
 
-    def options(self) -> dict[str, Any]:
-        """Arguments for creating the container: each is an option of ``docker run``."""
+    def create_options(self) -> dict[str, Any]:
+        """The arguments that create the container: each is an option of ``docker run``."""
         from docker.types import Ulimit
 
         return {
@@ -62,8 +62,8 @@ class Walls:
             "cgroupns": "private",
         }
 
-    def expected(self) -> dict[str, Any]:
-        """What must be seen from inside (``verify`` in the settings of the programs' parent)."""
+    def to_verify(self) -> dict[str, Any]:
+        """What must hold inside (``verify`` in the settings of the programs' parent)."""
         return {
             "memory_bytes": self.memory_bytes, "pids": self.pids, "cpus": self.cpus, "tmp_bytes": self.tmp_bytes,
             "files": self.files, "user": list(self.user), "shared": SHARED,
