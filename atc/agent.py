@@ -244,6 +244,8 @@ class Agent:
         try:
             async with asyncio.timeout(self.settings.budget_s) as clock:
                 ending = await (strategy.solve(context) if resumed is None else strategy.resume(context, resumed))
+                if not isinstance(ending, Ending):
+                    raise UsageError(f"strategy {strategy.name!r} returned {type(ending).__name__}, not an Ending")
                 if ending.status == "answered":
                     sentence = answer.plain(ending.value)  # it stands if the model's fails
                     sentence = await self._sentence(context, ending.value)

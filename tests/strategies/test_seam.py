@@ -20,13 +20,22 @@ from atc.result import Effect
 from atc.settings import Settings
 from atc.strategies.base import BUNDLED, open_strategy
 from atc.strategies.chain import Chain
-from tests.support.agent import BAD, GOOD, agent, double
+from tests.support.agent import BAD, GOOD, agent, double, ended
 from tests.support.cli import atc, endpoints, settle
 from tests.support.fake_openai_server import says
 from tests.support.tools import make_tool
 
 ROOT = Path(__file__).parents[2]
 UNKNOWN = "```python\nanswer = triple(n=21)\n```"
+
+
+class Nothing(Strategy):
+    """Forgets to return its ending."""
+
+    name = "nothing"
+
+    async def solve(self, context: RunContext) -> Ending:
+        return None  # type: ignore[return-value]
 
 
 class Echo(Strategy):
@@ -50,6 +59,13 @@ def test_a_strategy_is_given_as_an_object_or_named_as_code() -> None:
     assert open_strategy(echo) is echo
     assert open_strategy("tests.strategies.test_seam:Echo").name == "echo"
     assert Agent([double], model=FakeModel([]), strategy=echo, answer=False).run("hello").value == "hello"
+
+
+def test_a_strategy_that_returns_no_ending_is_named_and_the_trace_says_so() -> None:
+    made = agent(strategy=Nothing())
+    with pytest.raises(UsageError, match="strategy 'nothing' returned NoneType, not an Ending"):
+        made.run("hello")
+    assert (ended(made)["status"], ended(made)["raised"]) == ("failed", True)
 
 
 @pytest.mark.parametrize(
