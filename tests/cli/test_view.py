@@ -7,6 +7,7 @@ import io
 from rich.console import Console
 
 from atc.cli.view import RunView
+from atc.result import Call, Drift, Effect
 from atc.traces.events import Event
 
 STARTED = Event("model_started", {"purpose": "program"})
@@ -28,3 +29,18 @@ def test_a_pipe_is_told_of_a_model_that_is_silent() -> None:
         "writing a program: 20 s so far, nothing from the model for 10 s",
         "writing a program: 1+2 tokens, 0.1 s",
     ]
+
+
+def test_a_response_that_is_not_what_its_schema_says_is_noted_beside_its_call() -> None:
+    call = Call(
+        index=1, attempt=0, tool="f", arguments={}, effect=Effect.READ, status="ok", notes=("took 3 as '3' for a",),
+        drift=(Drift(path=("a", 0), what="3 is no text"),),
+    )  # fmt: skip
+    shown, file = pipe()
+    shown(Event("call_ended", call.model_dump(mode="json")))
+    assert file.getvalue().splitlines()[-2:] == [
+        "      note: took 3 as '3' for a", "      note: response differs from its schema: $.a[0]: 3 is no text",
+    ]  # fmt: skip
+    old = call.model_dump(mode="json", exclude={"drift", "service_message"})
+    shown(Event("call_ended", old))
+    assert file.getvalue().splitlines()[-1] == "      note: took 3 as '3' for a"

@@ -257,7 +257,7 @@ def test_a_package_that_was_not_preloaded_says_which_setting_loads_it() -> None:
     assert (error.type, error.line) == ("ModuleNotFoundError", 2)
     assert error.message == "No module named 'numpy'"
     assert error.hint.startswith("programs have the standard library; other packages must be preloaded")
-    assert "ATC_SANDBOX_PRELOAD" in error.message
+    assert "ATC_SANDBOX_PRELOAD" in error.hint
 
 
 def test_in_tier_f_only_preloaded_modules_are_there_and_the_error_says_so() -> None:
