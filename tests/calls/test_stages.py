@@ -247,7 +247,7 @@ def test_what_is_answered_after_its_stage_is_not_committed() -> None:
     journal = Journal()
     journal.begin_attempt()
     read, write = call_key("look", {}), call_key("book", {})
-    late = [journal.begin(1, read, {}, READ), journal.begin(2, write, {}, WRITE)]
+    late = [journal.begin(1, read, {}, Effect.READ), journal.begin(2, write, {}, WRITE)]
     for entry in late:
         journal.send(entry)
     journal.begin_stage()
