@@ -107,6 +107,10 @@ class RunView:
         used = f"{data['prompt_tokens']}+{data['completion_tokens']} tokens, {data['seconds']:.1f} s{cached}"
         self.line(f"{_PURPOSES.get(data['purpose'], data['purpose'])}: {used}", "dim")
 
+    def _on_stage_started(self, data: dict[str, Any]) -> None:
+        self.line(f"── stage {data['stage']}: what was done so far is kept ──", "bold")
+        self._program = ""  # the next program is no revision of the last
+
     def _on_program_written(self, data: dict[str, Any]) -> None:
         program = clean(data["program"])
         if not program:

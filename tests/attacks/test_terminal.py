@@ -18,6 +18,7 @@ EVENTS: dict[str, dict[str, Any]] = {
     "program_ended": {"stdout": HOSTILE, "stderr": HOSTILE},
     "program_written": {"attempt": 0, "program": f"answer = '{HOSTILE}'", "mended": [HOSTILE]},
     "findings": {"findings": [{"message": HOSTILE, "line": 1, "kind": "syntax"}]},
+    "stage_started": {"stage": HOSTILE, "new_request": False, "inputs": {HOSTILE: HOSTILE}},
     "call_started": {"tool": HOSTILE, "index": 1},
     "call_ended": {
         "index": 1, "tool": HOSTILE, "arguments": {HOSTILE: HOSTILE}, "status": "refused", "error": HOSTILE,

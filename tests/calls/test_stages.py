@@ -18,7 +18,7 @@ from atc.calls.canonical import canonical
 from atc.calls.journal import Entry, Journal, call_key
 from atc.errors import JournalError, ToolError
 from atc.result import Effect
-from tests.support.broker import WRITE, House, counted
+from tests.support.broker import READ, WRITE, House, counted
 from tests.support.crashes import CRASHES, RECORDS, Host, HostCrash, Intent, Step, World, run_program, step
 from tests.support.tools import make_tool
 
