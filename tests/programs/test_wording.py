@@ -17,6 +17,7 @@ from atc.atlas import atlas_toolset
 from atc.programs.attribution.attribute import Attribution
 from atc.programs.attribution.responses import answered, trimmed
 from atc.programs.check.checker import Checker
+from atc.programs.program import Program
 from atc.result import Call, Effect, Fault, FaultCase, FaultKind, Finding, FindingCase, FindingKind, Place, Revision
 from atc.sandboxes.process.driver import ProcessSandbox
 from atc.strategies.feedback import notes_from
@@ -61,7 +62,7 @@ def facts(record: Finding | Fault | None) -> dict[str, Any]:
 
 def checked(checker: Checker, programs: list[str]) -> list[list[dict[str, Any]]]:
     async def check() -> list[list[dict[str, Any]]]:
-        return [[facts(found) for found in await checker.check(program, "the task")] for program in programs]
+        return [[facts(found) for found in await checker.check(Program(program), "the task")] for program in programs]
 
     return asyncio.run(check())
 
@@ -77,7 +78,10 @@ def failed(broken: list[Broken]) -> list[tuple[Broken, Ran]]:
 
 
 def traced(runs: list[tuple[Broken, Ran]]) -> list[dict[str, Any]]:
-    return [facts(Attribution(case.program, ran.outcome, ran.calls, toolset_for(case)).fault()) for case, ran in runs]
+    return [
+        facts(Attribution(Program(case.program), ran.outcome, ran.calls, toolset_for(case)).fault())
+        for case, ran in runs
+    ]
 
 
 def same_without_words(runs: list[tuple[Broken, Ran]], monkeypatch: pytest.MonkeyPatch) -> None:
