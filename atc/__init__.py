@@ -32,7 +32,7 @@ if TYPE_CHECKING:
         ToolIndexError,
         UsageError,
     )
-    from atc.models.base import Message, Model, Reply
+    from atc.models.base import Message, Model, ModelRequest, Reply, WrappedModel
     from atc.models.embedded import EmbeddedModel
     from atc.models.fake import FakeModel
     from atc.models.openai_compatible import OpenAICompatible
@@ -84,6 +84,7 @@ __all__ = [
     "Message",
     "Model",
     "ModelError",
+    "ModelRequest",
     "ModelUnavailable",
     "OpenAICompatible",
     "Outcome",
@@ -113,6 +114,7 @@ __all__ = [
     "Transport",
     "Usage",
     "UsageError",
+    "WrappedModel",
     "check_sandbox",
     "open_model",
     "probe",
@@ -145,7 +147,7 @@ _MODULES = {
         "ToolIndexError",
         "UsageError",
     ),
-    "atc.models.base": ("Message", "Model", "Reply"),
+    "atc.models.base": ("Message", "Model", "ModelRequest", "Reply", "WrappedModel"),
     "atc.models.embedded": ("EmbeddedModel",),
     "atc.models.fake": ("FakeModel",),
     "atc.models.openai_compatible": ("OpenAICompatible",),

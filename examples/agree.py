@@ -11,6 +11,7 @@ from __future__ import annotations
 from typing import Any
 
 from atc import Ending, Fault, ProgramLoop, RunContext, Strategy
+from atc.strategies.steps import ending_of
 
 
 class Agree(Strategy):
@@ -29,8 +30,8 @@ class Agree(Strategy):
                 outcome = await loop.execute(draft)
                 fault = await loop.attribute(draft, outcome)
                 loop.record(draft, fault)
-                if fault is not None and fault.cause is not None:
-                    return Ending("unsolved", fault=fault)  # no other program can help
+                if fault is not None and (ending := ending_of(fault)) is not None:
+                    return ending  # no other program can help
                 if fault is None and outcome.value in values:
                     return Ending("answered", outcome.value)
                 if fault is None:

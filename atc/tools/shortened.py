@@ -64,12 +64,14 @@ class Shortener:
         found = merge_all_of(root, target) if isinstance(target.get("allOf"), list) else target
         made: JsonSchema = {"type": found["type"], **about} if types_of(found) else {**about}
         if isinstance(properties := found.get("properties"), dict) and properties:
-            return {"type": "object", **made, "description": _counted(len(properties), "key")}
+            number = len(properties)
+            return {"type": "object", **made, "description": _counted(number, "key"), LEFT_OUT: number}
         for keyword in ("items", "additionalProperties"):
             if isinstance(found.get(keyword), dict):
                 made[keyword] = self.cut(root, found[keyword], depth + 1)
-                if (hidden := made[keyword].get("description", "")).endswith(_HIDDEN):
-                    made["description"] = hidden  # a comment stands at the key, not at the items of its list
+                if LEFT_OUT in (inner := made[keyword]) and "properties" not in inner:
+                    made["description"], made[LEFT_OUT] = inner["description"], inner[LEFT_OUT]
+                    # the comment stands at the key, not at the items of its list
         return made
 
     def _record(self, place: Any, record: Record, shown: list[str], depth: int) -> JsonSchema:
@@ -95,11 +97,8 @@ class Shortener:
         return {"$ref": f"#/$defs/{own}"}
 
 
-_HIDDEN = "left out"
-
-
 def _counted(number: int, what: str) -> str:
-    return f"{number} {what}{'s' if number != 1 else ''} {_HIDDEN}"
+    return f"{number} {what}{'s' if number != 1 else ''} left out"
 
 
 def _unused(name: str, taken: JsonSchema) -> str:
@@ -152,7 +151,7 @@ def _keys(root: JsonSchema, schema: Any, met: set[str], depth: int) -> str:
             return next(filter(None, (_keys(root, member, met, depth + 1) for member in members)), "")
     if "items" in schema:
         return f"[{_keys(root, schema['items'], met, depth + 1) or '...'}]"
-    if str(schema.get("description", "")).endswith(_HIDDEN):
+    if LEFT_OUT in schema:
         return "{...}"
     below = schema.get("additionalProperties")
     return f"{{...: {text}}}" if (text := _keys(root, below, met, depth + 1)) else ""

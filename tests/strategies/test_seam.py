@@ -291,6 +291,13 @@ def test_the_example_gives_up_where_no_two_programs_agree() -> None:
     assert asyncio.run(agent(GOOD, UNKNOWN, BAD, GOOD, GOOD, strategy=Agree()).arun("double")).value == 42
 
 
+def test_the_example_ends_as_the_chain_does_where_no_other_program_can_help() -> None:
+    from examples.agree import Agree
+
+    writes = [make_tool("double", lambda arguments: 2 * arguments["n"], Effect.WRITE)]
+    assert agent(GOOD, strategy=Agree(), tools=writes, approve="never").run("double").status == "denied"
+
+
 # -- the paper's way --------------------------------------------------------------------------------------------------
 
 

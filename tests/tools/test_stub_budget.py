@@ -328,3 +328,8 @@ def test_a_limit_stands_with_its_argument_and_is_not_repeated() -> None:
     assert "page: How many. (1 to 100)\n" in stub
     assert "told: From 1 to 100 of them.\n" in stub
     assert "code: (pattern ^'\\\\d+$)\n" in stub
+
+
+def test_a_description_is_no_mark_of_what_was_cut() -> None:
+    key = {"type": "string", "description": "optional, may be left out"}
+    assert shortened.keys_text({}, {"type": "object", "properties": {"a": key}}) == "{a}"

@@ -1,0 +1,62 @@
+"""No module needs itself to be imported, and what stood elsewhere once is found."""
+
+from __future__ import annotations
+
+import ast
+import importlib
+from collections.abc import Iterator
+from graphlib import TopologicalSorter
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[2]
+MODULES = {".".join(p.relative_to(ROOT).with_suffix("").parts).removesuffix(".__init__"): p
+           for p in sorted((ROOT / "atc").rglob("*.py"))}  # fmt: skip
+
+
+def imports(node: ast.AST) -> Iterator[str]:
+    """What is imported when a module is: neither in a function, nor for the type checker alone."""
+    for child in ast.iter_child_nodes(node):
+        if isinstance(child, ast.FunctionDef | ast.AsyncFunctionDef):
+            continue
+        if isinstance(child, ast.If) and "TYPE_CHECKING" in ast.unparse(child.test):
+            continue
+        if isinstance(child, ast.Import):
+            yield from (name.name for name in child.names)
+        if isinstance(child, ast.ImportFrom) and child.module is not None:
+            within = (f"{child.module}.{name.name}" for name in child.names)
+            yield from (name if name in MODULES else child.module for name in within)
+        yield from imports(child)
+
+
+def test_there_are_no_circles_of_imports() -> None:
+    needs = {name: {found for found in imports(ast.parse(path.read_text())) if found in MODULES}
+             for name, path in MODULES.items()}  # fmt: skip
+    assert len(needs) > 300
+    assert sum(map(len, needs.values())) > len(needs)
+    TopologicalSorter(needs).prepare()  # a CycleError names the circle
+
+
+def test_the_two_sides_of_the_jail_import_nothing_of_each_other() -> None:
+    inside = {path: set(imports(ast.parse(path.read_text()))) for path in (ROOT / "sandbox").glob("*.py")}
+    assert inside
+    assert not [path for path, names in inside.items() if any(name.split(".")[0] == "atc" for name in names)]
+    outside = (name for path in MODULES.values() for name in imports(ast.parse(path.read_text())))
+    assert not [name for name in outside if name.split(".")[0] == "sandbox"]
+
+
+@pytest.mark.parametrize(
+    ("module", "names"),
+    [
+        ("atc.execution.process", ["ProcessSandbox"]),
+        ("atc.execution.sandbox", ["CallReply", "CallRequest", "Job", "Limits", "Outcome", "ProgramError", "Sandbox"]),
+        ("atc.models", ["model_of"]),
+    ],
+)
+def test_names_that_the_documents_had_work_for_one_more_version(module: str, names: list[str]) -> None:
+    for name in names:
+        with pytest.warns(DeprecationWarning, match=rf"{module}.{name} is now "):
+            assert callable(getattr(importlib.import_module(module), name))
+    with pytest.raises(AttributeError, match="has no attribute 'nothing'"):
+        importlib.import_module(module).nothing  # noqa: B018
