@@ -23,7 +23,7 @@ from atc.sandboxes.contract import Sandbox
 from atc.sandboxes.drivers import open_sandbox
 from atc.settings import Settings
 from atc.strategies import answer
-from atc.strategies.base import Ending, Strategy, open_strategy
+from atc.strategies.base import Ending, Strategy, checked, open_strategy
 from atc.strategies.context import RunContext
 from atc.strategies.session import Session, fault_of
 from atc.tools.functions import tool_from_function
@@ -244,8 +244,7 @@ class Agent:
         try:
             async with asyncio.timeout(self.settings.budget_s) as clock:
                 ending = await (strategy.solve(context) if resumed is None else strategy.resume(context, resumed))
-                if not isinstance(ending, Ending):
-                    raise UsageError(f"strategy {strategy.name!r} returned {type(ending).__name__}, not an Ending")
+                ending = checked(ending, strategy.name)
                 if ending.status == "answered":
                     sentence = answer.plain(ending.value)  # it stands if the model's fails
                     sentence = await self._sentence(context, ending.value)

@@ -142,6 +142,7 @@ class Broker:
         """
         self.journal.begin_stage(new_request=new_request, inputs=inputs)
         self.warnings = ()
+        new_request = self.journal.new_request  # false where it was begun before (Journal.begin_again)
         if new_request:
             self._denied.clear()  # it was denied for another request
         masked = pack(self.redactor.value(self.journal.inputs))

@@ -113,6 +113,9 @@ class Journal:
         self._claims: set[int] = set()
         self._met: set[int] = set()
         self._own: set[int] = set()  # begun by this process
+        self._requests = 0  # new requests that were begun
+        self._repeated = 0  # of these, those that are still to be begun again: see begin_again
+        self._closed = False
         self._cut_off: set[int] = set()
         self._waiting: dict[int, str] = {}  # read back: begun and not sent, with the start of the machine
         self._boot = boot_id()
@@ -152,10 +155,21 @@ class Journal:
             JournalError: it cannot be written; the stage goes on.
         """
         given = plain(dict(inputs or {}))
+        repeated = new_request and self._repeated > 0
+        new_request = new_request and not repeated
         commits = {entry.number: entry for entry in self.entries.values() if self._is_of_last_program(entry)}
         record = {"stage": self.stage + 1, "commits": list(commits), "new_request": new_request, "inputs": pack(given)}
         self._append(record, sync=True)
+        self._repeated -= repeated
         self._begin_stage(commits, new_request, given)
+
+    def begin_again(self) -> None:
+        """After a resume: what acts begins from its start, and not in the stage in which it was cut off.
+
+        Its first program gets no inputs, and a request that was begun before is no new one when it is begun again: what
+        was done for it is refused.
+        """
+        self.new_request, self.inputs, self._repeated = False, {}, self._requests
 
     def begin_attempt(self) -> None:
         """A new program starts: earlier successes may be claimed again from the first one on."""
@@ -254,10 +268,14 @@ class Journal:
                 self.fail(entry, surely_not_done=True, message=message)
 
     def close(self) -> None:
+        """Let go of the file. No call is begun, sent or answered from now on."""
+        self._closed = True
         if self._file is not None:
             self._file.close()
 
     def _append(self, record: dict[str, Any], *, sync: bool) -> None:
+        if self._closed:
+            raise JournalError("the run has ended: its journal is closed")
         if self._file is not None:
             self._file.append(record, sync=sync)
 
@@ -290,6 +308,7 @@ class Journal:
 
     def _begin_stage(self, commits: dict[int, Entry], new_request: bool, inputs: dict[str, Any]) -> None:
         self.stage, self.inputs, self.new_request = self.stage + 1, inputs, new_request
+        self._requests += new_request
         for entry in commits.values():
             self._committed.setdefault(entry.key, entry)
         left = {

@@ -9,8 +9,9 @@ from __future__ import annotations
 import abc
 from dataclasses import dataclass
 from importlib.metadata import entry_points
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, get_args
 
+from atc.calls.json_values import plain
 from atc.errors import UsageError
 from atc.loading import load_named, names_code
 from atc.result import Fault, RunStatus
@@ -41,6 +42,28 @@ class Ending:
     fault: Fault | None = None
 
 
+def checked(found: Any, strategy: str) -> Ending:
+    """What a strategy returned, if a result can be made of it.
+
+    Raises:
+        UsageError: it is no ending, or its status, value or fault is none.
+    """
+    if not isinstance(found, Ending):
+        raise UsageError(f"strategy {strategy!r} returned {type(found).__name__}, not an Ending")
+    if not isinstance(found.status, str) or found.status not in get_args(RunStatus):
+        what = f"the status {str(found.status)[:100]!r}; there are {', '.join(get_args(RunStatus))}"
+    elif not isinstance(found.fault, Fault | None):
+        what = f"a fault that is none, but {type(found.fault).__name__}"
+    else:
+        try:
+            plain(found.value)
+        except ValueError as error:
+            what = f"a value that has no JSON form: {error}"
+        else:
+            return found
+    raise UsageError(f"strategy {strategy!r} ended with {what}")
+
+
 class Strategy(abc.ABC):
     """One way of acting. One object serves many runs, also at once: what belongs to one run stands in its context.
 
@@ -62,11 +85,13 @@ class Strategy(abc.ABC):
     async def resume(self, context: RunContext, stored: StoredRun) -> Ending:
         """Go on with a run that was cut off. ``stored`` holds its trace and its journal.
 
-        The default begins again. The journal keeps that safe: no write is made twice.
+        The default begins again. The journal keeps that safe: no write is made twice, also where a request is begun
+        again (:meth:`~atc.calls.journal.Journal.begin_again`).
 
         Raises:
             As :meth:`solve`.
         """
+        context.broker.journal.begin_again()
         return await self.solve(context)
 
 

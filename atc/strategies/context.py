@@ -6,8 +6,9 @@ in the jail, and calls pass the broker's gates, its journal and the user's appro
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import AsyncExitStack, contextmanager
+import asyncio
+from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
+from contextlib import AsyncExitStack, asynccontextmanager, contextmanager
 from dataclasses import dataclass, field
 from itertools import count
 from typing import Any
@@ -15,6 +16,7 @@ from typing import Any
 from atc.calls.broker import Broker
 from atc.calls.contract import CallRequest
 from atc.calls.pages import Pages
+from atc.errors import UsageError
 from atc.models.base import Message, Model, Reply
 from atc.outcome import Outcome
 from atc.result import Call, Revision
@@ -68,6 +70,7 @@ class RunContext:
         self._called = False
         """Whether a call without a program succeeded since the last stage began."""
         self._grouped = False
+        self._acting = asyncio.Lock()
 
     @property
     def calls(self) -> list[Call]:
@@ -151,13 +154,18 @@ class RunContext:
             warnings: what is unresolved about the program: with any, it makes no write unasked.
             inputs: JSON values and bytes that stand in its scope; by default those of the stage (:meth:`begin_stage`).
 
+        One at a time: what is asked for meanwhile, a program or a call, waits. So the journal tells them apart.
+
         Raises:
-            UsageError: an input cannot have its name, or is too large.
+            UsageError: an input cannot have its name, or is too large; or it is within :meth:`attempt`.
             SandboxUnavailable: the isolation that was asked for cannot be had.
             JournalError: a call cannot be written down.
         """
+        async with self._alone():
+            return await self._executed(program, warnings, inputs)
+
+    async def _executed(self, program: str, warnings: Sequence[str], inputs: Mapping[str, Any] | None) -> Outcome:
         attempt, broker = len(self.revisions), self.broker
-        self._commit_call()
         broker.begin_program(warnings)
         self.emit("program_started", {"attempt": attempt, "warnings": list(warnings)})
         values = broker.journal.inputs if inputs is None else inputs
@@ -182,19 +190,27 @@ class RunContext:
         Raises:
             JournalError: the call cannot be written down.
         """
-        if not self._grouped:
-            self._commit_call()
+        if self._grouped:
+            return await self._called_tool(tool, arguments)
+        async with self._alone():
             self.broker.begin_program()
+            made = await self._called_tool(tool, arguments)
+            self._called = made.succeeded
+            return made
+
+    async def _called_tool(self, tool: str, arguments: Mapping[str, Any]) -> Call:
         handled = await self.broker.handled(CallRequest(next(self._requests), tool, dict(arguments), 0))
-        made = next(call for call in self.broker.calls if call.index == handled.number)
-        self._called = made.succeeded and not self._grouped
-        return made
+        return next(call for call in self.broker.calls if call.index == handled.number)
 
     @contextmanager
     def attempt(self) -> Iterator[None]:
         """Calls of this block belong together as those of one program do: where they fail, a later attempt repeats
         them, and what succeeded is answered from the journal.
+
+        Raises:
+            UsageError: a program or a call is under way, or another attempt is open.
         """
+        self._refuse_while_acting("an attempt")
         self._commit_call()
         self.broker.begin_program()
         self._grouped = True
@@ -212,15 +228,31 @@ class RunContext:
 
         Raises:
             ValueError: the inputs are no JSON values and bytes.
+            UsageError: a program, a call or an attempt is under way.
             JournalError: it cannot be written down.
         """
+        self._refuse_while_acting("a stage")
         self._called = False
         self.broker.begin_stage(new_request=new_request, inputs=inputs)
+
+    @asynccontextmanager
+    async def _alone(self) -> AsyncIterator[None]:
+        """For one program, or one call without a program. Raises UsageError within an attempt."""
+        async with self._acting:
+            if self._grouped:
+                raise UsageError("an attempt is open: what it calls is called with `call`, and a program runs after it")
+            self._commit_call()
+            yield
+
+    def _refuse_while_acting(self, what: str) -> None:
+        if self._acting.locked() or self._grouped:
+            raise UsageError(f"{what} begins when the program, the call or the attempt before has ended")
 
     def _commit_call(self) -> None:
         """End the stage of a call that succeeded; what was handed to its programs stays there for the next."""
         if self._called:
-            self.begin_stage(inputs=self.broker.journal.inputs)
+            self._called = False
+            self.broker.begin_stage(inputs=self.broker.journal.inputs)
 
     def record(self, revision: Revision) -> None:
         """Keep a program and how it went: the result has it."""

@@ -34,6 +34,7 @@ class Session:
     began: float = field(default_factory=time.perf_counter)
 
     def result(self, ending: Ending, said: str = "") -> Result:
+        self.broker.journal.close()  # a task that a strategy left behind does nothing that the result does not tell
         calls = list(self.broker.calls)
         told = {call.index for call in calls}
         calls += [_from_before(e) for e in self.broker.journal.entries.values() if e.in_doubt and e.number not in told]

@@ -7,6 +7,7 @@ import json
 from collections.abc import Iterable
 from typing import Any
 
+from atc.calls.json_values import plain
 from atc.prompting import fenced
 from atc.result import Call, Fault, Revision
 from atc.strategies.base import Ending
@@ -39,11 +40,14 @@ def shown(value: Any) -> str:
 
 
 def read_value(text: str) -> Any:
-    """The value that an answer in words holds: JSON, Python's way of writing it, or the text itself."""
+    """The value that an answer in words holds: JSON, Python's way of writing it, or the text itself.
+
+    What has no JSON form (``...``, ``{1, 2}``, ``NaN``) stays a text.
+    """
     text = text.strip().removeprefix("```json").removeprefix("```").removesuffix("```").strip()
     for read in (json.loads, ast.literal_eval):
         try:
-            return read(text)
+            return plain(read(text))
         except (ValueError, SyntaxError, RecursionError, MemoryError, TypeError):
             continue
     return text

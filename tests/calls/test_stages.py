@@ -354,3 +354,23 @@ def test_after_a_crash_only_what_ran_since_is_committed(tmp_path: Path) -> None:
     assert [call.error_status for call in host.broker.calls] == ["already_done", None]
     assert len(world.effects) == 1
     host.journal.close()
+
+
+def test_a_request_that_is_begun_again_after_a_resume_is_no_new_one(tmp_path: Path) -> None:
+    world = World()
+    host = Host(world, tmp_path / "journal.jsonl")
+
+    def acts(requests: int) -> None:
+        for _ in range(requests):
+            asyncio.run(run_program(host, [("book", 1, "ok", True)], "none", 0))
+            host.broker.begin_stage(new_request=True, inputs={"left": 1})
+
+    acts(2)
+    host = host.again()
+    host.journal.begin_again()
+    assert (host.journal.inputs, host.journal.new_request) == ({}, False)
+    acts(3)
+    assert len(world.effects) == 2, "each was done for a request that was begun before"
+    acts(1)
+    assert len(world.effects) == 3, "the third request is new"
+    host.journal.close()

@@ -6,14 +6,14 @@ import asyncio
 import json
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Awaitable, Callable, Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from atc import Agent, Call, Ending, Result, RunContext, Strategy, Toolset, UsageError
-from atc.errors import SettingsError
+from atc.errors import JournalError, SettingsError
 from atc.models.base import Message
 from atc.models.fake import FakeModel
 from atc.result import Effect
@@ -333,3 +333,125 @@ def test_a_setting_that_left_for_a_strategy_works_once_more_and_says_so(
     assert words in model.prompts[1][-1].content
     with pytest.warns(FutureWarning):
         assert name not in json.loads(atc("doctor", "--settings", "--json").stdout)
+
+
+class Requests(Strategy):
+    """Books for each of two requests. The process ends (``stop``) in the second."""
+
+    name = "requests"
+
+    def __init__(self, stop: bool) -> None:
+        self.stop = stop
+
+    async def solve(self, context: RunContext) -> Ending:
+        await context.call("book", {"n": 1})
+        context.begin_stage(new_request=True)
+        if self.stop:
+            raise KeyboardInterrupt
+        return Ending("answered", (await context.call("book", {"n": 1})).status)
+
+
+def test_a_run_that_begins_again_does_not_do_a_write_again_for_a_request_it_had_begun() -> None:
+    booked: list[int] = []
+    tools = Toolset([make_tool("book", lambda a: booked.append(a["n"]) or a["n"], Effect.WRITE)])
+    with pytest.raises(KeyboardInterrupt):
+        agent(strategy=Requests(True), tools=tools).run("book twice")
+    result = agent(strategy=Requests(False), tools=tools).resume("last")
+    assert (result.value, booked) == ("refused", [1])
+
+
+class AtOnce(Strategy):
+    """Does two things at once; what they brought."""
+
+    name = "at once"
+
+    def __init__(self, *acts: Callable[[RunContext], Awaitable[Any]]) -> None:
+        self.acts = acts
+
+    async def solve(self, context: RunContext) -> Ending:
+        brought = await asyncio.gather(*(act(context) for act in self.acts), return_exceptions=True)
+        return Ending("answered", [type(each).__name__ for each in brought])
+
+
+def _program(context: RunContext) -> Awaitable[Any]:
+    return context.execute("answer = book(n=1)")
+
+
+def _call(context: RunContext) -> Awaitable[Any]:
+    return context.call("book", {"n": 1})
+
+
+async def _attempt(context: RunContext) -> Any:
+    with context.attempt():
+        return await context.call("book", {"n": 1})
+
+
+async def _stage(context: RunContext) -> None:
+    context.begin_stage()
+
+
+@pytest.mark.parametrize(
+    ("acts", "brought"),
+    [
+        ((_program, _program), ["Outcome", "Outcome"]),
+        ((_program, _call), ["Outcome", "Call"]),
+        ((_call, _call), ["Call", "Call"]),
+        ((_call, _attempt), ["Call", "UsageError"]),
+        ((_attempt, _attempt), ["Call", "UsageError"]),
+        ((_attempt, _program), ["Call", "UsageError"]),
+        ((_program, _stage), ["Outcome", "UsageError"]),
+    ],
+)
+def test_what_a_strategy_does_at_once_does_no_write_twice(acts: tuple[Any, ...], brought: list[str]) -> None:
+    booked: list[int] = []
+
+    async def book(arguments: dict[str, Any]) -> int:
+        await asyncio.sleep(0.01)
+        booked.append(arguments["n"])
+        return 1
+
+    result = ran(AtOnce(*acts), Toolset([make_tool("book", book, Effect.WRITE)]))
+    assert (result.value, booked) == (brought, [1])
+
+
+def test_a_task_that_outlives_its_run_does_nothing_more() -> None:
+    booked: list[int] = []
+
+    class Leaves(Strategy):
+        name = "leaves"
+
+        async def solve(self, context: RunContext) -> Ending:
+            self.left = asyncio.create_task(context.call("book", {"n": 1}))
+            return Ending("answered", 1)
+
+    async def both() -> None:
+        tools = Toolset([make_tool("book", lambda a: booked.append(a["n"]), Effect.WRITE)])
+        strategy = Leaves()
+        result = await agent(strategy=strategy, tools=tools, keep_runs=False).arun("leave")
+        with pytest.raises(JournalError, match="has ended"):
+            await strategy.left
+        assert (result.calls, booked) == ((), [])
+
+    asyncio.run(both())
+
+
+@pytest.mark.parametrize(
+    ("ending", "problem"),
+    [
+        (Ending("done"), "the status 'done'"),  # type: ignore[arg-type]
+        (Ending([]), "the status"),  # type: ignore[arg-type]
+        (Ending("failed", fault="no"), "a fault that is none, but str"),  # type: ignore[arg-type]
+        (Ending("answered", object()), "no JSON form"),
+        (Ending("answered", float("nan")), "no JSON form"),
+    ],
+)
+def test_an_ending_that_no_result_can_be_made_of_is_named(ending: Ending, problem: str) -> None:
+    class Odd(Strategy):
+        name = "odd"
+
+        async def solve(self, context: RunContext) -> Ending:
+            return ending
+
+    with pytest.raises(UsageError, match=f"'odd' ended with .*{problem}"):
+        ran(Odd(), Toolset([make_tool("look", lambda a: 1)]))
+    assert ended(agent())["raised"] is True

@@ -147,7 +147,8 @@ def test_codeact_is_shown_what_the_last_step_printed_and_nothing_before() -> Non
 @pytest.mark.parametrize(
     ("text", "value"),
     [("7", 7), ('```json\n{"a": [1]}\n```', {"a": [1]}), ("'x'", "x"), (" in words ", "in words"),
-     ("{[]: 1}", "{[]: 1}"), ("[" * 99_999, "[" * 99_999)],
+     ("{[]: 1}", "{[]: 1}"), ("[" * 99_999, "[" * 99_999), ("...", "..."), ("{1, 2}", "{1, 2}"), ("NaN", "NaN"),
+     ("(1, 2)", [1, 2])],
 )  # fmt: skip
 def test_an_answer_in_words_is_read_as_a_value(text: str, value: Any) -> None:
     assert read_value(text) == value
