@@ -110,7 +110,7 @@ async def ask_model(figures: Figures, spec: str, sample: int, seed: int) -> None
         for verdict in drawn:
             tools = atlas_toolset().only(*_mentioned(verdict.case))
             writer = Writer("Run this program.", tools, model, settings, lambda kind, data: None)
-            named = await writer.name_culprit(verdict.case.program, _plain_error(verdict.fault))
+            named = await writer.name_culprit(verdict.case.program, _error_alone(verdict.fault))
             culprit = verdict.case.culprit
             verdict.by_model = named == (culprit.tool if culprit else None)
     finally:
@@ -121,7 +121,7 @@ def _mentioned(case: FaultCase) -> list[str]:
     return [name for name in atlas_toolset() if name in case.program]
 
 
-def _plain_error(fault: Fault) -> str:
+def _error_alone(fault: Fault) -> str:
     """The error without what the attribution found out: the exception, or the tool's own words."""
     return wording.exception(fault.raised) if fault.raised is not None else fault.message
 

@@ -47,12 +47,12 @@ class Recorder(Model):
         return await asyncio.to_thread(self._complete, request.messages, request.sampling.max_tokens)
 
     def _complete(self, messages: Sequence[Message], max_tokens: int) -> Reply:
-        said = [{"role": message.role, "content": message.content} for message in messages]
-        ask(self._server, said, 1)
+        prompt = [{"role": message.role, "content": message.content} for message in messages]
+        ask(self._server, prompt, 1)
         name = f"{self._task}-{self.asked}"
         self._server._slot("save", f"{name}.slot")
-        answer = ask(self._server, said, max_tokens)
-        record = {"messages": said, "max_tokens": max_tokens, "text": answer["text"], "first": not self.asked}
+        answer = ask(self._server, prompt, max_tokens)
+        record = {"messages": prompt, "max_tokens": max_tokens, "text": answer["text"], "first": not self.asked}
         (self._folder / f"{name}.json").write_text(json.dumps(record))
         self.asked += 1
         return Reply(answer["text"], answer["finish"], 0, answer["tokens"], answer["seconds"])

@@ -113,14 +113,14 @@ def main(
         except Exception as error:
             faults[f"{type(error).__name__}: {str(error)[:80]} from {raw[:60]!r}"] += 1
     seconds, growth = time.perf_counter() - began, _resident() - before
-    told = {
+    frames = {
         "frames": count,
         **ways,
         "other exceptions": faults.total(),
         "seconds": round(seconds, 1),
         "grew_by": growth,
     }
-    print_json(told) if as_json else print("\n".join(f"{name}: {value:,}" for name, value in told.items()))
+    print_json(frames) if as_json else print("\n".join(f"{name}: {value:,}" for name, value in frames.items()))
     for fault, times in faults.most_common(10):
         print(f"{times} × {fault}")
     if faults or growth > MAX_GROWTH:

@@ -118,12 +118,12 @@ def details(run: Run) -> None:
             print(f"{name}: {tool.line.state}: {tool.line.reason}")
             continue
         for what, found in (("field", tool.returns), ("argument", tool.arguments)):
-            told = [f"missing {path}" for path in found.missing] + [f"invented {path}" for path in found.invented]
-            told += [f"wrong {path}: {said}" for path, said in found.wrong.items()]
+            lines = [f"missing {path}" for path in found.missing] + [f"invented {path}" for path in found.invented]
+            lines += [f"wrong {path}: {said}" for path, said in found.wrong.items()]
             for wrongly in (True, False):
                 if paths := [path for path, said in found.required.items() if said is wrongly]:
-                    told.append(f"{'' if wrongly else 'not '}required, wrongly: {len(paths)}: {', '.join(paths[:4])}")
-            for text in told:
+                    lines.append(f"{'' if wrongly else 'not '}required, wrongly: {len(paths)}: {', '.join(paths[:4])}")
+            for text in lines:
                 print(f"{name}: {what}: {text}")
 
 

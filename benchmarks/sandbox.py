@@ -240,17 +240,17 @@ async def _all(repeat: int, peers: bool, only: set[str]) -> list[Figures]:
     made = []
     for target, times in targets:
         if not only or target.name in only:
-            made.append(await _told(target, times))
+            made.append(await _attempted(target, times))
     if not only or "service" in only:
         async with local_service() as (url, token):
-            made.append(await _told(Ours("service", lambda: ServiceSandbox(url, token, Limits(), "L")), repeat))
+            made.append(await _attempted(Ours("service", lambda: ServiceSandbox(url, token, Limits(), "L")), repeat))
     for figures in made:
         if figures.name == "process" and not figures.missing:
             figures.host_death_ms = _middle([host_death() for _ in range(5)])
     return made
 
 
-async def _told(target: Target, repeat: int) -> Figures:
+async def _attempted(target: Target, repeat: int) -> Figures:
     err.print(f"{target.name} …", markup=False)
     try:
         return await measure(target, repeat)

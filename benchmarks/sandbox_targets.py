@@ -282,10 +282,10 @@ async def _serve_stdio(process: asyncio.subprocess.Process, program: str, tools:
     assert process.stdin is not None and process.stdout is not None  # noqa: PT018
     process.stdin.write(json.dumps({"program": program, "tools": list(tools)}).encode() + b"\n")
     while line := await process.stdout.readline():
-        said = json.loads(line)
-        if "answer" in said:
-            return said["answer"]
-        process.stdin.write(json.dumps(tools[said["tool"]](**said["args"])).encode() + b"\n")
+        message = json.loads(line)
+        if "answer" in message:
+            return message["answer"]
+        process.stdin.write(json.dumps(tools[message["tool"]](**message["args"])).encode() + b"\n")
     return None
 
 

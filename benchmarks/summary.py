@@ -172,10 +172,10 @@ def _damage(line: Line) -> list[str]:
     ended = {name: count for name, count in line["ended"].items() if name not in ("answered", "crash")}
     return [
         f"{line['repeated_writes']}/{line['writes']}", str(line["forbidden_writes"]),
-        f"{line['crashes']}/{line['programs']}", str(line["ended"].get("crash", 0)), _told(ended),
-        _told(line["faults"]),
+        f"{line['crashes']}/{line['programs']}", str(line["ended"].get("crash", 0)), _counts(ended),
+        _counts(line["faults"]),
     ]  # fmt: skip
 
 
-def _told(counts: dict[str, int]) -> str:
+def _counts(counts: dict[str, int]) -> str:
     return " ".join(f"{kind}:{count}" for kind, count in counts.items())

@@ -211,7 +211,7 @@ class Synthesiser:
         """𝒫: sub-goals that lead to the tools; asked for twice at most."""
         text = prompt("learn_plan", task=fenced(work.task), tools=[about(tool) for tool in work.tools.values()])
         for temperature in (0.0, self._temperature):
-            goals = parse_plan(await self._said(work, text, 400, temperature)).goals
+            goals = parse_plan(await self._completed(work, text, 400, temperature)).goals
             if goals:
                 return goals
         return ()
@@ -223,8 +223,10 @@ class Synthesiser:
         chosen = dict.fromkeys(tools, 0)
         if len(goals) > 1:
             lines = [about(tool) for tool in work.tools.values()]
-            said = await self._said(work, prompt("learn_align", goals=goals, tools=lines), 20 + 12 * len(tools), 0.0)
-            named = {int(tool) - 1: int(goal) - 1 for tool, goal in _ALIGNED.findall(said)}
+            reply = await self._completed(
+                work, prompt("learn_align", goals=goals, tools=lines), 20 + 12 * len(tools), 0.0
+            )
+            named = {int(tool) - 1: int(goal) - 1 for tool, goal in _ALIGNED.findall(reply)}
             for number, (tool, line) in enumerate(zip(tools, lines, strict=True)):
                 goal = named.get(number, -1)
                 chosen[tool] = goal if 0 <= goal < len(goals) else _nearest(line, goals)
@@ -276,13 +278,13 @@ class Synthesiser:
         self, example: Example, goals: Sequence[tuple[str, tuple[str, ...]]], history: Sequence[Attempt]
     ) -> list[Message]:
         messages = [*opening(example.query), Message("assistant", show_plan([goal for goal, _ in goals]))]
-        told = begin()
+        next_text = begin()
         for attempt in history:
-            messages += [Message("user", told), Message("assistant", show_query(attempt.query))]
-            told = answer(map(self._index.protocol, attempt.found))
-        return [*messages, Message("user", told), Message("assistant", STOP)]
+            messages += [Message("user", next_text), Message("assistant", show_query(attempt.query))]
+            next_text = answer(map(self._index.protocol, attempt.found))
+        return [*messages, Message("user", next_text), Message("assistant", STOP)]
 
-    async def _said(self, work: _Work, text: str, tokens: int, temperature: float) -> str:
+    async def _completed(self, work: _Work, text: str, tokens: int, temperature: float) -> str:
         reply = await self._teacher.complete(
             [Message("user", text)], max_tokens=tokens, temperature=temperature, seed=work.next_seed()
         )

@@ -110,7 +110,7 @@ class ModelRequest:
     sampling: Sampling = Sampling()
     format: ReplyFormat | None = None
     on_text: OnText | None = field(default=None, compare=False, repr=False)
-    in_words: bool = False
+    in_prompt: bool = False
 
     @property
     def options(self) -> dict[str, Any]:
@@ -129,27 +129,27 @@ class ModelRequest:
         """The same request for a reply of at most so many tokens."""
         return replace(self, sampling=replace(self.sampling, max_tokens=max_tokens))
 
-    def worded(self) -> ModelRequest:
+    def with_format_in_prompt(self) -> ModelRequest:
         """The same request with a prompt that ends by saying what the reply must be.
 
         Raises:
             ModelUnavailable: the format is a grammar, which no words can say.
         """
-        if self.format is None or self.in_words:
+        if self.format is None or self.in_prompt:
             return self
         if self.format.kind == "grammar":
             raise ModelUnavailable(
                 "this model cannot hold its reply to a grammar: give a schema or choices, or use the embedded model"
             )
-        return replace(self, messages=_with_user(self.messages, self.format.words()), in_words=True)
+        return replace(self, messages=_with_user(self.messages, self.format.instruction()), in_prompt=True)
 
     def again(self, reply: Reply, problem: str) -> ModelRequest:
         """The request after a reply that does not fit: it is shown with what is wrong with it."""
         assert self.format is not None
-        wanted = "" if self.format.kind == "grammar" else self.format.words()
-        said = Message("assistant", reply.text[:_SHOWN] or "(nothing)")
-        told = Message("user", prompt("reply_again", problem=fenced(problem), wanted=wanted))
-        return replace(self, messages=(*self.messages, said, told), in_words=True)
+        wanted = "" if self.format.kind == "grammar" else self.format.instruction()
+        shown = Message("assistant", reply.text[:_SHOWN] or "(nothing)")
+        correction = Message("user", prompt("reply_again", problem=fenced(problem), wanted=wanted))
+        return replace(self, messages=(*self.messages, shown, correction), in_prompt=True)
 
 
 _SHOWN = 2_000  # characters of a reply that does not fit
@@ -182,7 +182,7 @@ async def fitting_reply(
     if wanted is None:
         return await generate(request)
     if wanted.kind not in enforced:
-        request = request.worded()
+        request = request.with_format_in_prompt()
     reply = await generate(request)
     if reply.problem:
         return reply

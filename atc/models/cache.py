@@ -57,9 +57,9 @@ class CachedModel(WrappedModel):
         """As :meth:`Model.sample`; the replies to one request are kept together."""
         asked = self._asked(request)
         paths = [self._path({**asked, "reply": index, "of": count}) for index in range(count)]
-        kept = [reply for path in paths if (reply := _read(path, _REPLY)) is not None]
-        if len(kept) == count:
-            return [replace(reply, cached=True) for reply in kept]
+        stored = [reply for path in paths if (reply := _read(path, _REPLY)) is not None]
+        if len(stored) == count:
+            return [replace(reply, cached=True) for reply in stored]
         replies = await super().generate_many(request, count)
         if not any(map(_in_vain, replies)):
             for path, reply in zip(paths, replies, strict=True):

@@ -86,7 +86,7 @@ def explain(error: openai.OpenAIError, endpoint: Endpoint) -> Failure:
     if isinstance(error, openai.APIStatusError) and error.status_code in (401, 403, 404):
         return _explain_status(error, endpoint)
     if isinstance(error, openai.APIError) and (long := exceeded(error.message, error.body)):
-        return too_long(long, endpoint, words_of(error))
+        return too_long(long, endpoint, message_of(error))
     if isinstance(error, openai.APIStatusError):
         return _explain_status(error, endpoint)
     if isinstance(error, openai.APITimeoutError) and type(error.__cause__).__name__ not in _NO_CONNECTION:
@@ -99,10 +99,10 @@ def explain(error: openai.OpenAIError, endpoint: Endpoint) -> Failure:
             )
             return unavailable(message, may_pass=True)
         return broken(f"the connection to the model's endpoint {endpoint.url} was lost ({reason})")
-    return broken(f"the model's endpoint {endpoint.url} reported: {endpoint.quote(words_of(error))}")
+    return broken(f"the model's endpoint {endpoint.url} reported: {endpoint.quote(message_of(error))}")
 
 
-def words_of(error: openai.OpenAIError) -> str:
+def message_of(error: openai.OpenAIError) -> str:
     """An error's own words: in the middle of a stream some servers send a text where others send members."""
     body = getattr(error, "body", None)
     return body if isinstance(body, str) and body else str(error)

@@ -145,7 +145,7 @@ class OpenAICompatible(Model):
     async def generate(self, request: ModelRequest) -> Reply:
         wanted = request.format
         if wanted is not None and wanted.kind == "grammar" and not await self._takes_grammars():
-            request = request.worded()  # which no words can say
+            request = request.with_format_in_prompt()  # which no words can say
         return (await self._at_once(request, 1))[0]
 
     async def complete_many(

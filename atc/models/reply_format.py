@@ -108,7 +108,7 @@ class ReplyFormat:
             return None
         return "root ::= " + " | ".join(_gbnf_text(choice) for choice in self.choices)
 
-    def words(self) -> str:
+    def instruction(self) -> str:
         """The format as a sentence for a prompt. A grammar has none."""
         schema = "" if self.schema is None else fenced(self.text)
         return prompt("reply_format", choices=[fenced(choice) for choice in self.choices], schema=schema)
@@ -140,13 +140,13 @@ class ReplyFormat:
 
     def _read_choice(self, text: str) -> Reading:
         """A choice by itself, in an object, or the first that a sentence names."""
-        for said in (text.strip(), text.strip().strip("`'\"*.() \n")):
-            if said in self.choices:
-                return Reading(said)
+        for named in (text.strip(), text.strip().strip("`'\"*.() \n")):
+            if named in self.choices:
+                return Reading(named)
         for value in _json_values(text):
-            held = value.get(_CHOICE) if isinstance(value, dict) else value
-            if isinstance(held, str) and held in self.choices:
-                return Reading(held)
+            chosen = value.get(_CHOICE) if isinstance(value, dict) else value
+            if isinstance(chosen, str) and chosen in self.choices:
+                return Reading(chosen)
         found = ((_position(choice, text[:_MAX_NAMED]), -len(choice), choice) for choice in self.choices)
         first = min((each for each in found if each[0] >= 0), default=None)
         return Reading(problem="it names none of the choices") if first is None else Reading(first[2])

@@ -54,7 +54,7 @@ class Asker:
             helpers=fenced("\n\n\n".join(render_stub(helper) for helper in helpers)),
             values=[fenced(f"{name}: {json.dumps(seen, ensure_ascii=False)[:200]}") for name, seen in values.items()],
             refusals=[
-                fenced(f"{literal_call(tool, refusal.arguments)[:_CALL_CHARACTERS]}: {_line(refusal.said)}")
+                fenced(f"{literal_call(tool, refusal.arguments)[:_CALL_CHARACTERS]}: {_line(refusal.error)}")
                 for refusal in record.refusals[-MAX_REFUSALS:]
             ]
             + ([fenced(f"the last program as a whole: {_line(record.broke)}")] if record.broke else []),

@@ -118,7 +118,7 @@ class Meter:
             raise CallRefused(f"probing has made its {self.budget.calls_a_tool} calls of {tool}", status="budget")
         self.calls[tool] = self.calls.get(tool, 0) + 1
         await self._patience(self._door(tool).place)
-        await self._turn()
+        await self._await_rate()
 
     async def _patience(self, place: str) -> None:
         """Wait as long as the service asked us to."""
@@ -128,7 +128,7 @@ class Meter:
                 return
             await asyncio.sleep(pause)
 
-    async def _turn(self) -> None:
+    async def _await_rate(self) -> None:
         while True:
             now = time.monotonic()
             while self._recent and now - self._recent[0] >= 60:

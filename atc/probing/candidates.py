@@ -74,7 +74,7 @@ def candidates(
         allowed: values that the service itself named in an error message.
     """
     found = [Candidate(value, SURE) for value in allowed]
-    found += [Candidate(value, SURE) for value in _told(schema)]
+    found += [Candidate(value, SURE) for value in _documented_values(schema)]
     if pool is not None:
         found += [Candidate(seen.value, score, seen) for score, seen in pool.fitting(parameter, tool, dict(schema))]
     found += [Candidate(value, LIKELY) for value in _by_name(parameter, schema)]
@@ -115,10 +115,10 @@ def _twice(bindings: Bindings) -> int:
 def _ways(names: list[str], options: Mapping[str, list[Candidate]]) -> Iterator[Bindings]:
     first = {name: options[name][0] for name in names}
     if _twice(first):
-        apart = _apart(names, options)
-        yield apart
+        distinct = _distinct(names, options)
+        yield distinct
         if len(names) == 2:
-            yield dict(zip(names, reversed(apart.values()), strict=True))
+            yield dict(zip(names, reversed(distinct.values()), strict=True))
     yield first
     for depth in range(1, 8):
         for name in names:
@@ -128,7 +128,7 @@ def _ways(names: list[str], options: Mapping[str, list[Candidate]]) -> Iterator[
         yield {name: options[name][min(depth, len(options[name]) - 1)] for name in names}
 
 
-def _apart(names: list[str], options: Mapping[str, list[Candidate]]) -> Bindings:
+def _distinct(names: list[str], options: Mapping[str, list[Candidate]]) -> Bindings:
     chosen: Bindings = {}
     for name in names:
         taken = {canonical(candidate.value) for candidate in chosen.values()}
@@ -146,7 +146,7 @@ def is_word(parameter: str) -> bool:
     return bool(words) and words[-1] in _WORDS
 
 
-def _told(schema: Mapping[str, Any]) -> Iterator[Any]:
+def _documented_values(schema: Mapping[str, Any]) -> Iterator[Any]:
     if "const" in schema:
         yield schema["const"]
     for keyword in ("examples", "enum"):

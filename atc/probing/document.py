@@ -51,8 +51,8 @@ def _vague(schema: dict[str, Any] | None) -> bool:
     """Whether a declared response says nothing: none, ``{}``, or an object of which no field is known."""
     if not schema:
         return True
-    told = {key for key in schema if key not in ("description", "title", "$schema")}
-    return not told or (told <= {"type", "additionalProperties"} and schema.get("type") in ("object", "array", None))
+    known = {key for key in schema if key not in ("description", "title", "$schema")}
+    return not known or (known <= {"type", "additionalProperties"} and schema.get("type") in ("object", "array", None))
 
 
 def _statuses(declared: Protocol, record: Record) -> tuple[Status, ...]:

@@ -46,8 +46,8 @@ class Change:
 
     def __str__(self) -> str:
         what = self.kind.replace("_", " ")
-        told = {"added": f"{self.after}", "newly_seen": f"{self.after}", "gone": f"was {self.before}"}
-        return f"{self.path}: {what} ({told.get(self.kind, f'{self.before} → {self.after}')})"
+        details = {"added": f"{self.after}", "newly_seen": f"{self.after}", "gone": f"was {self.before}"}
+        return f"{self.path}: {what} ({details.get(self.kind, f'{self.before} → {self.after}')})"
 
 
 def compare(old: JsonSchema | None, new: JsonSchema | None, *, arguments: bool = False) -> list[Change]:
@@ -100,8 +100,8 @@ class _Comparison:
             if any(member is not None for member in wrong):
                 yield Change(path, "enum_changed", members, others, counts)
         was, now = old.get("format"), new.get("format")
-        told = _counts(new).get("seen", 2) >= 2
-        if was and was != now and "string" in types_of(new) and (now or told) and "enum" not in new:
+        enough = _counts(new).get("seen", 2) >= 2
+        if was and was != now and "string" in types_of(new) and (now or enough) and "enum" not in new:
             yield Change(path, "format_changed", was, now or "text", counts)
 
     def _objects(self, path: str, old: JsonSchema, new: JsonSchema, depth: int) -> Iterator[Change]:

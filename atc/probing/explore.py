@@ -89,7 +89,7 @@ class Explorer:
     tries: int
     single: bool
     keep: Callable[[Record], None]
-    asks: dict[str, int] = field(default_factory=dict)
+    attempts: dict[str, int] = field(default_factory=dict)
 
     def remember(self) -> None:
         """Take the values of earlier sessions into the pool."""
@@ -176,8 +176,8 @@ class Explorer:
         """The required arguments; until an answer came, also what the last refusal spoke of: each alone, and all."""
         schema = self._arguments(record)
         required = list(schema.get("required", ()))
-        spoken = [] if record.answered else record.spoken_of(set(schema["properties"]) - set(required))
-        for more in ([], *([name] for name in spoken), spoken):
+        named = [] if record.answered else record.named_in_refusal(set(schema["properties"]) - set(required))
+        for more in ([], *([name] for name in named), named):
             names = [*required, *more]
             yield from combinations({name: self._options(record, name, schema, chain) for name in names})
 
@@ -214,15 +214,15 @@ class Explorer:
         try:
             return await self.asker.propose(
                 self._shown(record), [self._shown(self.records[name]) for name in helpers], record,
-                self._values(record) if chain else {}, self._asks(record),
+                self._values(record) if chain else {}, self._next_attempt(record),
             )  # fmt: skip
         except (BudgetExceeded, ModelError):
             return None
 
-    def _asks(self, record: Record) -> int:
+    def _next_attempt(self, record: Record) -> int:
         """How often the model was asked for a program of this tool."""
-        self.asks[record.name] = self.asks.get(record.name, -1) + 1
-        return self.asks[record.name]
+        self.attempts[record.name] = self.attempts.get(record.name, -1) + 1
+        return self.attempts[record.name]
 
     async def _helpers(self, record: Record, asker: Asker) -> list[str]:
         """T̂ ⊆ H: tools whose answers fit this one's arguments; where none does, those that the model names."""
@@ -373,5 +373,5 @@ def _last(record: Record) -> str:
     if not record.refusals:
         return f"its last program: {record.broke[:300]}" if record.broke else "no way was found to call it"
     last = record.refusals[-1]
-    said = json.dumps(last.arguments, ensure_ascii=False)[:200]
-    return f"last tried with {said}: {last.said[:300]}"
+    arguments = json.dumps(last.arguments, ensure_ascii=False)[:200]
+    return f"last tried with {arguments}: {last.error[:300]}"

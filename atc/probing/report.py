@@ -15,11 +15,11 @@ from atc.tools.protocol import Protocol
 from atc.tools.tool import Toolset
 
 
-class _Plain(BaseModel):
+class _Frozen(BaseModel):
     model_config = ConfigDict(frozen=True)
 
 
-class Line(_Plain):
+class Line(_Frozen):
     """One tool.
 
     Attributes:
@@ -41,7 +41,7 @@ class Line(_Plain):
     helpers: tuple[str, ...] = ()
 
 
-class Report(_Plain):
+class Report(_Frozen):
     """All tools, and what they cost.
 
     Attributes:

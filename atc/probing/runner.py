@@ -72,5 +72,5 @@ class Runner:
         if outcome.kind == "finished":
             return Trial(program, calls)
         error = outcome.error
-        said = f"{wording.exception(error.raised)} (line {error.line})" if error else outcome.detail
-        return Trial(program, calls, said[:1_000])
+        problem = f"{wording.exception(error.raised)} (line {error.line})" if error else outcome.detail
+        return Trial(program, calls, problem[:1_000])

@@ -191,8 +191,8 @@ def _lookup_unlikeness(protocol: Protocol, about: Sequence[str]) -> tuple[int, i
     """
     words = {word for word in words_of(protocol.name) if not word.isdigit()}
     verb = next((place for place, verbs in enumerate(_LOOKUP_VERBS) if verbs & words), None)
-    needs = [p for p in parameters_of(protocol) if p.required and looks_given(p.original, p.schema)]
-    if protocol.returns is not None or verb is None or needs:
+    identifiers = [p for p in parameters_of(protocol) if p.required and looks_given(p.original, p.schema)]
+    if protocol.returns is not None or verb is None or identifiers:
         return None
     rest = words - VERBS - _METHODS
     if set(about) & words:

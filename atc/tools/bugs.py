@@ -62,8 +62,8 @@ def _steps(trace: TracebackType | None, code: CodeType | None) -> Iterator[tuple
 
 
 def _code_of(function: Callable[..., Any]) -> CodeType | None:
-    plain = inspect.unwrap(function)
-    return getattr(getattr(plain, "__func__", plain), "__code__", None)
+    unwrapped = inspect.unwrap(function)
+    return getattr(getattr(unwrapped, "__func__", unwrapped), "__code__", None)
 
 
 def _is_own(code: CodeType) -> bool:

@@ -46,7 +46,7 @@ def read_docstring(function: Callable[..., Any]) -> Docs:
         "\n\n".join(filter(None, body)),
         parameters,
         " ".join(returns),
-        tuple(Status(code=code, description=said) for code, said in statuses.items()),
+        tuple(Status(code=code, description=meaning) for code, meaning in statuses.items()),
     )
 
 

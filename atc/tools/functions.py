@@ -30,7 +30,7 @@ from atc.result import Effect
 from atc.tools.bugs import is_bug
 from atc.tools.docstrings import Docs, read_docstring
 from atc.tools.protocol import Example, JsonSchema, Protocol, Source
-from atc.tools.to_json import plain_answer, schema_of
+from atc.tools.to_json import schema_of, to_json_with_notes
 from atc.tools.tool import AnnouncingTransport, Answered, Sending, Tool
 from atc.tools.typeddicts import with_modern_typeddicts
 
@@ -377,13 +377,13 @@ def _answer(value: Any) -> Any:
         ToolError: it has no JSON form. The function has run, so the outcome is unknown.
     """
     try:
-        plain, notes = plain_answer(value)
+        json_value, notes = to_json_with_notes(value)
     except Exception as error:  # a serializer of the user's type may raise anything
         message = f"the function returned what is no JSON value ({type(error).__name__}: {_words(error)})"
         raise ToolError(
             message, status="invalid_response", outcome="unknown", cause="bad_response", raised=error
         ) from error
-    return Answered(plain, notes=notes) if notes else plain
+    return Answered(json_value, notes=notes) if notes else json_value
 
 
 def _describe(error: ValidationError) -> str:

@@ -93,8 +93,8 @@ def short_stub(
     more = f': {ask}("{NAME}")' if ask and grade.notes else ""
     parameters = parameters_of(protocol)
     shown = [p for p in parameters if p.required or grade.optional or names_a_word(p.original, p.schema, words)]
-    plain = Shortener(outline, 0)
-    types = shortener if grade.classes else plain
+    keyless = Shortener(outline, 0)
+    types = shortener if grade.classes else keyless
     response = types.cut(protocol.returns, protocol.returns) if protocol.returns is not None else {}
     arguments = [_with_schema(p, types.cut(protocol.parameters, p.schema)) for p in shown]
     writer = TypeWriter(types.root, camel(protocol.name), taken=taken, shared=not own, more=more)

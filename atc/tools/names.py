@@ -66,8 +66,8 @@ def parameter_name(original: str) -> str:
     Returns:
         An ASCII identifier without a leading underscore, no keyword; ``"from"`` gives ``from_``.
     """
-    plain = original.isascii() and original.isidentifier() and not original.startswith("_")
-    if plain and len(original) <= MAX_NAME:
+    usable = original.isascii() and original.isidentifier() and not original.startswith("_")
+    if usable and len(original) <= MAX_NAME:
         return f"{original}_" if keyword.iskeyword(original) else original
     name = _bounded(_snake(original, "arg", original), original)
     return f"{name}_" if keyword.iskeyword(name) else name

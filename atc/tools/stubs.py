@@ -164,11 +164,11 @@ def about(parameter: Parameter) -> str:
     if isinstance(schema.get("format"), str) and schema["format"] not in text and not takes_bytes(schema):
         text = f"{text} ({one_line(schema['format'], 20)})".strip()
     if limits := one_line(limits_of(schema), 100):
-        text = f"{text} ({limits})".strip() if not _tells(text, schema) else text
+        text = f"{text} ({limits})".strip() if not _names_bounds(text, schema) else text
     return text or _for_instance(schema)
 
 
-def _tells(text: str, schema: JsonSchema) -> bool:
+def _names_bounds(text: str, schema: JsonSchema) -> bool:
     """Whether a description names every bound already."""
     bounds = [str(schema[keyword]) for keyword in _BOUNDS if keyword in schema]
     return bool(bounds) and "pattern" not in schema and all(bound in text for bound in bounds)

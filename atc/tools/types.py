@@ -133,7 +133,7 @@ class TypeWriter:
             comment = _comment(resolve(self.root, value), self.comment_length)
             lines.append((key, text if key in required else f"NotRequired[{text}]", comment))
             self._written += len(key) + len(text) + (0 if self.lenient else len(comment))
-        if all(_plain_name(key) for key, _, _ in lines):
+        if all(_is_attribute_name(key) for key, _, _ in lines):
             fields = "".join(f"\n    {key}: {text}{'' if self.lenient else note}" for key, text, note in lines)
             self.classes[class_name] = f"class {class_name}(TypedDict):{fields}{self._rest(schema)}"
         else:
@@ -214,7 +214,7 @@ def one_line(text: str, limit: int) -> str:
     return flat if len(flat) <= limit else flat[: limit - 2].rstrip("\\ ") + " …"
 
 
-def _plain_name(key: str) -> bool:
+def _is_attribute_name(key: str) -> bool:
     return key.isascii() and key.isidentifier() and not keyword.iskeyword(key) and not key.startswith("__")
 
 

@@ -29,7 +29,7 @@ from atc.tools.names import tool_name
 from atc.tools.protocol import JsonSchema, Protocol, Provenance, Source
 from atc.tools.tool import Tool, Toolset
 from benchmarks.environments.api_bank_service import Services
-from benchmarks.environments.api_bank_words import TODAY, alike, fits, is_moment, leaves, measured, said, typed
+from benchmarks.environments.api_bank_words import TODAY, alike, fits, in_text, is_moment, leaves, measured, typed
 from benchmarks.environments.base import DataFolder, Environment, Episode, Gold, Task, served
 
 Json = dict[str, Any]
@@ -249,15 +249,15 @@ class ApiBank(Environment):
 
     def _stated(self, text: str, solution: Solved) -> bool:
         """Tell whether every argument of the solution is in the text, or in what an earlier call answered."""
-        told, known = text.casefold().replace("p.m.", "pm").replace("a.m.", "am"), ""
-        if (match := _TO_ADD.search(told)) and f"add_{match[1]}" not in {tool for tool, _, _ in solution.calls}:
+        request, known = text.casefold().replace("p.m.", "pm").replace("a.m.", "am"), ""
+        if (match := _TO_ADD.search(request)) and f"add_{match[1]}" not in {tool for tool, _, _ in solution.calls}:
             return False  # the solution does something else
         for tool, arguments, output in solution.calls:
             properties = self.parameters[tool]["properties"]
             for name, value in arguments.items():
                 given = known + properties[name]["description"]
                 for key, leaf in leaves(name, value):
-                    if not said(key, leaf, told, self.today) and not (len(str(leaf)) > 3 and str(leaf) in given):
+                    if not in_text(key, leaf, request, self.today) and not (len(str(leaf)) > 3 and str(leaf) in given):
                         return False
             known += canonical(output)
         return True

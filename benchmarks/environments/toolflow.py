@@ -121,8 +121,8 @@ class ToolFlow(PathEnvironment):
 
 
 def _text(record: Json) -> str:
-    told = f" Today is {TODAY:%A}, {TODAY}." if record["dataset"] == DATED else ""
-    return f"{record['query'].strip()}{told}"
+    date = f" Today is {TODAY:%A}, {TODAY}." if record["dataset"] == DATED else ""
+    return f"{record['query'].strip()}{date}"
 
 
 def _listed(record: Json) -> list[str]:

@@ -41,7 +41,7 @@ class Atc(System):
 
     async def solve(self, job: Job) -> Answer:
         try:
-            return told(await self.agent(job).arun(job.text))
+            return answer_of(await self.agent(job).arun(job.text))
         except (EnvironmentProblem, ModelError) as error:
             if isinstance(error, EnvironmentProblem) and not job.session.spent.over:
                 raise
@@ -69,7 +69,7 @@ class Atc(System):
             await sandbox.aclose()
 
 
-def told(result: Result) -> Answer:
+def answer_of(result: Result) -> Answer:
     """What a result says."""
     faults: Counter[str] = Counter()
     for revision in result.revisions:

@@ -17,7 +17,7 @@ from atc.tools.stubs import render_stubs
 from benchmarks.environments import Episode, Task
 from benchmarks.environments.api_bank import ApiBank
 from benchmarks.environments.api_bank_service import Services, best_two
-from benchmarks.environments.api_bank_words import alike, measured, said, typed, words
+from benchmarks.environments.api_bank_words import alike, in_text, measured, typed, words
 from benchmarks.environments.self_test import judge
 
 pytestmark = pytest.mark.slow  # the ruler's own tests, not the product's
@@ -336,7 +336,7 @@ def test_a_value_is_brought_to_its_type_where_it_can_be(value: Any, kind: str, m
     ],
 )
 def test_a_text_says_a_value_in_its_own_words(name: str, value: Any, text: str) -> None:
-    assert said(name, value, text, TODAY)
+    assert in_text(name, value, text, TODAY)
 
 
 @pytest.mark.parametrize(
@@ -353,7 +353,7 @@ def test_a_text_says_a_value_in_its_own_words(name: str, value: Any, text: str) 
     ],
 )
 def test_a_text_does_not_say_what_can_only_be_guessed(name: str, value: Any, text: str) -> None:
-    assert not said(name, value, text, TODAY)
+    assert not in_text(name, value, text, TODAY)
 
 
 def test_a_search_finds_nothing_where_no_word_fits() -> None:

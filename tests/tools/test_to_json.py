@@ -24,7 +24,7 @@ from pydantic import BaseModel, Field, PlainSerializer, SecretStr
 import atc
 from atc.tools.functions import tool_from_function
 from atc.tools.stubs import render_stub
-from atc.tools.to_json import plain_answer, to_json
+from atc.tools.to_json import to_json, to_json_with_notes
 from tests.support.agent import agent
 from tests.support.broker import House
 from tests.support.convert import sandbox_convert
@@ -94,8 +94,8 @@ SAME: dict[str, tuple[Any, Any]] = {
 @pytest.mark.parametrize("name", SAME)
 def test_values_become_the_same_in_a_function_and_in_a_program(name: str) -> None:
     value, wanted = SAME[name]
-    assert plain_answer(value) == (wanted, ())
-    assert type(plain_answer(value)[0]) is type(wanted)
+    assert to_json_with_notes(value) == (wanted, ())
+    assert type(to_json_with_notes(value)[0]) is type(wanted)
     assert convert.from_json(convert.to_json(value, "answer")) == wanted
 
 
@@ -124,7 +124,7 @@ def test_pandas_values_become_the_same_too(pandas: Any) -> None:
         (pandas.DataFrame(), []),
     ]  # fmt: skip
     for value, wanted in values:
-        assert plain_answer(value) == (wanted, ())
+        assert to_json_with_notes(value) == (wanted, ())
         assert convert.from_json(convert.to_json(value, "answer")) == wanted
 
 
@@ -163,15 +163,15 @@ def test_nan_becomes_null_with_a_note_and_a_program_is_told_of_its_own() -> None
 
 
 def test_a_model_whose_author_wrote_its_json_keeps_it() -> None:
-    assert plain_answer(Loud(extra=np.arange(2)))[0] == {"day": "01.05.", "extra": [0, 1]}
-    assert plain_answer(SecretStr("hidden"))[0] == "**********"
+    assert to_json_with_notes(Loud(extra=np.arange(2)))[0] == {"day": "01.05.", "extra": [0, 1]}
+    assert to_json_with_notes(SecretStr("hidden"))[0] == "**********"
 
 
 def test_what_pydantic_knows_and_what_python_iterates() -> None:
     def numbers() -> Iterator[int]:
         yield from (1, 2)
 
-    assert plain_answer([numbers(), collections.deque([b"\xff"]), collections.Counter("aa")])[0] == [
+    assert to_json_with_notes([numbers(), collections.deque([b"\xff"]), collections.Counter("aa")])[0] == [
         [1, 2], [b"\xff"], {"a": 2},
     ]  # fmt: skip
 
@@ -180,17 +180,17 @@ def test_what_has_no_end_or_no_bottom_is_refused() -> None:
     endless: list[Any] = []
     endless.append(endless)
     with pytest.raises(ValueError, match="contains itself"):
-        plain_answer(endless)
+        to_json_with_notes(endless)
     with pytest.raises(ValueError, match="more than 200,000"):
-        plain_answer(iter(int, 1))
+        to_json_with_notes(iter(int, 1))
     with pytest.raises(ValueError, match="more than 200,000"):
-        plain_answer(np.zeros((1000, 1000)))
+        to_json_with_notes(np.zeros((1000, 1000)))
 
 
 def test_two_keys_of_one_text_are_refused() -> None:
     for value in ({1: "a", "1": "b"}, {None: 1, "None": 2}):
         with pytest.raises(ValueError, match="two keys"):
-            plain_answer(value)
+            to_json_with_notes(value)
         with pytest.raises(ValueError, match="two keys"):
             convert.to_json(value, "answer")
 
@@ -227,8 +227,8 @@ def test_neither_numpy_nor_pandas_is_imported_for_it() -> None:
         "import sys; sys.modules['pandas'] = sys.modules['numpy'] = None\n"
         "import importlib.util as u\n"
         "from decimal import Decimal\n"
-        "from atc.tools.to_json import plain_answer\n"
-        "print(plain_answer([Decimal('1.5'), {1}]))"
+        "from atc.tools.to_json import to_json_with_notes\n"
+        "print(to_json_with_notes([Decimal('1.5'), {1}]))"
     )
     # an entry of None makes every import of that name fail
     done = subprocess.run([sys.executable, "-c", _without_the_agent(program)], capture_output=True, text=True)

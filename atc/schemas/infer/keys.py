@@ -138,10 +138,10 @@ def _stable(objects: Objects, fields: Collection[str]) -> bool:
 
 def _alike(nodes: Iterable[Node]) -> bool:
     """Whether values are of one kind; records, of mostly the same fields. Nulls fit everything."""
-    told = [(kind, node) for node in nodes if (kind := _kind(node))]
-    if len({kind for kind, _ in told}) > 1:
+    known = [(kind, node) for node in nodes if (kind := _kind(node))]
+    if len({kind for kind, _ in known}) > 1:
         return False
-    records = [set(node.objects.fields) for _, node in told if node.objects is not None and node.objects.fields]
+    records = [set(node.objects.fields) for _, node in known if node.objects is not None and node.objects.fields]
     if len(records) < 2:
         return True
     sizes, union = sum(map(len, records)), len(set().union(*records))

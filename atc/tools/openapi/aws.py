@@ -112,10 +112,10 @@ class AwsSigner:
 
     def _scope(self, host: str) -> tuple[str, str]:
         """Service and region: what the user said, else what the host says."""
-        told = _HOST.match(host)
-        service = self.given.get("service") or _signing_name(self.service) or (told[1] if told else "")
-        region = self.given.get("region") or (told[2] if told else "")
-        if not told and (everywhere := _GLOBAL_HOST.match(host)):
+        named = _HOST.match(host)
+        service = self.given.get("service") or _signing_name(self.service) or (named[1] if named else "")
+        region = self.given.get("region") or (named[2] if named else "")
+        if not named and (everywhere := _GLOBAL_HOST.match(host)):
             service, region = service or everywhere[1], region or "us-east-1"
         if not service or not region:
             raise ToolError(

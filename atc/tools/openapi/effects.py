@@ -34,8 +34,8 @@ def effect_of(node: Mapping[str, Any], original: str, method: str, path: str) ->
     if method.upper() not in READING:
         return Effect.WRITE
     named = named_effect(original, method, path)
-    said = clean(node.get("summary"), 200) or clean(node.get("description"), 200)
-    return Effect.UNKNOWN if named and not promises_read(said) else Effect.READ
+    summary = clean(node.get("summary"), 200) or clean(node.get("description"), 200)
+    return Effect.UNKNOWN if named and not promises_read(summary) else Effect.READ
 
 
 def named_effect(original: str, method: str, path: str) -> str:
