@@ -9,7 +9,8 @@ from dataclasses import dataclass, field
 import anyio
 
 from atc.errors import BudgetExceeded
-from atc.models.base import Message, Model, ModelRequest, Reply, WrappedModel, estimate_tokens
+from atc.models.base import Model, WrappedModel
+from atc.models.messages import Message, ModelRequest, Reply, estimate_tokens
 
 
 @dataclass

@@ -13,7 +13,8 @@ from typing import Any, TypeVar
 
 from pydantic import TypeAdapter, ValidationError
 
-from atc.models.base import Model, ModelRequest, Reply, WrappedModel
+from atc.models.base import Model, WrappedModel
+from atc.models.messages import ModelRequest, Reply
 
 _log = logging.getLogger(__name__)
 T = TypeVar("T")

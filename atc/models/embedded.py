@@ -14,10 +14,11 @@ import anyio.to_thread
 import platformdirs
 
 from atc.errors import ModelError, ModelUnavailable, UsageError
-from atc.models.base import Message, Model, ModelRequest, Reply, bounded_tokens, sample_options
+from atc.models.base import Model
 from atc.models.catalogue import CATALOGUE, DEFAULT_MODEL
 from atc.models.embedded_process import Drafts, EmbeddedServer, ServerSettings, shared
 from atc.models.fetch import models_dir
+from atc.models.messages import Message, ModelRequest, Reply, bounded_tokens, sample_options
 from atc.models.openai_compatible import OpenAICompatible
 from atc.models.prompt_cache import fixed_prefix
 from atc.models.reply_format import ALL_KINDS

@@ -13,7 +13,7 @@ from typing import Any, Literal
 
 import openai
 
-from atc.models.base import ModelRequest, Reply
+from atc.models.messages import ModelRequest, Reply
 from atc.models.reply_format import ReplyFormat
 
 Way = Literal["json_schema", "json_object", "words"]

@@ -20,20 +20,12 @@ import tenacity
 from openai.types.chat import ChatCompletionChunk
 
 from atc.errors import AtcError, ContextExceeded, ModelError, ModelUnavailable, SettingsError
-from atc.models.base import (
-    Message,
-    Model,
-    ModelRequest,
-    OnText,
-    Reply,
-    Sampling,
-    bounded_tokens,
-    estimate_tokens,
-)
+from atc.models.base import Model
 from atc.models.context_errors import exceeded
 from atc.models.endpoint_errors import Endpoint, Failure, broken, explain, refused_parameters, retried, too_long
 from atc.models.endpoint_facts import EndpointFacts
 from atc.models.endpoint_formats import EndpointFormats
+from atc.models.messages import Message, ModelRequest, OnText, Reply, Sampling, bounded_tokens, estimate_tokens
 from atc.models.redirects import stay_on_server
 from atc.models.reply_format import ALL_KINDS
 from atc.models.streaming import ReplyAccumulator, StreamAccumulator

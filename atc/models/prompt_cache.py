@@ -15,7 +15,7 @@ from itertools import takewhile
 from pathlib import Path
 from secrets import token_hex
 
-from atc.models.base import Message, estimate_tokens
+from atc.models.messages import Message, estimate_tokens
 
 _log = logging.getLogger(__name__)
 

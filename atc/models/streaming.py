@@ -12,7 +12,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
-from atc.models.base import FinishReason, OnText, estimate_tokens
+from atc.models.messages import FinishReason, OnText, estimate_tokens
 from atc.models.repetition import LONGEST, TIMES, repeats_itself
 
 _LOOK = 200  # characters between two checks for repetition
