@@ -19,9 +19,15 @@ GRACE_S = 30.0
 
 
 async def attempt(
-    environment: Environment, task: Task, system: System, seed: int, gateway: Gateway, caps: Caps, temperature: float,
+    environment: Environment,
+    task: Task,
+    system: System,
+    seed: int,
+    gateway: Gateway,
+    caps: Caps,
+    temperature: float,
     transcripts: Path | None = None,
-) -> Row:  # fmt: skip
+) -> Row:
     """Let a system try a task once.
 
     Args:
@@ -77,10 +83,16 @@ async def _tried(system: System, job: Job) -> dict[str, Any]:
 def _fields(answer: Answer, episode: Episode) -> dict[str, Any]:
     solved = answer.ended == "answered" and episode.check(answer.value)
     return {
-        "status": answer.ended, "solved": solved, "first_try": solved and answer.programs <= 1,
-        "programs": answer.programs, "crashes": answer.crashes, "faults": answer.faults,
-        "answer": repr(answer.value)[:500], "program": answer.program[:4_000], "error": answer.error[:500],
-    }  # fmt: skip
+        "status": answer.ended,
+        "solved": solved,
+        "first_try": solved and answer.programs <= 1,
+        "programs": answer.programs,
+        "crashes": answer.crashes,
+        "faults": answer.faults,
+        "answer": repr(answer.value)[:500],
+        "program": answer.program[:4_000],
+        "error": answer.error[:500],
+    }
 
 
 def _verdict(status: str, session: Session, wall_s: float) -> dict[str, Any]:

@@ -133,21 +133,33 @@ def summary(figures: Figures) -> dict[str, Any]:
         counts = kinds.setdefault(verdict.case.kind, Counter())
         asked = verdict.by_model is not None
         counts.update(
-            runs=1, right=int(verdict.right), right_tool=int(verdict.right_tool),
-            asked=int(asked), by_model=int(verdict.by_model or 0),
-        )  # fmt: skip
+            runs=1,
+            right=int(verdict.right),
+            right_tool=int(verdict.right_tool),
+            asked=int(asked),
+            by_model=int(verdict.by_model or 0),
+        )
     total: Counter[str] = sum(kinds.values(), Counter())
     wrong = [v for v in figures.verdicts if not v.right]
     return {
-        "runs": total["runs"], "right": total["right"], "right_tool": total["right_tool"], "unharmed": figures.unharmed,
-        "asked": total["asked"], "by_model": total["by_model"],
+        "runs": total["runs"],
+        "right": total["right"],
+        "right_tool": total["right_tool"],
+        "unharmed": figures.unharmed,
+        "asked": total["asked"],
+        "by_model": total["by_model"],
         "kinds": {kind: dict(counts) for kind, counts in kinds.items()},
         "misses": [
-            {"kind": v.case.kind, "case": v.case.name, "culprit": str(v.case.culprit),
-             "blamed": f"{v.fault.tool}, call {v.fault.call}", "message": v.fault.message}
+            {
+                "kind": v.case.kind,
+                "case": v.case.name,
+                "culprit": str(v.case.culprit),
+                "blamed": f"{v.fault.tool}, call {v.fault.call}",
+                "message": v.fault.message,
+            }
             for v in wrong
         ],
-    }  # fmt: skip
+    }
 
 
 def _print(found: dict[str, Any]) -> None:

@@ -66,10 +66,13 @@ def ask(server: EmbeddedServer, messages: list[dict[str, str]], max_tokens: int)
         got = client.post(f"{server.url}/chat/completions", json=body, headers=headers).raise_for_status().json()
     choice, timings = got["choices"][0], got["timings"]
     return {
-        "text": choice["message"]["content"], "finish": "stop" if choice["finish_reason"] == "stop" else "length",
-        "tokens": timings["predicted_n"], "seconds": timings["predicted_ms"] / 1000,
-        "drafted": timings.get("draft_n", 0), "accepted": timings.get("draft_n_accepted", 0),
-    }  # fmt: skip
+        "text": choice["message"]["content"],
+        "finish": "stop" if choice["finish_reason"] == "stop" else "length",
+        "tokens": timings["predicted_n"],
+        "seconds": timings["predicted_ms"] / 1000,
+        "drafted": timings.get("draft_n", 0),
+        "accepted": timings.get("draft_n_accepted", 0),
+    }
 
 
 def settings(folder: Path, drafts: Drafts | None) -> ServerSettings:

@@ -27,9 +27,19 @@ MAX_GROWTH = 50_000_000
 _SEEDS: list[dict[str, Any]] = [
     {"op": "call", "id": 1, "tool": "find_cities", "args": {"name": "Tromsø", "limit": 3}, "line": 7},
     {"op": "done", "answered": True, "value": [1, 2.5, None, {"a": "b" * 40}]},
-    {"op": "raised", "error": {"type": "KeyError", "message": "'x'", "line": 3, "span": [3, 3, 0, 9],
-     "tool": "t", "origin": [1, ["a", 0]], "trace": [["<module>", 3]]}},
-]  # fmt: skip
+    {
+        "op": "raised",
+        "error": {
+            "type": "KeyError",
+            "message": "'x'",
+            "line": 3,
+            "span": [3, 3, 0, 9],
+            "tool": "t",
+            "origin": [1, ["a", 0]],
+            "trace": [["<module>", 3]],
+        },
+    },
+]
 _ODD = [
     "NaN", "Infinity", "-Infinity", "1e999", "-0", "1" * 5000, '"\\ud800"', '"\\udfff\\ud800"', "[" * 200 + "]" * 200,
     "[" * 100_000, '{"a":' * 300 + "1" + "}" * 300, '{"a":1,"a":2}', '"' + "\\" * 999 + '"', '"unterminated', "null",

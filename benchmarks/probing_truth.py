@@ -169,8 +169,12 @@ def _kind(value: Any) -> str:
     if value is None:
         return "null"
     kinds: tuple[tuple[type, str], ...] = (
-        (bool, "boolean"), (int, "integer"), (float, "number"), (str, "string"), (list, "array"),
-    )  # fmt: skip
+        (bool, "boolean"),
+        (int, "integer"),
+        (float, "number"),
+        (str, "string"),
+        (list, "array"),
+    )
     return next((name for kind, name in kinds if isinstance(value, kind)), "object")
 
 
@@ -220,10 +224,12 @@ class Score:
     def figures(self) -> dict[str, float | None]:
         """Shares of 1; ``None`` of nothing."""
         return {
-            "path_recall": _ratio(self.found, self.true), "path_precision": _ratio(self.found, self.said),
-            "recall": _ratio(self.right, self.true), "precision": _ratio(self.right, self.stated),
+            "path_recall": _ratio(self.found, self.true),
+            "path_precision": _ratio(self.found, self.said),
+            "recall": _ratio(self.right, self.true),
+            "precision": _ratio(self.right, self.stated),
             "required": _ratio(self.agreed, self.compared),
-        }  # fmt: skip
+        }
 
 
 @dataclass(frozen=True)
@@ -257,9 +263,14 @@ def compare(truth: Fields, found: Fields) -> Comparison:
     invented = [path for path in found if path not in truth]
     right = len(both) - len(wrong) - len(untyped)
     score = Score(
-        true=len(truth), found=len(both), right=right, said=len(found), stated=len(found) - len(untyped),
-        compared=len(compared), agreed=len(compared) - len(required),
-    )  # fmt: skip
+        true=len(truth),
+        found=len(both),
+        right=right,
+        said=len(found),
+        stated=len(found) - len(untyped),
+        compared=len(compared),
+        agreed=len(compared) - len(required),
+    )
     return Comparison(score, [path for path in truth if path not in found], invented, wrong, required)
 
 

@@ -110,8 +110,11 @@ def _document(name: str, endpoints: list[Endpoint], base: str) -> dict[str, Any]
         operation = {"operationId": endpoint.name, "parameters": parameters, "responses": {"200": {"description": ""}}}
         paths[endpoint.path] = {"get": operation}
     return {
-        "openapi": "3.1.0", "info": {"title": name, "version": "1"}, "servers": [{"url": base}], "paths": paths,
-    }  # fmt: skip
+        "openapi": "3.1.0",
+        "info": {"title": name, "version": "1"},
+        "servers": [{"url": base}],
+        "paths": paths,
+    }
 
 
 def _answering(endpoint: Endpoint, world: World) -> Any:
@@ -172,7 +175,7 @@ def _refusal(endpoint: Endpoint, parameter: Parameter, problem: str) -> tuple[in
             "food": {"status": "failure", "code": 404, "message": f"A {thing} with this id does not exist."},
             "weather": {"detail": f"Place not found: invalid {name}"},
             "music": {"error": {"status": 404, "message": "Not found"}},
-        }  # fmt: skip
+        }
         return 404, bodies.get(whose, {"message": "Not Found"})
     missing = problem == "missing"
     kind = "date" if name == "date" else parameter.type

@@ -27,9 +27,11 @@ from benchmarks.retrieval_data import Catalogues
 Rank = Callable[["Bench", "Opened", str], Awaitable[list[str]]]
 DEPTH = 20
 _UNINFORMATIVE = frozenset(
-    ["a", "an", "the", "of", "to", "in", "for", "and", "or", "is", "are", "be", "on", "with", "at", "by", "from", "i",
-     "me", "my", "you", "it", "this", "that", "can", "could", "please", "what", "which", "how"]
-)  # fmt: skip
+    """
+    a an the of to in for and or is are be on with at by from i me my you it this that can could please what which
+    how
+    """.split()
+)
 _OF_AN_INDEX = (
     "words",
     "document_fields",

@@ -40,7 +40,7 @@ from benchmarks.sandbox_targets import (
     children,
     local_service,
     private_bytes,
-)  # fmt: skip
+)
 
 KILOBYTE = "x" * 1000
 CALLS = 300
@@ -233,10 +233,14 @@ async def _all(repeat: int, peers: bool, only: set[str]) -> list[Figures]:
     ]
     if peers:
         targets += [
-            (PlainProcess(), repeat), (Monty(recycled=False), repeat), (Monty(recycled=True), repeat),
-            (Smolagents(), repeat), (Restricted(), repeat), (DockerRun(), min(repeat, 15)),
+            (PlainProcess(), repeat),
+            (Monty(recycled=False), repeat),
+            (Monty(recycled=True), repeat),
+            (Smolagents(), repeat),
+            (Restricted(), repeat),
+            (DockerRun(), min(repeat, 15)),
             (LlmSandbox(), min(repeat, 5)),
-        ]  # fmt: skip
+        ]
     made = []
     for target, times in targets:
         if not only or target.name in only:
@@ -259,10 +263,15 @@ async def _attempted(target: Target, repeat: int) -> Figures:
 
 
 COLUMNS = {
-    "first_ms": "first line, ms", "first_ms_p95": "95 %", "call_us": "call, µs", "call_us_p95": "95 %",
-    "programs_a_second": "programs/s", "memory_mb": "own MB", "overrun_ms": "after deadline, ms",
+    "first_ms": "first line, ms",
+    "first_ms_p95": "95 %",
+    "call_us": "call, µs",
+    "call_us_p95": "95 %",
+    "programs_a_second": "programs/s",
+    "memory_mb": "own MB",
+    "overrun_ms": "after deadline, ms",
     "host_death_ms": "host dead → gone, ms",
-}  # fmt: skip
+}
 
 
 def _print(rows: list[Figures]) -> None:

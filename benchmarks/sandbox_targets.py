@@ -202,9 +202,14 @@ class DockerRun(Target):
 
     name, isolates = "docker run, a container for each program", "container"
     _FLAGS = (
-        "--network=none", "--read-only", "--cap-drop=ALL", "--security-opt=no-new-privileges", "--pids-limit=64",
-        "--memory=256m", "--user=65534:65534",
-    )  # fmt: skip
+        "--network=none",
+        "--read-only",
+        "--cap-drop=ALL",
+        "--security-opt=no-new-privileges",
+        "--pids-limit=64",
+        "--memory=256m",
+        "--user=65534:65534",
+    )
 
     def __init__(self, image: str = "python:3.11-slim") -> None:
         self._image = image

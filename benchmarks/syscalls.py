@@ -49,10 +49,11 @@ ARGUMENTS = {
     "ppoll": "0, 0, zeros, 0, 0",
 }
 """Where six zeros would be refused for their own sake, or would wait."""
-IN_PART = (
-    "openat", "mmap", "mprotect", "clone", "fcntl", "ioctl", "prctl", "socketpair", "kill", "tgkill", "sendto",
-    "prlimit64",
-)  # fmt: skip
+IN_PART = tuple(
+    """
+    openat mmap mprotect clone fcntl ioctl prctl socketpair kill tgkill sendto prlimit64
+    """.split()
+)
 """Those that the filter judges by their arguments too."""
 UNFILTERED = {335: "uretprobe", 336: "uprobe"}
 """Newer kernels let these two past every filter: without a probe of the kernel's own they end the program, or fail."""
@@ -140,8 +141,9 @@ def _print(found: list[Audit]) -> None:
     ]
     show(
         f"System calls 0 to {NUMBERS[-1]} inside a jail ({platform.machine()}, Linux {platform.release()})",
-        ("tier", "answer", "answer, not tried", "refused", "end the program", "unclear"), rows,
-    )  # fmt: skip
+        ("tier", "answer", "answer, not tried", "refused", "end the program", "unclear"),
+        rows,
+    )
     for made in found:
         print(f"\n{made.tier} answers: {', '.join(_marked(name) for name in sorted(made.answers))}")
         print(f"{made.tier} ends the program: {', '.join(sorted(made.killed))}")

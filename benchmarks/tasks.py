@@ -286,9 +286,20 @@ def main(
         environments = [environment for environment, _ in _there(Plan(environments, []))]
         only, minutes = quick_tasks(environments), QUICK_MINUTES if minutes is None else minutes
     plan = Plan(
-        environments, chosen, seeds_of(seeds), sample, only, practice, limit, stated, caps, temperature,
-        minutes, transcripts, "sealed" if sealed else "unread" if unread else "open",
-    )  # fmt: skip
+        environments,
+        chosen,
+        seeds_of(seeds),
+        sample,
+        only,
+        practice,
+        limit,
+        stated,
+        caps,
+        temperature,
+        minutes,
+        transcripts,
+        "sealed" if sealed else "unread" if unread else "open",
+    )
     run_and_report(plan, model, file, as_json, picture, threads)
 
 

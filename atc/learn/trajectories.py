@@ -108,16 +108,25 @@ class Trajectory:
         return {
             "messages": [{"role": message.role, "content": message.content} for message in self.messages],
             "metadata": {
-                "id": self.example.id, "query": self.example.query, "gold": list(self.example.gold),
+                "id": self.example.id,
+                "query": self.example.query,
+                "gold": list(self.example.gold),
                 "goals": [{"goal": goal, "tools": list(tools)} for goal, tools in self.goals],
                 "queries": [
-                    {"query": a.query, "goal": a.goal, "rank": a.rank, "valid": a.valid, "hints": a.level,
-                     "found": list(a.found)}
+                    {
+                        "query": a.query,
+                        "goal": a.goal,
+                        "rank": a.rank,
+                        "valid": a.valid,
+                        "hints": a.level,
+                        "found": list(a.found),
+                    }
                     for a in self.attempts
                 ],
-                "teacher": self.teacher, "seed": self.seed,
+                "teacher": self.teacher,
+                "seed": self.seed,
             },
-        }  # fmt: skip
+        }
 
 
 @dataclass(frozen=True)
@@ -201,9 +210,13 @@ class Synthesiser:
             history += attempts[-1 - room :] if keep and room else attempts[-1:]
             work.done.append((goal, attempts[-1].query))
         return Trajectory(
-            example, tuple(aligned), tuple(history), tuple(self._conversation(example, aligned, history)),
-            self._teacher.name, self._seed,
-        )  # fmt: skip
+            example,
+            tuple(aligned),
+            tuple(history),
+            tuple(self._conversation(example, aligned, history)),
+            self._teacher.name,
+            self._seed,
+        )
 
     # -- the plan ----------------------------------------------------------------------------------------------------
 
@@ -255,15 +268,22 @@ class Synthesiser:
     ) -> list[str]:
         """Candidate queries. One that names a wanted tool is no candidate, whatever the prompt said."""
         text = prompt(
-            "learn_query", task=fenced(work.task), goals=goals, done=work.done, goal=goals[number],
+            "learn_query",
+            task=fenced(work.task),
+            goals=goals,
+            done=work.done,
+            goal=goals[number],
             failed=failed.query if failed else "",
             results=show_results(map(self._index.protocol, failed.found)) if failed else "",
             hints=[hint for tool in tools for hint in hints(tool, work.tools[tool], level)],
-        )  # fmt: skip
+        )
         replies = await self._teacher.sample(
-            [Message("user", text)], self._candidates, max_tokens=120, temperature=self._temperature,
+            [Message("user", text)],
+            self._candidates,
+            max_tokens=120,
+            temperature=self._temperature,
             seed=work.next_seed(),
-        )  # fmt: skip
+        )
         queries = dict.fromkeys(filter(None, (parse_query(reply.text) for reply in replies)))
         return [q for q in queries if not any(names_tool(q, work.tools[tool], work.task) for tool in work.tools)]
 

@@ -75,9 +75,12 @@ class EndpointClient:
             try:
                 with anyio.fail_after(self._stall_s):
                     stream = await client.post(
-                        "/chat/completions", body=body, cast_to=ChatCompletionChunk, stream=True,
+                        "/chat/completions",
+                        body=body,
+                        cast_to=ChatCompletionChunk,
+                        stream=True,
                         stream_cls=openai.AsyncStream[ChatCompletionChunk],
-                    )  # fmt: skip
+                    )
             except TimeoutError:
                 raise self._stalled() from None
             async with stream:

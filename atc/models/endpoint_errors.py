@@ -74,10 +74,18 @@ class Endpoint:
 
 
 def unavailable(message: str, *, may_pass: bool = False) -> Failure:
+    """A failure with a :class:`ModelUnavailable`: the model cannot be used as it is set up."""
     return Failure(ModelUnavailable(message), may_pass=may_pass)
 
 
 def broken(message: str, *, may_pass: bool = True, retry_after: float | None = None) -> Failure:
+    """A failure with a :class:`ModelError`: the endpoint failed in the middle of work.
+
+    Args:
+        message: what happened and what to do.
+        may_pass: whether another attempt may succeed.
+        retry_after: seconds that the endpoint asks to wait.
+    """
     return Failure(ModelError(message), may_pass=may_pass, retry_after=retry_after)
 
 

@@ -74,10 +74,12 @@ class ReplyFormat:
 
     @cached_property
     def choices(self) -> tuple[str, ...]:
+        """The texts of which the reply must be one; empty for another kind of format."""
         return tuple(json.loads(self.text)) if self.kind == "choices" else ()
 
     @cached_property
     def schema(self) -> JsonSchema | None:
+        """The JSON Schema of the reply; ``None`` for another kind of format."""
         return json.loads(self.text) if self.kind == "schema" else None
 
     @cached_property

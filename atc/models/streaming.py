@@ -59,6 +59,7 @@ class ReplyAccumulator:
 
     @property
     def text(self) -> str:
+        """The reply without its reasoning."""
         return split_reasoning("".join(self.pieces))[1]
 
     @property
@@ -69,6 +70,7 @@ class ReplyAccumulator:
 
     @property
     def completion_tokens(self) -> int:
+        """Tokens of reply and reasoning: counted by the endpoint, else an estimate."""
         return estimate_tokens(self.text) + self.thoughts if self.tokens is None else self.tokens
 
     @property
@@ -101,10 +103,12 @@ class StreamAccumulator:
 
     @property
     def finished(self) -> bool:
+        """Whether the endpoint gave a reason for the end of every reply."""
         return all(part.finish is not None for part in self.parts)
 
     @property
     def full(self) -> bool:
+        """Whether no reply takes more text."""
         return all(part.ended for part in self.parts)
 
     def add(self, answer: Any) -> None:

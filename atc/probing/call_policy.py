@@ -95,6 +95,7 @@ class Meter:
 
     @property
     def total(self) -> int:
+        """Calls of all tools together."""
         return sum(self.calls.values())
 
     def left(self, tool: str) -> int:
@@ -208,6 +209,7 @@ class Metered:
     reads: bool = True
 
     def opened(self) -> AbstractAsyncContextManager[Any] | None:
+        """What the inner transport needs for the length of a run."""
         return self.inner.opened()
 
     async def __call__(self, arguments: dict[str, Any]) -> Any:

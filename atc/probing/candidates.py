@@ -35,17 +35,28 @@ _BY_NAME: tuple[tuple[tuple[str, ...], tuple[Any, ...]], ...] = (
     (("value",), (10,)), (("amount",), (10,)), (("quantity",), (2,)), (("day",), (10,)), (("night",), (2,)),
 )  # fmt: skip
 _COUNTED = frozenset({"day", "night", "hour", "minute", "second", "week", "month", "year"})
-_WORDS = frozenset({
-    "name", "query", "q", "search", "keyword", "term", "text", "title", "prefix", "pattern", "criteria", "criterion",
-})  # fmt: skip
+_WORDS = frozenset(
+    """
+    name query q search keyword term text title prefix pattern criteria criterion
+    """.split()
+)
 _BY_FORMAT: dict[str, tuple[Any, ...]] = {
-    "date": ("2025-06-16",), "date-time": ("2025-06-16T12:00:00Z",), "time": ("12:00:00",),
-    "email": ("ada@example.org",), "uri": ("https://example.org/",), "uuid": ("00000000-0000-4000-8000-000000000001",),
+    "date": ("2025-06-16",),
+    "date-time": ("2025-06-16T12:00:00Z",),
+    "time": ("12:00:00",),
+    "email": ("ada@example.org",),
+    "uri": ("https://example.org/",),
+    "uuid": ("00000000-0000-4000-8000-000000000001",),
     "ipv4": ("192.0.2.1",),
-}  # fmt: skip
+}
 _BY_TYPE: dict[str, tuple[Any, ...]] = {
-    "integer": (1, 10), "number": (1.0, 10.0), "boolean": (True,), "string": ("a",), "array": ([],), "object": ({},),
-}  # fmt: skip
+    "integer": (1, 10),
+    "number": (1.0, 10.0),
+    "boolean": (True,),
+    "string": ("a",),
+    "array": ([],),
+    "object": ({},),
+}
 _ANYTHING = (1, "a")
 
 
@@ -137,6 +148,7 @@ def _distinct(names: list[str], options: Mapping[str, list[Candidate]]) -> Bindi
 
 
 def least_sure(bindings: Bindings) -> float:
+    """The certainty of the least certain argument; :data:`SURE` without arguments."""
     return min((candidate.sure for candidate in bindings.values()), default=SURE)
 
 

@@ -17,9 +17,17 @@ from atc.tools.protocol import JsonSchema
 from atc.tools.types import merge_all_of
 
 Kind = Literal[
-    "added", "newly_seen", "gone", "type_changed", "now_nullable", "now_optional", "now_required", "now_dictionary",
-    "enum_changed", "format_changed",
-]  # fmt: skip
+    "added",
+    "newly_seen",
+    "gone",
+    "type_changed",
+    "now_nullable",
+    "now_optional",
+    "now_required",
+    "now_dictionary",
+    "enum_changed",
+    "format_changed",
+]
 MAX_CHANGES, MAX_PLACES, MAX_DEPTH = 1000, 20_000, 40
 """Changes that are told, places that are compared, and levels."""
 CHANCE = 0.05

@@ -25,10 +25,12 @@ _PLACES = {
     "header": "header", "headers": "header", "cookie": "cookie", "cookies": "cookie", "request": "", "data": "",
     "attributes": "", "args": "", "json": "body", "payload": "body", "input": "", "parameters": "path",
 }  # fmt: skip
-_NAME_KEYS = (
-    "loc", "instancePath", "dataPath", "param", "parameter", "field", "path", "property", "propertyName", "pointer",
-    "argument", "name", "key", "attribute", "element",
-)  # fmt: skip
+_NAME_KEYS = tuple(
+    """
+    loc instancePath dataPath param parameter field path property propertyName pointer argument name key attribute
+    element
+    """.split()
+)
 _MESSAGE_KEYS = ("msg", "message", "reason", "defaultMessage", "description", "detail", "error", "title")
 _CODE_KEYS = ("type", "code", "keyword", "rule", "errorCode", "validator", "kind", "constraint")
 _WRAPPERS = listed(
@@ -66,17 +68,38 @@ _CODES: dict[Kind, re.Pattern[str]] = {
     ),
 }
 _CODE_TYPES = (
-    ("int", "integer"), ("float", "number"), ("decimal", "number"), ("number", "number"), ("bool", "boolean"),
-    ("list", "array"), ("array", "array"), ("dict", "object"), ("string", "string"), ("str", "string"),
-)  # fmt: skip
+    ("int", "integer"),
+    ("float", "number"),
+    ("decimal", "number"),
+    ("number", "number"),
+    ("bool", "boolean"),
+    ("list", "array"),
+    ("array", "array"),
+    ("dict", "object"),
+    ("string", "string"),
+    ("str", "string"),
+)
 _CODE_FORMATS = (
-    ("date_from_datetime", "date"), ("datetime", "date-time"), ("date_time", "date-time"), ("date", "date"),
-    ("time", "time"), ("uuid", "uuid"), ("url", "uri"), ("uri", "uri"), ("email", "email"),
-)  # fmt: skip
+    ("date_from_datetime", "date"),
+    ("datetime", "date-time"),
+    ("date_time", "date-time"),
+    ("date", "date"),
+    ("time", "time"),
+    ("uuid", "uuid"),
+    ("url", "uri"),
+    ("uri", "uri"),
+    ("email", "email"),
+)
 _BOUND_KEYS = {
-    "ge": "minimum", "gt": "exclusiveMinimum", "le": "maximum", "lt": "exclusiveMaximum", "min_length": "minLength",
-    "max_length": "maxLength", "minimum": "minimum", "maximum": "maximum",
-}  # fmt: skip
+    "ge": "minimum",
+    "gt": "exclusiveMinimum",
+    "le": "maximum",
+    "lt": "exclusiveMaximum",
+    "min_length": "minLength",
+    "max_length": "maxLength",
+    "minimum": "minimum",
+    "maximum": "maximum",
+}
 
 
 def read_error_message(body: Any) -> list[ErrorDetail]:

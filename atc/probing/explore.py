@@ -127,6 +127,7 @@ class Explorer:
         return True
 
     def protocol(self, name: str) -> Protocol:
+        """The protocol that a tool came with."""
         return self.runner.tools[name].protocol
 
     async def _discover(self, record: Record, chain: bool) -> bool:
@@ -213,9 +214,12 @@ class Explorer:
         helpers = await self._helpers(record, self.asker) if chain else []
         try:
             return await self.asker.propose(
-                self._shown(record), [self._shown(self.records[name]) for name in helpers], record,
-                self._values(record) if chain else {}, self._next_attempt(record),
-            )  # fmt: skip
+                self._shown(record),
+                [self._shown(self.records[name]) for name in helpers],
+                record,
+                self._values(record) if chain else {},
+                self._next_attempt(record),
+            )
         except (BudgetExceeded, ModelError):
             return None
 

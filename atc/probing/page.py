@@ -42,10 +42,14 @@ def write_page(report: Report, file: Path) -> None:
         loader=jinja2.FileSystemLoader(Path(__file__).parent), autoescape=True, undefined=jinja2.StrictUndefined
     )
     page = environment.get_template("page.html.jinja").render(
-        report=report, boxes=boxes, arrows=arrows, box_width=_WIDTH, box_height=_HEIGHT,
+        report=report,
+        boxes=boxes,
+        arrows=arrows,
+        box_width=_WIDTH,
+        box_height=_HEIGHT,
         width=max((box.x for box in boxes), default=0) + _WIDTH + 10,
         height=max((box.y for box in boxes), default=0) + _HEIGHT + 10,
-    )  # fmt: skip
+    )
     file.write_text(page, encoding="utf-8")
 
 

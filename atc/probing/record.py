@@ -116,9 +116,11 @@ class Record:
 
     @property
     def open(self) -> bool:
+        """Whether the tool is still to be probed."""
         return self.state in ("waiting", "partial", "undocumented")
 
     def was_tried(self, arguments: dict[str, Any]) -> bool:
+        """Whether these arguments were tried, in this session or an earlier one."""
         return key_of(arguments) in self.tried or key_of(arguments) in self.run
 
     def named_in_refusal(self, names: set[str]) -> list[str]:
@@ -161,13 +163,22 @@ class Record:
         return full
 
     def to_json(self) -> dict[str, Any]:
+        """The record as plain JSON, for :meth:`from_json`."""
         return {
-            "name": self.name, "state": self.state, "reason": self.reason, "round": self.round, "tries": self.tries,
-            "helpers": list(self.helpers), "description": self.description, "shape": self.shape.to_json(),
-            "arguments": self.arguments.to_json(), "statuses": self.statuses,
+            "name": self.name,
+            "state": self.state,
+            "reason": self.reason,
+            "round": self.round,
+            "tries": self.tries,
+            "helpers": list(self.helpers),
+            "description": self.description,
+            "shape": self.shape.to_json(),
+            "arguments": self.arguments.to_json(),
+            "statuses": self.statuses,
             "instances": [vars(instance) for instance in self.instances],
-            "refusals": [refusal.to_json() for refusal in self.refusals], "tried": sorted(self.tried),
-        }  # fmt: skip
+            "refusals": [refusal.to_json() for refusal in self.refusals],
+            "tried": sorted(self.tried),
+        }
 
     @classmethod
     def from_json(cls, raw: dict[str, Any]) -> Record:
@@ -176,11 +187,14 @@ class Record:
         if fields["state"] == "not":  # its name in older records
             fields["state"] = "undocumented"
         return cls(
-            **fields, helpers=tuple(raw["helpers"]), shape=Shape.from_json(raw["shape"]),
+            **fields,
+            helpers=tuple(raw["helpers"]),
+            shape=Shape.from_json(raw["shape"]),
             arguments=ArgumentEvidence.from_json(raw["arguments"]),
             instances=[Instance(**instance) for instance in raw["instances"]],
-            refusals=[Refusal.from_json(refusal) for refusal in raw["refusals"]], tried=set(raw["tried"]),
-        )  # fmt: skip
+            refusals=[Refusal.from_json(refusal) for refusal in raw["refusals"]],
+            tried=set(raw["tried"]),
+        )
 
 
 def _safe_text(text: str, arguments: Mapping[str, Any]) -> str:

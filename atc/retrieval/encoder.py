@@ -38,7 +38,10 @@ class Encoder(Interface):
         ...
 
     def encode(self, texts: Sequence[str]) -> Floats:
-        """A row for each text, each of length one.
+        """Embed texts.
+
+        Returns:
+            An array of shape ``(len(texts), dimensions)``; each row has length one.
 
         Raises:
             EncoderUnavailable: it cannot be used.
@@ -48,7 +51,7 @@ class Encoder(Interface):
 
 
 def normalised(vectors: Floats) -> Floats:
-    """The vectors at length one; one without a direction stays zero."""
+    """Vectors of shape ``(n, dimensions)`` scaled to length one; one without a direction stays zero."""
     lengths = np.linalg.norm(vectors, axis=1, keepdims=True)
     scaled: Floats = (vectors / np.where(lengths > 0, lengths, 1.0)).astype(np.float32)
     return scaled

@@ -24,19 +24,29 @@ def worked_example() -> tuple[Message, ...]:
     return (
         _message("user", prompt("turns_task", task=_TASK)),
         _message("assistant", show_plan(_GOALS)),
-        _message("user", answer([
-            _tool("list_books", "The books of an author.", "author_id"),
-            _tool("get_book", "Pages, language and price of a book.", "book_id"),
-            _tool("convert_amount", "An amount of money in another currency.", "amount", "to"),
-            _tool("list_currencies", "All currencies."),
-        ])),
+        _message(
+            "user",
+            answer(
+                [
+                    _tool("list_books", "The books of an author.", "author_id"),
+                    _tool("get_book", "Pages, language and price of a book.", "book_id"),
+                    _tool("convert_amount", "An amount of money in another currency.", "amount", "to"),
+                    _tool("list_currencies", "All currencies."),
+                ]
+            ),
+        ),
         _message("assistant", show_query(_QUERY)),
-        _message("user", answer([
-            _tool("search_books", "Books by words of their title, with their authors.", "title"),
-            _tool("search_libraries", "Libraries by their name.", "name"),
-        ])),
+        _message(
+            "user",
+            answer(
+                [
+                    _tool("search_books", "Books by words of their title, with their authors.", "title"),
+                    _tool("search_libraries", "Libraries by their name.", "name"),
+                ]
+            ),
+        ),
         _message("assistant", STOP),
-    )  # fmt: skip
+    )
 
 
 def _message(role: Role, content: str) -> Message:

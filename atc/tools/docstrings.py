@@ -12,6 +12,15 @@ from atc.tools.protocol import Status
 
 @dataclass(frozen=True)
 class Docs:
+    """The parts of a docstring.
+
+    Attributes:
+        text: what the function does.
+        parameters: descriptions by name.
+        returns: the description of the return value.
+        statuses: one for each exception that it documents.
+    """
+
     text: str = ""
     parameters: dict[str, str] = field(default_factory=dict)
     returns: str = ""

@@ -51,6 +51,7 @@ class Record:
 
     @property
     def properties(self) -> dict[str, Any]:
+        """The schemas of the object's keys."""
         found: dict[str, Any] = self.schema["properties"]
         return found
 

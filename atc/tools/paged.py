@@ -14,8 +14,11 @@ from atc.tools.protocol import Protocol
 _OF_PAGE = frozenset({"next", "nextpage", "nextpagenumber"})
 _OF_OFFSET = frozenset({"next", "nextoffset", "nextstart", "nextstartat", "offset"})
 """Fields whose number is a page's, or an offset."""
-_TOTAL = frozenset({"total", "totalcount", "totalresults", "totalitems", "totalrecords", "totalelements", "totalhits",
-                    "totalentries", "nbhits", "recordstotal"})  # fmt: skip
+_TOTAL = frozenset(
+    """
+    total totalcount totalresults totalitems totalrecords totalelements totalhits totalentries nbhits recordstotal
+    """.split()
+)
 _PAGES = frozenset({"totalpages", "pagecount", "lastpage", "pages", "numpages", "nbpages", "pagestotal"})
 _CURRENT = frozenset({"page", "currentpage", "pagenumber", "pageindex", "number"})
 MAX_QUERY = 100
@@ -64,9 +67,14 @@ def read_page(paging: Paging, tool: str, value: Any) -> Page:
     stated = list(paging_fields(value))
     following, more = _next(paging, value, stated)
     return Page(
-        items, path, following, more,
-        total=_number(stated, _TOTAL), pages=_number(stated, _PAGES), current=_number(stated, _CURRENT),
-    )  # fmt: skip
+        items,
+        path,
+        following,
+        more,
+        total=_number(stated, _TOTAL),
+        pages=_number(stated, _PAGES),
+        current=_number(stated, _CURRENT),
+    )
 
 
 def is_url(text: Any) -> bool:

@@ -42,6 +42,7 @@ class Shortener:
 
     @property
     def root(self) -> JsonSchema:
+        """The schema that holds the definitions of all that was cut."""
         return {"$defs": self.definitions}
 
     def cut(self, root: JsonSchema, schema: Any, depth: int = 0) -> JsonSchema:

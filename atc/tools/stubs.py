@@ -64,6 +64,7 @@ class Stub:
 
     @property
     def text(self) -> str:
+        """Classes and function as one text."""
         return "\n\n".join([*self.classes.values(), self.function])
 
 
@@ -130,6 +131,7 @@ def _root(protocol: Protocol) -> dict[str, Any]:
 
 
 def parameter_text(writer: TypeWriter, parameter: Parameter) -> str:
+    """A parameter as a signature has it: ``name: type``, with ``= ...`` where it is optional."""
     text = f"{parameter.name}: {writer.write(parameter.schema, parameter.name)}"
     return text if parameter.required else f"{text} = ..."
 
@@ -156,6 +158,7 @@ def _docstring(protocol: Protocol, hints: Mapping[str, str], pages: bool, demons
 
 
 def about(parameter: Parameter) -> str:
+    """What a docstring states of a parameter: description, default, format and limits."""
     schema = parameter.schema
     text = one_line(str(schema.get("description", "")), 120)
     default = schema.get("default")

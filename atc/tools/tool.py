@@ -113,6 +113,7 @@ class Tool:
 
     @property
     def name(self) -> str:
+        """The name under which programs call it."""
         return self.protocol.name
 
 

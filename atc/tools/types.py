@@ -93,6 +93,17 @@ class TypeWriter:
         return self._union([self._typed(kind, schema, name, depth) for kind in types]) if types else "Any"
 
     def write_reference(self, reference: str, schema: JsonSchema, name: str, depth: int) -> str:
+        """Write the type of a referenced schema, once for each reference.
+
+        Args:
+            reference: the ``$ref``.
+            schema: the schema that has it.
+            name: what the value is called, for the name of a class.
+            depth: levels above it.
+
+        Returns:
+            The type as an annotation.
+        """
         target = resolve(self.root, schema)
         if "object" in types_of(target) or "properties" in target:
             outer, self.prefix = self.prefix, "" if self.shared else self.prefix  # and of all classes inside it

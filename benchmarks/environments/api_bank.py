@@ -38,12 +38,16 @@ TOOLS = 10
 """How many tools are offered, as long as the solution does not need more."""
 SEARCHER = "ToolSearcher"
 RIVALS = (
-    {"emergency_knowledge", "symptom_search"}, {"dictionary", "search_engine", "wiki"},
+    {"emergency_knowledge", "symptom_search"},
+    {"dictionary", "search_engine", "wiki"},
     *({f"{verb}_agenda", f"{verb}_meeting"} for verb in ("add", "delete", "modify", "query")),
-)  # fmt: skip
+)
 """Tools that would do for the same request: none is offered beside a needed one."""
-READS = ("Calculator", "Check", "Dictionary", "Document", "Emergency", "Get", "Image", "Query", "Search", "Speech",
-         "Symptom", "Translate", "Wiki")  # fmt: skip
+READS = tuple(
+    """
+    Calculator Check Dictionary Document Emergency Get Image Query Search Speech Symptom Translate Wiki
+    """.split()
+)
 """How the names of tools begin that change nothing."""
 
 _FORMATS = {"%Y-%m-%d %H:%M:%S": "YYYY-MM-DD HH:MM:SS", "%Y-%m-%d": "YYYY-MM-DD"}
@@ -199,10 +203,14 @@ class ApiBank(Environment):
             return output
 
         protocol = Protocol(
-            name=name, description=document["description"], parameters=self.parameters[name],
-            returns=_returns(document), effect=self._effect(name), provenance=Provenance.IMPORTED,
+            name=name,
+            description=document["description"],
+            parameters=self.parameters[name],
+            returns=_returns(document),
+            effect=self._effect(name),
+            provenance=Provenance.IMPORTED,
             source=Source(location=self.name, operation=document["name"]),
-        )  # fmt: skip
+        )
         return served(protocol, answer)
 
     def _effect(self, name: str) -> Effect:
@@ -288,10 +296,15 @@ def _same(one: Json, other: Json) -> bool:
 # Documents ----------------------------------------------------------------------------------------------------------
 
 _TYPES: dict[str, JsonSchema] = {
-    "str": {"type": "string"}, "int": {"type": "integer"}, "float": {"type": "number"}, "bool": {"type": "boolean"},
-    "list(str)": {"type": "array", "items": {"type": "string"}}, "json": {"type": "object"}, "dict": {"type": "object"},
+    "str": {"type": "string"},
+    "int": {"type": "integer"},
+    "float": {"type": "number"},
+    "bool": {"type": "boolean"},
+    "list(str)": {"type": "array", "items": {"type": "string"}},
+    "json": {"type": "object"},
+    "dict": {"type": "object"},
     "list": {"type": "array", "items": {"type": "object"}},
-}  # fmt: skip
+}
 
 
 def _object(*names: str) -> JsonSchema:
@@ -303,19 +316,27 @@ def _list(item: JsonSchema) -> JsonSchema:
 
 
 _RETURNS: dict[str, JsonSchema] = {
-    "GetUserToken": _object("token"), "RegisterUser": _object("token"), "DeleteAccount": _object("status"),
-    "ModifyPassword": _object("status"), "Wiki": _object("url", "summary", "content"),
-    "EmergencyKnowledge": _list(_object("name", "aid")), "SymptomSearch": _list(_object("name", "description")),
-    "SearchEngine": _list(_object("title", "url", "abstract")), "QueryScene": _list(_object("name", "description")),
-    "QueryHistoryToday": _list({"type": "string"}), "ForgotPassword": {"type": ["integer", "string"]},
+    "GetUserToken": _object("token"),
+    "RegisterUser": _object("token"),
+    "DeleteAccount": _object("status"),
+    "ModifyPassword": _object("status"),
+    "Wiki": _object("url", "summary", "content"),
+    "EmergencyKnowledge": _list(_object("name", "aid")),
+    "SymptomSearch": _list(_object("name", "description")),
+    "SearchEngine": _list(_object("title", "url", "abstract")),
+    "QueryScene": _list(_object("name", "description")),
+    "QueryHistoryToday": _list({"type": "string"}),
+    "ForgotPassword": {"type": ["integer", "string"]},
     "QueryRegistration": {
-        "type": "object", "additionalProperties": _object("patient_name", "date", "doctor_name"),
+        "type": "object",
+        "additionalProperties": _object("patient_name", "date", "doctor_name"),
         "description": "by the appointment's ID",
     },
     "QueryAgenda": _object("content", "time", "location", "username"),
-    "QueryReminder": _object("content", "time", "username"), "QueryAlarm": _object("time", "username"),
+    "QueryReminder": _object("content", "time", "username"),
+    "QueryAlarm": _object("time", "username"),
     "QueryMeeting": _object("meeting_topic", "start_time", "end_time", "location", "username"),
-}  # fmt: skip
+}
 """Responses of which the documents tell too little. The others have one value, which is returned bare."""
 
 

@@ -25,12 +25,20 @@ from benchmarks.environments.comptoolbench_service import WRITES, Record, answer
 Json = dict[str, Any]
 
 HEADLINE = {
-    "detect_language": "language", "encrypt_text": "encrypted", "extract_numbers": "numbers",
-    "get_exchange_rate": "converted_amount", "hash_text": "hash", "keyword_extract": "keywords",
-    "mask_pii": "masked_text", "percentage_change": "change_percent", "read_file": "content",
-    "sentiment_analysis": "sentiment", "summarize_text": "summary",
-    "translate_text": "translated_text", "word_count": "words",
-}  # fmt: skip
+    "detect_language": "language",
+    "encrypt_text": "encrypted",
+    "extract_numbers": "numbers",
+    "get_exchange_rate": "converted_amount",
+    "hash_text": "hash",
+    "keyword_extract": "keywords",
+    "mask_pii": "masked_text",
+    "percentage_change": "change_percent",
+    "read_file": "content",
+    "sentiment_analysis": "sentiment",
+    "summarize_text": "summary",
+    "translate_text": "translated_text",
+    "word_count": "words",
+}
 """The value that a tool is asked for, where its response has others beside it."""
 
 
@@ -89,11 +97,14 @@ class CompToolBench(Environment):
         document = self.documents[name]
         example = self._example(name, task)
         protocol = Protocol(
-            name=name, description=f"{document['description']} Returns: {document['returns']}.",
-            parameters=document["parameters"], effect=Effect.WRITE if name in WRITES else Effect.READ,
-            examples=(example,) if example else (), source=Source(location=self.name, operation=name),
+            name=name,
+            description=f"{document['description']} Returns: {document['returns']}.",
+            parameters=document["parameters"],
+            effect=Effect.WRITE if name in WRITES else Effect.READ,
+            examples=(example,) if example else (),
+            source=Source(location=self.name, operation=name),
             provenance=Provenance.IMPORTED,
-        )  # fmt: skip
+        )
         return served(protocol, functools.partial(answer, self._record, name))
 
     def _example(self, name: str, task: Json) -> Example | None:

@@ -209,9 +209,13 @@ def made(schema: JsonSchema, seed: str, place: Place = ()) -> Any:
         return [made(schema["items"], f"{seed}/{position}", place) for position in range(ITEMS)]
     if kinds & {"integer", "number"}:
         return _count(schema, number(seed, where))
-    return number(seed, where) % 2 == 0 if "boolean" in kinds else None if kinds == {"null"} else _text(
-        schema, name, number(seed, where)
-    )  # fmt: skip
+    return (
+        number(seed, where) % 2 == 0
+        if "boolean" in kinds
+        else None
+        if kinds == {"null"}
+        else _text(schema, name, number(seed, where))
+    )
 
 
 def _agreed(parts: Json, schema: JsonSchema, place: Place) -> Json:

@@ -16,8 +16,14 @@ from typing import Any, Literal, Optional
 
 Schema = dict[str, Any]
 _TYPES: dict[str, Any] = {
-    "string": str, "integer": int, "number": float, "boolean": bool, "array": list, "object": dict, "null": None,
-}  # fmt: skip
+    "string": str,
+    "integer": int,
+    "number": float,
+    "boolean": bool,
+    "array": list,
+    "object": dict,
+    "null": None,
+}
 _DEPTH = 12
 """Of references into references that are followed."""
 _OPENER = urllib.request.build_opener(urllib.request.ProxyHandler({}))

@@ -17,7 +17,7 @@ from atc.sandboxes.contract import Sandbox
 from atc.sandboxes.drivers import open_sandbox
 from atc.settings import Settings
 from atc.tools.tool import Toolset
-from benchmarks.systems.base import Answer, Job, System
+from benchmarks.systems.base import Answer, Ended, Job, System
 
 ROOT = Path(__file__).parents[2]
 _SOURCES = ("atc/**/*.py", "sandbox/*.py", "prompts/*.jinja")
@@ -57,11 +57,19 @@ class Atc(System):
         if self._sandbox is None:
             self._sandbox = open_sandbox(Settings.load())
         return Agent(
-            tools, model=job.opened_model(), policy=CallPolicy(replay=self._replay), sandbox=self._sandbox,
-            seed=job.session.seed, answer=False, keep_runs=False, budget_s=job.caps.seconds,
-            approve="always", warnings="allow",  # the other systems ask nobody either, and nothing here is real
-            **more, **self._settings,
-        )  # fmt: skip
+            tools,
+            model=job.opened_model(),
+            policy=CallPolicy(replay=self._replay),
+            sandbox=self._sandbox,
+            seed=job.session.seed,
+            answer=False,
+            keep_runs=False,
+            budget_s=job.caps.seconds,
+            approve="always",
+            warnings="allow",  # the other systems ask nobody either, and nothing here is real
+            **more,
+            **self._settings,
+        )
 
     async def aclose(self) -> None:
         sandbox, self._sandbox = self._sandbox, None
@@ -78,11 +86,10 @@ def answer_of(result: Result) -> Answer:
         elif revision.fault is not None:
             faults[revision.fault.kind] += 1
     error = result.fault.message if result.fault else ""
-    ended = {"answered": "answered", "budget": "budget", "failed": "crash"}.get(result.status, "unsolved")
-    return Answer(
-        ended, result.value, error, result.program, len(result.revisions),  # type: ignore[arg-type]
-        sum(revision.fault is not None and not revision.findings for revision in result.revisions), dict(faults),
-    )  # fmt: skip
+    ends: dict[str, Ended] = {"answered": "answered", "budget": "budget", "failed": "crash"}
+    ended = ends.get(result.status, "unsolved")
+    crashes = sum(revision.fault is not None and not revision.findings for revision in result.revisions)
+    return Answer(ended, result.value, error, result.program, len(result.revisions), crashes, dict(faults))
 
 
 @cache

@@ -83,10 +83,14 @@ class Peer(System):
     def _job(self, job: Job) -> dict[str, Any]:
         episode = job.session.episode
         return {
-            "mode": self._mode, "task": f"{job.text}\n\n{PEERS_FORM}", "model": job.model,
-            "base_url": f"{job.address}/v1", "tools_url": f"{job.address}/tools", "steps": job.caps.model_calls,
+            "mode": self._mode,
+            "task": f"{job.text}\n\n{PEERS_FORM}",
+            "model": job.model,
+            "base_url": f"{job.address}/v1",
+            "tools_url": f"{job.address}/tools",
+            "steps": job.caps.model_calls,
             "tools": [_document(tool.protocol) for tool in episode.tools.values()],
-        }  # fmt: skip
+        }
 
     @asynccontextmanager
     async def _running(self) -> AsyncIterator[_Process]:
@@ -101,9 +105,19 @@ class Peer(System):
         with tempfile.TemporaryDirectory(prefix="atc-peer-", ignore_cleanup_errors=True) as folder:
             try:
                 started = await asyncio.create_subprocess_exec(
-                    python, "-m", "benchmarks.peers", self._script, self._mode, stdin=pipe, stdout=pipe, stderr=pipe,
-                    cwd=folder, env=environment, start_new_session=True, limit=_LINE,
-                )  # fmt: skip
+                    python,
+                    "-m",
+                    "benchmarks.peers",
+                    self._script,
+                    self._mode,
+                    stdin=pipe,
+                    stdout=pipe,
+                    stderr=pipe,
+                    cwd=folder,
+                    env=environment,
+                    start_new_session=True,
+                    limit=_LINE,
+                )
             except OSError as error:
                 raise EnvironmentProblem(f"{self._variable}={python} cannot be started: {error.strerror}") from None
             process = _Process(started, asyncio.create_task(_tail(started)))
@@ -190,9 +204,11 @@ def _document(protocol: Protocol) -> dict[str, Any]:
     properties = {parameter.name: parameter.schema for parameter in parameters}
     required = [parameter.name for parameter in parameters if parameter.required]
     return {
-        "name": protocol.name, "description": protocol.description, "returns": protocol.returns,
+        "name": protocol.name,
+        "description": protocol.description,
+        "returns": protocol.returns,
         "parameters": protocol.parameters | {"properties": properties, "required": required},
-    }  # fmt: skip
+    }
 
 
 def _answer(message: dict[str, Any], job: Job) -> Answer:

@@ -135,7 +135,7 @@ def failed(label: str, error: Exception, exchange: Exchange, log: str, spec: Ser
         outcome="refused" if error.code in _REFUSING else did,
         cause="credential" if error.code == types.URL_ELICITATION_REQUIRED else None,
         service_message=server_message,
-    )  # fmt: skip
+    )
 
 
 def _http(label: str, error: MCPError, status: int, spec: ServerSpec) -> ToolError:

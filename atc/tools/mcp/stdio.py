@@ -46,6 +46,7 @@ class ServerLog:
         self.too_large = False
 
     def write(self, data: bytes) -> None:
+        """Take more output; only the last lines are kept."""
         text = self._rest + data.decode("utf-8", "replace")
         *lines, self._rest = text.split("\n")
         self._lines.extend(line[:_LINE] for line in lines if line.strip())

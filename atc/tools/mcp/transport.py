@@ -39,6 +39,7 @@ class McpTransport(AnnouncingTransport):
         return clean(self.name, 100).replace("\n", " ")
 
     def opened(self) -> AbstractAsyncContextManager[Any]:
+        """The server: tools of one import share it."""
         return self.server
 
     async def __call__(self, arguments: dict[str, Any]) -> Any:

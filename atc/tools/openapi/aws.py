@@ -31,16 +31,32 @@ HOW_TO_GET_IT = "`pip install 'atc-runtime[aws]'`"
 _HOST = re.compile(r"(?:.{0,200}\.)?([a-z0-9-]{1,60})\.([a-z]{2}(?:-[a-z]{1,10}){1,2}-\d)\.amazonaws\.com(?:\.cn)?\Z")
 _GLOBAL_HOST = re.compile(r"(?:.{0,200}\.)?([a-z0-9-]{1,60})\.amazonaws\.com\Z")
 _SERVICE = re.compile(r"[a-z][a-z0-9-]{1,60}\Z")
-OWN_HEADERS = frozenset({
-    "x-amz-algorithm", "x-amz-content-sha256", "x-amz-credential", "x-amz-date", "x-amz-security-token",
-    "x-amz-signature", "x-amz-signedheaders",
-})  # fmt: skip
+OWN_HEADERS = frozenset(
+    {
+        "x-amz-algorithm",
+        "x-amz-content-sha256",
+        "x-amz-credential",
+        "x-amz-date",
+        "x-amz-security-token",
+        "x-amz-signature",
+        "x-amz-signedheaders",
+    }
+)
 """Headers that the signer writes; documents list them as parameters."""
 
 # The client may change these on the way, or they are of an earlier signature.
-_NOT_SIGNED = frozenset({
-    "accept", "accept-encoding", "authorization", "connection", "content-length", "host", "user-agent", *OWN_HEADERS,
-})  # fmt: skip
+_NOT_SIGNED = frozenset(
+    {
+        "accept",
+        "accept-encoding",
+        "authorization",
+        "connection",
+        "content-length",
+        "host",
+        "user-agent",
+        *OWN_HEADERS,
+    }
+)
 
 
 def is_installed() -> bool:

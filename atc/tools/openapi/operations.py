@@ -54,6 +54,7 @@ class Found:
 
     @property
     def label(self) -> str:
+        """Method and path: ``GET /pets``."""
         return f"{self.method.upper()} {self.path}".strip()
 
     @property

@@ -88,6 +88,7 @@ class OperationTransport(PagedTransport, AnnouncingTransport):
     service: HttpService = field(repr=False)
 
     def opened(self) -> AbstractAsyncContextManager[Any]:
+        """The service: tools of one import share it."""
         return self.service
 
     async def __call__(self, arguments: dict[str, Any]) -> Any:
