@@ -1,4 +1,4 @@
-"""What a teacher is told about a tool that it must find without its name (ToolQP §3.2, Fig. 15 "AddMoreInfo")."""
+"""Hints for a teacher about a tool that it must find without its name (ToolQP §3.2, Fig. 15 "AddMoreInfo")."""
 
 from __future__ import annotations
 

@@ -87,7 +87,7 @@ class Attempt:
 
 @dataclass(frozen=True)
 class Trajectory:
-    """What a planner should say for one task, verified.
+    """The verified replies of a planner to one task.
 
     Attributes:
         goals: the sub-goals, each with the ids of its tools.

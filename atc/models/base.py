@@ -56,7 +56,7 @@ async def fitting_reply(
     Args:
         generate: makes one reply.
         request: what is asked.
-        enforced: kinds of formats that ``generate`` looks after; of others the prompt tells.
+        enforced: kinds of formats that ``generate`` enforces; others are stated in the prompt.
 
     Returns:
         the reply with its :attr:`Reply.value`, else with the :attr:`Reply.problem`; at the cost of both requests.
@@ -99,8 +99,8 @@ class Model(abc.ABC):
         prompt_tokens: how many tokens a prompt should have at most, where more would be slow or dear; ``None``: as many
             as the context has beside the reply.
         endpoint: the address that prompts are sent to; empty for a model on this machine.
-        enforces: kinds of :class:`ReplyFormat` that :meth:`generate` looks after by itself. Of the others the prompt
-            tells, and a reply that does not fit is asked for once more.
+        enforces: kinds of :class:`ReplyFormat` that :meth:`generate` enforces by itself. The prompt states the
+            others, and a reply that does not fit is asked for once more.
     """
 
     name: str
@@ -114,7 +114,7 @@ class Model(abc.ABC):
         _adapt_complete(cls)
 
     async def context_size(self) -> int:
-        """How many tokens prompt and reply may take together: what the endpoint tells, else :attr:`context_tokens`."""
+        """Tokens that prompt and reply may take together: as the endpoint states it, else :attr:`context_tokens`."""
         return self.context_tokens
 
     async def count_tokens(self, text: str) -> int:
@@ -223,9 +223,9 @@ class Model(abc.ABC):
 
 
 def _adapt_complete(cls: type[Model]) -> None:
-    """Let a subclass that overrides :meth:`Model.complete` without formats take them all the same, told in words.
+    """Let a subclass that overrides :meth:`Model.complete` without formats take them, stated in the prompt.
 
-    Before there were formats, ``complete`` was what a model's author wrote. An override that passes on all arguments,
+    Such classes were written for an interface without formats. An override that passes on all arguments,
     to a class that has a ``generate``, needs nothing.
     """
     written = cls.__dict__.get("complete")

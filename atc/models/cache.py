@@ -97,7 +97,7 @@ def _in_vain(reply: Reply) -> bool:
 
 
 def _read(path: Path, kind: TypeAdapter[T]) -> T | None:
-    """What is kept there; ``None`` if there is nothing or it cannot be read: it is asked for again then."""
+    """The stored value; ``None`` if there is none or it cannot be read, so that the model is asked again."""
     try:
         return kind.validate_json(path.read_bytes())
     except FileNotFoundError:

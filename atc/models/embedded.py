@@ -29,9 +29,9 @@ HOW_TO_GET_A_MODEL = (
 )
 
 CONTEXT_TOKENS = 16_384
-"""Of prompt and reply, for each slot: 28 kB of memory a token for the default model, taken when its server starts."""
+"""Tokens of prompt and reply for each slot; the default model takes 28 kB of memory a token when it starts."""
 PROMPT_TOKENS = 4_000
-"""Of a prompt: two processor cores read some eighty tokens a second."""
+"""Tokens of a prompt: two processor cores read some eighty a second."""
 
 
 def runtime_installed() -> bool:

@@ -1,4 +1,4 @@
-"""What an endpoint's failures mean to a user: which setting to mend, and whether asking again can help."""
+"""Failures of an endpoint as errors: which setting to change, and whether another attempt may succeed."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ class Failure(Exception):
 
 
 def retried(max_attempts: int, backoff_s: float) -> dict[str, Any]:
-    """How ``tenacity`` asks again: while that can help, each time after twice as long, or as long as was asked for."""
+    """Options of ``tenacity``: retry while that may help, after twice the time or as long as the endpoint asks."""
 
     def wait(state: tenacity.RetryCallState) -> float:
         failure = state.outcome.exception() if state.outcome is not None else None
@@ -59,7 +59,7 @@ def retried(max_attempts: int, backoff_s: float) -> dict[str, Any]:
 
 @dataclass(frozen=True)
 class Endpoint:
-    """What a message may say about an endpoint, and the secret that it must not."""
+    """The name of an endpoint in messages, and the key that they must not contain."""
 
     url: str
     model: str

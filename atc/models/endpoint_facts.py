@@ -1,4 +1,4 @@
-"""What an endpoint tells of itself beside its replies: how long its context is, and how many tokens a text has.
+"""Facts that an endpoint states beside its replies: how long its context is, and how many tokens a text has.
 
 There is no standard for either. Most servers tell the context in their list of models, each under a name of its own;
 llama.cpp, LM Studio and Ollama have routes of their own. Each is asked once at most, within seconds in all, at the

@@ -1,4 +1,4 @@
-"""How one endpoint is told what a reply must be: by ``response_format`` or a grammar, else in words.
+"""How one endpoint is asked for a format: by ``response_format`` or a grammar, else in the prompt.
 
 There are two kinds of ``response_format``, ``json_schema`` and the older ``json_object``, and endpoints that know one,
 both or neither. Which, shows at the first request: what is refused, or sent and not kept to, is not sent again.

@@ -17,7 +17,7 @@ OnText = Callable[[str], None]
 
 @dataclass(frozen=True)
 class Message:
-    """One message of a prompt. ``fixed``: it is text of this project, the same in every run."""
+    """One message of a prompt. ``fixed``: text of this project, the same in every run."""
 
     role: Role
     content: str
@@ -26,7 +26,7 @@ class Message:
 
 @dataclass(frozen=True)
 class Reply:
-    """What a model answered.
+    """One reply of a model.
 
     Attributes:
         text: the whole reply.
@@ -40,7 +40,7 @@ class Reply:
         model: the model's name.
         problem: where ``text`` is empty, why, as far as it is known; in words, and with what came in its place. Where
             it was to fit a schema or choices and does not, what is wrong with it.
-        value: what the reply says, where it was to fit a schema, choices or a grammar and does: the JSON value, the
+        value: the parsed reply, where it had to fit a schema, choices or a grammar and does: the JSON value, the
             choice, the text. ``None`` otherwise, and where the JSON value is null: then there is no ``problem``.
     """
 
@@ -69,7 +69,7 @@ def bounded_tokens(text: str) -> int:
 
 @dataclass(frozen=True)
 class Sampling:
-    """How a reply is drawn.
+    """How a reply is sampled.
 
     Attributes:
         max_tokens: the most tokens of the reply.
@@ -90,10 +90,10 @@ class ModelRequest:
 
     Attributes:
         messages: the prompt.
-        sampling: how the reply is drawn.
+        sampling: how the reply is sampled.
         format: what the reply must be; anything for ``None``.
         on_text: called with each piece of the reply as it arrives.
-        in_words: the prompt says already what the reply must be.
+        in_prompt: the prompt already states the format.
     """
 
     messages: tuple[Message, ...]
@@ -120,10 +120,10 @@ class ModelRequest:
         return replace(self, sampling=replace(self.sampling, max_tokens=max_tokens))
 
     def with_format_in_prompt(self) -> ModelRequest:
-        """The same request with a prompt that ends by saying what the reply must be.
+        """The same request with a prompt that ends with the format.
 
         Raises:
-            ModelUnavailable: the format is a grammar, which no words can say.
+            ModelUnavailable: the format is a grammar, which has no words.
         """
         if self.format is None or self.in_prompt:
             return self
@@ -134,7 +134,7 @@ class ModelRequest:
         return replace(self, messages=_with_user(self.messages, self.format.instruction()), in_prompt=True)
 
     def again(self, reply: Reply, problem: str) -> ModelRequest:
-        """The request after a reply that does not fit: it is shown with what is wrong with it."""
+        """The request that follows a reply that does not fit: it shows the reply and its problem."""
         assert self.format is not None
         wanted = "" if self.format.kind == "grammar" else self.format.instruction()
         shown = Message("assistant", reply.text[:_SHOWN] or "(nothing)")

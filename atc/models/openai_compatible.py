@@ -27,7 +27,7 @@ from atc.models.streaming import ReplyAccumulator, StreamAccumulator
 
 THINKING_TOKENS = 8_192
 CONTEXT_TOKENS = 32_768
-"""Of an endpoint that does not tell; one that takes fewer says so when it is asked for more."""
+"""Assumed where an endpoint does not state its context; one that takes fewer reports it in an error."""
 STALL_S = 300.0
 
 

@@ -29,7 +29,7 @@ _CHOICE, _VALUE = "choice", "value"  # the keys of an object where an endpoint t
 
 @dataclass(frozen=True)
 class Reading:
-    """What a reply says. ``problem``: why it cannot be used, in words; empty where ``value`` holds."""
+    """A reply as it was read. ``problem``: why it cannot be used; empty where ``value`` holds."""
 
     value: Any = None
     problem: str = ""
@@ -84,7 +84,7 @@ class ReplyFormat:
 
     @cached_property
     def enforced(self) -> Enforced | None:
-        """What ``response_format`` may say; ``None`` where a grammar would be too large."""
+        """The schema for ``response_format``; ``None`` where a grammar would be too large."""
         if self.schema is not None:
             return enforced(self.schema)
         if not 0 < len(self.choices) <= MAX_ENUM:
@@ -116,7 +116,7 @@ class ReplyFormat:
         return prompt("reply_format", choices=[fenced(choice) for choice in self.choices], schema=schema)
 
     def read(self, text: str) -> Reading:
-        """What a reply says, held to the whole format; never raises."""
+        """Read a reply and check it against the whole format; never raises."""
         if self.kind == "grammar":
             return Reading(text)  # whoever takes grammars keeps to them
         if self.kind == "choices":

@@ -187,7 +187,7 @@ def _member(value: Any, name: str) -> Any:
 
 
 def _pieces(content: Any, kind: str) -> Iterator[Any]:
-    """What a reply's content holds of a kind: it is a text, or at some endpoints a list of parts, each of one kind."""
+    """The text of one kind in a reply's content, which is a text or, at some endpoints, a list of typed parts."""
     if not isinstance(content, list):
         yield content if kind == "text" else None
         return

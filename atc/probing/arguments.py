@@ -299,7 +299,7 @@ def _named_by_value(detail: ErrorDetail, arguments: Mapping[str, Any], body: Any
 
 
 def _agreed(claims: Mapping[str, int]) -> dict[str, Any]:
-    """What was said most often of each keyword; of equals the first."""
+    """The most frequent claim for each keyword; the first of equals."""
     made: dict[str, tuple[int, Any]] = {}
     for text, count in claims.items():
         for keyword, value in json.loads(text).items():

@@ -153,7 +153,7 @@ def least_sure(bindings: Bindings) -> float:
 
 
 def is_word(parameter: str) -> bool:
-    """Whether an argument is a word of somebody's: only who knows the service's matter can think of one."""
+    """Whether an argument is free text that only somebody who knows the service's subject can supply."""
     words = words_of(parameter)
     return bool(words) and words[-1] in _WORDS
 

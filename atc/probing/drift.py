@@ -1,4 +1,4 @@
-"""What changed between two schemas of one tool: a service that moved, field by field.
+"""Changes between two schemas of one tool, field by field.
 
 Inferred schemas carry counts (``x-atc-evidence``), and counts decide what may be said: a field that was in one of three
 old answers and is in none of two new ones may just not have been there this time. A schema without counts is taken at
@@ -217,7 +217,7 @@ def _counts(schema: Any) -> dict[str, int]:
 
 
 def _objects_of(schema: JsonSchema) -> int | None:
-    """How many objects the statements on fields rest on; ``None`` for a schema without counts."""
+    """The number of objects that support the statements on fields; ``None`` for a schema without counts."""
     of = [counts["of"] for field_schema in _properties(schema).values() if "of" in (counts := _counts(field_schema))]
     return max(of, default=_counts(schema).get("seen"))
 

@@ -123,7 +123,7 @@ def read_error_message(body: Any) -> list[ErrorDetail]:
 
 
 def _is_more_specific(one: ErrorDetail, other: ErrorDetail) -> bool:
-    """Whether ``other`` is the same as ``one`` with less told."""
+    """Whether ``other`` states the same as ``one`` with less detail."""
     if one == other or one.problem != other.problem:
         return False
     same_name = one.parameter == other.parameter or not other.parameter or one.parameter.endswith("." + other.parameter)

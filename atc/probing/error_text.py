@@ -1,4 +1,4 @@
-"""What a refusal's sentence says of an argument: ``limit must be between 1 and 50``.
+"""The demands on an argument in a refusal's sentence: ``limit must be between 1 and 50``.
 
 Text from a service is data. It is cut into short sentences, and each is matched with fixed patterns whose repetitions
 are bounded; what they do not know is left alone.

@@ -1,4 +1,4 @@
-"""Declared arguments and those that evidence tells of, as one schema."""
+"""Declared and observed arguments as one schema."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ def missing_in(refusal: Refusal) -> list[str]:
 
 
 def merged_arguments(protocol: Protocol, record: Record) -> dict[str, Any]:
-    """What the source declares of the arguments, bettered by what was accepted and refused.
+    """Merge the declared arguments with evidence from accepted and refused calls.
 
     Declared types stand. Declared as required stays so; added is what the service itself demanded, and where the source
     declares no arguments at all, whatever evidence shows to be required. No argument beyond those declared is made up.

@@ -41,26 +41,9 @@ from atc.tools.types import OBSERVED
 
 FIRST_STRUCTURAL, LAST_STRUCTURAL = 4, 2
 """Tries of structure before the model is asked, and after it has failed."""
-_AMOUNTS = frozenset(
-    (word,)
-    for word in (
-        "value",
-        "amount",
-        "price",
-        "rate",
-        "weight",
-        "distance",
-        "radius",
-        "latitude",
-        "longitude",
-        "temperature",
-        "height",
-        "width",
-        "length",
-        "km",
-    )
-)
-"""What is measured: half of one may be meant."""
+_MEASURES = "value amount price rate weight distance radius latitude longitude temperature height width length km"
+_AMOUNTS = frozenset((word,) for word in _MEASURES.split())
+"""Words for measures, whose values may be fractions."""
 MAX_OFFERED = 60
 """Known tools that the model is offered as helpers."""
 MORE_INSTANCES = 2
@@ -78,7 +61,7 @@ class Explorer:
         pool: values seen so far.
         tries: programs that the model writes for a tool in a round.
         single: there are no rounds after the first.
-        keep: told of a record after every program: whatever stops us, nothing is tried twice.
+        keep: called with a record after every program: whatever stops us, nothing is tried twice.
     """
 
     runner: Runner
@@ -224,7 +207,7 @@ class Explorer:
             return None
 
     def _next_attempt(self, record: Record) -> int:
-        """How often the model was asked for a program of this tool."""
+        """Count one more request for a program of this tool, and return how many came before."""
         self.attempts[record.name] = self.attempts.get(record.name, -1) + 1
         return self.attempts[record.name]
 

@@ -105,7 +105,7 @@ class Record:
     refusals: list[Refusal] = field(default_factory=list)
     tried: set[str] = field(default_factory=set)
     run: set[str] = field(default_factory=set)
-    """What structure has tried in this session, whether or not a call came of it."""
+    """Calls made by rules in this session, whether or not they reached the tool."""
     broke: str = ""
     """How the last program ended, if it did not end well. Not kept."""
 
@@ -138,7 +138,7 @@ class Record:
         }
 
     def learn(self, call: Call, question: str, program: str) -> bool:
-        """Take one call of this tool as evidence. Returns whether it told something new and full."""
+        """Take one call of this tool as evidence; return whether its response is new and not empty."""
         if call.status == "refused" or call.error_status in REFUSED_BY_US:
             return False  # it says nothing of the tool
         key = key_of(call.arguments)
@@ -182,7 +182,11 @@ class Record:
 
     @classmethod
     def from_json(cls, raw: dict[str, Any]) -> Record:
-        """Raises KeyError, TypeError, ValueError: it is no record of this version."""
+        """The record that :meth:`to_json` wrote.
+
+        Raises:
+            KeyError, TypeError, ValueError: it is no record of this version.
+        """
         fields = {name: raw[name] for name in ("name", "state", "reason", "round", "tries", "description", "statuses")}
         if fields["state"] == "not":  # its name in older records
             fields["state"] = "undocumented"

@@ -1,4 +1,4 @@
-"""Where probing tries things: a program in the jail, its calls through a broker of its own, and what came of them."""
+"""Runs probing's programs in the jail, with a broker of their own, and returns their calls."""
 
 from __future__ import annotations
 

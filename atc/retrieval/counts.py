@@ -1,4 +1,4 @@
-"""How much each document has of each word: the lexical index is made from it, and made again when tools change."""
+"""Counts of words by document: the lexical index is made from them, and anew when tools change."""
 
 from __future__ import annotations
 

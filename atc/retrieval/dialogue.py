@@ -72,7 +72,7 @@ _ROLE_MARK = re.compile(r"\[(/?[A-Z_]{3,20})\]")
 _ECHO = re.compile(r"^[^\n<]*\bor <stop_retrieval>[.:]?", re.MULTILINE | re.IGNORECASE)
 """Our own words of the last turn, said again."""
 _INSTRUCTION = "what the tool does, likely parameter names, its category"
-"""How the first turn says what a query is: said again it is none."""
+"""The first turn's description of a query; a reply that repeats it is no query."""
 _ROLE = re.compile(r"^\s*(?:assistant|user|system|human|found)\s*:", re.MULTILINE | re.IGNORECASE)
 _JSON_LIST = re.compile(r"\[\s*\".*\"\s*\]", re.DOTALL)
 _INLINE_LIST = re.compile(r"(?<!\S)\d{1,2}[.)]\s+")
@@ -80,7 +80,7 @@ _INLINE_LIST = re.compile(r"(?<!\S)\d{1,2}[.)]\s+")
 
 @dataclass(frozen=True)
 class Plan:
-    """What a task needs, before anything is searched for.
+    """The plan of a task, before anything is searched for.
 
     Attributes:
         text: the whole plan, tags and fences taken away.
@@ -237,7 +237,7 @@ def _unique(texts: Iterable[str]) -> tuple[str, ...]:
 
 
 def opening(task: str) -> list[Message]:
-    """What a planner is told before its first turn."""
+    """The messages before the planner's first turn."""
     task = task if len(task) <= MAX_TASK else f"{task[:MAX_TASK]} …"
     return [
         Message("system", prompt("turns_system"), fixed=True),
@@ -246,7 +246,7 @@ def opening(task: str) -> list[Message]:
 
 
 def begin() -> str:
-    """What the planner is told after its plan, before its first query."""
+    """The message after the plan, before the first query."""
     return prompt("turns_begin")
 
 
@@ -275,7 +275,7 @@ def show_results(protocols: Iterable[Protocol], top: int = TOP) -> str:
 
 
 def answer(protocols: Iterable[Protocol], top: int = TOP) -> str:
-    """What the planner is told after a query: :func:`show_results`, and that it is its turn."""
+    """The message after a query: :func:`show_results`, and the request for the next one."""
     return prompt("turns_results", results=show_results(protocols, top))
 
 

@@ -67,7 +67,7 @@ class Trajectory:
         return frozenset(hit.id for turn in self.turns for hit in turn.hits[:TOP])
 
     def summary(self) -> dict[str, Any]:
-        """What a trace tells of it."""
+        """The trajectory as a trace records it."""
         queries = [turn.query for turn in self.turns[1:]]
         return {
             "plan": self.plan,
@@ -177,7 +177,7 @@ class QueryPlanner:
         return reply.text
 
     def _results(self, done: Trajectory, turns: Sequence[Turn]) -> str:
-        """What the last queries found, and what is lacking."""
+        """The message with what the last queries found, and with missing prerequisites."""
         found = dict.fromkeys(hit.id for turn in turns for hit in turn.hits[:TOP])
         missing = dict.fromkeys(each.provider for each in done.prerequisites)
         shown = [*missing, *(tool for tool in found if tool not in missing)]

@@ -1,4 +1,4 @@
-"""What an index holds: documents in the order of their ids, the counts of their words, their vectors."""
+"""The content of an index: documents in the order of their ids, the counts of their words, their vectors."""
 
 from __future__ import annotations
 
@@ -131,7 +131,7 @@ def read(tools: Tools, progress: Progress) -> Batch:
 
 
 def digest(text: str) -> bytes:
-    """Tells texts apart."""
+    """A digest that identifies a text."""
     return hashlib.sha256(text.encode("utf-8", "surrogatepass")).digest()[:DIGEST]
 
 

@@ -133,7 +133,7 @@ def _tainted(body: ast.AST, names: set[str]) -> set[str]:
 
 
 def _flows(body: ast.AST) -> Iterator[tuple[ast.AST | None, ast.AST]]:
-    """What goes where: a value and the expression that it is put into."""
+    """A value and the expression that it replaces."""
     for node in ast.walk(body):
         match node:
             case ast.Assign():

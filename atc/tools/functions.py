@@ -45,7 +45,7 @@ _METADATA = "__atc_tool__"
 
 @dataclass(frozen=True)
 class _Metadata:
-    """What :func:`tool` writes on a function."""
+    """What :func:`tool` attaches to a function."""
 
     effect: EffectName | None = None
     name: str | None = None
@@ -66,7 +66,7 @@ def tool(
     name: str | None = None,
     examples: Iterable[ExampleLike] = (),
 ) -> Any:
-    """Say of a function what its signature cannot. The function itself stays as it is.
+    """Attach to a function what its signature cannot express. The function itself is not changed.
 
     Args:
         function: the function, where the decorator is used bare.
@@ -236,7 +236,7 @@ class _PlainSchema(GenerateJsonSchema):
         return {"type": "number"} if self.mode == "serialization" else super().decimal_schema(schema)
 
     def is_instance_schema(self, schema: IsInstanceSchema) -> JsonSchema:
-        """Of a class that only :func:`atc.to_json` knows: what it becomes is known of tables and arrays."""
+        """The schema of a class that only :func:`atc.to_json` can convert: known for tables and arrays."""
         known = schema_of(schema["cls"])
         return super().is_instance_schema(schema) if known is None else known
 
@@ -371,7 +371,7 @@ def _words(error: BaseException) -> str:
 
 
 def _answer(value: Any) -> Any:
-    """What a function returned, as JSON values and bytes; with notes where there is something to know of it.
+    """Convert what a function returned to JSON values and bytes, with notes about what was changed.
 
     Raises:
         ToolError: it has no JSON form. The function has run, so the outcome is unknown.

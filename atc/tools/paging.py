@@ -72,7 +72,7 @@ class Paging:
 
 
 def paging_of(protocol: Protocol) -> Paging | None:
-    """How a tool is paged; ``None`` where it is not, or nothing is sure, or it does more than read."""
+    """Return how a tool is paged; ``None`` where it is not, or not surely, or the tool may write."""
     if protocol.effect is not Effect.READ:
         return None
     known = protocol.parameters.get("properties", {})
@@ -103,7 +103,7 @@ def is_positional(name: str) -> bool:
 
 
 def paging_fields(value: Mapping[str, Any]) -> Iterator[tuple[str, Any]]:
-    """The fields in which a response tells of its paging, by flat name: its own, and those of its containers."""
+    """Yield the fields of a response that state its paging, by flat name: its own and its containers'."""
     todo: list[tuple[Mapping[str, Any], int]] = [(value, 0)]
     while todo:
         here, depth = todo.pop(0)
@@ -224,7 +224,7 @@ class _Body:
         self.has_more_flag = any(flat(path[-1]) in MORE | DONE for path in self.fields)
 
     def _fields(self, schema: JsonSchema, above: _Path, depth: int) -> Iterator[tuple[_Path, JsonSchema]]:
-        """The fields in which it tells of its paging, as :func:`paging_fields` finds them in a response."""
+        """The fields that state its paging, as :func:`paging_fields` finds them in a response."""
         for key, value in list(_properties(schema).items())[:MAX_KEYS]:
             inner = resolved(self._root, value)
             if flat(key) in NEXT and _properties(inner):
@@ -304,7 +304,7 @@ def _list_in(root: JsonSchema, properties: Mapping[str, Any], tool: str) -> str:
 
 
 def chosen_list(keys: list[str], tool: str) -> str:
-    """Of the keys of several lists the one that holds a tool's items; empty where none is sure."""
+    """The key, among those of several lists, that holds a tool's items; empty where none surely does."""
     if len(keys) == 1:
         return keys[0]
     by_name = {flat(key): key for key in keys}

@@ -26,14 +26,14 @@ CURSOR = frozenset(
     """.split()
 )
 AMBIGUOUS = frozenset({"after", "offset", "next", "start", "page", "startid", "from"})
-"""Of these the ones that mean other things too: the response must have a field of that name, or the text say cursor."""
+"""Cursor names with other meanings: the response must have such a field, or the description must say cursor."""
 SURE_CURSOR = frozenset(
     """
     cursor pagetoken nextpagetoken nexttoken continuationtoken paginationtoken pagingtoken nextcursor aftercursor
     pagecursor pageafter scrollid
     """.split()
 )
-"""Of these the ones that mean a cursor also where no response is documented."""
+"""Cursor names that mean a cursor even where no response is documented."""
 LAST = frozenset({"startingafter", "afterid", "after", "sinceid", "since", "startafter", "lastid"})
 """Parameters that take the identifier of the last item of a page."""
 NEXT = frozenset(
@@ -46,7 +46,7 @@ NEXT = frozenset(
 )
 """Response fields that say where the next page begins: a cursor, a number, or a URL."""
 ADDRESS = ("href", "url", "uri")
-"""Where such a field is an object, what holds its URL."""
+"""Keys that hold the URL where such a field is an object."""
 MORE = frozenset(
     """
     hasmore hasnext hasnextpage more hasmoreitems moreavailable istruncated truncated hasadditionalpages
@@ -59,7 +59,7 @@ CONTAINERS = frozenset(
     paginationmetadata paginginfo listinfo resultinfo data result response pagingmetadata
     """.split()
 )
-"""Objects of a response in which paging is told of."""
+"""Objects of a response that state its paging."""
 WRAPPERS = frozenset(
     """
     data result response results embedded d payload body list page hits content collection resultset

@@ -27,7 +27,7 @@ from atc.tools.protocol import JsonSchema
 
 MAX_DEPTH = 100
 MAX_ITEMS = 200_000
-"""Of one list; as many values as a frame to a program may have."""
+"""Values of one list; a frame to a program may have as many."""
 _LIBRARIES = frozenset({"numpy", "pandas"})
 _ANY: TypeAdapter[Any] = TypeAdapter(Any)
 _learnt: set[str] = set()

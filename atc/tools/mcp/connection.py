@@ -24,7 +24,7 @@ from atc.tools.mcp.spec import ServerSpec
 from atc.tools.mcp.stdio import ServerLog, stdio_transport
 
 MAX_STARTS = 20
-"""How often a server is started (or connected to) without giving one answer: then it is given up for this run."""
+"""Starts of a server without one answer, after which the run gives it up."""
 
 _CLOSE_S = 10.0
 _INFO = Implementation(name="atc", version="1")

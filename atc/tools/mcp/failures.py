@@ -1,4 +1,4 @@
-"""What goes wrong between us and a server, in words; and whether a call may have acted."""
+"""Failures between us and a server as errors, and whether a call may have acted."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ class Unreachable(Exception):
 
 
 def server_text(text: object, spec: ServerSpec) -> str:
-    """A server's words, without credentials and bounded."""
+    """A text of the server, without credentials and bounded."""
     found = clean(spec.secrets.text(str(text)), 4 * MAX_WORDS)
     return found if len(found) <= MAX_WORDS else found[:MAX_WORDS] + " …"
 

@@ -1,4 +1,4 @@
-"""What a user gave to reach a server, kept out of every text and value that comes from it."""
+"""The credentials for a server, and their removal from every text and value that comes from it."""
 
 from __future__ import annotations
 

@@ -53,7 +53,7 @@ class ServerLog:
         self._rest = self._rest[-_LINE:]
 
     def summary(self, spec: ServerSpec) -> str:
-        """What happened, as far as it is known: for the end of a message."""
+        """What is known of the server's end and its last output, for the end of a message."""
         text = clean(spec.secrets.text("\n".join([*self._lines, self._rest]).strip()), 10 * _LINE * _LINES)
         output = f"; it said: {'… ' if len(text) > _MAX_SUMMARY else ''}{text[-_MAX_SUMMARY:]}" if text else ""
         return (f"; {self.problem}" if self.problem else "") + output

@@ -1,4 +1,4 @@
-"""What an operation does to the world: what its author declares, else what its method and its names tell."""
+"""The effect of an operation: as its author declares it, else by its method and its names."""
 
 from __future__ import annotations
 

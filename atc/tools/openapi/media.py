@@ -100,7 +100,7 @@ def best_first(media_types: Iterable[str]) -> tuple[str, ...]:
 
 
 def accept_header(declared: tuple[str, ...]) -> str:
-    """What to ask for, of the types that an operation declares for its answers: JSON wherever there is any."""
+    """The media type to ask for among those of an operation's answers: JSON where there is any."""
     json_types = [media_type for media_type in declared if is_json(media_type)][:3]
     if json_types or not declared:
         return ", ".join([*(json_types or ["application/json"]), "*/*;q=0.1"])
