@@ -19,9 +19,15 @@ GRACE_S = 30.0
 
 
 async def attempt(
-    environment: Environment, task: Task, system: System, seed: int, gateway: Gateway, caps: Caps, temperature: float,
+    environment: Environment,
+    task: Task,
+    system: System,
+    seed: int,
+    gateway: Gateway,
+    caps: Caps,
+    temperature: float,
     transcripts: Path | None = None,
-) -> Row:  # fmt: skip
+) -> Row:
     """Let a system try a task once.
 
     Args:
@@ -38,16 +44,16 @@ async def attempt(
     upstream = gateway.upstream
     async with gateway.session(session) as address:
         job = Job(task.text, address, session, upstream.model, upstream.context_tokens, caps)
-        told = await _tried(system, job)
+        outcome = await _tried(system, job)
     wall_s, spent = time.perf_counter() - session.began, session.spent
-    told |= _verdict(told["status"], session, wall_s)
+    outcome |= _verdict(outcome["status"], session, wall_s)
     row = Row(
         env=environment.name, task=task.id, system=system.name, version=version, seed=seed, model=upstream.name,
         terms=terms(caps, temperature), stated=task.stated, model_calls=spent.model_calls, kept_calls=spent.kept_calls,
         prompt_tokens=spent.prompt_tokens, completion_tokens=spent.completion_tokens, tool_calls=len(episode.calls),
         writes=episode.writes, repeated_writes=episode.repeated_writes, forbidden_writes=episode.forbidden_writes,
         path=episode.path, precision=episode.precision, seconds=round(wall_s + spent.kept_s, 3),
-        model_s=round(spent.model_s, 3), tool_s=round(spent.tool_s, 3), wall_s=round(wall_s, 3), **told,
+        model_s=round(spent.model_s, 3), tool_s=round(spent.tool_s, 3), wall_s=round(wall_s, 3), **outcome,
     )  # fmt: skip
     if transcripts is not None and transcript is not None:
         write_transcript(transcripts, row, transcript.text(task, environment.gold(task), row))
@@ -77,10 +83,16 @@ async def _tried(system: System, job: Job) -> dict[str, Any]:
 def _fields(answer: Answer, episode: Episode) -> dict[str, Any]:
     solved = answer.ended == "answered" and episode.check(answer.value)
     return {
-        "status": answer.ended, "solved": solved, "first_try": solved and answer.programs <= 1,
-        "programs": answer.programs, "crashes": answer.crashes, "faults": answer.faults,
-        "answer": repr(answer.value)[:500], "program": answer.program[:4_000], "error": answer.error[:500],
-    }  # fmt: skip
+        "status": answer.ended,
+        "solved": solved,
+        "first_try": solved and answer.programs <= 1,
+        "programs": answer.programs,
+        "crashes": answer.crashes,
+        "faults": answer.faults,
+        "answer": repr(answer.value)[:500],
+        "program": answer.program[:4_000],
+        "error": answer.error[:500],
+    }
 
 
 def _verdict(status: str, session: Session, wall_s: float) -> dict[str, Any]:

@@ -110,7 +110,7 @@ async def ask_model(figures: Figures, spec: str, sample: int, seed: int) -> None
         for verdict in drawn:
             tools = atlas_toolset().only(*_mentioned(verdict.case))
             writer = Writer("Run this program.", tools, model, settings, lambda kind, data: None)
-            named = await writer.name_culprit(verdict.case.program, _plain_error(verdict.fault))
+            named = await writer.name_culprit(verdict.case.program, _error_alone(verdict.fault))
             culprit = verdict.case.culprit
             verdict.by_model = named == (culprit.tool if culprit else None)
     finally:
@@ -121,7 +121,7 @@ def _mentioned(case: FaultCase) -> list[str]:
     return [name for name in atlas_toolset() if name in case.program]
 
 
-def _plain_error(fault: Fault) -> str:
+def _error_alone(fault: Fault) -> str:
     """The error without what the attribution found out: the exception, or the tool's own words."""
     return wording.exception(fault.raised) if fault.raised is not None else fault.message
 
@@ -133,21 +133,33 @@ def summary(figures: Figures) -> dict[str, Any]:
         counts = kinds.setdefault(verdict.case.kind, Counter())
         asked = verdict.by_model is not None
         counts.update(
-            runs=1, right=int(verdict.right), right_tool=int(verdict.right_tool),
-            asked=int(asked), by_model=int(verdict.by_model or 0),
-        )  # fmt: skip
+            runs=1,
+            right=int(verdict.right),
+            right_tool=int(verdict.right_tool),
+            asked=int(asked),
+            by_model=int(verdict.by_model or 0),
+        )
     total: Counter[str] = sum(kinds.values(), Counter())
     wrong = [v for v in figures.verdicts if not v.right]
     return {
-        "runs": total["runs"], "right": total["right"], "right_tool": total["right_tool"], "unharmed": figures.unharmed,
-        "asked": total["asked"], "by_model": total["by_model"],
+        "runs": total["runs"],
+        "right": total["right"],
+        "right_tool": total["right_tool"],
+        "unharmed": figures.unharmed,
+        "asked": total["asked"],
+        "by_model": total["by_model"],
         "kinds": {kind: dict(counts) for kind, counts in kinds.items()},
         "misses": [
-            {"kind": v.case.kind, "case": v.case.name, "culprit": str(v.case.culprit),
-             "blamed": f"{v.fault.tool}, call {v.fault.call}", "message": v.fault.message}
+            {
+                "kind": v.case.kind,
+                "case": v.case.name,
+                "culprit": str(v.case.culprit),
+                "blamed": f"{v.fault.tool}, call {v.fault.call}",
+                "message": v.fault.message,
+            }
             for v in wrong
         ],
-    }  # fmt: skip
+    }
 
 
 def _print(found: dict[str, Any]) -> None:

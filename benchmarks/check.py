@@ -14,6 +14,7 @@ import random
 import sys
 import time
 from collections import Counter
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -59,7 +60,7 @@ class Bench:
     def __init__(self, seed: int, each: int, styles: int) -> None:
         self.seed, self.each, self.styles = seed, each, styles
         self.tasks = {task.id: task for task in load_tasks()}
-        self.answers = {name: reference_answer(task).value for name, task in self.tasks.items()}
+        self.references = {name: reference_answer(task) for name, task in self.tasks.items()}
         self.protocols = {protocol.name: protocol for protocol in atlas_toolset().protocols}
         self.figures = Figures()
 
@@ -103,9 +104,13 @@ class Bench:
 
     async def _right(self, task: AtlasTask, source: str, sandbox: ProcessSandbox) -> bool:
         """Whether a program gives the right answer, in the sandbox."""
-        ran = await run_program(source, atlas_toolset(Atlas()), sandbox)
-        answered = ran.outcome.kind == "finished" and ran.outcome.answered
-        return answered and check(ran.outcome.value, self.answers[task.id], unordered=task.unordered)
+        atlas = Atlas()
+        ran = await run_program(source, atlas_toolset(atlas), sandbox)
+        if ran.outcome.kind != "finished" or not ran.outcome.answered:
+            return False
+        reference = self.references[task.id]
+        given = trips_named(ran.outcome.value, atlas.trips.state())
+        return check(given, trips_named(reference.value, reference.trips), unordered=task.unordered)
 
     async def _check(self, source: str, checker: Checker) -> list[Any]:
         began = time.perf_counter()
@@ -125,6 +130,19 @@ class Bench:
             self.figures.equivalent.append(mutant)
         else:
             self.figures.missed.append(mutant)
+
+
+def trips_named(value: Any, trips: Sequence[Mapping[str, Any]]) -> Any:
+    """A value with each identifier of a trip replaced by the trip's name and currency.
+
+    Identifiers are counters, so calls in parallel may give a right program other ones than the reference got.
+    """
+    if isinstance(value, list | tuple):
+        return [trips_named(item, trips) for item in value]
+    if isinstance(value, dict):
+        return {key: trips_named(item, trips) for key, item in value.items()}
+    named = (f"{trip['name']} ({trip['currency_code']})" for trip in trips if trip["trip_id"] == value)
+    return next(named, value)
 
 
 def summary(figures: Figures) -> dict[str, Any]:

@@ -47,12 +47,12 @@ class Recorder(Model):
         return await asyncio.to_thread(self._complete, request.messages, request.sampling.max_tokens)
 
     def _complete(self, messages: Sequence[Message], max_tokens: int) -> Reply:
-        said = [{"role": message.role, "content": message.content} for message in messages]
-        ask(self._server, said, 1)
+        prompt = [{"role": message.role, "content": message.content} for message in messages]
+        ask(self._server, prompt, 1)
         name = f"{self._task}-{self.asked}"
         self._server._slot("save", f"{name}.slot")
-        answer = ask(self._server, said, max_tokens)
-        record = {"messages": said, "max_tokens": max_tokens, "text": answer["text"], "first": not self.asked}
+        answer = ask(self._server, prompt, max_tokens)
+        record = {"messages": prompt, "max_tokens": max_tokens, "text": answer["text"], "first": not self.asked}
         (self._folder / f"{name}.json").write_text(json.dumps(record))
         self.asked += 1
         return Reply(answer["text"], answer["finish"], 0, answer["tokens"], answer["seconds"])
@@ -66,10 +66,13 @@ def ask(server: EmbeddedServer, messages: list[dict[str, str]], max_tokens: int)
         got = client.post(f"{server.url}/chat/completions", json=body, headers=headers).raise_for_status().json()
     choice, timings = got["choices"][0], got["timings"]
     return {
-        "text": choice["message"]["content"], "finish": "stop" if choice["finish_reason"] == "stop" else "length",
-        "tokens": timings["predicted_n"], "seconds": timings["predicted_ms"] / 1000,
-        "drafted": timings.get("draft_n", 0), "accepted": timings.get("draft_n_accepted", 0),
-    }  # fmt: skip
+        "text": choice["message"]["content"],
+        "finish": "stop" if choice["finish_reason"] == "stop" else "length",
+        "tokens": timings["predicted_n"],
+        "seconds": timings["predicted_ms"] / 1000,
+        "drafted": timings.get("draft_n", 0),
+        "accepted": timings.get("draft_n_accepted", 0),
+    }
 
 
 def settings(folder: Path, drafts: Drafts | None) -> ServerSettings:

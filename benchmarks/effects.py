@@ -60,9 +60,9 @@ def operations(root: dict[str, Any], document: str) -> Iterator[Operation]:
             if isinstance(node, dict):
                 given = node.get("operationId")
                 original = given.strip() if isinstance(given, str) and given.strip() else f"{method.upper()} {path}"
-                said = str(node.get("summary") or node.get("description") or "")
+                summary = str(node.get("summary") or node.get("description") or "")
                 effect = effect_of(node, original, method, path)
-                yield Operation(document, method, path, original, " ".join(said.split())[:100], effect.value)
+                yield Operation(document, method, path, original, " ".join(summary.split())[:100], effect.value)
 
 
 def count(folder: Path, services: list[str]) -> list[Count]:

@@ -176,14 +176,14 @@ def _different(texts: Iterable[str | None]) -> list[str]:
 
 def _document(reply: str) -> str:
     """An imagined tool as one text; from JSON its name, description and parameters."""
-    said = visible_reply(reply).strip()
+    visible = visible_reply(reply).strip()
     try:
-        value = json.loads(said) if said.startswith("{") else None
+        value = json.loads(visible) if visible.startswith("{") else None
     except (ValueError, RecursionError):
         value = None
     if isinstance(value, dict):
         parameters = value.get("parameters")
         listed = parameters if isinstance(parameters, dict | list) else ()
         taken = (value.get("name"), value.get("description"), *listed)
-        said = " ".join(part for part in taken if isinstance(part, str))
-    return " ".join(said.split())[:_MAX_DOCUMENT] if any(c.isalnum() for c in said) else ""
+        visible = " ".join(part for part in taken if isinstance(part, str))
+    return " ".join(visible.split())[:_MAX_DOCUMENT] if any(c.isalnum() for c in visible) else ""

@@ -169,8 +169,12 @@ def _drifts(key: str) -> dict[str, Change]:
             value[key] = {f"item_{number}": item for number, item in enumerate(value[key])}
 
     changes = {
-        "renamed": renamed, "removed": removed, "nulled": nulled, "nested": nested, "list to dict": list_to_dict,
-    }  # fmt: skip
+        "renamed": renamed,
+        "removed": removed,
+        "nulled": nulled,
+        "nested": nested,
+        "list to dict": list_to_dict,
+    }
     return {f"drift: field {name}": _at_key(key, change) for name, change in changes.items()}
 
 

@@ -27,9 +27,19 @@ MAX_GROWTH = 50_000_000
 _SEEDS: list[dict[str, Any]] = [
     {"op": "call", "id": 1, "tool": "find_cities", "args": {"name": "Tromsø", "limit": 3}, "line": 7},
     {"op": "done", "answered": True, "value": [1, 2.5, None, {"a": "b" * 40}]},
-    {"op": "raised", "error": {"type": "KeyError", "message": "'x'", "line": 3, "span": [3, 3, 0, 9],
-     "tool": "t", "origin": [1, ["a", 0]], "trace": [["<module>", 3]]}},
-]  # fmt: skip
+    {
+        "op": "raised",
+        "error": {
+            "type": "KeyError",
+            "message": "'x'",
+            "line": 3,
+            "span": [3, 3, 0, 9],
+            "tool": "t",
+            "origin": [1, ["a", 0]],
+            "trace": [["<module>", 3]],
+        },
+    },
+]
 _ODD = [
     "NaN", "Infinity", "-Infinity", "1e999", "-0", "1" * 5000, '"\\ud800"', '"\\udfff\\ud800"', "[" * 200 + "]" * 200,
     "[" * 100_000, '{"a":' * 300 + "1" + "}" * 300, '{"a":1,"a":2}', '"' + "\\" * 999 + '"', '"unterminated', "null",
@@ -113,14 +123,14 @@ def main(
         except Exception as error:
             faults[f"{type(error).__name__}: {str(error)[:80]} from {raw[:60]!r}"] += 1
     seconds, growth = time.perf_counter() - began, _resident() - before
-    told = {
+    frames = {
         "frames": count,
         **ways,
         "other exceptions": faults.total(),
         "seconds": round(seconds, 1),
         "grew_by": growth,
     }
-    print_json(told) if as_json else print("\n".join(f"{name}: {value:,}" for name, value in told.items()))
+    print_json(frames) if as_json else print("\n".join(f"{name}: {value:,}" for name, value in frames.items()))
     for fault, times in faults.most_common(10):
         print(f"{times} × {fault}")
     if faults or growth > MAX_GROWTH:

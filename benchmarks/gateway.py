@@ -285,10 +285,12 @@ def _streamed(reply: dict[str, Any]) -> Response:
     """A whole reply as a stream of one piece, for those who asked for a stream."""
     choices = []
     for choice in reply.get("choices", ()):
-        said = dict(choice.get("message") or {})
-        for index, call in enumerate(said.get("tool_calls") or ()):
+        message = dict(choice.get("message") or {})
+        for index, call in enumerate(message.get("tool_calls") or ()):
             call["index"] = index
-        choices.append({"index": choice.get("index", 0), "delta": said, "finish_reason": choice.get("finish_reason")})
+        choices.append(
+            {"index": choice.get("index", 0), "delta": message, "finish_reason": choice.get("finish_reason")}
+        )
     common = {name: reply.get(name) for name in ("id", "created", "model")} | {"object": "chat.completion.chunk"}
     pieces = [{**common, "choices": choices}, {**common, "choices": [], "usage": reply.get("usage")}]
     text = "".join(f"data: {json.dumps(piece)}\n\n" for piece in pieces) + "data: [DONE]\n\n"

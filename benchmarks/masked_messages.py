@@ -19,10 +19,12 @@ from atc.calls.mask import masked_exception
 
 _BASE62 = string.ascii_letters + string.digits
 KINDS = {
-    "32 hexadecimal digits": ("0123456789abcdef", 32), "20 letters and digits": (_BASE62, 20),
-    "32 letters and digits": (_BASE62, 32), "40, as AWS's secret keys": (_BASE62 + "+/", 40),
+    "32 hexadecimal digits": ("0123456789abcdef", 32),
+    "20 letters and digits": (_BASE62, 20),
+    "32 letters and digits": (_BASE62, 32),
+    "40, as AWS's secret keys": (_BASE62 + "+/", 40),
     "32, of lower case": (string.ascii_lowercase + string.digits, 32),
-}  # fmt: skip
+}
 
 
 def messages(data: Path) -> Iterator[tuple[str, str]]:

@@ -70,9 +70,9 @@ def main() -> int:
     console = Console(width=150)
     console.print(_table(own, others))
     for protocol, paging in _drawn([row.recognised for row in others], options.show):
-        console.print(f"{_told(protocol)}\n    {paging}", markup=False, highlight=False)
+        console.print(f"{_summary(protocol)}\n    {paging}", markup=False, highlight=False)
     for protocol, _ in _drawn([[(protocol, None) for protocol in row.missed] for row in others], options.missed):
-        console.print(f"MISSED {_told(protocol)}", markup=False, highlight=False)
+        console.print(f"MISSED {_summary(protocol)}", markup=False, highlight=False)
     return 0
 
 
@@ -137,7 +137,7 @@ def _provider(path: Path, folder: Path) -> str:
     return path.relative_to(folder).parts[0].removesuffix(".json")
 
 
-def _told(protocol: Protocol) -> str:
+def _summary(protocol: Protocol) -> str:
     """What a judge needs: the words of the operation, its parameters, the top of its response."""
     arguments = {
         name: f"{schema.get('type', '?')} {str(schema.get('description', ''))[:90]!r}"

@@ -43,9 +43,12 @@ def atlas(level: Documented) -> Service:
     writes = frozenset(f"/{p.name}" for p in whole.protocols if p.effect is not Effect.READ)
     truth = {name: Truth(arguments_of(p.parameters), fields_of_schema(p.returns or {})) for name, p in reads.items()}
     return Service(
-        f"atlas, {level}", lambda base: create_app(_travelled(), documented=level, base_url=base), truth, writes,
+        f"atlas, {level}",
+        lambda base: create_app(_travelled(), documented=level, base_url=base),
+        truth,
+        writes,
         "two trips are there before it serves",
-    )  # fmt: skip
+    )
 
 
 def _travelled() -> Atlas:
@@ -66,9 +69,18 @@ def _travelled() -> Atlas:
 # Showing ------------------------------------------------------------------------------------------------------------
 
 RIGHT = (
-    "service", "rounds", "tools", "documented", "fields: recall", "precision", "required", "args: recall", "precision",
-    "types", "required",
-)  # fmt: skip
+    "service",
+    "rounds",
+    "tools",
+    "documented",
+    "fields: recall",
+    "precision",
+    "required",
+    "args: recall",
+    "precision",
+    "types",
+    "required",
+)
 COST = ("service", "rounds", "documented in", "calls", "writes", "model calls", "tokens", "s")
 
 
@@ -81,10 +93,13 @@ def right(runs: Sequence[Run]) -> list[object]:
     if spread[0] != spread[-1]:
         share += f" ({_percent(spread[0])}–{_percent(spread[-1])})"
     return [
-        runs[0].service, runs[0].rounds, len(runs[0].tools), share,
+        runs[0].service,
+        runs[0].rounds,
+        len(runs[0].tools),
+        share,
         *(_percent(fields[key]) for key in ("recall", "precision", "required")),
         *(_percent(given[key]) for key in ("path_recall", "path_precision", "recall", "required")),
-    ]  # fmt: skip
+    ]
 
 
 def cost(runs: Sequence[Run]) -> list[object]:
@@ -106,11 +121,18 @@ def details(run: Run) -> None:
     rows = []
     for name, tool in run.tools.items():
         fields, given = tool.returns.score.figures(), tool.arguments.score.figures()
-        rows.append((
-            name, tool.line.state, tool.line.round or "", ", ".join(tool.line.helpers), tool.line.calls,
-            tool.returns.score.true, *(_percent(fields[key]) for key in ("recall", "precision", "required")),
-            *(_percent(given[key]) for key in ("path_recall", "recall", "required")),
-        ))  # fmt: skip
+        rows.append(
+            (
+                name,
+                tool.line.state,
+                tool.line.round or "",
+                ", ".join(tool.line.helpers),
+                tool.line.calls,
+                tool.returns.score.true,
+                *(_percent(fields[key]) for key in ("recall", "precision", "required")),
+                *(_percent(given[key]) for key in ("path_recall", "recall", "required")),
+            )
+        )
     columns = ("tool", "state", "round", "helpers", "calls", "fields", "recall", "precision", "required")
     show(f"{run.service}, seed {run.seed}, rounds {run.rounds}", (*columns, "args", "types", "required"), rows)
     for name, tool in run.tools.items():
@@ -118,12 +140,12 @@ def details(run: Run) -> None:
             print(f"{name}: {tool.line.state}: {tool.line.reason}")
             continue
         for what, found in (("field", tool.returns), ("argument", tool.arguments)):
-            told = [f"missing {path}" for path in found.missing] + [f"invented {path}" for path in found.invented]
-            told += [f"wrong {path}: {said}" for path, said in found.wrong.items()]
+            lines = [f"missing {path}" for path in found.missing] + [f"invented {path}" for path in found.invented]
+            lines += [f"wrong {path}: {said}" for path, said in found.wrong.items()]
             for wrongly in (True, False):
                 if paths := [path for path, said in found.required.items() if said is wrongly]:
-                    told.append(f"{'' if wrongly else 'not '}required, wrongly: {len(paths)}: {', '.join(paths[:4])}")
-            for text in told:
+                    lines.append(f"{'' if wrongly else 'not '}required, wrongly: {len(paths)}: {', '.join(paths[:4])}")
+            for text in lines:
                 print(f"{name}: {what}: {text}")
 
 
@@ -156,8 +178,11 @@ def main() -> int:
         for rounds in [options.rounds, 1] if options.single else [options.rounds]:
             for seed in range(options.seeds):
                 run = measure(service, model, rounds, seed)
-                print(f"{run.service}, rounds {rounds}, seed {seed}: {_percent(run.documented)} documented in "
-                      f"{run.seconds:.0f} s, {run.report.model_calls} model calls", file=sys.stderr)  # fmt: skip
+                print(
+                    f"{run.service}, rounds {rounds}, seed {seed}: {_percent(run.documented)} documented in "
+                    f"{run.seconds:.0f} s, {run.report.model_calls} model calls",
+                    file=sys.stderr,
+                )
                 runs.append(run)
     notes += [f"{service.name}: {service.note}" for service in services if service.note]
     if options.json:

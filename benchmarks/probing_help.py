@@ -54,9 +54,9 @@ class ReadAs(AtlasEnvironment):
     def toolset(self, atlas: Atlas) -> Toolset:
         made = []
         for tool in atlas_toolset(atlas).values():
-            said = self._protocols.get(tool.name, tool.protocol)
+            documented = self._protocols.get(tool.name, tool.protocol)
             kept = {"effect": tool.protocol.effect, "source": tool.protocol.source}
-            made.append(replace(tool, protocol=said.model_copy(update=kept)))
+            made.append(replace(tool, protocol=documented.model_copy(update=kept)))
         return Toolset(made)
 
 

@@ -104,16 +104,25 @@ class Run:
     def figures(self) -> dict[str, Any]:
         report = self.report
         return {
-            "service": self.service, "seed": self.seed, "rounds": self.rounds, "tools": len(self.tools),
-            "documented": self.documented, "by_round": self.by_round,
+            "service": self.service,
+            "seed": self.seed,
+            "rounds": self.rounds,
+            "tools": len(self.tools),
+            "documented": self.documented,
+            "by_round": self.by_round,
             "states": {state: sum(t.line.state == state for t in self.tools.values()) for state in STATES},
-            "returns": self.score("returns").figures(), "arguments": self.score("arguments").figures(),
+            "returns": self.score("returns").figures(),
+            "arguments": self.score("arguments").figures(),
             "returns_of_all": self.score("returns", everything=True).figures(),
-            "calls": report.calls, "requests": self.requests, "writes": self.writes,
-            "model_calls": report.model_calls, "prompt_tokens": report.prompt_tokens,
-            "completion_tokens": report.completion_tokens, "seconds": round(self.seconds, 1),
+            "calls": report.calls,
+            "requests": self.requests,
+            "writes": self.writes,
+            "model_calls": report.model_calls,
+            "prompt_tokens": report.prompt_tokens,
+            "completion_tokens": report.completion_tokens,
+            "seconds": round(self.seconds, 1),
             "by_tool": {name: asdict(t) | {"line": t.line.model_dump()} for name, t in self.tools.items()},
-        }  # fmt: skip
+        }
 
 
 # Serving ------------------------------------------------------------------------------------------------------------
@@ -167,9 +176,16 @@ def measure(service: Service, model: Model | str | None, rounds: int, seed: int)
         raise UsageError(f"{service.name}: no tool is named {', '.join(sorted(missing))}: the truth has other names")
     by_round = Counter(tool.line.round for tool in judged.values() if tool.line.state == "documented")
     return Run(
-        service.name, seed, rounds, report, judged, seconds, seen.total() - seen["/openapi.json"],
-        sum(count for path, count in seen.items() if path in service.writes), dict(sorted(by_round.items())),
-    )  # fmt: skip
+        service.name,
+        seed,
+        rounds,
+        report,
+        judged,
+        seconds,
+        seen.total() - seen["/openapi.json"],
+        sum(count for path, count in seen.items() if path in service.writes),
+        dict(sorted(by_round.items())),
+    )
 
 
 def judge(line: Line, truth: Truth, found: Protocol | None) -> Tool:

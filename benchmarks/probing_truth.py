@@ -82,8 +82,8 @@ def fields_of_value(value: Any) -> Fields:
     for path, (types, count) in found.items():
         parent, _, _ = path.rpartition(".")
         required = None if path.endswith("[]") else count == objects[parent]
-        told = frozenset(types - {"null"})
-        made[path] = Field((told | (types & {"null"})) if told else ANY, required)
+        named = frozenset(types - {"null"})
+        made[path] = Field((named | (types & {"null"})) if named else ANY, required)
     return made
 
 
@@ -147,15 +147,15 @@ def _choose(choices: Iterable[Any], root: Schema, path: str, found: Fields, trai
 
 
 def _types(schema: Schema) -> Types:
-    said = schema.get("type")
-    if said is None and "const" in schema:
+    declared = schema.get("type")
+    if declared is None and "const" in schema:
         return frozenset({_kind(schema["const"])})
-    if said is None and schema.get("enum"):
+    if declared is None and schema.get("enum"):
         return frozenset(_kind(member) for member in schema["enum"])
-    if said is None:
+    if declared is None:
         shaped = [kind for key, kind in (("properties", "object"), ("items", "array")) if key in schema]
         return frozenset(shaped) if shaped else ANY
-    return frozenset([said] if isinstance(said, str) else said)
+    return frozenset([declared] if isinstance(declared, str) else declared)
 
 
 def _at(root: Schema, reference: str) -> Any:
@@ -169,8 +169,12 @@ def _kind(value: Any) -> str:
     if value is None:
         return "null"
     kinds: tuple[tuple[type, str], ...] = (
-        (bool, "boolean"), (int, "integer"), (float, "number"), (str, "string"), (list, "array"),
-    )  # fmt: skip
+        (bool, "boolean"),
+        (int, "integer"),
+        (float, "number"),
+        (str, "string"),
+        (list, "array"),
+    )
     return next((name for kind, name in kinds if isinstance(value, kind)), "object")
 
 
@@ -220,10 +224,12 @@ class Score:
     def figures(self) -> dict[str, float | None]:
         """Shares of 1; ``None`` of nothing."""
         return {
-            "path_recall": _ratio(self.found, self.true), "path_precision": _ratio(self.found, self.said),
-            "recall": _ratio(self.right, self.true), "precision": _ratio(self.right, self.stated),
+            "path_recall": _ratio(self.found, self.true),
+            "path_precision": _ratio(self.found, self.said),
+            "recall": _ratio(self.right, self.true),
+            "precision": _ratio(self.right, self.stated),
             "required": _ratio(self.agreed, self.compared),
-        }  # fmt: skip
+        }
 
 
 @dataclass(frozen=True)
@@ -243,24 +249,29 @@ class Comparison:
     required: dict[str, bool] = field(default_factory=dict)
 
 
-def compare(truth: Fields, said: Fields) -> Comparison:
+def compare(truth: Fields, found: Fields) -> Comparison:
     """Hold what probing says against the truth; see the module."""
-    both = [path for path in truth if path in said]
-    untyped = [path for path in both if said[path].types == ANY and truth[path].types != ANY]
+    both = [path for path in truth if path in found]
+    untyped = [path for path in both if found[path].types == ANY and truth[path].types != ANY]
     wrong = {
-        path: f"{_words(said[path].types)} for {_words(truth[path].types)}"
+        path: f"{_words(found[path].types)} for {_words(truth[path].types)}"
         for path in both
-        if path not in untyped and not said[path].types <= _widened(truth[path].types)
+        if path not in untyped and not found[path].types <= _widened(truth[path].types)
     }
-    compared = [path for path in both if truth[path].required is not None and said[path].required is not None]
-    required = {path: bool(said[path].required) for path in compared if said[path].required != truth[path].required}
-    invented = [path for path in said if path not in truth]
+    compared = [path for path in both if truth[path].required is not None and found[path].required is not None]
+    required = {path: bool(found[path].required) for path in compared if found[path].required != truth[path].required}
+    invented = [path for path in found if path not in truth]
     right = len(both) - len(wrong) - len(untyped)
     score = Score(
-        true=len(truth), found=len(both), right=right, said=len(said), stated=len(said) - len(untyped),
-        compared=len(compared), agreed=len(compared) - len(required),
-    )  # fmt: skip
-    return Comparison(score, [path for path in truth if path not in said], invented, wrong, required)
+        true=len(truth),
+        found=len(both),
+        right=right,
+        said=len(found),
+        stated=len(found) - len(untyped),
+        compared=len(compared),
+        agreed=len(compared) - len(required),
+    )
+    return Comparison(score, [path for path in truth if path not in found], invented, wrong, required)
 
 
 def _widened(types: Types) -> Types:

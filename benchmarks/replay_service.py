@@ -39,9 +39,9 @@ _TOTAL = re.compile(r"total|count", re.IGNORECASE)
 class Refusal(Exception):
     """What the service says when it does not answer."""
 
-    def __init__(self, status: int, said: Any) -> None:
-        super().__init__(str(said))
-        self.status, self.said = status, said
+    def __init__(self, status: int, body: Any) -> None:
+        super().__init__(str(body))
+        self.status, self.body = status, body
 
 
 @dataclass
@@ -110,8 +110,11 @@ def _document(name: str, endpoints: list[Endpoint], base: str) -> dict[str, Any]
         operation = {"operationId": endpoint.name, "parameters": parameters, "responses": {"200": {"description": ""}}}
         paths[endpoint.path] = {"get": operation}
     return {
-        "openapi": "3.1.0", "info": {"title": name, "version": "1"}, "servers": [{"url": base}], "paths": paths,
-    }  # fmt: skip
+        "openapi": "3.1.0",
+        "info": {"title": name, "version": "1"},
+        "servers": [{"url": base}],
+        "paths": paths,
+    }
 
 
 def _answering(endpoint: Endpoint, world: World) -> Any:
@@ -120,7 +123,7 @@ def _answering(endpoint: Endpoint, world: World) -> Any:
         try:
             _check(endpoint, given, world)
         except Refusal as refusal:
-            return JSONResponse(refusal.said, status_code=refusal.status)
+            return JSONResponse(refusal.body, status_code=refusal.status)
         for parameter in endpoint.parameters:
             words = given.get(parameter.name, "").lower()
             if parameter.name in SEARCHED and words not in world.text and words != str(parameter.default).lower():
@@ -137,15 +140,15 @@ def _check(endpoint: Endpoint, given: dict[str, str], world: World) -> None:
         value = given.get(parameter.name)
         if value is None:
             if parameter.required:
-                raise Refusal(*_said(endpoint, parameter, "missing"))
+                raise Refusal(*_refusal(endpoint, parameter, "missing"))
         elif not _fits(parameter, value):
-            raise Refusal(*_said(endpoint, parameter, "wrong"))
+            raise Refusal(*_refusal(endpoint, parameter, "wrong"))
         elif parameter.identifies and (parameter.required or parameter.name == "place_id"):
             kind = kind_wanted(endpoint, parameter)
             if value not in world.identifiers.get(kind, world.identifiers[""]):
-                raise Refusal(*_said(endpoint, parameter, "unknown"))
+                raise Refusal(*_refusal(endpoint, parameter, "unknown"))
         elif parameter.in_path and not parameter.members and value not in world.values.get(parameter.name, {value}):
-            raise Refusal(*_said(endpoint, parameter, "unknown"))
+            raise Refusal(*_refusal(endpoint, parameter, "unknown"))
     if {"place_id", "lat", "lon"} <= names and "place_id" not in given and not {"lat", "lon"} <= set(given):
         raise Refusal(400, {"detail": "You must specify either place_id or both lat and lon."})
 
@@ -162,7 +165,7 @@ def _fits(parameter: Parameter, value: str) -> bool:
     return value.lower() in ("true", "false") if parameter.type == "boolean" else True
 
 
-def _said(endpoint: Endpoint, parameter: Parameter, problem: str) -> tuple[int, Any]:
+def _refusal(endpoint: Endpoint, parameter: Parameter, problem: str) -> tuple[int, Any]:
     """Status and words of this service's kind."""
     name, whose = parameter.name, endpoint.service
     if problem == "unknown":
@@ -172,7 +175,7 @@ def _said(endpoint: Endpoint, parameter: Parameter, problem: str) -> tuple[int, 
             "food": {"status": "failure", "code": 404, "message": f"A {thing} with this id does not exist."},
             "weather": {"detail": f"Place not found: invalid {name}"},
             "music": {"error": {"status": 404, "message": "Not found"}},
-        }  # fmt: skip
+        }
         return 404, bodies.get(whose, {"message": "Not Found"})
     missing = problem == "missing"
     kind = "date" if name == "date" else parameter.type
@@ -181,9 +184,9 @@ def _said(endpoint: Endpoint, parameter: Parameter, problem: str) -> tuple[int, 
     if whose == "tmdb":
         return 422, {"errors": [f"{name} must be provided" if missing else f"{name} {words}"]}
     if whose == "weather":
-        said = "field required" if missing else f"value is not a valid {kind}"
+        body = "field required" if missing else f"value is not a valid {kind}"
         code = "value_error.missing" if missing else f"type_error.{kind}"
-        return 422, {"detail": [{"loc": ["query", name], "msg": said, "type": code}]}
+        return 422, {"detail": [{"loc": ["query", name], "msg": body, "type": code}]}
     if whose == "food":
         return 400, {"status": "failure", "code": 400, "message": f"The parameter '{name}' {words}."}
     return 400, {"error": {"status": 400, "message": f"{name} {words}"}} if whose == "music" else {

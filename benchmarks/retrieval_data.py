@@ -20,16 +20,28 @@ from atc.tools.protocol import JsonSchema, Protocol, Source
 
 ALL = "all"
 """The pool of all tools together."""
-DEPENDENT = frozenset({
-    "nestools", "complexfuncbench", "restbench_tmdb", "restbench_spotify", "api_bank", "api_bank_lv3", "toolflow",
-    "comptoolbench",
-})  # fmt: skip
+DEPENDENT = frozenset(
+    """
+    nestools complexfuncbench restbench_tmdb restbench_spotify api_bank api_bank_lv3 toolflow comptoolbench
+    """.split()
+)
 """Sources whose tasks need tools that they do not mention."""
 _JSON_TYPES = {
-    "str": "string", "string": "string", "int": "integer", "integer": "integer", "float": "number", "number": "number",
-    "double": "number", "bool": "boolean", "boolean": "boolean", "list": "array", "array": "array", "tuple": "array",
-    "dict": "object", "object": "object",
-}  # fmt: skip
+    "str": "string",
+    "string": "string",
+    "int": "integer",
+    "integer": "integer",
+    "float": "number",
+    "number": "number",
+    "double": "number",
+    "bool": "boolean",
+    "boolean": "boolean",
+    "list": "array",
+    "array": "array",
+    "tuple": "array",
+    "dict": "object",
+    "object": "object",
+}
 _SCHEMA_WORDS = frozenset({"type", "description", "properties", "items", "required", "enum", "format", "example"})
 _DEEPEST = 4
 

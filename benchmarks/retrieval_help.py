@@ -87,9 +87,11 @@ class Crowd:
         with Progress(console=err, transient=True) as progress:
             bar = progress.add_task("indexing", total=None)
             return ToolIndex.build(
-                protocols, self.encoder, folder,
+                protocols,
+                self.encoder,
+                folder,
                 lambda stage, done, total: progress.update(bar, description=stage, completed=done, total=total),
-            )  # fmt: skip
+            )
 
 
 def _closed(arguments: dict[str, Any]) -> Any:

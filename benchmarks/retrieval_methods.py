@@ -26,10 +26,12 @@ from benchmarks.retrieval_data import Catalogues
 
 Rank = Callable[["Bench", "Opened", str], Awaitable[list[str]]]
 DEPTH = 20
-_SAYS_NOTHING = frozenset(
-    ["a", "an", "the", "of", "to", "in", "for", "and", "or", "is", "are", "be", "on", "with", "at", "by", "from", "i",
-     "me", "my", "you", "it", "this", "that", "can", "could", "please", "what", "which", "how"]
-)  # fmt: skip
+_UNINFORMATIVE = frozenset(
+    """
+    a an the of to in for and or is are be on with at by from i me my you it this that can could please what which
+    how
+    """.split()
+)
 _OF_AN_INDEX = (
     "words",
     "document_fields",
@@ -107,19 +109,19 @@ class Floor:
 class Counted(WrappedModel):
     """Tells of each reply of a model."""
 
-    def __init__(self, inner: Model, tell: Callable[[Reply], None]) -> None:
+    def __init__(self, inner: Model, on_reply: Callable[[Reply], None]) -> None:
         super().__init__(inner)
-        self._tell = tell
+        self._on_reply = on_reply
 
     async def complete(self, messages: Sequence[Message], **options: Any) -> Reply:
         reply = await self.inner.complete(messages, **options)
-        self._tell(reply)
+        self._on_reply(reply)
         return reply
 
     async def sample(self, messages: Sequence[Message], count: int, **options: Any) -> list[Reply]:
         replies = await self.inner.sample(messages, count, **options)
         for reply in replies:
-            self._tell(reply)
+            self._on_reply(reply)
         return replies
 
 
@@ -145,7 +147,7 @@ class Bench:
             "benchmarks/expansion.py",
             "benchmarks/prompts/*",
         )
-        self._told = ("", 0)
+        self._progress = ("", 0)
         self.spent = Spent()
 
     def index(self, pool: str) -> Opened:
@@ -159,11 +161,11 @@ class Bench:
         folder = self._folder / f"{pool}-{self._index_code}"
         if (folder / "index.json").exists():
             return ToolIndex.load(folder, self._encoder)
-        return ToolIndex.build(self._catalogues.pool(pool), self._encoder, folder, self._tell)
+        return ToolIndex.build(self._catalogues.pool(pool), self._encoder, folder, self._on_reply)
 
-    def _tell(self, stage: str, done: int, total: int) -> None:
-        if total and (now := (stage, done * 20 // total)) != self._told:
-            self._told = now
+    def _on_reply(self, stage: str, done: int, total: int) -> None:
+        if total and (now := (stage, done * 20 // total)) != self._progress:
+            self._progress = now
             err.print(f"{stage} {done:,} of {total:,} tools", style="dim")
 
     def version(self, method: Method) -> str:
@@ -248,7 +250,7 @@ METHODS: dict[str, Method] = {
 def _plain(text: str) -> list[str]:
     spaced = re.sub(r"(?<=[a-z0-9])(?=[A-Z])", " ", text).lower()
     words = re.findall(r"[^\W_]+", spaced)
-    return [word[:-1] if len(word) > 4 and word.endswith("s") else word for word in words if word not in _SAYS_NOTHING]
+    return [word[:-1] if len(word) > 4 and word.endswith("s") else word for word in words if word not in _UNINFORMATIVE]
 
 
 def _digest(*patterns: str) -> str:

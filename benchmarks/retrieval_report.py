@@ -112,9 +112,11 @@ def _line(method: str, place: str, sources: Sequence[Sequence[tuple[Row, Query]]
             line[f"{name} interval"] = _interval(values)
     times = sorted(row.ms for row in rows)
     return line | {
-        "p50 ms": median(times), "p95 ms": times[int(0.95 * (len(times) - 1))],
-        "calls": median(row.calls for row in rows), "tokens": fmean(row.tokens for row in rows),
-    }  # fmt: skip
+        "p50 ms": median(times),
+        "p95 ms": times[int(0.95 * (len(times) - 1))],
+        "calls": median(row.calls for row in rows),
+        "tokens": fmean(row.tokens for row in rows),
+    }
 
 
 def _interval(values: Sequence[Sequence[float]]) -> tuple[float, float]:
@@ -136,9 +138,15 @@ def print_table(lines: Sequence[Line], console: Console) -> None:
         low, high = line["nDCG@10 interval"]
         shown = (f"{100 * line[name]:.1f}" for name in METRICS)
         table.add_row(
-            line["place"] if line["place"] != before else "", line["method"], str(line["queries"]), *shown,
-            f"{100 * low:.1f}-{100 * high:.1f}", f"{line['p50 ms']:.1f}", f"{line['p95 ms']:.1f}", f"{line['calls']:g}",
-        )  # fmt: skip
+            line["place"] if line["place"] != before else "",
+            line["method"],
+            str(line["queries"]),
+            *shown,
+            f"{100 * low:.1f}-{100 * high:.1f}",
+            f"{line['p50 ms']:.1f}",
+            f"{line['p95 ms']:.1f}",
+            f"{line['calls']:g}",
+        )
         before = line["place"]
     console.print(table)
 

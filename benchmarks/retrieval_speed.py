@@ -149,8 +149,11 @@ def _searched(folder: Path, mode: Mode, queries: Sequence[str]) -> dict[str, flo
         raise EnvironmentProblem(f"searching {folder} failed: {ran.stderr.strip()[-300:]}")
     loaded, p50, p95, resident = json.loads(ran.stdout)
     return {
-        "load, s": loaded, f"{mode}, p50 ms": p50, f"{mode}, p95 ms": p95, "resident, MB": resident,
-    }  # fmt: skip
+        "load, s": loaded,
+        f"{mode}, p50 ms": p50,
+        f"{mode}, p95 ms": p95,
+        "resident, MB": resident,
+    }
 
 
 def timed(search: Callable[[str], Any], queries: Sequence[str]) -> tuple[float, float]:

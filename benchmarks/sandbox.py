@@ -40,7 +40,7 @@ from benchmarks.sandbox_targets import (
     children,
     local_service,
     private_bytes,
-)  # fmt: skip
+)
 
 KILOBYTE = "x" * 1000
 CALLS = 300
@@ -233,24 +233,28 @@ async def _all(repeat: int, peers: bool, only: set[str]) -> list[Figures]:
     ]
     if peers:
         targets += [
-            (PlainProcess(), repeat), (Monty(recycled=False), repeat), (Monty(recycled=True), repeat),
-            (Smolagents(), repeat), (Restricted(), repeat), (DockerRun(), min(repeat, 15)),
+            (PlainProcess(), repeat),
+            (Monty(recycled=False), repeat),
+            (Monty(recycled=True), repeat),
+            (Smolagents(), repeat),
+            (Restricted(), repeat),
+            (DockerRun(), min(repeat, 15)),
             (LlmSandbox(), min(repeat, 5)),
-        ]  # fmt: skip
+        ]
     made = []
     for target, times in targets:
         if not only or target.name in only:
-            made.append(await _told(target, times))
+            made.append(await _attempted(target, times))
     if not only or "service" in only:
         async with local_service() as (url, token):
-            made.append(await _told(Ours("service", lambda: ServiceSandbox(url, token, Limits(), "L")), repeat))
+            made.append(await _attempted(Ours("service", lambda: ServiceSandbox(url, token, Limits(), "L")), repeat))
     for figures in made:
         if figures.name == "process" and not figures.missing:
             figures.host_death_ms = _middle([host_death() for _ in range(5)])
     return made
 
 
-async def _told(target: Target, repeat: int) -> Figures:
+async def _attempted(target: Target, repeat: int) -> Figures:
     err.print(f"{target.name} …", markup=False)
     try:
         return await measure(target, repeat)
@@ -259,10 +263,15 @@ async def _told(target: Target, repeat: int) -> Figures:
 
 
 COLUMNS = {
-    "first_ms": "first line, ms", "first_ms_p95": "95 %", "call_us": "call, µs", "call_us_p95": "95 %",
-    "programs_a_second": "programs/s", "memory_mb": "own MB", "overrun_ms": "after deadline, ms",
+    "first_ms": "first line, ms",
+    "first_ms_p95": "95 %",
+    "call_us": "call, µs",
+    "call_us_p95": "95 %",
+    "programs_a_second": "programs/s",
+    "memory_mb": "own MB",
+    "overrun_ms": "after deadline, ms",
     "host_death_ms": "host dead → gone, ms",
-}  # fmt: skip
+}
 
 
 def _print(rows: list[Figures]) -> None:

@@ -202,9 +202,14 @@ class DockerRun(Target):
 
     name, isolates = "docker run, a container for each program", "container"
     _FLAGS = (
-        "--network=none", "--read-only", "--cap-drop=ALL", "--security-opt=no-new-privileges", "--pids-limit=64",
-        "--memory=256m", "--user=65534:65534",
-    )  # fmt: skip
+        "--network=none",
+        "--read-only",
+        "--cap-drop=ALL",
+        "--security-opt=no-new-privileges",
+        "--pids-limit=64",
+        "--memory=256m",
+        "--user=65534:65534",
+    )
 
     def __init__(self, image: str = "python:3.11-slim") -> None:
         self._image = image
@@ -282,10 +287,10 @@ async def _serve_stdio(process: asyncio.subprocess.Process, program: str, tools:
     assert process.stdin is not None and process.stdout is not None  # noqa: PT018
     process.stdin.write(json.dumps({"program": program, "tools": list(tools)}).encode() + b"\n")
     while line := await process.stdout.readline():
-        said = json.loads(line)
-        if "answer" in said:
-            return said["answer"]
-        process.stdin.write(json.dumps(tools[said["tool"]](**said["args"])).encode() + b"\n")
+        message = json.loads(line)
+        if "answer" in message:
+            return message["answer"]
+        process.stdin.write(json.dumps(tools[message["tool"]](**message["args"])).encode() + b"\n")
     return None
 
 

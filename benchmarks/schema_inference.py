@@ -174,8 +174,8 @@ def specificity(schema: Any) -> tuple[int, int]:
         counts = [specificity(part) for part in parts]
         return sum(typed for typed, _ in counts), sum(leaves for _, leaves in counts)
     types = schema.get("type", [])
-    told = {types} if isinstance(types, str) else set(types)
-    return int(bool(told - {"null", "array", "object"})), 1
+    named = {types} if isinstance(types, str) else set(types)
+    return int(bool(named - {"null", "array", "object"})), 1
 
 
 def speed(make: Callable[[], Learner], groups: Sequence[Sequence[str]]) -> dict[str, float]:
@@ -246,8 +246,8 @@ def main() -> int:
     hostility = {name: hostile(make) for name, make in makers.items()}
     _show(answers, rows, speeds, groups)
     columns = ("learner", f"{DEEP:,} lists in lists", f"an object of {WIDE:,} keys")
-    told = [(name, found["deep"], f"{found['wide_mb']:.1f} MB kept") for name, found in hostility.items()]
-    show("Hostile values", columns, told)
+    survived = [(name, found["deep"], f"{found['wide_mb']:.1f} MB kept") for name, found in hostility.items()]
+    show("Hostile values", columns, survived)
     if options.json:
         made = {
             "recorded": answers.recorded,
@@ -279,9 +279,9 @@ def _show(
     table = []
     for row in rows:
         reasons = ", ".join(f"{reason} {count}" for reason, count in row.reasons.most_common(4))
-        held = (row.held_out, share(row.rejected, row.held_out), share(row.new_rejected, row.new))
-        told = (share(row.typed, row.leaves), share(row.bare, row.schemas), reasons)
-        table.append((row.learner, row.split, *held, *told))
+        rejections = (row.held_out, share(row.rejected, row.held_out), share(row.new_rejected, row.new))
+        bare = (share(row.typed, row.leaves), share(row.bare, row.schemas), reasons)
+        table.append((row.learner, row.split, *rejections, *bare))
     show("Held-out answers", columns, table)
     sizes = {kind: sum(len(text) for group in texts for text in group) / 1e6 for kind, texts in groups.items()}
     fast = [

@@ -123,9 +123,11 @@ async def speed(served: Served, runs: int = 50, calls: int = 500) -> dict[str, f
 
         spent = (await sandbox.run(Job(timed, {"f": ("a",)}, LIMITS), echo)).value
     return {
-        "first_call_ms_p50": round(median(firsts), 2), "first_call_ms_p95": round(percentile(firsts, 95), 2),
-        "call_us_p50": round(median(spent)), "call_us_p95": round(percentile(spent, 95)),
-    }  # fmt: skip
+        "first_call_ms_p50": round(median(firsts), 2),
+        "first_call_ms_p95": round(percentile(firsts, 95), 2),
+        "call_us_p50": round(median(spent)),
+        "call_us_p95": round(percentile(spent, 95)),
+    }
 
 
 # -- load ------------------------------------------------------------------------------------------------------------
@@ -242,11 +244,15 @@ async def measure(programs: int, clients: int, kill_ms: float) -> dict[str, Any]
         "programs_a_second": round(programs / seconds, 1),
         "run_ms_p50": round(1e3 * median(tally.seconds), 1),
         "run_ms_p95": round(1e3 * percentile(tally.seconds, 95), 1),
-        "ends": dict(tally.ends), "killed": dict(tally.killed), "wrong": tally.wrong[:20],
+        "ends": dict(tally.ends),
+        "killed": dict(tally.killed),
+        "wrong": tally.wrong[:20],
         "memory_mb": [round(size / 1e6, 1) for size in memory],
-        "ok": not tally.wrong and sum(tally.ends.values()) == programs and last.ends["finished"] == 1
+        "ok": not tally.wrong
+        and sum(tally.ends.values()) == programs
+        and last.ends["finished"] == 1
         and memory[-1] - settled <= MEMORY_GROWTH,
-    }  # fmt: skip
+    }
 
 
 def _print(figures: dict[str, Any]) -> None:

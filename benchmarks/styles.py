@@ -342,7 +342,7 @@ STYLES: dict[str, Style] = {
     "parallel": _parallel,
     "state in a dict": _state_in_a_dict,
     "marks in the response": _marked_items,
-}  # fmt: skip
+}
 
 
 def _with_helper(style: Style) -> Style:

@@ -19,10 +19,11 @@ RULER = "atc"
 """The system that the others are paired with."""
 UNREAD = "unread"
 """In the place of an environment: all tasks that nobody has read."""
-_SUMS = (
-    "model_calls", "prompt_tokens", "completion_tokens", "tool_calls", "writes", "repeated_writes", "forbidden_writes",
-    "crashes", "programs",
-)  # fmt: skip
+_SUMS = tuple(
+    """
+    model_calls prompt_tokens completion_tokens tool_calls writes repeated_writes forbidden_writes crashes programs
+    """.split()
+)
 _SECONDS = ("seconds", "model_s", "tool_s", "own_s")
 Line = dict[str, Any]
 
@@ -60,17 +61,28 @@ def _line(model: str, env: str, system: str, rows: list[Row], rulers: list[Row])
     low, high = interval(judged)
     wins, losses = paired(judged, rulers) if system != RULER else (None, None)
     return {
-        "model": model, "env": env, "system": system, "versions": sorted({row.version for row in rows}),
-        "tries": len(judged), "lost": len(rows) - len(judged),
-        "solved": sum(row.solved for row in judged), "share": _share(judged), "low": low, "high": high,
-        "wins": wins, "losses": losses,
+        "model": model,
+        "env": env,
+        "system": system,
+        "versions": sorted({row.version for row in rows}),
+        "tries": len(judged),
+        "lost": len(rows) - len(judged),
+        "solved": sum(row.solved for row in judged),
+        "share": _share(judged),
+        "low": low,
+        "high": high,
+        "wins": wins,
+        "losses": losses,
         "first_try": sum(row.first_try for row in judged),
-        "stated": len(stated), "stated_solved": sum(row.solved for row in stated),
-        "path": _mean([row.path for row in judged]), "precision": _mean([row.precision for row in judged]),
+        "stated": len(stated),
+        "stated_solved": sum(row.solved for row in stated),
+        "path": _mean([row.path for row in judged]),
+        "precision": _mean([row.precision for row in judged]),
         **{name: sum(getattr(row, name) for row in judged) for name in _SUMS},
         **{name: round(sum(getattr(row, name) for row in judged), 1) for name in _SECONDS},
-        "ended": dict(sorted(Counter(row.status for row in judged).items())), "faults": dict(sorted(faults.items())),
-    }  # fmt: skip
+        "ended": dict(sorted(Counter(row.status for row in judged).items())),
+        "faults": dict(sorted(faults.items())),
+    }
 
 
 def paired(rows: Sequence[Row], rulers: Sequence[Row]) -> tuple[int, int]:
@@ -153,29 +165,37 @@ def _table(title: str, names: Sequence[str], lines: list[Line], cells: Callable[
 def _outcome(line: Line) -> list[str]:
     against = "" if line["wins"] is None else f"+{line['wins']} −{line['losses']}"
     return [
-        f"{line['solved']}/{line['tries']} {line['share']:.0%}", f"({line['low']:.0%}–{line['high']:.0%})", against,
-        f"{line['stated_solved']}/{line['stated']}", str(line["first_try"]),
+        f"{line['solved']}/{line['tries']} {line['share']:.0%}",
+        f"({line['low']:.0%}–{line['high']:.0%})",
+        against,
+        f"{line['stated_solved']}/{line['stated']}",
+        str(line["first_try"]),
         *("–" if line[name] is None else f"{line[name]:.0%}" for name in ("path", "precision")),
-    ]  # fmt: skip
+    ]
 
 
 def _cost(line: Line) -> list[str]:
     tries = max(1, line["tries"])
     read, written = line["prompt_tokens"] / tries, line["completion_tokens"] / tries
     return [
-        f"{line['model_calls'] / tries:.1f}", f"{read:,.0f}+{written:,.0f}", f"{line['tool_calls'] / tries:.1f}",
+        f"{line['model_calls'] / tries:.1f}",
+        f"{read:,.0f}+{written:,.0f}",
+        f"{line['tool_calls'] / tries:.1f}",
         *(f"{line[name] / tries:.1f}" for name in _SECONDS),
-    ]  # fmt: skip
+    ]
 
 
 def _damage(line: Line) -> list[str]:
     ended = {name: count for name, count in line["ended"].items() if name not in ("answered", "crash")}
     return [
-        f"{line['repeated_writes']}/{line['writes']}", str(line["forbidden_writes"]),
-        f"{line['crashes']}/{line['programs']}", str(line["ended"].get("crash", 0)), _told(ended),
-        _told(line["faults"]),
-    ]  # fmt: skip
+        f"{line['repeated_writes']}/{line['writes']}",
+        str(line["forbidden_writes"]),
+        f"{line['crashes']}/{line['programs']}",
+        str(line["ended"].get("crash", 0)),
+        _counts(ended),
+        _counts(line["faults"]),
+    ]
 
 
-def _told(counts: dict[str, int]) -> str:
+def _counts(counts: dict[str, int]) -> str:
     return " ".join(f"{kind}:{count}" for kind, count in counts.items())

@@ -49,10 +49,11 @@ ARGUMENTS = {
     "ppoll": "0, 0, zeros, 0, 0",
 }
 """Where six zeros would be refused for their own sake, or would wait."""
-IN_PART = (
-    "openat", "mmap", "mprotect", "clone", "fcntl", "ioctl", "prctl", "socketpair", "kill", "tgkill", "sendto",
-    "prlimit64",
-)  # fmt: skip
+IN_PART = tuple(
+    """
+    openat mmap mprotect clone fcntl ioctl prctl socketpair kill tgkill sendto prlimit64
+    """.split()
+)
 """Those that the filter judges by their arguments too."""
 UNFILTERED = {335: "uretprobe", 336: "uprobe"}
 """Newer kernels let these two past every filter: without a probe of the kernel's own they end the program, or fail."""
@@ -65,7 +66,7 @@ libc = ctypes.CDLL(None, use_errno=True)
 result = libc.syscall(ctypes.c_long({number}), *made)
 answer = [result, ctypes.get_errno()]
 """
-_SAID = {errno.EPERM, errno.ENOSYS}
+_REFUSED = {errno.EPERM, errno.ENOSYS}
 _FORKS = ("fork", "vfork")  # refused as if there were no room for a process
 
 
@@ -92,7 +93,7 @@ def names() -> dict[int, str]:
 
 async def audit(tier: str, numbers: Sequence[int] = NUMBERS) -> Audit:
     """Try every call in a tier. ``why`` tells where the machine has no such tier."""
-    made, known, turns = Audit(tier), names(), asyncio.Semaphore(AT_ONCE)
+    made, known, slots = Audit(tier), names(), asyncio.Semaphore(AT_ONCE)
     sandbox = JailSandbox(Pool(lambda tier: start_zygote(zygote_settings(tier, LIMITS)), (tier,), AT_ONCE), LIMITS)
 
     async def one(number: int) -> Outcome | None:
@@ -100,7 +101,7 @@ async def audit(tier: str, numbers: Sequence[int] = NUMBERS) -> Audit:
         if name in NOT_TRIED:
             return None
         program = _PROGRAM.format(number=number, arguments=ARGUMENTS.get(name, "0, 0, 0, 0, 0, 0"))
-        async with turns:
+        async with slots:
             return await sandbox.run(Job(program, {}), _no_tools)
 
     async with sandbox:
@@ -121,8 +122,8 @@ def classified(name: str, outcome: Outcome) -> str:
     """What became of a call: ``answers``, ``refused``, ``killed``, or ``unclear``."""
     if outcome.kind == "finished" and outcome.answered:
         result, error = outcome.value
-        said = _SAID | ({errno.EAGAIN} if name in _FORKS else set())
-        return "refused" if result == -1 and error in said else "answers"
+        refused = _REFUSED | ({errno.EAGAIN} if name in _FORKS else set())
+        return "refused" if result == -1 and error in refused else "answers"
     ended = "only an attack" in outcome.detail or name in UNFILTERED.values()
     return "killed" if outcome.kind == "killed" and ended else "unclear"
 
@@ -140,8 +141,9 @@ def _print(found: list[Audit]) -> None:
     ]
     show(
         f"System calls 0 to {NUMBERS[-1]} inside a jail ({platform.machine()}, Linux {platform.release()})",
-        ("tier", "answer", "answer, not tried", "refused", "end the program", "unclear"), rows,
-    )  # fmt: skip
+        ("tier", "answer", "answer, not tried", "refused", "end the program", "unclear"),
+        rows,
+    )
     for made in found:
         print(f"\n{made.tier} answers: {', '.join(_marked(name) for name in sorted(made.answers))}")
         print(f"{made.tier} ends the program: {', '.join(sorted(made.killed))}")

@@ -85,7 +85,7 @@ class Plan:
         return tasks[: self.limit]
 
 
-async def run_plan(plan: Plan, gateway: Gateway, file: Path, tell: Callable[[Row], None] = lambda row: None) -> None:
+async def run_plan(plan: Plan, gateway: Gateway, file: Path, report: Callable[[Row], None] = lambda row: None) -> None:
     """Run what the file does not hold yet, and append a line for each try as it ends.
 
     Environments take turns, and all systems try a task before the next one: wherever it stops, they can be compared.
@@ -95,7 +95,7 @@ async def run_plan(plan: Plan, gateway: Gateway, file: Path, tell: Callable[[Row
         plan: what to run.
         gateway: opened; before the model and the tools of all tries.
         file: where rows are kept; made when missing.
-        tell: told of each new row.
+        report: called with each new row.
 
     Raises:
         EnvironmentProblem: nothing can run: no environment, no system, or the first try found no model or no sandbox.
@@ -124,7 +124,7 @@ async def run_plan(plan: Plan, gateway: Gateway, file: Path, tell: Callable[[Row
             if row.status == "environment" and number == 0:
                 raise EnvironmentProblem(row.error)
             append(file, row)
-            tell(row)
+            report(row)
     finally:
         for system in versions:
             await system.aclose()
@@ -286,9 +286,20 @@ def main(
         environments = [environment for environment, _ in _there(Plan(environments, []))]
         only, minutes = quick_tasks(environments), QUICK_MINUTES if minutes is None else minutes
     plan = Plan(
-        environments, chosen, seeds_of(seeds), sample, only, practice, limit, stated, caps, temperature,
-        minutes, transcripts, "sealed" if sealed else "unread" if unread else "open",
-    )  # fmt: skip
+        environments,
+        chosen,
+        seeds_of(seeds),
+        sample,
+        only,
+        practice,
+        limit,
+        stated,
+        caps,
+        temperature,
+        minutes,
+        transcripts,
+        "sealed" if sealed else "unread" if unread else "open",
+    )
     run_and_report(plan, model, file, as_json, picture, threads)
 
 

@@ -33,11 +33,11 @@ class Transcript:
         for message in messages:
             if (key := json.dumps(message, sort_keys=True)) not in self._shown:
                 self._shown.add(key)
-                self._parts.append(f"## {message.get('role')}\n\n{_said(message)}")
+                self._parts.append(f"## {message.get('role')}\n\n{_text_of(message)}")
         for choice in reply.get("choices", ()):
             message = choice.get("message", {})
             self._shown.add(json.dumps({"role": "assistant", "content": message.get("content")}, sort_keys=True))
-            self._parts.append(f"## the model ({choice.get('finish_reason')})\n\n{_said(message)}")
+            self._parts.append(f"## the model ({choice.get('finish_reason')})\n\n{_text_of(message)}")
 
     def text(self, task: Task, gold: Gold | None, row: Row) -> str:
         """The whole try, as Markdown."""
@@ -74,7 +74,7 @@ def write_transcript(folder: Path, row: Row, text: str) -> None:
         ) from None
 
 
-def _said(message: dict[str, Any]) -> str:
+def _text_of(message: dict[str, Any]) -> str:
     content = message.get("content") or ""
     text = content if isinstance(content, str) else json.dumps(content, ensure_ascii=False, indent=1)
     wanted = message.get("tool_calls")

@@ -152,8 +152,8 @@ def fold(text: str) -> str:
     """A name without case and accents."""
     if text.isascii():
         return text.strip().casefold()
-    apart = normalized("NFKD", text)
-    return "".join(letter for letter in apart if not unicodedata.combining(letter)).strip().casefold()
+    decomposed = normalized("NFKD", text)
+    return "".join(letter for letter in decomposed if not unicodedata.combining(letter)).strip().casefold()
 
 
 def distance_km(start: tuple[float, float], end: tuple[float, float]) -> float:

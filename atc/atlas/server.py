@@ -189,8 +189,8 @@ def _query_parameters(
         if documented != "bare" and description:
             parameter["description"] = description if documented == "full" else _first_line(description)
         if documented == "full":
-            plain = {key: value for key, value in schema.items() if key != "description"}
-            parameter["schema"] = _hoist(plain, protocol.parameters.get("$defs", {}), components)
+            bare = {key: value for key, value in schema.items() if key != "description"}
+            parameter["schema"] = _hoist(bare, protocol.parameters.get("$defs", {}), components)
             if name in example:
                 parameter["example"] = example[name]
         parameters.append(parameter)
@@ -217,10 +217,10 @@ def _responses(protocol: Protocol, documented: Documented, components: dict[str,
     responses = {"200": {"description": returns.get("description", "OK"), "content": {"application/json": content}}}
     for status in protocol.statuses:
         code = str(_HTTP_STATUS.get(str(status.code), 500))
-        said = f"{status.code}: {status.description}"
+        text = f"{status.code}: {status.description}"
         if code in responses:
-            said = f"{responses[code]['description']} {said}"
-        responses[code] = {"description": said, "content": {"application/json": {"schema": _ERROR}}}
+            text = f"{responses[code]['description']} {text}"
+        responses[code] = {"description": text, "content": {"application/json": {"schema": _ERROR}}}
     return responses
 
 

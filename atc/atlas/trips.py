@@ -128,8 +128,8 @@ class TripStore:
     def state(self) -> list[dict[str, Any]]:
         """All trips as plain JSON values, in the order they were created."""
         with self._lock:
-            plain: list[dict[str, Any]] = _TRIPS.dump_python(list(self._trips.values()), mode="json")
-            return plain
+            values: list[dict[str, Any]] = _TRIPS.dump_python(list(self._trips.values()), mode="json")
+            return values
 
     # Reads ----------------------------------------------------------------------------------------------------------
 
@@ -189,7 +189,7 @@ class TripStore:
                 "start": None,
                 "end": None,
             }
-            return self._keep(trip)
+            return self._stored(trip)
 
     @tool(
         effect="write",
@@ -225,8 +225,8 @@ class TripStore:
                 "status": "active",
             }
             trip["stops"].append(stop)
-            kept = self._keep(trip)
-            return {"trip_id": trip_id, "trip_status": kept["status"], "stop": kept["stops"][-1]}
+            stored = self._stored(trip)
+            return {"trip_id": trip_id, "trip_status": stored["status"], "stop": stored["stops"][-1]}
 
     @tool(effect="write", examples=[{"arguments": {"trip_id": "trip_1", "stop_id": "stop_1"}}])
     def cancel_stop(self, trip_id: TripId, stop_id: StopId) -> Trip:
@@ -244,7 +244,7 @@ class TripStore:
             if stop["status"] == "cancelled":
                 raise _conflict(f"{stop_id} of {trip_id} is cancelled already")
             stop["status"] = "cancelled"
-            return self._keep(trip)
+            return self._stored(trip)
 
     @tool(effect="write", examples=[{"arguments": {"trip_id": "trip_1"}}])
     def cancel_trip(self, trip_id: TripId) -> Trip:
@@ -259,7 +259,7 @@ class TripStore:
             for stop in trip["stops"]:
                 stop["status"] = "cancelled"
             trip["status"] = "cancelled"
-            return self._keep(trip)
+            return self._stored(trip)
 
     @tool(effect="write", examples=[{"arguments": {"trip_id": "trip_1", "amount": 120, "currency_code": "EUR"}}])
     def pay_deposit(self, trip_id: TripId, amount: Amount, currency_code: CurrencyCode) -> PaidDeposit:
@@ -284,12 +284,12 @@ class TripStore:
                 "currency_code": currency_code,
             }
             trip["payments"].append(payment)
-            kept = self._keep(trip)
+            stored = self._stored(trip)
             return {
                 "trip_id": trip_id,
-                "trip_status": kept["status"],
-                "payment": kept["payments"][-1],
-                "total_paid": kept["total_paid"],
+                "trip_status": stored["status"],
+                "payment": stored["payments"][-1],
+                "total_paid": stored["total_paid"],
             }
 
     # What the calls share; the lock is held -------------------------------------------------------------------------
@@ -307,7 +307,7 @@ class TripStore:
             raise _conflict(f"{trip_id} is cancelled: create another trip")
         return trip
 
-    def _keep(self, trip: Trip) -> Trip:
+    def _stored(self, trip: Trip) -> Trip:
         """Bring the sums up to date, write the file, and only then take the trip over."""
         active = _active(trip)
         if trip["status"] != "cancelled":
@@ -318,9 +318,9 @@ class TripStore:
         trip["end"] = max((stop["departure"] for stop in active), default=None)
         trips = {**self._trips, trip["trip_id"]: trip}
         if self._path is not None:
-            plain = _TRIPS.dump_python(list(trips.values()), mode="json")
+            values = _TRIPS.dump_python(list(trips.values()), mode="json")
             partial = self._path.with_name(self._path.name + ".partial")
-            partial.write_text(json.dumps(plain, indent=1, ensure_ascii=False), encoding="utf-8")
+            partial.write_text(json.dumps(values, indent=1, ensure_ascii=False), encoding="utf-8")
             os.replace(partial, self._path)
         self._trips = trips
         return copy.deepcopy(trip)

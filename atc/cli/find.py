@@ -97,8 +97,8 @@ def search(
     ranked = found.ranked(limit)
     if as_json:
         tools = [searched.protocol(name).model_dump(mode="json") | {"id": name} for name in ranked]
-        said = [{"role": message.role, "content": message.content} for message in found.said]
-        print_json({"query": query, "seconds": round(seconds, 4), "tools": tools, "said": said} | found.told())
+        said = [{"role": message.role, "content": message.content} for message in found.messages]
+        print_json({"query": query, "seconds": round(seconds, 4), "tools": tools, "said": said} | found.summary())
         return
     _print(searched, found, ranked)
 

@@ -216,7 +216,7 @@ class Output:
 
 @dataclass(frozen=True)
 class Progress:
-    """How far a run is.
+    """The progress of a run.
 
     Attributes:
         done: tasks that are behind it, those of earlier runs too. ``total``: all of them.

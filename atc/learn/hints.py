@@ -1,4 +1,4 @@
-"""What a teacher is told about a tool that it must find without its name (ToolQP §3.2, Fig. 15 "AddMoreInfo")."""
+"""Hints for a teacher about a tool that it must find without its name (ToolQP §3.2, Fig. 15 "AddMoreInfo")."""
 
 from __future__ import annotations
 
@@ -32,10 +32,10 @@ def names_tool(text: str, protocol: Protocol, task: str = "") -> bool:
         protocol: the tool; the name at its source counts too.
         task: the user's words.
     """
-    said, plain = _padded(_parts(text)), _padded(_words(task))
+    spelled, in_task = _padded(_parts(text)), _padded(_words(task))
     squeezed = _words(re.sub(r"[_.-]", "", text))
     for parts in _names(protocol):
-        if _padded(parts) in said and _padded(parts) not in plain:
+        if _padded(parts) in spelled and _padded(parts) not in in_task:
             return True
         if len(parts) > 1 and "".join(parts) in squeezed:
             return True
@@ -75,7 +75,7 @@ def hints(id: str, protocol: Protocol, level: int) -> list[str]:
         ("words of its description", ", ".join(_keywords(described, protocol))),
         ("what it does", f"{described} {'Returns ' + ', '.join(found.returns.split()) if found.returns else ''}"),
     )
-    return [f"{title}: {text}" for title, said in steps[:level] if (text := harmless(said))]
+    return [f"{title}: {text}" for title, content in steps[:level] if (text := harmless(content))]
 
 
 def _keywords(text: str, protocol: Protocol) -> list[str]:

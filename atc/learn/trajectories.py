@@ -87,7 +87,7 @@ class Attempt:
 
 @dataclass(frozen=True)
 class Trajectory:
-    """What a planner should say for one task, verified.
+    """The verified replies of a planner to one task.
 
     Attributes:
         goals: the sub-goals, each with the ids of its tools.
@@ -108,16 +108,25 @@ class Trajectory:
         return {
             "messages": [{"role": message.role, "content": message.content} for message in self.messages],
             "metadata": {
-                "id": self.example.id, "query": self.example.query, "gold": list(self.example.gold),
+                "id": self.example.id,
+                "query": self.example.query,
+                "gold": list(self.example.gold),
                 "goals": [{"goal": goal, "tools": list(tools)} for goal, tools in self.goals],
                 "queries": [
-                    {"query": a.query, "goal": a.goal, "rank": a.rank, "valid": a.valid, "hints": a.level,
-                     "found": list(a.found)}
+                    {
+                        "query": a.query,
+                        "goal": a.goal,
+                        "rank": a.rank,
+                        "valid": a.valid,
+                        "hints": a.level,
+                        "found": list(a.found),
+                    }
                     for a in self.attempts
                 ],
-                "teacher": self.teacher, "seed": self.seed,
+                "teacher": self.teacher,
+                "seed": self.seed,
             },
-        }  # fmt: skip
+        }
 
 
 @dataclass(frozen=True)
@@ -201,9 +210,13 @@ class Synthesiser:
             history += attempts[-1 - room :] if keep and room else attempts[-1:]
             work.done.append((goal, attempts[-1].query))
         return Trajectory(
-            example, tuple(aligned), tuple(history), tuple(self._conversation(example, aligned, history)),
-            self._teacher.name, self._seed,
-        )  # fmt: skip
+            example,
+            tuple(aligned),
+            tuple(history),
+            tuple(self._conversation(example, aligned, history)),
+            self._teacher.name,
+            self._seed,
+        )
 
     # -- the plan ----------------------------------------------------------------------------------------------------
 
@@ -211,7 +224,7 @@ class Synthesiser:
         """𝒫: sub-goals that lead to the tools; asked for twice at most."""
         text = prompt("learn_plan", task=fenced(work.task), tools=[about(tool) for tool in work.tools.values()])
         for temperature in (0.0, self._temperature):
-            goals = parse_plan(await self._said(work, text, 400, temperature)).goals
+            goals = parse_plan(await self._completed(work, text, 400, temperature)).goals
             if goals:
                 return goals
         return ()
@@ -223,8 +236,10 @@ class Synthesiser:
         chosen = dict.fromkeys(tools, 0)
         if len(goals) > 1:
             lines = [about(tool) for tool in work.tools.values()]
-            said = await self._said(work, prompt("learn_align", goals=goals, tools=lines), 20 + 12 * len(tools), 0.0)
-            named = {int(tool) - 1: int(goal) - 1 for tool, goal in _ALIGNED.findall(said)}
+            reply = await self._completed(
+                work, prompt("learn_align", goals=goals, tools=lines), 20 + 12 * len(tools), 0.0
+            )
+            named = {int(tool) - 1: int(goal) - 1 for tool, goal in _ALIGNED.findall(reply)}
             for number, (tool, line) in enumerate(zip(tools, lines, strict=True)):
                 goal = named.get(number, -1)
                 chosen[tool] = goal if 0 <= goal < len(goals) else _nearest(line, goals)
@@ -253,15 +268,22 @@ class Synthesiser:
     ) -> list[str]:
         """Candidate queries. One that names a wanted tool is no candidate, whatever the prompt said."""
         text = prompt(
-            "learn_query", task=fenced(work.task), goals=goals, done=work.done, goal=goals[number],
+            "learn_query",
+            task=fenced(work.task),
+            goals=goals,
+            done=work.done,
+            goal=goals[number],
             failed=failed.query if failed else "",
             results=show_results(map(self._index.protocol, failed.found)) if failed else "",
             hints=[hint for tool in tools for hint in hints(tool, work.tools[tool], level)],
-        )  # fmt: skip
+        )
         replies = await self._teacher.sample(
-            [Message("user", text)], self._candidates, max_tokens=120, temperature=self._temperature,
+            [Message("user", text)],
+            self._candidates,
+            max_tokens=120,
+            temperature=self._temperature,
             seed=work.next_seed(),
-        )  # fmt: skip
+        )
         queries = dict.fromkeys(filter(None, (parse_query(reply.text) for reply in replies)))
         return [q for q in queries if not any(names_tool(q, work.tools[tool], work.task) for tool in work.tools)]
 
@@ -276,13 +298,13 @@ class Synthesiser:
         self, example: Example, goals: Sequence[tuple[str, tuple[str, ...]]], history: Sequence[Attempt]
     ) -> list[Message]:
         messages = [*opening(example.query), Message("assistant", show_plan([goal for goal, _ in goals]))]
-        told = begin()
+        next_text = begin()
         for attempt in history:
-            messages += [Message("user", told), Message("assistant", show_query(attempt.query))]
-            told = answer(map(self._index.protocol, attempt.found))
-        return [*messages, Message("user", told), Message("assistant", STOP)]
+            messages += [Message("user", next_text), Message("assistant", show_query(attempt.query))]
+            next_text = answer(map(self._index.protocol, attempt.found))
+        return [*messages, Message("user", next_text), Message("assistant", STOP)]
 
-    async def _said(self, work: _Work, text: str, tokens: int, temperature: float) -> str:
+    async def _completed(self, work: _Work, text: str, tokens: int, temperature: float) -> str:
         reply = await self._teacher.complete(
             [Message("user", text)], max_tokens=tokens, temperature=temperature, seed=work.next_seed()
         )

@@ -5,22 +5,12 @@ from __future__ import annotations
 import warnings
 from typing import Any
 
-from atc.models.base import (
-    FinishReason,
-    Message,
-    Model,
-    ModelRequest,
-    OnText,
-    Reply,
-    Role,
-    Sampling,
-    WrappedModel,
-    estimate_tokens,
-)
+from atc.models.base import Model, WrappedModel
 from atc.models.budget import Budget, BudgetedModel
 from atc.models.cache import CachedModel
 from atc.models.embedded import EmbeddedModel
 from atc.models.fake import FakeModel
+from atc.models.messages import FinishReason, Message, ModelRequest, OnText, Reply, Role, Sampling, estimate_tokens
 from atc.models.openai_compatible import OpenAICompatible
 from atc.models.reply_format import ReplyFormat
 from atc.models.resolve import Choice, choose_model, open_model, resolve_model

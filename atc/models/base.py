@@ -1,6 +1,7 @@
 """What a language model is to ATC: messages in, one reply out.
 
-Callers use :meth:`Model.complete`. Whoever writes a model implements :meth:`Model.generate`.
+Callers use :meth:`Model.complete`. Whoever writes a model implements :meth:`Model.generate`. The records that go in and
+out are those of :mod:`atc.models.messages`; they can be imported from here, too.
 """
 
 from __future__ import annotations
@@ -10,156 +11,41 @@ import functools
 import inspect
 import warnings
 from collections.abc import Awaitable, Callable, Sequence
-from dataclasses import dataclass, field, replace
-from typing import Any, ClassVar, Literal
+from dataclasses import replace
+from typing import Any, ClassVar
 
 import anyio
 
-from atc.errors import ModelUnavailable
+from atc.models.messages import (
+    FinishReason,
+    Message,
+    ModelRequest,
+    OnText,
+    Reply,
+    Role,
+    Sampling,
+    bounded_tokens,
+    estimate_tokens,
+    sample_options,
+)
 from atc.models.reply_format import ALL_KINDS, FormatKind, ReplyFormat
-from atc.prompting import fenced, prompt
 from atc.tools.protocol import JsonSchema
 
-Role = Literal["system", "user", "assistant"]
-FinishReason = Literal["stop", "length", "other"]
-OnText = Callable[[str], None]
-
-
-@dataclass(frozen=True)
-class Message:
-    """One message of a prompt. ``fixed``: it is text of this project, the same in every run."""
-
-    role: Role
-    content: str
-    fixed: bool = field(default=False, compare=False)
-
-
-@dataclass(frozen=True)
-class Reply:
-    """What a model answered.
-
-    Attributes:
-        text: the whole reply.
-        finish_reason: ``"stop"``: the model ended it; ``"length"``: it was cut at a limit; ``"other"``: anything else,
-            an endpoint that does not say why included.
-        prompt_tokens: tokens of the prompt; an estimate (characters / 4) where the endpoint does not count them.
-        completion_tokens: tokens of the reply, likewise.
-        seconds: from the call to the end of the reply, retries included; several replies to one request each have
-            their share.
-        cached: it came from the disk and cost nothing.
-        model: the model's name.
-        problem: where ``text`` is empty, why, as far as it is known; in words, and with what came in its place. Where
-            it was to fit a schema or choices and does not, what is wrong with it.
-        value: what the reply says, where it was to fit a schema, choices or a grammar and does: the JSON value, the
-            choice, the text. ``None`` otherwise, and where the JSON value is null: then there is no ``problem``.
-    """
-
-    text: str
-    finish_reason: FinishReason
-    prompt_tokens: int
-    completion_tokens: int
-    seconds: float
-    cached: bool = False
-    model: str = ""
-    problem: str = ""
-    value: Any = None
-
-
-def estimate_tokens(text_or_messages: str | Sequence[Message]) -> int:
-    """Tokens of a text or of a prompt, roughly: four characters each, and four tokens of framing a message."""
-    if isinstance(text_or_messages, str):
-        return -(-len(text_or_messages) // 4)
-    return sum(4 + estimate_tokens(message.content) for message in text_or_messages)
-
-
-def bounded_tokens(text: str) -> int:
-    """A safe upper bound of the tokens of ordinary text where no tokenizer is at hand: three characters each."""
-    return -(-len(text) // 3)
-
-
-@dataclass(frozen=True)
-class Sampling:
-    """How a reply is drawn.
-
-    Attributes:
-        max_tokens: the most tokens of the reply.
-        temperature: 0 takes the likeliest token every time.
-        seed: makes sampling repeatable where the endpoint knows how.
-        stop: texts that end the reply; they are not part of it.
-    """
-
-    max_tokens: int = 1024
-    temperature: float = 0.0
-    seed: int | None = None
-    stop: tuple[str, ...] = ()
-
-
-@dataclass(frozen=True)
-class ModelRequest:
-    """One request for a reply.
-
-    Attributes:
-        messages: the prompt.
-        sampling: how the reply is drawn.
-        format: what the reply must be; anything for ``None``.
-        on_text: called with each piece of the reply as it arrives.
-        in_words: the prompt says already what the reply must be.
-    """
-
-    messages: tuple[Message, ...]
-    sampling: Sampling = Sampling()
-    format: ReplyFormat | None = None
-    on_text: OnText | None = field(default=None, compare=False, repr=False)
-    in_words: bool = False
-
-    @property
-    def options(self) -> dict[str, Any]:
-        """The arguments beside the messages with which :meth:`Model.complete` makes this request."""
-        sampling = self.sampling
-        made: dict[str, Any] = {
-            "max_tokens": sampling.max_tokens,
-            "temperature": sampling.temperature,
-            "seed": sampling.seed,
-            "stop": sampling.stop,
-            "on_text": self.on_text,
-        }
-        return made if self.format is None else made | self.format.options
-
-    def with_tokens(self, max_tokens: int) -> ModelRequest:
-        """The same request for a reply of at most so many tokens."""
-        return replace(self, sampling=replace(self.sampling, max_tokens=max_tokens))
-
-    def worded(self) -> ModelRequest:
-        """The same request with a prompt that ends by saying what the reply must be.
-
-        Raises:
-            ModelUnavailable: the format is a grammar, which no words can say.
-        """
-        if self.format is None or self.in_words:
-            return self
-        if self.format.kind == "grammar":
-            raise ModelUnavailable(
-                "this model cannot hold its reply to a grammar: give a schema or choices, or use the embedded model"
-            )
-        return replace(self, messages=_with_user(self.messages, self.format.words()), in_words=True)
-
-    def again(self, reply: Reply, problem: str) -> ModelRequest:
-        """The request after a reply that does not fit: it is shown with what is wrong with it."""
-        assert self.format is not None
-        wanted = "" if self.format.kind == "grammar" else self.format.words()
-        said = Message("assistant", reply.text[:_SHOWN] or "(nothing)")
-        told = Message("user", prompt("reply_again", problem=fenced(problem), wanted=wanted))
-        return replace(self, messages=(*self.messages, said, told), in_words=True)
-
-
-_SHOWN = 2_000  # characters of a reply that does not fit
-
-
-def _with_user(messages: tuple[Message, ...], text: str) -> tuple[Message, ...]:
-    """The messages with a text at their end, in the user's last message where that is the last one."""
-    if messages and messages[-1].role == "user":
-        return (*messages[:-1], Message("user", f"{messages[-1].content}\n\n{text}"))
-    return (*messages, Message("user", text))
+__all__ = [
+    "FinishReason",
+    "Message",
+    "Model",
+    "ModelRequest",
+    "OnText",
+    "Reply",
+    "Role",
+    "Sampling",
+    "WrappedModel",
+    "bounded_tokens",
+    "estimate_tokens",
+    "fitting_reply",
+    "sample_options",
+]
 
 
 async def fitting_reply(
@@ -170,7 +56,7 @@ async def fitting_reply(
     Args:
         generate: makes one reply.
         request: what is asked.
-        enforced: kinds of formats that ``generate`` looks after; of others the prompt tells.
+        enforced: kinds of formats that ``generate`` enforces; others are stated in the prompt.
 
     Returns:
         the reply with its :attr:`Reply.value`, else with the :attr:`Reply.problem`; at the cost of both requests.
@@ -182,7 +68,7 @@ async def fitting_reply(
     if wanted is None:
         return await generate(request)
     if wanted.kind not in enforced:
-        request = request.worded()
+        request = request.with_format_in_prompt()
     reply = await generate(request)
     if reply.problem:
         return reply
@@ -213,8 +99,8 @@ class Model(abc.ABC):
         prompt_tokens: how many tokens a prompt should have at most, where more would be slow or dear; ``None``: as many
             as the context has beside the reply.
         endpoint: the address that prompts are sent to; empty for a model on this machine.
-        enforces: kinds of :class:`ReplyFormat` that :meth:`generate` looks after by itself. Of the others the prompt
-            tells, and a reply that does not fit is asked for once more.
+        enforces: kinds of :class:`ReplyFormat` that :meth:`generate` enforces by itself. The prompt states the
+            others, and a reply that does not fit is asked for once more.
     """
 
     name: str
@@ -228,7 +114,7 @@ class Model(abc.ABC):
         _adapt_complete(cls)
 
     async def context_size(self) -> int:
-        """How many tokens prompt and reply may take together: what the endpoint tells, else :attr:`context_tokens`."""
+        """Tokens that prompt and reply may take together: as the endpoint states it, else :attr:`context_tokens`."""
         return self.context_tokens
 
     async def count_tokens(self, text: str) -> int:
@@ -337,9 +223,9 @@ class Model(abc.ABC):
 
 
 def _adapt_complete(cls: type[Model]) -> None:
-    """Let a subclass that overrides :meth:`Model.complete` without formats take them all the same, told in words.
+    """Let a subclass that overrides :meth:`Model.complete` without formats take them, stated in the prompt.
 
-    Before there were formats, ``complete`` was what a model's author wrote. An override that passes on all arguments,
+    Such classes were written for an interface without formats. An override that passes on all arguments,
     to a class that has a ``generate``, needs nothing.
     """
     written = cls.__dict__.get("complete")
@@ -413,8 +299,3 @@ class WrappedModel(Model):
 
     async def aclose(self) -> None:
         await self.inner.aclose()
-
-
-def sample_options(request: ModelRequest) -> dict[str, Any]:
-    """The arguments beside messages and count with which :meth:`Model.sample` makes this request."""
-    return {key: value for key, value in request.options.items() if key != "on_text"}

@@ -9,7 +9,8 @@ from dataclasses import dataclass, field
 import anyio
 
 from atc.errors import BudgetExceeded
-from atc.models.base import Message, Model, ModelRequest, Reply, WrappedModel, estimate_tokens
+from atc.models.base import Model, WrappedModel
+from atc.models.messages import Message, ModelRequest, Reply, estimate_tokens
 
 
 @dataclass
@@ -38,10 +39,12 @@ class Budget:
 
     @property
     def tokens_used(self) -> int:
+        """Tokens of all prompts and replies so far."""
         return self.prompt_tokens + self.completion_tokens
 
     @property
     def seconds_left(self) -> float | None:
+        """Seconds until the deadline; ``None`` without one. Negative once it has passed."""
         return None if self.seconds is None else self.seconds - (time.monotonic() - self._started)
 
     def begin(self, messages: Sequence[Message], max_tokens: int) -> int:
@@ -80,6 +83,7 @@ class Budget:
             self.model_seconds += reply.seconds
 
     def out_of_time(self) -> BudgetExceeded:
+        """Whether the deadline has passed."""
         return BudgetExceeded("seconds", f"the run has used its {self.seconds:g} s: raise seconds to go on")
 
 

@@ -13,7 +13,8 @@ from typing import Any, TypeVar
 
 from pydantic import TypeAdapter, ValidationError
 
-from atc.models.base import Model, ModelRequest, Reply, WrappedModel
+from atc.models.base import Model, WrappedModel
+from atc.models.messages import ModelRequest, Reply
 
 _log = logging.getLogger(__name__)
 T = TypeVar("T")
@@ -57,9 +58,9 @@ class CachedModel(WrappedModel):
         """As :meth:`Model.sample`; the replies to one request are kept together."""
         asked = self._asked(request)
         paths = [self._path({**asked, "reply": index, "of": count}) for index in range(count)]
-        kept = [reply for path in paths if (reply := _read(path, _REPLY)) is not None]
-        if len(kept) == count:
-            return [replace(reply, cached=True) for reply in kept]
+        stored = [reply for path in paths if (reply := _read(path, _REPLY)) is not None]
+        if len(stored) == count:
+            return [replace(reply, cached=True) for reply in stored]
         replies = await super().generate_many(request, count)
         if not any(map(_in_vain, replies)):
             for path, reply in zip(paths, replies, strict=True):
@@ -96,7 +97,7 @@ def _in_vain(reply: Reply) -> bool:
 
 
 def _read(path: Path, kind: TypeAdapter[T]) -> T | None:
-    """What is kept there; ``None`` if there is nothing or it cannot be read: it is asked for again then."""
+    """The stored value; ``None`` if there is none or it cannot be read, so that the model is asked again."""
     try:
         return kind.validate_json(path.read_bytes())
     except FileNotFoundError:

@@ -14,10 +14,11 @@ import anyio.to_thread
 import platformdirs
 
 from atc.errors import ModelError, ModelUnavailable, UsageError
-from atc.models.base import Message, Model, ModelRequest, Reply, bounded_tokens, sample_options
+from atc.models.base import Model
 from atc.models.catalogue import CATALOGUE, DEFAULT_MODEL
 from atc.models.embedded_process import Drafts, EmbeddedServer, ServerSettings, shared
 from atc.models.fetch import models_dir
+from atc.models.messages import Message, ModelRequest, Reply, bounded_tokens, sample_options
 from atc.models.openai_compatible import OpenAICompatible
 from atc.models.prompt_cache import fixed_prefix
 from atc.models.reply_format import ALL_KINDS
@@ -28,9 +29,9 @@ HOW_TO_GET_A_MODEL = (
 )
 
 CONTEXT_TOKENS = 16_384
-"""Of prompt and reply, for each slot: 28 kB of memory a token for the default model, taken when its server starts."""
+"""Tokens of prompt and reply for each slot; the default model takes 28 kB of memory a token when it starts."""
 PROMPT_TOKENS = 4_000
-"""Of a prompt: two processor cores read some eighty tokens a second."""
+"""Tokens of a prompt: two processor cores read some eighty a second."""
 
 
 def runtime_installed() -> bool:

@@ -116,9 +116,11 @@ class EmbeddedServer:
 
     @property
     def pid(self) -> int:
+        """The id of the server process."""
         return self._process.pid
 
     def alive(self) -> bool:
+        """Whether the process still runs."""
         return self._process.poll() is None
 
     def wait(self) -> int:
@@ -238,6 +240,11 @@ class Shared:
         self._users: dict[ServerSettings, set[object]] = {}
 
     def get(self, settings: ServerSettings, user: object) -> EmbeddedServer:
+        """Return the server with these settings for one more user; start it if none runs.
+
+        Raises:
+            ModelUnavailable: it did not come up.
+        """
         with self._lock:
             server = self._servers.get(settings)
             if server is None or not server.alive():
@@ -248,6 +255,7 @@ class Shared:
             return server
 
     def release(self, settings: ServerSettings, user: object) -> None:
+        """Drop one user of the server with these settings; the last one stops it."""
         with self._lock:
             users = self._users.get(settings, set())
             users.discard(user)
@@ -262,6 +270,7 @@ class Shared:
         self._users = {}
 
     def stop_all(self) -> None:
+        """Stop all servers, whoever uses them."""
         with self._lock:
             for server in self._servers.values():
                 server.stop()

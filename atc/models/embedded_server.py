@@ -64,6 +64,7 @@ def _draft(speculative: Any, drafts: dict[str, Any]) -> None:
 
 
 def main() -> None:
+    """Serve until the parent ends: read the settings from standard input, write the address to standard output."""
     parent = os.getppid()
     settings = json.loads(_read_line())
     threading.Thread(target=_end_with_parent, args=(parent,), daemon=True).start()

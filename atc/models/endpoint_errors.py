@@ -1,4 +1,4 @@
-"""What an endpoint's failures mean to a user: which setting to mend, and whether asking again can help."""
+"""Failures of an endpoint as errors: which setting to change, and whether another attempt may succeed."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ class Failure(Exception):
 
 
 def retried(max_attempts: int, backoff_s: float) -> dict[str, Any]:
-    """How ``tenacity`` asks again: while that can help, each time after twice as long, or as long as was asked for."""
+    """Options of ``tenacity``: retry while that may help, after twice the time or as long as the endpoint asks."""
 
     def wait(state: tenacity.RetryCallState) -> float:
         failure = state.outcome.exception() if state.outcome is not None else None
@@ -59,7 +59,7 @@ def retried(max_attempts: int, backoff_s: float) -> dict[str, Any]:
 
 @dataclass(frozen=True)
 class Endpoint:
-    """What a message may say about an endpoint, and the secret that it must not."""
+    """The name of an endpoint in messages, and the key that they must not contain."""
 
     url: str
     model: str
@@ -74,10 +74,18 @@ class Endpoint:
 
 
 def unavailable(message: str, *, may_pass: bool = False) -> Failure:
+    """A failure with a :class:`ModelUnavailable`: the model cannot be used as it is set up."""
     return Failure(ModelUnavailable(message), may_pass=may_pass)
 
 
 def broken(message: str, *, may_pass: bool = True, retry_after: float | None = None) -> Failure:
+    """A failure with a :class:`ModelError`: the endpoint failed in the middle of work.
+
+    Args:
+        message: what happened and what to do.
+        may_pass: whether another attempt may succeed.
+        retry_after: seconds that the endpoint asks to wait.
+    """
     return Failure(ModelError(message), may_pass=may_pass, retry_after=retry_after)
 
 
@@ -86,7 +94,7 @@ def explain(error: openai.OpenAIError, endpoint: Endpoint) -> Failure:
     if isinstance(error, openai.APIStatusError) and error.status_code in (401, 403, 404):
         return _explain_status(error, endpoint)
     if isinstance(error, openai.APIError) and (long := exceeded(error.message, error.body)):
-        return too_long(long, endpoint, words_of(error))
+        return too_long(long, endpoint, message_of(error))
     if isinstance(error, openai.APIStatusError):
         return _explain_status(error, endpoint)
     if isinstance(error, openai.APITimeoutError) and type(error.__cause__).__name__ not in _NO_CONNECTION:
@@ -99,10 +107,10 @@ def explain(error: openai.OpenAIError, endpoint: Endpoint) -> Failure:
             )
             return unavailable(message, may_pass=True)
         return broken(f"the connection to the model's endpoint {endpoint.url} was lost ({reason})")
-    return broken(f"the model's endpoint {endpoint.url} reported: {endpoint.quote(words_of(error))}")
+    return broken(f"the model's endpoint {endpoint.url} reported: {endpoint.quote(message_of(error))}")
 
 
-def words_of(error: openai.OpenAIError) -> str:
+def message_of(error: openai.OpenAIError) -> str:
     """An error's own words: in the middle of a stream some servers send a text where others send members."""
     body = getattr(error, "body", None)
     return body if isinstance(body, str) and body else str(error)

@@ -1,4 +1,4 @@
-"""What an endpoint tells of itself beside its replies: how long its context is, and how many tokens a text has.
+"""Facts that an endpoint states beside its replies: how long its context is, and how many tokens a text has.
 
 There is no standard for either. Most servers tell the context in their list of models, each under a name of its own;
 llama.cpp, LM Studio and Ollama have routes of their own. Each is asked once at most, within seconds in all, at the
@@ -24,10 +24,12 @@ _LEAST, _MOST = 256, 100_000_000  # tokens of a context; anything else is no suc
 _OLLAMA_TOKENS = 4_096  # its context below 24 GiB of graphics memory, for a model that is not loaded
 # Under these names an entry of a list of models tells its context: vLLM and SGLang; llama.cpp; OpenRouter, Together,
 # Fireworks and Ollama's /api/ps; Groq; Mistral and LM Studio; LM Studio, for a loaded model; Anthropic; GitHub Copilot.
-_NAMES = (
-    "max_model_len", "n_ctx", "context_length", "context_window", "max_context_length", "loaded_context_length",
-    "max_input_tokens", "max_context_window_tokens",
-)  # fmt: skip
+_NAMES = tuple(
+    """
+    max_model_len n_ctx context_length context_window max_context_length loaded_context_length max_input_tokens
+    max_context_window_tokens
+    """.split()
+)
 _PARTS = ("meta", "metadata", "limits", "capabilities", "top_provider")  # of an entry, in which they may stand
 
 

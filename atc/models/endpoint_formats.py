@@ -1,4 +1,4 @@
-"""How one endpoint is told what a reply must be: by ``response_format`` or a grammar, else in words.
+"""How one endpoint is asked for a format: by ``response_format`` or a grammar, else in the prompt.
 
 There are two kinds of ``response_format``, ``json_schema`` and the older ``json_object``, and endpoints that know one,
 both or neither. Which, shows at the first request: what is refused, or sent and not kept to, is not sent again.
@@ -13,7 +13,7 @@ from typing import Any, Literal
 
 import openai
 
-from atc.models.base import ModelRequest, Reply
+from atc.models.messages import ModelRequest, Reply
 from atc.models.reply_format import ReplyFormat
 
 Way = Literal["json_schema", "json_object", "words"]
@@ -45,9 +45,9 @@ class EndpointFormats:
         if way == "grammar":
             return request, {"grammar": wanted.grammar}
         if way == "words" or wanted.enforced is None:
-            return request.worded(), {}
+            return request.with_format_in_prompt(), {}
         if way == "json_object":
-            return request.worded(), {"response_format": {"type": "json_object"}}
+            return request.with_format_in_prompt(), {"response_format": {"type": "json_object"}}
         schema = {"name": "reply", "schema": wanted.enforced.schema, "strict": wanted.enforced.strict}
         return request, {"response_format": {"type": "json_schema", "json_schema": schema}}
 
@@ -64,11 +64,11 @@ class EndpointFormats:
         """Whether an error turns down the format as it was sent. The next way is taken from now on."""
         if request.format is None or request.format.kind == "grammar":
             return False
-        told = f"{error.message} {error.param or ''}"[:_READ]
+        message = f"{error.message} {error.param or ''}"[:_READ]
         sent = body.keys() & {"response_format", "grammar"}
-        if not sent or error.status_code not in (400, 415, 422, 500, 501) or not _NAMES.search(told):
+        if not sent or error.status_code not in (400, 415, 422, 500, 501) or not _NAMES.search(message):
             return False
-        if "grammar" in sent or _ABOUT_SCHEMA.search(told):
+        if "grammar" in sent or _ABOUT_SCHEMA.search(message):
             if len(self._turned_down) >= _MOST_REMEMBERED:
                 self._turned_down.clear()
             self._turned_down.add(request.format.text)

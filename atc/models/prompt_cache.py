@@ -15,13 +15,13 @@ from itertools import takewhile
 from pathlib import Path
 from secrets import token_hex
 
-from atc.models.base import Message, estimate_tokens
+from atc.models.messages import Message, estimate_tokens
 
 _log = logging.getLogger(__name__)
 
 WORTH_TOKENS = 200
 """A shorter prefix is read as fast as it is restored."""
-KEPT = 6
+MAX_FILES = 6
 """Files kept: those of the prompts in use and a few of earlier versions; what was not used for longest goes first."""
 _SUFFIX = ".kv"
 _BLOCK = 1 << 20
@@ -54,8 +54,8 @@ class PromptCache:
 
     def key(self, prefix: Sequence[Message]) -> str:
         """The name of a prefix as this server reads it."""
-        said = [self._reader, *(part for message in prefix for part in (message.role, message.content))]
-        return hashlib.sha256("\0".join(said).encode("utf-8", "surrogatepass")).hexdigest()[:16]
+        parts = [self._reader, *(part for message in prefix for part in (message.role, message.content))]
+        return hashlib.sha256("\0".join(parts).encode("utf-8", "surrogatepass")).hexdigest()[:16]
 
     def restore(self, key: str) -> bool:
         """Whether the server restored what was saved under ``key``."""
@@ -74,7 +74,7 @@ class PromptCache:
             if self._slot("save", part.name):
                 part.chmod(0o600)
                 part.replace(self._folder / f"{key}-{_sha256(part)}{_SUFFIX}")
-            for file in sorted(self._files("*"), key=lambda file: file.stat().st_mtime)[:-KEPT]:
+            for file in sorted(self._files("*"), key=lambda file: file.stat().st_mtime)[:-MAX_FILES]:
                 file.unlink()
         except OSError as problem:
             _log.warning("the prefix of a prompt is not kept in %s: %s", self._folder, problem)

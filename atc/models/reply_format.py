@@ -29,7 +29,7 @@ _CHOICE, _VALUE = "choice", "value"  # the keys of an object where an endpoint t
 
 @dataclass(frozen=True)
 class Reading:
-    """What a reply says. ``problem``: why it cannot be used, in words; empty where ``value`` holds."""
+    """A reply as it was read. ``problem``: why it cannot be used; empty where ``value`` holds."""
 
     value: Any = None
     problem: str = ""
@@ -74,15 +74,17 @@ class ReplyFormat:
 
     @cached_property
     def choices(self) -> tuple[str, ...]:
+        """The texts of which the reply must be one; empty for another kind of format."""
         return tuple(json.loads(self.text)) if self.kind == "choices" else ()
 
     @cached_property
     def schema(self) -> JsonSchema | None:
+        """The JSON Schema of the reply; ``None`` for another kind of format."""
         return json.loads(self.text) if self.kind == "schema" else None
 
     @cached_property
     def enforced(self) -> Enforced | None:
-        """What ``response_format`` may say; ``None`` where a grammar would be too large."""
+        """The schema for ``response_format``; ``None`` where a grammar would be too large."""
         if self.schema is not None:
             return enforced(self.schema)
         if not 0 < len(self.choices) <= MAX_ENUM:
@@ -108,13 +110,13 @@ class ReplyFormat:
             return None
         return "root ::= " + " | ".join(_gbnf_text(choice) for choice in self.choices)
 
-    def words(self) -> str:
+    def instruction(self) -> str:
         """The format as a sentence for a prompt. A grammar has none."""
         schema = "" if self.schema is None else fenced(self.text)
         return prompt("reply_format", choices=[fenced(choice) for choice in self.choices], schema=schema)
 
     def read(self, text: str) -> Reading:
-        """What a reply says, held to the whole format; never raises."""
+        """Read a reply and check it against the whole format; never raises."""
         if self.kind == "grammar":
             return Reading(text)  # whoever takes grammars keeps to them
         if self.kind == "choices":
@@ -140,13 +142,13 @@ class ReplyFormat:
 
     def _read_choice(self, text: str) -> Reading:
         """A choice by itself, in an object, or the first that a sentence names."""
-        for said in (text.strip(), text.strip().strip("`'\"*.() \n")):
-            if said in self.choices:
-                return Reading(said)
+        for named in (text.strip(), text.strip().strip("`'\"*.() \n")):
+            if named in self.choices:
+                return Reading(named)
         for value in _json_values(text):
-            held = value.get(_CHOICE) if isinstance(value, dict) else value
-            if isinstance(held, str) and held in self.choices:
-                return Reading(held)
+            chosen = value.get(_CHOICE) if isinstance(value, dict) else value
+            if isinstance(chosen, str) and chosen in self.choices:
+                return Reading(chosen)
         found = ((_position(choice, text[:_MAX_NAMED]), -len(choice), choice) for choice in self.choices)
         first = min((each for each in found if each[0] >= 0), default=None)
         return Reading(problem="it names none of the choices") if first is None else Reading(first[2])

@@ -20,7 +20,7 @@ from atc.tools.protocol import JsonSchema
 MAX_STEPS = 20_000
 """Subschemas that may apply, with every reference followed."""
 MAX_DEPTH = 64
-"""Of subschemas within each other."""
+"""Levels of nested subschemas."""
 MAX_ENFORCED, MAX_ENFORCED_DEPTH = 400, 12
 """Subschemas of what is sent, and how deep they may stand in each other."""
 MAX_SENT = 100_000
@@ -85,7 +85,7 @@ def _below(schema: JsonSchema) -> Iterator[Any]:
 
 @dataclass(frozen=True)
 class Enforced:
-    """What an endpoint is asked to hold a reply to.
+    """The schema that an endpoint is asked to enforce.
 
     Attributes:
         schema: of an object; has no reference.

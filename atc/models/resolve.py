@@ -142,10 +142,15 @@ def open_model(
             )
         else:
             model = OpenAICompatible(
-                choice.model, choice.base_url, choice.api_key, timeout_s,
-                stall_s=stall_s, context_tokens=context_tokens, prompt_tokens=prompt_tokens,
+                choice.model,
+                choice.base_url,
+                choice.api_key,
+                timeout_s,
+                stall_s=stall_s,
+                context_tokens=context_tokens,
+                prompt_tokens=prompt_tokens,
                 thinking_tokens=THINKING_TOKENS if thinking_tokens is None else thinking_tokens,
-            )  # fmt: skip
+            )
     return model if cache_dir is None else CachedModel(model, cache_dir)
 
 
@@ -159,7 +164,13 @@ def resolve_model(
     """
     key = settings.api_key.get_secret_value() if settings.api_key else None
     return open_model(
-        spec or settings.model, base_url=settings.base_url, api_key=key, cache_dir=cache_dir,
-        stall_s=settings.model_stall_s, context_tokens=settings.context_tokens, prompt_tokens=settings.prompt_tokens,
-        thinking_tokens=settings.thinking_tokens, slots=slots,
-    )  # fmt: skip
+        spec or settings.model,
+        base_url=settings.base_url,
+        api_key=key,
+        cache_dir=cache_dir,
+        stall_s=settings.model_stall_s,
+        context_tokens=settings.context_tokens,
+        prompt_tokens=settings.prompt_tokens,
+        thinking_tokens=settings.thinking_tokens,
+        slots=slots,
+    )

@@ -12,7 +12,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
-from atc.models.base import FinishReason, OnText, estimate_tokens
+from atc.models.messages import FinishReason, OnText, estimate_tokens
 from atc.models.repetition import LONGEST, TIMES, repeats_itself
 
 _LOOK = 200  # characters between two checks for repetition
@@ -59,6 +59,7 @@ class ReplyAccumulator:
 
     @property
     def text(self) -> str:
+        """The reply without its reasoning."""
         return split_reasoning("".join(self.pieces))[1]
 
     @property
@@ -69,6 +70,7 @@ class ReplyAccumulator:
 
     @property
     def completion_tokens(self) -> int:
+        """Tokens of reply and reasoning: counted by the endpoint, else an estimate."""
         return estimate_tokens(self.text) + self.thoughts if self.tokens is None else self.tokens
 
     @property
@@ -101,10 +103,12 @@ class StreamAccumulator:
 
     @property
     def finished(self) -> bool:
+        """Whether the endpoint gave a reason for the end of every reply."""
         return all(part.finish is not None for part in self.parts)
 
     @property
     def full(self) -> bool:
+        """Whether no reply takes more text."""
         return all(part.ended for part in self.parts)
 
     def add(self, answer: Any) -> None:
@@ -183,7 +187,7 @@ def _member(value: Any, name: str) -> Any:
 
 
 def _pieces(content: Any, kind: str) -> Iterator[Any]:
-    """What a reply's content holds of a kind: it is a text, or at some endpoints a list of parts, each of one kind."""
+    """The text of one kind in a reply's content, which is a text or, at some endpoints, a list of typed parts."""
     if not isinstance(content, list):
         yield content if kind == "text" else None
         return

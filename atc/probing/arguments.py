@@ -29,7 +29,7 @@ MAX_EXAMPLES, MAX_EXAMPLE_LENGTH = 3, 80
 NONSENSE = "zzqx-none"
 """A value that nobody means: to see what a service says of it. It is shown to nobody as an example."""
 VERSION = 1
-_SAYS_NOTHING = frozenset((401, 402, 403, 405, 406, 408, 409, 410, 425, 429))
+_UNINFORMATIVE = frozenset((401, 402, 403, 405, 406, 408, 409, 410, 425, 429))
 """Statuses that say nothing of the arguments, nor do those of 500 and more."""
 _OF_ARGUMENTS = (400, 422, "invalid_arguments", "TypeError")
 """Statuses that say that the arguments are wrong; 404 may as well say that nothing has this name."""
@@ -57,7 +57,7 @@ class _Argument:
         missing: refusals that said it was missing.
         without: accepted calls without it; ``refused_without`` are the refused ones.
         unknown: refusals that said there is no such argument.
-        said: what was said of its values, as JSON text of schema keywords, with how often.
+        claims: what the service said of its values: schema keywords as JSON text, with how often.
         other_type: refusals of an accepted call in which this argument alone had a value of another type.
     """
 
@@ -65,8 +65,13 @@ class _Argument:
         self.values = Shape(name)
         self.examples: list[Any] = []
         self.missing = self.refused_without = self.unknown = self.other_type = 0
-        self.said: dict[str, int] = {}
+        self.claims: dict[str, int] = {}
         self.where = ""
+
+    def to_json(self) -> dict[str, Any]:
+        """The argument as a record keeps it."""
+        kept = {"said" if name == "claims" else name: value for name, value in vars(self).items()}
+        return {**kept, "values": self.values.to_json()}
 
     def take(self, detail: ErrorDetail) -> None:
         self.where = self.where or detail.where
@@ -76,8 +81,8 @@ class _Argument:
             self.unknown += 1
         elif detail.expected:
             text = json.dumps(detail.expected, sort_keys=True, ensure_ascii=False)
-            if text in self.said or len(self.said) < MAX_STATEMENTS:
-                self.said[text] = self.said.get(text, 0) + 1
+            if text in self.claims or len(self.claims) < MAX_STATEMENTS:
+                self.claims[text] = self.claims.get(text, 0) + 1
 
 
 class ArgumentEvidence:
@@ -108,7 +113,7 @@ class ArgumentEvidence:
             status: its status. One that says nothing of arguments (no right, too many calls, the service's own failure)
                 makes the refusal no evidence.
         """
-        if _says_nothing(status):
+        if _is_uninformative(status):
             return
         self.refused_count += 1
         other = _other_type(self._last_accepted, arguments) if status in _OF_ARGUMENTS else ""
@@ -136,7 +141,7 @@ class ArgumentEvidence:
         required: list[str] = []
         for name, argument in self._arguments.items():
             seen = argument.values.count
-            if not seen and (argument.unknown or not (argument.missing or argument.said)):
+            if not seen and (argument.unknown or not (argument.missing or argument.claims)):
                 continue
             properties[name] = self._property(argument)
             if seen == self.accepted_count and (argument.missing or self._probably_required(name, argument)):
@@ -160,15 +165,13 @@ class ArgumentEvidence:
             mine.unknown += theirs.unknown
             mine.other_type += theirs.other_type
             mine.where = mine.where or theirs.where
-            for text, count in theirs.said.items():
-                if text in mine.said or len(mine.said) < MAX_STATEMENTS:
-                    mine.said[text] = mine.said.get(text, 0) + count
+            for text, count in theirs.claims.items():
+                if text in mine.claims or len(mine.claims) < MAX_STATEMENTS:
+                    mine.claims[text] = mine.claims.get(text, 0) + count
 
     def to_json(self) -> dict[str, Any]:
         """The evidence as plain JSON, for :meth:`from_json`."""
-        arguments = {
-            name: {**vars(argument), "values": argument.values.to_json()} for name, argument in self._arguments.items()
-        }
+        arguments = {name: argument.to_json() for name, argument in self._arguments.items()}
         counts = {"accepted": self.accepted_count, "refused": self.refused_count}
         return json.loads(json.dumps({"version": VERSION, **counts, "arguments": arguments}))  # type: ignore[no-any-return]
 
@@ -200,17 +203,17 @@ class ArgumentEvidence:
             self._arguments[name] = _Argument(name)
         return self._arguments[name]
 
-    def _known(self, said: str, arguments: Mapping[str, Any]) -> str:
+    def _known(self, named: str, arguments: Mapping[str, Any]) -> str:
         """The argument that a service means: ``City`` is our ``city``; what it says of inner fields is of none."""
-        if not said:
+        if not named:
             return ""
         for name in (*arguments, *self._arguments):
-            if said == name:
+            if named == name:
                 return name
         for name in (*arguments, *self._arguments):
-            if _plain(said) == _plain(name):
+            if _folded(named) == _folded(name):
                 return name
-        return "" if "." in said else said
+        return "" if "." in named else named
 
     def _probably_required(self, name: str, argument: _Argument) -> bool:
         if not self.accepted_count:
@@ -222,7 +225,7 @@ class ArgumentEvidence:
         made = argument.values.schema()
         for keyword in (RANGE, "enum", "description"):  # of the values that we chose ourselves
             made.pop(keyword, None)
-        agreed = _agreed(argument.said)
+        agreed = _agreed(argument.claims)
         made = _with_type(made, agreed, argument)
         if "type" in made and agreed.keys().isdisjoint(("type", *_BOUNDS)) and not _type_is_shown(argument):
             made[OBSERVED] = True
@@ -238,7 +241,7 @@ class ArgumentEvidence:
         evidence = {"seen": seen, "of": self.accepted_count}
         refused = {
             "refused_without": argument.missing or argument.refused_without,
-            "complaints": sum(argument.said.values()),
+            "complaints": sum(argument.claims.values()),
         }
         return {**made, EVIDENCE: {**evidence, **{key: count for key, count in refused.items() if count}}}
 
@@ -295,10 +298,10 @@ def _named_by_value(detail: ErrorDetail, arguments: Mapping[str, Any], body: Any
     return given[0] if len(given) == 1 else ""
 
 
-def _agreed(said: Mapping[str, int]) -> dict[str, Any]:
-    """What was said most often of each keyword; of equals the first."""
+def _agreed(claims: Mapping[str, int]) -> dict[str, Any]:
+    """The most frequent claim for each keyword; the first of equals."""
     made: dict[str, tuple[int, Any]] = {}
-    for text, count in said.items():
+    for text, count in claims.items():
         for keyword, value in json.loads(text).items():
             if keyword not in made or count > made[keyword][0]:
                 made[keyword] = (count, value)
@@ -307,19 +310,19 @@ def _agreed(said: Mapping[str, int]) -> dict[str, Any]:
 
 def _with_type(made: dict[str, Any], agreed: Mapping[str, Any], argument: _Argument) -> dict[str, Any]:
     """The type that the service named, if the accepted values can be meant so: ``"5"`` is an integer in a query."""
-    said = agreed.get("type")
-    if not said and any(key in agreed for key in ("minimum", "maximum", "exclusiveMinimum", "exclusiveMaximum")):
-        said = "number" if "type" not in made else None
-    if said is None or made.get("type") == said:
+    claimed = agreed.get("type")
+    if not claimed and any(key in agreed for key in ("minimum", "maximum", "exclusiveMinimum", "exclusiveMaximum")):
+        claimed = "number" if "type" not in made else None
+    if claimed is None or made.get("type") == claimed:
         return made
     kept = {key: value for key, value in made.items() if key == EVIDENCE}
     if "type" not in made:
-        return {"type": said, **kept}
-    if said == "number" and made["type"] == "integer":
+        return {"type": claimed, **kept}
+    if claimed == "number" and made["type"] == "integer":
         return {"type": "number", **kept}
-    numeric = said in ("integer", "number") and made["type"] == "string"
-    if numeric and argument.examples and all(_reads_as(said, value) for value in argument.examples):
-        return {"type": said, **kept}
+    numeric = claimed in ("integer", "number") and made["type"] == "string"
+    if numeric and argument.examples and all(_reads_as(claimed, value) for value in argument.examples):
+        return {"type": claimed, **kept}
     return made
 
 
@@ -355,12 +358,12 @@ def _all_fit(bound: Mapping[str, Any], values: list[Any]) -> bool:
     return all(size > limit for size in sizes) if keyword == "exclusiveMinimum" else all(size < limit for size in sizes)
 
 
-def _says_nothing(status: int | str | None) -> bool:
+def _is_uninformative(status: int | str | None) -> bool:
     number = int(status) if isinstance(status, str) and re.fullmatch(r"[0-9]{3}", status) else status
-    return isinstance(number, int) and (number in _SAYS_NOTHING or number >= 500)
+    return isinstance(number, int) and (number in _UNINFORMATIVE or number >= 500)
 
 
-def _plain(name: str) -> str:
+def _folded(name: str) -> str:
     return "".join(words(name))
 
 
@@ -370,7 +373,7 @@ def _load(name: str, fields: Mapping[str, Any]) -> _Argument:
     argument.examples = list(fields["examples"])[:MAX_EXAMPLES]
     for counter in ("missing", "refused_without", "unknown", "other_type"):
         setattr(argument, counter, int(fields.get(counter, 0)))
-    argument.said = {
+    argument.claims = {
         str(text): int(count) for text, count in fields["said"].items() if isinstance(json.loads(text), dict)
     }
     argument.where = str(fields["where"])

@@ -50,25 +50,29 @@ class Asker:
             BudgetExceeded, ModelError, ModelUnavailable: from the model.
         """
         text = prompt(
-            "probe", tool=tool.name, stub=fenced(render_stub(tool)),
+            "probe",
+            tool=tool.name,
+            stub=fenced(render_stub(tool)),
             helpers=fenced("\n\n\n".join(render_stub(helper) for helper in helpers)),
             values=[fenced(f"{name}: {json.dumps(seen, ensure_ascii=False)[:200]}") for name, seen in values.items()],
             refusals=[
-                fenced(f"{literal_call(tool, refusal.arguments)[:_CALL_CHARACTERS]}: {_line(refusal.said)}")
+                fenced(f"{literal_call(tool, refusal.arguments)[:_CALL_CHARACTERS]}: {_line(refusal.error)}")
                 for refusal in record.refusals[-MAX_REFUSALS:]
             ]
             + ([fenced(f"the last program as a whole: {_line(record.broke)}")] if record.broke else []),
-        )  # fmt: skip
+        )
         messages = [
             Message("system", prompt("probe_system"), fixed=True),
             Message("user", prompt("probe_example"), fixed=True),
             Message("assistant", prompt("probe_example_reply"), fixed=True),
             Message("user", text),
-        ]  # fmt: skip
+        ]
         reply = await self.model.complete(
-            messages, max_tokens=min(400, self.settings.max_tokens), temperature=0.0 if tries < 1 else 0.7,
+            messages,
+            max_tokens=min(400, self.settings.max_tokens),
+            temperature=0.0 if tries < 1 else 0.7,
             seed=self.settings.seed + tries,
-        )  # fmt: skip
+        )
         names = [tool.name, *(helper.name for helper in helpers)]
         found = extract(reply.text, names, truncated=reply.finish_reason == "length")
         source = found.source or ""

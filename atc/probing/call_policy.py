@@ -32,7 +32,7 @@ MANY_CLOSED = 3
 
 @dataclass(frozen=True)
 class Budget:
-    """How much probing may cost the service. Every try counts, those that the broker repeats too.
+    """The calls that probing may cost a service. Every attempt counts, those that the broker repeats too.
 
     Attributes:
         calls_a_tool: calls of one tool.
@@ -68,7 +68,7 @@ def why_not(protocol: Protocol, allowed: Iterable[str] = ()) -> str:
 
 @dataclass(frozen=True)
 class Door:
-    """What a credential opens: a tool belongs to a service, and may name the security schemes that it needs."""
+    """The reach of a credential: a tool's service and the security schemes that it names."""
 
     place: str
     schemes: tuple[tuple[str, ...], ...] = ()
@@ -85,7 +85,7 @@ class Meter:
     bytes: int = 0
     doors: dict[str, Door] = field(default_factory=dict)
     _stopped: dict[str | tuple[str, object], str] = field(default_factory=dict)
-    """By tool, by service, and by the schemes of a service: why nothing more is asked there."""
+    """Why nothing more is asked: by tool, by service, and by the schemes of a service."""
     turned_away: Counter[str] = field(default_factory=Counter)
     """By tool: calls that were answered 401 or 403."""
     _closed: dict[str, set[str]] = field(default_factory=dict)  # by service: tools that want a credential
@@ -95,6 +95,7 @@ class Meter:
 
     @property
     def total(self) -> int:
+        """Calls of all tools together."""
         return sum(self.calls.values())
 
     def left(self, tool: str) -> int:
@@ -118,7 +119,7 @@ class Meter:
             raise CallRefused(f"probing has made its {self.budget.calls_a_tool} calls of {tool}", status="budget")
         self.calls[tool] = self.calls.get(tool, 0) + 1
         await self._patience(self._door(tool).place)
-        await self._turn()
+        await self._await_rate()
 
     async def _patience(self, place: str) -> None:
         """Wait as long as the service asked us to."""
@@ -128,7 +129,7 @@ class Meter:
                 return
             await asyncio.sleep(pause)
 
-    async def _turn(self) -> None:
+    async def _await_rate(self) -> None:
         while True:
             now = time.monotonic()
             while self._recent and now - self._recent[0] >= 60:
@@ -208,6 +209,7 @@ class Metered:
     reads: bool = True
 
     def opened(self) -> AbstractAsyncContextManager[Any] | None:
+        """What the inner transport needs for the length of a run."""
         return self.inner.opened()
 
     async def __call__(self, arguments: dict[str, Any]) -> Any:

@@ -35,17 +35,28 @@ _BY_NAME: tuple[tuple[tuple[str, ...], tuple[Any, ...]], ...] = (
     (("value",), (10,)), (("amount",), (10,)), (("quantity",), (2,)), (("day",), (10,)), (("night",), (2,)),
 )  # fmt: skip
 _COUNTED = frozenset({"day", "night", "hour", "minute", "second", "week", "month", "year"})
-_WORDS = frozenset({
-    "name", "query", "q", "search", "keyword", "term", "text", "title", "prefix", "pattern", "criteria", "criterion",
-})  # fmt: skip
+_WORDS = frozenset(
+    """
+    name query q search keyword term text title prefix pattern criteria criterion
+    """.split()
+)
 _BY_FORMAT: dict[str, tuple[Any, ...]] = {
-    "date": ("2025-06-16",), "date-time": ("2025-06-16T12:00:00Z",), "time": ("12:00:00",),
-    "email": ("ada@example.org",), "uri": ("https://example.org/",), "uuid": ("00000000-0000-4000-8000-000000000001",),
+    "date": ("2025-06-16",),
+    "date-time": ("2025-06-16T12:00:00Z",),
+    "time": ("12:00:00",),
+    "email": ("ada@example.org",),
+    "uri": ("https://example.org/",),
+    "uuid": ("00000000-0000-4000-8000-000000000001",),
     "ipv4": ("192.0.2.1",),
-}  # fmt: skip
+}
 _BY_TYPE: dict[str, tuple[Any, ...]] = {
-    "integer": (1, 10), "number": (1.0, 10.0), "boolean": (True,), "string": ("a",), "array": ([],), "object": ({},),
-}  # fmt: skip
+    "integer": (1, 10),
+    "number": (1.0, 10.0),
+    "boolean": (True,),
+    "string": ("a",),
+    "array": ([],),
+    "object": ({},),
+}
 _ANYTHING = (1, "a")
 
 
@@ -74,7 +85,7 @@ def candidates(
         allowed: values that the service itself named in an error message.
     """
     found = [Candidate(value, SURE) for value in allowed]
-    found += [Candidate(value, SURE) for value in _told(schema)]
+    found += [Candidate(value, SURE) for value in _documented_values(schema)]
     if pool is not None:
         found += [Candidate(seen.value, score, seen) for score, seen in pool.fitting(parameter, tool, dict(schema))]
     found += [Candidate(value, LIKELY) for value in _by_name(parameter, schema)]
@@ -115,10 +126,10 @@ def _twice(bindings: Bindings) -> int:
 def _ways(names: list[str], options: Mapping[str, list[Candidate]]) -> Iterator[Bindings]:
     first = {name: options[name][0] for name in names}
     if _twice(first):
-        apart = _apart(names, options)
-        yield apart
+        distinct = _distinct(names, options)
+        yield distinct
         if len(names) == 2:
-            yield dict(zip(names, reversed(apart.values()), strict=True))
+            yield dict(zip(names, reversed(distinct.values()), strict=True))
     yield first
     for depth in range(1, 8):
         for name in names:
@@ -128,7 +139,7 @@ def _ways(names: list[str], options: Mapping[str, list[Candidate]]) -> Iterator[
         yield {name: options[name][min(depth, len(options[name]) - 1)] for name in names}
 
 
-def _apart(names: list[str], options: Mapping[str, list[Candidate]]) -> Bindings:
+def _distinct(names: list[str], options: Mapping[str, list[Candidate]]) -> Bindings:
     chosen: Bindings = {}
     for name in names:
         taken = {canonical(candidate.value) for candidate in chosen.values()}
@@ -137,16 +148,17 @@ def _apart(names: list[str], options: Mapping[str, list[Candidate]]) -> Bindings
 
 
 def least_sure(bindings: Bindings) -> float:
+    """The certainty of the least certain argument; :data:`SURE` without arguments."""
     return min((candidate.sure for candidate in bindings.values()), default=SURE)
 
 
 def is_word(parameter: str) -> bool:
-    """Whether an argument is a word of somebody's: only who knows the service's matter can think of one."""
+    """Whether an argument is free text that only somebody who knows the service's subject can supply."""
     words = words_of(parameter)
     return bool(words) and words[-1] in _WORDS
 
 
-def _told(schema: Mapping[str, Any]) -> Iterator[Any]:
+def _documented_values(schema: Mapping[str, Any]) -> Iterator[Any]:
     if "const" in schema:
         yield schema["const"]
     for keyword in ("examples", "enum"):

@@ -45,7 +45,7 @@ async def look_again(runner: Runner, record: Record) -> Drift:
     """
     if record.name not in runner.tools:
         return Drift(tool=record.name, problem="it is not there any more, or may not be called")
-    now, said = Shape(), ""
+    now, problem = Shape(), ""
     whole = [instance for instance in record.instances if not any(mask in instance.program for mask in _MASKS)]
     for instance in whole[:AGAIN]:
         trial = await runner.run(instance.program, [record.name, *record.helpers])
@@ -53,11 +53,11 @@ async def look_again(runner: Runner, record: Record) -> Drift:
             if call.tool == record.name and call.succeeded:
                 now.add(call.value)
             elif call.tool == record.name:
-                said = call.error or said
-        said = said or trial.problem
+                problem = call.error or problem
+        problem = problem or trial.problem
     if not whole:
         return Drift(tool=record.name, problem="its examples hold masked secrets, and cannot be run again")
     if not now.count:
-        return Drift(tool=record.name, problem=f"none of its examples works any more: {said[:300]}")
+        return Drift(tool=record.name, problem=f"none of its examples works any more: {problem[:300]}")
     changes = tuple(compare(record.shape.schema(), now.schema()))
     return Drift(tool=record.name, changes=changes, answered=now.count)

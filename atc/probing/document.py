@@ -13,12 +13,12 @@ from atc.tools.protocol import Example, Protocol, Provenance, Status
 EXAMPLES = 2
 _LABEL = re.compile(r"[A-Z]+ /\S*")
 MAX_ITEMS, MAX_TEXT = 2, 200
-"""Of lists and texts in an example's response."""
+"""Bounds of lists and texts in an example's response."""
 _WORDS = {"404": "nothing has this id or name", "422": "the arguments are wrong", "400": "the arguments are wrong"}
 
 
 def protocol_of(declared: Protocol, record: Record) -> Protocol:
-    """What is known of a tool: what its source declares, and what its calls told.
+    """The protocol of a tool: what its source declares and what its calls showed.
 
     A declared description and declared types stand; probing adds what is missing, with its evidence.
 
@@ -51,12 +51,12 @@ def _vague(schema: dict[str, Any] | None) -> bool:
     """Whether a declared response says nothing: none, ``{}``, or an object of which no field is known."""
     if not schema:
         return True
-    told = {key for key in schema if key not in ("description", "title", "$schema")}
-    return not told or (told <= {"type", "additionalProperties"} and schema.get("type") in ("object", "array", None))
+    known = {key for key in schema if key not in ("description", "title", "$schema")}
+    return not known or (known <= {"type", "additionalProperties"} and schema.get("type") in ("object", "array", None))
 
 
 def _statuses(declared: Protocol, record: Record) -> tuple[Status, ...]:
-    """Those that the source declares, and those that were seen besides."""
+    """The declared statuses and those that were seen besides."""
     known = {str(status.code) for status in declared.statuses} | {"ok"}
     seen = [code for code in record.statuses if code not in known]
     return declared.statuses + tuple(

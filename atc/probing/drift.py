@@ -1,4 +1,4 @@
-"""What changed between two schemas of one tool: a service that moved, field by field.
+"""Changes between two schemas of one tool, field by field.
 
 Inferred schemas carry counts (``x-atc-evidence``), and counts decide what may be said: a field that was in one of three
 old answers and is in none of two new ones may just not have been there this time. A schema without counts is taken at
@@ -17,9 +17,17 @@ from atc.tools.protocol import JsonSchema
 from atc.tools.types import merge_all_of
 
 Kind = Literal[
-    "added", "newly_seen", "gone", "type_changed", "now_nullable", "now_optional", "now_required", "now_dictionary",
-    "enum_changed", "format_changed",
-]  # fmt: skip
+    "added",
+    "newly_seen",
+    "gone",
+    "type_changed",
+    "now_nullable",
+    "now_optional",
+    "now_required",
+    "now_dictionary",
+    "enum_changed",
+    "format_changed",
+]
 MAX_CHANGES, MAX_PLACES, MAX_DEPTH = 1000, 20_000, 40
 """Changes that are told, places that are compared, and levels."""
 CHANCE = 0.05
@@ -46,8 +54,8 @@ class Change:
 
     def __str__(self) -> str:
         what = self.kind.replace("_", " ")
-        told = {"added": f"{self.after}", "newly_seen": f"{self.after}", "gone": f"was {self.before}"}
-        return f"{self.path}: {what} ({told.get(self.kind, f'{self.before} → {self.after}')})"
+        details = {"added": f"{self.after}", "newly_seen": f"{self.after}", "gone": f"was {self.before}"}
+        return f"{self.path}: {what} ({details.get(self.kind, f'{self.before} → {self.after}')})"
 
 
 def compare(old: JsonSchema | None, new: JsonSchema | None, *, arguments: bool = False) -> list[Change]:
@@ -100,8 +108,8 @@ class _Comparison:
             if any(member is not None for member in wrong):
                 yield Change(path, "enum_changed", members, others, counts)
         was, now = old.get("format"), new.get("format")
-        told = _counts(new).get("seen", 2) >= 2
-        if was and was != now and "string" in types_of(new) and (now or told) and "enum" not in new:
+        enough = _counts(new).get("seen", 2) >= 2
+        if was and was != now and "string" in types_of(new) and (now or enough) and "enum" not in new:
             yield Change(path, "format_changed", was, now or "text", counts)
 
     def _objects(self, path: str, old: JsonSchema, new: JsonSchema, depth: int) -> Iterator[Change]:
@@ -209,7 +217,7 @@ def _counts(schema: Any) -> dict[str, int]:
 
 
 def _objects_of(schema: JsonSchema) -> int | None:
-    """How many objects the statements on fields rest on; ``None`` for a schema without counts."""
+    """The number of objects that support the statements on fields; ``None`` for a schema without counts."""
     of = [counts["of"] for field_schema in _properties(schema).values() if "of" in (counts := _counts(field_schema))]
     return max(of, default=_counts(schema).get("seen"))
 

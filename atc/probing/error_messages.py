@@ -25,10 +25,12 @@ _PLACES = {
     "header": "header", "headers": "header", "cookie": "cookie", "cookies": "cookie", "request": "", "data": "",
     "attributes": "", "args": "", "json": "body", "payload": "body", "input": "", "parameters": "path",
 }  # fmt: skip
-_NAME_KEYS = (
-    "loc", "instancePath", "dataPath", "param", "parameter", "field", "path", "property", "propertyName", "pointer",
-    "argument", "name", "key", "attribute", "element",
-)  # fmt: skip
+_NAME_KEYS = tuple(
+    """
+    loc instancePath dataPath param parameter field path property propertyName pointer argument name key attribute
+    element
+    """.split()
+)
 _MESSAGE_KEYS = ("msg", "message", "reason", "defaultMessage", "description", "detail", "error", "title")
 _CODE_KEYS = ("type", "code", "keyword", "rule", "errorCode", "validator", "kind", "constraint")
 _WRAPPERS = listed(
@@ -66,17 +68,38 @@ _CODES: dict[Kind, re.Pattern[str]] = {
     ),
 }
 _CODE_TYPES = (
-    ("int", "integer"), ("float", "number"), ("decimal", "number"), ("number", "number"), ("bool", "boolean"),
-    ("list", "array"), ("array", "array"), ("dict", "object"), ("string", "string"), ("str", "string"),
-)  # fmt: skip
+    ("int", "integer"),
+    ("float", "number"),
+    ("decimal", "number"),
+    ("number", "number"),
+    ("bool", "boolean"),
+    ("list", "array"),
+    ("array", "array"),
+    ("dict", "object"),
+    ("string", "string"),
+    ("str", "string"),
+)
 _CODE_FORMATS = (
-    ("date_from_datetime", "date"), ("datetime", "date-time"), ("date_time", "date-time"), ("date", "date"),
-    ("time", "time"), ("uuid", "uuid"), ("url", "uri"), ("uri", "uri"), ("email", "email"),
-)  # fmt: skip
+    ("date_from_datetime", "date"),
+    ("datetime", "date-time"),
+    ("date_time", "date-time"),
+    ("date", "date"),
+    ("time", "time"),
+    ("uuid", "uuid"),
+    ("url", "uri"),
+    ("uri", "uri"),
+    ("email", "email"),
+)
 _BOUND_KEYS = {
-    "ge": "minimum", "gt": "exclusiveMinimum", "le": "maximum", "lt": "exclusiveMaximum", "min_length": "minLength",
-    "max_length": "maxLength", "minimum": "minimum", "maximum": "maximum",
-}  # fmt: skip
+    "ge": "minimum",
+    "gt": "exclusiveMinimum",
+    "le": "maximum",
+    "lt": "exclusiveMaximum",
+    "min_length": "minLength",
+    "max_length": "maxLength",
+    "minimum": "minimum",
+    "maximum": "maximum",
+}
 
 
 def read_error_message(body: Any) -> list[ErrorDetail]:
@@ -91,16 +114,16 @@ def read_error_message(body: Any) -> list[ErrorDetail]:
     found: list[ErrorDetail] = []
     budget = [MAX_NODES]
     for detail in _walk(_parsed(body), "", "", 0, budget):
-        if detail not in found and not any(_says_more(other, detail) for other in found):
-            found = [other for other in found if not _says_more(detail, other)]
+        if detail not in found and not any(_is_more_specific(other, detail) for other in found):
+            found = [other for other in found if not _is_more_specific(detail, other)]
             found.append(detail)
         if len(found) >= MAX_DETAILS:
             break
     return found
 
 
-def _says_more(one: ErrorDetail, other: ErrorDetail) -> bool:
-    """Whether ``other`` is the same as ``one`` with less told."""
+def _is_more_specific(one: ErrorDetail, other: ErrorDetail) -> bool:
+    """Whether ``other`` states the same as ``one`` with less detail."""
     if one == other or one.problem != other.problem:
         return False
     same_name = one.parameter == other.parameter or not other.parameter or one.parameter.endswith("." + other.parameter)
@@ -140,16 +163,16 @@ def _walk(value: Any, name: str, where: str, depth: int, budget: list[int]) -> I
         for item in value[:MAX_NODES]:
             yield from _walk(item, name, where, depth + 1, budget)
     elif isinstance(value, Mapping):
-        yield from _item(value, where) if (told := _names_of(value)) else ()
-        for key, inner in list(value.items())[:MAX_NODES] if not told else ():
+        yield from _item(value, where) if (names := _names_of(value)) else ()
+        for key, inner in list(value.items())[:MAX_NODES] if not names else ():
             if isinstance(key, str) and not (key.lower() in _NO_PROSE and isinstance(inner, str)):
                 yield from _walk(inner, *_inner_name(key, inner, name, where), depth + 1, budget)
 
 
 def _inner_name(key: str, inner: Any, name: str, where: str) -> tuple[str, str]:
     """The name under which the inside of ``{"limit": ["must be…"]}`` is read; that of a wrapper is none."""
-    plain = key.lower()
-    if plain in _WRAPPERS or key.startswith(("_", "$")) or (plain in _PROSE and not _are_texts(inner)):
+    lowered = key.lower()
+    if lowered in _WRAPPERS or key.startswith(("_", "$")) or (lowered in _PROSE and not _are_texts(inner)):
         return name, where
     if key.lower() in _PLACES and not isinstance(inner, str):
         return name, _PLACES[key.lower()] or where
@@ -212,15 +235,15 @@ def _item(item: Mapping[str, Any], where: str) -> Iterator[ErrorDetail]:
     message = next((item[key] for key in _MESSAGE_KEYS if isinstance(item.get(key), str)), "")
     for name, place in _names_of(item):
         place = place or where
-        told = read_text(message, name, place)
+        from_text = read_text(message, name, place)
         kind = _kind(item, code)
         expected = _expected(item, kind, code) if kind else {}
-        same = [detail for detail in told if detail.problem == kind]
-        if kind is None or (same and not expected) or (kind in ("type", "format") and told and not same):
-            yield from told  # the words say it, or say it better than the code
+        same = [detail for detail in from_text if detail.problem == kind]
+        if kind is None or (same and not expected) or (kind in ("type", "format") and from_text and not same):
+            yield from from_text  # the words say it, or say it better than the code
         else:
             yield ErrorDetail(name, kind, expected or (same[0].expected if same else {}), place)
-            yield from (detail for detail in told if detail.problem not in (kind, "missing", "unknown"))
+            yield from (detail for detail in from_text if detail.problem not in (kind, "missing", "unknown"))
 
 
 def _kind(item: Mapping[str, Any], code: str) -> Kind | None:
@@ -242,17 +265,19 @@ def _expected(item: Mapping[str, Any], kind: Kind | None, code: str) -> dict[str
         values = next((v for k in ("allowedValues", "valids", "enum_values", "permitted") if (v := inner.get(k))), None)
         values = values or item.get("options") or item.get("values")
         if isinstance(values, list):
-            plain = [v for v in values if isinstance(v, str | int | float | bool)]
-            return {"enum": plain} if 1 <= len(plain) == len(values) <= MAX_MEMBERS else {}
-        told = read_members(inner["expected"]) if isinstance(inner.get("expected"), str) else []
-        return {"enum": told} if told else {}
+            scalars = [v for v in values if isinstance(v, str | int | float | bool)]
+            return {"enum": scalars} if 1 <= len(scalars) == len(values) <= MAX_MEMBERS else {}
+        members = read_members(inner["expected"]) if isinstance(inner.get("expected"), str) else []
+        return {"enum": members} if members else {}
     if kind == "type":
-        said = inner.get("type") or item.get("expected")
-        named = said if isinstance(said, str) else code
+        stated = inner.get("type") or item.get("expected")
+        named = stated if isinstance(stated, str) else code
         return {"type": found} if (found := _first(_CODE_TYPES, named)) else {}
     if kind == "format":
-        said = inner.get("format")
-        return {"format": found} if (found := _first(_CODE_FORMATS, said if isinstance(said, str) else code)) else {}
+        stated = inner.get("format")
+        return (
+            {"format": found} if (found := _first(_CODE_FORMATS, stated if isinstance(stated, str) else code)) else {}
+        )
     return _bounds(item, inner) if kind == "range" else {}
 
 

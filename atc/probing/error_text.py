@@ -1,4 +1,4 @@
-"""What a refusal's sentence says of an argument: ``limit must be between 1 and 50``.
+"""The demands on an argument in a refusal's sentence: ``limit must be between 1 and 50``.
 
 Text from a service is data. It is cut into short sentences, and each is matched with fixed patterns whose repetitions
 are bounded; what they do not know is left alone.
@@ -96,23 +96,23 @@ def _sentences(text: str) -> list[str]:
 
 
 def _read(sentence: str, name: str, where: str) -> list[ErrorDetail]:
-    told = where or (match[1].lower() if (match := WHERE.search(sentence)) else "")
+    place = where or (match[1].lower() if (match := WHERE.search(sentence)) else "")
     if missing := _missing(sentence, name):
-        return [ErrorDetail(each, "missing", {}, told) for each in missing]
+        return [ErrorDetail(each, "missing", {}, place) for each in missing]
     if unknown := _unknown(sentence, name):
-        return [ErrorDetail(each, "unknown", {}, told) for each in unknown]
+        return [ErrorDetail(each, "unknown", {}, place) for each in unknown]
     members = QUOTED_MEMBERS.search(sentence) or MEMBERS.search(sentence)
     if members is not None:
         values = read_members(members["members"])
         given = NOT_ONE_OF.search(sentence)
         subject = name or members.groupdict().get("for") or _subject(sentence, (given or members).start())
         if values:
-            return [ErrorDetail(subject, "enum", {"enum": values}, told)]
+            return [ErrorDetail(subject, "enum", {"enum": values}, place)]
         if given or (subject and " of" in sentence[members.start() : members.start("members")]):
-            return [ErrorDetail(subject, "enum", {}, told)]
-    limits = _limits(sentence, name, told)
+            return [ErrorDetail(subject, "enum", {}, place)]
+    limits = _limits(sentence, name, place)
     if not limits and name and (match := WRONG.search(sentence)):
-        return [ErrorDetail(name, "enum" if match["choice"] or match["selected"] else "format", {}, told)]
+        return [ErrorDetail(name, "enum" if match["choice"] or match["selected"] else "format", {}, place)]
     return limits
 
 
@@ -179,9 +179,9 @@ def _range(sentence: str) -> dict[str, Any]:
         made.update(minimum=_number(match[1]), maximum=_number(match[2]))
         starts.append(match.start())
     else:
-        plain = NEGATED.sub(lambda m: m[0].replace(" ", "_"), sentence)  # "not more than" is no "more than"
+        joined = NEGATED.sub(lambda m: m[0].replace(" ", "_"), sentence)  # "not more than" is no "more than"
         for keyword, pattern in BOUNDS:
-            text = plain if keyword.startswith("exclusive") else sentence
+            text = joined if keyword.startswith("exclusive") else sentence
             if (match := pattern.search(text)) and not (keyword.startswith("exclusive") and _narrower(keyword, made)):
                 made[keyword] = _number(match[match.lastindex or 1])
                 starts.append(match.start())
@@ -222,9 +222,11 @@ def read_members(text: str) -> list[str]:
         for part in re.split(r"\s?,\s?(?:or\s|and\s)?|\sor\s|\sand\s|\|", text)
     ]
     members = list(dict.fromkeys(part for part in parts if part))
-    told = 2 <= len(members) <= MAX_MEMBERS and "…" not in text and "..." not in text and " other candidate" not in text
-    fit = all(len(member) <= MAX_MEMBER and len(member.split()) <= 4 for member in members)
-    return members if told and fit else []
+    complete = (
+        2 <= len(members) <= MAX_MEMBERS and "…" not in text and "..." not in text and " other candidate" not in text
+    )
+    short = all(len(member) <= MAX_MEMBER and len(member.split()) <= 4 for member in members)
+    return members if complete and short else []
 
 
 def _names(text: str) -> list[str]:
@@ -259,8 +261,8 @@ def _before_thing(words: list[str]) -> list[str]:
 
 
 def _usable(name: str) -> bool:
-    told = any(character.isalpha() for character in name) and not name.startswith("java.")
-    return told and name.lower().rstrip(".") not in STOP
+    plausible = any(character.isalpha() for character in name) and not name.startswith("java.")
+    return plausible and name.lower().rstrip(".") not in STOP
 
 
 def _is_quoted(sentence: str, start: int) -> bool:

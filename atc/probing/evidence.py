@@ -1,4 +1,4 @@
-"""Declared arguments and those that evidence tells of, as one schema."""
+"""Declared and observed arguments as one schema."""
 
 from __future__ import annotations
 
@@ -12,29 +12,29 @@ from atc.tools.types import OBSERVED
 
 def missing_in(refusal: Refusal) -> list[str]:
     """The arguments that a refusal says are missing."""
-    return [c.parameter for c in read_error_message(refusal.complaint) if c.problem == "missing" and c.parameter]
+    return [c.parameter for c in read_error_message(refusal.service_message) if c.problem == "missing" and c.parameter]
 
 
 def merged_arguments(protocol: Protocol, record: Record) -> dict[str, Any]:
-    """What the source declares of the arguments, bettered by what was accepted and refused.
+    """Merge the declared arguments with evidence from accepted and refused calls.
 
     Declared types stand. Declared as required stays so; added is what the service itself demanded, and where the source
     declares no arguments at all, whatever evidence shows to be required. No argument beyond those declared is made up.
     """
     declared, learnt = protocol.parameters, record.arguments.schema()
-    said, seen = declared.get("properties", {}), learnt.get("properties", {})
+    properties_declared, observed = declared.get("properties", {}), learnt.get("properties", {})
     properties: dict[str, Any] = {}
-    for name in said or seen:
-        known = said.get(name) if isinstance(said.get(name), dict) else {}
+    for name in properties_declared or observed:
+        known = properties_declared.get(name) if isinstance(properties_declared.get(name), dict) else {}
         typed = bool(known.get("type") or "$ref" in known or "enum" in known or "anyOf" in known)
-        properties[name] = {**seen.get(name, {}), **known} if typed else {**known, **seen.get(name, {})}
+        properties[name] = {**observed.get(name, {}), **known} if typed else {**known, **observed.get(name, {})}
         if typed:
             properties[name].pop(OBSERVED, None)
     demanded = {refused for refusal in record.refusals for refused in missing_in(refusal)}
-    learnt_required = [name for name in learnt.get("required", ()) if not said or name in demanded]
+    learnt_required = [name for name in learnt.get("required", ()) if not properties_declared or name in demanded]
     required = [name for name in properties if name in protocol.required or name in learnt_required]
     made = {key: value for key, value in declared.items() if key not in ("properties", "required")}
-    if not said and properties:
+    if not properties_declared and properties:
         made["additionalProperties"] = False  # what is known is all that a program should use
     made |= {"type": "object", "properties": properties}
     return made | ({"required": required} if required else {})

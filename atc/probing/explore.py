@@ -41,26 +41,9 @@ from atc.tools.types import OBSERVED
 
 FIRST_STRUCTURAL, LAST_STRUCTURAL = 4, 2
 """Tries of structure before the model is asked, and after it has failed."""
-_AMOUNTS = frozenset(
-    (word,)
-    for word in (
-        "value",
-        "amount",
-        "price",
-        "rate",
-        "weight",
-        "distance",
-        "radius",
-        "latitude",
-        "longitude",
-        "temperature",
-        "height",
-        "width",
-        "length",
-        "km",
-    )
-)
-"""What is measured: half of one may be meant."""
+_MEASURES = "value amount price rate weight distance radius latitude longitude temperature height width length km"
+_AMOUNTS = frozenset((word,) for word in _MEASURES.split())
+"""Words for measures, whose values may be fractions."""
 MAX_OFFERED = 60
 """Known tools that the model is offered as helpers."""
 MORE_INSTANCES = 2
@@ -78,7 +61,7 @@ class Explorer:
         pool: values seen so far.
         tries: programs that the model writes for a tool in a round.
         single: there are no rounds after the first.
-        keep: told of a record after every program: whatever stops us, nothing is tried twice.
+        keep: called with a record after every program: whatever stops us, nothing is tried twice.
     """
 
     runner: Runner
@@ -89,7 +72,7 @@ class Explorer:
     tries: int
     single: bool
     keep: Callable[[Record], None]
-    asks: dict[str, int] = field(default_factory=dict)
+    attempts: dict[str, int] = field(default_factory=dict)
 
     def remember(self) -> None:
         """Take the values of earlier sessions into the pool."""
@@ -127,6 +110,7 @@ class Explorer:
         return True
 
     def protocol(self, name: str) -> Protocol:
+        """The protocol that a tool came with."""
         return self.runner.tools[name].protocol
 
     async def _discover(self, record: Record, chain: bool) -> bool:
@@ -176,8 +160,8 @@ class Explorer:
         """The required arguments; until an answer came, also what the last refusal spoke of: each alone, and all."""
         schema = self._arguments(record)
         required = list(schema.get("required", ()))
-        spoken = [] if record.answered else record.spoken_of(set(schema["properties"]) - set(required))
-        for more in ([], *([name] for name in spoken), spoken):
+        named = [] if record.answered else record.named_in_refusal(set(schema["properties"]) - set(required))
+        for more in ([], *([name] for name in named), named):
             names = [*required, *more]
             yield from combinations({name: self._options(record, name, schema, chain) for name in names})
 
@@ -213,16 +197,19 @@ class Explorer:
         helpers = await self._helpers(record, self.asker) if chain else []
         try:
             return await self.asker.propose(
-                self._shown(record), [self._shown(self.records[name]) for name in helpers], record,
-                self._values(record) if chain else {}, self._asks(record),
-            )  # fmt: skip
+                self._shown(record),
+                [self._shown(self.records[name]) for name in helpers],
+                record,
+                self._values(record) if chain else {},
+                self._next_attempt(record),
+            )
         except (BudgetExceeded, ModelError):
             return None
 
-    def _asks(self, record: Record) -> int:
-        """How often the model was asked for a program of this tool."""
-        self.asks[record.name] = self.asks.get(record.name, -1) + 1
-        return self.asks[record.name]
+    def _next_attempt(self, record: Record) -> int:
+        """Count one more request for a program of this tool, and return how many came before."""
+        self.attempts[record.name] = self.attempts.get(record.name, -1) + 1
+        return self.attempts[record.name]
 
     async def _helpers(self, record: Record, asker: Asker) -> list[str]:
         """T̂ ⊆ H: tools whose answers fit this one's arguments; where none does, those that the model names."""
@@ -373,5 +360,5 @@ def _last(record: Record) -> str:
     if not record.refusals:
         return f"its last program: {record.broke[:300]}" if record.broke else "no way was found to call it"
     last = record.refusals[-1]
-    said = json.dumps(last.arguments, ensure_ascii=False)[:200]
-    return f"last tried with {said}: {last.said[:300]}"
+    arguments = json.dumps(last.arguments, ensure_ascii=False)[:200]
+    return f"last tried with {arguments}: {last.error[:300]}"

@@ -42,21 +42,25 @@ def write_page(report: Report, file: Path) -> None:
         loader=jinja2.FileSystemLoader(Path(__file__).parent), autoescape=True, undefined=jinja2.StrictUndefined
     )
     page = environment.get_template("page.html.jinja").render(
-        report=report, boxes=boxes, arrows=arrows, box_width=_WIDTH, box_height=_HEIGHT,
+        report=report,
+        boxes=boxes,
+        arrows=arrows,
+        box_width=_WIDTH,
+        box_height=_HEIGHT,
         width=max((box.x for box in boxes), default=0) + _WIDTH + 10,
         height=max((box.y for box in boxes), default=0) + _HEIGHT + 10,
-    )  # fmt: skip
+    )
     file.write_text(page, encoding="utf-8")
 
 
 def drawing(report: Report) -> tuple[list[Box], list[Arrow]]:
     """Columns by how many tools must be called before; only tools that need another or are needed."""
-    needs = {line.tool: list(line.helpers) for line in report.lines}
-    needed = {name for helpers in needs.values() for name in helpers}
+    helpers_of = {line.tool: list(line.helpers) for line in report.lines}
+    needed = {name for helpers in helpers_of.values() for name in helpers}
     shown = [line for line in report.lines if line.helpers or line.tool in needed]
     depths: dict[str, int] = {}
     for line in shown:
-        _depth(line.tool, needs, depths, ())
+        _depth(line.tool, helpers_of, depths, ())
     rows: dict[int, int] = {}
     boxes = {}
     for line in shown:
@@ -73,10 +77,10 @@ def drawing(report: Report) -> tuple[list[Box], list[Arrow]]:
     return list(boxes.values()), arrows
 
 
-def _depth(name: str, needs: dict[str, list[str]], known: dict[str, int], above: tuple[str, ...]) -> int:
+def _depth(name: str, helpers_of: dict[str, list[str]], known: dict[str, int], above: tuple[str, ...]) -> int:
     if name in above:
         return 0  # two that need each other
     if name not in known:
-        below = [_depth(helper, needs, known, (*above, name)) for helper in needs.get(name, ())]
+        below = [_depth(helper, helpers_of, known, (*above, name)) for helper in helpers_of.get(name, ())]
         known[name] = 1 + max(below) if below else 0
     return known[name]

@@ -34,7 +34,7 @@ AT_ONCE = 4
 
 @dataclass(frozen=True)
 class Progress:
-    """Told whenever something is known of a tool."""
+    """Called whenever the state of a tool changes."""
 
     record: Record
     round: int

@@ -24,7 +24,7 @@ MAX_INSTANCES = 5
 MAX_REFUSALS = 12
 PASSING = frozenset({*map(str, TRANSIENT_STATUSES), "timeout", "unreachable", "broken"})
 """Failures that say nothing of the call: a later session makes it again."""
-MAX_SAID = 600
+MAX_ERROR_TEXT = 600
 """Characters kept of what a service said."""
 
 
@@ -47,17 +47,37 @@ class Instance:
 
 @dataclass(frozen=True)
 class Refusal:
-    """One call that the tool refused. ``words``: the service's own in ``said``; none where they stand alone there."""
+    """One call that the tool refused.
+
+    Attributes:
+        arguments: of the call, secrets masked.
+        status: as :attr:`atc.result.Call.error_status`.
+        error: the error's text, with our label.
+        own_words: what the service itself wrote; empty where ``error`` is nothing else.
+    """
 
     arguments: dict[str, Any]
     status: int | str | None
-    said: str
-    words: str = ""
+    error: str
+    own_words: str = ""
 
     @property
-    def complaint(self) -> str:
-        """What the service said, without our label before it."""
-        return self.words or self.said
+    def service_message(self) -> str:
+        """What the service wrote, without our label before it."""
+        return self.own_words or self.error
+
+    def to_json(self) -> dict[str, Any]:
+        """The refusal as a record keeps it."""
+        return {"arguments": self.arguments, "status": self.status, "said": self.error, "words": self.own_words}
+
+    @classmethod
+    def from_json(cls, raw: Mapping[str, Any]) -> Refusal:
+        """The refusal that :meth:`to_json` wrote.
+
+        Raises:
+            KeyError: it is no refusal.
+        """
+        return cls(raw["arguments"], raw["status"], raw["said"], raw.get("words", ""))
 
 
 @dataclass
@@ -85,7 +105,7 @@ class Record:
     refusals: list[Refusal] = field(default_factory=list)
     tried: set[str] = field(default_factory=set)
     run: set[str] = field(default_factory=set)
-    """What structure has tried in this session, whether or not a call came of it."""
+    """Calls made by rules in this session, whether or not they reached the tool."""
     broke: str = ""
     """How the last program ended, if it did not end well. Not kept."""
 
@@ -96,15 +116,17 @@ class Record:
 
     @property
     def open(self) -> bool:
+        """Whether the tool is still to be probed."""
         return self.state in ("waiting", "partial", "undocumented")
 
     def was_tried(self, arguments: dict[str, Any]) -> bool:
+        """Whether these arguments were tried, in this session or an earlier one."""
         return key_of(arguments) in self.tried or key_of(arguments) in self.run
 
-    def spoken_of(self, names: set[str]) -> list[str]:
+    def named_in_refusal(self, names: set[str]) -> list[str]:
         """Of these arguments, those that the last refusal names, in its order."""
-        said = self.refusals[-1].said if self.refusals else ""
-        found = {name: match.start() for name in names if (match := re.search(rf"\b{re.escape(name)}\b", said))}
+        error = self.refusals[-1].error if self.refusals else ""
+        found = {name: match.start() for name in names if (match := re.search(rf"\b{re.escape(name)}\b", error))}
         return sorted(found, key=lambda name: found[name])[:4]
 
     def refused_values(self, name: str) -> set[str]:
@@ -112,11 +134,11 @@ class Record:
         return {
             canonical(refusal.arguments[name])
             for refusal in self.refusals
-            if name in refusal.arguments and _quoted(refusal.arguments[name], refusal.said)
+            if name in refusal.arguments and _quoted(refusal.arguments[name], refusal.error)
         }
 
     def learn(self, call: Call, question: str, program: str) -> bool:
-        """Take one call of this tool as evidence. Returns whether it told something new and full."""
+        """Take one call of this tool as evidence; return whether its response is new and not empty."""
         if call.status == "refused" or call.error_status in REFUSED_BY_US:
             return False  # it says nothing of the tool
         key = key_of(call.arguments)
@@ -126,10 +148,10 @@ class Record:
         if call.succeeded or status not in PASSING:
             self.tried.add(key)
         if not call.succeeded:
-            said, words = (_kept(text or "", call.arguments) for text in (call.error, call.service_message))
-            refusal = Refusal(mask(call.arguments), call.error_status, said, words)
+            error, own_words = (_safe_text(text or "", call.arguments) for text in (call.error, call.service_message))
+            refusal = Refusal(mask(call.arguments), call.error_status, error, own_words)
             self.statuses[status] = self.statuses.get(status, 0) + 1
-            self.arguments.refused(call.arguments, refusal.complaint, call.error_status)
+            self.arguments.refused(call.arguments, refusal.service_message, call.error_status)
             self.refusals = [*self.refusals, refusal][-MAX_REFUSALS:]
             return False
         self.statuses["ok"] = self.statuses.get("ok", 0) + 1
@@ -141,35 +163,51 @@ class Record:
         return full
 
     def to_json(self) -> dict[str, Any]:
+        """The record as plain JSON, for :meth:`from_json`."""
         return {
-            "name": self.name, "state": self.state, "reason": self.reason, "round": self.round, "tries": self.tries,
-            "helpers": list(self.helpers), "description": self.description, "shape": self.shape.to_json(),
-            "arguments": self.arguments.to_json(), "statuses": self.statuses,
+            "name": self.name,
+            "state": self.state,
+            "reason": self.reason,
+            "round": self.round,
+            "tries": self.tries,
+            "helpers": list(self.helpers),
+            "description": self.description,
+            "shape": self.shape.to_json(),
+            "arguments": self.arguments.to_json(),
+            "statuses": self.statuses,
             "instances": [vars(instance) for instance in self.instances],
-            "refusals": [vars(refusal) for refusal in self.refusals], "tried": sorted(self.tried),
-        }  # fmt: skip
+            "refusals": [refusal.to_json() for refusal in self.refusals],
+            "tried": sorted(self.tried),
+        }
 
     @classmethod
     def from_json(cls, raw: dict[str, Any]) -> Record:
-        """Raises KeyError, TypeError, ValueError: it is no record of this version."""
-        plain = {name: raw[name] for name in ("name", "state", "reason", "round", "tries", "description", "statuses")}
-        if plain["state"] == "not":  # its name in older records
-            plain["state"] = "undocumented"
+        """The record that :meth:`to_json` wrote.
+
+        Raises:
+            KeyError, TypeError, ValueError: it is no record of this version.
+        """
+        fields = {name: raw[name] for name in ("name", "state", "reason", "round", "tries", "description", "statuses")}
+        if fields["state"] == "not":  # its name in older records
+            fields["state"] = "undocumented"
         return cls(
-            **plain, helpers=tuple(raw["helpers"]), shape=Shape.from_json(raw["shape"]),
+            **fields,
+            helpers=tuple(raw["helpers"]),
+            shape=Shape.from_json(raw["shape"]),
             arguments=ArgumentEvidence.from_json(raw["arguments"]),
             instances=[Instance(**instance) for instance in raw["instances"]],
-            refusals=[Refusal(**refusal) for refusal in raw["refusals"]], tried=set(raw["tried"]),
-        )  # fmt: skip
+            refusals=[Refusal.from_json(refusal) for refusal in raw["refusals"]],
+            tried=set(raw["tried"]),
+        )
 
 
-def _kept(text: str, arguments: Mapping[str, Any]) -> str:
+def _safe_text(text: str, arguments: Mapping[str, Any]) -> str:
     """What is kept of an error's text: no secret, nothing that drives a terminal."""
-    return printable(str(mask(hidden(text, [arguments]))))[:MAX_SAID]
+    return printable(str(mask(hidden(text, [arguments]))))[:MAX_ERROR_TEXT]
 
 
-def _quoted(value: Any, said: str) -> bool:
-    return isinstance(value, str | int) and any(f"{quote}{value}{quote}" in said for quote in "'\"`")
+def _quoted(value: Any, error: str) -> bool:
+    return isinstance(value, str | int) and any(f"{quote}{value}{quote}" in error for quote in "'\"`")
 
 
 def key_of(arguments: Mapping[str, Any]) -> str:

@@ -15,11 +15,11 @@ from atc.tools.protocol import Protocol
 from atc.tools.tool import Toolset
 
 
-class _Plain(BaseModel):
+class _Frozen(BaseModel):
     model_config = ConfigDict(frozen=True)
 
 
-class Line(_Plain):
+class Line(_Frozen):
     """One tool.
 
     Attributes:
@@ -41,7 +41,7 @@ class Line(_Plain):
     helpers: tuple[str, ...] = ()
 
 
-class Report(_Plain):
+class Report(_Frozen):
     """All tools, and what they cost.
 
     Attributes:
@@ -68,6 +68,7 @@ class Report(_Plain):
         return not self.count("waiting", "partial", "undocumented")
 
     def to_json(self) -> dict[str, Any]:
+        """The report as plain JSON, without the protocols."""
         return self.model_dump(mode="json", exclude={"protocols"})
 
 
@@ -79,12 +80,25 @@ def report_of(tools: Toolset, records: dict[str, Record], meter: Meter, spent: M
         known = protocol_of(tool.protocol, record)
         if record.state == "documented":
             protocols.append(known)
-        lines.append(Line(
-            tool=name, state=record.state, reason=record.reason, round=record.round, tries=record.tries,
-            calls=meter.calls.get(name, 0), arguments=len(known.parameters.get("properties", {})),
-            fields=len(set(fields_of(known.returns))), helpers=record.helpers,
-        ))  # fmt: skip
+        lines.append(
+            Line(
+                tool=name,
+                state=record.state,
+                reason=record.reason,
+                round=record.round,
+                tries=record.tries,
+                calls=meter.calls.get(name, 0),
+                arguments=len(known.parameters.get("properties", {})),
+                fields=len(set(fields_of(known.returns))),
+                helpers=record.helpers,
+            )
+        )
     return Report(
-        lines=tuple(lines), protocols=tuple(protocols), calls=meter.total, response_bytes=meter.bytes,
-        model_calls=spent.calls_used, prompt_tokens=spent.prompt_tokens, completion_tokens=spent.completion_tokens,
-    )  # fmt: skip
+        lines=tuple(lines),
+        protocols=tuple(protocols),
+        calls=meter.total,
+        response_bytes=meter.bytes,
+        model_calls=spent.calls_used,
+        prompt_tokens=spent.prompt_tokens,
+        completion_tokens=spent.completion_tokens,
+    )

@@ -1,4 +1,4 @@
-"""Where probing tries things: a program in the jail, its calls through a broker of its own, and what came of them."""
+"""Runs probing's programs in the jail, with a broker of their own, and returns their calls."""
 
 from __future__ import annotations
 
@@ -72,5 +72,5 @@ class Runner:
         if outcome.kind == "finished":
             return Trial(program, calls)
         error = outcome.error
-        said = f"{wording.exception(error.raised)} (line {error.line})" if error else outcome.detail
-        return Trial(program, calls, said[:1_000])
+        problem = f"{wording.exception(error.raised)} (line {error.line})" if error else outcome.detail
+        return Trial(program, calls, problem[:1_000])

@@ -47,9 +47,9 @@ def program_for(protocol: Protocol, bindings: Bindings, protocols: Mapping[str, 
 def call_of(protocol: Protocol, written: Mapping[str, str]) -> str:
     """A call as a program writes it; ``written`` has the expression of each argument."""
     names = {parameter.original: parameter.name for parameter in parameters_of(protocol)}
-    plain = {names.get(name, name): text for name, text in written.items()}
-    usable = {name: text for name, text in plain.items() if name.isidentifier() and not keyword.iskeyword(name)}
-    odd = {name: text for name, text in plain.items() if name not in usable}
+    by_name = {names.get(name, name): text for name, text in written.items()}
+    usable = {name: text for name, text in by_name.items() if name.isidentifier() and not keyword.iskeyword(name)}
+    odd = {name: text for name, text in by_name.items() if name not in usable}
     parts = [f"{name}={text}" for name, text in usable.items()]
     if odd:
         parts.append("**{" + ", ".join(f"{name!r}: {text}" for name, text in odd.items()) + "}")

@@ -1,4 +1,4 @@
-"""How much each document has of each word: the lexical index is made from it, and made again when tools change."""
+"""Counts of words by document: the lexical index is made from them, and anew when tools change."""
 
 from __future__ import annotations
 
@@ -91,10 +91,10 @@ def merge(old: Counts, new: Counts, rows: Sequence[int]) -> Counts:
 def _in_order(vocabulary: list[str], pointers: Pointers, found: Integers, weights: Integers) -> Counts:
     """The one form of these counts: unused words dropped, the vocabulary and each row sorted."""
     used = np.unique(found)
-    kept = sorted((vocabulary[i], int(i)) for i in used)
+    used_words = sorted((vocabulary[i], int(i)) for i in used)
     position = np.zeros(len(vocabulary) or 1, np.int32)
-    position[np.array([i for _, i in kept], np.int64)] = np.arange(len(kept), dtype=np.int32)
+    position[np.array([i for _, i in used_words], np.int64)] = np.arange(len(used_words), dtype=np.int32)
     placed = position[found] if len(found) else found
     rows = np.repeat(np.arange(len(pointers) - 1), np.diff(pointers))
     order = np.lexsort((placed, rows))
-    return Counts([word for word, _ in kept], pointers, placed[order].astype(np.int32), weights[order])
+    return Counts([word for word, _ in used_words], pointers, placed[order].astype(np.int32), weights[order])

@@ -72,7 +72,7 @@ _ROLE_MARK = re.compile(r"\[(/?[A-Z_]{3,20})\]")
 _ECHO = re.compile(r"^[^\n<]*\bor <stop_retrieval>[.:]?", re.MULTILINE | re.IGNORECASE)
 """Our own words of the last turn, said again."""
 _INSTRUCTION = "what the tool does, likely parameter names, its category"
-"""How the first turn says what a query is: said again it is none."""
+"""The first turn's description of a query; a reply that repeats it is no query."""
 _ROLE = re.compile(r"^\s*(?:assistant|user|system|human|found)\s*:", re.MULTILINE | re.IGNORECASE)
 _JSON_LIST = re.compile(r"\[\s*\".*\"\s*\]", re.DOTALL)
 _INLINE_LIST = re.compile(r"(?<!\S)\d{1,2}[.)]\s+")
@@ -80,7 +80,7 @@ _INLINE_LIST = re.compile(r"(?<!\S)\d{1,2}[.)]\s+")
 
 @dataclass(frozen=True)
 class Plan:
-    """What a task needs, before anything is searched for.
+    """The plan of a task, before anything is searched for.
 
     Attributes:
         text: the whole plan, tags and fences taken away.
@@ -100,10 +100,11 @@ def parse_plan(text: str) -> Plan:
     With or without tags; the sub-goals as a numbered or bulleted list (its sub-items are left to the text), as a JSON
     list, as lines, or as sentences. At most :data:`MAX_GOALS`.
     """
-    said = visible_reply(text)
-    body = next((body for body in _bodies(said) if _goals(body)), "")
-    queries = [match[2] for match in _QUERY.finditer(said)]
-    goals = _goals(body) or tuple(filter(None, map(_one, queries)))  # it began to search at once: take that as a plan
+    visible = visible_reply(text)
+    body = next((body for body in _bodies(visible) if _goals(body)), "")
+    queries = [match[2] for match in _QUERY.finditer(visible)]
+    # a planner that began to search at once: its queries are the plan
+    goals = _goals(body) or tuple(filter(None, map(_first_query, queries)))
     whole = _untagged(_STOP.sub("", body)).strip()[:_MAX_PLAN]
     return Plan(whole or "\n".join(goals), _unique(goals)[:MAX_GOALS])
 
@@ -114,37 +115,37 @@ def parse_query(text: str) -> str | None:
     Of several queries the first counts, for each is answered by itself. A stop that stands before any query, or beside
     words without a tag, is a stop.
     """
-    said = visible_reply(text)
-    stopped = _STOP.search(said)
-    for match in _QUERY.finditer(said):
+    visible = visible_reply(text)
+    stopped = _STOP.search(visible)
+    for match in _QUERY.finditer(visible):
         if stopped and stopped.start() < match.start():
             return None
         if _STOP.search(match[2]):
             return None
-        if query := _one(match[2]):
+        if query := _first_query(match[2]):
             return None if _is_stop(query) else query
     if stopped:
         return None
-    query = _one(said)
+    query = _first_query(visible)
     return None if _is_stop(query) else query
 
 
 def visible_reply(text: str) -> str:
     """A reply without what was only thought, and without code fences."""
-    said = _THOUGHTS.sub("", text[:_MAX_READ])
-    said = said.rpartition("</think>")[2]  # a template may have opened it
-    turns = [turn for turn in _ROLE.split(said) if turn.strip()]  # it may have played the other side too
+    visible = _THOUGHTS.sub("", text[:_MAX_READ])
+    visible = visible.rpartition("</think>")[2]  # a template may have opened it
+    turns = [turn for turn in _ROLE.split(visible) if turn.strip()]  # it may have played the other side too
     return _ECHO.sub("", _FENCE.sub("", turns[0] if turns else ""))
 
 
-def _bodies(said: str) -> Iterator[str]:
+def _bodies(reply: str) -> Iterator[str]:
     """Where a plan may stand: before an end whose beginning was the prompt's, in tags, before a first query."""
-    before, end, _ = said.partition("</plan>")
+    before, end, _ = reply.partition("</plan>")
     if end and "<plan>" not in before:
         yield before
-    for match in _PLAN.finditer(said):
+    for match in _PLAN.finditer(reply):
         yield match[2]
-    yield re.split(r"<query>", said, maxsplit=1, flags=re.IGNORECASE)[0]
+    yield re.split(r"<query>", reply, maxsplit=1, flags=re.IGNORECASE)[0]
 
 
 def _untagged(text: str) -> str:
@@ -177,12 +178,12 @@ def _inline(line: str) -> list[str]:
     return [part for part in parts[1:] if part] if len(parts) > 2 and line.lstrip().startswith("1") else []
 
 
-def _one(said: str) -> str:
+def _first_query(reply: str) -> str:
     """The first query that a text holds; empty when it holds none."""
-    listed = _from_json(said)
+    listed = _from_json(reply)
     if listed is not None:
         return next(filter(None, map(_cleaned, listed)), "")
-    lines = [line.strip() for line in _untagged(said).splitlines() if line.strip()]
+    lines = [line.strip() for line in _untagged(reply).splitlines() if line.strip()]
     lines = [line for line in lines if not line.endswith(":")] or lines
     marked = [match for line in lines for marker in (_NUMBER, _BULLET) if (match := marker.match(line))]
     if marked:
@@ -190,7 +191,7 @@ def _one(said: str) -> str:
     labelled = [line for line in lines if _LABEL.match(line)]
     if labelled:
         return _cleaned(labelled[0])
-    paragraph = re.split(r"\n\s*\n", _untagged(said).strip())[0]
+    paragraph = re.split(r"\n\s*\n", _untagged(reply).strip())[0]
     text = " ".join(line for line in map(str.strip, paragraph.splitlines()) if line in lines)
     return _cleaned(text or " ".join(lines))
 
@@ -205,7 +206,7 @@ def _from_json(text: str) -> list[str] | None:
     except (ValueError, RecursionError):
         return None
     if isinstance(value, dict):
-        value = next((held for held in value.values() if isinstance(held, list)), list(value.values()))
+        value = next((member for member in value.values() if isinstance(member, list)), list(value.values()))
     items = value if isinstance(value, list) else [value]
     texts = [next(iter(item.values()), "") if isinstance(item, dict) else item for item in items]
     return [item for item in texts if isinstance(item, str)]
@@ -224,8 +225,8 @@ def _cleaned(text: str) -> str:
 
 
 def _is_stop(query: str) -> bool:
-    said = query.lower().strip(" .!")
-    return not said or said in _STOP_WORDS or said == _INSTRUCTION
+    bare = query.lower().strip(" .!")
+    return not bare or bare in _STOP_WORDS or bare == _INSTRUCTION
 
 
 def _unique(texts: Iterable[str]) -> tuple[str, ...]:
@@ -236,7 +237,7 @@ def _unique(texts: Iterable[str]) -> tuple[str, ...]:
 
 
 def opening(task: str) -> list[Message]:
-    """What a planner is told before its first turn."""
+    """The messages before the planner's first turn."""
     task = task if len(task) <= MAX_TASK else f"{task[:MAX_TASK]} …"
     return [
         Message("system", prompt("turns_system"), fixed=True),
@@ -245,7 +246,7 @@ def opening(task: str) -> list[Message]:
 
 
 def begin() -> str:
-    """What the planner is told after its plan, before its first query."""
+    """The message after the plan, before the first query."""
     return prompt("turns_begin")
 
 
@@ -274,7 +275,7 @@ def show_results(protocols: Iterable[Protocol], top: int = TOP) -> str:
 
 
 def answer(protocols: Iterable[Protocol], top: int = TOP) -> str:
-    """What the planner is told after a query: :func:`show_results`, and that it is its turn."""
+    """The message after a query: :func:`show_results`, and the request for the next one."""
     return prompt("turns_results", results=show_results(protocols, top))
 
 

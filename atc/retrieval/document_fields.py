@@ -1,4 +1,4 @@
-"""What of a tool's protocol is indexed: a few fields, each a capped text."""
+"""The fields of a tool's protocol that are indexed, each a capped text."""
 
 from __future__ import annotations
 

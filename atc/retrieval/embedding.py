@@ -19,7 +19,7 @@ BLOCK = 256
 """Texts that are embedded, and kept, at a time."""
 
 
-class Kept:
+class BlockStore:
     """Vectors that a build has made so far, in a folder, a file a block.
 
     Args:
@@ -90,8 +90,8 @@ def embedded(
 
     if old is not None and old.vectors is not None:
         take((row.tobytes() for row in old.digests), old.vectors)
-    kept = Kept(folder, encoder)
-    for block in kept.read():
+    store = BlockStore(folder, encoder)
+    for block in store.read():
         take((row.tobytes() for row in block["text"]), Vectors(block["values"], block["scale"]))
     # In the order of the texts' digests, so that an interrupted build goes on with the same blocks.
     missing = sorted(set(wanted) - places.keys())
@@ -99,7 +99,7 @@ def embedded(
         progress("embedding", at, len(missing))
         digests = missing[at : at + BLOCK]
         made = Vectors.of(encoder.encode([texts[digest] for digest in digests]))
-        kept.add(digests, made)
+        store.add(digests, made)
         take(digests, made)
     progress("embedding", len(missing), len(missing))
     if not wanted:

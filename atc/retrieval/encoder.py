@@ -1,4 +1,4 @@
-"""What turns a text into a vector. The seam: anything with these members can take its place."""
+"""The interface that turns texts into vectors; any class with these members fits."""
 
 from __future__ import annotations
 
@@ -16,12 +16,12 @@ class Encoder(Interface):
 
     @property
     def name(self) -> str:
-        """What a person calls it."""
+        """The encoder's name in messages."""
         ...
 
     @property
     def digest(self) -> str:
-        """Tells encoders apart whose vectors do not compare: hexadecimal, of the model's files or of its address."""
+        """Hexadecimal; differs between encoders whose vectors do not compare. Made of the model's files or its name."""
         ...
 
     @property
@@ -30,7 +30,7 @@ class Encoder(Interface):
         ...
 
     def check(self) -> None:
-        """Do nothing if it can be used.
+        """Check that it can be used.
 
         Raises:
             EncoderUnavailable: it cannot; the message says how to get it.
@@ -38,7 +38,10 @@ class Encoder(Interface):
         ...
 
     def encode(self, texts: Sequence[str]) -> Floats:
-        """A row for each text, each of length one.
+        """Embed texts.
+
+        Returns:
+            An array of shape ``(len(texts), dimensions)``; each row has length one.
 
         Raises:
             EncoderUnavailable: it cannot be used.
@@ -48,7 +51,7 @@ class Encoder(Interface):
 
 
 def normalised(vectors: Floats) -> Floats:
-    """The vectors at length one; one without a direction stays zero."""
+    """Vectors of shape ``(n, dimensions)`` scaled to length one; one without a direction stays zero."""
     lengths = np.linalg.norm(vectors, axis=1, keepdims=True)
     scaled: Floats = (vectors / np.where(lengths > 0, lengths, 1.0)).astype(np.float32)
     return scaled

@@ -68,26 +68,48 @@ class EndpointEncoder:
 
     @property
     def name(self) -> str:
+        """The model and its address, without credentials."""
         return f"{self.model} at {self._endpoint.url}"
 
     @property
     def digest(self) -> str:
+        """SHA-256 of the model's name and its dimensions, hexadecimal."""
         # Of the model's name alone: the same model may be moved to another address.
         return hashlib.sha256(f"endpoint\0{self.model}\0{self.dimensions}".encode()).hexdigest()
 
     @property
     def dimensions(self) -> int:
+        """Components of a vector; the endpoint is asked for them once.
+
+        Raises:
+            EncoderUnavailable: the endpoint cannot be used.
+            ModelError: it failed in the middle of work.
+        """
         if self._dimensions is None:
             self._dimensions = self._ask(["dimensions"]).shape[1]
         return self._dimensions
 
     def check(self) -> None:
+        """Check that there is a key where one is needed.
+
+        Raises:
+            EncoderUnavailable: there is none.
+        """
         if self._keyless:
             raise EncoderUnavailable(
                 "no key for OpenAI's endpoint: set OPENAI_API_KEY, or give the base_url of an endpoint of your own"
             )
 
     def encode(self, texts: Sequence[str]) -> Floats:
+        """Embed texts in batches.
+
+        Returns:
+            An array of shape ``(len(texts), dimensions)`` with rows of length one.
+
+        Raises:
+            EncoderUnavailable: the endpoint cannot be used.
+            ModelError: it failed in the middle of work.
+        """
         found = np.zeros((len(texts), self.dimensions), np.float32)
         for at in range(0, len(texts), self.batch):
             vectors = self._ask([readable(text[:_CHARACTERS]) for text in texts[at : at + self.batch]])

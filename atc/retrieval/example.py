@@ -22,24 +22,34 @@ _QUERY = "find a book by its title; title, author_id; books"
 def worked_example() -> tuple[Message, ...]:
     """A task, its plan, what that finds, one query for an identifier that is missing, and the end."""
     return (
-        _said("user", prompt("turns_task", task=_TASK)),
-        _said("assistant", show_plan(_GOALS)),
-        _said("user", answer([
-            _tool("list_books", "The books of an author.", "author_id"),
-            _tool("get_book", "Pages, language and price of a book.", "book_id"),
-            _tool("convert_amount", "An amount of money in another currency.", "amount", "to"),
-            _tool("list_currencies", "All currencies."),
-        ])),
-        _said("assistant", show_query(_QUERY)),
-        _said("user", answer([
-            _tool("search_books", "Books by words of their title, with their authors.", "title"),
-            _tool("search_libraries", "Libraries by their name.", "name"),
-        ])),
-        _said("assistant", STOP),
-    )  # fmt: skip
+        _message("user", prompt("turns_task", task=_TASK)),
+        _message("assistant", show_plan(_GOALS)),
+        _message(
+            "user",
+            answer(
+                [
+                    _tool("list_books", "The books of an author.", "author_id"),
+                    _tool("get_book", "Pages, language and price of a book.", "book_id"),
+                    _tool("convert_amount", "An amount of money in another currency.", "amount", "to"),
+                    _tool("list_currencies", "All currencies."),
+                ]
+            ),
+        ),
+        _message("assistant", show_query(_QUERY)),
+        _message(
+            "user",
+            answer(
+                [
+                    _tool("search_books", "Books by words of their title, with their authors.", "title"),
+                    _tool("search_libraries", "Libraries by their name.", "name"),
+                ]
+            ),
+        ),
+        _message("assistant", STOP),
+    )
 
 
-def _said(role: Role, content: str) -> Message:
+def _message(role: Role, content: str) -> Message:
     return Message(role, content, fixed=True)
 
 

@@ -105,7 +105,7 @@ class ToolIndex:
 
     @property
     def encoder(self) -> Encoder | None:
-        """What encodes queries, if there is one."""
+        """The encoder of queries, if there is one."""
         return self._encoder
 
     def protocol(self, id: str) -> Protocol:
@@ -158,7 +158,7 @@ class ToolIndex:
         place = Path(folder)
         index_store.write(place, self._snapshot, self._coded)
         forget(place / BLOCKS)
-        self._snapshot, _ = index_store.read(place)  # from now on on disk, no longer in memory
+        self._snapshot, _ = index_store.read(place)  # the arrays are mapped from disk
 
     def search(self, query: str, limit: int = 10, mode: Mode | None = None) -> list[Hit]:
         """The tools that fit a query best.
@@ -197,7 +197,7 @@ class ToolIndex:
         ]
 
     def search_beside(self, id: str, query: str, limit: int = 10) -> list[Hit]:
-        """Those tools of the service that a tool belongs to, itself left out, which fit a query by words.
+        """Search by words among the other tools of a tool's service.
 
         Args:
             limit: how many at most, 1 or more.

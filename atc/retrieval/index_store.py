@@ -144,11 +144,11 @@ def _write_files(folder: Path, snapshot: Snapshot) -> None:
 
 
 def _manifest(snapshot: Snapshot, encoder: Coded | None, files: dict[str, dict[str, Any]]) -> dict[str, Any]:
-    told = json.dumps(files, sort_keys=True).encode()
+    listing = json.dumps(files, sort_keys=True).encode()
     return {
         "format": FORMAT,
         "version": VERSION,
-        "generation": f"g-{hashlib.sha256(told).hexdigest()[:16]}",
+        "generation": f"g-{hashlib.sha256(listing).hexdigest()[:16]}",
         "documents": len(snapshot),
         "encoder": None if snapshot.vectors is None or encoder is None else vars(encoder),
         "files": files,

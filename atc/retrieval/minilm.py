@@ -75,6 +75,11 @@ class MiniLM:
         return f"MiniLM({str(self.directory)!r})"
 
     def check(self) -> None:
+        """Check that packages and files are there.
+
+        Raises:
+            EncoderUnavailable: one is missing; the message says how to get it.
+        """
         for package in ("onnxruntime", "tokenizers"):
             if importlib.util.find_spec(package) is None:
                 raise EncoderUnavailable(f"the encoder needs the package {package}", fix=HOW_TO_GET_IT)
@@ -85,6 +90,14 @@ class MiniLM:
                 )
 
     def encode(self, texts: Sequence[str]) -> Floats:
+        """Embed texts, each in a thread.
+
+        Returns:
+            An array of shape ``(len(texts), dimensions)`` with rows of length one.
+
+        Raises:
+            EncoderUnavailable: a package or a file is missing.
+        """
         tokenizer, session = self._load()
 
         def read(text: str) -> Any:

@@ -54,7 +54,11 @@ class Nearest:
 
     @classmethod
     def open(cls, path: Path) -> Nearest | None:
-        """Map a graph that was written; ``None`` without the library, for all vectors can still be compared."""
+        """Map a graph that was written; ``None`` without the library, for all vectors can still be compared.
+
+        Raises:
+            ValueError: the file is no graph.
+        """
         try:
             graph = _library().Index.restore(str(path), view=True)
         except EncoderUnavailable:
@@ -66,7 +70,12 @@ class Nearest:
         return cls(graph)
 
     def rows(self, query: Floats, count: int) -> NDArray[np.int64]:
-        """Rows near a query, nearly all of the nearest ``count`` among them."""
+        """Rows near a query, nearly all of the nearest ``count`` among them.
+
+        Args:
+            query: a vector of shape ``(dimensions,)``.
+            count: rows that are wanted.
+        """
         asked = Vectors.of(query.reshape(1, -1)).values[0]
         found = self._graph.search(asked, max(count, PROPOSED), threads=1)
         return np.asarray(found.keys).astype(np.int64)

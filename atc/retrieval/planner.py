@@ -56,7 +56,7 @@ class Trajectory:
     goals: tuple[str, ...] = ()
     turns: list[Turn] = field(default_factory=list)
     prerequisites: list[Prerequisite] = field(default_factory=list)
-    said: list[Message] = field(default_factory=list)
+    messages: list[Message] = field(default_factory=list)
     calls: int = 0
     skipped: bool = False
     stopped: str = ""
@@ -66,8 +66,8 @@ class Trajectory:
         """The tools that the model has seen."""
         return frozenset(hit.id for turn in self.turns for hit in turn.hits[:TOP])
 
-    def told(self) -> dict[str, Any]:
-        """What a trace tells of it."""
+    def summary(self) -> dict[str, Any]:
+        """The trajectory as a trace records it."""
         queries = [turn.query for turn in self.turns[1:]]
         return {
             "plan": self.plan,
@@ -146,12 +146,12 @@ class QueryPlanner:
 
     async def _plan(self, done: Trajectory) -> None:
         system, task = opening(done.task)
-        said = done.said = [system, *worked_example(), task]
+        messages = done.messages = [system, *worked_example(), task]
         plan = parse_plan(await self._next(done, PLAN_TOKENS))
         done.plan, done.goals = plan.text, plan.goals
         for goal in done.goals if self._eager else ():
             self._look(done, goal)
-        said.append(Message("user", self._told(done, done.turns[1:]) if self._eager else begin()))
+        messages.append(Message("user", self._results(done, done.turns[1:]) if self._eager else begin()))
         for _ in range(self._queries):
             shown = done.shown
             query = parse_query(await self._next(done, QUERY_TOKENS))
@@ -160,7 +160,7 @@ class QueryPlanner:
             self._look(done, query)
             if done.shown == shown:
                 break  # it finds nothing that was not shown before
-            said.append(Message("user", self._told(done, done.turns[-1:])))
+            messages.append(Message("user", self._results(done, done.turns[-1:])))
 
     def _look(self, done: Trajectory, query: str) -> None:
         done.turns.append(Turn(query, tuple(self._index.search(query, limit=DEPTH))))
@@ -171,13 +171,13 @@ class QueryPlanner:
 
     async def _next(self, done: Trajectory, tokens: int) -> str:
         """The model's next turn, which joins the conversation."""
-        reply = await self._ask(done.said, tokens)
+        reply = await self._ask(done.messages, tokens)
         done.calls += 1
-        done.said.append(Message("assistant", reply.text))
+        done.messages.append(Message("assistant", reply.text))
         return reply.text
 
-    def _told(self, done: Trajectory, turns: Sequence[Turn]) -> str:
-        """What the last queries found, and what is lacking."""
+    def _results(self, done: Trajectory, turns: Sequence[Turn]) -> str:
+        """The message with what the last queries found, and with missing prerequisites."""
         found = dict.fromkeys(hit.id for turn in turns for hit in turn.hits[:TOP])
         missing = dict.fromkeys(each.provider for each in done.prerequisites)
         shown = [*missing, *(tool for tool in found if tool not in missing)]

@@ -27,7 +27,7 @@ CANDIDATES = 40
 _OF_PAGES = frozenset({"page", "cursor", "next", "offset", "after", "before"})
 _METHODS = frozenset({"post", "put", "delete", "patch"})
 SURE = 6
-"""Of the tools that were found, those whose prerequisites are sought: the likeliest."""
+"""Prerequisites are sought for so many of the likeliest tools that were found."""
 MOST = 6
 """Providers that are added to what was found."""
 _KEPT = 1_000  # protocols that are not read again
@@ -111,7 +111,7 @@ class Prerequisites:
                     return
 
     def _suppliers(self, tool: str, others: Iterable[str]) -> Suppliers:
-        """Who of some tools supplies what one tool takes.
+        """The suppliers of one tool's arguments among some tools.
 
         In a catalogue a function takes what functions give alone, though its own values may serve any service's tool.
         """
@@ -184,15 +184,15 @@ def _subject(protocol: Protocol) -> frozenset[str]:
 
 
 def _lookup_unlikeness(protocol: Protocol, about: Sequence[str]) -> tuple[int, int] | None:
-    """How unlike a look-up of such a thing a tool is, by its name; ``None`` where it is no look-up of it.
+    """The distance of a tool's name from a look-up of such a thing; ``None`` where it is no look-up.
 
     Its response must be unknown, and it must need no identifier itself. ``search_movie`` is more alike than
     ``list_movies``, and ``get_movie_genres`` less.
     """
     words = {word for word in words_of(protocol.name) if not word.isdigit()}
     verb = next((place for place, verbs in enumerate(_LOOKUP_VERBS) if verbs & words), None)
-    needs = [p for p in parameters_of(protocol) if p.required and looks_given(p.original, p.schema)]
-    if protocol.returns is not None or verb is None or needs:
+    identifiers = [p for p in parameters_of(protocol) if p.required and looks_given(p.original, p.schema)]
+    if protocol.returns is not None or verb is None or identifiers:
         return None
     rest = words - VERBS - _METHODS
     if set(about) & words:

@@ -41,11 +41,11 @@ def anchored_similarity(rankings: Sequence[Sequence[Hit]]) -> list[str]:
     if len(rankings) < 2 or any(hit.dense is None for ranking in rankings for hit in ranking):
         return peak_rank(rankings)
     own = dict(_sure(rankings[0]))
-    said: dict[str, float] = {}
+    by_query: dict[str, float] = {}
     for ranking in rankings[1:]:
         for hit, (tool, place) in zip(ranking, _sure(ranking), strict=True):
-            said[tool] = max(said.get(tool, 0.0), LIKENESS * (hit.dense or 0.0) + (1 - LIKENESS) * place)
-    return _by({tool: own.get(tool, 0.0) + QUERIES * said.get(tool, 0.0) for tool in own | said})
+            by_query[tool] = max(by_query.get(tool, 0.0), LIKENESS * (hit.dense or 0.0) + (1 - LIKENESS) * place)
+    return _by({tool: own.get(tool, 0.0) + QUERIES * by_query.get(tool, 0.0) for tool in own | by_query})
 
 
 def reciprocal_rank(rankings: Sequence[Sequence[Hit]], k: int = 60) -> list[str]:

@@ -24,8 +24,8 @@ class Hit:
         id: its id in the index.
         score: comparable within one answer only.
         rank: 1 for the best.
-        lexical: its BM25 score; ``None`` where words were not asked.
-        dense: the cosine of its vector with the query's; ``None`` where vectors were not asked.
+        lexical: its BM25 score; ``None`` where words were not compared.
+        dense: the cosine of its vector with the query's; ``None`` where vectors were not compared.
     """
 
     id: str
@@ -41,9 +41,9 @@ def search_snapshot(snapshot: Snapshot, query: str, vector: Floats | None, limit
     Args:
         snapshot: what is searched.
         query: its words.
-        vector: the query's vector, where vectors are asked.
+        vector: the query's vector, of shape ``(dimensions,)``; ``None`` where vectors are not compared.
         limit: how many at most.
-        mode: ``"dense"`` asks no words.
+        mode: ``"dense"`` compares no words.
     """
     lexical = snapshot.lexical.scores(query) if mode != "dense" else None
     vectors, rows = snapshot.vectors, None

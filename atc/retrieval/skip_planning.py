@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from atc.retrieval.search import Hit
 
 MARGIN = 0.1
-"""By which the first must lead, where the best of both views has 1. Less adds few tasks, and those less sure."""
+"""The lead that the first tool needs; the best of both views has 1. Chosen by the benchmark named above."""
 MAX_WORDS = 30
 _BEST = 0.999
 _END = re.compile(r"[.?!;。？！]\s+|\n")

@@ -1,4 +1,4 @@
-"""What an index holds: documents in the order of their ids, the counts of their words, their vectors."""
+"""The content of an index: documents in the order of their ids, the counts of their words, their vectors."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from atc.errors import UsageError
 from atc.retrieval.counts import Counts, count, merge
 from atc.retrieval.document_fields import DocumentFields, document_fields, service_of, text_for_encoder
-from atc.retrieval.held import Held
+from atc.retrieval.interning import Interner
 from atc.retrieval.lexical import LexicalIndex
 from atc.retrieval.nearest import Nearest
 from atc.retrieval.vectors import Vectors
@@ -111,14 +111,14 @@ def read(tools: Tools, progress: Progress) -> Batch:
     def taken() -> Iterator[DocumentFields]:
         total = len(tools) if isinstance(tools, Toolset | list | tuple) else 0
         seen: set[str] = set()
-        held = Held() if isinstance(tools, Toolset) else None
+        interner = Interner() if isinstance(tools, Toolset) else None
         for id, protocol in _pairs(tools):
             if id in seen:
                 raise UsageError(f"two tools have the id {id!r}: give each tool of an index an id of its own")
             seen.add(id)
             found = document_fields(id, protocol)
             ids.append(id)
-            documents.append((held.of(protocol) if held else None) or line_of(id, protocol))
+            documents.append((interner.of(protocol) if interner else None) or line_of(id, protocol))
             texts.append(text_for_encoder(found))
             services.append(int.from_bytes(digest(service_of(id, protocol))[:8], "little"))
             if len(ids) % _EVERY == 0:
@@ -131,7 +131,7 @@ def read(tools: Tools, progress: Progress) -> Batch:
 
 
 def digest(text: str) -> bytes:
-    """Tells texts apart."""
+    """A digest that identifies a text."""
     return hashlib.sha256(text.encode("utf-8", "surrogatepass")).digest()[:DIGEST]
 
 
@@ -188,8 +188,8 @@ def line_of(id: str, document: Document) -> bytes:
     if isinstance(document, bytes):
         return document
     try:
-        plain = document.model_dump(mode="json", exclude_defaults=True)
-        return json.dumps(plain, separators=(",", ":"), sort_keys=True).encode()
+        fields = document.model_dump(mode="json", exclude_defaults=True)
+        return json.dumps(fields, separators=(",", ":"), sort_keys=True).encode()
     except (ValueError, TypeError, RecursionError) as error:
         raise UsageError(f"the protocol of {id!r} cannot be written as JSON: {error}") from None
 

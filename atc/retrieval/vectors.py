@@ -29,8 +29,8 @@ class Vectors:
     """The vectors of documents, in their order.
 
     Attributes:
-        values: a row of whole numbers for each document.
-        scales: what a row is multiplied with to have its vector.
+        values: whole numbers, of shape ``(documents, dimensions)``.
+        scales: the factor of each row, of shape ``(documents,)``.
     """
 
     values: Bytes
@@ -41,7 +41,7 @@ class Vectors:
 
     @classmethod
     def of(cls, vectors: Floats) -> Vectors:
-        """Round vectors of length one to eight bits a component."""
+        """Round vectors of length one, of shape ``(documents, dimensions)``, to eight bits a component."""
         largest = np.abs(vectors).max(axis=1, initial=0.0)
         scales = (np.where(largest > 0, largest, 1.0) / 127.0).astype(np.float32)
         return cls(np.rint(vectors / scales[:, None]).astype(np.int8), scales)
@@ -56,7 +56,14 @@ class Vectors:
         return Vectors(np.asarray(self.values[rows]), np.asarray(self.scales[rows]))
 
     def scores(self, query: Floats) -> Floats:
-        """The cosine of every document's vector with a query's, in their order."""
+        """The cosine of each document's vector with a query's.
+
+        Args:
+            query: a vector of length one, of shape ``(dimensions,)``.
+
+        Returns:
+            Cosines of shape ``(documents,)``, in the order of the rows.
+        """
         asked = Vectors.of(query.reshape(1, -1))
         products = _products(asked.values, self.values)
         found: Floats = products.astype(np.float32) * (self.scales * asked.scales[0])

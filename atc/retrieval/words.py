@@ -33,7 +33,7 @@ def words(text: str) -> list[str]:
     """
     text = text[:MAX_TEXT]
     if not text.isascii():
-        text = _plain(text)
+        text = _folded(text)
     return [word for run in _RUN.findall(text) for word in _words_of(run[:MAX_WORD])]
 
 
@@ -48,7 +48,7 @@ class _Letters(dict[int, int | None]):
 _LETTERS = _Letters()
 
 
-def _plain(text: str) -> str:
+def _folded(text: str) -> str:
     """One form for the same letters, without accents and vowel signs; words that stand unspaced set apart."""
     decomposed = normalized("NFKD", text)[: 4 * MAX_TEXT]
     return _UNSPACED.sub(r" \1 ", normalized("NFC", decomposed.translate(_LETTERS)))

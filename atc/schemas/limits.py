@@ -37,7 +37,7 @@ def _number(schema: JsonSchema, keyword: str) -> float | int | None:
 
 
 def _range(least: float | int | None, most: float | int | None, unit: str = "") -> str:
-    """That something is not negative, or not empty, goes without saying."""
+    """The demand that a value is not negative, or not empty, is left out."""
     if most is None:
         if least is None or 0 <= least <= 1:
             return ""

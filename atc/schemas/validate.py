@@ -65,7 +65,7 @@ def problems(schema: JsonSchema, value: Any) -> list[Problem]:
             unsure.append(at)
             continue
         instance = unpack(error.instance) if with_bytes else error.instance
-        message = binary.complaint(instance, getattr(error.kind, "schema", None)) or error.message
+        message = binary.bytes_problem(instance, getattr(error.kind, "schema", None)) or error.message
         problem = Problem(at, _shorten(message), keyword)
         if str(problem) not in map(str, found):
             found.append(problem)

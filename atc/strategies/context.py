@@ -99,7 +99,7 @@ class RunContext:
             await self.offer(self.all_tools.only(*before["tools"]))
             return
         found = await self.retrieve(self.task)
-        how = found.trajectory.told() if found.trajectory is not None else {}
+        how = found.trajectory.summary() if found.trajectory is not None else {}
         self.plan = found.trajectory.plan if found.trajectory is not None else ""
         self.emit("tools_chosen", {"tools": list(found.tools), "of": len(self.all_tools)} | how)
         await self.offer(found.tools)

@@ -56,7 +56,7 @@ def without_bytes(schema: Any) -> Any:
     return {key: item if key in _DATA else without_bytes(item) for key, item in schema.items() if key != left_out}
 
 
-def complaint(value: Any, schema: Any) -> str:
+def bytes_problem(value: Any, schema: Any) -> str:
     """Why ``value`` does not fit, where bytes are given or wanted; empty where neither is."""
     if isinstance(value, bytes):
         shown = repr(value[:30]) + (f" … ({len(value):,} bytes)" if len(value) > 30 else "")

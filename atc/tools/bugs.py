@@ -62,8 +62,8 @@ def _steps(trace: TracebackType | None, code: CodeType | None) -> Iterator[tuple
 
 
 def _code_of(function: Callable[..., Any]) -> CodeType | None:
-    plain = inspect.unwrap(function)
-    return getattr(getattr(plain, "__func__", plain), "__code__", None)
+    unwrapped = inspect.unwrap(function)
+    return getattr(getattr(unwrapped, "__func__", unwrapped), "__code__", None)
 
 
 def _is_own(code: CodeType) -> bool:
@@ -133,7 +133,7 @@ def _tainted(body: ast.AST, names: set[str]) -> set[str]:
 
 
 def _flows(body: ast.AST) -> Iterator[tuple[ast.AST | None, ast.AST]]:
-    """What goes where: a value and the expression that it is put into."""
+    """A value and the expression that it replaces."""
     for node in ast.walk(body):
         match node:
             case ast.Assign():

@@ -49,10 +49,10 @@ def _program_lines(program: str, tool: str) -> list[str]:
 
 def shown_examples(protocol: Protocol) -> list[dict[str, Any]]:
     """The first examples of a tool as plain data, without what is not known of them."""
-    return [_plain(example) for example in protocol.examples[:MAX_SHOWN]]
+    return [_bounded_example(example) for example in protocol.examples[:MAX_SHOWN]]
 
 
-def _plain(example: Example) -> dict[str, Any]:
+def _bounded_example(example: Example) -> dict[str, Any]:
     bounds = {
         "description": MAX_PROGRAM,
         "program": MAX_PROGRAM,

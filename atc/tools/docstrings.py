@@ -12,6 +12,15 @@ from atc.tools.protocol import Status
 
 @dataclass(frozen=True)
 class Docs:
+    """The parts of a docstring.
+
+    Attributes:
+        text: what the function does.
+        parameters: descriptions by name.
+        returns: the description of the return value.
+        statuses: one for each exception that it documents.
+    """
+
     text: str = ""
     parameters: dict[str, str] = field(default_factory=dict)
     returns: str = ""
@@ -46,7 +55,7 @@ def read_docstring(function: Callable[..., Any]) -> Docs:
         "\n\n".join(filter(None, body)),
         parameters,
         " ".join(returns),
-        tuple(Status(code=code, description=said) for code, said in statuses.items()),
+        tuple(Status(code=code, description=meaning) for code, meaning in statuses.items()),
     )
 
 

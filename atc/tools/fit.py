@@ -24,7 +24,7 @@ MOST_CHARACTERS = 8
 CHARACTERS = 3.0
 """Characters of a token at first, before the text was counted."""
 ROUNDS, FILLED = 3, 0.9
-"""How often a text is counted, and how much of its budget it must fill to be good enough before that."""
+"""Most rounds of counting, and the share of the budget that ends them early."""
 
 
 @dataclass(frozen=True)

@@ -30,7 +30,7 @@ from atc.result import Effect
 from atc.tools.bugs import is_bug
 from atc.tools.docstrings import Docs, read_docstring
 from atc.tools.protocol import Example, JsonSchema, Protocol, Source
-from atc.tools.to_json import plain_answer, schema_of
+from atc.tools.to_json import schema_of, to_json_with_notes
 from atc.tools.tool import AnnouncingTransport, Answered, Sending, Tool
 from atc.tools.typeddicts import with_modern_typeddicts
 
@@ -45,7 +45,7 @@ _METADATA = "__atc_tool__"
 
 @dataclass(frozen=True)
 class _Metadata:
-    """What :func:`tool` writes on a function."""
+    """What :func:`tool` attaches to a function."""
 
     effect: EffectName | None = None
     name: str | None = None
@@ -66,7 +66,7 @@ def tool(
     name: str | None = None,
     examples: Iterable[ExampleLike] = (),
 ) -> Any:
-    """Say of a function what its signature cannot. The function itself stays as it is.
+    """Attach to a function what its signature cannot express. The function itself is not changed.
 
     Args:
         function: the function, where the decorator is used bare.
@@ -236,7 +236,7 @@ class _PlainSchema(GenerateJsonSchema):
         return {"type": "number"} if self.mode == "serialization" else super().decimal_schema(schema)
 
     def is_instance_schema(self, schema: IsInstanceSchema) -> JsonSchema:
-        """Of a class that only :func:`atc.to_json` knows: what it becomes is known of tables and arrays."""
+        """The schema of a class that only :func:`atc.to_json` can convert: known for tables and arrays."""
         known = schema_of(schema["cls"])
         return super().is_instance_schema(schema) if known is None else known
 
@@ -371,19 +371,19 @@ def _words(error: BaseException) -> str:
 
 
 def _answer(value: Any) -> Any:
-    """What a function returned, as JSON values and bytes; with notes where there is something to know of it.
+    """Convert what a function returned to JSON values and bytes, with notes about what was changed.
 
     Raises:
         ToolError: it has no JSON form. The function has run, so the outcome is unknown.
     """
     try:
-        plain, notes = plain_answer(value)
+        json_value, notes = to_json_with_notes(value)
     except Exception as error:  # a serializer of the user's type may raise anything
         message = f"the function returned what is no JSON value ({type(error).__name__}: {_words(error)})"
         raise ToolError(
             message, status="invalid_response", outcome="unknown", cause="bad_response", raised=error
         ) from error
-    return Answered(plain, notes=notes) if notes else plain
+    return Answered(json_value, notes=notes) if notes else json_value
 
 
 def _describe(error: ValidationError) -> str:

@@ -93,8 +93,8 @@ def short_stub(
     more = f': {ask}("{NAME}")' if ask and grade.notes else ""
     parameters = parameters_of(protocol)
     shown = [p for p in parameters if p.required or grade.optional or names_a_word(p.original, p.schema, words)]
-    plain = Shortener(outline, 0)
-    types = shortener if grade.classes else plain
+    keyless = Shortener(outline, 0)
+    types = shortener if grade.classes else keyless
     response = types.cut(protocol.returns, protocol.returns) if protocol.returns is not None else {}
     arguments = [_with_schema(p, types.cut(protocol.parameters, p.schema)) for p in shown]
     writer = TypeWriter(types.root, camel(protocol.name), taken=taken, shared=not own, more=more)
@@ -127,7 +127,7 @@ def _with_schema(parameter: Parameter, schema: JsonSchema) -> Parameter:
 
 
 def _briefly(parameter: Parameter, limit: int) -> str:
-    """What is said of an argument, if it is short; else what is demanded of its values."""
+    """The description of an argument, if it is short; else the limits of its values."""
     text = about(parameter)
     if len(text) <= limit or limit >= WHOLE.notes:
         return text
@@ -152,7 +152,7 @@ def _docstring(lines: list[str], grade: Grade) -> list[str]:
 def _note(
     root: JsonSchema, parameter: Parameter, grade: Grade, shortener: Shortener, hints: Mapping[str, str]
 ) -> str | None:
-    """What is said of an argument: of one that has keys, which; then what it is, and where it comes from."""
+    """The text for an argument: its keys if it has any, its description, and its suppliers."""
     parts = []
     if not grade.classes and (keys := keys_text(shortener.root, shortener.cut(root, parameter.schema))):
         parts.append(keys)

@@ -24,7 +24,7 @@ LONG_NAME = 50
 """Characters from which on the name of an operation is shortened, where what is left is its alone."""
 
 RESERVED_NAMES = ("answer", "parallel", "ToolError")
-"""What means something else in a program: no tool may be named so."""
+"""Names with a meaning of their own in a program: no tool may have one."""
 
 ALL_PAGES = "all_pages"
 """The function that reads every page of a tool, in every program's scope. A tool of this name takes its place."""
@@ -66,8 +66,8 @@ def parameter_name(original: str) -> str:
     Returns:
         An ASCII identifier without a leading underscore, no keyword; ``"from"`` gives ``from_``.
     """
-    plain = original.isascii() and original.isidentifier() and not original.startswith("_")
-    if plain and len(original) <= MAX_NAME:
+    usable = original.isascii() and original.isidentifier() and not original.startswith("_")
+    if usable and len(original) <= MAX_NAME:
         return f"{original}_" if keyword.iskeyword(original) else original
     name = _bounded(_snake(original, "arg", original), original)
     return f"{name}_" if keyword.iskeyword(name) else name

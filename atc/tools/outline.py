@@ -27,7 +27,7 @@ _MAX_SUPPLIERS = 8
 _MAX_STEPS = 60
 """Schemas that one type is unfolded to (lists, choices, references) before it comes to records."""
 _PER_LEVEL, _PER_LIST = 4.0, 0.5
-"""What lies in an object within an object is worth less than what lies beside it; what is listed is the answer."""
+"""A key of a nested object is worth less than a key beside it; keys of list items are worth most."""
 _NEEDED, _DEMANDED = -100.0, -50.0
 _LINKS = frozenset({"url", "uri", "href", "link", "self", "etag", "metadata", "extension", "deprecated"})
 """Last words of keys that are mostly about the service's own ways."""
@@ -51,6 +51,7 @@ class Record:
 
     @property
     def properties(self) -> dict[str, Any]:
+        """The schemas of the object's keys."""
         found: dict[str, Any] = self.schema["properties"]
         return found
 
@@ -91,7 +92,7 @@ class Outline:
         self._rank(max(1, len(protocols)))
 
     def record_at(self, schema: Any) -> Record | None:
-        """What is known of an object type, by the very schema in its document; ``None`` where none of it is."""
+        """The record of an object type, found by its very schema; ``None`` where it has no known keys."""
         return self._records.get(id(schema))
 
     def _rank(self, tools: int) -> None:
@@ -121,7 +122,7 @@ class Outline:
                 heapq.heappush(self._heap, (total, self._pushed, record, key, depth, argument))
 
     def _cost(self, place: Any, key: str, schema: Any, required: Collection[str], argument: bool) -> float:
-        """How dear a key is beside the others of its record; the least is shown first."""
+        """The cost of a key beside the others of its record; the cheapest is shown first."""
         if (id(place), key) in self._needed:
             return _NEEDED
         if argument and key in required:

@@ -7,15 +7,18 @@ from dataclasses import dataclass
 from typing import Any
 from urllib.parse import parse_qsl, urlsplit
 
-from atc.tools.paging import MAX_KEYS, Paging, chosen_list, is_positional, told_of
+from atc.tools.paging import MAX_KEYS, Paging, chosen_list, is_positional, paging_fields
 from atc.tools.paging_words import ADDRESS, DONE, MORE, NEXT, WRAPPERS, flat
 from atc.tools.protocol import Protocol
 
 _OF_PAGE = frozenset({"next", "nextpage", "nextpagenumber"})
 _OF_OFFSET = frozenset({"next", "nextoffset", "nextstart", "nextstartat", "offset"})
 """Fields whose number is a page's, or an offset."""
-_TOTAL = frozenset({"total", "totalcount", "totalresults", "totalitems", "totalrecords", "totalelements", "totalhits",
-                    "totalentries", "nbhits", "recordstotal"})  # fmt: skip
+_TOTAL = frozenset(
+    """
+    total totalcount totalresults totalitems totalrecords totalelements totalhits totalentries nbhits recordstotal
+    """.split()
+)
 _PAGES = frozenset({"totalpages", "pagecount", "lastpage", "pages", "numpages", "nbpages", "pagestotal"})
 _CURRENT = frozenset({"page", "currentpage", "pagenumber", "pageindex", "number"})
 MAX_QUERY = 100
@@ -61,12 +64,17 @@ def read_page(paging: Paging, tool: str, value: Any) -> Page:
         raise NoList(f"its response has no list at {'.'.join(path) or 'its top'}")
     if not isinstance(value, Mapping):
         return Page(items, path)
-    told = list(told_of(value))
-    following, more = _next(paging, value, told)
+    stated = list(paging_fields(value))
+    following, more = _next(paging, value, stated)
     return Page(
-        items, path, following, more,
-        total=_number(told, _TOTAL), pages=_number(told, _PAGES), current=_number(told, _CURRENT),
-    )  # fmt: skip
+        items,
+        path,
+        following,
+        more,
+        total=_number(stated, _TOTAL),
+        pages=_number(stated, _PAGES),
+        current=_number(stated, _CURRENT),
+    )
 
 
 def is_url(text: Any) -> bool:
@@ -88,13 +96,13 @@ def arguments_of_url(url: str, protocol: Protocol) -> dict[str, str]:
 
 
 def _next(
-    paging: Paging, value: Mapping[str, Any], told: list[tuple[str, Any]]
+    paging: Paging, value: Mapping[str, Any], stated: list[tuple[str, Any]]
 ) -> tuple[str | int | None, bool | None]:
     """Where the next page begins, and whether there is one."""
-    flags = [field for name, field in told if name in MORE and isinstance(field, bool)]
-    flags += [not field for name, field in told if name in DONE and isinstance(field, bool)]
+    flags = [field for name, field in stated if name in MORE and isinstance(field, bool)]
+    flags += [not field for name, field in stated if name in DONE and isinstance(field, bool)]
     more = flags[0] if flags else None
-    fields = [(name, field) for name, field in told if name in NEXT and not isinstance(field, bool)]
+    fields = [(name, field) for name, field in stated if name in NEXT and not isinstance(field, bool)]
     if paging.next is not None:
         name = paging.next[-2] if len(paging.next) > 1 and paging.next[-1] in ADDRESS else paging.next[-1]
         fields = [(flat(name), _at(value, paging.next))]  # where it is left out, this was the last page
@@ -115,8 +123,8 @@ def _fits(paging: Paging, name: str, field: Any) -> bool:
     return name in names and (isinstance(field, int) or (isinstance(field, str) and field.isdecimal()))
 
 
-def _number(told: list[tuple[str, Any]], names: frozenset[str]) -> int | None:
-    return next((field for name, field in told if name in names and type(field) is int), None)
+def _number(stated: list[tuple[str, Any]], names: frozenset[str]) -> int | None:
+    return next((field for name, field in stated if name in names and type(field) is int), None)
 
 
 def _path(value: Any, tool: str) -> tuple[str, ...]:

@@ -72,7 +72,7 @@ class Paging:
 
 
 def paging_of(protocol: Protocol) -> Paging | None:
-    """How a tool is paged; ``None`` where it is not, or nothing is sure, or it does more than read."""
+    """Return how a tool is paged; ``None`` where it is not, or not surely, or the tool may write."""
     if protocol.effect is not Effect.READ:
         return None
     known = protocol.parameters.get("properties", {})
@@ -92,8 +92,8 @@ def paging_line(protocol: Protocol) -> str:
     if paging is None:
         return ""
     names = {parameter.original: parameter.name for parameter in parameters_of(protocol)}
-    told = " and ".join(names[name] for name in (paging.parameter, paging.size) if name)
-    by = f" by {told}" if told else ""
+    named = " and ".join(names[name] for name in (paging.parameter, paging.size) if name)
+    by = f" by {named}" if named else ""
     return f"Paged{by}: {ALL_PAGES}({protocol.name}, ...) returns the items of all pages as one list."
 
 
@@ -102,8 +102,8 @@ def is_positional(name: str) -> bool:
     return flat(name) in SIZE or _is_positional(name)
 
 
-def told_of(value: Mapping[str, Any]) -> Iterator[tuple[str, Any]]:
-    """The fields in which a response tells of its paging, by flat name: its own, and those of its containers."""
+def paging_fields(value: Mapping[str, Any]) -> Iterator[tuple[str, Any]]:
+    """Yield the fields of a response that state its paging, by flat name: its own and its containers'."""
     todo: list[tuple[Mapping[str, Any], int]] = [(value, 0)]
     while todo:
         here, depth = todo.pop(0)
@@ -131,7 +131,7 @@ def _by_parameters(parameters: dict[str, JsonSchema], body: _Body | None, items:
     following = body.next_of_any() if body is not None else None
     listed = items is not None
     for name, schema in parameters.items():
-        is_page = flat(name) in PAGE or (flat(name) in OFFSET and _says(PAGE_WORDS, schema))
+        is_page = flat(name) in PAGE or (flat(name) in OFFSET and _described_as(PAGE_WORDS, schema))
         if is_page and _counts(schema, text=size is not None or listed) and (listed or size):
             return Paging("page", name, size, _first(schema), items, following)
     for name, schema in parameters.items():
@@ -142,10 +142,10 @@ def _by_parameters(parameters: dict[str, JsonSchema], body: _Body | None, items:
                 return Paging("offset", name, size, first or 0, items, following)
     for name, schema in parameters.items():
         counts = flat(name) in PAGE | OFFSET
-        said = flat(name) in CURSOR | LAST and _says(TOKEN_WORDS if counts else CURSOR_WORDS, schema)
-        if _is_text(schema) and (said or (flat(name) in SURE_CURSOR and (body is None or items == ()))):
+        described = flat(name) in CURSOR | LAST and _described_as(TOKEN_WORDS if counts else CURSOR_WORDS, schema)
+        if _is_text(schema) and (described or (flat(name) in SURE_CURSOR and (body is None or items == ()))):
             return Paging("cursor", name, size, None, items)
-    if following is not None and any(_turns(name, schema) for name, schema in parameters.items()):
+    if following is not None and any(_is_set_by_link(name, schema) for name, schema in parameters.items()):
         return Paging("link", "", size, None, items, following)
     return None
 
@@ -177,15 +177,18 @@ def _is_text(schema: JsonSchema) -> bool:
     return (not types or "string" in types) and not str(schema.get("format", "")).startswith("date")
 
 
-def _turns(name: str, schema: JsonSchema) -> bool:
+def _is_set_by_link(name: str, schema: JsonSchema) -> bool:
     """Whether a URL of a next page may set this parameter."""
     scalar = types_of(schema) <= {"string", "integer", "number", "null"}
     return (
-        is_positional(name) and flat(name) not in SIZE | OFFSET_BESIDE_SIZE and scalar and not _says(TIME_WORDS, schema)
+        is_positional(name)
+        and flat(name) not in SIZE | OFFSET_BESIDE_SIZE
+        and scalar
+        and not _described_as(TIME_WORDS, schema)
     )
 
 
-def _says(words: re.Pattern[str], schema: JsonSchema) -> bool:
+def _described_as(words: re.Pattern[str], schema: JsonSchema) -> bool:
     return words.search(str(schema.get("description", ""))) is not None
 
 
@@ -194,7 +197,7 @@ def _first(schema: JsonSchema) -> int | None:
     for keyword in ("default", "minimum"):
         if type(schema.get(keyword)) in (int, float) and schema[keyword] in (0, 1):
             return int(schema[keyword])
-    return 0 if _says(FROM_ZERO, schema) else None
+    return 0 if _described_as(FROM_ZERO, schema) else None
 
 
 def _takes_last(name: str, schema: JsonSchema, body: _Body, items: _Path | None) -> bool:
@@ -203,8 +206,8 @@ def _takes_last(name: str, schema: JsonSchema, body: _Body, items: _Path | None)
         return False
     if str(schema.get("format", "")).startswith("date"):
         return False
-    said, sure = _says(ID_WORDS, schema), flat(name) in ("startingafter", "afterid", "sinceid")
-    return (body.says_more and (said or sure)) or (said and (sure or flat(name) == "since"))
+    described, sure = _described_as(ID_WORDS, schema), flat(name) in ("startingafter", "afterid", "sinceid")
+    return (body.has_more_flag and (described or sure)) or (described and (sure or flat(name) == "since"))
 
 
 # -- responses -------------------------------------------------------------------------------------------------------
@@ -218,12 +221,12 @@ class _Body:
     def __init__(self, root: JsonSchema, schema: JsonSchema) -> None:
         self._root, self.schema = root, schema
         self.fields = dict(self._fields(schema, (), 0))
-        self.says_more = any(flat(path[-1]) in MORE | DONE for path in self.fields)
+        self.has_more_flag = any(flat(path[-1]) in MORE | DONE for path in self.fields)
 
     def _fields(self, schema: JsonSchema, above: _Path, depth: int) -> Iterator[tuple[_Path, JsonSchema]]:
-        """The fields in which it tells of its paging, as :func:`told_of` finds them in a response."""
+        """The fields that state its paging, as :func:`paging_fields` finds them in a response."""
         for key, value in list(_properties(schema).items())[:MAX_KEYS]:
-            inner = plain(self._root, value)
+            inner = resolved(self._root, value)
             if flat(key) in NEXT and _properties(inner):
                 yield from (((*above, key, end), {}) for end in ADDRESS if end in _properties(inner))
             elif depth < 2 and flat(key) in CONTAINERS and _properties(inner):
@@ -238,7 +241,7 @@ class _Body:
             if flat(path[-1]) in wanted and _is_value(schema):
                 return path
         counts = flat(cursor) in PAGE | OFFSET
-        if flat(cursor) in AMBIGUOUS and not _says(TOKEN_WORDS if counts else CURSOR_WORDS, described):
+        if flat(cursor) in AMBIGUOUS and not _described_as(TOKEN_WORDS if counts else CURSOR_WORDS, described):
             return None
         return self.next_of_any(cursor=True)
 
@@ -253,13 +256,13 @@ class _Body:
     def items_have_id(self, items: _Path | None) -> bool:
         place = self.schema
         for step in items or ():
-            place = plain(self._root, _properties(place).get(step))
-        item = plain(self._root, place.get("items"))
-        kinds = [plain(self._root, kind) for kind in item.get("anyOf") or item.get("oneOf") or [item]]
+            place = resolved(self._root, _properties(place).get(step))
+        item = resolved(self._root, place.get("items"))
+        kinds = [resolved(self._root, kind) for kind in item.get("anyOf") or item.get("oneOf") or [item]]
         return items is not None and any("id" in _properties(kind) for kind in kinds)
 
 
-def plain(root: JsonSchema, schema: Any) -> JsonSchema:
+def resolved(root: JsonSchema, schema: Any) -> JsonSchema:
     """A schema with references followed, ``allOf`` joined, and its one alternative that is not null."""
     made: JsonSchema = resolve(root, schema)
     return _schema(root, merge_all_of(root, made) if isinstance(made.get("allOf"), list) else made)
@@ -269,7 +272,7 @@ def _body(protocol: Protocol) -> _Body | None:
     """The documented response; ``None`` where nothing is known of it."""
     if not protocol.returns:
         return None
-    schema = plain(protocol.returns, protocol.returns)
+    schema = resolved(protocol.returns, protocol.returns)
     return _Body(protocol.returns, schema) if _properties(schema) or "array" in types_of(schema) else None
 
 
@@ -285,7 +288,7 @@ def _items(protocol: Protocol, body: _Body | None) -> _Path | None:
     inside = [
         (key, below)
         for key, value in list(top.items())[:MAX_KEYS]
-        if flat(key) in WRAPPERS and (below := _list_in(root, _properties(plain(root, value)), protocol.name))
+        if flat(key) in WRAPPERS and (below := _list_in(root, _properties(resolved(root, value)), protocol.name))
     ]
     return inside[0] if len(inside) == 1 else None
 
@@ -295,13 +298,13 @@ def _list_in(root: JsonSchema, properties: Mapping[str, Any], tool: str) -> str:
     lists = [
         key
         for key, value in list(properties.items())[:MAX_KEYS]
-        if flat(key) not in ASIDE and "array" in types_of(plain(root, value))
+        if flat(key) not in ASIDE and "array" in types_of(resolved(root, value))
     ]
     return chosen_list(lists, tool)
 
 
 def chosen_list(keys: list[str], tool: str) -> str:
-    """Of the keys of several lists the one that holds a tool's items; empty where none is sure."""
+    """The key, among those of several lists, that holds a tool's items; empty where none surely does."""
     if len(keys) == 1:
         return keys[0]
     by_name = {flat(key): key for key in keys}

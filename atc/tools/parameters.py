@@ -35,7 +35,7 @@ def parameters_of(protocol: Protocol) -> list[Parameter]:
 
 
 def signatures(tools: Mapping[str, Tool]) -> dict[str, list[str]]:
-    """For every tool the names of its parameters in the order of positional use: what a sandbox job is given."""
+    """The names of each tool's parameters in positional order, as a sandbox job takes them."""
     return {name: [parameter.name for parameter in parameters_of(tool.protocol)] for name, tool in tools.items()}
 
 

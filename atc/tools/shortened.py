@@ -42,6 +42,7 @@ class Shortener:
 
     @property
     def root(self) -> JsonSchema:
+        """The schema that holds the definitions of all that was cut."""
         return {"$defs": self.definitions}
 
     def cut(self, root: JsonSchema, schema: Any, depth: int = 0) -> JsonSchema:
@@ -117,9 +118,9 @@ def _enumeration(values: list[Any], schema: JsonSchema, about: JsonSchema) -> Js
         if (room := room - len(text) - 2) < 0:
             break
         named.append(text)
-    told = f"one of {', '.join(named)} and {len(values) - len(named)} more"
+    summary = f"one of {', '.join(named)} and {len(values) - len(named)} more"
     kind = {"type": schema["type"]} if types_of(schema) else {"type": "string"}
-    return {**kind, "description": told}
+    return {**kind, "description": summary}
 
 
 def keys_text(root: JsonSchema, schema: JsonSchema, limit: int = 2_000) -> str:

@@ -64,6 +64,7 @@ class Stub:
 
     @property
     def text(self) -> str:
+        """Classes and function as one text."""
         return "\n\n".join([*self.classes.values(), self.function])
 
 
@@ -130,6 +131,7 @@ def _root(protocol: Protocol) -> dict[str, Any]:
 
 
 def parameter_text(writer: TypeWriter, parameter: Parameter) -> str:
+    """A parameter as a signature has it: ``name: type``, with ``= ...`` where it is optional."""
     text = f"{parameter.name}: {writer.write(parameter.schema, parameter.name)}"
     return text if parameter.required else f"{text} = ..."
 
@@ -156,6 +158,7 @@ def _docstring(protocol: Protocol, hints: Mapping[str, str], pages: bool, demons
 
 
 def about(parameter: Parameter) -> str:
+    """What a docstring states of a parameter: description, default, format and limits."""
     schema = parameter.schema
     text = one_line(str(schema.get("description", "")), 120)
     default = schema.get("default")
@@ -164,11 +167,11 @@ def about(parameter: Parameter) -> str:
     if isinstance(schema.get("format"), str) and schema["format"] not in text and not takes_bytes(schema):
         text = f"{text} ({one_line(schema['format'], 20)})".strip()
     if limits := one_line(limits_of(schema), 100):
-        text = f"{text} ({limits})".strip() if not _tells(text, schema) else text
+        text = f"{text} ({limits})".strip() if not _names_bounds(text, schema) else text
     return text or _for_instance(schema)
 
 
-def _tells(text: str, schema: JsonSchema) -> bool:
+def _names_bounds(text: str, schema: JsonSchema) -> bool:
     """Whether a description names every bound already."""
     bounds = [str(schema[keyword]) for keyword in _BOUNDS if keyword in schema]
     return bool(bounds) and "pattern" not in schema and all(bound in text for bound in bounds)

@@ -10,36 +10,40 @@ import re
 
 from atc.graph.identifiers import split
 
-VERBS = frozenset({
-    "abort", "accept", "activate", "add", "allocate", "apply", "approve", "assign", "associate", "attach", "authorize",
-    "ban", "buy", "cancel", "clear", "close", "commit", "confirm", "create", "deactivate", "deallocate", "decline",
-    "delete", "deploy", "deprovision", "deregister", "destroy", "detach", "disable", "disassociate", "drop", "edit",
-    "enable", "erase", "execute", "grant", "insert", "install", "invite", "join", "kick", "kill", "launch", "leave",
-    "logout", "merge", "modify", "move", "mute", "patch", "pay", "provision", "publish", "purge", "put", "reboot",
-    "recreate", "refund", "regenerate", "reject", "remove", "rename", "replace", "reserve", "restart", "resume",
-    "revoke", "rotate", "save", "send", "shutdown", "signout", "submit", "subscribe", "suspend", "terminate",
-    "trigger", "truncate", "unassign", "uninstall", "unlock", "unregister", "unsubscribe", "update", "upload", "upsert",
-    "wipe", "withdraw", "write",
-})  # fmt: skip
+VERBS = frozenset(
+    """
+    abort accept activate add allocate apply approve assign associate attach authorize ban buy cancel clear close
+    commit confirm create deactivate deallocate decline delete deploy deprovision deregister destroy detach disable
+    disassociate drop edit enable erase execute grant insert install invite join kick kill launch leave logout merge
+    modify move mute patch pay provision publish purge put reboot recreate refund regenerate reject remove rename
+    replace reserve restart resume revoke rotate save send shutdown signout submit subscribe suspend terminate
+    trigger truncate unassign uninstall unlock unregister unsubscribe update upload upsert wipe withdraw write
+    """.split()
+)
 """Verbs of effects."""
 
-NOUNS_TOO = frozenset({
-    "archive", "book", "charge", "checkout", "copy", "follow", "import", "like", "lock", "login", "open", "order",
-    "pin", "post", "purchase", "register", "release", "reset", "restore", "run", "set", "share", "start", "stop",
-    "store", "sync", "transfer", "vote",
-})  # fmt: skip
+NOUNS_TOO = frozenset(
+    """
+    archive book charge checkout copy follow import like lock login open order pin post purchase register release
+    reset restore run set share start stop store sync transfer vote
+    """.split()
+)
 """Verbs of effects that name things as well, as in ``GET …/checkout-key``: they count only where a verb must stand."""
 
-GRAVE = frozenset({
-    "cancel", "deactivate", "logout", "reboot", "remove", "restart", "revoke", "shutdown", "signout", "suspend",
-    "truncate", "uninstall", "unsubscribe", "wipe",
-})  # fmt: skip
+GRAVE = frozenset(
+    """
+    cancel deactivate logout reboot remove restart revoke shutdown signout suspend truncate uninstall unsubscribe
+    wipe
+    """.split()
+)
 """Verbs that count as a step of a path and at the end of a name too: ``/admin/shutdown/now``, ``users_remove``."""
 
-READS = frozenset({
-    "browse", "check", "count", "describe", "determine", "display", "download", "fetch", "find", "get", "has", "is",
-    "list", "lookup", "obtain", "query", "read", "retrieve", "return", "search", "show", "validate", "view",
-})  # fmt: skip
+READS = frozenset(
+    """
+    browse check count describe determine display download fetch find get has is list lookup obtain query read
+    retrieve return search show validate view
+    """.split()
+)
 """Verbs that promise a read."""
 
 _GRAVE_STEMS = ("delete", "destroy", "erase", "purge", "terminate")

@@ -1,6 +1,6 @@
 """What users' functions return, as JSON values and bytes: one registry, one step at a time.
 
-:func:`to_json` takes one value a step nearer to JSON; :func:`plain_answer` takes steps until nothing is left to do.
+:func:`to_json` takes one value a step nearer to JSON; :func:`to_json_with_notes` takes steps until none is left.
 NumPy and pandas are not imported here: their steps are registered when the first value of theirs comes
 (:mod:`atc.tools.to_json_arrays`).
 """
@@ -27,7 +27,7 @@ from atc.tools.protocol import JsonSchema
 
 MAX_DEPTH = 100
 MAX_ITEMS = 200_000
-"""Of one list; as many values as a frame to a program may have."""
+"""Values of one list; a frame to a program may have as many."""
 _LIBRARIES = frozenset({"numpy", "pandas"})
 _ANY: TypeAdapter[Any] = TypeAdapter(Any)
 _learnt: set[str] = set()
@@ -161,7 +161,7 @@ def note(text: str) -> None:
         notes.append(text)
 
 
-def plain_answer(value: Any) -> tuple[Any, tuple[str, ...]]:
+def to_json_with_notes(value: Any) -> tuple[Any, tuple[str, ...]]:
     """A value as JSON values and bytes, and what to know of it: what was cut, what has no JSON form and became null.
 
     Raises:
@@ -170,15 +170,15 @@ def plain_answer(value: Any) -> tuple[Any, tuple[str, ...]]:
         Exception: whatever a registered function raised.
     """
     notes: list[str] = []
-    kept = _notes.set(notes)
+    token = _notes.set(notes)
     try:
-        made = _Plain()
+        made = _Conversion()
         return made.value(value, 0), (*notes, *made.notes())
     finally:
-        _notes.reset(kept)
+        _notes.reset(token)
 
 
-class _Plain:
+class _Conversion:
     """One answer on its way to JSON values."""
 
     def __init__(self) -> None:

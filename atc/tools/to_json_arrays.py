@@ -12,7 +12,7 @@ from typing import Any
 from atc.tools.to_json import MAX_ITEMS, note, to_json
 
 MAX_ROWS, MAX_CELLS = 1_000, 100_000
-"""Of a frame; of a longer one the first rows are given, with a note."""
+"""Rows of a frame; a longer one gives its first rows, with a note."""
 
 
 def register(library: str) -> None:

@@ -35,7 +35,7 @@ class Transport(Interface):
 
 
 NextPage = dict[str, str] | Literal[False] | None
-"""What a response's headers say of the next page: the arguments that ask for it, that there is none, or nothing."""
+"""The next page by a response's headers: the arguments that ask for it, that there is none, or unknown."""
 
 
 @dataclass(frozen=True)
@@ -113,6 +113,7 @@ class Tool:
 
     @property
     def name(self) -> str:
+        """The name under which programs call it."""
         return self.protocol.name
 
 

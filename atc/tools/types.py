@@ -93,6 +93,17 @@ class TypeWriter:
         return self._union([self._typed(kind, schema, name, depth) for kind in types]) if types else "Any"
 
     def write_reference(self, reference: str, schema: JsonSchema, name: str, depth: int) -> str:
+        """Write the type of a referenced schema, once for each reference.
+
+        Args:
+            reference: the ``$ref``.
+            schema: the schema that has it.
+            name: what the value is called, for the name of a class.
+            depth: levels above it.
+
+        Returns:
+            The type as an annotation.
+        """
         target = resolve(self.root, schema)
         if "object" in types_of(target) or "properties" in target:
             outer, self.prefix = self.prefix, "" if self.shared else self.prefix  # and of all classes inside it
@@ -133,7 +144,7 @@ class TypeWriter:
             comment = _comment(resolve(self.root, value), self.comment_length)
             lines.append((key, text if key in required else f"NotRequired[{text}]", comment))
             self._written += len(key) + len(text) + (0 if self.lenient else len(comment))
-        if all(_plain_name(key) for key, _, _ in lines):
+        if all(_is_attribute_name(key) for key, _, _ in lines):
             fields = "".join(f"\n    {key}: {text}{'' if self.lenient else note}" for key, text, note in lines)
             self.classes[class_name] = f"class {class_name}(TypedDict):{fields}{self._rest(schema)}"
         else:
@@ -214,7 +225,7 @@ def one_line(text: str, limit: int) -> str:
     return flat if len(flat) <= limit else flat[: limit - 2].rstrip("\\ ") + " …"
 
 
-def _plain_name(key: str) -> bool:
+def _is_attribute_name(key: str) -> bool:
     return key.isascii() and key.isidentifier() and not keyword.iskeyword(key) and not key.startswith("__")
 
 

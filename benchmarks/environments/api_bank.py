@@ -29,7 +29,7 @@ from atc.tools.names import tool_name
 from atc.tools.protocol import JsonSchema, Protocol, Provenance, Source
 from atc.tools.tool import Tool, Toolset
 from benchmarks.environments.api_bank_service import Services
-from benchmarks.environments.api_bank_words import TODAY, alike, fits, is_moment, leaves, measured, said, typed
+from benchmarks.environments.api_bank_words import TODAY, alike, fits, in_text, is_moment, leaves, measured, typed
 from benchmarks.environments.base import DataFolder, Environment, Episode, Gold, Task, served
 
 Json = dict[str, Any]
@@ -38,12 +38,16 @@ TOOLS = 10
 """How many tools are offered, as long as the solution does not need more."""
 SEARCHER = "ToolSearcher"
 RIVALS = (
-    {"emergency_knowledge", "symptom_search"}, {"dictionary", "search_engine", "wiki"},
+    {"emergency_knowledge", "symptom_search"},
+    {"dictionary", "search_engine", "wiki"},
     *({f"{verb}_agenda", f"{verb}_meeting"} for verb in ("add", "delete", "modify", "query")),
-)  # fmt: skip
+)
 """Tools that would do for the same request: none is offered beside a needed one."""
-READS = ("Calculator", "Check", "Dictionary", "Document", "Emergency", "Get", "Image", "Query", "Search", "Speech",
-         "Symptom", "Translate", "Wiki")  # fmt: skip
+READS = tuple(
+    """
+    Calculator Check Dictionary Document Emergency Get Image Query Search Speech Symptom Translate Wiki
+    """.split()
+)
 """How the names of tools begin that change nothing."""
 
 _FORMATS = {"%Y-%m-%d %H:%M:%S": "YYYY-MM-DD HH:MM:SS", "%Y-%m-%d": "YYYY-MM-DD"}
@@ -199,10 +203,14 @@ class ApiBank(Environment):
             return output
 
         protocol = Protocol(
-            name=name, description=document["description"], parameters=self.parameters[name],
-            returns=_returns(document), effect=self._effect(name), provenance=Provenance.IMPORTED,
+            name=name,
+            description=document["description"],
+            parameters=self.parameters[name],
+            returns=_returns(document),
+            effect=self._effect(name),
+            provenance=Provenance.IMPORTED,
             source=Source(location=self.name, operation=document["name"]),
-        )  # fmt: skip
+        )
         return served(protocol, answer)
 
     def _effect(self, name: str) -> Effect:
@@ -249,15 +257,15 @@ class ApiBank(Environment):
 
     def _stated(self, text: str, solution: Solved) -> bool:
         """Tell whether every argument of the solution is in the text, or in what an earlier call answered."""
-        told, known = text.casefold().replace("p.m.", "pm").replace("a.m.", "am"), ""
-        if (match := _TO_ADD.search(told)) and f"add_{match[1]}" not in {tool for tool, _, _ in solution.calls}:
+        request, known = text.casefold().replace("p.m.", "pm").replace("a.m.", "am"), ""
+        if (match := _TO_ADD.search(request)) and f"add_{match[1]}" not in {tool for tool, _, _ in solution.calls}:
             return False  # the solution does something else
         for tool, arguments, output in solution.calls:
             properties = self.parameters[tool]["properties"]
             for name, value in arguments.items():
                 given = known + properties[name]["description"]
                 for key, leaf in leaves(name, value):
-                    if not said(key, leaf, told, self.today) and not (len(str(leaf)) > 3 and str(leaf) in given):
+                    if not in_text(key, leaf, request, self.today) and not (len(str(leaf)) > 3 and str(leaf) in given):
                         return False
             known += canonical(output)
         return True
@@ -288,10 +296,15 @@ def _same(one: Json, other: Json) -> bool:
 # Documents ----------------------------------------------------------------------------------------------------------
 
 _TYPES: dict[str, JsonSchema] = {
-    "str": {"type": "string"}, "int": {"type": "integer"}, "float": {"type": "number"}, "bool": {"type": "boolean"},
-    "list(str)": {"type": "array", "items": {"type": "string"}}, "json": {"type": "object"}, "dict": {"type": "object"},
+    "str": {"type": "string"},
+    "int": {"type": "integer"},
+    "float": {"type": "number"},
+    "bool": {"type": "boolean"},
+    "list(str)": {"type": "array", "items": {"type": "string"}},
+    "json": {"type": "object"},
+    "dict": {"type": "object"},
     "list": {"type": "array", "items": {"type": "object"}},
-}  # fmt: skip
+}
 
 
 def _object(*names: str) -> JsonSchema:
@@ -303,19 +316,27 @@ def _list(item: JsonSchema) -> JsonSchema:
 
 
 _RETURNS: dict[str, JsonSchema] = {
-    "GetUserToken": _object("token"), "RegisterUser": _object("token"), "DeleteAccount": _object("status"),
-    "ModifyPassword": _object("status"), "Wiki": _object("url", "summary", "content"),
-    "EmergencyKnowledge": _list(_object("name", "aid")), "SymptomSearch": _list(_object("name", "description")),
-    "SearchEngine": _list(_object("title", "url", "abstract")), "QueryScene": _list(_object("name", "description")),
-    "QueryHistoryToday": _list({"type": "string"}), "ForgotPassword": {"type": ["integer", "string"]},
+    "GetUserToken": _object("token"),
+    "RegisterUser": _object("token"),
+    "DeleteAccount": _object("status"),
+    "ModifyPassword": _object("status"),
+    "Wiki": _object("url", "summary", "content"),
+    "EmergencyKnowledge": _list(_object("name", "aid")),
+    "SymptomSearch": _list(_object("name", "description")),
+    "SearchEngine": _list(_object("title", "url", "abstract")),
+    "QueryScene": _list(_object("name", "description")),
+    "QueryHistoryToday": _list({"type": "string"}),
+    "ForgotPassword": {"type": ["integer", "string"]},
     "QueryRegistration": {
-        "type": "object", "additionalProperties": _object("patient_name", "date", "doctor_name"),
+        "type": "object",
+        "additionalProperties": _object("patient_name", "date", "doctor_name"),
         "description": "by the appointment's ID",
     },
     "QueryAgenda": _object("content", "time", "location", "username"),
-    "QueryReminder": _object("content", "time", "username"), "QueryAlarm": _object("time", "username"),
+    "QueryReminder": _object("content", "time", "username"),
+    "QueryAlarm": _object("time", "username"),
     "QueryMeeting": _object("meeting_topic", "start_time", "end_time", "location", "username"),
-}  # fmt: skip
+}
 """Responses of which the documents tell too little. The others have one value, which is returned bare."""
 
 

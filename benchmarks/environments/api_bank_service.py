@@ -236,9 +236,9 @@ class Services:
         rows = self._at("HealthData", user_id, "health data of the user")
         return [row for row in rows if start_time <= row["time"] <= end_time]
 
-    def _diseases(self, symptom: str, told: str) -> list[Row]:
+    def _diseases(self, symptom: str, description: str) -> list[Row]:
         rows = self._at("Symptom", symptom, "entry for the symptom")
-        return [{"name": row["name"], told: row[told]} for row in rows]
+        return [{"name": row["name"], description: row[description]} for row in rows]
 
     # Smart home -----------------------------------------------------------------------------------------------------
 
@@ -324,10 +324,10 @@ class Services:
 
     def _known(self, tool: str, wanted: Arguments) -> Any:
         for arguments, output in self._recorded.get(tool, ()):
-            told = {name: plain(arguments.get(name, "en")) for name in wanted}
-            if "tgt_lang" in told:
-                told["tgt_lang"] = language(told["tgt_lang"])
-            if told == wanted:
+            folded = {name: plain(arguments.get(name, "en")) for name in wanted}
+            if "tgt_lang" in folded:
+                folded["tgt_lang"] = language(folded["tgt_lang"])
+            if folded == wanted:
                 return copy.deepcopy(output)
         raise ToolError(f"{tool}: nothing was found for these arguments", status=404)
 

@@ -131,51 +131,53 @@ def leaves(name: str, value: Any) -> Iterator[tuple[str, Any]]:
         yield name, value
 
 
-def said(name: str, value: Any, told: str, today: str) -> bool:
+def in_text(name: str, value: Any, request: str, today: str) -> bool:
     """Whether a text says a value of an argument, in these words or in others that mean it.
 
     Args:
-        told: the text in lower case.
+        request: the text in lower case.
         today: the date, for a text that does not say it.
     """
     if isinstance(value, bool):
         return True  # to be understood
     if isinstance(value, int):
-        return bool(re.search(rf"\b({value}|{_NUMBERS[value] if 0 <= value <= 10 else value})\b", told))
+        return bool(re.search(rf"\b({value}|{_NUMBERS[value] if 0 <= value <= 10 else value})\b", request))
     text = str(value)
     if match := _MOMENT.fullmatch(text):
         year, month, day, hour, minute = match.groups()
-        date_said = _date_said(year or today[:4], int(month), int(day), told, today)
-        return date_said and (hour is None or _time_said(int(hour), minute, told))
+        same_date = _date_in_text(year or today[:4], int(month), int(day), request, today)
+        return same_date and (hour is None or _time_in_text(int(hour), minute, request))
     if name == "formula":
-        return all(number in told for number in re.findall(r"\d+", text))
+        return all(number in request for number in re.findall(r"\d+", text))
     if name in WORDED:
-        cut_short = re.search(rf"{re.escape(plain(text))}['’]\w", told)  # "Don" of "Don't"
-        return not cut_short and 2 * len(words(text) & words(told)) >= max(1, len(words(text)))
+        cut_short = re.search(rf"{re.escape(plain(text))}['’]\w", request)  # "Don" of "Don't"
+        return not cut_short and 2 * len(words(text) & words(request)) >= max(1, len(words(text)))
     if name == "tgt_lang":
-        return any(word in LANGUAGES and language(word) == language(text) for word in re.findall(r"\w+", told))
+        return any(word in LANGUAGES and language(word) == language(text) for word in re.findall(r"\w+", request))
     if name == "symptom":
-        return plain(text) in told  # "coughed" says "cough"
+        return plain(text) in request  # "coughed" says "cough"
     return any(
-        re.search(rf"(?<!\w){re.escape(one)}(?!\w)", told) for one in (plain(text), plain(text).replace("_", " "))
+        re.search(rf"(?<!\w){re.escape(one)}(?!\w)", request) for one in (plain(text), plain(text).replace("_", " "))
     )
 
 
-def _date_said(year: str, month: int, day: int, told: str, today: str) -> bool:
-    if year not in told and year != today[:4]:
+def _date_in_text(year: str, month: int, day: int, request: str, today: str) -> bool:
+    if year not in request and year != today[:4]:
         return False
     name = dt.date(2000, month, 1).strftime("%B").lower()
     of_year = rf"\b{name[:3]}({name[3:]})?\.? 0?{day}(st|nd|rd|th)?\b|\b{day}(st|nd|rd|th)? (of )?{name}\b"
-    if re.search(rf"{of_year}|\b{year}-{month:02}-{day:02}\b", told):
+    if re.search(rf"{of_year}|\b{year}-{month:02}-{day:02}\b", request):
         return True
-    now = dt.date.fromisoformat("-".join(found.groups()) if (found := TODAY.search(told)) else today)
+    now = dt.date.fromisoformat("-".join(found.groups()) if (found := TODAY.search(request)) else today)
     days = (dt.date(int(year), month, day) - now).days
-    return (days == 0 and bool(re.search(r"\btoday\b(?! is)|\btonight\b", told))) or (days == 1 and "tomorrow" in told)
+    return (days == 0 and bool(re.search(r"\btoday\b(?! is)|\btonight\b", request))) or (
+        days == 1 and "tomorrow" in request
+    )
 
 
-def _time_said(hour: int, minute: str, told: str) -> bool:
+def _time_in_text(hour: int, minute: str, request: str) -> bool:
     minutes = "(:00)?" if minute == "00" else f":{minute}"
     half = "am" if hour < 12 else "pm"
-    if (hour, minute) == (12, "00") and "noon" in told:
+    if (hour, minute) == (12, "00") and "noon" in request:
         return True
-    return bool(re.search(rf"\b{hour % 12 or 12}{minutes} ?{half}\b|\b{hour:02}:{minute}\b", told))
+    return bool(re.search(rf"\b{hour % 12 or 12}{minutes} ?{half}\b|\b{hour:02}:{minute}\b", request))

@@ -167,11 +167,15 @@ class Bfcl(Environment):
         group = document["group"]
         returns, example = self._response(method, task)
         protocol = Protocol(
-            name=tool_name(method), description=description(document), parameters=converted(document["parameters"]),
-            returns=returns, effect=Effect.READ if reads(group, method) else Effect.WRITE,
-            examples=(example,) if example else (), source=Source(location=self.name, operation=method),
+            name=tool_name(method),
+            description=description(document),
+            parameters=converted(document["parameters"]),
+            returns=returns,
+            effect=Effect.READ if reads(group, method) else Effect.WRITE,
+            examples=(example,) if example else (),
+            source=Source(location=self.name, operation=method),
             provenance=Provenance.IMPORTED,
-        )  # fmt: skip
+        )
         return served(protocol, functools.partial(answer, mine[group], method))
 
     @cached_property

@@ -16,16 +16,22 @@ PACKAGE, NUMBERS = "bfcl_eval", "mpmath"
 INSTALL = "pip install --no-deps bfcl-eval==2026.3.23 mpmath"
 _SOURCES = f"{PACKAGE}.eval_checker.multi_turn_eval.func_source_code"
 _MODULES = {
-    "GorillaFileSystem": "gorilla_file_system", "MathAPI": "math_api", "MessageAPI": "message_api",
-    "TwitterAPI": "posting_api", "TicketAPI": "ticket_api", "TradingBot": "trading_bot", "TravelAPI": "travel_booking",
+    "GorillaFileSystem": "gorilla_file_system",
+    "MathAPI": "math_api",
+    "MessageAPI": "message_api",
+    "TwitterAPI": "posting_api",
+    "TicketAPI": "ticket_api",
+    "TradingBot": "trading_bot",
+    "TravelAPI": "travel_booking",
     "VehicleControlAPI": "vehicle_control",
-}  # fmt: skip
+}
 
 _ALL_READ = ("MathAPI",)
-_READ = (
-    "get_", "list_", "view_", "search_", "estimate_", "find", "display", "check_", "filter_", "compute_", "retrieve_",
-    "verify_", "notify_", "liter_", "gallon_",
-)  # fmt: skip
+_READ = tuple(
+    """
+    get_ list_ view_ search_ estimate_ find display check_ filter_ compute_ retrieve_ verify_ notify_ liter_ gallon_
+    """.split()
+)
 # `cd` moves a cursor that belongs to no state: the checker does not see it, and going up twice is no mishap.
 _READS = ("cat", "cd", "diff", "du", "grep", "ls", "pwd", "sort", "tail", "wc")
 _AT_MOST = {"precision": 1_000, "exponent": 1_000}

@@ -115,11 +115,15 @@ class ComplexFuncBench(Environment):
         own = self._gold(task)
         example = next((e for e in examples if not any(self.calls.same(g, (name, e.arguments)) for g in own)), None)
         protocol = Protocol(
-            name=name, description=document["description"], parameters=self.parameters[name], returns=returns,
-            effect=Effect.READ, provenance=Provenance.IMPORTED,
+            name=name,
+            description=document["description"],
+            parameters=self.parameters[name],
+            returns=returns,
+            effect=Effect.READ,
+            provenance=Provenance.IMPORTED,
             examples=(Example(arguments=example.arguments, response=example.response),) if example else (),
             source=Source(location=document["host"], operation=document["name"]),
-        )  # fmt: skip
+        )
         return served(protocol, lambda arguments: self.calls.answer(task, name, arguments))
 
     def _shape(self, name: str) -> tuple[JsonSchema, list[Recorded]]:

@@ -25,12 +25,20 @@ from benchmarks.environments.comptoolbench_service import WRITES, Record, answer
 Json = dict[str, Any]
 
 HEADLINE = {
-    "detect_language": "language", "encrypt_text": "encrypted", "extract_numbers": "numbers",
-    "get_exchange_rate": "converted_amount", "hash_text": "hash", "keyword_extract": "keywords",
-    "mask_pii": "masked_text", "percentage_change": "change_percent", "read_file": "content",
-    "sentiment_analysis": "sentiment", "summarize_text": "summary",
-    "translate_text": "translated_text", "word_count": "words",
-}  # fmt: skip
+    "detect_language": "language",
+    "encrypt_text": "encrypted",
+    "extract_numbers": "numbers",
+    "get_exchange_rate": "converted_amount",
+    "hash_text": "hash",
+    "keyword_extract": "keywords",
+    "mask_pii": "masked_text",
+    "percentage_change": "change_percent",
+    "read_file": "content",
+    "sentiment_analysis": "sentiment",
+    "summarize_text": "summary",
+    "translate_text": "translated_text",
+    "word_count": "words",
+}
 """The value that a tool is asked for, where its response has others beside it."""
 
 
@@ -89,11 +97,14 @@ class CompToolBench(Environment):
         document = self.documents[name]
         example = self._example(name, task)
         protocol = Protocol(
-            name=name, description=f"{document['description']} Returns: {document['returns']}.",
-            parameters=document["parameters"], effect=Effect.WRITE if name in WRITES else Effect.READ,
-            examples=(example,) if example else (), source=Source(location=self.name, operation=name),
+            name=name,
+            description=f"{document['description']} Returns: {document['returns']}.",
+            parameters=document["parameters"],
+            effect=Effect.WRITE if name in WRITES else Effect.READ,
+            examples=(example,) if example else (),
+            source=Source(location=self.name, operation=name),
             provenance=Provenance.IMPORTED,
-        )  # fmt: skip
+        )
         return served(protocol, functools.partial(answer, self._record, name))
 
     def _example(self, name: str, task: Json) -> Example | None:
@@ -153,14 +164,14 @@ def solved(task: Json, value: Any) -> bool:
     if check(value, expected):
         return True
     if check(expected, steps[task["final_step"]]["output"]):
-        return _says(steps[task["final_step"]], value)
+        return _states(steps[task["final_step"]], value)
     parts = _parts(expected)
     if all(any(check(part, step["output"]) for step in task["gold"]) for part in parts):
-        return _says_each(task["gold"], parts, value)
+        return _states_each(task["gold"], parts, value)
     return _picks(task["gold"], expected, value)
 
 
-def _says(step: Json, value: Any) -> bool:
+def _states(step: Json, value: Any) -> bool:
     """Whether a value tells what a step returned."""
     output = step["output"]
     if check(value, output):
@@ -195,20 +206,20 @@ def _parts(expected: Any) -> list[Any]:
     )
 
 
-def _says_each(gold: Sequence[Json], parts: list[Any], value: Any) -> bool:
+def _states_each(gold: Sequence[Json], parts: list[Any], value: Any) -> bool:
     """Whether a value tells, one after the other, what each of several steps returned."""
-    said = _parts(value) if isinstance(value, dict | list) else []
+    stated = _parts(value) if isinstance(value, dict | list) else []
     steps = [next(step for step in gold if check(part, step["output"])) for part in parts]
-    return len(said) == len(steps) and all(_says(step, one) for step, one in zip(steps, said, strict=True))
+    return len(stated) == len(steps) and all(_states(step, one) for step, one in zip(steps, stated, strict=True))
 
 
 def _picks(gold: Sequence[Json], expected: Json, value: Any) -> bool:
     """Whether a value names the one that was to be picked, and says nothing else of the others."""
-    said = list(leaves(value))
+    stated = list(leaves(value))
     name = next(part for part in expected.values() if isinstance(part, str))
     rivals = {leaf for step in gold for leaf in leaves(step["args"]) if isinstance(leaf, str) and leaf != name}
-    texts = " ".join(part for part in said if isinstance(part, str)).casefold()
-    figures = [part for part in said if isinstance(part, int | float)]
+    texts = " ".join(part for part in stated if isinstance(part, str)).casefold()
+    figures = [part for part in stated if isinstance(part, int | float)]
     known = [leaf for step in gold if name in step["args"].values() for leaf in leaves(step["output"])]
     return (
         name.casefold() in texts

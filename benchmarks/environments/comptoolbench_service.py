@@ -20,12 +20,12 @@ Arguments = dict[str, Any]
 Computed = Callable[[Arguments], Any]
 
 WRITES = frozenset(
-    {
-        "create_calendar_event", "create_contact", "create_invoice", "create_notification", "create_spreadsheet",
-        "create_task", "http_request", "log_event", "schedule_meeting", "send_email", "send_message", "send_webhook",
-        "set_reminder", "store_memory", "write_file",
-    }
-)  # fmt: skip
+    """
+    create_calendar_event create_contact create_invoice create_notification create_spreadsheet create_task
+    http_request log_event schedule_meeting send_email send_message send_webhook set_reminder store_memory
+    write_file
+    """.split()
+)
 """The tools that change something."""
 
 _DEFAULT = re.compile(r"\(default '?([\w.]+)'?\)|Default is '?(\w+)'?", re.IGNORECASE)
@@ -177,10 +177,14 @@ def _clamp(given: Arguments) -> Any:
 def _statistics(given: Arguments) -> Any:
     numbers = [float(number) for number in given["numbers"]]
     summary: dict[str, Any] = {
-        "count": len(numbers), "mean": round(statistics.fmean(numbers), 4), "median": statistics.median(numbers),
-        "min": min(numbers), "max": max(numbers), "sum": round(sum(numbers), 10),
+        "count": len(numbers),
+        "mean": round(statistics.fmean(numbers), 4),
+        "median": statistics.median(numbers),
+        "min": min(numbers),
+        "max": max(numbers),
+        "sum": round(sum(numbers), 10),
         "stdev": round(statistics.stdev(numbers), 4) if len(numbers) > 1 else 0.0,
-    }  # fmt: skip
+    }
     return summary if given.get("operation", "summary") == "summary" else None
 
 
@@ -211,9 +215,14 @@ def _date_diff(given: Arguments) -> Any:
     first, second = (dt.date.fromisoformat(given[name]) for name in ("date1", "date2"))
     days = abs((second - first).days)
     return {
-        "date1": given["date1"], "date2": given["date2"], "days": days, "weeks": round(days / 7, 1),
-        "months": round(days / 30.44, 1), "years": round(days / 365.25, 2), "date1_is_before": first < second,
-    }  # fmt: skip
+        "date1": given["date1"],
+        "date2": given["date2"],
+        "days": days,
+        "weeks": round(days / 7, 1),
+        "months": round(days / 30.44, 1),
+        "years": round(days / 365.25, 2),
+        "date1_is_before": first < second,
+    }
 
 
 def _word_count(given: Arguments) -> Any:
@@ -244,10 +253,20 @@ def _case_convert(given: Arguments) -> Any:
 
 
 COMPUTED: dict[str, Computed] = {
-    "add_duration": _add_duration, "calculate_date_diff": _date_diff, "calculator": _calculator,
-    "case_convert": _case_convert, "clamp_value": _clamp, "format_number": _format_number,
-    "generate_url": _generate_url, "hash_text": _hash_text, "min_max": _min_max,
-    "percentage_change": _percentage_change, "round_number": _round_number, "slugify": _slugify,
-    "statistical_analysis": _statistics, "unit_convert": _unit_convert, "word_count": _word_count,
-}  # fmt: skip
+    "add_duration": _add_duration,
+    "calculate_date_diff": _date_diff,
+    "calculator": _calculator,
+    "case_convert": _case_convert,
+    "clamp_value": _clamp,
+    "format_number": _format_number,
+    "generate_url": _generate_url,
+    "hash_text": _hash_text,
+    "min_max": _min_max,
+    "percentage_change": _percentage_change,
+    "round_number": _round_number,
+    "slugify": _slugify,
+    "statistical_analysis": _statistics,
+    "unit_convert": _unit_convert,
+    "word_count": _word_count,
+}
 """The tools that are plain functions, as far as every recorded call of them agrees."""

@@ -107,10 +107,15 @@ def right(value: Any, expected: Any) -> bool:
 # Protocols ----------------------------------------------------------------------------------------------------------
 
 _TYPES: dict[str, JsonSchema] = {
-    "str": {"type": "string"}, "int": {"type": "integer"}, "float": {"type": "number"}, "bool": {"type": "boolean"},
-    "dict": {"type": "object"}, "int/float": {"type": "number"}, "(str, int)": {"type": "array"},
+    "str": {"type": "string"},
+    "int": {"type": "integer"},
+    "float": {"type": "number"},
+    "bool": {"type": "boolean"},
+    "dict": {"type": "object"},
+    "int/float": {"type": "number"},
+    "(str, int)": {"type": "array"},
     "List[Dict]": {"type": "array", "items": {"type": "object"}},
-}  # fmt: skip
+}
 # Signatures that say less than their descriptions: the real parameters.
 _PARAMETERS = {
     "find_flights": "from_location: str, to_location: str, date: str",
@@ -123,14 +128,20 @@ def _tool(line: dict[str, Any], function: Function) -> Tool:
     description, _, example = line["description"].partition("\nExample: ")
     properties = {parameter: schema for parameter, schema, _ in parameters}
     protocol = Protocol(
-        name=tool_name(name), description=description, effect=Effect.READ, returns=_TYPES[returns],
+        name=tool_name(name),
+        description=description,
+        effect=Effect.READ,
+        returns=_TYPES[returns],
         examples=(Example(response=json.loads(example)),) if example else (),
         parameters={
-            "type": "object", "properties": properties, "additionalProperties": False,
+            "type": "object",
+            "properties": properties,
+            "additionalProperties": False,
             "required": [parameter for parameter, _, many in parameters if not many or len(parameters) == 1],
         },
-        source=Source(location="m3tooleval", operation=name), provenance=Provenance.IMPORTED,
-    )  # fmt: skip
+        source=Source(location="m3tooleval", operation=name),
+        provenance=Provenance.IMPORTED,
+    )
 
     def answer(arguments: dict[str, Any]) -> Any:
         positional: list[Any] = []

@@ -184,7 +184,9 @@ def read_operations(data: DataFolder, service: str) -> dict[str, Operation]:
     for tool in tools.values():
         method, path, operation = raw[tool.protocol.source.operation]
         source = tool.protocol.source.model_copy(update={"location": service, "operation": f"{method} {path}"})
-        protocol = tool.protocol.model_copy(update={"parameters": _mended(tool.protocol.parameters), "source": source})
+        protocol = tool.protocol.model_copy(
+            update={"parameters": _repaired(tool.protocol.parameters), "source": source}
+        )
         found[tool.name] = operation_of(protocol, service, path, _recorded(operation))
     return found
 
@@ -247,7 +249,7 @@ def _typed(value: Any) -> Any:
     return made
 
 
-def _mended(parameters: JsonSchema) -> JsonSchema:
+def _repaired(parameters: JsonSchema) -> JsonSchema:
     """Arguments whose bodies ask for nothing that they do not describe, and are no must where a query says the same."""
     properties = dict(parameters["properties"])
     required = list(parameters.get("required", ()))

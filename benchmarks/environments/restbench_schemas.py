@@ -152,12 +152,12 @@ def _places(schema: JsonSchema) -> dict[Place, bool]:
         if "items" in node:
             todo.append((node["items"], place))
         for name, part in node.get("properties", {}).items():
-            found[(*place, name)] = _says_something(part)
+            found[(*place, name)] = _is_informative(part)
             todo.append((part, (*place, name)))
     return found
 
 
-def _says_something(schema: JsonSchema) -> bool:
+def _is_informative(schema: JsonSchema) -> bool:
     """Whether a field's values are known to differ."""
     item = schema.get("items", schema)
     kinds = types_of(item) - {"null"}
@@ -209,9 +209,13 @@ def made(schema: JsonSchema, seed: str, place: Place = ()) -> Any:
         return [made(schema["items"], f"{seed}/{position}", place) for position in range(ITEMS)]
     if kinds & {"integer", "number"}:
         return _count(schema, number(seed, where))
-    return number(seed, where) % 2 == 0 if "boolean" in kinds else None if kinds == {"null"} else _text(
-        schema, name, number(seed, where)
-    )  # fmt: skip
+    return (
+        number(seed, where) % 2 == 0
+        if "boolean" in kinds
+        else None
+        if kinds == {"null"}
+        else _text(schema, name, number(seed, where))
+    )
 
 
 def _agreed(parts: Json, schema: JsonSchema, place: Place) -> Json:

@@ -215,9 +215,11 @@ def _identify(thing: Json, identifier: Any) -> None:
 def _name_first(value: Any, words: str, filters: Json) -> None:
     """Let the first thing of each list of found ones have the name that was looked for, unless one has it."""
     groups = isinstance(value, list) and any(
-        _is_list_of_objects(part) for item in value if isinstance(item, dict) and not _named(item)
+        _is_list_of_objects(part)
+        for item in value
+        if isinstance(item, dict) and not _named(item)
         for part in item.values()
-    )  # fmt: skip
+    )
     if isinstance(value, dict) or groups:
         for part in value.values() if isinstance(value, dict) else value:
             _name_first(part, words, filters)

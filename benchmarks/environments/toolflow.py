@@ -121,8 +121,8 @@ class ToolFlow(PathEnvironment):
 
 
 def _text(record: Json) -> str:
-    told = f" Today is {TODAY:%A}, {TODAY}." if record["dataset"] == DATED else ""
-    return f"{record['query'].strip()}{told}"
+    date = f" Today is {TODAY:%A}, {TODAY}." if record["dataset"] == DATED else ""
+    return f"{record['query'].strip()}{date}"
 
 
 def _listed(record: Json) -> list[str]:
@@ -135,10 +135,14 @@ def _operation(endpoint: Endpoint, row: Json) -> Operation:
     shape = Shape()
     shape.add(recorded)
     protocol = Protocol(
-        name=tool_name(row["name"]), description=row["description"], parameters=_parameters(endpoint, row),
-        returns=shape.schema(), effect=Effect.READ, provenance=Provenance.IMPORTED,
+        name=tool_name(row["name"]),
+        description=row["description"],
+        parameters=_parameters(endpoint, row),
+        returns=shape.schema(),
+        effect=Effect.READ,
+        provenance=Provenance.IMPORTED,
         source=Source(location=endpoint.service, operation=f"GET {endpoint.path}"),
-    )  # fmt: skip
+    )
     return operation_of(protocol, endpoint.service, endpoint.path, recorded)
 
 

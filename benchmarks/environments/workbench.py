@@ -173,10 +173,14 @@ def _protocol(name: str, document: str, function: Callable[..., Any], office: Of
     unsaid = (text for end, text in _UNSAID.items() if action.endswith(end) and "visitor" not in action)
     returned = " ".join([*_entries(sections.get("Returns", "")).values(), *unsaid])
     return Protocol(
-        name=tool_name(name), description=f"{sections['']} Returns: {returned}", parameters=parameters,
-        returns=_returns(part, action, office), effect=Effect.WRITE if action.startswith(WRITES) else Effect.READ,
-        source=Source(location="workbench", operation=name), provenance=Provenance.IMPORTED,
-    )  # fmt: skip
+        name=tool_name(name),
+        description=f"{sections['']} Returns: {returned}",
+        parameters=parameters,
+        returns=_returns(part, action, office),
+        effect=Effect.WRITE if action.startswith(WRITES) else Effect.READ,
+        source=Source(location="workbench", operation=name),
+        provenance=Provenance.IMPORTED,
+    )
 
 
 def _parameter(name: str, about: str, needed: bool) -> JsonSchema:

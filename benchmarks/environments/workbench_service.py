@@ -207,9 +207,13 @@ class Office:
         return self._tasks.field(task_id, field)
 
     def search_tasks(
-        self, task_name: str | None = None, assigned_to_email: str | None = None, list_name: str | None = None,
-        due_date: str | None = None, board: str | None = None,
-    ) -> list[Row]:  # fmt: skip
+        self,
+        task_name: str | None = None,
+        assigned_to_email: str | None = None,
+        list_name: str | None = None,
+        due_date: str | None = None,
+        board: str | None = None,
+    ) -> list[Row]:
         wanted = {"task_name": task_name, "assigned_to_email": assigned_to_email, "list_name": list_name}
         return self._tasks.matching(wanted | {"due_date": due_date, "board": board})
 
@@ -219,32 +223,56 @@ class Office:
     # Customers
 
     def add_customer(
-        self, customer_name: str, assigned_to_email: str, status: str, customer_email: str | None = None,
-        customer_phone: str | None = None, last_contact_date: str | None = None, product_interest: str | None = None,
-        notes: str = "", follow_up_by: str | None = None,
-    ) -> str:  # fmt: skip
+        self,
+        customer_name: str,
+        assigned_to_email: str,
+        status: str,
+        customer_email: str | None = None,
+        customer_phone: str | None = None,
+        last_contact_date: str | None = None,
+        product_interest: str | None = None,
+        notes: str = "",
+        follow_up_by: str | None = None,
+    ) -> str:
         row = {
-            "customer_name": customer_name, "assigned_to_email": assigned_to_email, "status": status,
-            "customer_email": customer_email, "customer_phone": customer_phone, "last_contact_date": last_contact_date,
-            "product_interest": product_interest, "notes": notes, "follow_up_by": follow_up_by,
-        }  # fmt: skip
+            "customer_name": customer_name,
+            "assigned_to_email": assigned_to_email,
+            "status": status,
+            "customer_email": customer_email,
+            "customer_phone": customer_phone,
+            "last_contact_date": last_contact_date,
+            "product_interest": product_interest,
+            "notes": notes,
+            "follow_up_by": follow_up_by,
+        }
         return self._customers.add(row)
 
     def delete_customer(self, customer_id: str) -> str:
         return self._customers.delete(customer_id)
 
     def search_customers(
-        self, customer_name: str | None = None, customer_email: str | None = None, product_interest: str | None = None,
-        status: str | None = None, assigned_to_email: str | None = None, last_contact_date_min: str | None = None,
-        last_contact_date_max: str | None = None, follow_up_by_min: str | None = None,
+        self,
+        customer_name: str | None = None,
+        customer_email: str | None = None,
+        product_interest: str | None = None,
+        status: str | None = None,
+        assigned_to_email: str | None = None,
+        last_contact_date_min: str | None = None,
+        last_contact_date_max: str | None = None,
+        follow_up_by_min: str | None = None,
         follow_up_by_max: str | None = None,
-    ) -> list[Row]:  # fmt: skip
+    ) -> list[Row]:
         wanted = {
-            "customer_name": customer_name, "customer_email": customer_email, "product_interest": product_interest,
-            "status": status, "assigned_to_email": assigned_to_email, "last_contact_date_min": last_contact_date_min,
-            "last_contact_date_max": last_contact_date_max, "follow_up_by_min": follow_up_by_min,
+            "customer_name": customer_name,
+            "customer_email": customer_email,
+            "product_interest": product_interest,
+            "status": status,
+            "assigned_to_email": assigned_to_email,
+            "last_contact_date_min": last_contact_date_min,
+            "last_contact_date_max": last_contact_date_max,
+            "follow_up_by_min": follow_up_by_min,
             "follow_up_by_max": follow_up_by_max,
-        }  # fmt: skip
+        }
         return self._customers.matching(wanted)[:_MOST]
 
     def update_customer(self, customer_id: str, field: str, new_value: str) -> str:

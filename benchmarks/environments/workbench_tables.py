@@ -20,10 +20,15 @@ CHOICES = {
     "traffic_source": ("direct", "referral", "search engine", "social media"),
     "plot_type": ("bar", "line", "scatter", "histogram"),
     "value_to_plot": (
-        "total_visits", "session_duration_seconds", "user_engaged",
-        "visits_direct", "visits_referral", "visits_search_engine", "visits_social_media",
+        "total_visits",
+        "session_duration_seconds",
+        "user_engaged",
+        "visits_direct",
+        "visits_referral",
+        "visits_search_engine",
+        "visits_social_media",
     ),
-}  # fmt: skip
+}
 """The values of the columns and arguments that take no others."""
 _CALLED = {"list_name": "List"}
 _DAYS, _MOMENTS = ("due_date", "follow_up_by", "last_contact_date"), ("event_start", "sent_datetime")

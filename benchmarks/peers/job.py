@@ -16,8 +16,14 @@ from typing import Any, Literal, Optional
 
 Schema = dict[str, Any]
 _TYPES: dict[str, Any] = {
-    "string": str, "integer": int, "number": float, "boolean": bool, "array": list, "object": dict, "null": None,
-}  # fmt: skip
+    "string": str,
+    "integer": int,
+    "number": float,
+    "boolean": bool,
+    "array": list,
+    "object": dict,
+    "null": None,
+}
 _DEPTH = 12
 """Of references into references that are followed."""
 _OPENER = urllib.request.build_opener(urllib.request.ProxyHandler({}))
@@ -81,12 +87,12 @@ class Tool:
         request = urllib.request.Request(self.url, body, headers)
         try:
             with _OPENER.open(request) as reply:
-                said = json.load(reply)
+                reply_body = json.load(reply)
         except urllib.error.HTTPError as error:
             raise RuntimeError(f"{self.name} failed: HTTP {error.code}") from None
-        if "error" in said:
-            raise RuntimeError(said["error"]["message"])
-        return said["value"]
+        if "error" in reply_body:
+            raise RuntimeError(reply_body["error"]["message"])
+        return reply_body["value"]
 
     def function(self) -> Callable[..., Any]:
         """The tool as a function that a program may read: a typed signature, and a docstring."""
@@ -180,9 +186,9 @@ def annotation(schema: Schema) -> Any:
 
 def described(schema: Schema) -> str:
     """A parameter in words, with what a Python type does not tell about it."""
-    told = " ".join(str(schema.get("description") or "").split())
+    description = " ".join(str(schema.get("description") or "").split())
     rest = {name: part for name, part in schema.items() if name not in ("description", "type", "title")}
-    return f"{told} {json.dumps(rest, ensure_ascii=False)}".strip() if rest else told
+    return f"{description} {json.dumps(rest, ensure_ascii=False)}".strip() if rest else description
 
 
 def read_value(text: str) -> Any:

@@ -55,13 +55,13 @@ def _toolset(job: Job, in_code: bool) -> AbstractToolset[None]:
     """
     returns = {tool.name: tool.returns for tool in job.tools}
 
-    def told(_: RunContext[None], tools: list[ToolDefinition]) -> list[ToolDefinition]:
+    def described_tools(_: RunContext[None], tools: list[ToolDefinition]) -> list[ToolDefinition]:
         return [replace(tool, return_schema=returns[tool.name]) for tool in tools]
 
     made = [
         Tool.from_schema(_calling(tool, in_code), tool.name, tool.description, tool.parameters) for tool in job.tools
     ]
-    toolset = FunctionToolset(made).prepared(told)
+    toolset = FunctionToolset(made).prepared(described_tools)
     return toolset if in_code else toolset.include_return_schemas()
 
 

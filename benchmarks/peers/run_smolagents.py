@@ -88,10 +88,10 @@ def _input(tool: JobTool, name: str, in_code: bool) -> dict[str, Any]:
     """A parameter in smolagents' form. To a code agent it shows type and description alone, so these tell the rest."""
     schema, required = tool.properties[name], name in tool.required
     rest = {key: part for key, part in schema.items() if key not in ("anyOf", "oneOf", "allOf")}
-    told = described(schema) if in_code or len(rest) < len(schema) else str(schema.get("description") or "")
+    description = described(schema) if in_code or len(rest) < len(schema) else str(schema.get("description") or "")
     if in_code and not required:
-        told = f"{told} (optional)".strip()
-    made = ({} if in_code else rest) | {"type": _type(schema), "description": told or name}
+        description = f"{description} (optional)".strip()
+    made = ({} if in_code else rest) | {"type": _type(schema), "description": description or name}
     return made if required and "null" not in types_of(schema) else made | {"nullable": True}
 
 

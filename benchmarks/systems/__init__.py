@@ -23,7 +23,8 @@ SYSTEMS: dict[str, System] = {
         Atc("atc-check", "ATC without the check before a run", {"strategy": Chain(Ways(check=False))}),
         Atc("atc-stubs", "ATC with JSON documents in place of typed stubs", {"strategy": Chain(Ways(tools="json"))}),
         Atc(
-            "atc-attribution", "ATC whose revisions are shown the plain error",
+            "atc-attribution",
+            "ATC whose revisions are shown the plain error",
             {"strategy": Chain(Ways(attribution="none"))},
         ),
         Atc("atc-replay", "ATC that makes every call anew in a revision", replay=False),
@@ -36,15 +37,16 @@ SYSTEMS: dict[str, System] = {
         Peer("smolagents-code", "smolagents' CodeAgent", "run_smolagents", "'smolagents[openai]'", "code"),
         Peer("smolagents-tools", "smolagents' ToolCallingAgent", "run_smolagents", "'smolagents[openai]'", "tools"),
         Peer(
-            "pydantic-ai-code", "pydantic-ai with its code mode on monty", "run_pydantic_ai",
-            "'pydantic-ai-slim[openai]' pydantic-ai-harness pydantic-monty", "code",
+            "pydantic-ai-code",
+            "pydantic-ai with its code mode on monty",
+            "run_pydantic_ai",
+            "'pydantic-ai-slim[openai]' pydantic-ai-harness pydantic-monty",
+            "code",
         ),
         Peer("pydantic-ai-tools", "pydantic-ai's agent", "run_pydantic_ai", "'pydantic-ai-slim[openai]'", "tools"),
-        Peer(
-            "langgraph-codeact", "langgraph-codeact", "run_langgraph_codeact", "langgraph-codeact langchain-openai"
-        ),
+        Peer("langgraph-codeact", "langgraph-codeact", "run_langgraph_codeact", "langgraph-codeact langchain-openai"),
     )
-}  # fmt: skip
+}
 """Names with a minus are ATC with one part taken away; `react`, `plan` and `codeact` are strategies of ATC."""
 
 

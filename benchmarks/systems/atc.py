@@ -17,7 +17,7 @@ from atc.sandboxes.contract import Sandbox
 from atc.sandboxes.drivers import open_sandbox
 from atc.settings import Settings
 from atc.tools.tool import Toolset
-from benchmarks.systems.base import Answer, Job, System
+from benchmarks.systems.base import Answer, Ended, Job, System
 
 ROOT = Path(__file__).parents[2]
 _SOURCES = ("atc/**/*.py", "sandbox/*.py", "prompts/*.jinja")
@@ -41,7 +41,7 @@ class Atc(System):
 
     async def solve(self, job: Job) -> Answer:
         try:
-            return told(await self.agent(job).arun(job.text))
+            return answer_of(await self.agent(job).arun(job.text))
         except (EnvironmentProblem, ModelError) as error:
             if isinstance(error, EnvironmentProblem) and not job.session.spent.over:
                 raise
@@ -57,11 +57,19 @@ class Atc(System):
         if self._sandbox is None:
             self._sandbox = open_sandbox(Settings.load())
         return Agent(
-            tools, model=job.opened_model(), policy=CallPolicy(replay=self._replay), sandbox=self._sandbox,
-            seed=job.session.seed, answer=False, keep_runs=False, budget_s=job.caps.seconds,
-            approve="always", warnings="allow",  # the other systems ask nobody either, and nothing here is real
-            **more, **self._settings,
-        )  # fmt: skip
+            tools,
+            model=job.opened_model(),
+            policy=CallPolicy(replay=self._replay),
+            sandbox=self._sandbox,
+            seed=job.session.seed,
+            answer=False,
+            keep_runs=False,
+            budget_s=job.caps.seconds,
+            approve="always",
+            warnings="allow",  # the other systems ask nobody either, and nothing here is real
+            **more,
+            **self._settings,
+        )
 
     async def aclose(self) -> None:
         sandbox, self._sandbox = self._sandbox, None
@@ -69,7 +77,7 @@ class Atc(System):
             await sandbox.aclose()
 
 
-def told(result: Result) -> Answer:
+def answer_of(result: Result) -> Answer:
     """What a result says."""
     faults: Counter[str] = Counter()
     for revision in result.revisions:
@@ -78,11 +86,10 @@ def told(result: Result) -> Answer:
         elif revision.fault is not None:
             faults[revision.fault.kind] += 1
     error = result.fault.message if result.fault else ""
-    ended = {"answered": "answered", "budget": "budget", "failed": "crash"}.get(result.status, "unsolved")
-    return Answer(
-        ended, result.value, error, result.program, len(result.revisions),  # type: ignore[arg-type]
-        sum(revision.fault is not None and not revision.findings for revision in result.revisions), dict(faults),
-    )  # fmt: skip
+    ends: dict[str, Ended] = {"answered": "answered", "budget": "budget", "failed": "crash"}
+    ended = ends.get(result.status, "unsolved")
+    crashes = sum(revision.fault is not None and not revision.findings for revision in result.revisions)
+    return Answer(ended, result.value, error, result.program, len(result.revisions), crashes, dict(faults))
 
 
 @cache

@@ -38,9 +38,14 @@ class Job:
     def opened_model(self) -> Model:
         """The model, for systems in this process: it goes through the gateway as everybody's does."""
         return OpenAICompatible(
-            self.model, f"{self.address}/v1", timeout_s=1_800, stall_s=1_800, max_attempts=1,
-            context_tokens=self.context_tokens, direct=True,
-        )  # fmt: skip
+            self.model,
+            f"{self.address}/v1",
+            timeout_s=1_800,
+            stall_s=1_800,
+            max_attempts=1,
+            context_tokens=self.context_tokens,
+            direct=True,
+        )
 
 
 @dataclass(frozen=True)

@@ -74,19 +74,23 @@ class Peer(System):
             ready = await self._ready(process)
             job.session.began = time.perf_counter()  # what a peer takes to load is not of the try
             await process.send(self._job(job))
-            said = await process.line()
-            if said is None:
+            message = await process.line()
+            if message is None:
                 errors = await process.ended()
                 return Answer("crash", error=f"{self.name} {ready} ended without an answer: {errors[-500:]}")
-        return _answer(said, job)
+        return _answer(message, job)
 
     def _job(self, job: Job) -> dict[str, Any]:
         episode = job.session.episode
         return {
-            "mode": self._mode, "task": f"{job.text}\n\n{PEERS_FORM}", "model": job.model,
-            "base_url": f"{job.address}/v1", "tools_url": f"{job.address}/tools", "steps": job.caps.model_calls,
+            "mode": self._mode,
+            "task": f"{job.text}\n\n{PEERS_FORM}",
+            "model": job.model,
+            "base_url": f"{job.address}/v1",
+            "tools_url": f"{job.address}/tools",
+            "steps": job.caps.model_calls,
             "tools": [_document(tool.protocol) for tool in episode.tools.values()],
-        }  # fmt: skip
+        }
 
     @asynccontextmanager
     async def _running(self) -> AsyncIterator[_Process]:
@@ -101,9 +105,19 @@ class Peer(System):
         with tempfile.TemporaryDirectory(prefix="atc-peer-", ignore_cleanup_errors=True) as folder:
             try:
                 started = await asyncio.create_subprocess_exec(
-                    python, "-m", "benchmarks.peers", self._script, self._mode, stdin=pipe, stdout=pipe, stderr=pipe,
-                    cwd=folder, env=environment, start_new_session=True, limit=_LINE,
-                )  # fmt: skip
+                    python,
+                    "-m",
+                    "benchmarks.peers",
+                    self._script,
+                    self._mode,
+                    stdin=pipe,
+                    stdout=pipe,
+                    stderr=pipe,
+                    cwd=folder,
+                    env=environment,
+                    start_new_session=True,
+                    limit=_LINE,
+                )
             except OSError as error:
                 raise EnvironmentProblem(f"{self._variable}={python} cannot be started: {error.strerror}") from None
             process = _Process(started, asyncio.create_task(_tail(started)))
@@ -118,10 +132,10 @@ class Peer(System):
         Raises:
             EnvironmentProblem: it did not load.
         """
-        said = None
+        message = None
         with contextlib.suppress(TimeoutError):
-            said = await asyncio.wait_for(process.line(), START_S)
-        if said is None or "ready" not in said:
+            message = await asyncio.wait_for(process.line(), START_S)
+        if message is None or "ready" not in message:
             errors = await process.ended()
             missing = re.findall(r"No module named '([\w.]+)'", errors)
             why = f"it lacks {missing[0]}" if missing else errors[-300:].strip() or "it said nothing"
@@ -129,7 +143,7 @@ class Peer(System):
                 f"{self.name} is not installed ({why}): `pip install {self._package}`, or name the Python that has it "
                 f"in {self._variable}"
             )
-        return str(said["ready"])
+        return str(message["ready"])
 
 
 @dataclass
@@ -150,8 +164,8 @@ class _Process:
         """The next JSON line; ``None`` at the end, and for what is none."""
         assert self.process.stdout is not None
         with contextlib.suppress(ValueError):
-            said = json.loads(await self.process.stdout.readline() or b"null")
-            return said if isinstance(said, dict) else None
+            message = json.loads(await self.process.stdout.readline() or b"null")
+            return message if isinstance(message, dict) else None
         return None
 
     async def ended(self) -> str:
@@ -169,8 +183,8 @@ class _Process:
 async def _tail(process: asyncio.subprocess.Process) -> str:
     assert process.stderr is not None
     tail = b""
-    while said := await process.stderr.read(1 << 16):
-        tail = (tail + said)[-_TAIL:]
+    while output := await process.stderr.read(1 << 16):
+        tail = (tail + output)[-_TAIL:]
     return tail.decode(errors="replace")
 
 
@@ -190,15 +204,17 @@ def _document(protocol: Protocol) -> dict[str, Any]:
     properties = {parameter.name: parameter.schema for parameter in parameters}
     required = [parameter.name for parameter in parameters if parameter.required]
     return {
-        "name": protocol.name, "description": protocol.description, "returns": protocol.returns,
+        "name": protocol.name,
+        "description": protocol.description,
+        "returns": protocol.returns,
         "parameters": protocol.parameters | {"properties": properties, "required": required},
-    }  # fmt: skip
+    }
 
 
-def _answer(said: dict[str, Any], job: Job) -> Answer:
-    steps, crashes = int(said.get("steps") or 0), int(said.get("crashes") or 0)
-    known = {"program": str(said.get("program") or "")[:4_000], "programs": steps, "crashes": crashes}
-    if error := str(said.get("error") or ""):
-        ended = "budget" if job.session.spent.over else "unsolved" if said.get("gave_up") else "crash"
+def _answer(message: dict[str, Any], job: Job) -> Answer:
+    steps, crashes = int(message.get("steps") or 0), int(message.get("crashes") or 0)
+    known = {"program": str(message.get("program") or "")[:4_000], "programs": steps, "crashes": crashes}
+    if error := str(message.get("error") or ""):
+        ended = "budget" if job.session.spent.over else "unsolved" if message.get("gave_up") else "crash"
         return Answer(ended, error=error[:500], **known)  # type: ignore[arg-type]
-    return Answer("answered", said.get("value"), **known)  # type: ignore[arg-type]
+    return Answer("answered", message.get("value"), **known)  # type: ignore[arg-type]

@@ -136,8 +136,11 @@ def test_a_second_run_does_only_what_is_missing(tmp_path: Path) -> None:
     ran(planned(limit=2), [GOOD], file)
     new = ran(planned(["atc-check", "atc"]), [GOOD], file)
     assert [(row.task, row.system) for row in new] == [
-        ("pen-0", "atc-check"), ("pen-1", "atc-check"), ("pen-2", "atc-check"), ("pen-2", "atc"),
-    ]  # fmt: skip
+        ("pen-0", "atc-check"),
+        ("pen-1", "atc-check"),
+        ("pen-2", "atc-check"),
+        ("pen-2", "atc"),
+    ]
     assert ran(planned(["atc-check", "atc"]), [GOOD], file) == []
     assert len(file.read_text().splitlines()) == 6
 
@@ -267,9 +270,18 @@ def test_a_quick_run_takes_some_of_every_environment_and_more_of_the_short_ones(
 
 def made(task: str, solved: bool, env: str = "shop", system: str = "atc", **more: Any) -> Row:
     return Row(
-        env=env, task=task, system=system, version="1", seed=0, model="tiny", terms="any", stated=True,
-        status="answered", solved=solved, **more,
-    )  # fmt: skip
+        env=env,
+        task=task,
+        system=system,
+        version="1",
+        seed=0,
+        model="tiny",
+        terms="any",
+        stated=True,
+        status="answered",
+        solved=solved,
+        **more,
+    )
 
 
 def test_the_interval_holds_the_share_and_narrows_with_tasks() -> None:
@@ -295,8 +307,12 @@ def test_the_summary_lists_systems_in_their_order_and_all_environments_together(
     ]
     lines = summarise(rows, list(SYSTEMS))
     assert [(line["env"], line["system"]) for line in lines] == [
-        ("one", "atc"), ("one", "react"), ("two", "react"), ("all", "atc"), ("all", "react"),
-    ]  # fmt: skip
+        ("one", "atc"),
+        ("one", "react"),
+        ("two", "react"),
+        ("all", "atc"),
+        ("all", "react"),
+    ]
     assert (lines[-1]["tries"], lines[-1]["solved"], lines[-1]["faults"]) == (2, 1, {"tool": 2})
     assert (lines[-1]["wins"], lines[-1]["losses"]) == (1, 0)
 

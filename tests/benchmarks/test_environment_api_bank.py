@@ -17,7 +17,7 @@ from atc.tools.stubs import render_stubs
 from benchmarks.environments import Episode, Task
 from benchmarks.environments.api_bank import ApiBank
 from benchmarks.environments.api_bank_service import Services, best_two
-from benchmarks.environments.api_bank_words import alike, measured, said, typed, words
+from benchmarks.environments.api_bank_words import alike, in_text, measured, typed, words
 from benchmarks.environments.self_test import judge
 
 pytestmark = pytest.mark.slow  # the ruler's own tests, not the product's
@@ -35,7 +35,9 @@ TABLES: dict[str, Any] = {
     "Appointments": {"111": {"patient_name": "Ann Lee", "date": "2031-06-01", "doctor_name": "Dr. Poe"}},
     "Bank": {"ann": {"balance": 12.5}},
     "HealthData": {"P1": [{"time": "2031-05-01 10:00:00", "heart_rate": 70}]},
-    "Hotel": {}, "ImageCaptioning": [{"url": "http://a.example/1.jpg", "caption": "a cat"}], "Meeting": {},
+    "Hotel": {},
+    "ImageCaptioning": [{"url": "http://a.example/1.jpg", "caption": "a cat"}],
+    "Meeting": {},
     "QuestionAnswering": {"http://a.example/1.txt": [{"question": "Who wrote it?", "answer": "Eve did."}]},
     "Reminder": {"1": {"content": "Ring Zoe", "time": "2031-05-03 14:30:00", "username": "ann"}},
     "Scenes": {"party time": [{"name": "tv", "description": "a TV"}]},
@@ -43,18 +45,23 @@ TABLES: dict[str, Any] = {
         "raw_documents": [{"title": title} for title in ("On bees", "On honey", "On cars")],
         "tokenized_documents": [["on", "bees", "and", "bees"], ["honey", "of", "bees"], ["on", "cars"]],
     },
-    "Stock": {"ABC": {"2031-01-02": 3.5}}, "Symptom": {"cough": [{"name": "Cold", "description": "d", "aid": "tea"}]},
-    "TimeSwitch": {"tv": [{"time": "2031-05-03 20:00:00", "on": True}]}, "Wiki": {}, "SpeechRecognition": {},
+    "Stock": {"ABC": {"2031-01-02": 3.5}},
+    "Symptom": {"cough": [{"name": "Cold", "description": "d", "aid": "tea"}]},
+    "TimeSwitch": {"tv": [{"time": "2031-05-03 20:00:00", "on": True}]},
+    "Wiki": {},
+    "SpeechRecognition": {},
     "History": {"05-02": [{"Title": "A day", "Date": "1900-05-02"}]},
-}  # fmt: skip
+}
 MOMENT = "Format: %Y-%m-%d %H:%M:%S"
 
 
 def document(name: str, returns: str, **parameters: tuple[str, str]) -> dict[str, Any]:
     return {
-        "name": name, "description": f"It is {name}.", "returns": {"it": {"type": returns, "description": ""}},
+        "name": name,
+        "description": f"It is {name}.",
+        "returns": {"it": {"type": returns, "description": ""}},
         "parameters": {key: {"type": kind, "description": text} for key, (kind, text) in parameters.items()},
-    }  # fmt: skip
+    }
 
 
 DOCUMENTS = [
@@ -81,31 +88,39 @@ ABC = {"stock_code": "ABC"}
 LOGIN = ("GetUserToken", {"username": "ann", "password": "Pw1"}, {"token": "tok-ann"})
 RECORDS = [
     dialogue(
-        "remind", ["Remind me on May 4th at 3 PM to paint the fence.", "I am ann, my password is Pw1."],
-        ("ToolSearcher", {"keywords": "remind"}, []), LOGIN,
+        "remind",
+        ["Remind me on May 4th at 3 PM to paint the fence.", "I am ann, my password is Pw1."],
+        ("ToolSearcher", {"keywords": "remind"}, []),
+        LOGIN,
         ("AddReminder", {"token": "tok-ann", "content": "Paint fence", "time": "2031-05-04 15:00:00"}, "success"),
     ),
     dialogue("today", ["What is the date?"], ("GetToday", {}, TODAY)),
     dialogue("stock", ["What is ABC worth on January 2?"], ("QueryStock", {**ABC, "date": "2031-01-02"}, 3.5)),
     dialogue(
-        "health", ["Note for P1 at 2031-05-02 09:00:00 a blood pressure of 120/80."],
+        "health",
+        ["Note for P1 at 2031-05-02 09:00:00 a blood pressure of 120/80."],
         (
             "RecordHealthData",
-            {"user_id": "P1", "time": "2031-05-02 09:00:00",
-             "health_data": "[{'name': 'blood_pressure', 'value': '120/80'}]"},
+            {
+                "user_id": "P1",
+                "time": "2031-05-02 09:00:00",
+                "health_data": "[{'name': 'blood_pressure', 'value': '120/80'}]",
+            },
             "success",
         ),
     ),
     dialogue("french", ["Say Butter in French."], ("Translate", {"src": "Butter", "tgt_lang": "fr"}, "Beurre")),
     dialogue(
-        "agenda", ["I am ann, password Pw1: note that I must pay the rent."],
-        LOGIN, ("AddAgenda", {"token": "tok-ann", "content": "Pay rent"}, "success"),
+        "agenda",
+        ["I am ann, password Pw1: note that I must pay the rent."],
+        LOGIN,
+        ("AddAgenda", {"token": "tok-ann", "content": "Pay rent"}, "success"),
     ),
     dialogue("unsaid", ["Get my token."], LOGIN),
     dialogue("otherwise", ["What is ABC worth?"], ("QueryStock", {"stock_code": "ABC", "date": "2031-01-02"}, 4.5)),
     dialogue("refused", ["What is XYZ worth?"], ("QueryStock", {"stock_code": "XYZ", "date": "2031-01-02"}, 4.5)),
     dialogue("nothing", ["Hello."]),
-]  # fmt: skip
+]
 
 
 @pytest.fixture
@@ -142,8 +157,10 @@ def test_its_own_solutions_pass_and_what_cannot_be_played_is_left_out(environmen
     verdict = asyncio.run(judge(environment))
     assert (verdict.tasks, verdict.without, verdict.unsolved, verdict.taken) == (7, [], [], [])
     assert environment.left_out == {
-        "otherwise": "query_stock answers otherwise", "refused": "there is no stock 'XYZ'", "nothing": "no calls",
-    }  # fmt: skip
+        "otherwise": "query_stock answers otherwise",
+        "refused": "there is no stock 'XYZ'",
+        "nothing": "no calls",
+    }
 
 
 def test_a_solution_in_other_words_passes_and_one_that_does_too_much_does_not(environment: ApiBank) -> None:
@@ -253,7 +270,14 @@ def test_accounts_are_made_changed_and_deleted() -> None:
 
 def test_a_calendar_row_is_found_in_the_user_s_words_and_never_another_user_s() -> None:
     made = services()
-    row = use(made, "QueryAgenda", token="tok-ann", content="meeting the bank", time="2031-05-04 09:00:00", location="5 High St.")  # fmt: skip  # noqa: E501
+    row = use(
+        made,
+        "QueryAgenda",
+        token="tok-ann",
+        content="meeting the bank",
+        time="2031-05-04 09:00:00",
+        location="5 High St.",
+    )
     assert row["content"] == "Meet the bank"
     with pytest.raises(ToolError, match="ann has no such reminder"):
         use(made, "DeleteReminder", token="tok-ann", content="Ring Max", time="2031-05-03 14:30:00")
@@ -270,7 +294,13 @@ def test_a_calendar_row_is_found_in_the_user_s_words_and_never_another_user_s() 
 def test_the_hospital_the_bank_and_the_house() -> None:
     made = services()
     number = use(made, "AppointmentRegistration", patient_name="Bo", date="2031-07-01", doctor_name="Dr. No")
-    use(made, "ModifyRegistration", appointment_id=number, new_appointment_date="2031-07-02", new_appointment_doctor="Dr. Yes")  # fmt: skip  # noqa: E501
+    use(
+        made,
+        "ModifyRegistration",
+        appointment_id=number,
+        new_appointment_date="2031-07-02",
+        new_appointment_doctor="Dr. Yes",
+    )
     assert use(made, "QueryRegistration", patient_name="bo", date="2031-07-02")[number]["doctor_name"] == "Dr. Yes"
     use(made, "CancelRegistration", appointment_id=number)
     with pytest.raises(ToolError, match="no appointment"):
@@ -336,7 +366,7 @@ def test_a_value_is_brought_to_its_type_where_it_can_be(value: Any, kind: str, m
     ],
 )
 def test_a_text_says_a_value_in_its_own_words(name: str, value: Any, text: str) -> None:
-    assert said(name, value, text, TODAY)
+    assert in_text(name, value, text, TODAY)
 
 
 @pytest.mark.parametrize(
@@ -353,7 +383,7 @@ def test_a_text_says_a_value_in_its_own_words(name: str, value: Any, text: str) 
     ],
 )
 def test_a_text_does_not_say_what_can_only_be_guessed(name: str, value: Any, text: str) -> None:
-    assert not said(name, value, text, TODAY)
+    assert not in_text(name, value, text, TODAY)
 
 
 def test_a_search_finds_nothing_where_no_word_fits() -> None:

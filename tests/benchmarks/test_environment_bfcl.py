@@ -73,10 +73,12 @@ def load(name: str) -> type:
 
 def tool(name: str, properties: dict[str, Any] | None = None, returns: dict[str, Any] | None = None) -> dict[str, Any]:
     return {
-        "group": "Drawer", "name": name, "description": f"This is about drawers. Tool description: It does {name}.",
+        "group": "Drawer",
+        "name": name,
+        "description": f"This is about drawers. Tool description: It does {name}.",
         "parameters": {"type": "dict", "properties": properties or {}, "required": list(properties or {})},
         "returns": {"type": "dict", "properties": returns or {}},
-    }  # fmt: skip
+    }
 
 
 TOOLS = [
@@ -91,10 +93,14 @@ TOOLS = [
 
 def task(number: int, *turns: tuple[str, list[str]], **more: Any) -> dict[str, Any]:
     return {
-        "id": f"base_{number}", "category": "base", "turns": [[said] for said, _ in turns], "groups": ["Drawer"],
+        "id": f"base_{number}",
+        "category": "base",
+        "turns": [[said] for said, _ in turns],
+        "groups": ["Drawer"],
         "initial_state": {"Drawer": {"papers": ["old note"]}},
-        "gold_turns": [[{"call": call, "output": None} for call in calls] for _, calls in turns], **more,
-    }  # fmt: skip
+        "gold_turns": [[{"call": call, "output": None} for call in calls] for _, calls in turns],
+        **more,
+    }
 
 
 TASKS = [

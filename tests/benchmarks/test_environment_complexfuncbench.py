@@ -32,15 +32,19 @@ def parameter(kind: str, description: str = "", required: bool = False, enum: li
 
 def document(name: str, path: str, **parameters: Any) -> dict[str, Any]:
     return {
-        "name": name, "description": f"{name} finds things.", "host": "api.example", "endpoint": f"/api/v1/{path}",
+        "name": name,
+        "description": f"{name} finds things.",
+        "host": "api.example",
+        "endpoint": f"/api/v1/{path}",
         "parameters": parameters,
-    }  # fmt: skip
+    }
 
 
 DOCUMENTS = [
     document("Find_Place(Inns)", "inns/findPlace", query=parameter("string", "a place", required=True)),
     document(
-        "List_Rooms", "inns/listRooms",
+        "List_Rooms",
+        "inns/listRooms",
         inn_id=parameter("string", "It can be retrieved from `api/v1/inns/findPlace`**(Find Place)**.", required=True),
         day=parameter("string", "YYYY-MM-DD", required=True),
         adults=parameter("number", "How many. The **default** value is set to **1**."),
@@ -50,7 +54,7 @@ DOCUMENTS = [
     document("Offer", "boats/offer", token=parameter("string", "retrieved from a search", required=True)),
     document("Trips", "boats/trips", legs=parameter("array", "the legs", required=True)),
     document("Never_Called", "boats/never", query=parameter("string", required=True)),
-]  # fmt: skip
+]
 
 
 def step(tool: str, response: Any, **arguments: Any) -> dict[str, Any]:
@@ -59,27 +63,28 @@ def step(tool: str, response: Any, **arguments: Any) -> dict[str, Any]:
 
 RECORDS = [
     {
-        "id": "one", "query": "On 2024-12-01 I need a room in the Old Town of Vienna.",
+        "id": "one",
+        "query": "On 2024-12-01 I need a room in the Old Town of Vienna.",
         "gold": [
             step("Find_Place(Inns)", [{"inn_id": 17, "name": "Swan"}], query="Old Town, Vienna"),
             step("List_Rooms", {"rooms": [1, 2, 3]}, inn_id="17", day="2024-12-01", adults=1),
         ],
     },
     {
-        "id": "two", "query": "Where is the Old Town of Vienna, what is near 48.2 and what is the offer?",
+        "id": "two",
+        "query": "Where is the Old Town of Vienna, what is near 48.2 and what is the offer?",
         "gold": [
-            step(
-                "Find_Place(Inns)", [{"inn_id": 17, "name": "Swan", "__kind": "inn"}] * 3, query="Old Town, Vienna"
-            ),
+            step("Find_Place(Inns)", [{"inn_id": 17, "name": "Swan", "__kind": "inn"}] * 3, query="Old Town, Vienna"),
             step("Near_By", [{"name": "Opera"}, {"token": TOKEN[:120]}], latitude=48.2),
             step("Offer", {"price": 3}, token=TOKEN),
         ],
     },
     {
-        "id": "three", "query": "Which boats go?",
+        "id": "three",
+        "query": "Which boats go?",
         "gold": [step("Trips", [{"boat": "Anna"}], legs=[{"fromId": "VIE", "toId": "BTS"}])],
     },
-]  # fmt: skip
+]
 
 
 @pytest.fixture

@@ -65,7 +65,10 @@ FILMS: dict[str, Any] = {
     "paths": {
         "/search/movie": {
             "get": operation(
-                "search", FOUND, ("query", "query", TEXT), ("page", "query", WHOLE),
+                "search",
+                FOUND,
+                ("query", "query", TEXT),
+                ("page", "query", WHOLE),
                 example={"page": 1, "results": SEEN, "total_pages": 9, "total_results": 99},
             )
         },
@@ -75,18 +78,28 @@ FILMS: dict[str, Any] = {
         },
         "/movie/popular": {"get": operation("popular", FOUND, example={"page": 1, "results": SEEN, "total_pages": 1})},
     },
-}  # fmt: skip
+}
 
 TRACK = {
     "type": "object",
     "properties": {
-        "id": TEXT, "name": TEXT, "uri": TEXT, "type": {"type": "string", "enum": ["track"]}, "href": TEXT,
+        "id": TEXT,
+        "name": TEXT,
+        "uri": TEXT,
+        "type": {"type": "string", "enum": ["track"]},
+        "href": TEXT,
         "artists": {"type": "array", "items": listing("id", "name")},
     },
     "required": ["id", "name"],
-}  # fmt: skip
-PAGE = {"type": "object", "properties": {"items": {"type": "array", "items": TRACK}, "total": WHOLE, "next": {
-    "type": "string", "description": "The next page. ( `null` if none)"}}}  # fmt: skip
+}
+PAGE = {
+    "type": "object",
+    "properties": {
+        "items": {"type": "array", "items": TRACK},
+        "total": WHOLE,
+        "next": {"type": "string", "description": "The next page. ( `null` if none)"},
+    },
+}
 SONGS: dict[str, Any] = {
     "openapi": "3.0.3",
     "info": {"title": "songs", "version": "1"},
@@ -94,7 +107,9 @@ SONGS: dict[str, Any] = {
     "paths": {
         "/search": {
             "get": operation(
-                "search", {"type": "object", "properties": {"tracks": PAGE, "albums": PAGE}}, ("q", "query", TEXT),
+                "search",
+                {"type": "object", "properties": {"tracks": PAGE, "albums": PAGE}},
+                ("q", "query", TEXT),
                 ("type", "query", {"type": "array", "items": {"type": "string", "enum": ["track", "album"]}}),
                 ("limit", "query", {"type": "integer", "default": "20"}),
             )
@@ -106,24 +121,38 @@ SONGS: dict[str, Any] = {
                 "parameters": [{"name": "ids", "in": "query", "schema": TEXT}],
                 "requestBody": {
                     "required": True,
-                    "content": {"application/json": {"schema": {
-                        "type": "object", "required": ["uris"],
-                        "properties": {"ids": {"type": "array", "items": TEXT}},
-                    }}},
+                    "content": {
+                        "application/json": {
+                            "schema": {
+                                "type": "object",
+                                "required": ["uris"],
+                                "properties": {"ids": {"type": "array", "items": TEXT}},
+                            }
+                        }
+                    },
                 },
                 "responses": {"200": {"description": "Saved"}},
             }
         },
     },
-}  # fmt: skip
+}
 SONGS["paths"]["/search"]["get"]["parameters"][0]["required"] = "true"  # such is written there
 
 RESTBENCH_TASKS: list[dict[str, Any]] = [
-    {"id": "t1", "dataset": "tmdb", "query": "Who directed Moths?", "solution": [
-        " GET /search/movie", "GET /movie/{movie_id}/credits ", "GET /search/movie"]},
-    {"id": "s1", "dataset": "spotify", "query": "Save a song of my 'Loud' list", "solution": [
-        "GET /me/playlists", "PUT /me/tracks"], "autotools_candidates": ["x/GET_me_playlists", "x/PUT_me_tracks"]},
-]  # fmt: skip
+    {
+        "id": "t1",
+        "dataset": "tmdb",
+        "query": "Who directed Moths?",
+        "solution": [" GET /search/movie", "GET /movie/{movie_id}/credits ", "GET /search/movie"],
+    },
+    {
+        "id": "s1",
+        "dataset": "spotify",
+        "query": "Save a song of my 'Loud' list",
+        "solution": ["GET /me/playlists", "PUT /me/tracks"],
+        "autotools_candidates": ["x/GET_me_playlists", "x/PUT_me_tracks"],
+    },
+]
 
 HOURS = {"lat": "1N", "hourly": {"data": [{"date": "2020-01-31T01:00:00"}, {"date": "2020-02-01T01:00:00"}]}}
 
@@ -131,9 +160,15 @@ HOURS = {"lat": "1N", "hourly": {"data": [{"date": "2020-01-31T01:00:00"}, {"dat
 def endpoint(dataset: str, name: str, url: str, response: Any, *parameters: dict[str, Any]) -> dict[str, Any]:
     host = {"tmdb": "https://films.example/3"}.get(dataset, f"https://{dataset}.example")
     return {
-        "dataset": dataset, "servers": [{"url": host}], "method": "GET", "name": name, "url": f"{host}{url}",
-        "description": f"Does {name}.", "parameters": list(parameters), "response": response,
-    }  # fmt: skip
+        "dataset": dataset,
+        "servers": [{"url": host}],
+        "method": "GET",
+        "name": name,
+        "url": f"{host}{url}",
+        "description": f"Does {name}.",
+        "parameters": list(parameters),
+        "response": response,
+    }
 
 
 def optional(name: str, **schema: Any) -> dict[str, Any]:
@@ -145,19 +180,41 @@ ENDPOINTS = [
     endpoint("tmdb", "GET_movie", "/movie/{movie_id}", {}),
     endpoint("weather", "GET_hours", "/hourly", HOURS, optional("place_id"), optional("lat"), optional("lon")),
     endpoint("weather", "GET_past", "/time_machine", HOURS, {**optional("date"), "in": "required"}, optional("lang")),
-    endpoint("music", "GET_song", "/song/details", {"song": {"id": 77, "title": "Hum", "path": "/s/77"}}, {
-        **optional("id"), "in": "query"}),
-    endpoint("music", "GET_comments", "/song/comments", {
-        "comments": [{"author": None, "text": "a"}, {"author": {"id": 3, "name": "Cy"}, "text": "b"}], "next_page": 2,
-    }, {**optional("id"), "in": "query"}),
-]  # fmt: skip
+    endpoint(
+        "music",
+        "GET_song",
+        "/song/details",
+        {"song": {"id": 77, "title": "Hum", "path": "/s/77"}},
+        {**optional("id"), "in": "query"},
+    ),
+    endpoint(
+        "music",
+        "GET_comments",
+        "/song/comments",
+        {
+            "comments": [{"author": None, "text": "a"}, {"author": {"id": 3, "name": "Cy"}, "text": "b"}],
+            "next_page": 2,
+        },
+        {**optional("id"), "in": "query"},
+    ),
+]
 TOOLFLOW_TASKS: list[dict[str, Any]] = [
     {"dataset": "weather", "qid": "1", "query": "Rain?", "solution": [["GET_hours", 2]], "api_list": {"GET_hours": ""}},
-    {"dataset": "music", "qid": "q1", "query": "Who?", "solution": ["GET_song", "GET_comments"], "api_list": [
-        "GET_song"]},
-    {"dataset": "tmdb", "qid": "2", "query": "Moths?", "solution": [["GET_search_movie", 1], ["GET_movie", 3]],
-     "api_list": [{"api_name": "GET_movie"}]},
-]  # fmt: skip
+    {
+        "dataset": "music",
+        "qid": "q1",
+        "query": "Who?",
+        "solution": ["GET_song", "GET_comments"],
+        "api_list": ["GET_song"],
+    },
+    {
+        "dataset": "tmdb",
+        "qid": "2",
+        "query": "Moths?",
+        "solution": [["GET_search_movie", 1], ["GET_movie", 3]],
+        "api_list": [{"api_name": "GET_movie"}],
+    },
+]
 
 
 @pytest.fixture
@@ -165,8 +222,10 @@ def data(tmp_path: Path) -> Path:
     folder = tmp_path / "restbench"
     folder.mkdir()
     kept: dict[str, list[dict[str, Any]]] = {
-        "tasks": RESTBENCH_TASKS, "toolflow_tasks": TOOLFLOW_TASKS, "endpoint_docs": ENDPOINTS,
-    }  # fmt: skip
+        "tasks": RESTBENCH_TASKS,
+        "toolflow_tasks": TOOLFLOW_TASKS,
+        "endpoint_docs": ENDPOINTS,
+    }
     for name, records in kept.items():
         lines = "".join(json.dumps(record) + "\n" for record in records)
         (folder / f"{name}.jsonl.gz").write_bytes(gzip.compress(lines.encode()))
@@ -423,9 +482,19 @@ def test_an_undocumented_tool_of_a_task_is_named(data: Path) -> None:
 
 
 def test_a_schema_is_cut_to_what_is_there_and_gives_way_to_it() -> None:
-    schema = plain({}, {"type": "object", "required": ["a", "gone"], "properties": {
-        "a": {"oneOf": [{"type": "integer"}, {"type": "number"}]}, "kind": {"type": "string", "enum": ["x"]},
-        "never": TEXT, "some": {"type": "array", "items": listing("b", "c")}}})  # fmt: skip
+    schema = plain(
+        {},
+        {
+            "type": "object",
+            "required": ["a", "gone"],
+            "properties": {
+                "a": {"oneOf": [{"type": "integer"}, {"type": "number"}]},
+                "kind": {"type": "string", "enum": ["x"]},
+                "never": TEXT,
+                "some": {"type": "array", "items": listing("b", "c")},
+            },
+        },
+    )
     values = [{"a": 1, "kind": "y", "some": [{"b": "1"}]}, {"a": None, "some": []}]
     held = held_to(schema, values)
     assert list(held["properties"]) == ["a", "kind", "some"]

@@ -29,30 +29,55 @@ needs_data = pytest.mark.skipif(
 )
 
 EVENT = {
-    "event_id": "00000003", "event_name": "Tea", "participant_email": "ann@firm.example",
-    "event_start": "2024-05-03 10:00:00", "duration": "60",
-}  # fmt: skip
+    "event_id": "00000003",
+    "event_name": "Tea",
+    "participant_email": "ann@firm.example",
+    "event_start": "2024-05-03 10:00:00",
+    "duration": "60",
+}
 MAIL = {
-    "email_id": "00000007", "inbox/outbox": "inbox", "sender/recipient": "ann@firm.example", "subject": "Cake",
-    "sent_datetime": "2024-05-01 08:00:00", "body": "Who brings it?",
-}  # fmt: skip
+    "email_id": "00000007",
+    "inbox/outbox": "inbox",
+    "sender/recipient": "ann@firm.example",
+    "subject": "Cake",
+    "sent_datetime": "2024-05-01 08:00:00",
+    "body": "Who brings it?",
+}
 JOB = {
-    "task_id": "00000001", "task_name": "Bake", "assigned_to_email": "ann@firm.example", "list_name": "Backlog",
-    "due_date": "2024-05-09", "board": "Design",
-}  # fmt: skip
+    "task_id": "00000001",
+    "task_name": "Bake",
+    "assigned_to_email": "ann@firm.example",
+    "list_name": "Backlog",
+    "due_date": "2024-05-09",
+    "board": "Design",
+}
 CUSTOMER = {
-    "customer_id": "00000002", "assigned_to_email": "ann@firm.example", "customer_name": "Bo Li",
-    "customer_email": "bo.li@else", "customer_phone": None, "last_contact_date": "2024-04-01",
-    "product_interest": "Training", "status": "Lead", "follow_up_by": "2024-05-20", "notes": None,
-}  # fmt: skip
+    "customer_id": "00000002",
+    "assigned_to_email": "ann@firm.example",
+    "customer_name": "Bo Li",
+    "customer_email": "bo.li@else",
+    "customer_phone": None,
+    "last_contact_date": "2024-04-01",
+    "product_interest": "Training",
+    "status": "Lead",
+    "follow_up_by": "2024-05-20",
+    "notes": None,
+}
 VISITS = [
-    {"date_of_visit": day, "visitor_id": visitor, "page_views": "2", "session_duration_seconds": seconds,
-     "traffic_source": source, "user_engaged": engaged}
+    {
+        "date_of_visit": day,
+        "visitor_id": visitor,
+        "page_views": "2",
+        "session_duration_seconds": seconds,
+        "traffic_source": source,
+        "user_engaged": engaged,
+    }
     for day, visitor, seconds, source, engaged in (
-        ("2024-05-01", "11", "4", "direct", True), ("2024-05-01", "12", "7", "referral", False),
+        ("2024-05-01", "11", "4", "direct", True),
+        ("2024-05-01", "12", "7", "referral", False),
         ("2024-05-02", "11", "9", "direct", True),
     )
-]  # fmt: skip
+]
 STATE = {
     "state": {
         "calendar": [EVENT],
@@ -76,34 +101,43 @@ DOCUMENTS = {
 }
 SENT = {"recipient": "ann@firm.example", "subject": "Hello", "body": "First.\nSecond."}
 NEW = {
-    "inbox/outbox": "outbox", "sender/recipient": "ann@firm.example", "subject": "Hello", "email_id": "8",
-    "sent_datetime": "2024-05-03 00:00:00", "body": "First.\nSecond.",
-}  # fmt: skip
+    "inbox/outbox": "outbox",
+    "sender/recipient": "ann@firm.example",
+    "subject": "Hello",
+    "email_id": "8",
+    "sent_datetime": "2024-05-03 00:00:00",
+    "body": "First.\nSecond.",
+}
 PLOT = {"time_min": "2024-05-01", "time_max": "2024-05-02", "value_to_plot": "total_visits", "plot_type": "bar"}
 TASKS: list[dict[str, Any]] = [
     {
-        "id": "mail/1", "query": "Write 'First. Second.' to Ann under the title 'Hello'.",
+        "id": "mail/1",
+        "query": "Write 'First. Second.' to Ann under the title 'Hello'.",
         "gold": [{"tool": "email.send_email", "args": SENT, "output": "Email sent successfully."}],
         "expected_state_diff": {"email": {"removed": [], "added": [NEW]}},
     },
     {
-        "id": "calendar/1", "query": "Call the tea 'Cake'.",
-        "gold": [{
-            "tool": "calendar.update_event",
-            "args": {"event_id": "00000003", "field": "event_name", "new_value": "Cake"},
-            "output": "Event updated successfully.",
-        }],
+        "id": "calendar/1",
+        "query": "Call the tea 'Cake'.",
+        "gold": [
+            {
+                "tool": "calendar.update_event",
+                "args": {"event_id": "00000003", "field": "event_name", "new_value": "Cake"},
+                "output": "Event updated successfully.",
+            }
+        ],
         "expected_state_diff": {"calendar": {"removed": [EVENT], "added": [EVENT | {"event_name": "Cake"}]}},
     },
     {
-        "id": "plot/1", "query": "Plot the visits as bars.",
+        "id": "plot/1",
+        "query": "Plot the visits as bars.",
         "gold": [{"tool": "analytics.create_plot", "args": PLOT, "output": "plots/…"}],
         "expected_state_diff": {
             "analytics": {"removed": [], "added": [{"file_path": "plots/2024-05-01_2024-05-02_total_visits_bar.png"}]}
         },
     },
     {"id": "none/1", "query": "If anyone wrote of pie, delete that.", "gold": [], "expected_state_diff": {}},
-]  # fmt: skip
+]
 
 
 def written(path: Path, lines: list[Any]) -> None:

@@ -308,6 +308,10 @@ def test_schemas_become_types_as_far_as_types_go() -> None:
 
 def test_an_answer_in_words_is_read_as_our_own_systems_read_it() -> None:
     assert [read_value(text) for text in ("21", '"a"', "['a', 1]", "```json\n[1]\n```", "about 21")] == [
-        21, "a", ["a", 1], [1], "about 21",
-    ]  # fmt: skip
+        21,
+        "a",
+        ["a", 1],
+        [1],
+        "about 21",
+    ]
     assert plain({"a": (1, True, None), "b": {2.5}, "c": Path("x")}) == {"a": [1, True, None], "b": [2.5], "c": "x"}

@@ -63,10 +63,20 @@ def test_an_environment_of_ones_own_has_no_sealed_half() -> None:
 def test_the_summary_begins_with_what_nobody_has_read() -> None:
     read = sorted(read_tasks())[0].split("/", 1)
     rows = [
-        Row(env=env, task=task, system="atc", version="v", seed=0, model="m", terms="t", stated=True,
-            status="answered", solved=solved)
+        Row(
+            env=env,
+            task=task,
+            system="atc",
+            version="v",
+            seed=0,
+            model="m",
+            terms="t",
+            stated=True,
+            status="answered",
+            solved=solved,
+        )
         for env, task, solved in ((*read, True), ("workbench", "task-1", False))
-    ]  # fmt: skip
+    ]
     lines = summarise(rows, ["atc"])
     assert (lines[0]["env"], lines[0]["tries"], lines[0]["solved"]) == ("unread", 1, 0)
     assert {line["env"] for line in summarise(rows[1:], ["atc"])} == {"workbench"}

@@ -62,10 +62,19 @@ def test_without_a_stop_its_share_is_lost() -> None:
 @pytest.mark.parametrize(
     "turn",
     [
-        "weather by city", "<query></query>", "<query> - </query>", "<query>a</query><query>b</query>", "<query>a",
-        "I search: <query>a</query>", "<query><plan></query>", STOP, f"{STOP} <query>a</query>", "", PLAN,
+        "weather by city",
+        "<query></query>",
+        "<query> - </query>",
+        "<query>a</query><query>b</query>",
+        "<query>a",
+        "I search: <query>a</query>",
+        "<query><plan></query>",
+        STOP,
+        f"{STOP} <query>a</query>",
+        "",
+        PLAN,
     ],
-)  # fmt: skip
+)
 def test_a_turn_in_another_form_costs_its_share(turn: str) -> None:
     assert well_formed([PLAN, turn, QUERY, STOP]) == 3 / 4
 

@@ -60,12 +60,20 @@ def test_each_query_really_finds_its_tools(index: ToolIndex) -> None:
 def test_the_metadata_tells_how_each_query_came_about(index: ToolIndex) -> None:
     metadata = made(index, Teacher(), seed=3).to_json()["metadata"]
     assert (metadata["id"], metadata["gold"], metadata["teacher"], metadata["seed"]) == (
-        "trip", list(TRIP.gold), "fake", 3,
-    )  # fmt: skip
+        "trip",
+        list(TRIP.gold),
+        "fake",
+        3,
+    )
     assert metadata["goals"][1] == {"goal": "tell the rain of a day", "tools": ["weather/daily_outlook"]}
     assert metadata["queries"][0] | {"found": []} == {
-        "query": "rooms to stay in a place, nights", "goal": 0, "rank": 1.0, "valid": True, "hints": 0, "found": [],
-    }  # fmt: skip
+        "query": "rooms to stay in a place, nights",
+        "goal": 0,
+        "rank": 1.0,
+        "valid": True,
+        "hints": 0,
+        "found": [],
+    }
 
 
 def test_words_in_a_tool_neither_end_a_turn_nor_reach_the_teacher_as_a_tag(index: ToolIndex) -> None:

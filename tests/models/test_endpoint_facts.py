@@ -61,7 +61,7 @@ OLLAMA = {**listed(owned_by="library"), "/api/version": {"version": "0.9.6"}}
             4096,
         ),
         ({**OLLAMA, "/api/ps": PS}, 4096),  # Ollama, loaded
-        ({**OLLAMA, "/api/show": {"parameters": "stop \"x\"\nnum_ctx                        8192\n"}}, 8192),
+        ({**OLLAMA, "/api/show": {"parameters": 'stop "x"\nnum_ctx                        8192\n'}}, 8192),
         ({**OLLAMA, "/api/show": {"model_info": {"qwen2.context_length": 32768}}}, 4096),
         ({**OLLAMA}, None),
         (listed(), None),
@@ -74,7 +74,7 @@ OLLAMA = {**listed(owned_by="library"), "/api/version": {"version": "0.9.6"}}
         ({"/v1/models": fake.answers(302, b"", headers={"Location": "/elsewhere"}), "/elsewhere": {}}, None),
         ({**OLLAMA, "/api/ps": {"models": 5}, "/api/show": {"parameters": 5}}, 4096),
     ],
-)  # fmt: skip
+)
 def test_the_context_is_read_where_a_server_tells_it(tells: dict[str, Any], tokens: int | None) -> None:
     with serving(fake.says("x")) as server:
         server.tells = tells

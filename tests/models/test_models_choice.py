@@ -202,9 +202,14 @@ def test_pull_prints_where_the_file_is(monkeypatch: pytest.MonkeyPatch, tmp_path
 
 def test_settings_say_which_model_and_a_given_one_goes_before_theirs() -> None:
     settings = Settings(
-        model="tiny", base_url="http://h/v1", api_key=SecretStr(KEY), thinking_tokens=7, context_tokens=5000,
-        prompt_tokens=600, model_stall_s=9,
-    )  # fmt: skip
+        model="tiny",
+        base_url="http://h/v1",
+        api_key=SecretStr(KEY),
+        thinking_tokens=7,
+        context_tokens=5000,
+        prompt_tokens=600,
+        model_stall_s=9,
+    )
     model = resolve_model(settings)
     assert isinstance(model, OpenAICompatible)
     assert (model.name, model.url, model.thinking_tokens) == ("tiny", "http://h/v1", 7)

@@ -53,8 +53,10 @@ def test_an_endpoint_that_does_not_stream_is_asked_for_the_whole(status: int, sa
         assert ask(endpoint).text == "all of it"
     assert seen == ["all of it"]
     assert [("stream" in sent, "stream_options" in sent) for sent in server.requests] == [
-        (True, True), (False, False), (False, False)
-    ]  # fmt: skip
+        (True, True),
+        (False, False),
+        (False, False),
+    ]
 
 
 def test_stream_options_alone_are_left_out_where_only_they_are_refused() -> None:

@@ -14,7 +14,7 @@ from atc.models import EmbeddedModel, FakeModel, Message
 from atc.models.catalogue import CATALOGUE
 from atc.models.embedded import runtime_installed
 from atc.models.fetch import models_dir
-from atc.models.prompt_cache import KEPT, PromptCache, fixed_prefix
+from atc.models.prompt_cache import MAX_FILES, PromptCache, fixed_prefix
 from tests.support.agent import GOOD, double
 
 RULES = Message("system", "Mind the rules. " * 80, fixed=True)
@@ -93,13 +93,13 @@ def test_a_full_disk_leaves_nothing_behind(tmp_path: Path, monkeypatch: pytest.M
 def test_only_the_last_ones_are_kept(tmp_path: Path) -> None:
     first, server = kept(tmp_path)
     server.holds = b"read"
-    for number in range(KEPT + 3):
+    for number in range(MAX_FILES + 3):
         before = set(tmp_path.iterdir())
         first.save(first.key([Message("system", str(number))]))
         (new,) = set(tmp_path.iterdir()) - before
         os.utime(new, (number, number))  # a clock of whole seconds would not tell them apart
-    assert len(list(tmp_path.iterdir())) == KEPT
-    assert first.restore(first.key([Message("system", str(KEPT + 2))]))
+    assert len(list(tmp_path.iterdir())) == MAX_FILES
+    assert first.restore(first.key([Message("system", str(MAX_FILES + 2))]))
     assert not first.restore(first.key([Message("system", "0")]))
 
 

@@ -132,10 +132,14 @@ def test_frameworks(framework: str, body: Any, expected: list[Any]) -> None:
         ('$.units: "x" is not one of "a", "b" or "c"', [("units", "enum", {"enum": ["a", "b", "c"]})]),
         ('$.units: "x" is not one of "a", "b" or 2 other candidates', [("units", "enum", {})]),
         ('$.limit: "x" is not of type "integer"', [("limit", "type", {"type": "integer"})]),
-        ("Failed to convert value of type 'java.lang.String' to required type 'int'",
-         [("", "type", {"type": "integer"})]),
-        ("limit must be an integer between 1 and 50",
-         [("limit", "type", {"type": "integer"}), ("limit", "range", {"minimum": 1, "maximum": 50})]),
+        (
+            "Failed to convert value of type 'java.lang.String' to required type 'int'",
+            [("", "type", {"type": "integer"})],
+        ),
+        (
+            "limit must be an integer between 1 and 50",
+            [("limit", "type", {"type": "integer"}), ("limit", "range", {"minimum": 1, "maximum": 50})],
+        ),
         ("n must not be greater than 10", [("n", "range", {"maximum": 10})]),
         ("limit: Must be >= 1", [("limit", "range", {"minimum": 1})]),
         ('$: "q" is a required property; $: "n" is a required property', [("q", "missing", {}), ("n", "missing", {})]),
@@ -147,7 +151,7 @@ def test_frameworks(framework: str, body: Any, expected: list[Any]) -> None:
         ("time data '2024' does not match format '%Y-%m-%d'", [("", "format", {"format": "date"})]),
         ("<html><body><h1>Bad</h1><p>city is required</p></body></html>", [("city", "missing", {})]),
     ],
-)  # fmt: skip
+)
 def test_sentences(text: str, expected: list[Any]) -> None:
     assert told(text) == expected
 

@@ -55,7 +55,9 @@ def test_what_a_service_says_of_nonsense_types_its_optional_arguments() -> None:
 
     known = arguments_of(answer, (), full=1, depth=1, note=1)
     assert {name: known[name].get("type") for name in kinds} == {
-        "full": "boolean", "depth": "integer", "note": "string",
-    }  # fmt: skip
+        "full": "boolean",
+        "depth": "integer",
+        "note": "string",
+    }
     assert "examples" not in known["note"]  # nonsense is shown to nobody
     assert len(asked) <= 8

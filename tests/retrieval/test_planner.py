@@ -82,8 +82,8 @@ def test_the_model_sees_what_it_found_and_asks_for_the_rest(index: ToolIndex) ->
 
 def test_the_conversation_can_be_given_to_another_model(index: ToolIndex) -> None:
     found, told = search(index, "a nice evening", PLAN, "<query>post a letter</query>", "<stop_retrieval>")
-    assert [message.content for message in found.said if message.role == "user"][-3:] == told
-    assert [message.content for message in found.said[-5::2]] == [
+    assert [message.content for message in found.messages if message.role == "user"][-3:] == told
+    assert [message.content for message in found.messages[-5::2]] == [
         PLAN,
         "<query>post a letter</query>",
         "<stop_retrieval>",
@@ -115,7 +115,7 @@ def test_where_the_model_fails_what_was_found_stands(index: ToolIndex, failure: 
     found, _ = search(index, "rain forecast", PLAN, failure)
     assert found.ranked(1) == ["town/tell_weather"]
     assert found.stopped == str(failure)
-    assert found.told()["stopped"] == str(failure)
+    assert found.summary()["stopped"] == str(failure)
 
 
 @pytest.fixture(scope="module")
@@ -126,7 +126,7 @@ def encoded() -> ToolIndex:
 def test_a_task_that_one_tool_fits_clearly_costs_no_call_of_the_model(encoded: ToolIndex) -> None:
     found, told = search(encoded, "Tell me the forecast of rain or sun.")
     assert (found.ranked(1), found.calls, told) == (["town/tell_weather"], 0, [])
-    assert found.told()["stopped"] == "one tool fits clearly: nothing was planned"
+    assert found.summary()["stopped"] == "one tool fits clearly: nothing was planned"
     assert search(encoded, "Tell me the forecast of rain or sun.", PLAN, "", adaptive=False)[0].calls == 2
 
 

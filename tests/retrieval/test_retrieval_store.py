@@ -184,4 +184,7 @@ def test_progress_is_told(tmp_path: Path) -> None:
     assert ("reading", 300, 300) in told
     assert told[-1] == ("writing", 300, 300)
     assert [step for step in told if step[0] == "embedding"] == [
-        ("embedding", 0, 300), ("embedding", BLOCK, 300), ("embedding", 300, 300)]  # fmt: skip
+        ("embedding", 0, 300),
+        ("embedding", BLOCK, 300),
+        ("embedding", 300, 300),
+    ]

@@ -58,10 +58,14 @@ def test_the_tool_that_speaks_of_the_task_comes_first(task: str, name: str) -> N
         described("get_weather", "Forecast for a place."),
         described("convertUnits", "One unit to another.", parameters={"type": "object", "properties": {"miles": {}}}),
         described("billing_list_invoice", "Bills."),
-        described("lookup", "Facts.", parameters={"type": "object", "properties": {"q": {"description": "a mayor"}}},
-                  returns={"type": "object", "properties": {"population": {}}}),
+        described(
+            "lookup",
+            "Facts.",
+            parameters={"type": "object", "properties": {"q": {"description": "a mayor"}}},
+            returns={"type": "object", "properties": {"population": {}}},
+        ),
         described("dictionary", "Die Übersetzung eines Wortes."),
-    ]  # fmt: skip
+    ]
     assert choose(task, tools(60, *special), 5)[0] == name
 
 

@@ -26,9 +26,11 @@ PROGRAM = 'lakes = find_lakes(country="Finland")  # all of them\nanswer = get_la
 
 def lake(name: str = "get_lake", **fields: Any) -> Protocol:
     example = Example(
-        arguments={"lake_id": 3}, response={"id": 3, "depth": 7.5}, description="How deep is the first lake?",
+        arguments={"lake_id": 3},
+        response={"id": 3, "depth": 7.5},
+        description="How deep is the first lake?",
         program=PROGRAM.replace("get_lake", name),
-    )  # fmt: skip
+    )
     return Protocol(name=name, **{"description": "One lake.", "examples": (example,), **fields})
 
 

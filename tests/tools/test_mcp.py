@@ -77,8 +77,10 @@ def test_all_pages_are_read_and_names_are_kept_apart(tmp_path: Path) -> None:
     pages = [{"tools": [entry("a.b"), entry("a-b")], "nextCursor": "1"}, {"tools": [entry("print")]}]
     tools = raw_tools(tmp_path, pages=pages)
     assert {name: tool.protocol.source.operation for name, tool in tools.items()} == {
-        "a_b": "a.b", "a_b_2": "a-b", "print_": "print",
-    }  # fmt: skip
+        "a_b": "a.b",
+        "a_b_2": "a-b",
+        "print_": "print",
+    }
 
 
 def test_a_schema_that_cannot_be_used_costs_that_tool_alone(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:

@@ -48,7 +48,7 @@ def http() -> Iterator[Server]:
         ({"command": "x", "cwd": "/no/such/folder"}, "there is no folder /no/such/folder"),
         ("http://127.0.0.1:9/mcp", "http://127.0.0.1:9/mcp cannot be reached (ConnectError)"),
     ],
-)  # fmt: skip
+)
 def test_a_wrong_server_is_told(source: Any, words: str) -> None:
     assert words in refused(source, start_timeout_s=60)
 
@@ -89,11 +89,15 @@ def test_an_address_without_a_server_is_told(
 @pytest.mark.parametrize(
     ("source", "options"),
     [
-        ("http://x", {"env": {"A": "b"}}), ("python x", {"headers": {"A": "b"}}), ({"command": "x"}, {"cwd": "/"}),
-        ("http://x", {"headers": {"A": "b\r\nC: d"}}), ("python x", {"env": {"A=": "b"}}), ("x", {"timeout_s": 0}),
+        ("http://x", {"env": {"A": "b"}}),
+        ("python x", {"headers": {"A": "b"}}),
+        ({"command": "x"}, {"cwd": "/"}),
+        ("http://x", {"headers": {"A": "b\r\nC: d"}}),
+        ("python x", {"env": {"A=": "b"}}),
+        ("x", {"timeout_s": 0}),
         ({"url": "http://x", "headers": {"A": "${ATC_NO_SUCH_VARIABLE}"}}, {}),
     ],
-)  # fmt: skip
+)
 def test_an_option_that_does_not_fit_is_told(source: Any, options: dict[str, Any]) -> None:
     with pytest.raises(UsageError):
         Toolset.from_mcp(source, **options)

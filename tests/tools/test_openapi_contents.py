@@ -129,10 +129,20 @@ LAUGHS = '<!DOCTYPE a [<!ENTITY l "lol"><!ENTITY m "&l;&l;">]><a>&m;</a>'
         ("xml", "<a>" + " " * contents.MAX_XML + "</a>", "XML of more than"),
         ("yaml", "a: !!python/name:os.system x", "tag"),
         ("yaml", "a: &a [x, x]\n" + "\n".join(f"b{n}: &b{n} [*a, *a]" for n in range(3)) + "\nc: *d", "alias"),
-        ("yaml", "a0: &a0 [x, x, x, x, x, x, x, x, x]\n" + "\n".join(
-            f"a{n}: &a{n} [{', '.join([f'*a{n - 1}'] * 9)}]" for n in range(1, 9)), "values"),
-        ("yaml", "base: &b {" + ", ".join(f"k{n}: 1" for n in range(3000)) + "}\n" + "\n".join(
-            f"m{n}: {{<<: *b}}" for n in range(1000)), "by '<<'"),
+        (
+            "yaml",
+            "a0: &a0 [x, x, x, x, x, x, x, x, x]\n"
+            + "\n".join(f"a{n}: &a{n} [{', '.join([f'*a{n - 1}'] * 9)}]" for n in range(1, 9)),
+            "values",
+        ),
+        (
+            "yaml",
+            "base: &b {"
+            + ", ".join(f"k{n}: 1" for n in range(3000))
+            + "}\n"
+            + "\n".join(f"m{n}: {{<<: *b}}" for n in range(1000)),
+            "by '<<'",
+        ),
         ("yaml", "a" * (contents.MAX_YAML + 1), "YAML of more than"),
         ("csv", "a,b\n1,2,3\n", "3 cells for 2 columns"),
         ("csv", ",".join(f"c{n}" for n in range(2000)) + "\n1" * 2000, "cells are missing"),
@@ -141,7 +151,7 @@ LAUGHS = '<!DOCTYPE a [<!ENTITY l "lol"><!ENTITY m "&l;&l;">]><a>&m;</a>'
         ("ndjson", '{"a": 1}\n{"a": NaN}', "NaN"),
         ("json", "[" * 201 + "]" * 201, "nested deeper"),
     ],
-)  # fmt: skip
+)
 def test_what_cannot_be_trusted_is_refused(kind: Any, text: str, said: str) -> None:
     with pytest.raises(Unreadable, match=said):
         value_in(kind, text)
@@ -241,9 +251,13 @@ def test_a_binary_body_is_sent_as_it_is(server: Server, kind: str) -> None:
 def test_files_of_a_form_are_bytes(server: Server) -> None:
     body = {
         "type": "object",
-        "properties": {"note": {"type": "string"}, "file": BINARY, "more": {"type": "array", "items": BINARY},
-                       "modern": {"contentMediaType": "image/png"}},
-    }  # fmt: skip
+        "properties": {
+            "note": {"type": "string"},
+            "file": BINARY,
+            "more": {"type": "array", "items": BINARY},
+            "modern": {"contentMediaType": "image/png"},
+        },
+    }
     tools = one_tool("/a", "post", operation(body=body, media_type="multipart/form-data"), server.url)
     shown = tools["op"].protocol.parameters["properties"]
     assert shown["file"] == shown["modern"] == BINARY
@@ -264,12 +278,22 @@ def test_bytes_inside_json_are_no_binary_data(server: Server) -> None:
 
 def test_a_swagger_2_file_is_bytes(server: Server) -> None:
     root = {
-        "swagger": "2.0", "info": {"title": "T", "version": "1"},
-        "paths": {"/f": {"get": {"produces": ["application/json", "image/gif"],
-                                 "responses": {"200": {"description": "", "schema": {"type": "file"}}}},
-                         "post": {"consumes": ["multipart/form-data"], "responses": {"204": {"description": ""}},
-                                  "parameters": [{"name": "f", "in": "formData", "type": "file"}]}}},
-    }  # fmt: skip
+        "swagger": "2.0",
+        "info": {"title": "T", "version": "1"},
+        "paths": {
+            "/f": {
+                "get": {
+                    "produces": ["application/json", "image/gif"],
+                    "responses": {"200": {"description": "", "schema": {"type": "file"}}},
+                },
+                "post": {
+                    "consumes": ["multipart/form-data"],
+                    "responses": {"204": {"description": ""}},
+                    "parameters": [{"name": "f", "in": "formData", "type": "file"}],
+                },
+            }
+        },
+    }
     tools = import_openapi(root, base_url=server.url)
     assert tools["get_f"].protocol.returns == BINARY
     server.answer = Answer(b"GIF8\xff", kind="image/gif")

@@ -133,12 +133,16 @@ def test_a_document_from_a_url_resolves_its_server_and_its_references(server: Se
         ([{"url": "//a.org/x"}], {}, "https://a.org/x"),
         ([{"url": "{bad}"}, {"url": "https://b.org"}], {}, "https://b.org"),
         ([{"url": "https://{r}.org", "variables": {"r": {"default": "eu"}}}], {}, "https://eu.org"),
-        ([{"url": "https://{r}.org", "variables": {"r": {"default": "eu"}}}], {"server_variables": {"r": "us"}}, "https://us.org"),
+        (
+            [{"url": "https://{r}.org", "variables": {"r": {"default": "eu"}}}],
+            {"server_variables": {"r": "us"}},
+            "https://us.org",
+        ),
         ([{"url": "https://a.org"}], {"base_url": "http://localhost:8/v1/"}, "http://localhost:8/v1"),
         ([{"url": "/v1"}], {}, None),
         (None, {}, None),
     ],
-)  # fmt: skip
+)
 def test_servers(servers: Any, options: dict[str, Any], expected: str | None) -> None:
     tools = import_openapi(document({"/a": get()}, servers=servers), **options)
     assert tools["op"].transport.operation.server == expected  # type: ignore[union-attr]

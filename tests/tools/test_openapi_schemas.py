@@ -51,7 +51,7 @@ def accepts(schema: dict[str, Any], value: Any) -> bool:
         ({"type": "string", "description": "<p>A <b>b</b></p>", "xml": {}}, {"type": "string", "description": "A b"}),
         ({"additionalProperties": {"type": "int"}}, {"additionalProperties": {"type": "integer"}}),
     ],
-)  # fmt: skip
+)
 def test_keywords(given: Any, made: Any) -> None:
     assert imported(given) == made
 

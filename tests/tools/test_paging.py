@@ -81,8 +81,9 @@ NOT_PAGED = {
     "a size alone": of(limit=NUMBER),
     "one thing": of(obj(id=TEXT, name=TEXT), page=NUMBER),
     "two lists": of(obj(left=THINGS, right=THINGS), page=NUMBER),
-    "a page's name": of(obj(revisions=THINGS), page=said(TEXT, "title"), limit={"type": "object"}, start_page=FLAG)
-    .model_copy(update={"returns": obj(text=TEXT)}),
+    "a page's name": of(
+        obj(revisions=THINGS), page=said(TEXT, "title"), limit={"type": "object"}, start_page=FLAG
+    ).model_copy(update={"returns": obj(text=TEXT)}),
     "a start date": of(start=said(TEXT, "first day"), limit=NUMBER),
     "an offset of which nothing more is known": of(None, offset=NUMBER),
     "a cursor that no response gives": of(obj(things=THINGS), after=TEXT),
@@ -91,7 +92,7 @@ NOT_PAGED = {
     "a link with nothing to turn": of(obj(data=THINGS, nextLink=TEXT), start=said(TEXT, "Start date"), top=NUMBER),
     "a write": of(effect=Effect.WRITE, page=NUMBER),
     "of unknown effect": of(effect=Effect.UNKNOWN, page=NUMBER),
-}  # fmt: skip
+}
 
 
 @pytest.mark.parametrize("case", NOT_PAGED)

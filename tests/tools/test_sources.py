@@ -49,9 +49,15 @@ def _here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     Path("mine.py").write_text(FILE)
     Path("helper_of_mine.py").write_text("def twice(n):\n    return 2 * n\n")
     Path("openapi.json").write_text(
-        json.dumps({"openapi": "3.0.3", "info": {"title": "t", "version": "1"}, "servers": [{"url": "http://localhost"}],
-                    "paths": {"/x": {"get": {"operationId": "getX", "responses": {"200": {"description": "ok"}}}}}})
-    )  # fmt: skip
+        json.dumps(
+            {
+                "openapi": "3.0.3",
+                "info": {"title": "t", "version": "1"},
+                "servers": [{"url": "http://localhost"}],
+                "paths": {"/x": {"get": {"operationId": "getX", "responses": {"200": {"description": "ok"}}}}},
+            }
+        )
+    )
     Path("protocols").mkdir()
     Path("protocols/look.json").write_text(json.dumps({"name": "look"}))
     before = set(sys.modules)

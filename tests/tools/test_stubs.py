@@ -261,8 +261,11 @@ def test_lenient_stubs_are_accepted_by_the_type_checker(tmp_path: Path) -> None:
     (tmp_path / "ty.toml").write_text('[environment]\npython-version = "3.11"\n')
     ran = subprocess.run(
         [find_ty(), "check", "--output-format", "concise", "--project", str(tmp_path), str(tmp_path / "_tools.pyi")],
-        capture_output=True, text=True, timeout=60, check=False,
-    )  # fmt: skip
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+    )
     assert ran.returncode == 0, ran.stdout
 
 

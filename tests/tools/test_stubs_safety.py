@@ -128,11 +128,13 @@ def test_a_tools_text_never_leaves_its_place(
     description: str, returns: Any, properties: Any, definitions: Any, status: Any, example: Any
 ) -> None:
     made = Protocol(
-        name="look", description=description,
+        name="look",
+        description=description,
         parameters={"type": "object", "properties": properties, "$defs": definitions},
-        returns={**returns, "$defs": definitions}, statuses=(Status(code=status, description=description),),
+        returns={**returns, "$defs": definitions},
+        statuses=(Status(code=status, description=description),),
         examples=(Example(response=example, description=description),),
-    )  # fmt: skip
+    )
     other = Protocol(name="other", returns={"type": "object", "properties": {name: {} for name in properties}})
     hints = hints_for([made, other])
     ranked = Outline([made, other], suppliers_of([made, other]), description)

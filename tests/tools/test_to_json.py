@@ -24,7 +24,7 @@ from pydantic import BaseModel, Field, PlainSerializer, SecretStr
 import atc
 from atc.tools.functions import tool_from_function
 from atc.tools.stubs import render_stub
-from atc.tools.to_json import plain_answer, to_json
+from atc.tools.to_json import to_json, to_json_with_notes
 from tests.support.agent import agent
 from tests.support.broker import House
 from tests.support.convert import sandbox_convert
@@ -73,29 +73,38 @@ SAME: dict[str, tuple[Any, Any]] = {
     "a decimal is a number": (Decimal("19.90"), 19.9),
     "a whole decimal is an integer": (Decimal("5E+2"), 500),
     "a decimal that a number would shorten is text": (Decimal("1.23456789012345678901"), "1.23456789012345678901"),
-    "dates": ([DAY, datetime.time(9, 30), datetime.datetime(2026, 5, 1, 9)], ["2026-05-01", "09:30:00", "2026-05-01T09:00:00"]),  # noqa: E501
+    "dates": (
+        [DAY, datetime.time(9, 30), datetime.datetime(2026, 5, 1, 9)],
+        ["2026-05-01", "09:30:00", "2026-05-01T09:00:00"],
+    ),
     "uuid and path": ([uuid.UUID(int=1), pathlib.PurePosixPath("/a")], ["00000000-0000-0000-0000-000000000001", "/a"]),
     "sets are ordered lists": ({3, 1, 2}, [1, 2, 3]),
     "tuples and ranges": ([(1, 2), Point(1, 2), range(2)], [[1, 2], [1, 2], [0, 1]]),
     "keys of a dict keep their order": ({"b": 1, "a": 2}.keys(), ["b", "a"]),
     "enums": ([Colour.RED, Level.HIGH], ["red", 3]),
     "dataclass": (Car(Colour.RED, DAY), {"colour": "red", "built": "2026-05-01"}),
-    "model": (Item(price=Decimal("1.5"), data=b"\xff", Count=2), {"price": 1.5, "tags": ["a", "b"], "data": b"\xff", "extra": None, "Count": 2}),  # noqa: E501
+    "model": (
+        Item(price=Decimal("1.5"), data=b"\xff", Count=2),
+        {"price": 1.5, "tags": ["a", "b"], "data": b"\xff", "extra": None, "Count": 2},
+    ),
     "mappings": (types.MappingProxyType({1: 2, Colour.RED: 3}), {"1": 2, "red": 3}),
     "numpy scalars": ([np.float32(0.5), np.int64(3), np.bool_(True), np.str_("a")], [0.5, 3, True, "a"]),
     "numpy array": (np.array([[1, 2], [3, 4]]), [[1, 2], [3, 4]]),
-    "numpy moments": ([np.datetime64("2026-05-01T09:00:00.123456789"), np.datetime64("NaT")], ["2026-05-01T09:00:00.123456", None]),  # noqa: E501
+    "numpy moments": (
+        [np.datetime64("2026-05-01T09:00:00.123456789"), np.datetime64("NaT")],
+        ["2026-05-01T09:00:00.123456", None],
+    ),
     "numpy records": (np.array([(1, "a")], dtype=[("x", "i4"), ("y", "U3")]), [{"x": 1, "y": "a"}]),
     "numpy keys": ({np.int64(1): np.int8(2)}, {"1": 2}),
     "bytes of every kind": ([b"\xff", bytearray(b"a"), memoryview(b"b")], [b"\xff", b"a", b"b"]),
-}  # fmt: skip
+}
 
 
 @pytest.mark.parametrize("name", SAME)
 def test_values_become_the_same_in_a_function_and_in_a_program(name: str) -> None:
     value, wanted = SAME[name]
-    assert plain_answer(value) == (wanted, ())
-    assert type(plain_answer(value)[0]) is type(wanted)
+    assert to_json_with_notes(value) == (wanted, ())
+    assert type(to_json_with_notes(value)[0]) is type(wanted)
     assert convert.from_json(convert.to_json(value, "answer")) == wanted
 
 
@@ -118,13 +127,16 @@ def test_pandas_values_become_the_same_too(pandas: Any) -> None:
         (pandas.Series([1, 2]), [1, 2]),
         (pandas.Series([1.5, np.nan], index=["x", "y"]), {"x": 1.5, "y": None}),
         (pandas.Series([1, 2], index=["x", "x"]), [{"index": "x", "value": 1}, {"index": "x", "value": 2}]),
-        ({"at": pandas.Timestamp("2026-05-01"), "none": [pandas.NaT, pandas.NA]}, {"at": "2026-05-01T00:00:00", "none": [None, None]}),  # noqa: E501
+        (
+            {"at": pandas.Timestamp("2026-05-01"), "none": [pandas.NaT, pandas.NA]},
+            {"at": "2026-05-01T00:00:00", "none": [None, None]},
+        ),
         (pandas.Index(["a"]), ["a"]),
         (pandas.Categorical(["a", "b"]), ["a", "b"]),
         (pandas.DataFrame(), []),
-    ]  # fmt: skip
+    ]
     for value, wanted in values:
-        assert plain_answer(value) == (wanted, ())
+        assert to_json_with_notes(value) == (wanted, ())
         assert convert.from_json(convert.to_json(value, "answer")) == wanted
 
 
@@ -143,8 +155,10 @@ def test_a_long_frame_is_cut_in_a_form_that_cannot_be_taken_for_the_whole(pandas
     assert house.last.notes == ()
     value = house.call("rows", n=5000).value
     assert (len(value["records"]), value["rows"], value["note"]) == (
-        1000, 5000, "the first 1,000 of 5,000 rows: ask for fewer",
-    )  # fmt: skip
+        1000,
+        5000,
+        "the first 1,000 of 5,000 rows: ask for fewer",
+    )
     assert "the first 1,000 of 5,000 rows" in house.last.notes[0]
     assert [each.path for each in house.last.drift] == [()]
     with pytest.raises(ValueError, match=r"answer is a frame of 5,000 rows; at most 1,000 are passed: give fewer"):
@@ -163,34 +177,36 @@ def test_nan_becomes_null_with_a_note_and_a_program_is_told_of_its_own() -> None
 
 
 def test_a_model_whose_author_wrote_its_json_keeps_it() -> None:
-    assert plain_answer(Loud(extra=np.arange(2)))[0] == {"day": "01.05.", "extra": [0, 1]}
-    assert plain_answer(SecretStr("hidden"))[0] == "**********"
+    assert to_json_with_notes(Loud(extra=np.arange(2)))[0] == {"day": "01.05.", "extra": [0, 1]}
+    assert to_json_with_notes(SecretStr("hidden"))[0] == "**********"
 
 
 def test_what_pydantic_knows_and_what_python_iterates() -> None:
     def numbers() -> Iterator[int]:
         yield from (1, 2)
 
-    assert plain_answer([numbers(), collections.deque([b"\xff"]), collections.Counter("aa")])[0] == [
-        [1, 2], [b"\xff"], {"a": 2},
-    ]  # fmt: skip
+    assert to_json_with_notes([numbers(), collections.deque([b"\xff"]), collections.Counter("aa")])[0] == [
+        [1, 2],
+        [b"\xff"],
+        {"a": 2},
+    ]
 
 
 def test_what_has_no_end_or_no_bottom_is_refused() -> None:
     endless: list[Any] = []
     endless.append(endless)
     with pytest.raises(ValueError, match="contains itself"):
-        plain_answer(endless)
+        to_json_with_notes(endless)
     with pytest.raises(ValueError, match="more than 200,000"):
-        plain_answer(iter(int, 1))
+        to_json_with_notes(iter(int, 1))
     with pytest.raises(ValueError, match="more than 200,000"):
-        plain_answer(np.zeros((1000, 1000)))
+        to_json_with_notes(np.zeros((1000, 1000)))
 
 
 def test_two_keys_of_one_text_are_refused() -> None:
     for value in ({1: "a", "1": "b"}, {None: 1, "None": 2}):
         with pytest.raises(ValueError, match="two keys"):
-            plain_answer(value)
+            to_json_with_notes(value)
         with pytest.raises(ValueError, match="two keys"):
             convert.to_json(value, "answer")
 
@@ -227,8 +243,8 @@ def test_neither_numpy_nor_pandas_is_imported_for_it() -> None:
         "import sys; sys.modules['pandas'] = sys.modules['numpy'] = None\n"
         "import importlib.util as u\n"
         "from decimal import Decimal\n"
-        "from atc.tools.to_json import plain_answer\n"
-        "print(plain_answer([Decimal('1.5'), {1}]))"
+        "from atc.tools.to_json import to_json_with_notes\n"
+        "print(to_json_with_notes([Decimal('1.5'), {1}]))"
     )
     # an entry of None makes every import of that name fail
     done = subprocess.run([sys.executable, "-c", _without_the_agent(program)], capture_output=True, text=True)
@@ -252,10 +268,21 @@ def test_arguments_reach_a_function_as_what_it_says_they_are() -> None:
     seen: dict[str, Any] = {}
 
     def act(
-        day: datetime.date, at: datetime.datetime, price: Decimal, key: uuid.UUID, colour: Colour, item: Item,
-        tags: set[str], pair: tuple[int, Colour], where: Where, data: bytes, length: datetime.timedelta, point: Point,
-        path: pathlib.Path, car: Car,
-    ) -> str:  # fmt: skip
+        day: datetime.date,
+        at: datetime.datetime,
+        price: Decimal,
+        key: uuid.UUID,
+        colour: Colour,
+        item: Item,
+        tags: set[str],
+        pair: tuple[int, Colour],
+        where: Where,
+        data: bytes,
+        length: datetime.timedelta,
+        point: Point,
+        path: pathlib.Path,
+        car: Car,
+    ) -> str:
         seen.update(locals())
         return "done"
 
@@ -270,12 +297,21 @@ answer = act(day=datetime.date(2026, 5, 1), at=datetime.datetime(2026, 5, 1, 9),
     assert result.status == "answered", result.fault
     del seen["seen"]
     assert seen == {
-        "day": DAY, "at": datetime.datetime(2026, 5, 1, 9), "price": Decimal("19.9"), "key": uuid.UUID(int=1),
-        "colour": Colour.RED, "item": Item(price=Decimal("1.5"), data=b"\xfe", Count=1), "tags": {"a"},
-        "pair": (1, Colour.RED), "where": {"city": "Oslo", "since": DAY}, "data": b"\xff",
-        "length": datetime.timedelta(minutes=1), "point": Point(1, 2), "path": pathlib.Path("/a"),
+        "day": DAY,
+        "at": datetime.datetime(2026, 5, 1, 9),
+        "price": Decimal("19.9"),
+        "key": uuid.UUID(int=1),
+        "colour": Colour.RED,
+        "item": Item(price=Decimal("1.5"), data=b"\xfe", Count=1),
+        "tags": {"a"},
+        "pair": (1, Colour.RED),
+        "where": {"city": "Oslo", "since": DAY},
+        "data": b"\xff",
+        "length": datetime.timedelta(minutes=1),
+        "point": Point(1, 2),
+        "path": pathlib.Path("/a"),
         "car": Car(Colour.RED, DAY),
-    }  # fmt: skip
+    }
 
 
 def test_a_returned_decimal_is_a_number_in_the_stub() -> None:

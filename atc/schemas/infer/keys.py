@@ -29,13 +29,13 @@ _SURE = {
     ),
     "addresses": re.compile(r"[^\s@]{1,64}@[^\s@]{1,200}\.[a-z]{2,20}|[a-z]{2,10}://\S{1,190}|/\S{0,190}"),
 }
-"""What no service calls a field."""
+"""Keys that no service uses as a field's name."""
 _CODES = {
     "codes": re.compile(r"[A-Z]{2}|[A-Z]{3}|[A-Z]{4}|[A-Z]{6}"),
     "languages": re.compile(r"[a-z]{2,3}([-_][A-Za-z]{2,4})?"),
     "numbered": re.compile(r"[A-Za-z_ -]{1,40}\d{1,9}"),
 }
-"""What is data often, and a name often."""
+"""Keys that are often data and often names."""
 
 
 @dataclass(frozen=True)
@@ -54,7 +54,7 @@ class Dictionary:
 
 
 def dictionary(objects: Objects) -> Dictionary | None:
-    """How the keys of these objects are data, or ``None`` when they are names."""
+    """The way in which the keys of these objects are data; ``None`` when they are names."""
     if objects.rest is not None:
         return Dictionary("data", [objects.rest, *objects.fields.values()], {})
     fields = objects.fields
@@ -72,7 +72,7 @@ def dictionary(objects: Objects) -> Dictionary | None:
 
 @lru_cache(maxsize=8192)
 def _look(key: str) -> str:
-    """What a key surely is, if it is data; else an empty string."""
+    """The kind of data that a key surely is; empty if it is none."""
     return next((keys for keys, pattern in _SURE.items() if pattern.fullmatch(key)), "")
 
 
@@ -138,10 +138,10 @@ def _stable(objects: Objects, fields: Collection[str]) -> bool:
 
 def _alike(nodes: Iterable[Node]) -> bool:
     """Whether values are of one kind; records, of mostly the same fields. Nulls fit everything."""
-    told = [(kind, node) for node in nodes if (kind := _kind(node))]
-    if len({kind for kind, _ in told}) > 1:
+    known = [(kind, node) for node in nodes if (kind := _kind(node))]
+    if len({kind for kind, _ in known}) > 1:
         return False
-    records = [set(node.objects.fields) for _, node in told if node.objects is not None and node.objects.fields]
+    records = [set(node.objects.fields) for _, node in known if node.objects is not None and node.objects.fields]
     if len(records) < 2:
         return True
     sizes, union = sum(map(len, records)), len(set().union(*records))

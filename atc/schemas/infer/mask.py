@@ -21,7 +21,7 @@ __all__ = ["MASKED", "is_secret_name", "looks_secret", "mask", "masked_text"]
 MAX_MASK_DEPTH = 60
 """Levels that are looked at; what lies deeper is masked whole."""
 MAX_MASK_BYTES = 48
-"""Of a binary value, what is kept as an example."""
+"""Characters of a binary value that are kept as an example."""
 
 _SECRET_WORDS = listed(
     "password passwd passphrase pwd secret secrets credential credentials authorization cookie cookies jwt bearer otp "

@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING
+from typing import Protocol
 
+from genson import SchemaNode
 from genson.schema.strategies import Boolean, Null, Number, String
 
 from atc.schemas.infer.text import PLAIN, form
-
-if TYPE_CHECKING:
-    from atc.schemas.infer.evidence import Node
 
 MAX_VALUES = 16
 """Different short strings that are remembered of one place; with more, none is."""
@@ -19,12 +17,22 @@ MAX_VALUE_LENGTH = 40
 _BIG = 2**63
 
 
+class Place(Protocol):
+    """Where a strategy for scalars belongs: the part of a node of evidence that the strategies here set and read."""
+
+    forgets: bool
+    null: Nulls | None
+    boolean: Booleans | None
+    strings: Strings | None
+    numbers: Numbers | None
+
+
 class Nulls(Null):
     """Evidence of nulls: how many."""
 
     count = 0
 
-    def bind(self, place: Node) -> None:
+    def bind(self, place: Place) -> None:
         place.null = self
 
     def add_object(self, value: None) -> None:
@@ -36,7 +44,7 @@ class Booleans(Boolean):
 
     count = 0
 
-    def bind(self, place: Node) -> None:
+    def bind(self, place: Place) -> None:
         place.boolean = self
 
     def add_object(self, value: bool) -> None:
@@ -46,14 +54,14 @@ class Booleans(Boolean):
 class Strings(String):
     """Evidence of strings: lengths, forms, and the values while they are few and short."""
 
-    def __init__(self, node_class: type[Node]) -> None:
+    def __init__(self, node_class: type[SchemaNode]) -> None:
         super().__init__(node_class)
         self.count = self.empty = self.longest = 0
         self.shortest: int | None = None
         self.forms: dict[str, int] = {}
         self.values: dict[str, int] | None = {}
 
-    def bind(self, place: Node) -> None:
+    def bind(self, place: Place) -> None:
         place.strings = self
         if place.forgets:
             self.values = None
@@ -97,13 +105,13 @@ class Strings(String):
 class Numbers(Number):
     """Evidence of numbers: whole ones, others, and the range of the finite ones."""
 
-    def __init__(self, node_class: type[Node]) -> None:
+    def __init__(self, node_class: type[SchemaNode]) -> None:
         super().__init__(node_class)
         self.integers = self.fractions = 0
         self.low: float | int | None = None
         self.high: float | int | None = None
 
-    def bind(self, place: Node) -> None:
+    def bind(self, place: Place) -> None:
         place.numbers = self
 
     def add_object(self, number: float | int) -> None:

@@ -152,10 +152,10 @@ def _is_row(row: Sequence[set[str]]) -> bool:
 
 
 def _one_type(kinds: set[str]) -> str:
-    told = kinds - {"null"}
-    if told <= {"integer", "number"} and told:
+    types = kinds - {"null"}
+    if types <= {"integer", "number"} and types:
         return "number"
-    return next(iter(told)) if len(told) == 1 else ""
+    return next(iter(types)) if len(types) == 1 else ""
 
 
 def _row_types(kinds: set[str]) -> list[str]:

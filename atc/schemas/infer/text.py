@@ -1,4 +1,4 @@
-"""What a string looks like and what a name gives away: formats, ids, units, measures, paging.
+"""The form of a string and the hints in a name: formats, ids, units, measures, paging.
 
 Everything here is a guess about one string. A guess becomes a statement only when all evidence agrees
 (:mod:`atc.schemas.infer.schema`).

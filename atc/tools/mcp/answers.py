@@ -8,7 +8,7 @@ from typing import Any
 from mcp_types import CallToolResult, InputRequiredResult
 
 from atc.errors import Outcome, ToolError, ToolImportError
-from atc.tools.mcp.failures import words_of
+from atc.tools.mcp.failures import server_text
 from atc.tools.mcp.spec import ServerSpec
 from atc.tools.parse import json_copy
 
@@ -32,9 +32,9 @@ def value_of(label: str, result: CallToolResult | InputRequiredResult, spec: Ser
         )
     if result.is_error:
         texts = [block.text for block in result.content if block.type == "text"]
-        said = words_of("\n".join(texts), spec) or "without a word"
+        message = server_text("\n".join(texts), spec) or "without a word"
         # a tool's own error may come from before, amid or after what it did
-        raise ToolError(f"{label} failed: {said}", status="error", outcome=did, service_message=said)
+        raise ToolError(f"{label} failed: {message}", status="error", outcome=did, service_message=message)
     value = result.structured_content
     if value is None:
         values = [_block(block) for block in result.content]

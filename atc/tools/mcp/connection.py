@@ -24,7 +24,7 @@ from atc.tools.mcp.spec import ServerSpec
 from atc.tools.mcp.stdio import ServerLog, stdio_transport
 
 MAX_STARTS = 20
-"""How often a server is started (or connected to) without giving one answer: then it is given up for this run."""
+"""Starts of a server without one answer, after which the run gives it up."""
 
 _CLOSE_S = 10.0
 _INFO = Implementation(name="atc", version="1")
@@ -67,7 +67,7 @@ class Connection:
         except TimeoutError:
             if self._ready.done():
                 return self._ready.result()
-            self._fail(Unreachable(f"did not answer within {self._start_timeout_s:g} s{self.log.told(self.spec)}"))
+            self._fail(Unreachable(f"did not answer within {self._start_timeout_s:g} s{self.log.summary(self.spec)}"))
             self._owner.cancel()
             return self._ready.result()
 
@@ -102,7 +102,7 @@ class Connection:
         except BaseException as error:
             if isinstance(error, KeyboardInterrupt | SystemExit):
                 raise
-            why = reason_of(error, self.exchange, self.spec) + self.log.told(self.spec)
+            why = reason_of(error, self.exchange, self.spec) + self.log.summary(self.spec)
             self._fail(Unreachable(why, self.exchange))
         finally:
             self.lost = True
@@ -128,7 +128,7 @@ class Connection:
             pydantic.ValidationError: what it sent is no list of tools.
         """
         client = await self.ready()
-        with _told(self.exchange):
+        with _tracking(self.exchange):
             return await client.session.list_tools(params=types.PaginatedRequestParams(cursor=cursor))
 
     async def call(
@@ -141,7 +141,7 @@ class Connection:
             pydantic.ValidationError: what it sent is no answer.
         """
         request = types.CallToolRequest(params=types.CallToolRequestParams(name=name, arguments=arguments))
-        with _told(exchange):
+        with _tracking(exchange):
             try:
                 return await client.session.send_request(request, _ANSWER)
             except MCPError as error:
@@ -159,7 +159,7 @@ class Connection:
 
 
 @contextmanager
-def _told(exchange: Exchange) -> Iterator[None]:
+def _tracking(exchange: Exchange) -> Iterator[None]:
     token = EXCHANGE.set(exchange)
     try:
         yield

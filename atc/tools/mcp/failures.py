@@ -1,4 +1,4 @@
-"""What goes wrong between us and a server, in words; and whether a call may have acted."""
+"""Failures between us and a server as errors, and whether a call may have acted."""
 
 from __future__ import annotations
 
@@ -47,8 +47,8 @@ class Unreachable(Exception):
         self.cause: Cause = "credential" if wants else "unreachable"
 
 
-def words_of(text: object, spec: ServerSpec) -> str:
-    """A server's words, without credentials and bounded."""
+def server_text(text: object, spec: ServerSpec) -> str:
+    """A text of the server, without credentials and bounded."""
     found = clean(spec.secrets.text(str(text)), 4 * MAX_WORDS)
     return found if len(found) <= MAX_WORDS else found[:MAX_WORDS] + " …"
 
@@ -63,7 +63,7 @@ def reason_of(error: BaseException, exchange: Exchange, spec: ServerSpec) -> str
     while isinstance(error, BaseExceptionGroup):
         error = error.exceptions[0]
     if isinstance(error, FileNotFoundError):
-        return f"cannot be started: there is no command {_word(spec)!r} (install it, or give its whole path)"
+        return f"cannot be started: there is no command {_command_name(spec)!r} (install it, or give its whole path)"
     if isinstance(error, OSError):
         return f"cannot be started: {error.strerror or type(error).__name__}"
     if exchange.problem is not None:
@@ -75,8 +75,8 @@ def reason_of(error: BaseException, exchange: Exchange, spec: ServerSpec) -> str
     if isinstance(error, ValidationError):
         return f"does not speak MCP: {_wrong(error, spec)}"
     if spec.url and isinstance(error, MCPError) and "content type" in error.message:
-        return f"does not speak MCP: it answered with {words_of(exchange.kind, spec) or 'no content type'}"
-    return f"could not be spoken to: {words_of(error, spec) or type(error).__name__}"
+        return f"does not speak MCP: it answered with {server_text(exchange.kind, spec) or 'no content type'}"
+    return f"could not be spoken to: {server_text(error, spec) or type(error).__name__}"
 
 
 def unreachable(label: str, error: Unreachable, spec: ServerSpec) -> ToolError:
@@ -96,14 +96,14 @@ def too_slow(label: str, timeout_s: float) -> ToolError:
     )
 
 
-def failed(label: str, error: Exception, exchange: Exchange, told: str, spec: ServerSpec, reads: bool) -> ToolError:
+def failed(label: str, error: Exception, exchange: Exchange, log: str, spec: ServerSpec, reads: bool) -> ToolError:
     """The ToolError of a call that ended without a result.
 
     Args:
         label: the tool's name.
         error: what the SDK raised.
         exchange: how its HTTP requests ended.
-        told: what the server's log says.
+        log: the summary of its log.
         spec: the server.
         reads: whether the tool only reads.
     """
@@ -116,33 +116,33 @@ def failed(label: str, error: Exception, exchange: Exchange, told: str, spec: Se
         )
     if exchange.problem is not None:
         name = type(exchange.problem).__name__
-        words = f"{label}: the connection broke ({name})"
-        return ToolError(words, status="broken", outcome="unknown", transient=True, cause="unreachable")
+        message = f"{label}: the connection broke ({name})"
+        return ToolError(message, status="broken", outcome="unknown", transient=True, cause="unreachable")
     if isinstance(error, ValidationError):
-        words = f"{label} sent what is no answer: {_wrong(error, spec)}"
-        return ToolError(words, status="bad_response", outcome=did, cause="bad_response")
+        message = f"{label} sent what is no answer: {_wrong(error, spec)}"
+        return ToolError(message, status="bad_response", outcome=did, cause="bad_response")
     if not isinstance(error, MCPError):
-        return ToolError(f"{label} failed: {words_of(error, spec)}", status=type(error).__name__, outcome="unknown")
+        return ToolError(f"{label} failed: {server_text(error, spec)}", status=type(error).__name__, outcome="unknown")
     if is_closed(error):
-        words = f"{label}: the MCP server {spec.location} ended during the call{told}"
-        return ToolError(words, status="broken", outcome="unknown", transient=True, cause="broken")
+        message = f"{label}: the MCP server {spec.location} ended during the call{log}"
+        return ToolError(message, status="broken", outcome="unknown", transient=True, cause="broken")
     if exchange.status is not None and exchange.status >= 300 and exchange.status != BROKEN:
         return _http(label, error, exchange.status, spec)
-    said = words_of(error.message, spec)
+    server_message = server_text(error.message, spec)
     return ToolError(
-        f"{label} was refused: {said}" if error.code in _REFUSING else f"{label} failed: {said}",
+        f"{label} was refused: {server_message}" if error.code in _REFUSING else f"{label} failed: {server_message}",
         status=_CODES.get(error.code, error.code),
         outcome="refused" if error.code in _REFUSING else did,
         cause="credential" if error.code == types.URL_ELICITATION_REQUIRED else None,
-        service_message=said,
-    )  # fmt: skip
+        service_message=server_message,
+    )
 
 
 def _http(label: str, error: MCPError, status: int, spec: ServerSpec) -> ToolError:
     if error.message == "Session terminated":
         advice, transient = "the server has ended the session", True
     else:
-        advice, transient = _ADVICE.get(status, words_of(error.message, spec)), status in TRANSIENT_STATUSES
+        advice, transient = _ADVICE.get(status, server_text(error.message, spec)), status in TRANSIENT_STATUSES
     return ToolError(
         f"{label} was answered with status {status}: {advice}",
         status=status,
@@ -152,11 +152,11 @@ def _http(label: str, error: MCPError, status: int, spec: ServerSpec) -> ToolErr
     )
 
 
-def _word(spec: ServerSpec) -> str:
-    return words_of(spec.command[0] if spec.command else "", spec)
+def _command_name(spec: ServerSpec) -> str:
+    return server_text(spec.command[0] if spec.command else "", spec)
 
 
 def _wrong(error: ValidationError, spec: ServerSpec) -> str:
     """Where a message is damaged: without its content, which may be anything."""
     found = [f"{'.'.join(map(str, item['loc'][-6:])) or 'message'}: {item['msg']}" for item in error.errors()[:3]]
-    return words_of("; ".join(found), spec)
+    return server_text("; ".join(found), spec)

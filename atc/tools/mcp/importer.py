@@ -121,15 +121,15 @@ async def _listed(server: McpServer, timeout_s: float) -> list[Any]:
     except Unreachable as error:
         raise ToolImportError(f"{where} {error}") from None
     except TimeoutError:
-        told = connection.log.told(server.spec)
-        raise ToolImportError(f"{where} did not list its tools within {timeout_s:g} s{told}") from None
+        summary = connection.log.summary(server.spec)
+        raise ToolImportError(f"{where} did not list its tools within {timeout_s:g} s{summary}") from None
     except (ToolImportError, asyncio.CancelledError):
         raise
     except Exception as error:  # whatever the SDK raises about what a stranger sent
         await connection.settled()
         reason = reason_of(error, connection.exchange, server.spec)
         raise ToolImportError(
-            f"{where} gave no usable list of tools: it {reason}{connection.log.told(server.spec)}"
+            f"{where} gave no usable list of tools: it {reason}{connection.log.summary(server.spec)}"
         ) from None
     finally:
         await connection.close()

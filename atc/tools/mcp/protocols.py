@@ -61,8 +61,8 @@ def effect_of(hints: Any) -> Effect:
         return Effect.UNKNOWN
     if hints.read_only_hint is not None:
         return Effect.READ if hints.read_only_hint else Effect.WRITE
-    said = hints.destructive_hint is not None or hints.idempotent_hint is not None
-    return Effect.WRITE if said else Effect.UNKNOWN
+    declared = hints.destructive_hint is not None or hints.idempotent_hint is not None
+    return Effect.WRITE if declared else Effect.UNKNOWN
 
 
 def _description(tool: Any) -> str:

@@ -1,4 +1,4 @@
-"""What a user gave to reach a server, kept out of every text and value that comes from it."""
+"""The credentials for a server, and their removal from every text and value that comes from it."""
 
 from __future__ import annotations
 
@@ -108,8 +108,8 @@ def _is_path(value: str) -> bool:
 def _spellings(value: str) -> set[str]:
     """A value as it is, inside JSON text, in a URL; and a credential without the word before it."""
     first, _, rest = value.partition(" ")
-    plain = {value, rest} if first.lower() in ("basic", "bearer", "token", "apikey") else {value}
-    forms = {form for v in plain for form in (v, quote(v, safe=""), quote_plus(v), json.dumps(v)[1:-1])}
+    raw = {value, rest} if first.lower() in ("basic", "bearer", "token", "apikey") else {value}
+    forms = {form for v in raw for form in (v, quote(v, safe=""), quote_plus(v), json.dumps(v)[1:-1])}
     return {form for form in forms if len(form) >= _SHORTEST}
 
 

@@ -32,7 +32,7 @@ GRACE_S = 2.0
 _POLL_S = 0.01
 _LINES = 20
 _LINE = 2_000
-_TOLD = 600
+_MAX_SUMMARY = 600
 _GONE = (anyio.EndOfStream, anyio.ClosedResourceError, anyio.BrokenResourceError, OSError)
 
 
@@ -46,16 +46,17 @@ class ServerLog:
         self.too_large = False
 
     def write(self, data: bytes) -> None:
+        """Take more output; only the last lines are kept."""
         text = self._rest + data.decode("utf-8", "replace")
         *lines, self._rest = text.split("\n")
         self._lines.extend(line[:_LINE] for line in lines if line.strip())
         self._rest = self._rest[-_LINE:]
 
-    def told(self, spec: ServerSpec) -> str:
-        """What happened, as far as it is known: for the end of a message."""
+    def summary(self, spec: ServerSpec) -> str:
+        """What is known of the server's end and its last output, for the end of a message."""
         text = clean(spec.secrets.text("\n".join([*self._lines, self._rest]).strip()), 10 * _LINE * _LINES)
-        said = f"; it said: {'… ' if len(text) > _TOLD else ''}{text[-_TOLD:]}" if text else ""
-        return (f"; {self.problem}" if self.problem else "") + said
+        output = f"; it said: {'… ' if len(text) > _MAX_SUMMARY else ''}{text[-_MAX_SUMMARY:]}" if text else ""
+        return (f"; {self.problem}" if self.problem else "") + output
 
 
 @asynccontextmanager

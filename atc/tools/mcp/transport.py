@@ -39,6 +39,7 @@ class McpTransport(AnnouncingTransport):
         return clean(self.name, 100).replace("\n", " ")
 
     def opened(self) -> AbstractAsyncContextManager[Any]:
+        """The server: tools of one import share it."""
         return self.server
 
     async def __call__(self, arguments: dict[str, Any]) -> Any:
@@ -84,8 +85,8 @@ class McpTransport(AnnouncingTransport):
                 connection.lost = True
             if connection.log.too_large:
                 raise self._too_large() from None
-            told = connection.log.told(spec)
-            raise failed(self.label, error, exchange, told, spec, self.reads) from None
+            summary = connection.log.summary(spec)
+            raise failed(self.label, error, exchange, summary, spec, self.reads) from None
         self.server.answered()
         return value_of(self.label, result, spec, self.reads)
 

@@ -27,10 +27,12 @@ MAX_ARGUMENT_TEXT = 1_000
 _LOCATIONS: dict[str, Location] = {location: location for location in get_args(Location)}
 _TEMPLATE = re.compile(r"\{([^{}/]{1,200})\}")
 # The transport sets these itself, or they carry credentials, which no argument ever does.
-_OWN_HEADERS = frozenset({
-    "accept", "content-type", "authorization", "proxy-authorization", "cookie", "host", "content-length",
-    "transfer-encoding", "connection", "upgrade", "te", "trailer", "expect", "accept-encoding",
-})  # fmt: skip
+_OWN_HEADERS = frozenset(
+    """
+    accept content-type authorization proxy-authorization cookie host content-length transfer-encoding connection
+    upgrade te trailer expect accept-encoding
+    """.split()
+)
 _DEFAULT_STYLE: dict[str, Style] = {"path": "simple", "query": "form", "header": "simple", "cookie": "form"}
 _ALLOWED_STYLES: dict[str, tuple[str, ...]] = {
     "path": ("simple", "label", "matrix"),

@@ -31,16 +31,32 @@ HOW_TO_GET_IT = "`pip install 'atc-runtime[aws]'`"
 _HOST = re.compile(r"(?:.{0,200}\.)?([a-z0-9-]{1,60})\.([a-z]{2}(?:-[a-z]{1,10}){1,2}-\d)\.amazonaws\.com(?:\.cn)?\Z")
 _GLOBAL_HOST = re.compile(r"(?:.{0,200}\.)?([a-z0-9-]{1,60})\.amazonaws\.com\Z")
 _SERVICE = re.compile(r"[a-z][a-z0-9-]{1,60}\Z")
-OWN_HEADERS = frozenset({
-    "x-amz-algorithm", "x-amz-content-sha256", "x-amz-credential", "x-amz-date", "x-amz-security-token",
-    "x-amz-signature", "x-amz-signedheaders",
-})  # fmt: skip
+OWN_HEADERS = frozenset(
+    {
+        "x-amz-algorithm",
+        "x-amz-content-sha256",
+        "x-amz-credential",
+        "x-amz-date",
+        "x-amz-security-token",
+        "x-amz-signature",
+        "x-amz-signedheaders",
+    }
+)
 """Headers that the signer writes; documents list them as parameters."""
 
 # The client may change these on the way, or they are of an earlier signature.
-_NOT_SIGNED = frozenset({
-    "accept", "accept-encoding", "authorization", "connection", "content-length", "host", "user-agent", *OWN_HEADERS,
-})  # fmt: skip
+_NOT_SIGNED = frozenset(
+    {
+        "accept",
+        "accept-encoding",
+        "authorization",
+        "connection",
+        "content-length",
+        "host",
+        "user-agent",
+        *OWN_HEADERS,
+    }
+)
 
 
 def is_installed() -> bool:
@@ -112,10 +128,10 @@ class AwsSigner:
 
     def _scope(self, host: str) -> tuple[str, str]:
         """Service and region: what the user said, else what the host says."""
-        told = _HOST.match(host)
-        service = self.given.get("service") or _signing_name(self.service) or (told[1] if told else "")
-        region = self.given.get("region") or (told[2] if told else "")
-        if not told and (everywhere := _GLOBAL_HOST.match(host)):
+        named = _HOST.match(host)
+        service = self.given.get("service") or _signing_name(self.service) or (named[1] if named else "")
+        region = self.given.get("region") or (named[2] if named else "")
+        if not named and (everywhere := _GLOBAL_HOST.match(host)):
             service, region = service or everywhere[1], region or "us-east-1"
         if not service or not region:
             raise ToolError(

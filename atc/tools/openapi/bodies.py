@@ -18,10 +18,11 @@ MAX_PROPERTIES = 500
 """Properties of a body that become arguments of their own."""
 
 _MAX_TEXT = 1_000
-_FLATTENS = frozenset({
-    "type", "properties", "required", "additionalProperties", "title", "description", "examples", "default",
-    "deprecated",
-})  # fmt: skip
+_FLATTENS = frozenset(
+    """
+    type properties required additionalProperties title description examples default deprecated
+    """.split()
+)
 
 
 @dataclass

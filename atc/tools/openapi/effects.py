@@ -1,4 +1,4 @@
-"""What an operation does to the world: what its author declares, else what its method and its names tell."""
+"""The effect of an operation: as its author declares it, else by its method and its names."""
 
 from __future__ import annotations
 
@@ -34,8 +34,8 @@ def effect_of(node: Mapping[str, Any], original: str, method: str, path: str) ->
     if method.upper() not in READING:
         return Effect.WRITE
     named = named_effect(original, method, path)
-    said = clean(node.get("summary"), 200) or clean(node.get("description"), 200)
-    return Effect.UNKNOWN if named and not promises_read(said) else Effect.READ
+    summary = clean(node.get("summary"), 200) or clean(node.get("description"), 200)
+    return Effect.UNKNOWN if named and not promises_read(summary) else Effect.READ
 
 
 def named_effect(original: str, method: str, path: str) -> str:

@@ -24,8 +24,11 @@ _TYPE_ALIASES = {
     "list": "array", "map": "object", "dict": "object", "hash": "object",
 }  # fmt: skip
 
-SUBSCHEMA = ("items", "additionalProperties", "not", "contains", "propertyNames", "if", "then", "else",
-             "unevaluatedItems", "unevaluatedProperties")  # fmt: skip
+SUBSCHEMA = tuple(
+    """
+    items additionalProperties not contains propertyNames if then else unevaluatedItems unevaluatedProperties
+    """.split()
+)
 """Keywords that hold one schema."""
 
 SUBSCHEMA_LISTS = ("allOf", "anyOf", "oneOf", "prefixItems")

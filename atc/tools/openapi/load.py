@@ -35,6 +35,7 @@ class Document:
 
     @property
     def is_swagger2(self) -> bool:
+        """Whether it is a document of Swagger 2.0."""
         return "swagger" in self.root
 
 

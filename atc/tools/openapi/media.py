@@ -8,31 +8,48 @@ from collections.abc import Iterable
 from atc.tools.openapi.plan import BodyKind, ContentKind
 
 _MEDIA_TYPE = re.compile(r"[A-Za-z0-9!#$&^_.+*-]{1,80}/[A-Za-z0-9!#$&^_.+*-]{1,120}(\s*;[\x20-\x7e]{0,200})?\Z")
-_TEXTUAL = frozenset({
-    "application/javascript", "application/js", "application/sql", "application/graphql", "application/x-turtle",
-    "application/turtle", "application/rtf", "application/toml", "application/jose", "application/jwt",
-    "application/xhtml+xml", "image/svg+xml",
-})  # fmt: skip
+_TEXTUAL = frozenset(
+    """
+    application/javascript application/js application/sql application/graphql application/x-turtle
+    application/turtle application/rtf application/toml application/jose application/jwt application/xhtml+xml
+    image/svg+xml
+    """.split()
+)
 _KINDS: dict[str, ContentKind] = {
     **dict.fromkeys(("application/json", "text/json", "application/x-json"), "json"),
     **dict.fromkeys(
-        ("application/x-ndjson", "application/ndjson", "application/jsonl", "application/x-jsonlines",
-         "application/jsonlines", "application/json-seq", "text/x-ndjson"), "ndjson",
+        (
+            "application/x-ndjson",
+            "application/ndjson",
+            "application/jsonl",
+            "application/x-jsonlines",
+            "application/jsonlines",
+            "application/json-seq",
+            "text/x-ndjson",
+        ),
+        "ndjson",
     ),
     **dict.fromkeys(
-        ("application/yaml", "application/x-yaml", "text/yaml", "text/x-yaml", "text/vnd.yaml"), "yaml",
+        ("application/yaml", "application/x-yaml", "text/yaml", "text/x-yaml", "text/vnd.yaml"),
+        "yaml",
     ),
     **dict.fromkeys(
-        ("text/csv", "application/csv", "text/comma-separated-values", "text/tab-separated-values"), "csv",
+        ("text/csv", "application/csv", "text/comma-separated-values", "text/tab-separated-values"),
+        "csv",
     ),
     **dict.fromkeys(("application/xml", "text/xml"), "xml"),
-}  # fmt: skip
+}
 _ENDINGS: dict[str, ContentKind] = {"+json": "json", "+json-seq": "ndjson", "+yaml": "yaml", "+xml": "xml"}
 
 NAMES: dict[ContentKind, str] = {
-    "json": "JSON", "ndjson": "NDJSON", "yaml": "YAML", "csv": "CSV", "xml": "XML", "text": "text",
+    "json": "JSON",
+    "ndjson": "NDJSON",
+    "yaml": "YAML",
+    "csv": "CSV",
+    "xml": "XML",
+    "text": "text",
     "binary": "binary data",
-}  # fmt: skip
+}
 """What messages call each kind."""
 
 _BEST: tuple[ContentKind, ...] = ("json", "ndjson", "yaml", "csv", "xml", "text", "binary")
@@ -62,6 +79,7 @@ def content_kind(media_type: str) -> ContentKind:
 
 
 def is_json(media_type: str) -> bool:
+    """Whether a media type is one of JSON, without wildcards."""
     return content_kind(media_type) == "json" and "*" not in media_type
 
 
@@ -82,7 +100,7 @@ def best_first(media_types: Iterable[str]) -> tuple[str, ...]:
 
 
 def accept_header(declared: tuple[str, ...]) -> str:
-    """What to ask for, of the types that an operation declares for its answers: JSON wherever there is any."""
+    """The media type to ask for among those of an operation's answers: JSON where there is any."""
     json_types = [media_type for media_type in declared if is_json(media_type)][:3]
     if json_types or not declared:
         return ", ".join([*(json_types or ["application/json"]), "*/*;q=0.1"])

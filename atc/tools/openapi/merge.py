@@ -11,10 +11,12 @@ from typing import Any
 from atc.tools.openapi.keywords import ANNOTATIONS
 
 # These speak about what their own schema lists beside them; moved into another they would say something else.
-_BOUND_TO_NEIGHBOURS = frozenset({
-    "if", "then", "else", "contains", "minContains", "maxContains", "prefixItems", "unevaluatedItems",
-    "unevaluatedProperties", "patternProperties",
-})  # fmt: skip
+_BOUND_TO_NEIGHBOURS = frozenset(
+    """
+    if then else contains minContains maxContains prefixItems unevaluatedItems unevaluatedProperties
+    patternProperties
+    """.split()
+)
 
 
 def merged(schemas: list[Any]) -> dict[str, Any] | None:

@@ -175,7 +175,7 @@ class TokenSource:
 
 
 def _seconds(lasts: Any) -> float:
-    """How long a token lasts, which some write as text; 0 where that is not said, or is no such number."""
+    """Seconds that a token lasts, a number or text; 0 where it is not stated or no such number."""
     try:
         return float(lasts) if isinstance(lasts, int | float | str) else 0.0
     except (ValueError, OverflowError):

@@ -54,6 +54,7 @@ class Found:
 
     @property
     def label(self) -> str:
+        """Method and path: ``GET /pets``."""
         return f"{self.method.upper()} {self.path}".strip()
 
     @property
@@ -187,7 +188,7 @@ class OperationReader:
     def _returns(
         self, method: str, success: list[tuple[str, dict[str, Any]]], contents: list[tuple[str, dict[str, Any]]]
     ) -> tuple[ContentKind | None, dict[str, Any] | None, Any]:
-        """What the answers are, their schema and an example, by the media type that says most to a program."""
+        """The kind, schema and example of the answers, by the media type that is most useful to a program."""
         if method == "head":
             return None, {"type": "null"}, MISSING
         by_type = dict(reversed(contents))

@@ -1,4 +1,4 @@
-"""What the values of an answer look like that is not JSON: schemas for records, mappings, text and bytes."""
+"""Schemas for answers that are not JSON: records, mappings, text and bytes."""
 
 from __future__ import annotations
 

@@ -72,7 +72,7 @@ def _scheme(name: str, node: dict[str, Any], document_url: str | None) -> Scheme
 
 
 def _token_url(node: dict[str, Any], document_url: str | None) -> str:
-    """Where tokens are had: of the flow for programs first; Swagger 2 has one flow, beside the scheme's type."""
+    """The token URL: that of the flow for programs first. Swagger 2 has one flow, beside the scheme's type."""
     flows = node.get("flows")
     listed = [flows.get(flow) for flow in _FLOWS] if isinstance(flows, dict) else [node]
     urls = [flow.get("tokenUrl") for flow in listed if isinstance(flow, dict)]

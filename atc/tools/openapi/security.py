@@ -229,14 +229,14 @@ def _header_value(scheme: Scheme, given: str) -> str:
 
 def _spellings(secrets: set[str]) -> list[str]:
     """Every way in which a credential may be echoed, the longest first."""
-    plain = set(secrets)
+    raw = set(secrets)
     for value in secrets:
         words = value.split(" ")
         if len(words) == 2 and words[0].lower() in ("basic", "bearer", "token", "apikey"):
-            plain.add(words[1])
+            raw.add(words[1])
     spelled = {
         form
-        for value in plain
+        for value in raw
         for form in (value, quote(value, safe=""), quote_plus(value), json.dumps(value)[1:-1])
         if len(form) >= _SHORTEST_SECRET
     }

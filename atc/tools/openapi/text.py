@@ -5,14 +5,16 @@ from __future__ import annotations
 import re
 from html.parser import HTMLParser
 
-_BLOCKS = frozenset({
-    "p", "br", "div", "li", "ul", "ol", "tr", "table", "h1", "h2", "h3", "h4", "h5", "h6", "pre", "blockquote",
-    "section", "hr", "dt", "dd", "dl",
-})  # fmt: skip
-_INLINE = frozenset({
-    "a", "b", "i", "u", "em", "strong", "code", "span", "tt", "sub", "sup", "small", "big", "img", "td", "th",
-    "thead", "tbody", "font", "kbd", "s", "var", "center",
-})  # fmt: skip
+_BLOCKS = frozenset(
+    """
+    p br div li ul ol tr table h1 h2 h3 h4 h5 h6 pre blockquote section hr dt dd dl
+    """.split()
+)
+_INLINE = frozenset(
+    """
+    a b i u em strong code span tt sub sup small big img td th thead tbody font kbd s var center
+    """.split()
+)
 _DROPPED = frozenset({"script", "style"})
 
 # Every repetition is bounded, so a hostile text costs linear time.

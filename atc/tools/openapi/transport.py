@@ -88,6 +88,7 @@ class OperationTransport(PagedTransport, AnnouncingTransport):
     service: HttpService = field(repr=False)
 
     def opened(self) -> AbstractAsyncContextManager[Any]:
+        """The service: tools of one import share it."""
         return self.service
 
     async def __call__(self, arguments: dict[str, Any]) -> Any:
@@ -223,7 +224,7 @@ class OperationTransport(PagedTransport, AnnouncingTransport):
         return self._again(client, request, target, same_method=operation.is_safe or status in (307, 308))
 
     def _outcome(self, status: int) -> Outcome:
-        """What is known of a call that was answered with a redirect which is not followed."""
+        """The error of a call that was answered with a redirect which is not followed."""
         return "refused" if self.operation.is_safe or status in (307, 308) else "unknown"
 
     def _again(

@@ -66,9 +66,14 @@ async def no_model(*_: Any) -> Any:
 def odd() -> list[Protocol]:
     """Protocols with what JSON has in another form, or not at all."""
     inside: list[dict[str, Any]] = [
-        {"default": (1, 2)}, {"default": math.nan}, {"enum": [b"x"]}, {1: "one"}, {"default": 2**70},
-        {"description": "\ud800"}, {"default": True, "const": 1.0},
-    ]  # fmt: skip
+        {"default": (1, 2)},
+        {"default": math.nan},
+        {"enum": [b"x"]},
+        {1: "one"},
+        {"default": 2**70},
+        {"description": "\ud800"},
+        {"default": True, "const": 1.0},
+    ]
     made = [Protocol(name=f"odd_{n}", parameters={"properties": {"b": each, "a": {}}}) for n, each in enumerate(inside)]
     calls = (Example(arguments={"b": 1, "a": (1,)}, response={"z": None, "y": [{"d": 1, "c": 2}]}, description="why"),)
     return [*made, Protocol(name="shown", examples=calls, source=Source(location="x"), returns={"type": "string"})]

@@ -14,10 +14,10 @@ from atc.tools.protocol import Protocol
 _INTEGERS = 2**63  # larger ones are left to JSON, which has limits of its own
 
 
-class Held:
-    """Makes held protocols. A value that several protocols share is gone through once.
+class Interner:
+    """Makes protocols whose equal parts are one object. A value that several protocols share is read once.
 
-    It keeps what it has seen, for the length of one reading of tools.
+    It keeps what it has read, for the length of one reading of tools.
     """
 
     def __init__(self) -> None:
@@ -26,18 +26,17 @@ class Held:
     def of(self, protocol: Protocol) -> Protocol | None:
         """The protocol that its line of JSON would give, keys in order; ``None`` where only JSON itself can tell."""
         try:
+            of = self._interned
             examples = tuple(
-                example.model_copy(
-                    update={"arguments": self._plain(example.arguments), "response": self._plain(example.response)}
-                )
+                example.model_copy(update={"arguments": of(example.arguments), "response": of(example.response)})
                 for example in protocol.examples
             )
-            schemas = {"parameters": self._plain(protocol.parameters), "returns": self._plain(protocol.returns)}
+            schemas = {"parameters": self._interned(protocol.parameters), "returns": self._interned(protocol.returns)}
             return Protocol.model_validate({**dict(protocol), **schemas, "examples": examples})
         except (ValueError, TypeError, RecursionError):
             return None
 
-    def _plain(self, value: Any) -> Any:
+    def _interned(self, value: Any) -> Any:
         """The value with the keys of its objects sorted.
 
         Raises:
@@ -54,7 +53,7 @@ class Held:
             raise ValueError(f"{kind.__name__} is not plain JSON")
         if id(value) not in self._seen:
             self._seen[id(value)] = (value, _UNFINISHED)
-            made: Any = [self._plain(each) for each in value] if kind is list else self._sorted(value)
+            made: Any = [self._interned(each) for each in value] if kind is list else self._sorted(value)
             self._seen[id(value)] = (value, made)
         made = self._seen[id(value)][1]
         if made is _UNFINISHED:
@@ -64,7 +63,7 @@ class Held:
     def _sorted(self, value: dict[Any, Any]) -> dict[str, Any]:
         if not all(type(key) is str for key in value):
             raise ValueError("a key is no text")
-        return {key: self._plain(value[key]) for key in sorted(value)}
+        return {key: self._interned(value[key]) for key in sorted(value)}
 
 
 _UNFINISHED = object()
