@@ -75,6 +75,11 @@ class RunContext:
         return sorted(self.broker.calls, key=lambda call: call.index)
 
     @property
+    def inputs(self) -> Mapping[str, Any]:
+        """The values of earlier stages that stand in the scope of this stage's programs, by name."""
+        return self.broker.journal.inputs
+
+    @property
     def last_calls(self) -> list[Call]:
         """The calls of the program that ran last."""
         return [call for call in self.calls if call.attempt == self.broker.journal.attempt]
@@ -160,7 +165,7 @@ class RunContext:
         self._commit_call()
         broker.begin_program(warnings)
         self.emit("program_started", {"attempt": attempt, "warnings": list(warnings)})
-        values = broker.journal.inputs if inputs is None else inputs
+        values = self.inputs if inputs is None else inputs
         job = Job(program, signatures(self.tools), limits_from(self.settings), values, broker.clock)
         outcome = await self.sandbox.run(job, self._pages.call)
         outcome = self._pages.placed(outcome)
@@ -220,7 +225,7 @@ class RunContext:
     def _commit_call(self) -> None:
         """End the stage of a call that succeeded; what was handed to its programs stays there for the next."""
         if self._called:
-            self.begin_stage(inputs=self.broker.journal.inputs)
+            self.begin_stage(inputs=self.inputs)
 
     def record(self, revision: Revision) -> None:
         """Keep a program and how it went: the result has it."""

@@ -65,7 +65,9 @@ class ProgramLoop:
             ModelError, ModelUnavailable, BudgetExceeded: from the model.
             SandboxUnavailable: there is no sandbox to run it in.
         """
-        draft = await self._while_a_jail_boots(self.writer.write(self.context.revisions, self.context.calls))
+        context = self.context
+        writing = self.writer.write(context.revisions, context.calls, context.inputs)
+        draft = await self._while_a_jail_boots(writing)
         self.announce(draft)
         return draft
 
@@ -75,7 +77,8 @@ class ProgramLoop:
         Raises:
             As :meth:`write`.
         """
-        writing = self.writer.candidates(count, self.context.revisions, self.context.calls)
+        context = self.context
+        writing = self.writer.candidates(count, context.revisions, context.calls, context.inputs)
         return await self._while_a_jail_boots(writing)
 
     def announce(self, draft: Draft) -> None:
@@ -103,8 +106,10 @@ class ProgramLoop:
             self._renew_checker()
         if self._checker is None:
             return []
-        answered = [as_text(call.value) for call in self.context.broker.calls if call.succeeded]
-        return await self._checker.check(draft.program, " ".join([self.context.task, *answered]))
+        given = [call.value for call in self.context.broker.calls if call.succeeded]
+        given += self.context.inputs.values()
+        known = " ".join([self.context.task, *map(as_text, given)])
+        return await self._checker.check(draft.program, known, self.context.inputs)
 
     def reject(self, draft: Draft, findings: Sequence[Finding]) -> None:
         """Record a program that does not run, for what the check found."""
@@ -137,8 +142,9 @@ class ProgramLoop:
 
     def fault_of(self, draft: Draft, outcome: Outcome) -> Fault | None:
         """Trace the failure of the last program by structure alone; ``None`` if it answered."""
+        context = self.context
         return Attribution(
-            draft.program, outcome, self.grounds, self.context.tools, self.context.settings.active_rules
+            draft.program, outcome, self.grounds, context.tools, context.settings.active_rules, context.inputs
         ).fault()
 
     async def attribute(self, draft: Draft, outcome: Outcome) -> Fault | None:

@@ -132,8 +132,8 @@ class Writer:
         index = ToolIndex.build(self._tools)
         return [hit.id for hit in index.search(self._task, POINTED_TO, "lexical")] or list(self._tools)[:POINTED_TO]
 
-    async def write(self, history: Sequence[Revision], calls: Sequence[Call]) -> Draft:
-        """The next program, given those that failed and the calls that were made.
+    async def write(self, history: Sequence[Revision], calls: Sequence[Call], inputs: Collection[str] = ()) -> Draft:
+        """The next program, given those that failed, the calls that were made and the names of its inputs.
 
         Raises:
             ModelError, ModelUnavailable, BudgetExceeded: from the model.
@@ -143,13 +143,15 @@ class Writer:
         earlier = {revision.program for revision in history}
         for again in (False, True):
             draw = partial(self._ask_for_program, temperature, settings.seed + 101 * len(history) + again)
-            draft = self._draft(await self._fitting(draw, history, calls, again), calls)
+            draft = self._draft(await self._fitting(draw, history, calls, again), calls, inputs)
             if draft.source not in earlier or not draft.source or "same-program" not in self._rules:
                 break
             temperature = max(0.8, temperature)  # it said the same again: ask for something else
         return draft
 
-    async def candidates(self, count: int, history: Sequence[Revision], calls: Sequence[Call]) -> list[Draft]:
+    async def candidates(
+        self, count: int, history: Sequence[Revision], calls: Sequence[Call], inputs: Collection[str] = ()
+    ) -> list[Draft]:
         """Several next programs, sampled beside each other. The same program is kept once, and one that failed before
         only if there is no other.
 
@@ -158,7 +160,7 @@ class Writer:
         """
         seed = self._settings.seed + 101 * len(history)
         replies = await self._fitting(partial(self._sample, count, seed), history, calls)
-        drafts = [self._draft(reply, calls) for reply in replies]
+        drafts = [self._draft(reply, calls, inputs) for reply in replies]
         unique = {draft.source: draft for draft in drafts}
         earlier = {revision.program for revision in history}
         return [draft for draft in unique.values() if draft.source not in earlier] or list(unique.values())
@@ -221,7 +223,7 @@ class Writer:
         )  # fmt: skip
         return reply.value if isinstance(reply.value, str) else None
 
-    def _draft(self, reply: Reply, calls: Sequence[Call]) -> Draft:
+    def _draft(self, reply: Reply, calls: Sequence[Call], inputs: Collection[str]) -> Draft:
         if self._stop and _CLASS_BEGUN.search(reply.text):
             return Draft(Program(""), problem=COPIED)
         if reply.problem:
@@ -231,7 +233,7 @@ class Writer:
             return Draft(Program(""), problem=found.problem)
         protocols = {protocol.name: protocol for protocol in self._tools.protocols}
         observed = with_seen_responses(protocols, calls) if "observed-responses" in self._rules else protocols
-        context = RepairContext(protocols, observed, self._suppliers, calls, self._task, self._rules)
+        context = RepairContext(protocols, observed, self._suppliers, calls, self._task, self._rules, inputs)
         passes = PASSES if self._ways.check else FRAME
         program, rewrites = repair_program(found.program, context, passes)
         return Draft(program, tuple(rewrite.note for rewrite in rewrites))

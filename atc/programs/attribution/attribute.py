@@ -8,7 +8,7 @@ Nothing is executed.
 from __future__ import annotations
 
 import ast
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -31,7 +31,7 @@ from atc.programs.attribution.trace import Tracer, suspects_of
 from atc.programs.program import Program
 from atc.programs.repair.lookups import finder_beside
 from atc.programs.rules import DEFAULT, Rules
-from atc.programs.syntax import span_of
+from atc.programs.syntax import reads_one_of, span_of
 from atc.result import Call, Effect, Fault, FaultCase, FaultKind, Part, Place
 from atc.tools.paging import ALL_PAGES, paging_of
 from atc.tools.tool import Toolset
@@ -53,6 +53,7 @@ class Attribution:
         calls: the calls that it made, replays included, in order.
         tools: all that the program could call.
         rules: the ids of the rules that are on (:mod:`atc.programs.rules`).
+        inputs: names of the values of earlier stages in the program's scope: an answer may rest on one of them.
     """
 
     program: Program
@@ -60,6 +61,7 @@ class Attribution:
     calls: Sequence[Call]
     tools: Toolset
     rules: Rules = DEFAULT
+    inputs: Collection[str] = ()
     _tree: ast.Module | None = field(init=False, default=None)
     _flow: Flow | None = field(init=False, default=None)
 
@@ -256,16 +258,20 @@ class Attribution:
         succeeded = [call for call in self.calls if call.succeeded]
         if not self.outcome.answered:
             return self._nothing_behind("no_answer")
-        if not succeeded:
+        if not succeeded and not self._rests_on_inputs():
             if not self.calls:
                 return self._made("answer", "no_calls")
             failed = self.calls[-1]
             return self._made("answer", "no_success", **self._failure(failed))
         if is_nothing(self.outcome.value):
             return self._empty()
-        if all(hollow(call) for call in succeeded):
+        if all(hollow(call) for call in succeeded) and not self._rests_on_inputs():
             return self._nothing_behind("nothing_found")
         return next(self._unpacked(succeeded), None) if "unpacked-keys" in self.rules else None
+
+    def _rests_on_inputs(self) -> bool:
+        """Whether the program reads a value of an earlier stage."""
+        return self._tree is not None and reads_one_of(self._tree, self.inputs)
 
     def _unpacked(self, succeeded: Sequence[Call]) -> Iterator[Fault]:
         """``price, stock = get_product(…)`` runs, and gives the names of the fields: nobody means that."""

@@ -20,12 +20,13 @@ class Names:
     Args:
         tree: the program.
         tools: the names of the tools.
+        inputs: the names of the values that stand in its scope before it runs.
     """
 
-    def __init__(self, tree: ast.AST, tools: Collection[str]) -> None:
+    def __init__(self, tree: ast.AST, tools: Collection[str], inputs: Collection[str] = ()) -> None:
         nodes = list(ast.walk(tree))
         self._tools = frozenset(tools)
-        self._bound = {name for node in nodes for name in _binds(node)}
+        self._bound = {*inputs, *(name for node in nodes for name in _binds(node))}
         self._functions = {node.name for node in nodes if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef)}
         self._starred = any(isinstance(node, ast.alias) and node.name == "*" for node in nodes)
         known = self._bound | self._tools | BUILTINS

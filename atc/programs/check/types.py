@@ -73,9 +73,14 @@ class TypeChecker:
         (self._folder / "ty.toml").write_text(f'[environment]\npython-version = "{version}"\n')
         self._server = self._started()
 
-    async def check(self, program: Program) -> list[Finding]:
-        """What is surely wrong with the types of a program, in the order of its lines."""
-        found = [finding_of(each, program, self._tools) for each in await self.diagnose(program.source)]
+    async def check(self, program: Program, inputs: Collection[str] = ()) -> list[Finding]:
+        """What is surely wrong with the types of a program, in the order of its lines.
+
+        Args:
+            program: what is checked.
+            inputs: names of values in its scope; nothing is known of their types.
+        """
+        found = [finding_of(each, program, self._tools) for each in await self.diagnose(program.source, inputs)]
         return [finding for finding in found if finding is not None]
 
     def close(self) -> None:
@@ -85,9 +90,9 @@ class TypeChecker:
     def _started(self) -> TypeServer:
         return TypeServer(self._ty, self._folder, PRELUDE + WARM_UP)
 
-    async def diagnose(self, source: str) -> list[Diagnostic]:
+    async def diagnose(self, source: str, inputs: Collection[str] = ()) -> list[Diagnostic]:
         """What the type checker says of a program, in its own words; nothing where it fails."""
-        text = PRELUDE + source.encode("utf-8", "replace").decode()
+        text = _prelude(inputs) + source.encode("utf-8", "replace").decode()
         try:
             items = await asyncio.wait_for(self._server.diagnose(text), TIMEOUT_S)
         except (TimeoutError, OSError, ValueError):
@@ -124,6 +129,14 @@ def finding_of(said: Diagnostic, program: Program, tools: Collection[str]) -> Fi
     if m := _LOOKED_UP.search(message):
         return None if _UNSURE.search(m["type"]) else found.model_copy(update=_looked_up(m["key"], m["type"]))
     return found if said.rule in _SURE and not any(map(_UNSURE.search, _QUOTED.findall(said.message))) else None
+
+
+def _prelude(inputs: Collection[str]) -> str:
+    """The line before a program: it names the tools, and inputs of any type."""
+    if not inputs:
+        return PRELUDE
+    anything = (f"{name}: _typing.Any = _typing.cast(_typing.Any, None)" for name in sorted(inputs))
+    return "; ".join([PRELUDE.rstrip("\n"), "import typing as _typing", *anything]) + "\n"
 
 
 def _wrong_type(m: re.Match[str], line: int) -> Finding | None:

@@ -63,7 +63,7 @@ class _Shapes:
 
 def correct_names(program: Program, context: RepairContext) -> Iterator[Rewrite]:
     """A name that nothing binds means the one variable or tool of another spelling."""
-    for node, name in Names(program.module, context.observed).misspelt():
+    for node, name in Names(program.module, context.observed, context.inputs).misspelt():
         note = f"line {node.lineno}: read the name {node.id} as {name}"
         yield Rewrite("name-spelling", note, (replace(node, name),))
 
