@@ -12,8 +12,9 @@ from importlib.metadata import entry_points
 from typing import TYPE_CHECKING, Any
 
 from atc.errors import UsageError
+from atc.facts import Fault
 from atc.loading import load_named, names_code
-from atc.result import Fault, RunStatus
+from atc.result import RunStatus
 from atc.traces.store import StoredRun
 
 if TYPE_CHECKING:

@@ -11,11 +11,12 @@ from collections.abc import AsyncIterator, Coroutine, Sequence
 from typing import Any, Self, TypeVar
 
 from atc import wording
+from atc.facts import Fault, Finding
 from atc.outcome import Outcome
 from atc.packing import as_text
 from atc.programs.attribution.attribute import Attribution
 from atc.programs.check.checker import Checker
-from atc.result import Call, Fault, Finding, Revision
+from atc.result import Call, Revision
 from atc.strategies.context import RunContext
 from atc.strategies.endings import advised
 from atc.strategies.tool_requests import ToolRequests
@@ -83,7 +84,7 @@ class ProgramLoop:
 
     def announce(self, draft: Draft) -> None:
         """Tell the trace which program comes next."""
-        data = {"attempt": len(self.context.revisions), "program": draft.source, "mended": list(draft.mended)}
+        data = {"attempt": len(self.context.revisions), "program": draft.source, "rewrites": list(draft.rewrites)}
         self.context.emit("program_written", data)
 
     async def _while_a_jail_boots(self, writing: Coroutine[Any, Any, T]) -> T:
@@ -179,7 +180,7 @@ class ProgramLoop:
     def _record(self, draft: Draft, findings: tuple[Finding, ...] = (), fault: Fault | None = None) -> None:
         self.context.record(Revision(
             attempt=len(self.context.revisions), program=draft.source, findings=findings, fault=fault,
-            mended=draft.mended,
+            rewrites=draft.rewrites,
         ))  # fmt: skip
 
 

@@ -7,8 +7,9 @@ import json
 from collections.abc import Iterable
 from typing import Any
 
+from atc.facts import Fault
 from atc.prompting import fenced
-from atc.result import Call, Fault, Revision
+from atc.result import Call, Revision
 from atc.strategies.base import Ending
 from atc.strategies.context import RunContext
 from atc.strategies.endings import STATUS, advised

@@ -240,10 +240,10 @@ def test_a_stage_hands_values_to_its_programs_and_leaves_the_journal_of_the_one_
     assert (result.value, looks) == ([1, 3, 2], [1, 5, 1])
 
 
-class Layered(Strategy):
+class HandsOn(Strategy):
     """Answers with a program that only reads what an earlier stage handed on, or calls a tool with it."""
 
-    name = "layered"
+    name = "hands-on"
 
     async def solve(self, context: RunContext) -> Ending:
         first = await context.execute("answer = look(n=7)")
@@ -269,14 +269,14 @@ class Layered(Strategy):
 )
 def test_a_program_of_a_later_stage_reads_its_inputs(program: str, value: int) -> None:
     look = make_tool("look", lambda a: {"id": a["n"]})
-    result = ran(Layered(), Toolset([look]), f"```python\n{program}\n```")
+    result = ran(HandsOn(), Toolset([look]), f"```python\n{program}\n```")
     assert (result.status, result.value, result.fault) == ("answered", value, None)
 
 
 def test_an_input_of_a_stage_hides_no_other_unknown_name() -> None:
     look = make_tool("look", lambda a: {"id": a["n"]})
     reply = "```python\nanswer = [first_found, last_found, first_fond]\n```"
-    result = ran(Layered(), Toolset([look]), reply)
+    result = ran(HandsOn(), Toolset([look]), reply)
     assert result.fault is not None
     assert result.fault.finding is not None
     assert (result.fault.finding.kind, result.fault.finding.name) == ("undefined_name", "last_found")

@@ -15,6 +15,7 @@ import ast
 import asyncio
 from collections.abc import Collection, Sequence
 
+from atc.facts import Finding, FindingCase, Place
 from atc.graph.suppliers import expression_of, fields_of, hints_for
 from atc.programs.analysis.flow import Flow
 from atc.programs.analysis.interpreter import Access
@@ -22,12 +23,11 @@ from atc.programs.analysis.schema_paths import Shape, shape_at
 from atc.programs.check.calls import call_findings
 from atc.programs.check.names import Names
 from atc.programs.check.policy import policy_findings
-from atc.programs.check.provenance import invented
+from atc.programs.check.provenance import provenance_findings
 from atc.programs.check.types import TypeChecker
 from atc.programs.program import Program
 from atc.programs.rules import DEFAULT, Rules
 from atc.programs.syntax import reads_one_of, sets_answer
-from atc.result import Finding, FindingCase, Place
 from atc.tools.parameters import parameters_of
 from atc.tools.protocol import Protocol
 
@@ -66,7 +66,7 @@ class Checker:
             found = policy_findings(tree) + call_findings(flow, self._protocols, self._rules)
             found += self._accesses(flow) + self._whole(tree, flow, inputs)
             if known is not None:
-                found += invented(tree, flow, self._protocols, self._hints, known.casefold(), self._rules)
+                found += provenance_findings(tree, flow, self._protocols, self._hints, known.casefold(), self._rules)
         typed = types.result() if types is not None else []
         names = Names(tree, self._protocols, inputs)
         return _unique(found + [self._completed(each, names) for each in typed if not self._allowed(each, flow)])
@@ -95,7 +95,7 @@ class Checker:
 
     def _is_forgiven(self, access: Access, flow: Flow) -> bool:
         """Whether the program itself put that key there, asks whether it is there, or is ready for it not to be."""
-        if access.hedged or access.key in flow.tested or access.base.origins & flow.doubted:
+        if access.hedged or access.key in flow.tested or access.base.origins & flow.type_tested:
             return True
         added = [flow.added.get(site, set()) for site in (None, *(origin.site for origin in access.base.origins))]
         return any(access.key in keys or None in keys for keys in added)

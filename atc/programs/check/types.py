@@ -19,9 +19,9 @@ from pathlib import Path
 from typing import Any
 
 from atc.errors import EnvironmentProblem
+from atc.facts import Finding, FindingKind
 from atc.programs.check.type_server import TypeServer
 from atc.programs.program import Program
-from atc.result import Finding, FindingKind
 from atc.tools.protocol import Protocol
 from atc.tools.stubs import render_checker_stubs
 
@@ -49,7 +49,7 @@ _CONTAINER = re.compile(r"(list|dict|tuple|set|frozenset)\b")
 
 @dataclass(frozen=True)
 class Diagnostic:
-    """What the type checker said, at a place of the program (line from 1, column from 0)."""
+    """What the type checker reports, at a place of the program (line from 1, column from 0)."""
 
     rule: str
     message: str
@@ -102,25 +102,25 @@ class TypeChecker:
         return [diagnostic for item in items if (diagnostic := _read(item)) is not None]
 
 
-def finding_of(said: Diagnostic, program: Program, tools: Collection[str]) -> Finding | None:
+def finding_of(diagnostic: Diagnostic, program: Program, tools: Collection[str]) -> Finding | None:
     """What a diagnostic means; ``None`` where it is no sure error.
 
     Args:
-        said: the diagnostic.
+        diagnostic: what the type checker reports.
         program: the program.
         tools: names of the tools: arguments of other functions are Python's to judge.
     """
-    message, line = said.message.partition("\n")[0], said.line
-    if said.rule == "unresolved-reference" and (m := _NAME.search(message)):
+    message, line = diagnostic.message.partition("\n")[0], diagnostic.line
+    if diagnostic.rule == "unresolved-reference" and (m := _NAME.search(message)):
         return Finding(kind="undefined_name", name=m["name"], line=line)
     if m := _TYPE.search(message):
         return _wrong_type(m, line) if m["tool"] in tools else None
     if m := _KEY.search(message):
         return Finding(kind="unknown_field", case="typed", name=m["key"], line=line)
-    if said.rule == "invalid-syntax":
+    if diagnostic.rule == "invalid-syntax":
         return Finding(kind="syntax", case="typed", reason=message, line=line)
     found = Finding(kind="type_error", line=line, source_line=program.line(line)[:160], reason=message)
-    if said.rule in _NO_ATTRIBUTE_RULES:
+    if diagnostic.rule in _NO_ATTRIBUTE_RULES:
         m = _NO_ATTRIBUTE.search(message)
         # an object of a class, or a function, can be given an attribute where the checker does not see it
         if m is None or not _BUILT_IN.match(m["type"]) or _UNSURE.search(m["type"]):
@@ -128,7 +128,11 @@ def finding_of(said: Diagnostic, program: Program, tools: Collection[str]) -> Fi
         return found.model_copy(update={"case": "attribute", "name": m["name"]})
     if m := _LOOKED_UP.search(message):
         return None if _UNSURE.search(m["type"]) else found.model_copy(update=_looked_up(m["key"], m["type"]))
-    return found if said.rule in _SURE and not any(map(_UNSURE.search, _QUOTED.findall(said.message))) else None
+    return (
+        found
+        if diagnostic.rule in _SURE and not any(map(_UNSURE.search, _QUOTED.findall(diagnostic.message)))
+        else None
+    )
 
 
 def _prelude(inputs: Collection[str]) -> str:
