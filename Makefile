@@ -30,7 +30,7 @@ demo: $(if $(filter docker%,$(SANDBOX)),docker-engine $(VENV)/.docker docker-ima
 	$(if $(SANDBOX),ATC_SANDBOX_IMAGE=$(IMAGE) )$(BIN)/atc run "$(TASK)" $(TOOLS) --model embedded $(if $(SANDBOX),--sandbox $(SANDBOX))
 
 test: $(VENV)/.test  ## the tests: quick and offline
-	$(BIN)/python -m pytest -m "not slow"
+	$(BIN)/python -m pytest -m "not slow" -n auto
 
 test-slow: $(VENV)/.demo $(VENV)/.test services  ## the tests that take long, tasks with the embedded model among them
 	-$(BIN)/atc model pull $(PULL)

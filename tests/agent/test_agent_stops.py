@@ -36,7 +36,7 @@ def test_what_cannot_go_on_is_raised_and_the_trace_is_whole(error: Exception) ->
 
 
 def test_a_checker_that_cannot_start_ends_the_trace_too(monkeypatch: pytest.MonkeyPatch) -> None:
-    def missing(*_: Any) -> Any:
+    def missing(*_: Any, **__: Any) -> Any:
         raise EnvironmentProblem("ty is missing: pip install ty")
 
     monkeypatch.setattr("atc.strategies.program_loop.Checker", missing)

@@ -79,7 +79,10 @@ def failed(broken: list[Broken]) -> list[tuple[Broken, Ran]]:
 
 
 def traced(runs: list[tuple[Broken, Ran]]) -> list[dict[str, Any]]:
-    return [facts(Attribution(Program(case.program), ran.outcome, ran.calls, toolset_for(case)).fault()) for case, ran in runs]
+    return [
+        facts(Attribution(Program(case.program), ran.outcome, ran.calls, toolset_for(case)).fault())
+        for case, ran in runs
+    ]
 
 
 def same_without_words(runs: list[tuple[Broken, Ran]], monkeypatch: pytest.MonkeyPatch) -> None:
