@@ -32,6 +32,7 @@ if TYPE_CHECKING:
         ToolIndexError,
         UsageError,
     )
+    from atc.facts import Fault, Finding
     from atc.models.base import Message, Model, ModelRequest, Reply, WrappedModel
     from atc.models.embedded import EmbeddedModel
     from atc.models.fake import FakeModel
@@ -39,7 +40,7 @@ if TYPE_CHECKING:
     from atc.models.resolve import open_model
     from atc.outcome import Outcome, ProgramError
     from atc.probing import Prober, probe
-    from atc.result import Call, Effect, Fault, Finding, Result, Revision, Usage
+    from atc.result import Call, Effect, Result, Revision, Usage
     from atc.retrieval.retriever import Retrieved, Retriever
     from atc.sandboxes.conformance import check_sandbox
     from atc.sandboxes.contract import Job, Limits, Sandbox
@@ -147,6 +148,7 @@ _MODULES = {
         "ToolIndexError",
         "UsageError",
     ),
+    "atc.facts": ("Fault", "Finding"),
     "atc.models.base": ("Message", "Model", "ModelRequest", "Reply", "WrappedModel"),
     "atc.models.embedded": ("EmbeddedModel",),
     "atc.models.fake": ("FakeModel",),
@@ -154,7 +156,7 @@ _MODULES = {
     "atc.models.resolve": ("open_model",),
     "atc.outcome": ("Outcome", "ProgramError"),
     "atc.probing": ("Prober", "probe"),
-    "atc.result": ("Call", "Effect", "Fault", "Finding", "Result", "Revision", "Usage"),
+    "atc.result": ("Call", "Effect", "Result", "Revision", "Usage"),
     "atc.retrieval.retriever": ("Retrieved", "Retriever"),
     "atc.sandboxes.conformance": ("check_sandbox",),
     "atc.sandboxes.contract": ("Job", "Limits", "Sandbox"),

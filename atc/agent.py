@@ -14,10 +14,11 @@ from atc.calls.broker import Broker, CallPolicy, check_schemas
 from atc.calls.journal import Journal
 from atc.calls.redact import Redactor
 from atc.errors import BudgetExceeded, JournalError, ModelError, ModelUnavailable, UsageError
+from atc.facts import Fault
 from atc.models import resolve_model
 from atc.models.base import Model
 from atc.models.budget import Budget, BudgetedModel
-from atc.result import Fault, Result
+from atc.result import Result
 from atc.retrieval.retriever import IndexRetriever, Retriever
 from atc.sandboxes.contract import Sandbox
 from atc.sandboxes.drivers import open_sandbox
@@ -53,7 +54,7 @@ class Agent:
             the settings say.
         sandbox: where programs run: a sandbox, which stays yours to close, or the setting of that name.
         policy: the broker's limits; by default from the settings.
-        on_event: told of every event as it happens.
+        on_event: called with every event as it happens.
         **settings: any field of :class:`atc.settings.Settings`.
 
     Raises:
@@ -201,7 +202,7 @@ class Agent:
         listener: Callable[[Event], None] | None = None,
     ) -> Result:
         if len(self.tools) <= self.settings.max_tools:
-            check_schemas(self.tools)  # they are all offered: a wrong one is told before a run begins
+            check_schemas(self.tools)  # all are offered: a wrong one is found before a run begins
         stored = resumed or (self.store.run(run_id) if self.settings.keep_runs else None)
         redactor = Redactor(self._secrets())
         async with AsyncExitStack() as stack:
@@ -230,7 +231,7 @@ class Agent:
                 await context.choose_tools(resumed)
                 result = await self._to_the_end(session, context, strategy, resumed)
             except BaseException as error:
-                session.broke_off(error)
+                session.end_with_error(error)
                 raise
             session.end(result)
             return result
@@ -246,7 +247,7 @@ class Agent:
                 ending = await (strategy.solve(context) if resumed is None else strategy.resume(context, resumed))
                 ending = checked(ending, strategy.name)
                 if ending.status == "answered":
-                    sentence = answer.plain(ending.value)  # it stands if the model's fails
+                    sentence = answer.value_text(ending.value)  # it stands if the model's fails
                     sentence = await self._sentence(context, ending.value)
         except BudgetExceeded as error:
             ending = Ending("budget", fault=Fault(kind="limit", reason=str(error)))
@@ -262,8 +263,8 @@ class Agent:
     async def _sentence(self, context: RunContext, value: Any) -> str:
         if self.settings.answer:
             with contextlib.suppress(ModelError, ModelUnavailable, BudgetExceeded):  # the value is there all the same
-                return await answer.sentence(context, value)
-        return answer.plain(value)
+                return await answer.answer_sentence(context, value)
+        return answer.value_text(value)
 
     def _strategy_of(self, run_id: str, started: dict[str, Any]) -> tuple[Strategy, str | None]:
         """The strategy that a stored run was begun with, and by what it is opened.
@@ -295,13 +296,13 @@ class Agent:
         }  # fmt: skip
 
     def _emitter(self, trace: TraceWriter, redactor: Redactor, listener: Callable[[Event], None] | None) -> Emit:
-        listeners = [told for told in (self._on_event, listener) if told is not None]
+        listeners = [each for each in (self._on_event, listener) if each is not None]
 
         def emit(kind: EventKind, data: dict[str, Any]) -> None:
             event = Event(kind, redactor.value(data))
             trace.write(event)
-            for told in listeners:
-                told(event)
+            for each in listeners:
+                each(event)
 
         return emit
 

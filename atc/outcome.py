@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any, Literal
 
-from atc.result import Raised
+from atc.facts import Raised
 
 
 @dataclass(frozen=True)

@@ -1,6 +1,6 @@
 """Facts → sentences, for people and for the model. The one module that words findings and faults.
 
-Records (:mod:`atc.result`) carry data; what reads them decides by data. Sentences are made here, where they are read,
+Records (:mod:`atc.facts`) carry data; what reads them decides by data. Sentences are made here, where they are read,
 and no code reads one back: with a module that says nothing but each record's kind, all decisions stay the same.
 Other modules call ``wording.finding(…)`` through the module, so that it can be replaced as a whole.
 """
@@ -11,8 +11,9 @@ import json
 from collections.abc import Iterable, Sequence
 from typing import Any
 
+from atc.facts import Answered, Drift, Fault, Finding, Invocation, Observed, Part, Place, Raised
 from atc.packing import as_text
-from atc.result import Answered, Call, Drift, Fault, Finding, Invocation, Part, Place, Raised, Seen
+from atc.result import Call
 
 MAX_MESSAGE, MAX_NOTE = 1000, 400
 """Characters of a fault's sentence, and of a note for the model."""
@@ -234,11 +235,11 @@ def _fault(f: Fault) -> str:
 
 
 def _refused(f: Fault) -> str:
-    said = {
+    outcome = {
         "not_called": "was not called", "invalid_arguments": "refused its arguments", "refused": "refused",
     }.get(f.case, "failed")  # fmt: skip
     idle = f"; the program uses nothing of what {f.tool} returns: leave this call out" if f.idle else ""
-    return f"{_called(f, 80)} {said}: {f.reason}{idle}"
+    return f"{_called(f, 80)} {outcome}: {f.reason}{idle}"
 
 
 def _no_answer(f: Fault) -> str:
@@ -285,13 +286,13 @@ def _at(f: Fault) -> str:
     where = expression(f.place) if f.place is not None else "the response"
     lacks = f"has no {f.key!r}: it " if f.key is not None else ""
     note = f", which is not what its schema says ({drift(f.drift)})" if f.drift is not None else ""
-    return f"{where} {lacks}{described(f.seen) if f.seen is not None else 'is not there'}{note}"
+    return f"{where} {lacks}{described(f.observed) if f.observed is not None else 'is not there'}{note}"
 
 
 # -- feedback for the next program -----------------------------------------------------------------------------------
 
 
-def fault_note(failed: Fault) -> str:
+def fault_feedback(failed: Fault) -> str:
     """The fault, with the program's text there where the program alone is at fault."""
     text = fault_alone(failed)
     shown = f"`{failed.source_line}` failed: {text}" if failed.kind == "program" and failed.source_line else text
@@ -342,11 +343,11 @@ def exception(raised: Raised | None) -> str:
 
 def answer(answered: Answered) -> str:
     """What a call was answered; where that is nothing, what to do about it."""
-    told = call(answered.invocation)
+    made = call(answered.invocation)
     if answered.nothing:
         shown = short(answered.value, _SHOWN_OF_EMPTY)
-        return f"{told} found nothing, it answered {shown}: ask with fewer or other arguments"
-    return f"{told} answered {short(answered.value, _SHOWN_OF_ANSWER)}"
+        return f"{made} found nothing, it answered {shown}: ask with fewer or other arguments"
+    return f"{made} answered {short(answered.value, _SHOWN_OF_ANSWER)}"
 
 
 def drift(found: Drift) -> str:
@@ -370,19 +371,19 @@ def expression(place: Place) -> str:
     return f"{place.tool}(...)" + "".join("[…]" if step is None else f"[{step!r}]" for step in place.path)
 
 
-def described(seen: Seen) -> str:
+def described(observed: Observed) -> str:
     """One clause: the keys of an object, the length of a list, or the value itself."""
-    match seen.type:
+    match observed.type:
         case "missing":
             return "is not there"
         case "object":
-            more = ", …" if seen.length > len(seen.keys) else ""
-            return f"has the keys {_listed(seen.keys)}{more}" if seen.keys else "is an empty object"
+            more = ", …" if observed.length > len(observed.keys) else ""
+            return f"has the keys {_listed(observed.keys)}{more}" if observed.keys else "is an empty object"
         case "list":
-            first = f": its first item {described(seen.first)}" if seen.first is not None else ""
-            return f"is a list of {seen.length}{first}" if seen.length else "is an empty list"
+            first = f": its first item {described(observed.first)}" if observed.first is not None else ""
+            return f"is a list of {observed.length}{first}" if observed.length else "is an empty list"
         case "value":
-            return f"is {short(seen.value, _SHOWN_OF_VALUE)}"
+            return f"is {short(observed.value, _SHOWN_OF_VALUE)}"
 
 
 def short(value: Any, limit: int = 300) -> str:

@@ -19,10 +19,10 @@ from typing import Any
 from atc import wording
 from atc.atlas import atlas_toolset
 from atc.calls.broker import CallPolicy
+from atc.facts import Fault
 from atc.models import open_model
 from atc.programs.attribution.attribute import Attribution
 from atc.programs.program import Program
-from atc.result import Fault
 from atc.sandboxes.process.driver import ProcessSandbox
 from atc.settings import Settings
 from atc.strategies.writer import Writer

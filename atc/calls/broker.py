@@ -28,8 +28,9 @@ from atc.calls.record import CallRecord, Handled, cut_arguments
 from atc.calls.redact import Redactor
 from atc.calls.retries import pause
 from atc.errors import CallRefused, Cause, ToolError
+from atc.facts import Drift
 from atc.packing import as_text, pack
-from atc.result import Call, Drift, Effect
+from atc.result import Call, Effect
 from atc.schemas.repair import repaired
 from atc.schemas.validate import ensure_valid_schema, problems
 from atc.tools.parameters import original_arguments

@@ -8,8 +8,9 @@ from typing import Any
 from atc.calls.contract import CallReply
 from atc.calls.redact import Redactor
 from atc.errors import Cause
+from atc.facts import Drift
 from atc.packing import as_text
-from atc.result import Call, CallStatus, Drift, Effect
+from atc.result import Call, CallStatus, Effect
 from atc.tools.tool import NextPage
 
 KEPT_OF_REFUSED = 4_000

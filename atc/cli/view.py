@@ -14,8 +14,8 @@ from rich.text import Text
 from atc import wording
 from atc.calls.question import visible_name
 from atc.cli.console import clean
+from atc.facts import Drift
 from atc.packing import as_text, unpack
-from atc.result import Drift
 from atc.traces.events import Event
 
 _MARKS = {
@@ -130,7 +130,7 @@ class RunView:
             self._console.print(Syntax(text, language, theme="ansi_dark", background_color="default"))
         else:
             self.line(text)
-        for note in data["mended"]:
+        for note in data.get("rewrites", data.get("mended", ())):
             self.line(f"  mended: {note}", "dim")
         self._program = program
 

@@ -159,7 +159,7 @@ def suppliers_of(
                 first = sorted(named, key=places.__getitem__)
                 found[key, parameter.original] = [_stated(parameter.original, k, tools[k], by_tool) for k in first]
                 continue
-            if not looks_given(parameter.original, parameter.schema):
+            if not is_handed_out(parameter.original, parameter.schema):
                 continue
             scored = [
                 ((near, score), replace(supply.supplier, refers=_refers(parameter.original, supply)))
@@ -235,10 +235,10 @@ def _supplied(key: str, protocol: Protocol, wanted: Collection[str]) -> Iterator
 
 
 def _identifiers_needed(protocol: Protocol) -> int:
-    return sum(p.required and looks_given(p.original, p.schema) for p in parameters_of(protocol))
+    return sum(p.required and is_handed_out(p.original, p.schema) for p in parameters_of(protocol))
 
 
-def looks_given(name: str, schema: JsonSchema) -> bool:
+def is_handed_out(name: str, schema: JsonSchema) -> bool:
     """Whether tools hand a parameter's value out: identifiers and coordinates, not dates, amounts and words."""
     handed_out = is_identifier(name) or is_identifier(name, COORDINATES)
     return handed_out and "enum" not in schema and not types_of(schema) & {"boolean", "object"}

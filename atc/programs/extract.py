@@ -53,7 +53,7 @@ def extract(reply: str, tools: Collection[str], *, truncated: bool = False) -> E
     reply = reply.removeprefix("\ufeff").replace("\r\n", "\n").replace("\r", "\n")
     blocks = [body for _, language, body in _FENCE.findall(reply) if language.lower() in _LANGUAGES]
     blocks = blocks or [body for _, body in _TAG.findall(reply)]
-    programs = [_plain(block) for block in blocks if block.strip()]
+    programs = [_as_program(block) for block in blocks if block.strip()]
     if not programs:
         bare = _without_prose(reply)
         if bare is None:
@@ -86,7 +86,7 @@ def _joined(programs: list[Program]) -> Program:
     return programs[0] if len(programs) == 1 else Program("\n".join(program.source for program in programs))
 
 
-def _plain(block: str) -> Program:
+def _as_program(block: str) -> Program:
     """A block as a program: without the prompts of a session, and without its margin, unless it parses as it is."""
     program = Program(block.strip("\n").rstrip() + "\n")
     if program.tree is not None:

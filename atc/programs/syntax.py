@@ -40,6 +40,11 @@ def calls_one_of(tree: ast.AST, names: Collection[str]) -> bool:
     return any(isinstance(called, ast.Name) and (called.id in names or called.id == ALL_PAGES) for called in calls)
 
 
+def reads_one_of(tree: ast.AST, names: Collection[str]) -> bool:
+    """Whether one of the names stands somewhere in a program."""
+    return any(isinstance(node, ast.Name) and node.id in names for node in ast.walk(tree))
+
+
 def hedges_lookups(node: ast.Try | ast.TryStar, tools: Collection[str]) -> bool:
     """Whether a ``try`` makes provision for a key that is not there.
 

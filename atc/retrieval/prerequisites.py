@@ -15,7 +15,7 @@ from functools import lru_cache
 from atc.graph.identifiers import NAMES, words_of
 from atc.graph.mentions import names_a_supplier
 from atc.graph.name_affinity import GENERIC, VERBS
-from atc.graph.suppliers import Scope, Supplier, Suppliers, looks_given, suppliers_of
+from atc.graph.suppliers import Scope, Supplier, Suppliers, is_handed_out, suppliers_of
 from atc.result import Effect
 from atc.retrieval.document_fields import service_of
 from atc.retrieval.index import ToolIndex
@@ -139,7 +139,7 @@ class Prerequisites:
                 key=lambda each: (each.refers, _asked_of(self._protocol(each.tool)), ranks[each.tool]),
             )
             return Prerequisite(tool, parameter.original, best.tool, best)
-        if not looks_given(parameter.original, parameter.schema):
+        if not is_handed_out(parameter.original, parameter.schema):
             return None
         by_name = [
             (unlikeness, id)
@@ -171,7 +171,7 @@ def _wanted(protocol: Protocol) -> tuple[list[Parameter], bool]:
 
 
 def _may_be_supplied(parameter: Parameter) -> bool:
-    return looks_given(parameter.original, parameter.schema) or names_a_supplier(parameter.schema)
+    return is_handed_out(parameter.original, parameter.schema) or names_a_supplier(parameter.schema)
 
 
 def _asked_of(protocol: Protocol) -> int:
@@ -191,7 +191,7 @@ def _lookup_unlikeness(protocol: Protocol, about: Sequence[str]) -> tuple[int, i
     """
     words = {word for word in words_of(protocol.name) if not word.isdigit()}
     verb = next((place for place, verbs in enumerate(_LOOKUP_VERBS) if verbs & words), None)
-    identifiers = [p for p in parameters_of(protocol) if p.required and looks_given(p.original, p.schema)]
+    identifiers = [p for p in parameters_of(protocol) if p.required and is_handed_out(p.original, p.schema)]
     if protocol.returns is not None or verb is None or identifiers:
         return None
     rest = words - VERBS - _METHODS

@@ -14,28 +14,28 @@ MAX_VALUE = 3000
 _NUMBER = re.compile(r"\d+(?:[.,]\d+)*")
 
 
-def plain(value: Any) -> str:
+def value_text(value: Any) -> str:
     """The value itself as text."""
     return value if isinstance(value, str) else as_text(value)
 
 
-async def sentence(context: RunContext, value: Any) -> str:
+async def answer_sentence(context: RunContext, value: Any) -> str:
     """Say the value in a sentence. A sentence with a number that is in neither value nor task is not used.
 
     Raises:
         ModelError, BudgetExceeded: from the model.
     """
-    told = plain(value)
+    text = value_text(value)
     calls = "; ".join(
         f"{c.tool}({', '.join(f'{k}={v!r}' for k, v in c.arguments.items())})" for c in context.calls if c.succeeded
     )
-    text = prompt("answer", task=context.task, value=fenced(told[:MAX_VALUE]), calls=fenced(calls[:600]))
-    reply = await context.ask("answer", [Message("user", text)], max_tokens=120)
-    said = reply.text.strip()
-    known = set(_numbers(told + " " + context.task + " " + calls))
-    if not said or reply.finish_reason != "stop" or any(number not in known for number in _numbers(said)):
-        return told
-    return said
+    question = prompt("answer", task=context.task, value=fenced(text[:MAX_VALUE]), calls=fenced(calls[:600]))
+    reply = await context.ask("answer", [Message("user", question)], max_tokens=120)
+    sentence = reply.text.strip()
+    known = set(_numbers(text + " " + context.task + " " + calls))
+    if not sentence or reply.finish_reason != "stop" or any(number not in known for number in _numbers(sentence)):
+        return text
+    return sentence
 
 
 def _numbers(text: str) -> list[str]:

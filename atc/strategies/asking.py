@@ -1,4 +1,4 @@
-"""One call of the model in a run, told in the trace."""
+"""One call of the model in a run, recorded in the trace."""
 
 from __future__ import annotations
 
@@ -12,12 +12,19 @@ from atc.models.base import Message, Model, OnText, Reply
 from atc.traces.events import Emit
 
 WAITING_S = 10.0
-"""Seconds of silence after which the trace tells that the model is waited for; again after twice as many, and so on."""
+"""Seconds of silence after which the trace records that the run waits for the model. Each
+further wait is twice as long."""
 
 
 async def ask(model: Model, emit: Emit, purpose: str, messages: Sequence[Message], **options: Any) -> Reply:
-    """Ask the model and tell the trace before and after, and while nothing comes. ``options`` are those of
-    :meth:`Model.complete`, without ``on_text``.
+    """Ask the model. The trace records the beginning, the reply, and long silences.
+
+    Args:
+        model: the model.
+        emit: writes an event into the trace.
+        purpose: what the reply is for, in a word.
+        messages: the prompt.
+        options: those of :meth:`Model.complete`, without ``on_text``.
 
     Raises:
         ModelError, ModelUnavailable, BudgetExceeded: from the model.
@@ -25,28 +32,28 @@ async def ask(model: Model, emit: Emit, purpose: str, messages: Sequence[Message
     emit("model_started", {"purpose": purpose})
     async with waiting(emit, purpose) as on_text:
         reply = await model.complete(messages, on_text=on_text, **options)
-    tell(emit, purpose, reply)
+    emit_reply(emit, purpose, reply)
     return reply
 
 
 @contextlib.asynccontextmanager
 async def waiting(emit: Emit, purpose: str) -> AsyncIterator[OnText]:
-    """Tell the trace while a model is silent; what is yielded is called with each piece of its reply."""
-    began = heard = time.monotonic()
+    """Record in the trace that a model is silent. Call what is yielded with each piece of the reply."""
+    began = last_text = time.monotonic()
 
     def on_text(_: str) -> None:
-        nonlocal heard
-        heard = time.monotonic()
+        nonlocal last_text
+        last_text = time.monotonic()
 
     async def watch() -> None:
-        patience, since = WAITING_S, heard
+        patience, since = WAITING_S, last_text
         while True:
             await asyncio.sleep(max(0.0, since + patience - time.monotonic()))
-            if heard != since:
-                patience, since = WAITING_S, heard
+            if last_text != since:
+                patience, since = WAITING_S, last_text
             else:
                 now = time.monotonic()
-                emit("model_waiting", {"purpose": purpose, "seconds": now - began, "silent": now - heard})
+                emit("model_waiting", {"purpose": purpose, "seconds": now - began, "silent": now - last_text})
                 patience *= 2
 
     watching = asyncio.create_task(watch())
@@ -56,8 +63,8 @@ async def waiting(emit: Emit, purpose: str) -> AsyncIterator[OnText]:
         watching.cancel()
 
 
-def tell(emit: Emit, purpose: str, reply: Reply) -> None:
-    """Tell the trace of a reply."""
+def emit_reply(emit: Emit, purpose: str, reply: Reply) -> None:
+    """Record a reply of the model in the trace."""
     data: dict[str, Any] = {
         "purpose": purpose, "seconds": reply.seconds, "prompt_tokens": reply.prompt_tokens, "cached": reply.cached,
         "completion_tokens": reply.completion_tokens, "finish_reason": reply.finish_reason, "text": reply.text,

@@ -13,8 +13,9 @@ from typing import TYPE_CHECKING, Any, get_args
 
 from atc.calls.json_values import plain
 from atc.errors import UsageError
+from atc.facts import Fault
 from atc.loading import load_named, names_code
-from atc.result import Fault, RunStatus
+from atc.result import RunStatus
 from atc.traces.store import StoredRun
 
 if TYPE_CHECKING:

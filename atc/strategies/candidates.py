@@ -7,40 +7,48 @@ of one, so a revision is several programs of which the best goes on.
 from __future__ import annotations
 
 from collections import Counter
-from typing import TYPE_CHECKING, Any
+from collections.abc import Awaitable, Callable, Sequence
+from typing import Any
 
 from atc.calls.canonical import canonical
+from atc.facts import Finding
 from atc.packing import as_text
 from atc.result import Effect
 from atc.strategies.program_loop import ProgramLoop
 from atc.strategies.writer import Draft
 
-if TYPE_CHECKING:
-    from atc.strategies.chain_policy import ChainPolicy
+Check = Callable[[Draft], Awaitable[Sequence[Finding]]]
+Warnings = Callable[[Draft], Sequence[str]]
 
 
-async def best_candidate(loop: ProgramLoop, policy: ChainPolicy, count: int) -> Draft:
+async def best_candidate(loop: ProgramLoop, count: int, check: Check, warnings: Warnings) -> Draft:
     """Write ``count`` next programs and return the one to go on with.
 
     Fewest findings first. If no tool on offer can have an effect, the programs without findings are run (what they read
     is kept in the journal) and the first of those whose value most of them agree on is returned.
+
+    Args:
+        loop: the run's steps.
+        count: how many programs to write.
+        check: what keeps a program from running.
+        warnings: what the check warned about in a program that may run.
     """
     drafts = await loop.write_several(count)
-    checked = [(draft, await policy.check(draft)) for draft in drafts]
+    checked = [(draft, await check(draft)) for draft in drafts]
     clean = [draft for draft, findings in checked if not findings]
     chosen = min(checked, key=lambda pair: (not pair[0].source, len(pair[1])))[0]
     only_reads = all(tool.protocol.effect is Effect.READ for tool in loop.context.tools.values())
     if len(clean) > 1 and only_reads:
-        chosen = await _majority(loop, policy, clean) or chosen
+        chosen = await _majority(loop, clean, warnings) or chosen
     loop.announce(chosen)
     return chosen
 
 
-async def _majority(loop: ProgramLoop, policy: ChainPolicy, drafts: list[Draft]) -> Draft | None:
+async def _majority(loop: ProgramLoop, drafts: list[Draft], warnings: Warnings) -> Draft | None:
     """The first draft with the value that most drafts computed; ``None`` if none ran to an answer."""
     values: dict[str, str] = {}
     for draft in drafts:
-        outcome = await loop.execute(draft, policy.warnings(draft))
+        outcome = await loop.execute(draft, warnings(draft))
         if loop.fault_of(draft, outcome) is None:
             values[draft.source] = _key(outcome.value)
     if not values:

@@ -8,9 +8,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from atc.programs.check.coverage import forgotten_facts, stood_for, unused_facts
+from atc.facts import Fault, Finding
+from atc.programs.check.coverage import exchanged_facts, forgotten_facts, unused_facts
 from atc.programs.program import Program
-from atc.result import Effect, Fault, Finding, Revision
+from atc.result import Effect, Revision
 from atc.strategies.candidates import best_candidate
 from atc.strategies.program_loop import ProgramLoop
 from atc.strategies.writer import Draft
@@ -72,7 +73,9 @@ class ChainPolicy:
 
     async def _written(self) -> Draft:
         count = self._settings.revision_candidates if self._history else self._settings.candidates
-        return await (self._loop.write() if count == 1 else best_candidate(self._loop, self, count))
+        return await (
+            self._loop.write() if count == 1 else best_candidate(self._loop, count, self.check, self.warnings)
+        )
 
     def _waiting(self) -> Draft | None:
         """A program that only warnings kept from running, where what came in its place is no better.
@@ -96,7 +99,7 @@ class ChainPolicy:
                 r for r in self._history if all(f.severity == "warning" and f.tool not in failed for f in r.findings)
             ]
         return next(
-            (Draft(self._parsed(r.program), r.mended) for r in waiting if r.findings and r.program not in ran), None
+            (Draft(self._parsed(r.program), r.rewrites) for r in waiting if r.findings and r.program not in ran), None
         )
 
     def _not_asked(self, warnings: Sequence[Finding]) -> list[Finding]:
@@ -120,7 +123,7 @@ class ChainPolicy:
         earlier = [self._parsed(text) for text in (*self._before, *(revision.program for revision in self._history))]
         rules = self._settings.active_rules
         forgotten = forgotten_facts(task, program, earlier) if "forgotten-fact" in rules else []
-        spent = stood_for(program, self._context.calls) if forgotten and "exchanged-fact" in rules else set()
+        spent = exchanged_facts(program, self._context.calls) if forgotten and "exchanged-fact" in rules else set()
         facts = unused_facts(task, program) if "unused-fact" in rules else []
         unused = [Finding(kind="unused_fact", severity="warning", name=fact) for fact in facts]
         left = [fact for fact in forgotten if fact.casefold() not in spent]

@@ -9,11 +9,11 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from atc.facts import Fault
 from atc.models.base import Message
 from atc.outcome import Outcome
 from atc.programs.extract import extract
 from atc.prompting import prompt
-from atc.result import Fault
 from atc.strategies.base import Ending, Strategy
 from atc.strategies.context import RunContext
 from atc.strategies.steps import MAX_STEPS, ending_of, fault_of_call, out_of_steps, read_value, record_step, shown
@@ -46,13 +46,13 @@ class CodeAct(Strategy):
         messages = [Message("system", prompt("codeact", stubs=stubs)), Message("user", f"Task: {context.task}")]
         steps: list[str] = []
         for _ in range(MAX_STEPS):
-            said = (await context.ask("step", messages)).text
-            messages.append(Message("assistant", said))
-            code = extract(said, [*context.tools, FINAL]).source
+            reply = (await context.ask("step", messages)).text
+            messages.append(Message("assistant", reply))
+            code = extract(reply, [*context.tools, FINAL]).source
             if not code and steps:
-                return Ending("answered", read_value(said))
+                return Ending("answered", read_value(reply))
             if not code:
-                record_step(context, said, Fault(kind="program", reason=_NO_CODE))
+                record_step(context, reply, Fault(kind="program", reason=_NO_CODE))
                 messages.append(Message("user", _NO_CODE))
                 continue
             outcome = await context.execute(_SESSION.format(steps=steps) + code)

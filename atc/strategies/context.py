@@ -78,6 +78,11 @@ class RunContext:
         return sorted(self.broker.calls, key=lambda call: call.index)
 
     @property
+    def inputs(self) -> Mapping[str, Any]:
+        """The values of earlier stages that stand in the scope of this stage's programs, by name."""
+        return self.broker.journal.inputs
+
+    @property
     def last_calls(self) -> list[Call]:
         """The calls of the program that ran last."""
         return [call for call in self.calls if call.attempt == self.broker.journal.attempt]
@@ -168,7 +173,7 @@ class RunContext:
         attempt, broker = len(self.revisions), self.broker
         broker.begin_program(warnings)
         self.emit("program_started", {"attempt": attempt, "warnings": list(warnings)})
-        values = broker.journal.inputs if inputs is None else inputs
+        values = self.inputs if inputs is None else inputs
         job = Job(program, signatures(self.tools), limits_from(self.settings), values, broker.clock)
         outcome = await self.sandbox.run(job, self._pages.call)
         outcome = self._pages.placed(outcome)
@@ -252,7 +257,7 @@ class RunContext:
         """End the stage of a call that succeeded; what was handed to its programs stays there for the next."""
         if self._called:
             self._called = False
-            self.broker.begin_stage(inputs=self.broker.journal.inputs)
+            self.broker.begin_stage(inputs=self.inputs)
 
     def record(self, revision: Revision) -> None:
         """Keep a program and how it went: the result has it."""

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from atc.errors import Cause
-from atc.result import Fault, RunStatus
+from atc.facts import Fault
+from atc.result import RunStatus
 
 STATUS: dict[Cause, RunStatus] = {
     "denied": "denied",

@@ -7,11 +7,12 @@ from collections import Counter
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 
 from atc import wording
+from atc.facts import Fault, Finding, Invocation, Place
 from atc.graph.identifiers import COORDINATES, is_identifier, words_of
 from atc.programs.rules import DEFAULT, Rules
 from atc.prompting import fenced
-from atc.result import Call, Effect, Fault, Finding, Invocation, Place, Revision
-from atc.strategies.preconditions import remedies
+from atc.result import Call, Effect, Revision
+from atc.strategies.preconditions import precondition_tools
 from atc.tools.parameters import parameters_of
 from atc.tools.protocol import Protocol
 
@@ -24,12 +25,12 @@ _COORDINATE = re.compile(r"(?i)(?<![a-z])((?:\w+_)?(?:lat|latitude|lon|lng|longi
 _ABOUT_ARGUMENTS = frozenset({"missing_argument", "wrong_type"})
 _COMPLAINTS = frozenset({"invalid_arguments", "refused", "failed"})
 
-Hints = Mapping[str, Mapping[str, str]]
+SupplierHints = Mapping[str, Mapping[str, str]]
 
 
-def notes_from(
+def feedback_from(
     history: Sequence[Revision],
-    hints: Hints | None = None,
+    hints: SupplierHints | None = None,
     protocols: Iterable[Protocol] = (),
     likely: Sequence[str] = (),
     rules: Rules = DEFAULT,
@@ -87,7 +88,9 @@ def done_calls(calls: Sequence[Call]) -> list[str]:
     return [fenced(wording.done(call)) for call in made.values()]
 
 
-def _of(revision: Revision, hints: Hints, tools: Mapping[str, Protocol], rules: Rules) -> Iterator[str | Finding]:
+def _of(
+    revision: Revision, hints: SupplierHints, tools: Mapping[str, Protocol], rules: Rules
+) -> Iterator[str | Finding]:
     """What went wrong with one program; of a key that is not there the finding itself."""
     found = revision.findings[:4]
     hints = hints if "supplier-hint" in rules else {}
@@ -96,7 +99,7 @@ def _of(revision: Revision, hints: Hints, tools: Mapping[str, Protocol], rules: 
         if finding.kind in _ABOUT_ARGUMENTS and finding.tool is not None:
             yield from _supplies(finding.tool, finding.arguments, hints)
     if revision.fault is not None:
-        yield wording.fault_note(revision.fault)
+        yield wording.fault_feedback(revision.fault)
         if evidence := revision.fault.evidence:
             yield evidence[:500]
         if revision.fault.tool is not None and revision.fault.kind in ("arguments", "tool"):
@@ -111,7 +114,7 @@ def _is_no_key(finding: Finding) -> bool:
     )
 
 
-def _of_arguments(fault: Fault, hints: Hints, tools: Mapping[str, Protocol], rules: Rules) -> Iterator[str]:
+def _of_arguments(fault: Fault, hints: SupplierHints, tools: Mapping[str, Protocol], rules: Rules) -> Iterator[str]:
     """Of the arguments that a refusal or failure names or quotes, what the document says and who supplies them.
 
     Of a refusal that names none, who supplies the ids.
@@ -137,7 +140,7 @@ def _of_state(fault: Fault, tools: Mapping[str, Protocol]) -> Iterator[str]:
     Where the schema gate refused the arguments, the words are the validator's, and speak of a schema.
     """
     complaint = "" if fault.case == "invalid_arguments" else _complaint(fault)
-    yield from (wording.comes_first(name) for name in remedies(complaint, fault.tool or "", tools))
+    yield from (wording.comes_first(name) for name in precondition_tools(complaint, fault.tool or "", tools))
 
 
 def _complaint(fault: Fault) -> str:
@@ -145,7 +148,7 @@ def _complaint(fault: Fault) -> str:
     return fault.reason[:MAX_COMPLAINT] if fault.case in _COMPLAINTS else ""
 
 
-def _supplies(tool: str, names: Collection[str], hints: Hints) -> Iterator[str]:
+def _supplies(tool: str, names: Collection[str], hints: SupplierHints) -> Iterator[str]:
     """Where these arguments come from."""
     for name, source in hints.get(tool, {}).items():
         if name in names:

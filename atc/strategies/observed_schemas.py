@@ -16,7 +16,7 @@ _SAYS = ("properties", "items", "prefixItems", "additionalProperties", "patternP
          "$ref")  # fmt: skip
 
 
-def with_seen_responses(protocols: Mapping[str, Protocol], calls: Sequence[Call]) -> dict[str, Protocol]:
+def with_observed_responses(protocols: Mapping[str, Protocol], calls: Sequence[Call]) -> dict[str, Protocol]:
     """The protocols, those that say nothing of their response with the shape of what they answered (ATC §4.1).
 
     Args:

@@ -10,9 +10,9 @@ import json
 import re
 from typing import Any
 
+from atc.facts import Fault
 from atc.models.base import Message
 from atc.prompting import fenced, prompt
-from atc.result import Fault
 from atc.strategies.base import Ending, Strategy
 from atc.strategies.context import RunContext
 from atc.strategies.steps import ending_of, fault_of_call, read_value, record_step, shown, tool_lines
@@ -40,17 +40,17 @@ class Plan(Strategy):
         fault = Fault(kind="answer", reason="no plan was made")
         for _ in range(context.settings.max_revisions + 1):
             text = prompt("plan", tools=tools, failed=failed, task=context.task)
-            said = (await context.ask("plan", [Message("user", text)])).text
+            reply = (await context.ask("plan", [Message("user", text)])).text
             try:
-                results = await _execute(context, _steps(said))
+                results = await _execute(context, _steps(reply))
             except PlanFault as problem:
                 fault = problem.fault
-                record_step(context, said, fault)
+                record_step(context, reply, fault)
                 if ending := ending_of(fault):
                     return ending
-                failed = f"{shown(said)}\n{shown(fault.message)}"
+                failed = f"{shown(reply)}\n{shown(fault.message)}"
                 continue
-            record_step(context, said)
+            record_step(context, reply)
             text = prompt("conclude", task=context.task, results=results, form=_ANSWER_FORM)
             answer = await context.ask("conclude", [Message("user", text)])
             return Ending("answered", read_value(answer.text))
@@ -79,17 +79,17 @@ async def _execute(context: RunContext, steps: list[dict[str, Any]]) -> list[str
     return lines
 
 
-def _steps(said: str) -> list[dict[str, Any]]:
+def _steps(reply: str) -> list[dict[str, Any]]:
     """The steps of the plan in a reply.
 
     Raises:
         PlanFault: there is no plan.
     """
-    start = said.find("[")
+    start = reply.find("[")
     if start < 0:
         raise PlanFault(Fault(kind="program", reason="the reply holds no JSON list of steps"))
     try:
-        steps, _ = json.JSONDecoder().raw_decode(said[start:])
+        steps, _ = json.JSONDecoder().raw_decode(reply[start:])
     except (ValueError, RecursionError) as error:
         raise PlanFault(Fault(kind="program", reason=f"the plan is no JSON: {error}")) from None
     if not steps or not isinstance(steps, list) or not all(isinstance(step, dict) for step in steps):

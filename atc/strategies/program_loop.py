@@ -11,11 +11,12 @@ from collections.abc import AsyncIterator, Coroutine, Sequence
 from typing import Any, Self, TypeVar
 
 from atc import wording
+from atc.facts import Fault, Finding
 from atc.outcome import Outcome
 from atc.packing import as_text
 from atc.programs.attribution.attribute import Attribution
 from atc.programs.check.checker import Checker
-from atc.result import Call, Fault, Finding, Revision
+from atc.result import Call, Revision
 from atc.strategies.context import RunContext
 from atc.strategies.endings import advised
 from atc.strategies.tool_requests import ToolRequests
@@ -65,7 +66,9 @@ class ProgramLoop:
             ModelError, ModelUnavailable, BudgetExceeded: from the model.
             SandboxUnavailable: there is no sandbox to run it in.
         """
-        draft = await self._while_a_jail_boots(self.writer.write(self.context.revisions, self.context.calls))
+        context = self.context
+        writing = self.writer.write(context.revisions, context.calls, context.inputs)
+        draft = await self._while_a_jail_boots(writing)
         self.announce(draft)
         return draft
 
@@ -75,12 +78,13 @@ class ProgramLoop:
         Raises:
             As :meth:`write`.
         """
-        writing = self.writer.candidates(count, self.context.revisions, self.context.calls)
+        context = self.context
+        writing = self.writer.candidates(count, context.revisions, context.calls, context.inputs)
         return await self._while_a_jail_boots(writing)
 
     def announce(self, draft: Draft) -> None:
         """Tell the trace which program comes next."""
-        data = {"attempt": len(self.context.revisions), "program": draft.source, "mended": list(draft.mended)}
+        data = {"attempt": len(self.context.revisions), "program": draft.source, "rewrites": list(draft.rewrites)}
         self.context.emit("program_written", data)
 
     async def _while_a_jail_boots(self, writing: Coroutine[Any, Any, T]) -> T:
@@ -103,8 +107,10 @@ class ProgramLoop:
             self._renew_checker()
         if self._checker is None:
             return []
-        answered = [as_text(call.value) for call in self.context.broker.calls if call.succeeded]
-        return await self._checker.check(draft.program, " ".join([self.context.task, *answered]))
+        given = [call.value for call in self.context.broker.calls if call.succeeded]
+        given += self.context.inputs.values()
+        known = " ".join([self.context.task, *map(as_text, given)])
+        return await self._checker.check(draft.program, known, self.context.inputs)
 
     def reject(self, draft: Draft, findings: Sequence[Finding]) -> None:
         """Record a program that does not run, for what the check found."""
@@ -137,8 +143,9 @@ class ProgramLoop:
 
     def fault_of(self, draft: Draft, outcome: Outcome) -> Fault | None:
         """Trace the failure of the last program by structure alone; ``None`` if it answered."""
+        context = self.context
         return Attribution(
-            draft.program, outcome, self.grounds, self.context.tools, self.context.settings.active_rules
+            draft.program, outcome, self.grounds, context.tools, context.settings.active_rules, context.inputs
         ).fault()
 
     async def attribute(self, draft: Draft, outcome: Outcome) -> Fault | None:
@@ -173,7 +180,7 @@ class ProgramLoop:
     def _record(self, draft: Draft, findings: tuple[Finding, ...] = (), fault: Fault | None = None) -> None:
         self.context.record(Revision(
             attempt=len(self.context.revisions), program=draft.source, findings=findings, fault=fault,
-            mended=draft.mended,
+            rewrites=draft.rewrites,
         ))  # fmt: skip
 
 

@@ -6,9 +6,9 @@ import json
 import re
 from typing import Any
 
+from atc.facts import Fault
 from atc.models.base import Message
 from atc.prompting import prompt
-from atc.result import Fault
 from atc.strategies.base import Ending, Strategy
 from atc.strategies.context import RunContext
 from atc.strategies.steps import (
@@ -39,26 +39,26 @@ class ReAct(Strategy):
         system = prompt("react", tools=tool_lines(context.tools.values()))
         messages = [Message("system", system), Message("user", f"Task: {context.task}")]
         for _ in range(MAX_STEPS):
-            said = (await context.ask("step", messages, stop=("\nObservation:",))).text
-            action, final = _ACTION.search(said), _FINAL.search(said)
+            reply = (await context.ask("step", messages, stop=("\nObservation:",))).text
+            action, final = _ACTION.search(reply), _FINAL.search(reply)
             if final and not (action and action.start() < final.start()):
-                record_step(context, said)
+                record_step(context, reply)
                 return Ending("answered", read_value(final[1]))
-            said, observation, fault = await _acted(context, said, action)
-            record_step(context, said, fault)
+            reply, observation, fault = await _acted(context, reply, action)
+            record_step(context, reply, fault)
             if fault is not None and (ending := ending_of(fault)):
                 return ending
-            messages += [Message("assistant", said), Message("user", f"Observation: {observation}")]
+            messages += [Message("assistant", reply), Message("user", f"Observation: {observation}")]
         return out_of_steps()
 
 
-async def _acted(context: RunContext, said: str, action: re.Match[str] | None) -> tuple[str, str, Fault | None]:
+async def _acted(context: RunContext, reply: str, action: re.Match[str] | None) -> tuple[str, str, Fault | None]:
     """Make the call of a reply: the reply up to its end, what is observed, and what went wrong.
 
     What a model goes on to say before it has seen anything is not kept.
     """
     if action is None:
-        return said, _NO_ACTION, Fault(kind="program", reason=_NO_ACTION)
+        return reply, _NO_ACTION, Fault(kind="program", reason=_NO_ACTION)
     text = action[2].removeprefix("```json").lstrip()
     begin = action.start(2) + len(action[2]) - len(text)
     arguments: Any
@@ -66,12 +66,12 @@ async def _acted(context: RunContext, said: str, action: re.Match[str] | None) -
         arguments, length = json.JSONDecoder().raw_decode(text)
     except (ValueError, RecursionError) as error:
         problem = f"the Action Input is no JSON object: {error}"
-        return said, problem, Fault(kind="program", reason=problem)
-    said = said[: begin + length]
+        return reply, problem, Fault(kind="program", reason=problem)
+    reply = reply[: begin + length]
     if not isinstance(arguments, dict):
         problem = f"{action[1]} takes its arguments as a JSON object"
-        return said, problem, Fault(kind="arguments", reason=problem)
+        return reply, problem, Fault(kind="arguments", reason=problem)
     call = await context.call(action[1], arguments)
     if call.succeeded:
-        return said, shown(call.value), None
-    return said, f"error: {shown(call.error)}", fault_of_call(call)
+        return reply, shown(call.value), None
+    return reply, f"error: {shown(call.error)}", fault_of_call(call)

@@ -11,9 +11,10 @@ from typing import Any
 from atc.calls.broker import Broker
 from atc.calls.journal import Entry
 from atc.errors import JournalError, SandboxUnavailable
+from atc.facts import Fault
 from atc.models.budget import Budget
 from atc.packing import pack
-from atc.result import Call, Fault, Result, Usage
+from atc.result import Call, Result, Usage
 from atc.strategies.base import Ending
 from atc.strategies.context import RunContext
 from atc.traces.events import Emit
@@ -33,11 +34,11 @@ class Session:
     context: RunContext | None = None
     began: float = field(default_factory=time.perf_counter)
 
-    def result(self, ending: Ending, said: str = "") -> Result:
+    def result(self, ending: Ending, answer: str = "") -> Result:
         self.broker.journal.close()  # a task that a strategy left behind does nothing that the result does not tell
         calls = list(self.broker.calls)
-        told = {call.index for call in calls}
-        calls += [_from_before(e) for e in self.broker.journal.entries.values() if e.in_doubt and e.number not in told]
+        known = {call.index for call in calls}
+        calls += [_from_before(e) for e in self.broker.journal.entries.values() if e.in_doubt and e.number not in known]
         budget, context = self.budget, self.context
         revisions = tuple(context.revisions) if context is not None else ()
         usage = Usage(
@@ -47,7 +48,7 @@ class Session:
             seconds=time.perf_counter() - self.began,
         )  # fmt: skip
         return Result(
-            run_id=self.run_id, task=self.task, status=ending.status, value=ending.value, answer=said,
+            run_id=self.run_id, task=self.task, status=ending.status, value=ending.value, answer=answer,
             program=revisions[-1].program if revisions else "",
             calls=tuple(sorted(calls, key=lambda call: call.index)), revisions=revisions,
             fault=ending.fault, usage=usage, isolation=context.isolation if context is not None else "",
@@ -59,9 +60,9 @@ class Session:
             self.emit("answered", {"value": pack(result.value), "answer": result.answer})
         self.emit("run_ended", result.model_dump(mode="json", exclude={"calls", "revisions"}) | more)
 
-    def broke_off(self, error: BaseException) -> None:
+    def end_with_error(self, error: BaseException) -> None:
         """Write down how a run ended that raises instead of returning a result."""
-        with contextlib.suppress(Exception):  # a listener may be what failed; the trace is written before it is told
+        with contextlib.suppress(Exception):  # a listener may be what failed; the trace is written before it is known
             self.end(self.result(Ending("failed", fault=fault_of(error))), raised=True)
 
 

@@ -8,8 +8,9 @@ from collections.abc import Iterable
 from typing import Any
 
 from atc.calls.json_values import plain
+from atc.facts import Fault
 from atc.prompting import fenced
-from atc.result import Call, Fault, Revision
+from atc.result import Call, Revision
 from atc.strategies.base import Ending
 from atc.strategies.context import RunContext
 from atc.strategies.endings import STATUS, advised

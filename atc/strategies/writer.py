@@ -22,11 +22,11 @@ from atc.prompting import fenced, prompt
 from atc.result import Call, Revision
 from atc.retrieval.index import ToolIndex
 from atc.settings import Settings
-from atc.strategies.asking import ask, tell, waiting
-from atc.strategies.feedback import done_calls, notes_from
+from atc.strategies.asking import ask, emit_reply, waiting
+from atc.strategies.feedback import done_calls, feedback_from
 from atc.strategies.find_tools import DOCS, asking_tools
 from atc.strategies.find_tools import NAME as FINDER
-from atc.strategies.observed_schemas import with_seen_responses
+from atc.strategies.observed_schemas import with_observed_responses
 from atc.strategies.prompt_room import FEEDBACK, PromptRoom
 from atc.strategies.ways import DEFAULT_WAYS, Ways
 from atc.tools.demonstrations import shown_examples
@@ -40,11 +40,11 @@ T = TypeVar("T")
 
 SAMPLING_TEMPERATURE = 0.6
 """Of programs that are written beside each other, to be chosen among."""
-SAID_AGAIN = "the same program came again: give another one, which differs where these notes say"
+SAME_PROGRAM = "the same program came again: give another one, which differs where these notes say"
 COPY_OF_STUBS = "(TypedDict):"
 """Where a reply ends if the tools' documents are longer than a reply: it copies them, and would not come to the end."""
 COPIED = "the reply copies the tools' documents: the tools exist, so write only the program that calls them"
-POINTED_TO = 5
+MAX_LIKELY_TOOLS = 5
 """Tools that are named to a model whose program did without any."""
 MAX_CULPRIT = 20_000
 """Characters of the stub of a failed tool that stands beside its error (``Ways(revision="edit")``)."""
@@ -56,7 +56,7 @@ class Draft:
     """A program as it came from a reply; an empty one where the reply has none, and ``problem`` says why."""
 
     program: Program
-    mended: tuple[str, ...] = ()
+    rewrites: tuple[str, ...] = ()
     problem: str = ""
 
     @property
@@ -130,10 +130,11 @@ class Writer:
         if not history or all(finding.kind != "no_call" for finding in history[-1].findings):
             return []
         index = ToolIndex.build(self._tools)
-        return [hit.id for hit in index.search(self._task, POINTED_TO, "lexical")] or list(self._tools)[:POINTED_TO]
+        found = [hit.id for hit in index.search(self._task, MAX_LIKELY_TOOLS, "lexical")]
+        return found or list(self._tools)[:MAX_LIKELY_TOOLS]
 
-    async def write(self, history: Sequence[Revision], calls: Sequence[Call]) -> Draft:
-        """The next program, given those that failed and the calls that were made.
+    async def write(self, history: Sequence[Revision], calls: Sequence[Call], inputs: Collection[str] = ()) -> Draft:
+        """The next program, given those that failed, the calls that were made and the names of its inputs.
 
         Raises:
             ModelError, ModelUnavailable, BudgetExceeded: from the model.
@@ -143,13 +144,15 @@ class Writer:
         earlier = {revision.program for revision in history}
         for again in (False, True):
             draw = partial(self._ask_for_program, temperature, settings.seed + 101 * len(history) + again)
-            draft = self._draft(await self._fitting(draw, history, calls, again), calls)
+            draft = self._draft(await self._fitting(draw, history, calls, again), calls, inputs)
             if draft.source not in earlier or not draft.source or "same-program" not in self._rules:
                 break
-            temperature = max(0.8, temperature)  # it said the same again: ask for something else
+            temperature = max(0.8, temperature)  # the same program again: sample hotter
         return draft
 
-    async def candidates(self, count: int, history: Sequence[Revision], calls: Sequence[Call]) -> list[Draft]:
+    async def candidates(
+        self, count: int, history: Sequence[Revision], calls: Sequence[Call], inputs: Collection[str] = ()
+    ) -> list[Draft]:
         """Several next programs, sampled beside each other. The same program is kept once, and one that failed before
         only if there is no other.
 
@@ -158,7 +161,7 @@ class Writer:
         """
         seed = self._settings.seed + 101 * len(history)
         replies = await self._fitting(partial(self._sample, count, seed), history, calls)
-        drafts = [self._draft(reply, calls) for reply in replies]
+        drafts = [self._draft(reply, calls, inputs) for reply in replies]
         unique = {draft.source: draft for draft in drafts}
         earlier = {revision.program for revision in history}
         return [draft for draft in unique.values() if draft.source not in earlier] or list(unique.values())
@@ -189,7 +192,7 @@ class Writer:
                 stop=self._stop,
             )  # fmt: skip
         for reply in replies:
-            tell(self._emit, "program", reply)
+            emit_reply(self._emit, "program", reply)
         return replies
 
     async def ask(
@@ -202,7 +205,7 @@ class Writer:
         max_tokens: int | None = None,
         stop: Sequence[str] = (),
     ) -> Reply:
-        """One call of the model, told in the trace."""
+        """Ask the model once; the trace records it."""
         return await ask(
             self._model, self._emit, purpose, messages, max_tokens=max_tokens or self._settings.max_tokens,
             temperature=temperature, seed=seed, stop=stop,
@@ -221,7 +224,7 @@ class Writer:
         )  # fmt: skip
         return reply.value if isinstance(reply.value, str) else None
 
-    def _draft(self, reply: Reply, calls: Sequence[Call]) -> Draft:
+    def _draft(self, reply: Reply, calls: Sequence[Call], inputs: Collection[str]) -> Draft:
         if self._stop and _CLASS_BEGUN.search(reply.text):
             return Draft(Program(""), problem=COPIED)
         if reply.problem:
@@ -230,8 +233,8 @@ class Writer:
         if found.program is None:
             return Draft(Program(""), problem=found.problem)
         protocols = {protocol.name: protocol for protocol in self._tools.protocols}
-        observed = with_seen_responses(protocols, calls) if "observed-responses" in self._rules else protocols
-        context = RepairContext(protocols, observed, self._suppliers, calls, self._task, self._rules)
+        observed = with_observed_responses(protocols, calls) if "observed-responses" in self._rules else protocols
+        context = RepairContext(protocols, observed, self._suppliers, calls, self._task, self._rules, inputs)
         passes = PASSES if self._ways.check else FRAME
         program, rewrites = repair_program(found.program, context, passes)
         return Draft(program, tuple(rewrite.note for rewrite in rewrites))
@@ -249,14 +252,14 @@ class Writer:
             edits = self._edits(history, calls)
         else:
             likely = self._likely(history) if "likely-tools" in self._rules else ()
-            sentences = notes_from(history, self._hints, self._tools.protocols, likely, self._rules)
+            sentences = feedback_from(history, self._hints, self._tools.protocols, likely, self._rules)
             if again:
-                sentences.append(SAID_AGAIN)
+                sentences.append(SAME_PROGRAM)
             notes = prompt("notes", notes=sentences, done=done_calls(calls)) if sentences else ""
         shown = await self._tools_within(base, [Message("user", notes), *edits])
-        return [*base, Message("user", self._told(shown) + notes), *edits]
+        return [*base, Message("user", self._task_message(shown) + notes), *edits]
 
-    def _told(self, shown: Fit) -> str:
+    def _task_message(self, shown: Fit) -> str:
         """The task and its tools."""
         return prompt(
             "task", stubs=fenced(shown.text), task=self._task, plan=self._plan, asked=self._asked_for,
@@ -268,7 +271,7 @@ class Writer:
 
         Where they are shortened, room for notes on programs that fail is kept from the first.
         """
-        frame = Message("user", self._told(Fit("", {}, tuple(self._tools))))
+        frame = Message("user", self._task_message(Fit("", {}, tuple(self._tools))))
         fixed = await self._room.taken([*base, frame])
         notes = await self._room.taken(feedback)
         room = await self._room.for_tools(fixed + notes)

@@ -104,15 +104,15 @@ class StageStarted(TypedDict):
 
 
 class ProgramWritten(TypedDict):
-    """A program is there. ``attempt`` counts from 0; ``mended`` lists what rules changed in it."""
+    """A program is there. ``attempt`` counts from 0; ``rewrites``: one note for each change by a rule."""
 
     attempt: int
     program: str
-    mended: list[str]
+    rewrites: list[str]
 
 
 class Findings(TypedDict):
-    """The check keeps a program from running. Each finding is an :class:`atc.result.Finding`."""
+    """The check keeps a program from running. Each finding is an :class:`atc.facts.Finding`."""
 
     attempt: int
     findings: list[dict[str, Any]]
@@ -160,7 +160,7 @@ class ProgramEnded(TypedDict):
 
 
 class FaultFound(TypedDict):
-    """A program's failure is attributed. ``fault`` is an :class:`atc.result.Fault`."""
+    """A program's failure is attributed. ``fault`` is an :class:`atc.facts.Fault`."""
 
     attempt: int
     fault: dict[str, Any]

@@ -16,7 +16,7 @@ EVENTS: dict[str, dict[str, Any]] = {
     "program_started": {"attempt": 0, "warnings": [HOSTILE]},
     "approval_asked": {"tool": HOSTILE, "index": 1, "arguments": {HOSTILE: HOSTILE}, "warnings": [HOSTILE]},
     "program_ended": {"stdout": HOSTILE, "stderr": HOSTILE},
-    "program_written": {"attempt": 0, "program": f"answer = '{HOSTILE}'", "mended": [HOSTILE]},
+    "program_written": {"attempt": 0, "program": f"answer = '{HOSTILE}'", "rewrites": [HOSTILE]},
     "findings": {"findings": [{"message": HOSTILE, "line": 1, "kind": "syntax"}]},
     "stage_started": {"stage": HOSTILE, "new_request": False, "inputs": {HOSTILE: HOSTILE}},
     "call_started": {"tool": HOSTILE, "index": 1},

@@ -11,7 +11,7 @@ from atc import wording
 from atc.calls.contract import CallReply
 from atc.calls.redact import Redactor
 from atc.errors import ToolError
-from atc.result import Drift
+from atc.facts import Drift
 from tests.support.broker import WRITE, House, counted, never
 from tests.support.tools import make_tool
 

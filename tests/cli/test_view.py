@@ -7,7 +7,8 @@ import io
 from rich.console import Console
 
 from atc.cli.view import RunView
-from atc.result import Call, Drift, Effect
+from atc.facts import Drift
+from atc.result import Call, Effect
 from atc.traces.events import Event
 
 STARTED = Event("model_started", {"purpose": "program"})

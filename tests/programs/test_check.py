@@ -9,10 +9,10 @@ from collections.abc import Iterator
 import pytest
 
 from atc import Effect, Protocol
+from atc.facts import Finding
 from atc.programs.check.checker import Checker
 from atc.programs.check.policy import policy_findings
 from atc.programs.program import Program
-from atc.result import Finding
 
 CITY = {
     "type": "object",

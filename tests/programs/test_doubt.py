@@ -9,7 +9,7 @@ import pytest
 from atc import Effect, tool
 from atc.agent import Agent
 from atc.models.fake import FakeModel
-from atc.programs.check.coverage import forgotten_facts, stood_for, unused_facts
+from atc.programs.check.coverage import exchanged_facts, forgotten_facts, unused_facts
 from atc.programs.program import Program
 from atc.result import Call
 
@@ -182,8 +182,9 @@ def test_what_an_answer_stands_for_is_not_missed() -> None:
     login = Call(
         index=0, attempt=0, tool="login", arguments=given, effect=Effect.READ, status="ok", value={"token": "n9m8"}
     )
-    assert stood_for(Program("answer = delete(token='N9M8')"), [login]) == {"user1", "pass1"}
-    assert stood_for(Program("answer = delete(token='other')"), [login]) == set()
+    assert exchanged_facts(Program("answer = delete(token='N9M8')"), [login]) == {"user1", "pass1"}
+    assert exchanged_facts(Program("answer = delete(token='other')"), [login]) == set()
     assert (
-        stood_for(Program("answer = delete(token='n9m8')"), [login.model_copy(update={"status": "refused"})]) == set()
+        exchanged_facts(Program("answer = delete(token='n9m8')"), [login.model_copy(update={"status": "refused"})])
+        == set()
     )

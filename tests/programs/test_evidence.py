@@ -8,7 +8,7 @@ import pytest
 
 from atc.agent import Agent
 from atc.models.fake import FakeModel
-from atc.programs.attribution.responses import hollow
+from atc.programs.attribution.responses import is_empty_response
 from atc.result import Call, Effect
 from atc.tools.functions import tool
 
@@ -26,7 +26,7 @@ def answered(value: Any, effect: Effect = Effect.READ, **arguments: Any) -> Call
     ],
 )  # fmt: skip
 def test_an_empty_search_says_nothing(call: Call) -> None:
-    assert hollow(call)
+    assert is_empty_response(call)
 
 
 @pytest.mark.parametrize(
@@ -38,7 +38,7 @@ def test_an_empty_search_says_nothing(call: Call) -> None:
     ],
 )  # fmt: skip
 def test_a_thing_and_an_effect_say_something(call: Call) -> None:
-    assert not hollow(call)
+    assert not is_empty_response(call)
 
 
 def test_a_program_that_makes_something_new_is_taken_at_once() -> None:

@@ -7,7 +7,7 @@ import pytest
 from atc.graph.suppliers import suppliers_of
 from atc.programs.program import Program
 from atc.programs.repair.context import RepairContext
-from atc.programs.repair.lookups import finder_beside, look_up_ids
+from atc.programs.repair.lookups import look_up_ids, search_tool_beside
 from atc.programs.repair.pipeline import Pass, repair_program
 from atc.result import Effect
 from atc.tools.protocol import Protocol
@@ -74,8 +74,8 @@ def test_only_one_tool_that_reads_and_needs_a_name_alone_is_called() -> None:
 
 def test_beside_a_tool_that_lists_stands_the_one_that_finds_by_name() -> None:
     tools = {p.name: p for p in (FIND, NEAR, GET)}
-    assert finder_beside("cities_in", tools) == "find_cities(name=...)"
-    assert finder_beside("find_cities", tools) == ""
-    assert finder_beside("get_city", tools) == ""
+    assert search_tool_beside("cities_in", tools) == "find_cities(name=...)"
+    assert search_tool_beside("find_cities", tools) == ""
+    assert search_tool_beside("get_city", tools) == ""
     twin = protocol("search_cities", {"name": "string"}, {"cities": ITEMS})
-    assert finder_beside("cities_in", {**tools, "search_cities": twin}) == ""
+    assert search_tool_beside("cities_in", {**tools, "search_cities": twin}) == ""

@@ -11,7 +11,7 @@ from atc.programs.program import Program
 from atc.programs.repair.context import RepairContext
 from atc.programs.repair.pipeline import PASSES, SCHEMA, repair_program
 from atc.result import Call
-from atc.strategies.observed_schemas import with_seen_responses
+from atc.strategies.observed_schemas import with_observed_responses
 
 REF = {
     "type": "object",
@@ -202,16 +202,16 @@ def test_what_an_undocumented_tool_answered_repairs_the_next_program(program: st
     answered = {"price": 1.5, "stock": 3, "bar_code": "4006381333931", "shops": [{"city": "Lyon"}]}
     calls = [call({"name": "a"}, answered), call({"name": "b"}, None).model_copy(update={"status": "failed"})]
     assert repair(program, SILENT) == (program, ())
-    assert repair(program, with_seen_responses(SILENT, calls))[0] == repaired
+    assert repair(program, with_observed_responses(SILENT, calls))[0] == repaired
 
 
 @pytest.mark.parametrize("returns", [None, {}, {"type": "object", "additionalProperties": True}])
 def test_documents_that_say_nothing_of_a_response_are_filled_in(returns: dict[str, object] | None) -> None:
     silent = {"find": FIND.model_copy(update={"returns": returns})}
-    assert with_seen_responses(silent, [call({}, {"a": 1})])["find"].returns != returns
+    assert with_observed_responses(silent, [call({}, {"a": 1})])["find"].returns != returns
 
 
 @pytest.mark.parametrize("returns", [FIND.returns, {"type": "object", "additionalProperties": {"type": "number"}}])
 def test_documents_that_say_something_stay(returns: dict[str, object]) -> None:
     documented = {"find": FIND.model_copy(update={"returns": returns})}
-    assert with_seen_responses(documented, [call({}, {"a": 1})]) == documented
+    assert with_observed_responses(documented, [call({}, {"a": 1})]) == documented

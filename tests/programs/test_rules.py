@@ -12,6 +12,7 @@ import pytest
 
 from atc import Agent, Effect, Protocol, Settings, Toolset, tool
 from atc.errors import SettingsError
+from atc.facts import Fault, Finding, Invocation, Place, Raised
 from atc.graph.suppliers import suppliers_of
 from atc.models.fake import FakeModel
 from atc.outcome import Outcome, ProgramError
@@ -21,8 +22,8 @@ from atc.programs.program import Program
 from atc.programs.repair.context import RepairContext
 from atc.programs.repair.pipeline import PASSES, repair_program
 from atc.programs.rules import DEFAULT, IDS, RULES, parse_rules, table
-from atc.result import Call, Fault, Finding, Invocation, Place, Raised, Revision
-from atc.strategies.feedback import notes_from
+from atc.result import Call, Revision
+from atc.strategies.feedback import feedback_from
 
 ROOT = Path(__file__).parents[2]
 TEXT, NUMBER = {"type": "string"}, {"type": "integer"}
@@ -145,15 +146,15 @@ def test_a_note_of_a_rule_that_is_off_is_not_written(rule: str, complaint: str, 
     )
     history = [Revision(attempt=n, program="start(key_id='abc')", fault=seen) for n in range(2)]
     hints = {"start": {"key_id": "there"}}
-    assert said in " ".join(notes_from(history, hints, [DOOR, START]))
-    assert said not in " ".join(notes_from(history, hints, [DOOR, START], rules=DEFAULT - {rule}))
+    assert said in " ".join(feedback_from(history, hints, [DOOR, START]))
+    assert said not in " ".join(feedback_from(history, hints, [DOOR, START], rules=DEFAULT - {rule}))
 
 
 def test_findings_of_several_keys_are_one_note_only_by_a_rule() -> None:
     found = tuple(Finding(kind="unknown_field", name=k, known=("a",), place=Place(tool="x"), line=1) for k in "bc")
     history = [Revision(attempt=0, program="x", findings=found)]
-    assert len(notes_from(history)) == 1
-    assert len(notes_from(history, rules=DEFAULT - {"merged-keys"})) == 2
+    assert len(feedback_from(history)) == 1
+    assert len(feedback_from(history, rules=DEFAULT - {"merged-keys"})) == 2
 
 
 def test_every_rule_says_where_it_is_and_is_asked_for_there() -> None:

@@ -14,9 +14,9 @@ import pytest
 
 from atc import wording
 from atc.atlas import atlas_toolset
+from atc.facts import Finding
 from atc.programs.check.types import Diagnostic, TypeChecker, finding_of
 from atc.programs.program import Program
-from atc.result import Finding
 
 FILE = Path(__file__).with_name("ty_messages.json")
 PINNED: list[dict[str, Any]] = json.loads(FILE.read_text("utf-8")) if FILE.exists() else []

@@ -14,13 +14,14 @@ from hypothesis import strategies as st
 
 from atc import wording
 from atc.atlas import atlas_toolset
+from atc.facts import Fault, FaultCase, FaultKind, Finding, FindingCase, FindingKind, Place
 from atc.programs.attribution.attribute import Attribution
 from atc.programs.attribution.responses import answered, trimmed
 from atc.programs.check.checker import Checker
 from atc.programs.program import Program
-from atc.result import Call, Effect, Fault, FaultCase, FaultKind, Finding, FindingCase, FindingKind, Place, Revision
+from atc.result import Call, Effect, Revision
 from atc.sandboxes.process.driver import ProcessSandbox
-from atc.strategies.feedback import notes_from
+from atc.strategies.feedback import feedback_from
 from benchmarks.atlas import load_tasks
 from benchmarks.attribution import POLICY, cases
 from benchmarks.check import Bench
@@ -129,7 +130,7 @@ def test_the_same_warning_is_known_again_without_words(silence: None) -> None:
 def test_who_supplies_an_argument_is_known_without_words(silence: None) -> None:
     finding = Finding(kind="missing_argument", tool="get", arguments=("city_id",))
     history = [Revision(attempt=0, program="", findings=(finding,))]
-    assert notes_from(history, {"get": {"city_id": "from find()", "day": "from now()"}}) == [
+    assert feedback_from(history, {"get": {"city_id": "from find()", "day": "from now()"}}) == [
         "missing_argument", "supplied_by",
     ]  # fmt: skip
 

@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from atc import Agent, Call, Ending, Result, RunContext, Strategy, Toolset, UsageError
+from atc import Agent, Call, Ending, Fault, ProgramLoop, Result, RunContext, Strategy, Toolset, UsageError
 from atc.errors import JournalError, SettingsError
 from atc.models.base import Message
 from atc.models.fake import FakeModel
@@ -185,8 +185,8 @@ class Calls(Strategy):
         return Ending("answered", [call.value for call in self.made])
 
 
-def ran(strategy: Strategy, tools: Toolset, **settings: Any) -> Result:
-    return agent(strategy=strategy, tools=tools, **settings).run("call")
+def ran(strategy: Strategy, tools: Toolset, *replies: str, **settings: Any) -> Result:
+    return agent(*replies, strategy=strategy, tools=tools, **settings).run("call")
 
 
 def test_a_call_passes_every_gate_and_a_failure_is_data() -> None:
@@ -238,6 +238,49 @@ def test_a_stage_hands_values_to_its_programs_and_leaves_the_journal_of_the_one_
     ])  # fmt: skip
     result = ran(Staged(), tools)
     assert (result.value, looks) == ([1, 3, 2], [1, 5, 1])
+
+
+class HandsOn(Strategy):
+    """Answers with a program that only reads what an earlier stage handed on, or calls a tool with it."""
+
+    name = "hands-on"
+
+    async def solve(self, context: RunContext) -> Ending:
+        first = await context.execute("answer = look(n=7)")
+        context.begin_stage(inputs={"first_found": first.value})
+        async with ProgramLoop.open(context) as loop:
+            draft = await loop.write()
+            findings = await loop.check(draft)
+            if findings:
+                return Ending("unsolved", fault=Fault(kind="program", case="findings", finding=findings[0]))
+            outcome = await loop.execute(draft)
+            fault = await loop.attribute(draft, outcome)
+            loop.record(draft, fault)
+            return Ending("answered" if fault is None else "unsolved", outcome.value, fault)
+
+
+@pytest.mark.parametrize(
+    ("program", "value"),
+    [
+        ("answer = first_found['id'] + 1", 8),
+        ("firstFound = {'id': 1}\nanswer = first_found['id']", 7),  # not read as the name of another spelling
+        ("first_found = first_found['id']\nanswer = look(n=first_found + 2)['id']", 9),
+    ],
+)
+def test_a_program_of_a_later_stage_reads_its_inputs(program: str, value: int) -> None:
+    look = make_tool("look", lambda a: {"id": a["n"]})
+    result = ran(HandsOn(), Toolset([look]), f"```python\n{program}\n```")
+    assert (result.status, result.value, result.fault) == ("answered", value, None)
+
+
+def test_an_input_of_a_stage_hides_no_other_unknown_name() -> None:
+    look = make_tool("look", lambda a: {"id": a["n"]})
+    reply = "```python\nanswer = [first_found, last_found, first_fond]\n```"
+    result = ran(HandsOn(), Toolset([look]), reply)
+    assert result.fault is not None
+    assert result.fault.finding is not None
+    assert (result.fault.finding.kind, result.fault.finding.name) == ("undefined_name", "last_found")
+    assert result.fault.finding.instead == ("first_found",)
 
 
 # -- α counts the programs that ran ----------------------------------------------------------------------------------

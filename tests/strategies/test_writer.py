@@ -8,20 +8,11 @@ from typing import Any
 import pytest
 
 from atc import Effect, Example, Protocol, Settings, Tool, Toolset
+from atc.facts import Answered, Fault, Finding, Invocation, Observed, Place, Raised
 from atc.models import FakeModel, Message
-from atc.result import (
-    Answered,
-    Call,
-    Fault,
-    Finding,
-    Invocation,
-    Place,
-    Raised,
-    Revision,
-    Seen,
-)
-from atc.strategies.feedback import done_calls, notes_from
-from atc.strategies.preconditions import remedies
+from atc.result import Call, Revision
+from atc.strategies.feedback import done_calls, feedback_from
+from atc.strategies.preconditions import precondition_tools
 from atc.strategies.ways import DEFAULT_WAYS, Ways
 from atc.strategies.writer import Writer
 
@@ -42,7 +33,7 @@ TOOLS = Toolset(
     ]
 )
 MISREAD: dict[str, Any] = {
-    "case": "misread", "tool": "find", "key": "id", "place": Place(tool="find"), "seen": Seen(type="object"),
+    "case": "misread", "tool": "find", "key": "id", "place": Place(tool="find"), "observed": Observed(type="object"),
     "answered": Answered(invocation=Invocation(tool="find"), value={}),
     "raised": Raised(type="KeyError", message="'id'"),
 }  # fmt: skip
@@ -120,12 +111,12 @@ def test_the_same_sentence_is_said_once_and_the_latest_are_kept() -> None:
     history = [
         Revision(attempt=n, program="", findings=(Finding(kind="syntax", reason="same", line=n),)) for n in range(5)
     ]
-    assert notes_from(history) == ["same"]
+    assert feedback_from(history) == ["same"]
     many = [
         Revision(attempt=n, program="", findings=(Finding(kind="syntax", reason=f"number {n}"),)) for n in range(20)
     ]
-    assert notes_from(many)[-1] == "number 19"
-    assert len(notes_from(many)) == 8
+    assert feedback_from(many)[-1] == "number 19"
+    assert len(feedback_from(many)) == 8
 
 
 def test_a_refused_argument_is_told_with_its_document_and_the_others_are_left_alone() -> None:
@@ -135,10 +126,10 @@ def test_a_refused_argument_is_told_with_its_document_and_the_others_are_left_al
     made = Invocation(tool="book", arguments={"token": "a", "time": "9"})
     fault = Fault(kind="arguments", case="refused", tool="book", line=2, invocation=made, reason="bad time")
     history = [Revision(attempt=0, program="", fault=fault)]
-    assert notes_from(history, hints, [tool])[1:] == ["time of book: YYYY-MM-DD"]
-    assert notes_from(history, hints, [tool])[0] == "book(token='a', time='9') refused: bad time"
+    assert feedback_from(history, hints, [tool])[1:] == ["time of book: YYYY-MM-DD"]
+    assert feedback_from(history, hints, [tool])[0] == "book(token='a', time='9') refused: bad time"
     unnamed = fault.model_copy(update={"reason": "no"})
-    (_, said) = notes_from([Revision(attempt=0, program="", fault=unnamed)], hints, [tool])
+    (_, said) = feedback_from([Revision(attempt=0, program="", fault=unnamed)], hints, [tool])
     assert said == "token of book is an id, not a name: take it from login(name=...)['token']"
 
 
@@ -159,9 +150,9 @@ def test_a_refused_argument_is_told_with_its_document_and_the_others_are_left_al
 def test_the_tool_that_a_refusal_has_in_its_words_is_named(complaint: str, named: list[str]) -> None:
     names = ["start_engine", "lock_doors", "press_brake_pedal", "login_user", "find_engine_names"]
     tools = {name: Protocol(name=name) for name in names}
-    assert remedies(complaint, "start_engine", tools) == named
+    assert precondition_tools(complaint, "start_engine", tools) == named
     fault = Fault(kind="tool", case="failed", tool="start_engine", line=2, reason=complaint)
-    notes = notes_from([Revision(attempt=0, program="", fault=fault)], {}, tools.values())
+    notes = feedback_from([Revision(attempt=0, program="", fault=fault)], {}, tools.values())
     assert [f"the words of this refusal are those of {n}: see whether it comes first" for n in named] == notes[1:]
 
 
@@ -171,13 +162,13 @@ def test_what_the_broker_says_of_a_schema_names_no_tool() -> None:
         kind="arguments", case="invalid_arguments", tool="find_largest", line=2, speaker="broker",
         reason='$.count_letters: {} is not of type "array"',
     )  # fmt: skip
-    notes = notes_from([Revision(attempt=0, program="", fault=fault)], {}, tools)
+    notes = feedback_from([Revision(attempt=0, program="", fault=fault)], {}, tools)
     assert not [note for note in notes if "come" in note]
 
 
 def test_a_refusal_that_has_the_words_of_many_tools_names_none() -> None:
     tools = {f"lock_door_{n}": Protocol(name=f"lock_door_{n}") for n in range(9)}
-    assert remedies("lock door 0 1 2 3 4", "start", tools) == []
+    assert precondition_tools("lock door 0 1 2 3 4", "start", tools) == []
 
 
 def test_the_keys_of_one_object_are_listed_once() -> None:
@@ -186,7 +177,7 @@ def test_the_keys_of_one_object_are_listed_once() -> None:
 
     first, *others = [lacks("find", key, "id", "name") for key in "abc"]
     findings = (first, lacks("look", "a", "id"), *others)
-    assert notes_from([Revision(attempt=0, program="", findings=findings)] * 2) == [
+    assert feedback_from([Revision(attempt=0, program="", findings=findings)] * 2) == [
         "look(...)[…] has no key 'a'; its keys are 'id'",
         "find(...)[…] has no key 'a' and no 'b' and no 'c'; its keys are 'id', 'name'",
     ]
@@ -197,10 +188,10 @@ def test_coordinates_from_memory_are_not_repeated_in_a_note() -> None:
     made = Invocation(tool="rain", arguments={"lat": "40.7", "pick_up_longitude": -74.0, "day": 3})
     fault = Fault(kind="arguments", case="refused", tool="rain", line=1, invocation=made, reason="no")
     history = [Revision(attempt=0, program="", findings=(asked,)), Revision(attempt=1, program="", fault=fault)]
-    assert notes_from(history)[-1] == "rain(lat=…, pick_up_longitude=…, day=3) refused: no"
-    assert notes_from(history[1:]) == ["rain(lat='40.7', pick_up_longitude=-74.0, day=3) refused: no"]
+    assert feedback_from(history)[-1] == "rain(lat=…, pick_up_longitude=…, day=3) refused: no"
+    assert feedback_from(history[1:]) == ["rain(lat='40.7', pick_up_longitude=-74.0, day=3) refused: no"]
     line = Fault(kind="program", source_line="rain(lat=40.7, day=3)", answered=Answered(invocation=made, value=40.7))
-    notes = notes_from([history[0], Revision(attempt=1, program="", fault=line)])
+    notes = feedback_from([history[0], Revision(attempt=1, program="", fault=line)])
     assert notes[1:] == [
         "`rain(lat=…, day=3)` failed: program",
         "rain(lat=…, pick_up_longitude=…, day=3) answered 40.7",
@@ -215,9 +206,9 @@ def test_an_argument_that_a_failure_quotes_is_told_with_its_document() -> None:
     made = Invocation(tool="cp", arguments={"source": "a/b.txt", "target": "c/d"})
     fault = Fault(kind="tool", case="failed", tool="cp", line=1, invocation=made, reason="no file 'a/b.txt'")
     history = [Revision(attempt=0, program="", fault=fault)]
-    assert notes_from(history, {}, [tool])[1:] == ["source of cp: A name in this folder. No path."]
+    assert feedback_from(history, {}, [tool])[1:] == ["source of cp: A name in this folder. No path."]
     unquoted = fault.model_copy(update={"reason": "disk full"})
-    assert len(notes_from([Revision(attempt=0, program="", fault=unquoted)], {"cp": {"source": "x"}}, [tool])) == 1
+    assert len(feedback_from([Revision(attempt=0, program="", fault=unquoted)], {"cp": {"source": "x"}}, [tool])) == 1
 
 
 def test_a_missing_argument_is_told_with_where_it_comes_from() -> None:
@@ -226,8 +217,8 @@ def test_a_missing_argument_is_told_with_where_it_comes_from() -> None:
         Finding(kind="missing_argument", line=1, tool="get", arguments=("city_id",)),
     )
     hints = {"get": {"city_id": "from find(name=...)[0]['id']"}}
-    (_, _, said) = notes_from([Revision(attempt=0, program="", findings=findings)], hints)
-    assert len(notes_from([Revision(attempt=0, program="", findings=findings[:1])], hints)) == 1
+    (_, _, said) = feedback_from([Revision(attempt=0, program="", findings=findings)], hints)
+    assert len(feedback_from([Revision(attempt=0, program="", findings=findings[:1])], hints)) == 1
     assert said == "city_id of get is an id, not a name: take it from find(name=...)[0]['id']"
 
 
@@ -264,8 +255,8 @@ def test_a_line_that_fails_in_every_program_is_named() -> None:
     raised = Raised(type="KeyError", message="'x'")
     fault = Fault(kind="program", case="raised", raised=raised, line=1, source_line="answer = a['x']")
     history = [Revision(attempt=n, program=f"answer = a['x']\nb = {n}\n", fault=fault) for n in range(3)]
-    assert notes_from(history)[-1] == "`answer = a['x']` failed in 3 programs: write it differently"
-    assert notes_from(history[:1])[-1] == "`answer = a['x']` failed: KeyError: 'x'"
+    assert feedback_from(history)[-1] == "`answer = a['x']` failed in 3 programs: write it differently"
+    assert feedback_from(history[:1])[-1] == "`answer = a['x']` failed: KeyError: 'x'"
 
 
 def test_what_was_done_is_named_with_its_arguments() -> None:

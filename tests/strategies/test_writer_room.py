@@ -11,12 +11,13 @@ import pytest
 from atc import Agent, Protocol, Settings, Tool, Toolset
 from atc.atlas import Atlas, atlas_toolset
 from atc.errors import ContextExceeded, ModelError
+from atc.facts import Finding
 from atc.graph.suppliers import hints_for
 from atc.models import FakeModel
 from atc.programs.check.checker import Checker
 from atc.programs.program import Program
 from atc.prompting import prompt
-from atc.result import Finding, Revision
+from atc.result import Revision
 from atc.strategies.ways import DEFAULT_WAYS, Ways
 from atc.strategies.writer import Writer
 from atc.tools.fit import SEPARATOR

@@ -22,7 +22,7 @@ from atc.programs.analysis.values import (
 from atc.programs.syntax import names_in
 from atc.tools.paging import ALL_PAGES
 
-_PLAIN_METHODS = {name for kind in (dict, list, str, int, float) for name in dir(kind)}
+_BUILTIN_METHODS = {name for kind in (dict, list, str, int, float) for name in dir(kind)}
 
 
 def bound(flow: Interpreter, function: Function, arguments: Arguments) -> dict[str, Value]:
@@ -74,7 +74,7 @@ def instance(flow: Interpreter, function: Function, arguments: Arguments, node: 
 
 def attribute(flow: Interpreter, node: ast.Attribute, base: Value, name: str) -> Value:
     """``base.name``, where it is not called."""
-    flow.look_up(Access(node, base, name, hedged=name in _PLAIN_METHODS, attribute=True))
+    flow.look_up(Access(node, base, name, hedged=name in _BUILTIN_METHODS, attribute=True))
     found = [cell.fields[name] for cell in base.cells if name in cell.fields]
     for value in list(found):
         for function in value.functions:  # a property, perhaps: what it returns
@@ -153,7 +153,7 @@ def method(flow: Interpreter, node: ast.Call, base: Value, name: str, arguments:
             return join(UNKNOWN, *(flow.call(node, function, rest) for function in first.functions))
     if base.open and not base.cells and (name in _BUILTINS or base.origins == frozenset()):  # `itertools.chain(…)`
         return builtin(flow, node, name, arguments)
-    if name not in _PLAIN_METHODS:
+    if name not in _BUILTIN_METHODS:
         flow.look_up(Access(node, base, name, attribute=True))
     return join_derived([base, *arguments.all()])
 
@@ -222,7 +222,7 @@ def builtin(flow: Interpreter, node: ast.Call, name: str, arguments: Arguments) 
         return made(flow, node, arguments)
     first = arguments.at(0)
     if name in ("isinstance", "type", "hasattr", "callable"):
-        flow.doubted |= first.origins
+        flow.type_tested |= first.origins
     if name in ("run", "run_until_complete", "copy", "deepcopy", "cast"):
         return arguments.at(1) if name == "cast" else first
     return join_derived(arguments.all())

@@ -12,7 +12,7 @@ import ast
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
 
-from atc.programs.analysis import builtins as library
+from atc.programs.analysis import builtins as builtins_model
 from atc.programs.analysis import statements
 from atc.programs.analysis.interpreter import MAX_STEPS, Access, Interpreter, ToolCall
 from atc.programs.analysis.values import (
@@ -50,7 +50,7 @@ class Flow(Interpreter):
         try:
             statements.block(self, tree.body, self.scope)
             for function in list(self.functions.values()):  # what nothing called: its own tool calls count too
-                if id(function.node) not in self.known:
+                if id(function.node) not in self.visited:
                     self.enter(function, Arguments(rest=UNKNOWN))
         except RecursionError:
             self._steps = MAX_STEPS + 1
@@ -75,7 +75,7 @@ class Flow(Interpreter):
             case ast.Subscript(value=base, slice=index):
                 return self._subscript(node, self.expr(base, scope), index, scope)
             case ast.Attribute(value=base, attr=name):
-                return library.attribute(self, node, self.expr(base, scope), name)
+                return builtins_model.attribute(self, node, self.expr(base, scope), name)
             case ast.Tuple(elts=parts) if not any(isinstance(part, ast.Starred) for part in parts):
                 return self.cell(node, Cell(fields={str(i): self.expr(part, scope) for i, part in enumerate(parts)}))
             case ast.List(elts=parts) | ast.Tuple(elts=parts) | ast.Set(elts=parts):
@@ -109,7 +109,7 @@ class Flow(Interpreter):
                     self._yields[-1].append(made if isinstance(node, ast.Yield) else made.each())
                 return UNKNOWN
             case ast.BinOp(left=left, op=operator, right=right):
-                return library.combined(self, node, self.expr(left, scope), operator, self.expr(right, scope))
+                return builtins_model.combined(self, node, self.expr(left, scope), operator, self.expr(right, scope))
             case ast.Compare():
                 return self._compare(node, scope)
             case _:
@@ -180,13 +180,13 @@ class Flow(Interpreter):
     def _call(self, node: ast.Call, scope: Scope) -> Value:
         arguments = self._arguments(node, scope)
         if isinstance(node.func, ast.Attribute):
-            return library.method(self, node, self.expr(node.func.value, scope), node.func.attr, arguments)
+            return builtins_model.method(self, node, self.expr(node.func.value, scope), node.func.attr, arguments)
         called = self.expr(node.func, scope)
         if called.functions:
             made = [self.call(node, function, arguments, direct=True) for function in called.functions]
             return join(*made, UNKNOWN) if called.open else join(*made)
         name = self.aliases.get(node.func.id, node.func.id) if isinstance(node.func, ast.Name) else ""
-        return library.builtin(self, node, name, arguments)
+        return builtins_model.builtin(self, node, name, arguments)
 
     def call(
         self, node: ast.Call, function: Function, arguments: Arguments, *, direct: bool = False, paged: bool = False
@@ -221,16 +221,16 @@ class Flow(Interpreter):
         body = function.node
         if body is None:
             return UNKNOWN
-        self.known.add(id(body))
+        self.visited.add(id(body))
         if isinstance(body, ast.ClassDef):
-            return library.instance(self, function, arguments, node or body)
+            return builtins_model.instance(self, function, arguments, node or body)
         if sum(f.node is body for f in self._entered) > 1:  # it calls itself: the same again
             return UNKNOWN
         if len(self._entered) >= MAX_INLINE:
             self._steps = MAX_STEPS + 1
             return UNKNOWN
         inner = Scope(function.scope)
-        inner.names |= library.bound(self, function, arguments)
+        inner.names |= builtins_model.bound(self, function, arguments)
         self._entered.append(function)
         self.returns.append([])
         self._yields.append([])

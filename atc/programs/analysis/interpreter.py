@@ -61,13 +61,13 @@ class Interpreter(ABC):
         calls: every call of a tool.
         values: what each expression can be.
         tested: keys that the program asks for with ``in``; ``None`` for one that is not written out.
-        doubted: values whose type the program asks for.
+        type_tested: values whose type the program asks for.
         added: keys that the program itself puts into a response (``None``: any key), by the place of the tool's call;
             under ``None`` those that it puts into what may be any response.
         without_tool: calls of ``all_pages`` that are given no tool.
         hedged_lines: lines in which the program is ready for a key not to be there.
         complete: the whole program was walked.
-        known: the functions and classes that were entered, by the identity of their nodes.
+        visited: the functions and classes that were entered, by the identity of their nodes.
         returns: what the functions that are being entered return so far, the innermost last.
         trying: what the bodies of ``try`` that are being walked have bound so far.
         hedges: how many ``try`` and ``suppress`` around this place are ready for a key not to be there.
@@ -80,7 +80,7 @@ class Interpreter(ABC):
         self.values: dict[Span, Value] = {}
         self.scope = Scope()
         self.tested: set[str | None] = set()
-        self.doubted: set[Origin] = set()
+        self.type_tested: set[Origin] = set()
         self.added: dict[tuple[int, int] | None, set[str | None]] = {}
         self.without_tool: list[ast.Call] = []
         self.hedged_lines: set[int] = set()
@@ -88,7 +88,7 @@ class Interpreter(ABC):
         self._made: dict[tuple[Span, int], Cell] = {}
         self.functions: dict[Span, Function] = {}
         self.tool_functions = {name: Function(None, self.scope, tool=name) for name in tools}
-        self.known: set[int] = set()
+        self.visited: set[int] = set()
         self.returns: list[list[Value]] = []
         self.trying: list[dict[str, Value]] = []
         self.hedges = self._alternatives = self._steps = 0

@@ -5,10 +5,10 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterator
 
+from atc.facts import Finding
 from atc.programs.analysis.interpreter import Interpreter
 from atc.programs.analysis.values import ITEM, MEMBER, NOTHING, UNKNOWN, Arguments, Cell, Origin, Value, join
 from atc.programs.syntax import span_of
-from atc.result import Finding
 
 
 def all_pages(flow: Interpreter, node: ast.Call, arguments: Arguments) -> Value:

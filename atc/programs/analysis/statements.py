@@ -7,12 +7,14 @@ import sys
 from collections.abc import Callable, Sequence
 from functools import partial
 
-from atc.programs.analysis import builtins as library
+from atc.programs.analysis import builtins as builtins_model
 from atc.programs.analysis.interpreter import Interpreter
 from atc.programs.analysis.values import NOTHING, UNKNOWN, Cell, Function, Scope, Value, join
 from atc.programs.syntax import as_load, defaults_of, hedges_lookups, names_in, span_of, suppresses_lookups
 
-_PLAIN_DECORATORS = {"cache", "lru_cache", "dataclass", "staticmethod", "property", "cached_property", "total_ordering"}
+_TRANSPARENT_DECORATORS = frozenset(
+    ["cache", "lru_cache", "dataclass", "staticmethod", "property", "cached_property", "total_ordering"]
+)
 
 
 def block(flow: Interpreter, body: Sequence[ast.stmt], scope: Scope) -> None:
@@ -31,7 +33,7 @@ def _statement(flow: Interpreter, node: ast.stmt, scope: Scope) -> None:
             bind(flow, target, flow.expr(value, scope), scope)
         case ast.AugAssign(target=target, value=value):
             old, new = flow.expr(as_load(target), scope), flow.expr(value, scope)
-            bind(flow, target, library.grown(flow, old, new), scope)
+            bind(flow, target, builtins_model.grown(flow, old, new), scope)
         case ast.For() | ast.AsyncFor():
             _loop(flow, node, scope)
         case ast.While():
@@ -141,7 +143,7 @@ def define(
     function.scope = scope
     if isinstance(node, ast.ClassDef):
         function.scope = Scope(scope, "class")
-        flow.known.add(id(node))
+        flow.visited.add(id(node))
         block(flow, node.body, function.scope)
     else:
         for name, value in defaults_of(node.args):
@@ -149,8 +151,8 @@ def define(
     decorators = [] if isinstance(node, ast.Lambda) else node.decorator_list
     for decorator in decorators:
         flow.expr(decorator, scope)
-    plain = all(names_in(decorator) & _PLAIN_DECORATORS for decorator in decorators)
-    return Value(functions=frozenset([function]), open=not plain)
+    transparent = all(names_in(decorator) & _TRANSPARENT_DECORATORS for decorator in decorators)
+    return Value(functions=frozenset([function]), open=not transparent)
 
 
 def _import(flow: Interpreter, node: ast.Import | ast.ImportFrom, scope: Scope) -> None:
@@ -176,9 +178,9 @@ def bind(flow: Interpreter, target: ast.expr, value: Value, scope: Scope) -> Non
                     bind(flow, part, value.each() if starred or value.origins else value.item(index), scope)
         case ast.Subscript(value=base, slice=index):
             key = index.value if isinstance(index, ast.Constant) and isinstance(index.value, str) else None
-            library.store(flow, flow.expr(base, scope), key, value, flow.expr(index, scope))
+            builtins_model.store(flow, flow.expr(base, scope), key, value, flow.expr(index, scope))
         case ast.Attribute(value=base, attr=key):
-            library.store(flow, flow.expr(base, scope), key, value, NOTHING)
+            builtins_model.store(flow, flow.expr(base, scope), key, value, NOTHING)
 
 
 def _bind_name(flow: Interpreter, name: str, value: Value, scope: Scope) -> None:

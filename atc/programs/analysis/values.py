@@ -1,7 +1,7 @@
 """What is known about a value in a program without running it: the tool calls it can have come from, and the way there.
 
 A :class:`Value` is the union of what it may be: parts of responses, containers that the program made (:class:`Cell`),
-its own functions, constants (``plain``), and, where it is ``open``, anything else.
+its own functions, constants (``constant``), and, where it is ``open``, anything else.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import Literal, NamedTuple
 
-from atc.result import Place
+from atc.facts import Place
 
 Step = str | Literal[0, 1]
 ITEM: Literal[0] = 0
@@ -52,14 +52,14 @@ class Value:
         origins: parts of responses that it is; of an open value, also those that it was made from.
         cells: containers and objects that the program made.
         functions: the program's own functions and classes, and tools.
-        plain: it may be ``None``, a number or a text that the program itself holds.
+        constant: it may be ``None``, a number or a text that the program itself holds.
         open: it may be something else as well.
     """
 
     origins: frozenset[Origin] = frozenset()
     cells: frozenset[Cell] = frozenset()
     functions: frozenset[Function] = frozenset()
-    plain: bool = False
+    constant: bool = False
     open: bool = False
 
     def key(self, name: str) -> Value:
@@ -102,7 +102,7 @@ class Value:
 
 NOTHING = Value()
 """What is nowhere: the items of an empty list."""
-CONSTANT = Value(plain=True)
+CONSTANT = Value(constant=True)
 UNKNOWN = Value(open=True)
 
 
@@ -115,7 +115,7 @@ def join(*values: Value) -> Value:
         frozenset[Origin]().union(*(value.origins for value in kept)),
         frozenset[Cell]().union(*(value.cells for value in kept)),
         frozenset[Function]().union(*(value.functions for value in kept)),
-        any(value.plain for value in kept),
+        any(value.constant for value in kept),
         any(value.open for value in kept),
     )
 

@@ -8,10 +8,11 @@ Nothing is executed.
 from __future__ import annotations
 
 import ast
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+from atc.facts import Fault, FaultCase, FaultKind, Part, Place
 from atc.outcome import Outcome, ProgramError
 from atc.programs.analysis.flow import Flow
 from atc.programs.analysis.values import NOTHING, Origin
@@ -19,20 +20,20 @@ from atc.programs.attribution.responses import (
     MISSING,
     answered,
     drift,
-    hollow,
     invocation,
+    is_empty_response,
     is_nothing,
+    observed,
     partial,
     places,
-    seen,
 )
-from atc.programs.attribution.score import Suspect, of_nothing, wanted_key
+from atc.programs.attribution.score import Suspect, reports_nothing, wanted_key
 from atc.programs.attribution.trace import Tracer, suspects_of
 from atc.programs.program import Program
-from atc.programs.repair.lookups import finder_beside
+from atc.programs.repair.lookups import search_tool_beside
 from atc.programs.rules import DEFAULT, Rules
-from atc.programs.syntax import span_of
-from atc.result import Call, Effect, Fault, FaultCase, FaultKind, Part, Place
+from atc.programs.syntax import reads_one_of, span_of
+from atc.result import Call, Effect
 from atc.tools.paging import ALL_PAGES, paging_of
 from atc.tools.tool import Toolset
 
@@ -53,6 +54,7 @@ class Attribution:
         calls: the calls that it made, replays included, in order.
         tools: all that the program could call.
         rules: the ids of the rules that are on (:mod:`atc.programs.rules`).
+        inputs: names of the values of earlier stages in the program's scope: an answer may rest on one of them.
     """
 
     program: Program
@@ -60,6 +62,7 @@ class Attribution:
     calls: Sequence[Call]
     tools: Toolset
     rules: Rules = DEFAULT
+    inputs: Collection[str] = ()
     _tree: ast.Module | None = field(init=False, default=None)
     _flow: Flow | None = field(init=False, default=None)
 
@@ -106,7 +109,7 @@ class Attribution:
 
         That is a call that found nothing, else the text that the line takes apart: no schema says what is in a text.
         """
-        empty = next((c for c in reversed(self.calls) if c.succeeded and hollow(c)), None)
+        empty = next((c for c in reversed(self.calls) if c.succeeded and is_empty_response(c)), None)
         read = empty or (self._taken_apart(error.line) if "text-taken-apart" in self.rules else None)
         return self._made(
             "program", "raised", error.line, raised=error.raised, answered=answered(read) if read is not None else None
@@ -214,7 +217,7 @@ class Attribution:
                 "tool", "went_on", error.line, tool=call.tool, call=call.index, cause=call.cause,
                 reason=call.error or "", status=call.error_status,
             )  # fmt: skip
-        kept_nothing = suspect.derived and of_nothing(error) and not is_nothing(suspect.value)
+        kept_nothing = suspect.derived and reports_nothing(error) and not is_nothing(suspect.value)
         if kept_nothing:
             items = next((i for i, step in enumerate(suspect.path) if isinstance(step, int)), len(suspect.path))
             path, listed = next(places(call.value, suspect.path[:items], exact=True))
@@ -223,7 +226,7 @@ class Attribution:
                     "response", "partial", error.line, tool=call.tool, call=call.index, part=part,
                     invocation=invocation(call),
                 )  # fmt: skip
-            where = {"place": Place(tool=call.tool, path=path), "seen": seen(listed)}
+            where = {"place": Place(tool=call.tool, path=path), "observed": observed(listed)}
         else:
             where = self._where(suspect, wanted_key(error))
         return self._made(
@@ -237,7 +240,7 @@ class Attribution:
             return None
         protocols = {protocol.name: protocol for protocol in self.tools.protocols}
         pages = ALL_PAGES not in protocols and paging_of(protocols[call.tool]) is not None
-        return Part(shown=counts[0], total=counts[1], instead=finder_beside(call.tool, protocols), pages=pages)
+        return Part(shown=counts[0], total=counts[1], instead=search_tool_beside(call.tool, protocols), pages=pages)
 
     def _where(self, suspect: Suspect, wanted: str | None = None) -> dict[str, Any]:
         """What stands at the suspect's place, as fields of a fault; where nothing does, what stands above it."""
@@ -246,7 +249,7 @@ class Attribution:
             wanted, path = str(path[-1]), path[:-1]
             value = next(places(call.value, path, exact=True), ((), None))[1]
         return {
-            "place": Place(tool=call.tool, path=path), "seen": seen(value), "drift": drift(call, suspect.path),
+            "place": Place(tool=call.tool, path=path), "observed": observed(value), "drift": drift(call, suspect.path),
             "key": wanted if isinstance(value, dict) else None,
         }  # fmt: skip
 
@@ -256,16 +259,20 @@ class Attribution:
         succeeded = [call for call in self.calls if call.succeeded]
         if not self.outcome.answered:
             return self._nothing_behind("no_answer")
-        if not succeeded:
+        if not succeeded and not self._rests_on_inputs():
             if not self.calls:
                 return self._made("answer", "no_calls")
             failed = self.calls[-1]
             return self._made("answer", "no_success", **self._failure(failed))
         if is_nothing(self.outcome.value):
             return self._empty()
-        if all(hollow(call) for call in succeeded):
+        if all(is_empty_response(call) for call in succeeded) and not self._rests_on_inputs():
             return self._nothing_behind("nothing_found")
         return next(self._unpacked(succeeded), None) if "unpacked-keys" in self.rules else None
+
+    def _rests_on_inputs(self) -> bool:
+        """Whether the program reads a value of an earlier stage."""
+        return self._tree is not None and reads_one_of(self._tree, self.inputs)
 
     def _unpacked(self, succeeded: Sequence[Call]) -> Iterator[Fault]:
         """``price, stock = get_product(…)`` runs, and gives the names of the fields: nobody means that."""
@@ -276,12 +283,12 @@ class Attribution:
                     for call in (call for call in at if isinstance(call.value, dict)):
                         yield self._made(
                             "response", "unpacked", line, tool=tool, call=call.index, answered=answered(call),
-                            place=Place(tool=tool), seen=seen(call.value),
+                            place=Place(tool=tool), observed=observed(call.value),
                         )  # fmt: skip
 
     def _nothing_behind(self, case: FaultCase) -> Fault:
         """A fault of the answer, with the last call that answered emptily, if one did."""
-        call = next((c for c in reversed(self.calls) if c.succeeded and hollow(c)), None)
+        call = next((c for c in reversed(self.calls) if c.succeeded and is_empty_response(c)), None)
         if call is None:
             return self._made("answer", case, self._answer_line())
         return self._made("answer", case, call.line, tool=call.tool, call=call.index, answered=answered(call))
@@ -307,10 +314,10 @@ class Attribution:
                 **empty, line=self._answer_line(), tool=null.call.tool, call=null.call.index,
                 answered=answered(null.call), **self._where(null),
             )  # fmt: skip
-        hollows = [call for call in self.calls if call.succeeded and hollow(call)]
-        hollows = [call for call in hollows if any(s.call is call for s in behind)] or hollows
-        if hollows:
-            call = hollows[-1]
+        empty_calls = [call for call in self.calls if call.succeeded and is_empty_response(call)]
+        behind_it = [call for call in empty_calls if any(s.call is call for s in behind)]
+        if empty_calls:
+            call = (behind_it or empty_calls)[-1]
             return self._made(**empty, line=call.line, tool=call.tool, call=call.index, answered=answered(call))
         for cut in (s.call for s in behind if "part-of-a-list" in self.rules):
             if (part := self._part(cut)) is not None:

@@ -7,9 +7,10 @@ from itertools import islice
 from typing import Any
 
 from atc.calls.json_values import holds_nothing, is_empty
+from atc.facts import Answered, Drift, Invocation, Observed
 from atc.graph.identifiers import THINGS, is_identifier, words_of
 from atc.programs.analysis.values import ITEM, MEMBER
-from atc.result import Answered, Call, Drift, Effect, Invocation, Seen
+from atc.result import Call, Effect
 
 MISSING = object()
 MAX_BRANCHES = 200
@@ -54,17 +55,17 @@ def _step(at: tuple[str | int, ...], here: Any, step: str | int, exact: bool) ->
             yield (*at, step), MISSING
 
 
-def seen(value: Any, depth: int = 0) -> Seen:
+def observed(value: Any, depth: int = 0) -> Observed:
     """What a value is, in brief; of lists in lists as far as :data:`MAX_LISTS`."""
     if value is MISSING:
-        return Seen(type="missing")
+        return Observed(type="missing")
     if isinstance(value, dict):
-        return Seen(type="object", keys=tuple(map(str, islice(value, MAX_KEYS))), length=len(value))
+        return Observed(type="object", keys=tuple(map(str, islice(value, MAX_KEYS))), length=len(value))
     if isinstance(value, list):
-        return Seen(
-            type="list", length=len(value), first=seen(value[0], depth + 1) if value and depth < MAX_LISTS else None
+        return Observed(
+            type="list", length=len(value), first=observed(value[0], depth + 1) if value and depth < MAX_LISTS else None
         )
-    return Seen(type="value", value=trimmed(value))
+    return Observed(type="value", value=trimmed(value))
 
 
 def invocation(call: Call) -> Invocation:
@@ -74,7 +75,7 @@ def invocation(call: Call) -> Invocation:
 
 def answered(call: Call) -> Answered:
     """A call and what it was answered, cut."""
-    return Answered(invocation=invocation(call), value=trimmed(call.value), nothing=hollow(call))
+    return Answered(invocation=invocation(call), value=trimmed(call.value), nothing=is_empty_response(call))
 
 
 def trimmed(value: Any) -> Any:
@@ -109,7 +110,7 @@ def is_nothing(value: Any) -> bool:
     return value is MISSING or is_empty(value)
 
 
-def hollow(call: Call) -> bool:
+def is_empty_response(call: Call) -> bool:
     """Whether a call was answered with nothing: empty, null, or an object whose every list is empty.
 
     What has an effect has done something, whatever it answers; and an object with an identity of its own, which the
@@ -118,7 +119,7 @@ def hollow(call: Call) -> bool:
     return call.effect is not Effect.WRITE and call.page <= 1 and _holds_nothing(call)
 
 
-def behind_the_last(call: Call) -> bool:
+def is_page_after_last(call: Call) -> bool:
     """Whether a call read an empty page behind the last one."""
     return call.page > 1 and call.succeeded and _holds_nothing(call)
 

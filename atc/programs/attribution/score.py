@@ -1,4 +1,4 @@
-"""How well what a tool answered explains the exception that ended a program."""
+"""The explanation score: how well a response explains the exception that ended a program."""
 
 from __future__ import annotations
 
@@ -31,9 +31,12 @@ class Suspect:
     side: int | None = None
 
 
-def proof(suspect: Suspect, error: ProgramError) -> int:
-    """0 not at all, 1 perhaps, 2 well, 3 and more exactly; one more where the response is not what its schema says."""
-    found = _proof_of_failure(suspect, error) if not suspect.call.succeeded else _proof_of_value(suspect, error)
+def explanation_score(suspect: Suspect, error: ProgramError) -> int:
+    """Score how well what a call returned explains an exception, from 0 to 4.
+
+    0: not at all, 1: perhaps, 2: well, 3: exactly. One more, where the response differs from its schema.
+    """
+    found = _score_of_failed_call(suspect, error) if not suspect.call.succeeded else _score_of_value(suspect, error)
     return found + bool(found and drift(suspect.call, suspect.path))
 
 
@@ -47,7 +50,7 @@ def wanted_key(error: ProgramError) -> str | None:
         return error.message
 
 
-def of_nothing(error: ProgramError) -> bool:
+def reports_nothing(error: ProgramError) -> bool:
     """Whether the exception says that something was null, empty or not there."""
     return error.type in ("KeyError", "StopIteration", "IndexError") or "NoneType" in error.message or _of_empty(error)
 
@@ -58,15 +61,15 @@ def _of_empty(error: ProgramError) -> bool:
     )
 
 
-def _proof_of_failure(suspect: Suspect, error: ProgramError) -> int:
+def _score_of_failed_call(suspect: Suspect, error: ProgramError) -> int:
     """A call that failed, and whose failure the program passed over."""
-    if not of_nothing(error):
+    if not reports_nothing(error):
         return 0
     given = {str(value) for value in suspect.call.arguments.values()}
     return 3 if wanted_key(error) in given else 2
 
 
-def _proof_of_value(suspect: Suspect, error: ProgramError) -> int:
+def _score_of_value(suspect: Suspect, error: ProgramError) -> int:
     value, sure = suspect.value, not suspect.derived
     match error.type:
         case "KeyError":
@@ -80,7 +83,7 @@ def _proof_of_value(suspect: Suspect, error: ProgramError) -> int:
         case "ZeroDivisionError":
             return 3 if is_nothing(value) or (value == 0 and not isinstance(value, bool)) else 0
         case "TypeError" | "AttributeError":
-            return _proof_of_type(suspect, error.message)
+            return _score_of_type(suspect, error.message)
         case "ValueError" | "OverflowError" | "InvalidOperation" | "StatisticsError":
             if _of_empty(error):  # nothing was there, or the program kept nothing of it
                 return 3 if value is MISSING or value in ("", [], {}) else 1
@@ -91,7 +94,7 @@ def _proof_of_value(suspect: Suspect, error: ProgramError) -> int:
             return 0
 
 
-def _proof_of_type(suspect: Suspect, message: str) -> int:
+def _score_of_type(suspect: Suspect, message: str) -> int:
     odd = _odd_types(message, suspect.side)
     kind = "NoneType" if suspect.value is MISSING else type(suspect.value).__name__
     if "NoneType" in odd:
@@ -100,7 +103,7 @@ def _proof_of_type(suspect: Suspect, message: str) -> int:
 
 
 def _odd_types(message: str, side: int | None) -> Sequence[str]:
-    """The types that a message complains of; of two operands only that of one side, or the null one."""
+    """The types that a message names as wrong. Of two operands: the one of ``side``, or the null one."""
     if message == "unhashable type: 'slice'":
         return ["dict"]
     if "indices must be" in message and not message.endswith("NoneType"):
@@ -110,5 +113,5 @@ def _odd_types(message: str, side: int | None) -> Sequence[str]:
         if "NoneType" in types:
             return ["NoneType"] if side is None or types[side] == "NoneType" else []
         return types if side is None else [types[side]]
-    said = re.sub(r"\b\w+\(\)", "", message)  # `int() argument must be …`
-    return [name for name in _TYPES if re.search(rf"\b{name}\b", said)]
+    text = re.sub(r"\b\w+\(\)", "", message)  # `int() argument must be …`
+    return [name for name in _TYPES if re.search(rf"\b{name}\b", text)]

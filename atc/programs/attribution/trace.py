@@ -13,8 +13,8 @@ from collections.abc import Iterator, Sequence
 from atc.outcome import ProgramError
 from atc.programs.analysis.flow import Flow
 from atc.programs.analysis.values import Origin, Value
-from atc.programs.attribution.responses import MISSING, behind_the_last, hollow, is_nothing, places
-from atc.programs.attribution.score import Suspect, proof
+from atc.programs.attribution.responses import MISSING, is_empty_response, is_nothing, is_page_after_last, places
+from atc.programs.attribution.score import Suspect, explanation_score
 from atc.programs.syntax import enclosing, span_of
 from atc.result import Call
 
@@ -44,14 +44,17 @@ class Tracer:
         if self._of_own_list():
             return None
         claim, traced = self._claimed(), list(self._traced())
-        suspects = sorted(traced, key=lambda s: (-proof(s, self._error), s.call.index))
+        suspects = sorted(traced, key=lambda s: (-self._score(s), s.call.index))
         best = suspects[0] if suspects else None
-        if claim is not None and (best is None or proof(claim, self._error) >= proof(best, self._error)):
+        if claim is not None and (best is None or self._score(claim) >= self._score(best)):
             best = claim
         elif claim is not None and best is not None:  # the claim is right about the call where the tree has several
-            same = [s for s in suspects if s.call is claim.call and proof(s, self._error) == proof(best, self._error)]
+            same = [s for s in suspects if s.call is claim.call and self._score(s) == self._score(best)]
             best = same[0] if same else best
-        return best if best is not None and proof(best, self._error) else None
+        return best if best is not None and self._score(best) else None
+
+    def _score(self, suspect: Suspect) -> int:
+        return explanation_score(suspect, self._error)
 
     def _of_own_list(self) -> bool:
         """Whether the list that was too short is the program's own, and not empty: no tool is to blame for that."""
@@ -69,7 +72,7 @@ class Tracer:
             return None
         at, value = next(places(call.value, path, exact=True))
         suspect = Suspect(call, at, value)
-        return suspect if call.succeeded and proof(suspect, self._error) else None
+        return suspect if call.succeeded and self._score(suspect) else None
 
     # -- the syntax tree -----------------------------------------------------------------------------------------------
 
@@ -127,7 +130,7 @@ class Tracer:
             for part in (condition, *ast.walk(condition)):
                 for suspect in self._suspects(self._flow.at(span_of(part))) if isinstance(part, ast.expr) else ():
                     failed = not suspect.call.succeeded
-                    if failed or is_nothing(suspect.value) or (hollow(suspect.call) and not suspect.path):
+                    if failed or is_nothing(suspect.value) or (is_empty_response(suspect.call) and not suspect.path):
                         return suspect
         return None
 
@@ -163,7 +166,7 @@ def suspects_of(value: Value, flow: Flow, calls: Sequence[Call], side: int | Non
 
 def _calls_at(origin: Origin, flow: Flow, calls: Sequence[Call]) -> list[Call]:
     """The calls that were made at the origin's place; all of its tool where that is not known."""
-    own = [call for call in calls if call.tool == origin.tool and not behind_the_last(call)]
+    own = [call for call in calls if call.tool == origin.tool and not is_page_after_last(call)]
     ends = [span[1] for span in flow.calls if span[0] == origin.line]
     there = [call for call in own if origin.line <= call.line <= max(ends, default=origin.line)]
     return there or own

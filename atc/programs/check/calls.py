@@ -10,6 +10,7 @@ import re
 from collections.abc import Iterator, Mapping
 from typing import Any
 
+from atc.facts import Finding, FindingKind
 from atc.graph.identifiers import words_of
 from atc.graph.name_affinity import VERBS
 from atc.programs.analysis.flow import Flow
@@ -19,7 +20,6 @@ from atc.programs.analysis.schema_paths import schemas_at, shape_at
 from atc.programs.analysis.values import Origin
 from atc.programs.attribution.responses import places
 from atc.programs.rules import DEFAULT, Rules
-from atc.result import Finding, FindingKind
 from atc.schemas.repair import repaired
 from atc.schemas.validate import problems, resolve, types_of
 from atc.tools.paging import paging_of
@@ -136,7 +136,7 @@ def _responses(call: ToolCall, protocol: Protocol, protocols: Mapping[str, Proto
     for key, value in call.arguments.items():
         parameter = written.get(key) if isinstance(key, int) else parameters.get(key)
         wanted = _wanted(protocol, parameter) if parameter is not None else set()
-        if parameter is None or value.open or value.plain or value.functions or not wanted <= _SCALARS or not wanted:
+        if parameter is None or value.open or value.constant or value.functions or not wanted <= _SCALARS or not wanted:
             continue
         unfit = [_unfit(origin, wanted, protocols) for origin in sorted(value.origins, key=str)]
         if value.cells and not value.origins and all(cell.made_by is None for cell in value.cells):

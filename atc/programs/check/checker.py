@@ -13,8 +13,9 @@ from __future__ import annotations
 
 import ast
 import asyncio
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 
+from atc.facts import Finding, FindingCase, Place
 from atc.graph.suppliers import expression_of, fields_of, hints_for
 from atc.programs.analysis.flow import Flow
 from atc.programs.analysis.interpreter import Access
@@ -22,12 +23,11 @@ from atc.programs.analysis.schema_paths import Shape, shape_at
 from atc.programs.check.calls import call_findings
 from atc.programs.check.names import Names
 from atc.programs.check.policy import policy_findings
-from atc.programs.check.provenance import invented
+from atc.programs.check.provenance import provenance_findings
 from atc.programs.check.types import TypeChecker
 from atc.programs.program import Program
 from atc.programs.rules import DEFAULT, Rules
-from atc.programs.syntax import sets_answer
-from atc.result import Finding, FindingCase, Place
+from atc.programs.syntax import reads_one_of, sets_answer
 from atc.tools.parameters import parameters_of
 from atc.tools.protocol import Protocol
 
@@ -47,27 +47,28 @@ class Checker:
         self._hints = hints_for(protocols)
         self._types = TypeChecker(protocols) if types else None
 
-    async def check(self, program: Program, known: str | None = None) -> list[Finding]:
+    async def check(self, program: Program, known: str | None = None, inputs: Collection[str] = ()) -> list[Finding]:
         """Every sure finding, and warnings about values; one a line and kind, in the order of lines.
 
         Args:
             program: what is checked.
             known: the task and all that tools have answered so far, as text; what the program has out of thin air is
                 a finding then (:mod:`atc.programs.check.provenance`).
+            inputs: names of the values of earlier stages that stand in the program's scope.
         """
         tree = program.tree
         if tree is None:
             return [_not_parsed(program)]
         async with asyncio.TaskGroup() as group:  # the type checker is a process: it works beside us
-            types = group.create_task(self._types.check(program)) if self._types is not None else None
+            types = group.create_task(self._types.check(program, inputs)) if self._types is not None else None
             await asyncio.sleep(0)
             flow = program.flow(self._protocols)
             found = policy_findings(tree) + call_findings(flow, self._protocols, self._rules)
-            found += self._accesses(flow) + self._whole(tree, flow)
+            found += self._accesses(flow) + self._whole(tree, flow, inputs)
             if known is not None:
-                found += invented(tree, flow, self._protocols, self._hints, known.casefold(), self._rules)
+                found += provenance_findings(tree, flow, self._protocols, self._hints, known.casefold(), self._rules)
         typed = types.result() if types is not None else []
-        names = Names(tree, self._protocols)
+        names = Names(tree, self._protocols, inputs)
         return _unique(found + [self._completed(each, names) for each in typed if not self._allowed(each, flow)])
 
     def close(self) -> None:
@@ -94,7 +95,7 @@ class Checker:
 
     def _is_forgiven(self, access: Access, flow: Flow) -> bool:
         """Whether the program itself put that key there, asks whether it is there, or is ready for it not to be."""
-        if access.hedged or access.key in flow.tested or access.base.origins & flow.doubted:
+        if access.hedged or access.key in flow.tested or access.base.origins & flow.type_tested:
             return True
         added = [flow.added.get(site, set()) for site in (None, *(origin.site for origin in access.base.origins))]
         return any(access.key in keys or None in keys for keys in added)
@@ -125,11 +126,11 @@ class Checker:
 
     # -- the whole -----------------------------------------------------------------------------------------------------
 
-    def _whole(self, tree: ast.Module, flow: Flow) -> list[Finding]:
+    def _whole(self, tree: ast.Module, flow: Flow, inputs: Collection[str]) -> list[Finding]:
         found = []
         if not sets_answer(tree):
             found.append(Finding(kind="no_answer"))
-        if not flow.calls and not any(isinstance(n, ast.Name) and n.id in self._protocols for n in ast.walk(tree)):
+        if not flow.calls and not reads_one_of(tree, {*self._protocols, *inputs}):
             found.append(Finding(kind="no_call"))
         return found
 

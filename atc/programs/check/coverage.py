@@ -46,16 +46,16 @@ def unused_facts(task: str, program: Program) -> list[str]:
     missing = []
     text = _without_items(_FRAME.sub(" ", _QUOTED.sub(" ", task)))
     for found in _NUMBER.finditer(text):
-        said = found.group().strip()
-        value = float(said.rstrip("% ").replace(",", ""))
-        ways = {value, value / 100, 1 + value / 100, 1 - value / 100} if said.endswith("%") else {value}
+        fact = found.group().strip()
+        value = float(fact.rstrip("% ").replace(",", ""))
+        ways = {value, value / 100, 1 + value / 100, 1 - value / 100} if fact.endswith("%") else {value}
         if _AFTERNOON.match(text, found.end()):
             ways.add(value + 12)
         if value > 1 and not any(abs(way - number) < 1e-9 for way in ways for number in numbers):
-            missing.append(said)
+            missing.append(fact)
     for found in _QUOTED.finditer(task):
-        said = next(group for group in found.groups() if group)
-        if said.casefold() not in whole and not _FORMAT.search(task[max(0, found.start() - 40) : found.start()]):
+        quoted = next(group for group in found.groups() if group)
+        if quoted.casefold() not in whole and not _FORMAT.search(task[max(0, found.start() - 40) : found.start()]):
             missing.append(found.group())
     return list(dict.fromkeys(missing))
 
@@ -74,16 +74,16 @@ def forgotten_facts(task: str, program: Program, earlier: Iterable[Program]) -> 
     whole = "\n".join(here)
     gone = [text.strip() for before in earlier for text in _texts(before) or [] if text.strip() not in whole]
     asked = _FRAME.sub(" ", task)  # what day it is may be reckoned with in any way
-    said = [
+    occurrences = [
         re.search(rf"(?<!\w){re.escape(text)}(?!\w)", asked, re.I)
         for text in dict.fromkeys(gone)
         if SHORTEST <= len(text) <= len(task)
         and not _DIGITS.fullmatch(text)  # numbers are looked for above, however written
     ]
-    return [found.group() for found in said if found]
+    return [found.group() for found in occurrences if found]
 
 
-def stood_for(program: Program, calls: Iterable[Call]) -> set[str]:
+def exchanged_facts(program: Program, calls: Iterable[Call]) -> set[str]:
     """The arguments, in lower case, of calls whose answer the program has written out: it needs them no more."""
     here = set(_texts(program) or ())
     return {

@@ -20,12 +20,13 @@ class Names:
     Args:
         tree: the program.
         tools: the names of the tools.
+        inputs: the names of the values that stand in its scope before it runs.
     """
 
-    def __init__(self, tree: ast.AST, tools: Collection[str]) -> None:
+    def __init__(self, tree: ast.AST, tools: Collection[str], inputs: Collection[str] = ()) -> None:
         nodes = list(ast.walk(tree))
         self._tools = frozenset(tools)
-        self._bound = {name for node in nodes for name in _binds(node)}
+        self._bound = {*inputs, *(name for node in nodes for name in _binds(node))}
         self._functions = {node.name for node in nodes if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef)}
         self._starred = any(isinstance(node, ast.alias) and node.name == "*" for node in nodes)
         known = self._bound | self._tools | BUILTINS
@@ -45,10 +46,10 @@ class Names:
         """
         if not self._unknown or self._starred:
             return
-        callable_, any_ = _by_plain(self._functions | self._tools), _by_plain(self._bound | self._tools)
+        callable_, any_ = _by_spelling(self._functions | self._tools), _by_spelling(self._bound | self._tools)
         for node in self._unknown:
-            alike = (callable_ if self._called[id(node)] else any_).get(plain(node.id), [])
-            if len(alike) == 1 and plain(node.id):
+            alike = (callable_ if self._called[id(node)] else any_).get(spelling_key(node.id), [])
+            if len(alike) == 1 and spelling_key(node.id):
                 yield node, alike[0]
 
     def nearest(self, name: str) -> str | None:
@@ -60,15 +61,15 @@ class Names:
         return self._hints.get(name)
 
 
-def plain(name: str) -> str:
+def spelling_key(name: str) -> str:
     """A name without case and underscores: ``productId`` and ``product_id`` are alike."""
     return re.sub(r"[^a-z0-9]", "", name.lower())
 
 
-def _by_plain(names: Iterable[str]) -> Mapping[str, list[str]]:
+def _by_spelling(names: Iterable[str]) -> Mapping[str, list[str]]:
     found = defaultdict(list)
     for name in names:
-        found[plain(name)].append(name)
+        found[spelling_key(name)].append(name)
     return found
 
 

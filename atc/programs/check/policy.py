@@ -18,7 +18,7 @@ from typing import Any
 
 from RestrictedPython.transformer import INSPECT_ATTRIBUTES, RestrictingNodeTransformer
 
-from atc.result import Finding, FindingCase, FindingKind
+from atc.facts import Finding, FindingCase, FindingKind
 
 _FORBIDDEN = """
 os subprocess socket ctypes multiprocessing signal shutil pathlib tempfile ssl http ftplib smtplib telnetlib

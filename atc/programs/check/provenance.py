@@ -10,13 +10,14 @@ import ast
 import re
 from collections.abc import Iterator, Mapping, Sequence
 
+from atc.facts import Finding, FindingKind, Severity
 from atc.graph.identifiers import COORDINATES, HANDED_OUT, THINGS, is_identifier, words_of
 from atc.graph.suppliers import fields_of
 from atc.programs.analysis.flow import Flow
 from atc.programs.analysis.interpreter import ToolCall
 from atc.programs.check.calls import NOT_LITERAL, literal_arguments
 from atc.programs.rules import DEFAULT, Rules
-from atc.result import Effect, Finding, FindingKind, Severity
+from atc.result import Effect
 from atc.tools.protocol import Protocol
 
 _RULES = {"invented_id": "invented-id", "from_memory": "coordinate-from-memory", "name_for_id": "name-for-id"}
@@ -24,7 +25,7 @@ _RULES = {"invented_id": "invented-id", "from_memory": "coordinate-from-memory",
 _ADDRESS = re.compile(r"[\w.+-]+@[\w-]+(?:\.[\w-]+)+")
 
 
-def invented(
+def provenance_findings(
     tree: ast.Module,
     flow: Flow,
     protocols: Mapping[str, Protocol],
@@ -55,14 +56,14 @@ def _of_call(
     arguments = literal_arguments(call, protocols[call.tool])
     # a null makes nothing up: it says that there is none
     given = {n: value for n, value in arguments.items() if n in sources and value not in (None, NOT_LITERAL)}
-    unheard = [name for name, value in given.items() if _spelled(value) not in known]
-    for name in unheard:
+    ungrounded = [name for name, value in given.items() if _spelled(value) not in known]
+    for name in ungrounded:
         if is_identifier(name, THINGS | HANDED_OUT):
             yield _of_argument("invented_id", line, call.tool, [name], sources)
-    if places := [name for name in unheard if COORDINATES.intersection(words_of(name))]:
+    if places := [name for name in ungrounded if COORDINATES.intersection(words_of(name))]:
         yield _of_argument("from_memory", line, call.tool, places, sources)
     for name, value in given.items():
-        if name not in unheard and is_identifier(name, THINGS) and _is_proper_name(value):
+        if name not in ungrounded and is_identifier(name, THINGS) and _is_proper_name(value):
             yield _of_argument("name_for_id", line, call.tool, [name], sources)
 
 

@@ -19,9 +19,9 @@ from pathlib import Path
 from typing import Any
 
 from atc.errors import EnvironmentProblem
+from atc.facts import Finding, FindingKind
 from atc.programs.check.type_server import TypeServer
 from atc.programs.program import Program
-from atc.result import Finding, FindingKind
 from atc.tools.protocol import Protocol
 from atc.tools.stubs import render_checker_stubs
 
@@ -49,7 +49,7 @@ _CONTAINER = re.compile(r"(list|dict|tuple|set|frozenset)\b")
 
 @dataclass(frozen=True)
 class Diagnostic:
-    """What the type checker said, at a place of the program (line from 1, column from 0)."""
+    """What the type checker reports, at a place of the program (line from 1, column from 0)."""
 
     rule: str
     message: str
@@ -73,9 +73,14 @@ class TypeChecker:
         (self._folder / "ty.toml").write_text(f'[environment]\npython-version = "{version}"\n')
         self._server = self._started()
 
-    async def check(self, program: Program) -> list[Finding]:
-        """What is surely wrong with the types of a program, in the order of its lines."""
-        found = [finding_of(each, program, self._tools) for each in await self.diagnose(program.source)]
+    async def check(self, program: Program, inputs: Collection[str] = ()) -> list[Finding]:
+        """What is surely wrong with the types of a program, in the order of its lines.
+
+        Args:
+            program: what is checked.
+            inputs: names of values in its scope; nothing is known of their types.
+        """
+        found = [finding_of(each, program, self._tools) for each in await self.diagnose(program.source, inputs)]
         return [finding for finding in found if finding is not None]
 
     def close(self) -> None:
@@ -85,9 +90,9 @@ class TypeChecker:
     def _started(self) -> TypeServer:
         return TypeServer(self._ty, self._folder, PRELUDE + WARM_UP)
 
-    async def diagnose(self, source: str) -> list[Diagnostic]:
+    async def diagnose(self, source: str, inputs: Collection[str] = ()) -> list[Diagnostic]:
         """What the type checker says of a program, in its own words; nothing where it fails."""
-        text = PRELUDE + source.encode("utf-8", "replace").decode()
+        text = _prelude(inputs) + source.encode("utf-8", "replace").decode()
         try:
             items = await asyncio.wait_for(self._server.diagnose(text), TIMEOUT_S)
         except (TimeoutError, OSError, ValueError):
@@ -97,25 +102,25 @@ class TypeChecker:
         return [diagnostic for item in items if (diagnostic := _read(item)) is not None]
 
 
-def finding_of(said: Diagnostic, program: Program, tools: Collection[str]) -> Finding | None:
+def finding_of(diagnostic: Diagnostic, program: Program, tools: Collection[str]) -> Finding | None:
     """What a diagnostic means; ``None`` where it is no sure error.
 
     Args:
-        said: the diagnostic.
+        diagnostic: what the type checker reports.
         program: the program.
         tools: names of the tools: arguments of other functions are Python's to judge.
     """
-    message, line = said.message.partition("\n")[0], said.line
-    if said.rule == "unresolved-reference" and (m := _NAME.search(message)):
+    message, line = diagnostic.message.partition("\n")[0], diagnostic.line
+    if diagnostic.rule == "unresolved-reference" and (m := _NAME.search(message)):
         return Finding(kind="undefined_name", name=m["name"], line=line)
     if m := _TYPE.search(message):
         return _wrong_type(m, line) if m["tool"] in tools else None
     if m := _KEY.search(message):
         return Finding(kind="unknown_field", case="typed", name=m["key"], line=line)
-    if said.rule == "invalid-syntax":
+    if diagnostic.rule == "invalid-syntax":
         return Finding(kind="syntax", case="typed", reason=message, line=line)
     found = Finding(kind="type_error", line=line, source_line=program.line(line)[:160], reason=message)
-    if said.rule in _NO_ATTRIBUTE_RULES:
+    if diagnostic.rule in _NO_ATTRIBUTE_RULES:
         m = _NO_ATTRIBUTE.search(message)
         # an object of a class, or a function, can be given an attribute where the checker does not see it
         if m is None or not _BUILT_IN.match(m["type"]) or _UNSURE.search(m["type"]):
@@ -123,7 +128,19 @@ def finding_of(said: Diagnostic, program: Program, tools: Collection[str]) -> Fi
         return found.model_copy(update={"case": "attribute", "name": m["name"]})
     if m := _LOOKED_UP.search(message):
         return None if _UNSURE.search(m["type"]) else found.model_copy(update=_looked_up(m["key"], m["type"]))
-    return found if said.rule in _SURE and not any(map(_UNSURE.search, _QUOTED.findall(said.message))) else None
+    return (
+        found
+        if diagnostic.rule in _SURE and not any(map(_UNSURE.search, _QUOTED.findall(diagnostic.message)))
+        else None
+    )
+
+
+def _prelude(inputs: Collection[str]) -> str:
+    """The line before a program: it names the tools, and inputs of any type."""
+    if not inputs:
+        return PRELUDE
+    anything = (f"{name}: _typing.Any = _typing.cast(_typing.Any, None)" for name in sorted(inputs))
+    return "; ".join([PRELUDE.rstrip("\n"), "import typing as _typing", *anything]) + "\n"
 
 
 def _wrong_type(m: re.Match[str], line: int) -> Finding | None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from atc.graph.suppliers import Suppliers
@@ -24,6 +24,7 @@ class RepairContext:
         calls: the calls of the run so far.
         task: the user's words.
         rules: the ids of the rules that are on.
+        inputs: the names of the values that stand in the program's scope before it runs.
     """
 
     protocols: Mapping[str, Protocol]
@@ -32,6 +33,7 @@ class RepairContext:
     calls: Sequence[Call] = ()
     task: str = ""
     rules: Rules = DEFAULT
+    inputs: Collection[str] = ()
 
 
 Repair = Callable[[Program, RepairContext], Iterator[Rewrite]]

@@ -12,7 +12,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from atc.calls.canonical import canonical
-from atc.programs.attribution.responses import hollow
+from atc.programs.attribution.responses import is_empty_response
 from atc.programs.program import Program
 from atc.programs.repair.context import RepairContext
 from atc.programs.repair.edits import Rewrite, replace
@@ -26,7 +26,7 @@ def leave_out_invented_arguments(program: Program, context: RepairContext) -> It
 
     A value that stands in the task is never left out.
     """
-    empty = {(c.tool, canonical(c.arguments)) for c in context.calls if c.succeeded and hollow(c)}
+    empty = {(c.tool, canonical(c.arguments)) for c in context.calls if c.succeeded and is_empty_response(c)}
     for node, protocol in _calls(program, context.observed) if empty else ():
         given = _literals(node)
         if given is None or (protocol.name, canonical(original_arguments(protocol, given))) not in empty:

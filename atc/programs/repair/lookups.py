@@ -10,7 +10,7 @@ import ast
 from collections.abc import Iterator, Mapping
 
 from atc.graph.identifiers import NAMES, words_of
-from atc.graph.suppliers import Supplier, Suppliers, looks_given
+from atc.graph.suppliers import Supplier, Suppliers, is_handed_out
 from atc.programs.analysis.schema_paths import shape_at
 from atc.programs.program import Program
 from atc.programs.repair.context import RepairContext
@@ -78,7 +78,7 @@ class Lookups:
         return _by_name(self._protocols[tool]) is not None
 
 
-def finder_beside(tool: str, protocols: Mapping[str, Protocol]) -> str:
+def search_tool_beside(tool: str, protocols: Mapping[str, Protocol]) -> str:
     """The one reading tool that finds by name what another lists, as it is called; empty where there is not one."""
     listed = _lists(protocols[tool]) if tool in protocols else set()
     calls = [
@@ -105,7 +105,7 @@ def _by_name(protocol: Protocol) -> Parameter | None:
 
 def _is_name_of(given: str, parameter: Parameter) -> bool:
     """Whether ``city_name``, ``city`` or ``name`` is given where a ``city_id`` is wanted."""
-    if not looks_given(parameter.original, parameter.schema):
+    if not is_handed_out(parameter.original, parameter.schema):
         return False
     words, thing = words_of(given), words_of(parameter.original)[:-1]
     return bool(NAMES & set(words[-1:])) or (bool(words) and words == thing)

@@ -19,11 +19,11 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 
-from atc.graph.suppliers import looks_given
+from atc.graph.suppliers import is_handed_out
 from atc.programs.analysis.interpreter import Access
 from atc.programs.analysis.schema_paths import Shape, shape_at
 from atc.programs.analysis.values import Value
-from atc.programs.check.names import Names, plain
+from atc.programs.check.names import Names, spelling_key
 from atc.programs.program import Program
 from atc.programs.repair.context import RepairContext
 from atc.programs.repair.edits import Edit, Rewrite, insert_after, insert_before, replace
@@ -63,7 +63,7 @@ class _Shapes:
 
 def correct_names(program: Program, context: RepairContext) -> Iterator[Rewrite]:
     """A name that nothing binds means the one variable or tool of another spelling."""
-    for node, name in Names(program.module, context.observed).misspelt():
+    for node, name in Names(program.module, context.observed, context.inputs).misspelt():
         note = f"line {node.lineno}: read the name {node.id} as {name}"
         yield Rewrite("name-spelling", note, (replace(node, name),))
 
@@ -122,7 +122,7 @@ def take_first(program: Program, context: RepairContext) -> Iterator[Rewrite]:
         shape, item = shapes.of(access.base), shapes.of(access.base.item(0))
         if shape is None or shape.kind != "list" or item is None:
             continue
-        if key in item.keys and looks_given(key, {}):
+        if key in item.keys and is_handed_out(key, {}):
             note = f"line {node.lineno}: took the first for its {key!r}"
             yield Rewrite("first-of-list", note, (insert_after(node.value, "[0]"),))
 
@@ -183,7 +183,7 @@ def _missing(shapes: _Shapes) -> Iterator[tuple[ast.Subscript, str, Value, Shape
 
 def _alike(key: str, shape: Shape) -> list[str]:
     """The keys of an object that differ in their spelling alone."""
-    return [other for other in shape.keys if plain(other) == plain(key)]
+    return [other for other in shape.keys if spelling_key(other) == spelling_key(key)]
 
 
 def _ways(shapes: _Shapes, base: Value, key: str, path: tuple[str, ...] = ()) -> list[tuple[str, ...]]:
@@ -240,7 +240,7 @@ def _meant(given: str, node: ast.Call, parameters: Mapping[str, Parameter]) -> s
     """The parameter that an unknown argument means: another spelling of it, or ``id`` for the one missing id."""
     used = {k.arg for k in node.keywords} | set(list(parameters)[: len(node.args)])
     free = [name for name in parameters if name not in used]
-    alike = [name for name in free if plain(name) == plain(given)]
+    alike = [name for name in free if spelling_key(name) == spelling_key(given)]
     needed = [name for name in free if parameters[name].required]
     unknown = [k.arg for k in node.keywords if k.arg not in parameters]
     is_id = len(needed) == 1 and (

@@ -1,0 +1,274 @@
+"""Findings and faults as data: what is wrong with a program before it runs, and why one that ran gave no answer.
+
+They carry fields alone; :mod:`atc.wording` makes sentences of them where they are read.
+"""
+
+from __future__ import annotations
+
+from typing import Annotated, Any, Literal, Self
+
+from pydantic import (
+    BaseModel,
+    BeforeValidator,
+    ConfigDict,
+    ModelWrapValidatorHandler,
+    PlainSerializer,
+    PrivateAttr,
+    ValidationInfo,
+    computed_field,
+    model_validator,
+)
+
+from atc.errors import Cause
+from atc.packing import pack, unpack
+
+Severity = Literal["error", "warning"]
+FindingKind = Literal[
+    "syntax", "no_program", "no_answer", "no_call", "forbidden_import", "forbidden_name", "forbidden_syntax",
+    "undefined_name",
+    "unknown_tool", "unknown_argument", "missing_argument", "wrong_type", "not_in_enum", "unknown_field", "unknown_key",
+    "type_error", "not_paged", "invented_id", "from_memory", "name_for_id", "unused_fact",
+]  # fmt: skip
+FindingCase = Literal[
+    "", "typed", "call", "frames", "dunder", "no_tool", "too_many", "literal", "record", "list", "scalar", "text",
+    "container", "attribute", "position", "unset", "address", "forgotten",
+]  # fmt: skip
+"""Which form of its kind a finding has. ``typed``: the type checker found it."""
+FaultKind = Literal["arguments", "tool", "response", "program", "sandbox", "limit", "answer", "environment"]
+FaultCase = Literal[
+    "", "raised", "findings", "warned", "signature", "not_called", "invalid_arguments", "refused", "failed",
+    "went_on", "supplied", "misread", "nothing_kept", "partial", "unpacked", "memory", "time", "ended", "stopped",
+    "no_answer", "no_calls", "no_success", "nothing_found", "empty",
+]  # fmt: skip
+"""Which form of its kind a fault has."""
+
+
+def _from_json(value: Any, info: ValidationInfo) -> Any:
+    return unpack(value) if info.mode == "json" else value
+
+
+Value = Annotated[Any, BeforeValidator(_from_json), PlainSerializer(pack, when_used="json")]
+"""JSON values and bytes; in JSON, bytes are tagged (:mod:`atc.packing`)."""
+Arguments = Annotated[dict[str, Any], BeforeValidator(_from_json), PlainSerializer(pack, when_used="json")]
+
+
+class Record(BaseModel):
+    """Plain data: frozen, and without unknown fields."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+
+class Place(Record):
+    """A place in the response of a tool. In ``path`` ``None`` stands for any item or member."""
+
+    tool: str
+    path: tuple[str | int | None, ...] = ()
+
+
+class Drift(Record):
+    """One way in which a response is not what its schema says: where in it, and what is wrong there."""
+
+    path: tuple[str | int, ...]
+    what: str
+
+
+class Observed(Record):
+    """What stands at a place of a response, in brief.
+
+    Attributes:
+        type: ``missing``, ``object``, ``list``, or ``value`` for anything else.
+        keys: the first keys of an object; ``length`` counts all, or the items of a list.
+        first: the first item of a list.
+        value: of ``value``; long texts are cut.
+    """
+
+    type: Literal["missing", "object", "list", "value"]
+    keys: tuple[str, ...] = ()
+    length: int = 0
+    first: Observed | None = None
+    value: Value = None
+
+
+class Invocation(Record):
+    """A call by its tool and arguments; what is long in these is cut."""
+
+    tool: str
+    arguments: Arguments = {}
+
+
+class Answered(Record):
+    """A call and what it was answered, cut where it is long. ``nothing``: the response is empty."""
+
+    invocation: Invocation
+    value: Value = None
+    nothing: bool = False
+
+
+class Part(Record):
+    """A response that is the first part of a longer list: ``shown`` of ``total`` items.
+
+    ``instead``: the call that finds one by its name, as a program writes it. ``pages``: ``all_pages`` reads them all.
+    """
+
+    shown: int
+    total: int
+    instead: str = ""
+    pages: bool = False
+
+
+class Raised(Record):
+    """The exception that ended a program. ``hint`` is the sandbox's advice about it."""
+
+    type: str
+    message: str
+    hint: str = ""
+    items: int | None = None
+
+
+class _Worded(Record):
+    """A record whose sentences are made from its fields where they are read (:mod:`atc.wording`).
+
+    ``message`` is serialised too. Sentences of a record that is read back are kept where its fields would give others:
+    an older version may have written it.
+    """
+
+    _kept: dict[str, str] = PrivateAttr(default_factory=dict)
+
+    @model_validator(mode="wrap")
+    @classmethod
+    def _read_back(cls, data: Any, handler: ModelWrapValidatorHandler[Self]) -> Self:
+        given = dict(data) if isinstance(data, dict) else {}
+        texts = {name: given.pop(name) for name in cls.model_computed_fields if isinstance(given.get(name), str)}
+        made = handler(given if isinstance(data, dict) else data)
+        for name, text in texts.items():
+            if getattr(made, name) != text:
+                made._kept[name] = text
+        return made
+
+
+class Finding(_Worded):
+    """Something wrong in a program that was seen before it ran.
+
+    Attributes:
+        kind: what is wrong; ``case`` is its form.
+        severity: ``error``: the program would surely fail, or do what nobody asked for. ``warning``: it may be right,
+            so a run asks about it once.
+        line: line of the program, from 1; 0 when it is about the whole.
+        tool: the tool whose call or response it is about.
+        arguments: the parameters of ``tool`` that it is about. ``sources``: for each, what can supply it.
+        name: what the program has there and should not, or the task has and the program does not: a name, key, module,
+            argument or fact.
+        known: what there is instead: the keys of an object, the parameters of a tool.
+        place: the part of a response that ``name`` is looked up in, or that is given as an argument.
+        expected: the types that are wanted. ``found``: the type, or an example, of what is given.
+        value: a literal that is given.
+        reason: why, in the words of Python's parser, the schema validator or the type checker.
+        source_line: the program's text there.
+        instead: names and expressions that are meant, perhaps.
+        message: all that in one sentence, for people and for the model.
+    """
+
+    kind: FindingKind
+    case: FindingCase = ""
+    severity: Severity = "error"
+    line: int = 0
+    tool: str | None = None
+    arguments: tuple[str, ...] = ()
+    sources: tuple[str, ...] = ()
+    name: str | int = ""
+    known: tuple[str, ...] = ()
+    place: Place | None = None
+    expected: tuple[str, ...] = ()
+    found: str = ""
+    value: Value = None
+    reason: str = ""
+    source_line: str = ""
+    instead: tuple[str, ...] = ()
+
+    @computed_field  # type: ignore[prop-decorator]
+    @property
+    def message(self) -> str:
+        """What is wrong, in one sentence."""
+        from atc import wording
+
+        return self._kept.get("message") or wording.finding(self)
+
+    @property
+    def subject(self) -> tuple[object, ...]:
+        """What it is about, wherever in the program it stands: equal for the same warning in another program."""
+        return self.kind, self.case, self.tool, self.arguments, self.name
+
+
+class Fault(_Worded):
+    """A failure, traced to one tool where it came from one (ATC §3.3).
+
+    Attributes:
+        kind: ``arguments`` (a call was refused for them), ``tool`` (it failed), ``response`` (its answer was not what
+            the program took it for), ``program``, ``sandbox``, ``limit``, ``answer`` (none, empty, resting on no
+            call), or ``environment`` (the model failed, or the run was stopped from outside). ``case`` is its form.
+        tool: the tool it is traced to; ``None`` when the program alone is at fault.
+        call: the number of that call in the run (:attr:`Call.index`).
+        line: line of the program, from 1; 0 when unknown. ``source_line`` is its text.
+        by: how it was traced: ``structure`` or ``model``.
+        cause: why no other program can help (:data:`atc.errors.Cause`); the run has ended with it.
+        hint: what the user can do about it; never shown to a model.
+        traceback: the file with the full traceback, where the tool is a function of the user's that raised; readable by
+            its owner alone, for it may hold anything. ``None`` where runs are not kept.
+        invocation: the call that was refused or failed.
+        speaker: who refused or failed it; ``reason`` holds their words, ``status`` their status.
+        idle: the program uses nothing of what that call returns.
+        raised: the exception that ended the program.
+        place: the part of a response that is at fault. ``observed`` is what stands there, ``key`` what was looked up
+            in it, ``drift`` where it is not what its schema says.
+        part: where a call answered with the first part of a longer list.
+        value: the empty answer.
+        finding: what the check found in a last program that never ran.
+        answered: a call, and its answer, that may explain the failure.
+        origins: which arguments of the refused call came from which response.
+        offered: tools that the program asked for, and that the next one can call.
+        message: what is wrong in one sentence. ``evidence``: what the tool really answered there, or where the
+            arguments came from that it refused; short text.
+    """
+
+    kind: FaultKind
+    case: FaultCase = ""
+    tool: str | None = None
+    call: int | None = None
+    line: int = 0
+    source_line: str = ""
+    by: Literal["structure", "model"] = "structure"
+    cause: Cause | None = None
+    hint: str = ""
+    traceback: str | None = None
+    invocation: Invocation | None = None
+    speaker: Literal["tool", "broker", "python", "sandbox"] | None = None
+    reason: str = ""
+    status: int | str | None = None
+    idle: bool = False
+    raised: Raised | None = None
+    place: Place | None = None
+    observed: Observed | None = None
+    key: str | None = None
+    drift: Drift | None = None
+    part: Part | None = None
+    value: Value = None
+    finding: Finding | None = None
+    answered: Answered | None = None
+    origins: tuple[tuple[str, Place], ...] = ()
+    offered: tuple[str, ...] = ()
+
+    @computed_field  # type: ignore[prop-decorator]
+    @property
+    def message(self) -> str:
+        """What is wrong, in one sentence."""
+        from atc import wording
+
+        return self._kept.get("message") or wording.fault(self)
+
+    @computed_field  # type: ignore[prop-decorator]
+    @property
+    def evidence(self) -> str:
+        """What the tool answered there, or where refused arguments came from; short text."""
+        from atc import wording
+
+        return self._kept.get("evidence") or wording.evidence(self)
