@@ -31,7 +31,7 @@ from typing import Any, Literal
 
 from atc.calls.canonical import canonical
 from atc.calls.journal_file import WHAT_NOW, JournalFile, boot_id
-from atc.calls.json_values import plain
+from atc.calls.json_values import to_json_value
 from atc.errors import CallRefused, JournalError
 from atc.packing import pack, unpack
 from atc.result import Effect
@@ -151,7 +151,7 @@ class Journal:
             ValueError: the inputs are no JSON values and bytes.
             JournalError: it cannot be written; the stage goes on.
         """
-        given = plain(dict(inputs or {}))
+        given = to_json_value(dict(inputs or {}))
         commits = {entry.number: entry for entry in self.entries.values() if self._is_of_last_program(entry)}
         record = {"stage": self.stage + 1, "commits": list(commits), "new_request": new_request, "inputs": pack(given)}
         self._append(record, sync=True)

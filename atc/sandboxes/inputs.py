@@ -12,7 +12,7 @@ import keyword
 from collections.abc import Container, Mapping
 from typing import TYPE_CHECKING, Any
 
-from atc.calls.json_values import plain
+from atc.calls.json_values import to_json_value
 from atc.errors import UsageError
 from atc.packing import pack
 from atc.tools.names import ALL_PAGES, RESERVED_NAMES
@@ -71,7 +71,7 @@ def packed(inputs: Mapping[str, Any], limits: Limits) -> dict[str, Any]:
     together = 0
     for name, value in inputs.items():
         try:
-            made[name] = pack(plain(value))
+            made[name] = pack(to_json_value(value))
         except ValueError as error:
             raise UsageError(f"the input {name!r} cannot be given to a program: {error}") from None
         size = len(json.dumps(made[name], ensure_ascii=False, separators=(",", ":")).encode())
