@@ -163,10 +163,10 @@ def _control_file(mounts: list[Mount], controller: str, names: tuple[str, str]) 
 
 
 def _at_most(mounts: list[Mount], controller: str, names: tuple[str, str], most: int) -> str:
-    said = _control_file(mounts, controller, names)
-    if said is None:
+    value = _control_file(mounts, controller, names)
+    if value is None:
         return "no control group tells the limit"
-    return "" if said.isdigit() and int(said) <= most else f"the limit is {said}, not {most}"
+    return "" if value.isdigit() and int(value) <= most else f"the limit is {value}, not {most}"
 
 
 def _swap(mounts: list[Mount], memory: int) -> str:
@@ -182,9 +182,11 @@ def _swap(mounts: list[Mount], memory: int) -> str:
 
 def _cpus(mounts: list[Mount], most: float) -> str:
     both = _control_file(mounts, "cpu", ("", "cpu.max"))
-    quota, period = both.split() if both else (
-        _control_file(mounts, "cpu", (name, "")) or "" for name in ("cpu.cfs_quota_us", "cpu.cfs_period_us")
-    )  # fmt: skip
+    if both:
+        quota, period = both.split()
+    else:
+        names = ("cpu.cfs_quota_us", "cpu.cfs_period_us")
+        quota, period = (_control_file(mounts, "cpu", (name, "")) or "" for name in names)
     if not quota.isdigit() or not period.isdigit():
         return "no control group sets the limit"
     cpus = int(quota) / int(period)

@@ -227,8 +227,8 @@ def run_program(source: str, tools: dict[str, list[str]], inputs: dict[str, obje
 def _scope(tools: dict[str, list[str]], inputs: dict[str, object], channel: Channel) -> dict[str, object]:
     """The names that a program starts with. An input takes the place of none of the others."""
     stubs = {name: make_stub(channel, name, parameters) for name, parameters in tools.items()}
-    given = {"ToolError": ToolError, "parallel": parallel, ALL_PAGES: make_all_pages(channel, tools)}
-    return {**inputs, "__name__": "__main__", **given, **stubs}
+    builtin_names = {"ToolError": ToolError, "parallel": parallel, ALL_PAGES: make_all_pages(channel, tools)}
+    return {**inputs, "__name__": "__main__", **builtin_names, **stubs}
 
 
 def _execute(source: str, scope: dict[str, object]) -> None:

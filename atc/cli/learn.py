@@ -80,10 +80,14 @@ def trajectories(
         finally:
             view.close()
     summary = {
-        "output": str(output), "trajectories": len(made.made), "new": len(made.made) - before,
-        "skipped": len(made.skipped), "model_calls": spent.calls_used, "prompt_tokens": spent.prompt_tokens,
+        "output": str(output),
+        "trajectories": len(made.made),
+        "new": len(made.made) - before,
+        "skipped": len(made.skipped),
+        "model_calls": spent.calls_used,
+        "prompt_tokens": spent.prompt_tokens,
         "completion_tokens": spent.completion_tokens,
-    }  # fmt: skip
+    }
     if as_json:
         print_json(summary)
     else:

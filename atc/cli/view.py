@@ -63,9 +63,11 @@ class RunView:
             handler(event.data)
 
     def close(self) -> None:
+        """End the drawing; nothing is drawn later."""
         self._wait_for(None)
 
     def line(self, text: str, style: str = "") -> None:
+        """Print one line; text from outside cannot steer the terminal."""
         self._console.print(Text(clean(text), style=style))
 
     def _wait_for(self, what: str | None) -> None:
@@ -151,9 +153,7 @@ class RunView:
     def _on_call_ended(self, data: dict[str, Any]) -> None:
         self._wait_for("running …")
         mark, style = _MARKS[data["status"]]
-        arguments = ", ".join(
-            f"{visible_name(name)}={_short(value, 60)}" for name, value in data["arguments"].items()
-        )  # fmt: skip
+        arguments = ", ".join(f"{visible_name(name)}={_short(value, 60)}" for name, value in data["arguments"].items())
         status = data["status"]
         if status == "refused":
             status = _REFUSALS.get(str(data.get("error_status")), status)

@@ -119,12 +119,27 @@ _RUN = b'{"op":"run","program":"while True: pass","tools":{}}'
         _frame(b"", length=(16 << 20) + 1),
     ],
     ids=[
-        "zeros", "ones", "HTTP again", "no mask", "a reserved bit", "all reserved bits", "no operation of it",
-        "the rest of nothing", "a long ping", "half a ping", "a close of one byte", "a close with no such code",
-        "a close that is no text", "no UTF-8", "binary", "a text within a text", "4 EiB", "all bits of a length",
+        "zeros",
+        "ones",
+        "HTTP again",
+        "no mask",
+        "a reserved bit",
+        "all reserved bits",
+        "no operation of it",
+        "the rest of nothing",
+        "a long ping",
+        "half a ping",
+        "a close of one byte",
+        "a close with no such code",
+        "a close that is no text",
+        "no UTF-8",
+        "binary",
+        "a text within a text",
+        "4 EiB",
+        "all bits of a length",
         "a byte too many",
     ],
-)  # fmt: skip
+)
 def test_a_websocket_that_breaks_its_own_rules_is_closed(shared: Running, sent: bytes) -> None:
     before = Host()
     with _upgraded(shared) as sock:
@@ -259,10 +274,13 @@ def test_a_run_that_is_none_is_not_found(shared: Running, number: str) -> None:
     answer = httpx.get(
         f"{shared.url}/v1/runs/{number}/channel",
         headers={
-            "Authorization": f"Bearer {TOKEN}", "Upgrade": "websocket", "Connection": "Upgrade",
-            "Sec-WebSocket-Version": "13", "Sec-WebSocket-Key": base64.b64encode(bytes(16)).decode(),
+            "Authorization": f"Bearer {TOKEN}",
+            "Upgrade": "websocket",
+            "Connection": "Upgrade",
+            "Sec-WebSocket-Version": "13",
+            "Sec-WebSocket-Key": base64.b64encode(bytes(16)).decode(),
         },
-    )  # fmt: skip
+    )
     assert answer.status_code in (400, 403, 404)
     assert TOKEN not in answer.text
 

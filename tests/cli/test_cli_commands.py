@@ -96,7 +96,7 @@ def test_a_torn_trace_is_listed_as_cut_off(endpoint: Any, tmp_path: Path) -> Non
     atc("run", "double 21", "-t", "tools.py")
     (trace,) = (tmp_path / "runs").glob("*/trace.jsonl")
     content = trace.read_bytes()
-    trace.write_bytes(content[: content.index(b'{"kind": "answered"') + 10])
+    trace.write_bytes(content[: content.index(b'"kind": "answered"') + 10])
     assert json.loads(atc("runs", "--json").stdout)[0]["status"] == "cut off"
     assert atc("show", "last").exit_code == 0
     trace.write_bytes(content[:20])

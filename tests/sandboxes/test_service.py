@@ -119,9 +119,14 @@ def test_an_agent_runs_its_programs_there(shared: Running) -> None:
 
     replies = ["```python\nanswer = [1][double(n=21)]\n```", "```python\nanswer = double(n=21)\n```"]
     with Agent(
-        [double], model=FakeModel(replies), approve="always", answer=False, sandbox=shared.url, sandbox_token=TOKEN,
+        [double],
+        model=FakeModel(replies),
+        approve="always",
+        answer=False,
+        sandbox=shared.url,
+        sandbox_token=TOKEN,
         check=False,
-    ) as agent:  # fmt: skip
+    ) as agent:
         result = agent.run("twice 21")
     assert (result.status, result.value) == ("answered", 42)
     assert result.isolation == f"service/{shared.service.tier}"
@@ -141,7 +146,7 @@ def test_an_agent_runs_its_programs_there(shared: Running) -> None:
         ("answer = len('x' * 300_000_000)", {"memory_bytes": 256 << 20}, "raised", "MemoryError"),
         ("answer = 'x' * 100_000", {"frame_bytes": 50_000}, "raised", "the limit is 50,000"),
     ],
-)  # fmt: skip
+)
 def test_a_caller_may_allow_less(shared: Running, program: str, limits: dict[str, Any], kind: str, words: str) -> None:
     outcome = shared.run(program, {"f": lambda _: 1}, **limits)
     assert (outcome.kind, words in outcome.detail + str(outcome.error)) == (kind, True), outcome

@@ -108,7 +108,7 @@ RUN = '{"op":"run","program":"answer = 1","tools":{}'
         (RUN + ',"limits":{"cpu_s":-1}}', "cpu_s must be a number above 0"),
         (RUN + ',"limits":{"cpu_s":true}}', "cpu_s must be a whole number"),
     ],
-)  # fmt: skip
+)
 def test_a_first_message_that_is_no_run_is_refused_and_runs_nothing(
     shared: Running, said: str | bytes, words: str
 ) -> None:
@@ -133,7 +133,7 @@ def test_a_first_message_that_is_no_run_is_refused_and_runs_nothing(
         '{"op":"reply","id":1,"error":{"message":"x","status":[1]}}',
         '{"op":"reply","id":1,"value":1e999}',
     ],
-)  # fmt: skip
+)
 def test_a_reply_that_is_none_ends_the_run(shared: Running, said: str) -> None:
     with shared.channel() as channel:
         say(channel, "try:\n    f()\nexcept BaseException: pass\nwhile True: pass", {"f": []})

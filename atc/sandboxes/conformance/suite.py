@@ -21,8 +21,13 @@ from atc.sandboxes.process.zygote import Zygote, start_zygote, zygote_settings
 from atc.settings import Settings
 
 CHECKS: tuple[Check, ...] = (
-    *values.CHECKS, *inputs.CHECKS, *calls.CHECKS, *bounds.CHECKS, *endings.CHECKS, *features.CHECKS,
-)  # fmt: skip
+    *values.CHECKS,
+    *inputs.CHECKS,
+    *calls.CHECKS,
+    *bounds.CHECKS,
+    *endings.CHECKS,
+    *features.CHECKS,
+)
 CHECK_S = 120.0
 """Seconds that one check gets before it counts as hanging."""
 LIMITS = Limits(wall_s=60.0)
@@ -59,6 +64,7 @@ class Report:
     verdicts: tuple[Verdict, ...]
 
     def count(self, result: Result) -> int:
+        """How many checks ended with this result."""
         return sum(verdict.result == result for verdict in self.verdicts)
 
     @property

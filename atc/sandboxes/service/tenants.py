@@ -66,6 +66,7 @@ def bearer(authorization: str) -> str:
 
 
 def digest_of(token: str) -> bytes:
+    """Return the SHA-256 digest of a token: the service keeps nothing else of it."""
     return hashlib.sha256(token.encode("utf-8", "replace")).digest()
 
 
