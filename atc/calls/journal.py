@@ -234,7 +234,7 @@ class Journal:
         self._mark_sent(entry)
 
     def succeed(self, entry: Entry, value: Any, next_page: NextPage = None) -> None:
-        """Write down the answer of a call, and what its headers say of the next page."""
+        """Write down the answer of a call, and the next page that its headers name."""
         self._mark_sent(entry)
         beside = {} if next_page is None else {"next_page": next_page}
         self._append({"call": entry.number, "value": pack(value), **beside}, sync=entry.effect is not Effect.READ)

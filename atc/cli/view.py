@@ -48,7 +48,7 @@ class RunView:
 
     Args:
         console: a terminal gets colours and a spinner, anything else lines.
-        stored: the run is read back: there is no exception that says how it broke off.
+        stored: the run is read back: no exception shows how it broke off.
     """
 
     def __init__(self, console: Console, *, stored: bool = False) -> None:
@@ -194,8 +194,8 @@ class RunView:
         self._wait_for(None)
         if data["status"] != "answered":
             self.line(f"── {_ENDINGS.get(data['status'], data['status'])} ──", "bold red")
-            said = data.get("raised") and not self._stored  # whoever catches the exception says it
-            if data["fault"] and not said:
+            raised = data.get("raised") and not self._stored  # whoever catches the exception prints it
+            if data["fault"] and not raised:
                 if data["fault"]["message"] not in self._wrong:
                     self.line(data["fault"]["message"], "red")
                 if data["fault"].get("hint"):

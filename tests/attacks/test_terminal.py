@@ -20,25 +20,15 @@ EVENTS: dict[str, dict[str, Any]] = {
     "findings": {"findings": [{"message": HOSTILE, "line": 1, "kind": "syntax"}]},
     "call_started": {"tool": HOSTILE, "index": 1},
     "call_ended": {
-        "index": 1,
-        "tool": HOSTILE,
-        "arguments": {HOSTILE: HOSTILE},
-        "status": "refused",
-        "error": HOSTILE,
-        "value": None,
-        "seconds": 0.1,
-        "notes": [HOSTILE],
+        "index": 1, "tool": HOSTILE, "arguments": {HOSTILE: HOSTILE}, "status": "refused", "error": HOSTILE,
+        "value": None, "seconds": 0.1, "notes": [HOSTILE],
     },
     "fault": {
         "fault": {
-            "tool": HOSTILE,
-            "kind": "tool_error",
-            "message": HOSTILE,
-            "source_line": HOSTILE,
-            "evidence": HOSTILE,
+            "tool": HOSTILE, "kind": "tool_error", "message": HOSTILE, "source_line": HOSTILE, "evidence": HOSTILE,
         }
     },
-}
+}  # fmt: skip
 
 
 @pytest.mark.parametrize("terminal", [False, True])

@@ -103,7 +103,7 @@ RUN = '{"op":"run","program":"answer = 1","tools":{}'
         (RUN + ',"inputs":{"a b":1}}', "'a b' is no Python identifier"),
         (RUN + ',"inputs":{"__builtins__":1}}', "means something else in a program"),
         ('{"op":"run","program":"1","tools":{"f":[]},"inputs":{"f":1}}', "'f' is the name of a tool"),
-        (RUN + ',"inputs":{"a":{"$bytes":"?"}}}', "bytes that are none"),
+        (RUN + ',"inputs":{"a":{"$bytes":"?"}}}', "bytes that are not valid"),
         (RUN + ',"limits":{"frame_bytes":10},"inputs":{"a":"0123456789"}}', "takes 12 bytes of JSON"),
         (RUN + ',"limits":{"cpu_s":-1}}', "cpu_s must be a number above 0"),
         (RUN + ',"limits":{"cpu_s":true}}', "cpu_s must be a whole number"),

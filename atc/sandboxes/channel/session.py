@@ -192,7 +192,7 @@ def value_of(packed: Any) -> Any:
     try:
         return unpack(packed)
     except ValueError as error:
-        raise FrameError(f"a frame holds bytes that are none: {error}") from None
+        raise FrameError(f"a frame holds bytes that are not valid: {error}") from None
 
 
 def as_call_request(frame: dict[str, Any]) -> CallRequest:
@@ -208,7 +208,7 @@ def as_call_request(frame: dict[str, Any]) -> CallRequest:
         or not isinstance(tool, str)
         or not isinstance(arguments, dict)
     ):
-        raise FrameError("the sandbox sent a call that is no call")
+        raise FrameError("the sandbox sent a call of the wrong form")
     return CallRequest(number, tool[:200], {name: value_of(each) for name, each in arguments.items()}, _line(line))
 
 
@@ -219,7 +219,7 @@ def as_program_error(raw: Any) -> ProgramError:
         FrameError: the frame holds no error.
     """
     if not isinstance(raw, dict):
-        raise FrameError("the sandbox reported an error that is no error")
+        raise FrameError("the sandbox reported an error of the wrong form")
     tool = raw.get("tool")
     return ProgramError(
         type=str(raw.get("type"))[:100],

@@ -1,4 +1,4 @@
-"""What a check is made of: programs run in the sandbox under test, and demands that say what was not met."""
+"""The parts of a check: programs run in the sandbox under test, and demands that name what was not met."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ class NotApplicable(Exception):
 
 @dataclass(frozen=True)
 class Check:
-    """One promise of every sandbox: ``name`` says it, ``run`` raises ``AssertionError`` where it is not kept."""
+    """One promise of every sandbox, in its ``name``; ``run`` raises ``AssertionError`` if it is not kept."""
 
     name: str
     group: str

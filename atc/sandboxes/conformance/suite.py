@@ -1,4 +1,4 @@
-"""Run the checks on a driver and tell which of its promises it keeps."""
+"""Runs the checks on a driver and reports which of its promises it keeps."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ Result = Literal["passed", "failed", "skipped"]
 
 @dataclass(frozen=True)
 class Verdict:
-    """What became of one check; ``why`` says what was not met, or why there was nothing to look at."""
+    """The result of one check; ``why``: what was not met, or why there was nothing to look at."""
 
     name: str
     group: str

@@ -203,7 +203,7 @@ def _dial(path: Path, engine: Engine, container: str) -> socket.socket:
     """Connect to the socket that the container makes, when it has.
 
     Raises:
-        SandboxUnavailable: it ended before, or makes none.
+        SandboxUnavailable: it ended before, or makes no socket.
     """
     made = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET)
     folder = os.open(path.parent, os.O_PATH | os.O_DIRECTORY)
@@ -237,7 +237,7 @@ def _dial(path: Path, engine: Engine, container: str) -> socket.socket:
 
 @cache
 def sandbox_digest() -> str:
-    """What this installation's ``sandbox/`` hashes to, as ``sandbox/inside.py`` tells it of an image's."""
+    """Return the hash of this installation's ``sandbox/``; ``sandbox/inside.py`` reports that of an image."""
     made = hashlib.sha256()
     for file in sorted(resource_dir("sandbox").glob("*.py")):
         made.update(file.name.encode() + b"\0" + hashlib.sha256(file.read_bytes()).digest())

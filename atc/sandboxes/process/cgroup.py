@@ -127,9 +127,9 @@ def confine(pid: int, *, memory_bytes: int, tasks: int) -> Group:
 
 
 def memory_for(one: int, programs: int) -> int:
-    """Bytes for programs together that nobody should notice: all that they may use, where there is so much.
+    """Return bytes for all programs together: what they may use one by one, as far as the machine has it.
 
-    At most three quarters of what this machine has, or the control group that this process is in; and never less than
+    At most three quarters of the memory of this machine, or of the control group around this process. Never less than
     one program may use.
 
     Args:
@@ -140,7 +140,7 @@ def memory_for(one: int, programs: int) -> int:
 
 
 def tasks_for(programs: int) -> int:
-    """Processes and threads for programs together by default, at most half of what this machine can have.
+    """Return how many processes and threads programs together may have: at most half of what the machine can have.
 
     Args:
         programs: how many may run at once.
@@ -201,7 +201,7 @@ def _limit(folder: Path, version: int, controller: str, group: Group) -> None:
 
 
 def _ended_for_memory(folder: Path | None) -> tuple[int, bool]:
-    """How many processes of it the kernel has ended for want of memory, and whether its own limit was reached."""
+    """Return how many processes the kernel ended for want of memory, and whether the group's limit was reached."""
     if folder is None:
         return 0, False
     counts = dict(line.split() for line in read_text(folder / "memory.events").splitlines())
@@ -249,7 +249,7 @@ def _namespace() -> int:
 
 
 def _start_of(pid: int) -> int:
-    """Ticks from the machine's start to the process's; 0 where there is none. With its number, nobody else has that."""
+    """Return the ticks from the machine's start to the process's; 0 without a process. With the pid it is unique."""
     try:
         return int(Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[19])
     except OSError:
@@ -261,7 +261,7 @@ def _make(folder: Path) -> None:
 
 
 def _remove(folder: Path) -> bool:
-    """Whether it is gone."""
+    """Remove a group; return whether it is gone."""
     try:
         folder.rmdir()
     except FileNotFoundError:

@@ -241,7 +241,7 @@ class ServiceSandbox(Sandbox):
 
 
 def _pause(answer: httpx.Response) -> float:
-    """Seconds to wait before asking again: as the service says, not all callers at once."""
+    """Return seconds to wait before the next request: what the service names, spread over the callers."""
     try:
         asked = float(answer.headers.get("Retry-After", "1"))
     except ValueError:

@@ -146,7 +146,7 @@ def _names(raw: Any) -> bool:
 
 
 def _limits_of(raw: Any, most: Limits) -> Limits:
-    """What is asked for where it is less than ``most``."""
+    """Return the limits that are asked for, held to ``most``."""
     if not isinstance(raw, dict):
         raise FrameError("`limits` must be an object")
     known = {item.name: item.type for item in dataclasses.fields(Limits)}
@@ -210,5 +210,5 @@ def outcome_of(message: dict[str, Any]) -> Outcome:
         or type(memory) is not int
         or memory < 0
     ):
-        raise FrameError("the service sent an outcome that is no outcome")
+        raise FrameError("the service sent an outcome of the wrong form")
     return Outcome(kind, **texts, **numbers, memory_bytes=memory, isolation=isolation)  # type: ignore[arg-type]

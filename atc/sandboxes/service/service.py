@@ -36,7 +36,7 @@ class ServiceSettings:
         preload: packages that programs may use beside the standard library.
         max_runs: at the same time, of all tenants; ``max_runs_per_tenant`` of one (0: as many as of all).
         connect_s: in which a caller must connect to a run that was granted, and send the program.
-        drain_s: that runs get to end when the service is told to end.
+        drain_s: that runs get to end when the service ends.
         message_bytes: the largest message that is taken.
         pause_s: for which a caller may stop the clock of one program, because it waits for a person; 0: not at all.
         advertise: the address at which callers reach this replica, where that is not the one they asked at.
@@ -118,7 +118,7 @@ class Service:
         """Grant a run to a tenant who may demand a tier.
 
         Raises:
-            Refusal: the request is none, the tier is not met, or there is no room.
+            Refusal: the request has the wrong form, the tier is not met, or there is no room.
         """
         require = _required(body)
         if TIERS.index(self.tier) > TIERS.index(require):
@@ -134,7 +134,7 @@ class Service:
         }
 
     def description(self) -> dict[str, object]:
-        """What any tenant may know of the service."""
+        """Return what every tenant may read of the service."""
         return {
             "protocol": messages.PROTOCOL,
             "isolation": self.tier,
