@@ -1,4 +1,4 @@
-"""System calls by ctypes alone, and the kernel's numbers for them: the only place that knows either.
+"""System calls by ctypes alone, and the kernel's numbers for them. Both stand nowhere else.
 
 Numbers: arch/x86/entry/syscalls/syscall_64.tbl and include/uapi/asm-generic/unistd.h (aarch64) of Linux.
 """
@@ -121,7 +121,7 @@ def drop_capabilities() -> None:
     """Give up every capability, for good."""
     for capability in range(_LAST_CAPABILITY + 1):
         if _libc.prctl(_PR_CAPBSET_DROP, capability, 0, 0, 0) < 0:
-            break  # one that this kernel does not know, or no right to: then there are none to drop
+            break  # this kernel lacks it, or we lack the right: then there is nothing to drop
     header = struct.pack("Ii", _CAPABILITY_VERSION_3, 0)
     _call(_number(_CAPSET), "capset", header, bytes(24))
 

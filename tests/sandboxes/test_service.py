@@ -23,7 +23,7 @@ from atc.sandboxes.service.client import ServiceSandbox
 from atc.sandboxes.service.service import ServiceSettings
 from atc.sandboxes.service.tenants import Tenants
 from tests.support.sandbox import in_sandbox
-from tests.support.service import OTHER, TOKEN, Running, heard, no_tools, say, serving, soon, spinning
+from tests.support.service import OTHER, TOKEN, Running, no_tools, receive, send_program, serving, soon, spinning
 
 
 @pytest.fixture(scope="module")
@@ -259,8 +259,8 @@ def test_a_run_that_is_cancelled_ends_its_program(shared: Running) -> None:
 def test_a_caller_who_goes_takes_the_program_along(shared: Running, how: str) -> None:
     before = shared.metric('atc_runs_total{outcome="disconnected"}')
     with shared.channel() as channel:
-        say(channel, "f()\nwhile True: pass", {"f": []})
-        assert heard(channel) == {"op": "call", "id": 1, "tool": "f", "args": {}, "line": 1}
+        send_program(channel, "f()\nwhile True: pass", {"f": []})
+        assert receive(channel) == {"op": "call", "id": 1, "tool": "f", "args": {}, "line": 1}
         channel.send('{"op":"reply","id":1,"value":null}')
         assert soon(spinning)
         if how == "close":
