@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-from collections.abc import AsyncIterator, Callable, Iterable
+from collections.abc import AsyncIterator, Callable, Iterable, Mapping
 from contextlib import AsyncExitStack
 from typing import Any, Self
 
@@ -298,7 +298,7 @@ class Agent:
     def _emitter(self, trace: TraceWriter, redactor: Redactor, listener: Callable[[Event], None] | None) -> Emit:
         listeners = [each for each in (self._on_event, listener) if each is not None]
 
-        def emit(kind: EventKind, data: dict[str, Any]) -> None:
+        def emit(kind: EventKind, data: Mapping[str, Any]) -> None:
             event = Event(kind, redactor.value(data))
             trace.write(event)
             for each in listeners:

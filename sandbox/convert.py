@@ -32,7 +32,7 @@ def to_json(value: object, where: str, depth: int = 0) -> object:
     becomes a list, or an object of its labels; a frame becomes a list of records. What is missing in these is null.
 
     Raises:
-        TypeError: something in it has no JSON form; the message says where.
+        TypeError: a value in it has no JSON form.
         ValueError: it is nested deeper than 100 levels, has two keys of one text, or holds NaN, infinity, an integer of
             more than 308 digits or a frame of more than 1,000 rows.
     """
@@ -121,7 +121,7 @@ def _key(key: object, where: str) -> str:
 
 
 def _decimal(value: decimal.Decimal, where: str) -> object:
-    """A number where one says the same, digit for digit; else text."""
+    """Return a number if one has the same digits, else text."""
     if not value.is_finite():
         raise ValueError(f"{where} is {value}, which is not a JSON number")
     if int(value.as_tuple().exponent) >= 0 and value.adjusted() < 300:

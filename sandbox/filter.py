@@ -135,9 +135,9 @@ def compile_filter(machine: str, *, opens: bool) -> bytes:
         (_LOAD, 0, 0, _ARCH), (_EQUAL, 1, 0, ARCHITECTURES[machine]), (_RETURN, 0, 0, _KILL),
         (_LOAD, 0, 0, _NUMBER), (_AT_LEAST, 0, 1, _X32), (_RETURN, 0, 0, _KILL),
     ]  # fmt: skip
-    plain = [(numbers, _ALLOW) for numbers in {**ALWAYS, **(LOOKING if opens else {})}.values()]
-    plain += [*_ANSWERED.values(), *((numbers, _KILL) for numbers in FATAL.values())]
-    rules = [(numbers, [(_RETURN, 0, 0, result)]) for numbers, result in plain] + list(_by_argument(opens).values())
+    whole = [(numbers, _ALLOW) for numbers in {**ALWAYS, **(LOOKING if opens else {})}.values()]
+    whole += [*_ANSWERED.values(), *((numbers, _KILL) for numbers in FATAL.values())]
+    rules = [(numbers, [(_RETURN, 0, 0, result)]) for numbers, result in whole] + list(_by_argument(opens).values())
     made += _search(sorted((number, body) for numbers, body in rules if (number := numbers[column]) is not None))
     return b"".join(struct.pack("=HBBI", *instruction) for instruction in made)
 

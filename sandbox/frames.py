@@ -34,7 +34,7 @@ class Frames:
 
         Raises:
             ValueError: ``what`` takes more than the limit, or holds NaN or infinity.
-            TypeError: it holds what JSON cannot say.
+            TypeError: it holds a value without a JSON form.
         """
         body = _encode(message).encode("utf-8", "replace")
         if len(body) > self.limit:

@@ -1,7 +1,7 @@
 """In a container: meet the host on a socket, and see from inside that each wall of the container stands.
 
 An engine may ignore what it is asked for (an old kernel, a setting of the machine, a fault): what is not seen from
-here does not count. Each finding is told by the option of ``docker run`` that it comes from.
+here does not count. Each finding is named by the option of ``docker run`` that it comes from.
 """
 
 import contextlib
@@ -61,7 +61,7 @@ def digest() -> str:
 
 
 def verify(expected: dict[str, Any]) -> dict[str, Any]:
-    """See that the container is as hard as the host asked for, and tell what was seen.
+    """Check that the container is as hard as the host asked for; return the walls that hold.
 
     Args:
         expected: ``memory_bytes``, ``pids``, ``cpus``, ``user`` (user and group), ``tmp_bytes``, ``files``, ``shared``
@@ -153,7 +153,7 @@ def _seccomp(status: dict[str, str]) -> str:
 
 
 def _control_file(mounts: list[Mount], controller: str, names: tuple[str, str]) -> str | None:
-    """What a file of our control group says, in the first or the second version of these; ``None`` without it."""
+    """Return the text of a file of our control group, of either version; ``None`` if there is no such file."""
     for name, version in zip(names, ("cgroup", "cgroup2"), strict=True):
         for place, kind, _, of_all in mounts:
             if name and kind == version and (version == "cgroup2" or controller in of_all):
@@ -163,10 +163,10 @@ def _control_file(mounts: list[Mount], controller: str, names: tuple[str, str]) 
 
 
 def _at_most(mounts: list[Mount], controller: str, names: tuple[str, str], most: int) -> str:
-    said = _control_file(mounts, controller, names)
-    if said is None:
-        return "no control group tells the limit"
-    return "" if said.isdigit() and int(said) <= most else f"the limit is {said}, not {most}"
+    value = _control_file(mounts, controller, names)
+    if value is None:
+        return "no control group has the limit"
+    return "" if value.isdigit() and int(value) <= most else f"the limit is {value}, not {most}"
 
 
 def _swap(mounts: list[Mount], memory: int) -> str:
@@ -182,9 +182,11 @@ def _swap(mounts: list[Mount], memory: int) -> str:
 
 def _cpus(mounts: list[Mount], most: float) -> str:
     both = _control_file(mounts, "cpu", ("", "cpu.max"))
-    quota, period = both.split() if both else (
-        _control_file(mounts, "cpu", (name, "")) or "" for name in ("cpu.cfs_quota_us", "cpu.cfs_period_us")
-    )  # fmt: skip
+    if both:
+        quota, period = both.split()
+    else:
+        names = ("cpu.cfs_quota_us", "cpu.cfs_period_us")
+        quota, period = (_control_file(mounts, "cpu", (name, "")) or "" for name in names)
     if not quota.isdigit() or not period.isdigit():
         return "no control group sets the limit"
     cpus = int(quota) / int(period)

@@ -93,9 +93,9 @@ def reachable_by_anybody(path: str) -> bool:
 
 def _new_root(readable: list[str]) -> None:
     kernel.mount(None, "/", None, kernel.MS_REC | kernel.MS_PRIVATE)
-    kept = [(path, os.open(path, os.O_PATH | os.O_CLOEXEC)) for path in readable]  # one may lie below the new root
+    opened = [(path, os.open(path, os.O_PATH | os.O_CLOEXEC)) for path in readable]  # one may lie below the new root
     kernel.mount("tmpfs", _ROOT, "tmpfs", kernel.MS_NOSUID | kernel.MS_NODEV | kernel.MS_NOEXEC, "size=1m,mode=0755")
-    for path, fd in kept:
+    for path, fd in opened:
         target = _ROOT + path
         if os.path.isdir(f"/proc/self/fd/{fd}"):
             os.makedirs(target, exist_ok=True)
@@ -181,9 +181,9 @@ def limits_within(settings: dict[str, Any]) -> list[tuple[int, int, int]]:
     }
     made = []
     for which, (soft, hard) in pairs.items():
-        given = resource.getrlimit(which)[1]
-        if given != resource.RLIM_INFINITY:
-            soft, hard = min(soft, given), min(hard, given)
+        ceiling = resource.getrlimit(which)[1]
+        if ceiling != resource.RLIM_INFINITY:
+            soft, hard = min(soft, ceiling), min(hard, ceiling)
         made.append((which, soft, hard))
     return made
 

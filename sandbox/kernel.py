@@ -1,4 +1,4 @@
-"""System calls by ctypes alone, and the kernel's numbers for them: the only place that knows either.
+"""System calls by ctypes alone, and the kernel's numbers for them. Both stand nowhere else.
 
 Numbers: arch/x86/entry/syscalls/syscall_64.tbl and include/uapi/asm-generic/unistd.h (aarch64) of Linux.
 """
@@ -16,9 +16,9 @@ _libc.prctl.argtypes = (ctypes.c_int, *[ctypes.c_ulong] * 4)
 _held = ctypes.PyDLL(None, use_errno=True)  # keeps the interpreter's lock across the call: a fork must
 
 CLONE_THREAD = 0x00010000
-CLONE_NEWNS, CLONE_NEWUTS, CLONE_NEWIPC, CLONE_NEWUSER, CLONE_NEWPID, CLONE_NEWNET, CLONE_NEWCGROUP = (
-    0x00020000, 0x04000000, 0x08000000, 0x10000000, 0x20000000, 0x40000000, 0x02000000,
-)  # fmt: skip
+CLONE_NEWNS, CLONE_NEWUTS, CLONE_NEWIPC = 0x00020000, 0x04000000, 0x08000000
+CLONE_NEWUSER, CLONE_NEWPID, CLONE_NEWNET = 0x10000000, 0x20000000, 0x40000000
+CLONE_NEWCGROUP = 0x02000000
 MS_NOSUID, MS_NODEV, MS_NOEXEC, MS_BIND, MS_REC, MS_PRIVATE = 2, 4, 8, 0x1000, 0x4000, 0x40000
 MNT_DETACH = 2
 _MOUNT_ATTR_RDONLY, _MOUNT_ATTR_NOSUID, _MOUNT_ATTR_NODEV, _MOUNT_ATTR_NOEXEC = 1, 2, 4, 8
@@ -121,7 +121,7 @@ def drop_capabilities() -> None:
     """Give up every capability, for good."""
     for capability in range(_LAST_CAPABILITY + 1):
         if _libc.prctl(_PR_CAPBSET_DROP, capability, 0, 0, 0) < 0:
-            break  # one that this kernel does not know, or no right to: then there are none to drop
+            break  # this kernel lacks it, or we lack the right: then there is nothing to drop
     header = struct.pack("Ii", _CAPABILITY_VERSION_3, 0)
     _call(_number(_CAPSET), "capset", header, bytes(24))
 

@@ -1,7 +1,7 @@
-"""Tell where a failing value came from: the call whose response it is part of, and the way to it.
+"""Finds where a failing value came from: the call whose response it is part of, and the path in it.
 
 Responses are remembered by the identity of their containers, so a value is recognised however many variables, loops
-and functions it went through. What is told here is a claim that the host checks against its own journal.
+and functions it went through. The result is a claim that the host checks against its own journal.
 """
 
 import ast
@@ -13,7 +13,7 @@ MAX_CONTAINERS = 200_000
 MAX_STEPS_BACK = 5
 MAX_MESSAGE = 2000  # as many as the host keeps
 MISSING = object()
-_NOT_LOADED = ("failed to map segment", "cannot open shared object file")  # what the loader says behind the walls
+_NOT_LOADED = ("failed to map segment", "cannot open shared object file")  # messages of the loader behind the walls
 Place = tuple[int, tuple[object, ...]]
 """The number of a call, and a path in its response."""
 
@@ -26,6 +26,7 @@ class Origins:
         self._alive: list[object] = []  # an identity is only good while its object lives
 
     def add(self, call: int, response: object) -> None:
+        """Remember the containers of a response."""
         todo: list[tuple[object, tuple[object, ...]]] = [(response, ())]
         self._alive.append(response)
         while todo and len(self._known) < MAX_CONTAINERS:
@@ -38,12 +39,16 @@ class Origins:
                 todo += [(item, (*path, index)) for index, item in enumerate(value)]
 
     def find(self, value: object) -> Place | None:
+        """Return where a list or dict stood in a response, if it did."""
         return self._known.get(id(value)) if isinstance(value, (dict, list)) else None
 
 
 def describe(error: BaseException, source: str, filename: str, origins: Origins) -> dict[str, object]:
-    """The exception as plain data: type, message, tool (of a ToolError), position in the program, origin of the
-    value, length of the list that was too short, and a hint about a module that is not here."""
+    """Return an exception as plain data.
+
+    These are type, message, tool (of a ToolError), position in the program, origin of the value, length of the list
+    that was too short, and a hint about a module that is not here.
+    """
     report: dict[str, object] = {"type": type(error).__name__, "message": _text(error), "line": 0, "span": None}
     report["tool"] = getattr(error, "tool", None) if type(error).__name__ == "ToolError" else None
     report["origin"], report["trace"], report["items"], report["hint"] = None, [], None, ""
@@ -72,10 +77,10 @@ def _text(error: BaseException) -> str:
 
 
 def _import_hint(error: BaseException) -> str:
-    """What to do about a module that cannot be loaded here, if that is what failed."""
+    """Return what to do about a module that cannot be loaded here, if that is what failed."""
     setting = "setting `sandbox_preload` or ATC_SANDBOX_PRELOAD"
     link: BaseException | None = error
-    for _ in range(10):  # a package tells a part that failed as the cause of its own error
+    for _ in range(10):  # a package raises its own error from that of a part that failed
         if not isinstance(link, ImportError):
             return ""
         name = link.name if isinstance(link.name, str) else ""
@@ -90,7 +95,7 @@ def _import_hint(error: BaseException) -> str:
 
 
 def _package_of(path: str) -> str:
-    """What to import to have the module in this file loaded: the package that it is in, or the module itself."""
+    """Return the package that the module of this file is in, or the module itself."""
     for folder in sorted(sys.path, key=len, reverse=True):
         if folder and path.startswith(f"{folder}/"):
             *packages, file = path[len(folder) + 1 :].split("/")
@@ -120,8 +125,7 @@ def _program_frames(error: BaseException, filename: str):  # type: ignore[no-unt
 
 
 class Failed:
-    """The expression that failed. Its parts are found again by plain look-ups of names and keys; nothing is
-    executed."""
+    """The expression that failed. Its parts are found again by look-ups of names and keys; nothing is executed."""
 
     def __init__(self, frame: types.FrameType, source: str, span: object, origins: Origins) -> None:
         self._frame, self._origins = frame, origins

@@ -87,7 +87,7 @@ def serve(sock: socket.socket) -> NoReturn:
 
 
 def rehearse() -> None:
-    """Do once what every program does: the pages that it writes to are made our own now, and not while it runs."""
+    """Do once what every program does, so that the memory pages it writes to are copied now and not while it runs."""
     random.seed()  # all children would draw the same numbers
     ours, theirs = socket.socketpair()
     frames.Frames(theirs).send({"op": "reply", "id": 1, "value": {"items": [{"name": "a"}]}})
@@ -100,7 +100,7 @@ def rehearse() -> None:
 
 
 class ToolError(Exception):
-    """A tool refused or failed. ``tool``, ``status`` and ``message`` say which, how and why."""
+    """A tool refused or failed: ``tool`` is its name, ``status`` the service's own, ``message`` the reason."""
 
     def __init__(self, tool: str, message: str, status: object = None) -> None:
         super().__init__(f"{tool}: {message}")
@@ -120,7 +120,16 @@ class Channel:
         self.origins = origin.Origins()
 
     def call(self, tool: str, arguments: dict[str, object], named: str = "") -> object:
-        """One call. ``named``: the tool that is at fault if it fails, where that is another one."""
+        """Make one call and return its value.
+
+        Args:
+            tool: its name.
+            arguments: JSON values.
+            named: the tool that a ``ToolError`` names, if that is another one.
+
+        Raises:
+            ToolError: the tool refused or failed.
+        """
         with self._sending:  # ids go out in order
             number = next(self._ids)
             message = {"op": "call", "id": number, "tool": tool, "args": arguments, "line": _line()}
@@ -152,6 +161,7 @@ class Channel:
                 self._state.notify_all()
 
     def send(self, message: dict[str, object]) -> None:
+        """Send the last message of the program."""
         with self._sending:
             self._ends.send(message, "the answer")
 
@@ -166,7 +176,7 @@ def _line() -> int:
 
 
 def make_stub(channel: Channel, name: str, parameters: list[str]):  # type: ignore[no-untyped-def]
-    """The function that a program calls as ``name``; positional arguments take the parameters in their order."""
+    """Return the function that a program calls as ``name``; positional arguments take the parameters in order."""
 
     def tool(*args: object, **kwargs: object) -> object:
         return channel.call(name, bound(name, parameters, args, kwargs))
@@ -176,7 +186,7 @@ def make_stub(channel: Channel, name: str, parameters: list[str]):  # type: igno
 
 
 def make_all_pages(channel: Channel, tools: dict[str, list[str]]):  # type: ignore[no-untyped-def]
-    """``all_pages(tool, …)``: the items of all pages of a tool as one list. The host turns the pages."""
+    """Return ``all_pages(tool, …)``, which gives the items of all pages of a tool as one list. The host turns pages."""
 
     def all_pages(tool, /, *args, **kwargs):  # type: ignore[no-untyped-def]
         name = tool if isinstance(tool, str) else getattr(tool, "__name__", "")
@@ -189,7 +199,11 @@ def make_all_pages(channel: Channel, tools: dict[str, list[str]]):  # type: igno
 
 
 def bound(tool: str, parameters: list[str], args: tuple[object, ...], kwargs: dict[str, object]) -> dict[str, object]:
-    """The arguments of a call by name, as JSON values. Raises TypeError where Python would, and for what is no JSON."""
+    """Return the arguments of a call by name, as JSON values.
+
+    Raises:
+        TypeError: they do not fit the parameters, or a value has no JSON form.
+    """
     if len(args) > len(parameters):
         raise TypeError(f"{tool}() takes {len(parameters)} arguments but {len(args)} were given")
     for parameter, value in zip(parameters, args, strict=False):
@@ -225,10 +239,10 @@ def run_program(source: str, tools: dict[str, list[str]], inputs: dict[str, obje
 
 
 def _scope(tools: dict[str, list[str]], inputs: dict[str, object], channel: Channel) -> dict[str, object]:
-    """The names that a program starts with. An input takes the place of none of the others."""
+    """Return the names that a program starts with. An input replaces no other name."""
     stubs = {name: make_stub(channel, name, parameters) for name, parameters in tools.items()}
-    given = {"ToolError": ToolError, "parallel": parallel, ALL_PAGES: make_all_pages(channel, tools)}
-    return {**inputs, "__name__": "__main__", **given, **stubs}
+    builtin_names = {"ToolError": ToolError, "parallel": parallel, ALL_PAGES: make_all_pages(channel, tools)}
+    return {**inputs, "__name__": "__main__", **builtin_names, **stubs}
 
 
 def _execute(source: str, scope: dict[str, object]) -> None:
@@ -237,7 +251,7 @@ def _execute(source: str, scope: dict[str, object]) -> None:
         exec(compile(source, PROGRAM, "exec"), scope)  # noqa: S102 - this is the place where programs run
     except SystemExit as left:
         if left.code not in (None, 0):
-            raise  # to leave early and in peace is one way to end
+            raise  # an exit without an error is one way to end
 
 
 def _finish(channel: Channel, report: dict[str, object]) -> NoReturn:

@@ -1,4 +1,4 @@
-"""Try the forbidden thing from inside a jail: what must be refused is refused, or the jail is not used."""
+"""Tries the forbidden from inside a jail: what must be refused is refused, or the jail is not used."""
 
 import os
 import resource
@@ -9,7 +9,7 @@ import kernel
 
 
 def open_doors(tier: str) -> list[str]:
-    """What this process can do and must not, in words; none in a jail that holds."""
+    """Return what this process can do and must not, in words; empty in a jail that holds."""
     attempts: dict[str, Callable[[], object]] = {
         "read a file of the system": lambda: os.open("/etc/passwd", os.O_RDONLY),
         "look at processes": lambda: os.listdir("/proc"),
@@ -40,6 +40,6 @@ def _fork() -> None:
 def _refused(attempt: Callable[[], object]) -> bool:
     try:
         attempt()
-    except (OSError, ValueError):  # setrlimit says ValueError
+    except (OSError, ValueError):  # setrlimit raises ValueError
         return True
     return False

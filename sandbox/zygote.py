@@ -39,7 +39,7 @@ CHANNEL = 3
 
 
 class Zygote:
-    """Forks children and tells the host how each ended."""
+    """Forks children and reports to the host how each ended."""
 
     def __init__(self, control: socket.socket, settings: dict[str, Any]) -> None:
         self._control, self._settings, self._tier = control, settings, settings["tier"]
@@ -100,7 +100,7 @@ class Zygote:
             try:
                 self._spawn(message["id"], fds)
             except OSError as error:
-                self.tell({"op": "ended", "id": message["id"], "status": None, "why": str(error)})
+                self.send({"op": "ended", "id": message["id"], "status": None, "why": str(error)})
             for fd in fds:
                 os.close(fd)
         elif message["op"] == "kill":
@@ -115,14 +115,14 @@ class Zygote:
         pidfd = os.pidfd_open(pid)  # nobody else reaps it: the number is still its own
         self._children[pidfd] = number, pid
         self._ready.register(pidfd, select.POLLIN)
-        self.tell({"op": "spawned", "id": number}, [pidfd])
+        self.send({"op": "spawned", "id": number}, [pidfd])
 
     def _become_child(self, fds: list[int]) -> NoReturn:
         try:
             channel = _take_descriptors(fds, self._alive)
             jail.lock(self._limits, self._filter)
             if select.select([CHANNEL + 1], [], [], 0)[0]:
-                os._exit(0)  # our parent went before we could be told
+                os._exit(0)  # our parent went before the descriptors came
             os.close(CHANNEL + 1)
             run.serve(channel)
         except BaseException:
@@ -135,42 +135,46 @@ class Zygote:
         os.close(pidfd)
         _, status, used = os.wait4(pid, 0)
         cpu = used.ru_utime + used.ru_stime
-        told = {"status": os.waitstatus_to_exitcode(status), "cpu_s": cpu, "memory_bytes": used.ru_maxrss << 10}
-        self.tell({"op": "ended", "id": number, **told})
+        usage = {"cpu_s": cpu, "memory_bytes": used.ru_maxrss << 10}
+        self.send({"op": "ended", "id": number, "status": os.waitstatus_to_exitcode(status), **usage})
 
-    def tell(self, message: dict[str, Any], fds: Sequence[int] = ()) -> None:
+    def send(self, message: dict[str, Any], fds: Sequence[int] = ()) -> None:
         try:
             socket.send_fds(self._control, [json.dumps(message).encode()], fds)
         except OSError:
             self.end()  # the host is gone
 
     def _try_the_walls(self) -> None:
-        """A child locked as programs will be tries to get out, and tells what it could do."""
+        """Fork a child that is locked as programs will be and tries to get out; it reports what it could do.
+
+        Raises:
+            OSError: a wall does not hold.
+        """
         reader, writer = os.pipe()
         pid = kernel.fork(self._namespaces)
         if pid == 0:
-            told = "it could not lock itself"
+            report = "it could not lock itself"
             try:
                 jail.lock(self._limits, self._filter)
-                told = ", ".join(selftest.open_doors(self._tier))
+                report = ", ".join(selftest.open_doors(self._tier))
             except OSError as error:
-                told = str(error)
+                report = str(error)
             finally:
-                os.write(writer, f"={told}".encode())
+                os.write(writer, f"={report}".encode())
                 os._exit(0)
         os.close(writer)
-        told = os.read(reader, 4096).decode()
+        report = os.read(reader, 4096).decode()
         os.close(reader)
         os.waitpid(pid, 0)
-        if told != "=":
-            raise OSError(f"the walls do not hold: {told[1:] or 'a program that tried them was ended'}")
+        if report != "=":
+            raise OSError(f"the walls do not hold: {report[1:] or 'a program that tried them was ended'}")
 
 
 def _take_descriptors(fds: list[int], alive: int) -> socket.socket:
     """Leave 1 and 2 (output), 3 (the channel) and 4 (the parent's life, for a moment), and nothing else."""
     channel, stdout, stderr, life = (fcntl.fcntl(fd, fcntl.F_DUPFD, 16) for fd in (*fds, alive))
-    for given, number in ((stdout, 1), (stderr, 2), (channel, CHANNEL), (life, CHANNEL + 1)):
-        os.dup2(given, number)
+    for descriptor, number in ((stdout, 1), (stderr, 2), (channel, CHANNEL), (life, CHANNEL + 1)):
+        os.dup2(descriptor, number)
     os.close(0)
     os.closerange(CHANNEL + 2, 1024)  # this process never has more
     sys.stdin = None
@@ -192,9 +196,9 @@ def main() -> None:
         seen = inside.verify(settings["verify"]) if "verify" in settings else {}
         zygote.prepare()
     except OSError as error:
-        zygote.tell({"op": "failed", "why": str(error)})
+        zygote.send({"op": "failed", "why": str(error)})
         os._exit(0)
-    zygote.tell({"op": "ready", "tier": settings["tier"], "pid": os.getpid(), **seen})
+    zygote.send({"op": "ready", "tier": settings["tier"], "pid": os.getpid(), **seen})
     zygote.serve()
     zygote.end()
 

@@ -1,4 +1,4 @@
-"""Who decides over a call that is not a read: everything goes, nothing goes, the user is asked, or a function decides.
+"""Decides over calls that are not reads: all are made, none is, the user is asked, or a function decides.
 
 One vocabulary for the agent, the settings and the command line: ``"ask"``, ``"never"``, ``"always"`` or a function. A
 program that runs with an unresolved warning makes no such call unasked, also under ``"always"``.
@@ -39,13 +39,13 @@ Asker = Callable[[ApprovalRequest], bool | Awaitable[bool]]
 Approve = ApproveChoice | Asker
 
 
-def checked_approve(given: Approve | None, setting: ApproveChoice | None = None) -> Approve:
-    """What was given, else the setting; without both, ``ask`` where a user sits at a terminal, else ``never``.
+def checked_approve(choice: Approve | None, setting: ApproveChoice | None = None) -> Approve:
+    """Return the choice, else the setting; without both, ``ask`` at a terminal and ``never`` elsewhere.
 
     Raises:
         UsageError: it is neither one of the words nor a function.
     """
-    approve = setting if given is None else given
+    approve = setting if choice is None else choice
     if approve is None:
         return "ask" if question.has_terminal() else "never"
     if not callable(approve) and approve not in get_args(ApproveChoice):
@@ -54,7 +54,7 @@ def checked_approve(given: Approve | None, setting: ApproveChoice | None = None)
 
 
 async def ask_at_terminal(request: ApprovalRequest) -> bool:
-    """Ask the user on standard error; the answer is a line of standard input (:mod:`atc.calls.question`)."""
+    """Ask the user on standard error and read a line of standard input (:mod:`atc.calls.question`)."""
     heading = f"allow {question.visible_name(request.tool)}? effect: {request.effect.value}"
     return await question.ask(heading, request.arguments, request.warnings)
 
@@ -72,7 +72,7 @@ class Approval:
     warnings: WarningsChoice = "ask"
 
     def decide(self, request: ApprovalRequest) -> Verdict | Asker:
-        """The verdict where nobody needs to be asked, else whom to ask."""
+        """Return the verdict if nobody needs to be asked, else the function that asks."""
         match self.approve:
             case "never":
                 return "denied"

@@ -26,7 +26,7 @@ class Clock:
 
     @property
     def stopped(self) -> bool:
-        """Whether it stands still now."""
+        """Whether the clock stands still now."""
         return self._waiting > 0
 
     @contextlib.contextmanager
@@ -79,7 +79,7 @@ class Clock:
 
 
 class Deadline:
-    """What is left of a :meth:`Clock.timeout`. Only its clock moves it."""
+    """The time left of a :meth:`Clock.timeout`. Only its clock stops it and lets it go on."""
 
     def __init__(self, timer: asyncio.Timeout, seconds: float) -> None:
         self._timer, self._left = timer, seconds
@@ -89,11 +89,13 @@ class Deadline:
         return self._timer.expired()
 
     def stand_still(self) -> None:
+        """Stop the countdown; what is left stays."""
         when = self._timer.when()
         if when is not None and not self.expired():
             self._left = max(when - asyncio.get_running_loop().time(), 0.0)
             self._timer.reschedule(None)
 
     def go_on(self) -> None:
+        """Count down what is left."""
         if not self.expired():
             self._timer.reschedule(asyncio.get_running_loop().time() + self._left)

@@ -1,4 +1,4 @@
-"""What a program asks of the host and what it gets: one call, one reply."""
+"""The calls of a program: what it asks of the host and what it gets, one reply for each call."""
 
 from __future__ import annotations
 
@@ -9,9 +9,14 @@ from typing import Any
 
 @dataclass(frozen=True)
 class CallRequest:
-    """A call as the program asked for it. ``line`` is the program's own claim; 0 when unknown.
+    """A call as the program asked for it.
 
-    ``page``: which page of an ``all_pages`` the host reads for it, from 1; 0 for a call by itself.
+    Attributes:
+        number: the program's own number of the call; numbers rise.
+        tool: the tool's name.
+        arguments: JSON values and bytes by parameter.
+        line: of the program, by its own claim; 0 when unknown.
+        page: the page of an ``all_pages`` that the host reads, from 1; 0 for a call by itself.
     """
 
     number: int

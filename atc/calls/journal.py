@@ -31,7 +31,7 @@ from typing import Any, Literal
 
 from atc.calls.canonical import canonical
 from atc.calls.journal_file import WHAT_NOW, JournalFile, boot_id
-from atc.calls.json_values import plain
+from atc.calls.json_values import to_json_value
 from atc.errors import CallRefused, JournalError
 from atc.packing import pack, unpack
 from atc.result import Effect
@@ -42,7 +42,7 @@ CallKey = tuple[str, str]
 
 
 def call_key(tool: str, arguments: dict[str, Any]) -> CallKey:
-    """What makes two calls the same call.
+    """Return the key of a call: two calls with one key are the same call.
 
     Raises:
         ValueError: the arguments have no canonical form.
@@ -74,10 +74,12 @@ class Entry:
 
     @property
     def tool(self) -> str:
+        """The tool's name."""
         return self.key[0]
 
     @property
     def in_doubt(self) -> bool:
+        """Whether the call has effects and its outcome is unknown."""
         return self.effect is not Effect.READ and (self.state == "unknown" or (self.state == "open" and self.sent))
 
 
@@ -126,13 +128,13 @@ class Journal:
             self._settle()
 
     def require(self, calls: Iterable[tuple[int, bool]]) -> None:
-        """Be sure that these calls are in it: somebody else knows that they were begun.
+        """Check that these calls are in the journal, for another record shows that they were begun.
 
         Args:
             calls: numbers of calls, each with whether it was sent to its tool too.
 
         Raises:
-            JournalError: one is not, so a part of the file is gone.
+            JournalError: one is missing, so a part of the file is gone.
         """
         for number, sent in calls:
             entry = self.entries.get(number)
@@ -151,17 +153,17 @@ class Journal:
             inputs: values of earlier stages, for the programs of this one. They are written as they are.
 
         Raises:
-            ValueError: the inputs are no JSON values and bytes.
+            ValueError: an input is neither a JSON value nor bytes.
             JournalError: it cannot be written; the stage goes on.
         """
-        given = plain(dict(inputs or {}))
+        values = to_json_value(dict(inputs or {}))
         repeated = new_request and self._repeated > 0
         new_request = new_request and not repeated
         commits = {entry.number: entry for entry in self.entries.values() if self._is_of_last_program(entry)}
-        record = {"stage": self.stage + 1, "commits": list(commits), "new_request": new_request, "inputs": pack(given)}
+        record = {"stage": self.stage + 1, "commits": list(commits), "new_request": new_request, "inputs": pack(values)}
         self._append(record, sync=True)
         self._repeated -= repeated
-        self._begin_stage(commits, new_request, given)
+        self._begin_stage(commits, new_request, values)
 
     def begin_again(self) -> None:
         """After a resume: what acts begins from its start, and not in the stage in which it was cut off.
@@ -172,7 +174,7 @@ class Journal:
         self.new_request, self.inputs, self._repeated = False, {}, self._requests
 
     def begin_attempt(self) -> None:
-        """A new program starts: earlier successes may be claimed again from the first one on."""
+        """Begin a new program, which may claim earlier successes again, from the first one on."""
         self.attempt += 1
         self._forget_claims()
 
@@ -187,11 +189,11 @@ class Journal:
         return None
 
     def committed(self, key: CallKey) -> Entry | None:
-        """The same call with effects, done in an earlier stage, unless this stage may do it again."""
+        """Return the same call with effects, done in an earlier stage, unless this stage may do it again."""
         return None if self.new_request else self._committed.get(key)
 
     def doubtful(self, key: CallKey) -> Entry | None:
-        """The same call with effects, made before, whose outcome is unknown. A call still under way is none."""
+        """Return the same call with effects, begun before, whose outcome is unknown; not one that is under way."""
         for entry in self.entries.values():
             under_way = entry.state == "open" and not self._is_earlier(entry) and entry.number not in self._cut_off
             if entry.key == key and entry.in_doubt and not under_way:
@@ -200,7 +202,7 @@ class Journal:
         return None
 
     def unasked(self, tool: str) -> Entry | None:
-        """What an earlier program did, or may have done, through ``tool`` and this one has not asked for (yet)."""
+        """Return a write that an earlier program did, or may have done, and that this one has not asked for (yet)."""
         for entry in self.entries.values():
             if entry.tool == tool and self._is_earlier(entry) and entry.in_doubt and entry.number not in self._met:
                 return entry
@@ -246,7 +248,7 @@ class Journal:
         self._mark_sent(entry)
 
     def succeed(self, entry: Entry, value: Any, next_page: NextPage = None) -> None:
-        """Write down the answer of a call, and what its headers say of the next page."""
+        """Write down the answer of a call, and the next page that its headers name."""
         self._mark_sent(entry)
         beside = {} if next_page is None else {"next_page": next_page}
         self._append({"call": entry.number, "value": pack(value), **beside}, sync=entry.effect is not Effect.READ)
@@ -261,14 +263,14 @@ class Journal:
         entry.state = state
 
     def cut_off(self, entry: Entry, message: str) -> None:
-        """A call is not under way any more, and nobody will learn what came of it."""
+        """End a call that is not under way any more and whose outcome nobody will learn."""
         self._cut_off.add(entry.number)
         if entry.state == "open" and not entry.sent:
             with contextlib.suppress(JournalError):  # without this record it is read back as not sent too
                 self.fail(entry, surely_not_done=True, message=message)
 
     def close(self) -> None:
-        """Let go of the file. No call is begun, sent or answered from now on."""
+        """Close the file. No call is begun, sent or answered from now on."""
         self._closed = True
         if self._file is not None:
             self._file.close()
@@ -318,7 +320,7 @@ class Journal:
         self._successes = {key: recorded for key, recorded in left.items() if recorded}
         self._forget_claims()
 
-    # -- what the file says -------------------------------------------------------------------------------------------
+    # -- reading the file back ----------------------------------------------------------------------------------------
 
     def _apply(self, record: dict[str, Any]) -> None:
         if "stage" in record and "call" not in record:
@@ -371,7 +373,7 @@ class Journal:
         self._begin_stage(commits, new_request, inputs)
 
     def _settle(self) -> None:
-        """Say of calls that were begun and not sent whether they were made. The marks hold until the next start."""
+        """Decide whether calls that were begun and not marked as sent were made. Marks hold until the next start."""
         not_done = [self.entries[number] for number, boot in self._waiting.items() if boot == self._boot]
         for entry in self.entries.values():
             entry.sent = entry.sent or entry.number in self._waiting

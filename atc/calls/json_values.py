@@ -1,4 +1,4 @@
-"""What a tool returned, as plain JSON values and bytes that every later reader can take."""
+"""Values that a tool returned, as JSON values and bytes that every later reader can take."""
 
 from __future__ import annotations
 
@@ -9,10 +9,10 @@ from atc.packing import pack, unpack
 from atc.sandboxes.channel import frames
 from atc.sandboxes.channel.frames import TooMany
 
-__all__ = ["TooMany", "plain"]
+__all__ = ["TooMany", "holds_nothing", "is_empty", "to_json_value"]
 
 
-def plain(value: Any) -> Any:
+def to_json_value(value: Any) -> Any:
     """Return ``value`` as JSON gives it back: keys are text, tuples are lists, half characters are question marks.
 
     Bytes stay bytes.

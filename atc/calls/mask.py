@@ -35,7 +35,7 @@ _TOKEN = re.compile(r"[A-Za-z0-9+/_-]{20,}={0,2}")
 _UUID = re.compile(r"(?<![0-9A-Za-z])[0-9a-fA-F]{8}(?:-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}(?![0-9A-Za-z])")
 _HEX = re.compile(r"(?<![0-9A-Za-z])(?=[0-9]*[a-fA-F])(?=[a-fA-F]*[0-9])[0-9a-fA-F]{32,}(?![0-9A-Za-z])")
 MIN_KNOWN = 8
-"""Characters of what a name calls a secret and is known all the same."""
+"""Characters of a value with the name of a secret that is looked up among known values."""
 
 
 def looks_secret(text: str) -> bool:

@@ -34,9 +34,12 @@ _BEYOND_THE_END = (400, 404, 416, 422)
 
 @dataclass(frozen=True)
 class Part:
-    """A call of the broker's that answered a request of the program's, or one page of it.
+    """One call of the broker, which answered a request of the program or one page of it.
 
-    ``path`` leads to the items in its response, of which ``count`` stand in what the program got; ``None``: all of it.
+    Attributes:
+        number: of the call in the run.
+        path: leads to the items in its response.
+        count: items that the program got of it; ``None``: the whole response.
     """
 
     number: int
@@ -68,7 +71,7 @@ class Pages:
         return handled.reply
 
     def placed(self, outcome: Outcome) -> Outcome:
-        """An outcome whose error's origin names the call by its number in the run, and the path in its own response."""
+        """Return an outcome whose error's origin is a call's number in the run and a path in that call's response."""
         error = outcome.error
         if error is None or error.origin is None:
             return outcome
@@ -110,7 +113,11 @@ class Pages:
             return self._broker.refuse(request, error)
 
     async def _read(self, request: CallRequest, reader: _Reader) -> CallReply:
-        """Page after page to the end. Raises CallRefused where the end cannot be reached."""
+        """Read page after page to the end.
+
+        Raises:
+            CallRefused: the end cannot be reached.
+        """
         arguments = reader.begin()
         while arguments is not None:
             page_request = dataclasses.replace(request, arguments=arguments, page=reader.number)
@@ -119,8 +126,8 @@ class Pages:
                 if reader.is_beyond_the_end(handled.reply):
                     break
                 return handled.reply
-            page, kept = reader.read(handled)
-            self._served(request, Part(handled.number, page.path, kept))
+            page, count = reader.read(handled)
+            self._served(request, Part(handled.number, page.path, count))
             arguments = reader.following(arguments, page, handled)
         return CallReply(value=reader.items)
 
@@ -153,10 +160,10 @@ class _Reader:
         return {**self.given, name: first} if must_be_given else self.given
 
     def read(self, handled: Handled) -> tuple[Page, int]:
-        """Take the items of a page; the page, and how many of its items were taken.
+        """Take the items of a page; return the page and how many of its items were taken.
 
         Raises:
-            CallRefused: it is no page, the same as the one before, or one too many.
+            CallRefused: it is not a page, or the same as the one before, or one too many.
         """
         try:
             page = read_page(self.paging, self.protocol.name, handled.reply.value)
@@ -208,7 +215,7 @@ class _Reader:
         return counts and self._pages > 0 and reply.status in _BEYOND_THE_END and self._is_short()
 
     def _changed(self, arguments: dict[str, Any], page: Page, handled: Handled) -> dict[str, Any] | None:
-        """What to ask for otherwise. First what the headers say, then the response, then by counting."""
+        """Return the arguments that change for the next page: from the headers, else the response, else by counting."""
         if handled.next_page is False or self._ended:
             return None
         if handled.next_page is not None:
@@ -254,7 +261,7 @@ class _Reader:
         return {self.paging.parameter: identifier}
 
     def _is_all(self, page: Page) -> bool:
-        """Whether as much was read as there is, by what the response says."""
+        """Whether all items were read, by the counts in the response."""
         if self.paging.parameter in self.given:
             return False  # it began in the middle
         if page.pages is not None and self.paging.by == "page":
@@ -278,7 +285,7 @@ class _Reader:
 
 
 def _whole(value: Any) -> int | None:
-    """The number of a page or an item, or a size, which may be written as text; ``None`` for anything else."""
+    """Return a whole number, which may be written as text; ``None`` for anything else."""
     digits = str(value)
     return (
         int(digits) if len(digits) <= MAX_DIGITS and digits.isascii() and digits.removeprefix("-").isdigit() else None

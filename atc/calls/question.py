@@ -40,7 +40,7 @@ def has_terminal() -> bool:
 
 
 async def ask(heading: str, arguments: Mapping[str, Any], warnings: Sequence[str] = ()) -> bool:
-    """Ask once; the end of the input, and whatever is no plain yes, is a no."""
+    """Ask once. The end of the input, and any answer but yes, is a no."""
     while not _one_at_a_time.acquire(blocking=False):  # noqa: ASYNC110 - who has it may be in another event loop
         await asyncio.sleep(0.05)
     try:
@@ -62,20 +62,20 @@ async def ask(heading: str, arguments: Mapping[str, Any], warnings: Sequence[str
 
 
 def visible(text: str) -> str:
-    """Text from outside on one line, with every character that could steer a terminal written out as an escape.
+    """Return text from outside as one line; every character that could steer a terminal becomes an escape.
 
     These are control characters, line breaks, what changes the direction of writing, and heaps of combining marks.
     """
     shown, marks = [], 0
     for character in text:
         marks = marks + 1 if unicodedata.category(character) in ("Mn", "Me") else 0
-        plain = character.isprintable() and marks <= MAX_MARKS
-        shown.append(character if plain else _escaped(character))
+        printable = character.isprintable() and marks <= MAX_MARKS
+        shown.append(character if printable else _escaped(character))
     return "".join(shown)
 
 
 def visible_name(name: str) -> str:
-    """A name as it is where it is an ordinary one, else in quotation marks."""
+    """Return an ordinary name as it is, any other in quotation marks."""
     return visible(_spelt(name))
 
 
@@ -91,13 +91,13 @@ def _escaped(character: str) -> str:
 def _lines(arguments: Mapping[str, Any], whole: bool) -> tuple[list[str], bool]:
     """The arguments, one after another, each line behind the gutter; and whether something is not shown."""
     pairs = [(_spelt(name), repr(value)) for name, value in arguments.items()]
-    kept = pairs if whole else pairs[:MOST_ARGUMENTS]
-    limit = sum(map(len, (part for pair in pairs for part in pair))) if whole else _fair_share(kept)
-    texts = [visible(f"{_cut(name, limit)} = {_cut(value, limit)}") for name, value in kept]
+    shown = pairs if whole else pairs[:MOST_ARGUMENTS]
+    limit = sum(map(len, (part for pair in pairs for part in pair))) if whole else _fair_share(shown)
+    texts = [visible(f"{_cut(name, limit)} = {_cut(value, limit)}") for name, value in shown]
     lines = [_GUTTER + piece for text in texts for piece in _pieces(text)]
-    if left := len(pairs) - len(kept):
+    if left := len(pairs) - len(shown):
         lines.append(f"… and {left:,} more arguments that are not shown")
-    return lines, bool(left) or any(len(part) > limit for pair in kept for part in pair)
+    return lines, bool(left) or any(len(part) > limit for pair in shown for part in pair)
 
 
 def _warned(warnings: Sequence[str]) -> list[str]:

@@ -12,6 +12,7 @@ from atc.facts import Drift
 from atc.packing import as_text
 from atc.result import Call, CallStatus, Effect
 from atc.tools.tool import NextPage
+from atc.traces.events import CallStarted
 
 KEPT_OF_REFUSED = 4_000
 """Characters of a refused call's arguments."""
@@ -47,7 +48,8 @@ class CallRecord:
     page: int = 0
     stage: int = 0
 
-    def started(self) -> dict[str, Any]:
+    def started(self) -> CallStarted:
+        """Return the data of the event ``call_started``; the caller masks it."""
         return {
             "index": self.number,
             "tool": self.tool,
@@ -57,19 +59,30 @@ class CallRecord:
         }
 
     def finish(self, reply: CallReply, redactor: Redactor) -> Call:
+        """Return the finished call as the run's result holds it, credentials masked."""
         return Call(
-            index=self.number, attempt=self.attempt,
-            tool=redactor.text(self.tool), arguments=redactor.value(self.arguments),
-            effect=self.effect, status=self.status, value=reply.value, error=reply.error, error_status=reply.status,
-            cause=self.cause, line=self.line, seconds=round(self.seconds, 6),
+            index=self.number,
+            attempt=self.attempt,
+            tool=redactor.text(self.tool),
+            arguments=redactor.value(self.arguments),
+            effect=self.effect,
+            status=self.status,
+            value=reply.value,
+            error=reply.error,
+            error_status=reply.status,
+            cause=self.cause,
+            line=self.line,
+            seconds=round(self.seconds, 6),
             notes=tuple(map(redactor.text, self.notes)),
             drift=tuple(Drift(path=each.path, what=redactor.text(each.what)) for each in self.drift),
             service_message=self.service_message,
-            traceback=self.traceback, page=self.page, stage=self.stage,
-        )  # fmt: skip
+            traceback=self.traceback,
+            page=self.page,
+            stage=self.stage,
+        )
 
 
 def cut_arguments(arguments: dict[str, Any]) -> dict[str, Any]:
-    """What is kept of a refused call's arguments: a program may be refused as often as it likes."""
+    """Return the arguments of a refused call as its record keeps them: a program may be refused any number of times."""
     text = as_text(arguments)
     return arguments if len(text) <= KEPT_OF_REFUSED else {"(cut)": text[:KEPT_OF_REFUSED]}

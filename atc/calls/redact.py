@@ -20,7 +20,7 @@ _MIN_LENGTH = 8
 
 
 class Redactor:
-    """Masks the given secrets, and the values of environment variables whose names say that they are secrets."""
+    """Masks the given secrets, and the values of environment variables with the name of a secret."""
 
     def __init__(self, secrets: Iterable[str] = (), environment: Mapping[str, str] | None = None) -> None:
         variables = os.environ if environment is None else environment
@@ -29,13 +29,14 @@ class Redactor:
         self._secrets = sorted({form for secret in known for form in _spellings(secret)}, key=len, reverse=True)
 
     def text(self, text: str) -> str:
+        """Return a text with every secret masked."""
         for secret in self._secrets:
             if secret in text:
                 text = text.replace(secret, MASK)
         return text
 
     def value(self, value: Any) -> Any:
-        """A copy of JSON values and bytes with every secret masked, in keys too; the value itself if none is known."""
+        """Return JSON values and bytes with every secret masked, in keys too. Without secrets the value itself."""
         if not self._secrets:
             return value
         if isinstance(value, str):
@@ -55,7 +56,7 @@ class Redactor:
 
 
 def _spellings(secret: str) -> set[str]:
-    """A secret as it is, inside JSON text, and in a URL."""
+    """Return the forms of a secret: as it is, inside JSON text, and in a URL."""
     return {
         secret,
         json.dumps(secret)[1:-1],

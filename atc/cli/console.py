@@ -1,4 +1,4 @@
-"""What all commands share: consoles, exit codes, and errors said in one line."""
+"""What all commands share: consoles, exit codes, and errors in one line."""
 
 from __future__ import annotations
 
@@ -39,12 +39,12 @@ R = TypeVar("R")
 
 
 def clean(text: str) -> str:
-    """Text from outside without what could steer a terminal."""
+    """Return text from outside without what could steer a terminal."""
     return "".join(c if c.isprintable() or c in "\n\t" else "\N{REPLACEMENT CHARACTER}" for c in text)
 
 
 def print_json(value: Any) -> None:
-    """One JSON document on stdout, in ASCII where stdout takes no more."""
+    """Print one JSON document on stdout, in ASCII if stdout takes nothing else."""
     text = json.dumps(value, ensure_ascii=False, indent=2, default=str) + "\n"
     try:
         text.encode(sys.stdout.encoding or "utf-8")
@@ -54,18 +54,18 @@ def print_json(value: Any) -> None:
 
 
 def print_error(kind: str, message: str, hint: str = "") -> None:
-    """What went wrong as a JSON document on stdout; ``kind`` names a class of :mod:`atc.errors`, or `Interrupted`."""
+    """Print an error as a JSON document; ``kind`` names a class of :mod:`atc.errors`, or ``Interrupted``."""
     print_json({"error": {"kind": kind, "message": clean(message), "hint": hint}})
 
 
 def short(text: str, limit: int) -> str:
-    """Text for one cell of a table: cut on a terminal, whole in a pipe; always one line."""
+    """Return text for one cell of a table: cut on a terminal, whole in a pipe; always one line."""
     line = " ".join(clean(text).split())
     return line if len(line) <= limit or not out.is_terminal else f"{line[: limit - 1]}…"
 
 
 def print_table(table: Table) -> None:
-    """A table on a terminal; in a pipe a line a row, with nothing wrapped or cut."""
+    """Print a table on a terminal; in a pipe one line for each row, with nothing wrapped or cut."""
     if out.is_terminal:
         out.print(table)
         return
@@ -79,20 +79,20 @@ def print_table(table: Table) -> None:
 
 
 def fail(code: int, message: str) -> NoReturn:
-    """Say what is wrong on stderr and leave."""
+    """Print what is wrong on stderr and exit with ``code``."""
     err.print(f"atc: {clean(message)}", markup=False, style="red")
     raise typer.Exit(code)
 
 
 def exit_code_of(error: BaseException) -> int:
-    """2 for wrong use, 3 for the environment, 1 for the rest."""
+    """Return the exit code of an error: 2 for wrong use, 3 for the environment, 1 for the rest."""
     if isinstance(error, UsageError):
         return WRONG_USE
     return ENVIRONMENT if isinstance(error, EnvironmentProblem | ModelError) else NOT_SOLVED
 
 
 def exit_code_of_run(status: RunStatus) -> int:
-    """0 answered, 3 something is missing, 4 to 6 what no other program can help, 1 for the rest."""
+    """Return a run's exit code: 0 answered, 3 something is missing, 4 to 6 no program can help, 1 for the rest."""
     return _OF_STATUS.get(status, NOT_SOLVED)
 
 
@@ -113,9 +113,8 @@ def guarded(command: Callable[P, R]) -> Callable[P, R]:
         except KeyboardInterrupt:
             failed(INTERRUPTED, "Interrupted", "interrupted; nothing is left running")
         except BrokenPipeError:
-            os.dup2(
-                os.open(os.devnull, os.O_WRONLY), 1
-            )  # whoever read has gone: let the exit find nothing to complain of
+            # the reader has gone: the exit must not fail on what is left in the buffer
+            os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
             raise typer.Exit(NOT_SOLVED) from None
         except OSError as error:
             failed(ENVIRONMENT, "EnvironmentProblem", str(error))

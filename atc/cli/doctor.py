@@ -87,7 +87,7 @@ def _model() -> Check:
 
 
 async def _sandbox() -> list[Check]:
-    """Really run a program in the strongest jail to be had, and say which that is and why no stronger one."""
+    """Run a program in the strongest jail that this machine has; report the tier and why no stronger one holds."""
 
     async def no_tools(request: CallRequest) -> CallReply:
         return CallReply(error="no tools here")

@@ -54,9 +54,9 @@ def index(
             made.save(folder)
         else:
             made = ToolIndex.build(tools, chosen, folder, report)
-    told = {"index": str(folder), "tools": len(made), "encoder": chosen.name if chosen else None}
+    summary = {"index": str(folder), "tools": len(made), "encoder": chosen.name if chosen else None}
     if as_json:
-        print_json(told | {"seconds": round(time.perf_counter() - began, 3)})
+        print_json(summary | {"seconds": round(time.perf_counter() - began, 3)})
         return
     how = f"words and {chosen.name}" if chosen else "words alone"
     out.print(f"{len(made)} tools are in {folder}, found by {how}", markup=False)
@@ -97,8 +97,8 @@ def search(
     ranked = found.ranked(limit)
     if as_json:
         tools = [searched.protocol(name).model_dump(mode="json") | {"id": name} for name in ranked]
-        said = [{"role": message.role, "content": message.content} for message in found.messages]
-        print_json({"query": query, "seconds": round(seconds, 4), "tools": tools, "said": said} | found.summary())
+        messages = [{"role": message.role, "content": message.content} for message in found.messages]
+        print_json({"query": query, "seconds": round(seconds, 4), "tools": tools, "said": messages} | found.summary())
         return
     _print(searched, found, ranked)
 
@@ -133,7 +133,7 @@ def _print(index: ToolIndex, found: Trajectory, ranked: Sequence[str]) -> None:
 
 
 def _encoder(name: str) -> Encoder | None:
-    """The encoder that is meant; for the one of this machine, words alone where it is not installed, and said so."""
+    """Return the encoder of a name; ``None`` for words alone, also if the encoder of this machine is not installed."""
     if name == "none":
         return None
     if name != "minilm":
@@ -155,9 +155,9 @@ def _progress() -> Iterator[Callable[[str, int, int], None]]:
     ) as bar:
         tasks: dict[str, Any] = {}
 
-        def tell(stage: str, done: int, total: int) -> None:
+        def report(stage: str, done: int, total: int) -> None:
             if stage not in tasks:
                 tasks[stage] = bar.add_task(stage, total=total or None)
             bar.update(tasks[stage], completed=done, total=total or None)
 
-        yield tell
+        yield report

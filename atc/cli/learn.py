@@ -63,7 +63,7 @@ def trajectories(
     if output.exists() and output.samefile(queries):
         raise UsageError(f"{output} is the file of the tasks itself: name another one to write to (-o)")
     tools = ToolIndex.load(index)
-    _tell_how_it_searches(tools)
+    _report_words_alone(tools)
     spent = Budget()
     with Output(output) as made:
         model = _opened(teacher, base_url)
@@ -80,10 +80,14 @@ def trajectories(
         finally:
             view.close()
     summary = {
-        "output": str(output), "trajectories": len(made.made), "new": len(made.made) - before,
-        "skipped": len(made.skipped), "model_calls": spent.calls_used, "prompt_tokens": spent.prompt_tokens,
+        "output": str(output),
+        "trajectories": len(made.made),
+        "new": len(made.made) - before,
+        "skipped": len(made.skipped),
+        "model_calls": spent.calls_used,
+        "prompt_tokens": spent.prompt_tokens,
         "completion_tokens": spent.completion_tokens,
-    }  # fmt: skip
+    }
     if as_json:
         print_json(summary)
     else:
@@ -107,12 +111,12 @@ async def _closing(work: Coroutine[Any, Any, None], model: Model) -> None:
         await model.aclose()
 
 
-def _tell_how_it_searches(index: ToolIndex) -> None:
-    """An index without its encoder searches by words alone, and says so once: in a line, not as a warning of Python."""
-    with warnings.catch_warnings(record=True) as told:
+def _report_words_alone(index: ToolIndex) -> None:
+    """Print one line, in place of a Python warning, if the index searches by words alone."""
+    with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always", LexicalOnly)
         index.search("tool", limit=1, mode="hybrid")
-    for warning in told:
+    for warning in caught:
         err.print(f"atc: {clean(str(warning.message))}", markup=False)
 
 
@@ -131,7 +135,7 @@ class _View:
         if self._bar is not None:
             self._bar.update(self._task, completed=progress.done, total=progress.total)
         elif not self._silent and progress.found is not None:
-            err.print(f"[{progress.done}/{progress.total}] {clean(_said(progress.found))}", markup=False)
+            err.print(f"[{progress.done}/{progress.total}] {clean(_line(progress.found))}", markup=False)
 
     def close(self) -> None:
         """End the drawing."""
@@ -139,8 +143,8 @@ class _View:
             self._bar.stop()
 
 
-def _said(found: Trajectory | Skipped) -> str:
+def _line(found: Trajectory | Skipped) -> str:
     from atc.learn.trajectories import Skipped
 
-    told = f"skipped, {found.why}" if isinstance(found, Skipped) else f"{len(found.attempts)} queries"
-    return f"{found.example.id}: {told}"
+    what = f"skipped, {found.why}" if isinstance(found, Skipped) else f"{len(found.attempts)} queries"
+    return f"{found.example.id}: {what}"

@@ -74,13 +74,13 @@ def _progress(name: str) -> Iterator[Callable[[int, int], None]]:
     if not console.is_terminal:
         shown = -1
 
-        def tell(done: int, total: int) -> None:
+        def report(done: int, total: int) -> None:
             nonlocal shown
             if done * 10 // total > shown:
                 shown = done * 10 // total
                 console.print(f"{name}: {done / 1e6:.0f} of {total / 1e6:.0f} MB", highlight=False)
 
-        yield tell
+        yield report
         return
     columns = (BarColumn(), DownloadColumn(), TransferSpeedColumn(), TimeRemainingColumn())
     with Progress(name, *columns, console=console) as bar:
@@ -140,12 +140,12 @@ def info(as_json: Annotated[bool, typer.Option("--json", help="Print as JSON.")]
         print_json(report)
     else:
         for key, value in report.items():
-            typer.echo(f"{key.replace('_', ' ') + ':':<20} {_words(value)}")
+            typer.echo(f"{key.replace('_', ' ') + ':':<20} {_shown(value)}")
     if not report["usable"]:
         raise typer.Exit(3)
 
 
-def _words(value: Any) -> str:
+def _shown(value: Any) -> str:
     return ("yes" if value else "no") if isinstance(value, bool) else str(value or "-")
 
 

@@ -21,8 +21,11 @@ from atc.settings import Settings
 
 PAGE = "report.html"
 _BUDGETS = {
-    "tool": "calls_a_tool", "minute": "calls_a_minute", "calls": "calls", "bytes": "response_bytes",
-}  # fmt: skip
+    "tool": "calls_a_tool",
+    "minute": "calls_a_minute",
+    "calls": "calls",
+    "bytes": "response_bytes",
+}
 _STYLES = {"documented": "green", "partial": "yellow", "undocumented": "red", "skipped": "dim", "waiting": ""}
 
 
@@ -79,10 +82,17 @@ def probe(
     settings = Settings.load(base_url=base_url)
     decides = "always" if sandbox_tenant else _approve(approve or settings.approve, view)
     prober = Prober(
-        tools, model=model, budget=_budget(budget), tries=max_tries, rounds=rounds,
-        allow_effects=tuple(allow_effects or ()), approve=decides,
-        folder=str(check or output) if check or output else None, settings=settings, on_progress=view,
-    )  # fmt: skip
+        tools,
+        model=model,
+        budget=_budget(budget),
+        tries=max_tries,
+        rounds=rounds,
+        allow_effects=tuple(allow_effects or ()),
+        approve=decides,
+        folder=str(check or output) if check or output else None,
+        settings=settings,
+        on_progress=view,
+    )
     with prober:
         try:
             found = prober.check() if check is not None else prober.probe()
@@ -148,9 +158,13 @@ class _View:
         for name, progress in list(self._lines.items())[-(max(err.height, 12) - 6) :]:
             record = progress.record
             table.add_row(
-                name, str(progress.round), str(record.tries), Text(record.state, _STYLES[record.state]),
-                str(record.shape.count), Text(clean(record.reason)[:60]),
-            )  # fmt: skip
+                name,
+                str(progress.round),
+                str(record.tries),
+                Text(record.state, _STYLES[record.state]),
+                str(record.shape.count),
+                Text(clean(record.reason)[:60]),
+            )
         return table
 
 
@@ -170,9 +184,15 @@ def _print(report: Report, output: Path | None) -> None:
         table.add_column(heading)
     for line in report.lines:
         table.add_row(
-            line.tool, Text(line.state, _STYLES[line.state]), str(line.round or ""), str(line.calls or ""),
-            str(line.arguments), str(line.fields or ""), ", ".join(line.helpers), Text(short(line.reason, 200)),
-        )  # fmt: skip
+            line.tool,
+            Text(line.state, _STYLES[line.state]),
+            str(line.round or ""),
+            str(line.calls or ""),
+            str(line.arguments),
+            str(line.fields or ""),
+            ", ".join(line.helpers),
+            Text(short(line.reason, 200)),
+        )
     print_table(table)
     out.print(
         f"{report.count('documented')} documented, {report.count('partial')} partly, "

@@ -102,11 +102,26 @@ def run(
     toolset = options.opened(tools, only=only, service_url=service_url, auth=auth, documents=documents, openapi=openapi)
     view = None if as_json else RunView(out)
     agent = Agent(
-        toolset, model=model, base_url=base_url, context_tokens=context_tokens, prompt_tokens=prompt_tokens,
-        tool_index=tool_index, retrieval=retrieval, strategy=strategy,
-        max_revisions=max_revisions, candidates=candidates, sandbox=sandbox, sandbox_require=sandbox_require,
-        rules=rules, budget_s=budget_s, cache=cache, answer=answer, approve=approve, warnings=warnings, on_event=view,
-    )  # fmt: skip
+        toolset,
+        model=model,
+        base_url=base_url,
+        context_tokens=context_tokens,
+        prompt_tokens=prompt_tokens,
+        tool_index=tool_index,
+        retrieval=retrieval,
+        strategy=strategy,
+        max_revisions=max_revisions,
+        candidates=candidates,
+        sandbox=sandbox,
+        sandbox_require=sandbox_require,
+        rules=rules,
+        budget_s=budget_s,
+        cache=cache,
+        answer=answer,
+        approve=approve,
+        warnings=warnings,
+        on_event=view,
+    )
     source = json.dumps(
         {"tools": tools, "only": only, "service_url": service_url, "documents": documents, "openapi": openapi}
     )

@@ -82,9 +82,16 @@ def serve(
             raise UsageError(f"{tenants}: the tenant `default` is who shows the token of --token-file: rename it")
         tokens["default"] = own
     made = ServiceSettings(
-        Tenants(tokens), limits_from(settings), settings.sandbox_require, settings.sandbox_preload, max_runs,
-        max_runs_per_tenant, drain_s=drain_s, advertise=_address(advertise), pause_s=pause_s,
-    )  # fmt: skip
+        Tenants(tokens),
+        limits_from(settings),
+        settings.sandbox_require,
+        settings.sandbox_preload,
+        max_runs,
+        max_runs_per_tenant,
+        drain_s=drain_s,
+        advertise=_address(advertise),
+        pause_s=pause_s,
+    )
     if (tls_cert is None) != (tls_key is None):
         raise UsageError("--tls-cert and --tls-key go together")
     if missing := [path for path in (tls_cert, tls_key) if path and not path.is_file()]:

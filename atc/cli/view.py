@@ -48,7 +48,7 @@ class RunView:
 
     Args:
         console: a terminal gets colours and a spinner, anything else lines.
-        stored: the run is read back: there is no exception that says how it broke off.
+        stored: the run is read back: no exception shows how it broke off.
     """
 
     def __init__(self, console: Console, *, stored: bool = False) -> None:
@@ -63,9 +63,11 @@ class RunView:
             handler(event.data)
 
     def close(self) -> None:
+        """End the drawing; nothing is drawn later."""
         self._wait_for(None)
 
     def line(self, text: str, style: str = "") -> None:
+        """Print one line; text from outside cannot steer the terminal."""
         self._console.print(Text(clean(text), style=style))
 
     def _wait_for(self, what: str | None) -> None:
@@ -155,9 +157,7 @@ class RunView:
     def _on_call_ended(self, data: dict[str, Any]) -> None:
         self._wait_for("running …")
         mark, style = _MARKS[data["status"]]
-        arguments = ", ".join(
-            f"{visible_name(name)}={_short(value, 60)}" for name, value in data["arguments"].items()
-        )  # fmt: skip
+        arguments = ", ".join(f"{visible_name(name)}={_short(value, 60)}" for name, value in data["arguments"].items())
         status = data["status"]
         if status == "refused":
             status = _REFUSALS.get(str(data.get("error_status")), status)
@@ -198,8 +198,8 @@ class RunView:
         self._wait_for(None)
         if data["status"] != "answered":
             self.line(f"── {_ENDINGS.get(data['status'], data['status'])} ──", "bold red")
-            said = data.get("raised") and not self._stored  # whoever catches the exception says it
-            if data["fault"] and not said:
+            raised = data.get("raised") and not self._stored  # whoever catches the exception prints it
+            if data["fault"] and not raised:
                 if data["fault"]["message"] not in self._wrong:
                     self.line(data["fault"]["message"], "red")
                 if data["fault"].get("hint"):

@@ -27,8 +27,8 @@ class Limits:
     """What one program may use: seconds, bytes and counts. It is always one process.
 
     Attributes:
-        wall_s: from the moment the program is handed over, tools' time included; without what the job's clock stands
-            still for.
+        wall_s: from the moment the program is handed over, tools' time included. Time in which the job's clock
+            stands still does not count.
         cpu_s: processor time.
         memory_bytes: address space; threads' stacks are in it.
         output_bytes: kept of stdout and of stderr, each; more is read and dropped.
@@ -98,7 +98,7 @@ class Sandbox(abc.ABC):
 
     @abc.abstractmethod
     async def prepare(self) -> None:
-        """Make the next :meth:`run` quick. May be called any number of times; costs nothing when already done.
+        """Start what :meth:`run` needs. May be called any number of times; costs nothing when already done.
 
         Raises:
             SandboxUnavailable: the isolation that was asked for cannot be had.
@@ -119,7 +119,9 @@ class Sandbox(abc.ABC):
         """
 
     async def isolation(self) -> str:
-        """The tier that holds for programs here, of :data:`TIERS`. By default what an empty program's outcome says.
+        """Return the tier that holds for programs here, of :data:`TIERS`.
+
+        By default it is read from the outcome of an empty program.
 
         Raises:
             SandboxUnavailable: the isolation that was asked for cannot be had.

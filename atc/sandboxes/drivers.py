@@ -51,7 +51,7 @@ DRIVERS: dict[str, Factory] = {"process": _process, "docker": _docker, "docker:s
 
 
 def open_sandbox(settings: Settings, limits: Limits | None = None) -> Sandbox:
-    """The driver that ``settings.sandbox`` names. Nothing is started yet.
+    """Return the driver that ``settings.sandbox`` names. Nothing is started yet.
 
     A name with a colon that is not known as a whole is looked up by its first part: ``mine:fast`` is the driver
     ``mine``, which reads the rest from the settings.
@@ -69,7 +69,7 @@ def open_sandbox(settings: Settings, limits: Limits | None = None) -> Sandbox:
 
 
 def limits_from(settings: Settings) -> Limits:
-    """What a program may use at most."""
+    """Return what a program may use at most, by the settings."""
     return Limits(wall_s=settings.wall_s, cpu_s=settings.cpu_s, memory_bytes=settings.memory_mb << 20)
 
 

@@ -10,16 +10,13 @@ import builtins
 import json
 import keyword
 from collections.abc import Container, Mapping
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-from atc.calls.json_values import plain
+from atc.calls.json_values import to_json_value
 from atc.errors import UsageError
 from atc.packing import pack
 from atc.tools.names import ALL_PAGES, RESERVED_NAMES
 from atc.unicode_forms import normalized
-
-if TYPE_CHECKING:
-    from atc.sandboxes.contract import Limits
 
 MAX_NAME = 200
 """Characters of an input's name."""
@@ -29,7 +26,7 @@ _TAKEN = frozenset({*dir(builtins), *RESERVED_NAMES, ALL_PAGES})
 
 
 def name_problem(name: object, tools: Container[str] = ()) -> str:
-    """Why an input cannot have this name; empty if it can.
+    """Return why an input cannot have this name; empty if it can.
 
     Args:
         name: must be an identifier as Python spells it (NFKC), no keyword, no built-in, and nothing that a program
@@ -58,11 +55,13 @@ def check_names(inputs: Mapping[str, Any], tools: Container[str]) -> None:
             raise UsageError(f"an input of a program has a name that it cannot have: {problem}; give another name")
 
 
-def packed(inputs: Mapping[str, Any], limits: Limits) -> dict[str, Any]:
-    """The inputs as JSON values, their bytes tagged (:mod:`atc.packing`).
+def packed(inputs: Mapping[str, Any], *, frame_bytes: int, channel_bytes: int) -> dict[str, Any]:
+    """Return the inputs as JSON values, their bytes tagged (:mod:`atc.packing`).
 
-    Each value takes at most ``limits.frame_bytes`` of JSON; all together take at most ``limits.channel_bytes`` and
-    :data:`MAX_BYTES`.
+    Args:
+        inputs: values by name.
+        frame_bytes: JSON bytes that one value may take.
+        channel_bytes: JSON bytes that all may take together, if that is less than :data:`MAX_BYTES`.
 
     Raises:
         UsageError: a value has no JSON form, or is too large.
@@ -71,17 +70,17 @@ def packed(inputs: Mapping[str, Any], limits: Limits) -> dict[str, Any]:
     together = 0
     for name, value in inputs.items():
         try:
-            made[name] = pack(plain(value))
+            made[name] = pack(to_json_value(value))
         except ValueError as error:
             raise UsageError(f"the input {name!r} cannot be given to a program: {error}") from None
         size = len(json.dumps(made[name], ensure_ascii=False, separators=(",", ":")).encode())
-        if size > limits.frame_bytes:
+        if size > frame_bytes:
             raise UsageError(
-                f"the input {name!r} takes {size:,} bytes of JSON; the limit is {limits.frame_bytes:,} (frame_bytes): "
+                f"the input {name!r} takes {size:,} bytes of JSON; the limit is {frame_bytes:,} (frame_bytes): "
                 "give the program less"
             )
         together += size
-    most = min(limits.channel_bytes, MAX_BYTES)
+    most = min(channel_bytes, MAX_BYTES)
     if together > most:
         raise UsageError(f"the inputs take {together:,} bytes of JSON together; the limit is {most:,}: give fewer")
     return made

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from importlib.metadata import entry_points
 from typing import TYPE_CHECKING, Any, get_args
 
-from atc.calls.json_values import plain
+from atc.calls.json_values import to_json_value
 from atc.errors import UsageError
 from atc.facts import Fault
 from atc.loading import load_named, names_code
@@ -57,7 +57,7 @@ def checked(found: Any, strategy: str) -> Ending:
         what = f"a fault that is none, but {type(found.fault).__name__}"
     else:
         try:
-            plain(found.value)
+            to_json_value(found.value)
         except ValueError as error:
             what = f"a value that has no JSON form: {error}"
         else:

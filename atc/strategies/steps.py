@@ -7,7 +7,7 @@ import json
 from collections.abc import Iterable
 from typing import Any
 
-from atc.calls.json_values import plain
+from atc.calls.json_values import to_json_value
 from atc.facts import Fault
 from atc.prompting import fenced
 from atc.result import Call, Revision
@@ -48,7 +48,7 @@ def read_value(text: str) -> Any:
     text = text.strip().removeprefix("```json").removeprefix("```").removesuffix("```").strip()
     for read in (json.loads, ast.literal_eval):
         try:
-            return plain(read(text))
+            return to_json_value(read(text))
         except (ValueError, SyntaxError, RecursionError, MemoryError, TypeError):
             continue
     return text

@@ -7,9 +7,9 @@ Each kind has a typed record, :data:`DATA`. A trace file holds one JSON object a
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any, Literal, NotRequired
+from typing import Any, Literal, NotRequired, Protocol, overload
 
 from typing_extensions import TypedDict
 
@@ -104,7 +104,7 @@ class StageStarted(TypedDict):
 
 
 class ProgramWritten(TypedDict):
-    """A program is there. ``attempt`` counts from 0; ``rewrites``: one note for each change by a rule."""
+    """A program was written. ``attempt`` counts from 0; ``rewrites``: one note for each change by a rule."""
 
     attempt: int
     program: str
@@ -167,7 +167,7 @@ class FaultFound(TypedDict):
 
 
 class Answered(TypedDict):
-    """The run has an answer: the value, and a sentence that says it."""
+    """The run has an answer: the value, and a sentence about it."""
 
     value: Any
     answer: str
@@ -190,9 +190,8 @@ DATA: Mapping[EventKind, Any] = {
     "program_ended": ProgramEnded,
     "fault": FaultFound,
     "answered": Answered,
-    "run_ended": dict[
-        str, Any
-    ],  # an atc.result.Result without calls and revisions; ``raised``: it ended by an exception
+    # an atc.result.Result without calls and revisions; ``raised``: it ended by an exception
+    "run_ended": dict[str, Any],
 }
 """The type of an event's ``data``, by its kind. A test holds the events of real runs to it."""
 
@@ -216,5 +215,34 @@ class Event:
         return {"v": VERSION, "kind": self.kind, "data": self.data, "at": self.at}
 
 
-Emit = Callable[[EventKind, dict[str, Any]], None]
-"""How a part of a run reports what happens in it."""
+_Assembled = Literal[
+    "run_started", "tools_chosen", "model_ended", "program_written", "call_ended", "program_ended", "run_ended"
+]
+"""Kinds whose data is put together from parts, some left out: a test checks them, not the type checker."""
+
+
+class Emit(Protocol):
+    """How a part of a run reports what happens in it: a kind, and data of the type that :data:`DATA` names."""
+
+    @overload
+    def __call__(self, kind: Literal["model_started"], data: ModelStarted, /) -> None: ...
+    @overload
+    def __call__(self, kind: Literal["model_waiting"], data: ModelWaiting, /) -> None: ...
+    @overload
+    def __call__(self, kind: Literal["stage_started"], data: StageStarted, /) -> None: ...
+    @overload
+    def __call__(self, kind: Literal["findings"], data: Findings, /) -> None: ...
+    @overload
+    def __call__(self, kind: Literal["program_started"], data: ProgramStarted, /) -> None: ...
+    @overload
+    def __call__(self, kind: Literal["approval_asked"], data: ApprovalAsked, /) -> None: ...
+    @overload
+    def __call__(self, kind: Literal["call_started"], data: CallStarted, /) -> None: ...
+    @overload
+    def __call__(self, kind: Literal["call_sent"], data: CallSent, /) -> None: ...
+    @overload
+    def __call__(self, kind: Literal["fault"], data: FaultFound, /) -> None: ...
+    @overload
+    def __call__(self, kind: Literal["answered"], data: Answered, /) -> None: ...
+    @overload
+    def __call__(self, kind: _Assembled, data: Mapping[str, object], /) -> None: ...

@@ -15,12 +15,17 @@ from atc.traces.store import RunStore, StoredRun
 
 _TRASH = ".deleted-"
 AT_ONCE = 50
-"""Runs that the end of a run deletes at most: whoever has thousands waits for none of it."""
+"""Runs that the end of a run deletes at most: nobody waits until thousands are deleted."""
 
 
 @dataclass
 class Pruned:
-    """What was deleted, and what was not though it is old, with the reason."""
+    """The result of :func:`prune`.
+
+    Attributes:
+        deleted: ids of the runs that were deleted.
+        spared: old runs that were kept, each with the reason.
+    """
 
     deleted: list[str] = field(default_factory=list)
     spared: dict[str, str] = field(default_factory=dict)
@@ -30,7 +35,7 @@ def delete(stored: StoredRun) -> None:
     """Delete a run: its trace, its journal and whatever else is in its folder.
 
     Raises:
-        UsageError: the run is in progress, in doubt, a link, or its journal cannot be read; the message says which.
+        UsageError: the run is in progress, in doubt, a link, or its journal cannot be read.
         EnvironmentProblem: the folder cannot be deleted.
     """
     if stored.folder.is_symlink():
@@ -55,7 +60,7 @@ def delete(stored: StoredRun) -> None:
 
 
 def prune(store: RunStore, keep: int, *, at_most: int | None = None) -> Pruned:
-    """Delete all but the newest runs, the oldest first, ``at_most`` so many. Never raises."""
+    """Delete all but the newest ``keep`` runs, the oldest first, at most ``at_most`` of them. Never raises."""
     pruned = Pruned()
     try:
         old = store.list()[keep:]

@@ -25,14 +25,14 @@ _log = logging.getLogger(__name__)
 
 
 def new_run_id() -> str:
-    """A name that sorts by time."""
+    """Return the name of a new run; names sort by time."""
     return f"{time.strftime('%Y%m%d-%H%M%S')}-{secrets.token_hex(3)}"
 
 
 class TraceWriter:
     """Appends events to a file, one line each, as they happen. Without a path they go nowhere.
 
-    A trace only tells: where it cannot be written any more, that is logged and the run goes on. What a run must not
+    A trace only reports. If it cannot be written any more, that is logged and the run goes on. What a run must not
     lose is in its journal.
     """
 
@@ -42,6 +42,7 @@ class TraceWriter:
         self._ended = path is None
 
     def write(self, event: Event) -> None:
+        """Append an event. Never raises: a trace that cannot be written ends."""
         if self.path is None or self._ended:
             return
         line = json.dumps(event.record(), ensure_ascii=False, default=str).encode("utf-8", "replace") + b"\n"
@@ -54,6 +55,7 @@ class TraceWriter:
             self.close()
 
     def close(self) -> None:
+        """End the trace; later events are dropped."""
         self._ended = True
         if self._file is not None:
             self._file.close()
@@ -61,7 +63,7 @@ class TraceWriter:
 
 
 def _open(path: Path) -> BinaryIO:
-    """Open for more events. A line that a crash cut short goes: what follows it would be unreadable."""
+    """Open a trace for more events. A line that a crash cut short is removed: what follows would be unreadable."""
     file = os.fdopen(os.open(path, os.O_RDWR | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC, 0o600), "r+b", buffering=0)
     content = file.read()
     whole = content.rfind(b"\n") + 1
@@ -79,10 +81,12 @@ class StoredRun:
 
     @property
     def trace(self) -> Path:
+        """The file of its events."""
         return self.folder / "trace.jsonl"
 
     @property
     def journal(self) -> Path:
+        """The file of its journal."""
         return self.folder / "journal.jsonl"
 
     def make(self) -> None:
@@ -139,7 +143,7 @@ class StoredRun:
                     yield event
 
     def begun_writes(self) -> Iterator[tuple[int, bool]]:
-        """The numbers of the calls with effects that were begun, and of those that were sent to their tools (``True``).
+        """Yield the numbers of calls with effects that were begun, and of those that were sent (``True``).
 
         Each event is written only after the journal's record.
         """
@@ -152,14 +156,16 @@ class StoredRun:
                     yield number, sent
 
     def programs(self) -> tuple[str, ...]:
-        """The programs that were written, in order."""
+        """Return the programs that were written, in order."""
         written = (event["data"].get("program") for event in self.events() if event["kind"] == "program_written")
         return tuple(program for program in written if isinstance(program, str))
 
     def first(self, kind: str) -> dict[str, Any] | None:
+        """Return the data of the first event of a kind, if there is one."""
         return next((event["data"] for event in self.events() if event["kind"] == kind), None)
 
     def last(self, kind: str) -> dict[str, Any] | None:
+        """Return the data of the last event of a kind, if there is one."""
         found = None
         for event in self.events():
             if event["kind"] == kind:
@@ -174,11 +180,11 @@ class RunStore:
         self.folder = folder
 
     def run(self, run_id: str) -> StoredRun:
-        """The folder of a run, whether it is there yet or not."""
+        """Return a run by its id, whether its folder is there yet or not."""
         return StoredRun(run_id, self.folder / run_id)
 
     def find(self, name: str) -> StoredRun:
-        """The run whose id is, or begins or ends with, ``name``; ``last`` is the latest.
+        """Return the run whose id is, or begins or ends with, ``name``; ``last`` is the latest.
 
         Raises:
             UsageError: there is none, or more than one.

@@ -16,7 +16,7 @@ from atc import Result, tool
 from atc.calls.canonical import canonical
 from atc.calls.contract import CallRequest
 from atc.calls.journal import Journal, call_key
-from atc.calls.json_values import plain
+from atc.calls.json_values import to_json_value
 from atc.calls.redact import Redactor
 from atc.errors import FrameError
 from atc.outcome import Outcome
@@ -141,7 +141,7 @@ def test_a_secret_inside_bytes_is_masked() -> None:
 
 
 def test_plain_keeps_bytes_and_what_probing_stores_is_json() -> None:
-    assert plain({1: (b"\xff", bytearray(b"a"))}) == {"1": [b"\xff", b"a"]}
+    assert to_json_value({1: (b"\xff", bytearray(b"a"))}) == {"1": [b"\xff", b"a"]}
     assert len(json.dumps(mask({"image": b"\x89PNG" * 1000}))) < 200
 
 

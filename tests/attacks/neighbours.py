@@ -70,7 +70,7 @@ answer = [0, ""]
 """,
     "prints without end": "while True: print('x' * 60000)",
     "spins": "while True: pass",
-}  # fmt: skip
+}
 
 
 async def echo(request: CallRequest) -> CallReply:

@@ -30,9 +30,15 @@ from tests.attacks.world import PATIENCE_S, Host, World, at_rest, left_running, 
 from tests.support.tools import make_tool
 
 ATTACKS: list[Attack] = [
-    *walks.ATTACKS, *stubs.ATTACKS, *channel.ATTACKS, *claims.ATTACKS, *reach.ATTACKS, *outside.ATTACKS,
-    *native.ATTACKS, *bombs.ATTACKS,
-]  # fmt: skip
+    *walks.ATTACKS,
+    *stubs.ATTACKS,
+    *channel.ATTACKS,
+    *claims.ATTACKS,
+    *reach.ATTACKS,
+    *outside.ATTACKS,
+    *native.ATTACKS,
+    *bombs.ATTACKS,
+]
 LIMITS = Limits(wall_s=30.0, cpu_s=3, memory_bytes=256 << 20, output_bytes=1 << 16)
 MAX_CALLS = 20
 BUSY_S = 1.0

@@ -32,9 +32,11 @@ class Served:
         (folder / "tenants").write_text(f"{ONE} {TOKEN}\n{TWO} {OTHER}\n")
         said = folder / "said"
         environment = {
-            **os.environ, "ATC_WALL_S": str(limits.wall_s), "ATC_CPU_S": str(limits.cpu_s),
+            **os.environ,
+            "ATC_WALL_S": str(limits.wall_s),
+            "ATC_CPU_S": str(limits.cpu_s),
             "ATC_MEMORY_MB": str(limits.memory_bytes >> 20),
-        }  # fmt: skip
+        }
         command = [sys.executable, "-m", "atc", "serve", "--port", "0", "--tenants", str(folder / "tenants"), *options]
         with said.open("wb") as words:
             self.process = subprocess.Popen(command, stderr=words, stdout=words, env=environment)

@@ -1,4 +1,3 @@
-# ruff: noqa: E501 - programs stand as they are
 """Programs that are never meant to run: sources that want to bring down whoever parses, walks or type-checks them."""
 
 from __future__ import annotations
@@ -57,12 +56,15 @@ SIZE = {
     "many backslashes": "x = 1 + \\\n" * (_N // 10) + "1",
     "many semicolons": "1;" * (_N // 2),
     "many global statements": "def f():\n" + "".join(f"    global g{n}\n" for n in range(_N // 16)),
-    "a cycle of functions": "\n".join(f"def f{n}(x): return f{(n + 1) % 500}(x)" for n in range(500)) + "\nanswer = f0(find(name='x'))",
+    "a cycle of functions": "\n".join(f"def f{n}(x): return f{(n + 1) % 500}(x)" for n in range(500))
+    + "\nanswer = f0(find(name='x'))",
     "names that double": "a = find(name='x')\n" + "\n".join("a = [a, a]" for _ in range(2000)) + "\nanswer = a",
-    "dictionaries that double": "a = {'k': find(name='x')}\n" + "\n".join("a = {'a': a, 'b': a}" for _ in range(60)) + "\nanswer = a['a']",
+    "dictionaries that double": "a = {'k': find(name='x')}\n"
+    + "\n".join("a = {'a': a, 'b': a}" for _ in range(60))
+    + "\nanswer = a['a']",
     "a function called by itself and others": "def f(x): return f(f(f(x)))\nanswer = f(f(f(find(name='x'))))",
     "too long": "x = 1\n" * 10**6,
-}  # fmt: skip
+}
 TEXT = {
     "a null byte": "answer = 1\0",
     "half a character": "answer = '\ud800'",

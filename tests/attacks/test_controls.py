@@ -20,7 +20,7 @@ REAL = [
     for part in (walks, stubs, channel, claims, reach, native, bombs)
     for attack in part.ATTACKS
     if attack.control
-]  # fmt: skip
+]
 _TOOLS = """
 import json, os, re
 ToolError = Exception
@@ -57,9 +57,14 @@ def test_an_attack_is_real(attack: Attack, world: World, confined: list[str]) ->
     named = "\n".join(f"{name} = {value!r}" for name, value in world.names().items())
     program = f"{named}\n{_TOOLS}{PRELUDE}\n{attack.program}\nprint(repr(answer))"
     ran = subprocess.run(
-        [*confined, sys.executable, "-I", "-S", "-c", program], cwd=world.drop, capture_output=True, text=True,
-        timeout=20, check=False, errors="replace",
-    )  # fmt: skip
+        [*confined, sys.executable, "-I", "-S", "-c", program],
+        cwd=world.drop,
+        capture_output=True,
+        text=True,
+        timeout=20,
+        check=False,
+        errors="replace",
+    )
     damage = world.damage(ran.stdout + ran.stderr)
     assert any(what.startswith(attack.control) for what in damage), (damage, ran.stderr[-500:])
 

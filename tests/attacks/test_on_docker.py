@@ -13,10 +13,23 @@ from tests.attacks.record import PRELUDE, Attack
 pytestmark = pytest.mark.slow
 
 
-BARE = [attack for attack in ATTACKS if attack.control and attack.name in {
-    "the secret file, by every door", "the machine's own files", "the environment, by every door", "the disk filled",
-    "a shell", "loopback", "UDP", "an abstract socket", "a named socket",
-}]  # fmt: skip
+BARE = [
+    attack
+    for attack in ATTACKS
+    if attack.control
+    and attack.name
+    in {
+        "the secret file, by every door",
+        "the machine's own files",
+        "the environment, by every door",
+        "the disk filled",
+        "a shell",
+        "loopback",
+        "UDP",
+        "an abstract socket",
+        "a named socket",
+    }
+]
 
 
 @pytest.fixture(scope="module")

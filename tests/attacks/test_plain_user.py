@@ -57,13 +57,23 @@ def test_attacks_do_no_harm_to_a_plain_user(base: str) -> None:
     hold = Path(base, "hold")
     hold.mkdir()
     environment = {
-        "PATH": os.environ["PATH"], "HOME": base, "TMPDIR": base, "HOLD": str(hold), "BASE": base,
-        "NOBODY": str(NOBODY), "CLOSED": " ".join(closed), "PYTHONDONTWRITEBYTECODE": "1",
-    }  # fmt: skip
+        "PATH": os.environ["PATH"],
+        "HOME": base,
+        "TMPDIR": base,
+        "HOLD": str(hold),
+        "BASE": base,
+        "NOBODY": str(NOBODY),
+        "CLOSED": " ".join(closed),
+        "PYTHONDONTWRITEBYTECODE": "1",
+    }
     ran = subprocess.run(
         ["unshare", "--mount", "--propagation", "private", "sh", "-c", _SCRIPT, "sh", *needed],
-        env=environment, capture_output=True, text=True, timeout=300, check=False,
-    )  # fmt: skip
+        env=environment,
+        capture_output=True,
+        text=True,
+        timeout=300,
+        check=False,
+    )
     if "unshare failed" in ran.stderr or "mount:" in ran.stderr:
         pytest.skip(f"a mount namespace cannot be made here: {ran.stderr.strip()[:200]}")
     assert ran.returncode == 0, ran.stdout[-4000:] + ran.stderr[-1000:]

@@ -19,7 +19,7 @@ import pytest
 from websockets.exceptions import InvalidStatus
 
 from tests.attacks.world import Host
-from tests.support.service import OTHER, TOKEN, Running, close_code, heard, say, serving, soon, spinning
+from tests.support.service import OTHER, TOKEN, Running, close_code, receive, send_program, serving, soon, spinning
 
 pytestmark = pytest.mark.slow
 
@@ -47,7 +47,7 @@ def _port(running: Running) -> int:
 
 @contextlib.contextmanager
 def _upgraded(running: Running) -> Iterator[socket.socket]:
-    """A WebSocket by hand, behind which nobody keeps its rules: its run is granted, nothing is said yet."""
+    """A WebSocket by hand, behind which nobody keeps its rules: its run is granted, nothing was sent yet."""
     granted = running.post().json()
     with socket.create_connection(("127.0.0.1", _port(running)), 30) as sock:
         key = base64.b64encode(os.urandom(16)).decode()
@@ -79,11 +79,11 @@ def _frame(body: bytes, *, first: int = 0x81, length: int | None = None, masked:
 def _sent_away(sock: socket.socket) -> bool:
     """The service closes the WebSocket, or lets the connection go."""
     sock.settimeout(30)
-    said = b""
+    data = b""
     try:
         while part := sock.recv(65536):
-            said += part
-            if re.search(rb"\x88[\x02-\x7d][\x03\x04].", said, re.DOTALL):
+            data += part
+            if re.search(rb"\x88[\x02-\x7d][\x03\x04].", data, re.DOTALL):
                 return True
     except TimeoutError:
         return False
@@ -119,12 +119,27 @@ _RUN = b'{"op":"run","program":"while True: pass","tools":{}}'
         _frame(b"", length=(16 << 20) + 1),
     ],
     ids=[
-        "zeros", "ones", "HTTP again", "no mask", "a reserved bit", "all reserved bits", "no operation of it",
-        "the rest of nothing", "a long ping", "half a ping", "a close of one byte", "a close with no such code",
-        "a close that is no text", "no UTF-8", "binary", "a text within a text", "4 EiB", "all bits of a length",
+        "zeros",
+        "ones",
+        "HTTP again",
+        "no mask",
+        "a reserved bit",
+        "all reserved bits",
+        "no operation of it",
+        "the rest of nothing",
+        "a long ping",
+        "half a ping",
+        "a close of one byte",
+        "a close with no such code",
+        "a close that is no text",
+        "no UTF-8",
+        "binary",
+        "a text within a text",
+        "4 EiB",
+        "all bits of a length",
         "a byte too many",
     ],
-)  # fmt: skip
+)
 def test_a_websocket_that_breaks_its_own_rules_is_closed(shared: Running, sent: bytes) -> None:
     before = Host()
     with _upgraded(shared) as sock:
@@ -163,11 +178,11 @@ def test_a_program_byte_by_byte_and_in_a_thousand_pieces_is_a_program(shared: Ru
             for byte in piece:
                 sock.send(bytes([byte]))
         sock.settimeout(30)
-        said = b""
-        while b'"value":7' not in said:
+        data = b""
+        while b'"value":7' not in data:
             part = sock.recv(65536)
-            assert part, said
-            said += part
+            assert part, data
+            data += part
 
 
 def test_empty_pieces_without_end_use_up_nothing(shared: Running) -> None:
@@ -189,13 +204,13 @@ def test_a_message_in_pieces_is_held_to_the_limit_of_one() -> None:
 
 
 def test_a_caller_who_does_not_read_holds_up_no_other(shared: Running) -> None:
-    """Its program calls and prints without end; what it is told waits, in bounded memory, until its time is over."""
+    """Its program calls and prints without end; what it is sent waits, in bounded memory, until its time is over."""
     program = "for n in range(5000): parallel(*[lambda: f('x' * 100_000)] * 60)"
     before = Host()
     with _upgraded(shared) as sock:
         sock.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
-        said = {"op": "run", "program": program, "tools": {"f": ["x"]}, "limits": {"wall_s": 1.0}}
-        sock.sendall(_frame(json.dumps(said).encode()))
+        data = {"op": "run", "program": program, "tools": {"f": ["x"]}, "limits": {"wall_s": 1.0}}
+        sock.sendall(_frame(json.dumps(data).encode()))
         assert shared.run("answer = 2").value == 2
         assert soon(lambda: shared.service.runs.connected == 0)
     assert before.peak_growth() < 60 * MB
@@ -215,40 +230,40 @@ def test_a_tenant_cannot_enter_the_run_of_another(shared: Running) -> None:
     for token in (TOKEN, OTHER, mine["channel_token"], theirs["channel_token"][:-1], theirs["channel_token"] + "A"):
         assert _status_of(shared, theirs, token) == 401
     with shared.channel(theirs) as channel:
-        say(channel, "answer = f()", {"f": []})
-        heard(channel)
+        send_program(channel, "answer = f()", {"f": []})
+        receive(channel)
         for token in (mine["channel_token"], theirs["channel_token"], TOKEN, OTHER):
             assert _status_of(shared, theirs, token) in (401, 409)
         channel.send('{"op":"reply","id":1,"value":"still mine"}')
-        assert heard(channel)["value"] == "still mine"
+        assert receive(channel)["value"] == "still mine"
     assert soon(lambda: _status_of(shared, theirs, theirs["channel_token"]) == 404)
     with shared.channel(mine) as channel:
-        say(channel, "answer = 1")
-        assert heard(channel)["value"] == 1
+        send_program(channel, "answer = 1")
+        assert receive(channel)["value"] == 1
 
 
 def test_of_many_who_use_a_token_at_once_one_gets_in(shared: Running) -> None:
     granted = shared.post().json()
-    told: list[Any] = []
+    answers: list[Any] = []
 
     def enter() -> None:
         try:
             with shared.channel(granted) as channel:
-                say(channel, "answer = f()", {"f": []})
-                heard(channel)
+                send_program(channel, "answer = f()", {"f": []})
+                receive(channel)
                 channel.send('{"op":"reply","id":1,"value":1}')
-                told.append(heard(channel)["value"])
+                answers.append(receive(channel)["value"])
         except InvalidStatus as error:
-            told.append(error.response.status_code)
+            answers.append(error.response.status_code)
 
     threads = [threading.Thread(target=enter) for _ in range(12)]
     for thread in threads:
         thread.start()
     for thread in threads:
         thread.join(60)
-    assert sorted(told)[0] == 1
-    assert set(told[:]) - {1} <= {404, 409}
-    assert told.count(1) == 1
+    assert sorted(answers)[0] == 1
+    assert set(answers[:]) - {1} <= {404, 409}
+    assert answers.count(1) == 1
 
 
 @pytest.mark.parametrize(
@@ -259,10 +274,13 @@ def test_a_run_that_is_none_is_not_found(shared: Running, number: str) -> None:
     answer = httpx.get(
         f"{shared.url}/v1/runs/{number}/channel",
         headers={
-            "Authorization": f"Bearer {TOKEN}", "Upgrade": "websocket", "Connection": "Upgrade",
-            "Sec-WebSocket-Version": "13", "Sec-WebSocket-Key": base64.b64encode(bytes(16)).decode(),
+            "Authorization": f"Bearer {TOKEN}",
+            "Upgrade": "websocket",
+            "Connection": "Upgrade",
+            "Sec-WebSocket-Version": "13",
+            "Sec-WebSocket-Key": base64.b64encode(bytes(16)).decode(),
         },
-    )  # fmt: skip
+    )
     assert answer.status_code in (400, 403, 404)
     assert TOKEN not in answer.text
 
@@ -270,15 +288,15 @@ def test_a_run_that_is_none_is_not_found(shared: Running, number: str) -> None:
 def test_another_tenants_calls_cannot_be_answered(shared: Running) -> None:
     """Numbers of calls are a run's own: a reply for a call of another run ends the run of who sent it."""
     with shared.channel(shared.post(OTHER).json()) as theirs, shared.channel() as mine:
-        say(theirs, "answer = [f(), f(), f()]", {"f": []})
-        heard(theirs)
-        say(mine, "while True: pass")
+        send_program(theirs, "answer = [f(), f(), f()]", {"f": []})
+        receive(theirs)
+        send_program(mine, "while True: pass")
         mine.send('{"op":"reply","id":1,"value":"forged"}')
-        assert heard(mine)["code"] == "bad_message"
+        assert receive(mine)["code"] == "bad_message"
         for number in (1, 2, 3):
             theirs.send(f'{{"op":"reply","id":{number},"value":{number}}}')
-            told = heard(theirs)
-        assert told["value"] == [1, 2, 3]
+            outcome = receive(theirs)
+        assert outcome["value"] == [1, 2, 3]
 
 
 def test_a_run_whose_caller_goes_between_grant_and_program_is_let_go(shared: Running) -> None:
@@ -300,12 +318,12 @@ def test_a_run_whose_caller_goes_between_grant_and_program_is_let_go(shared: Run
 def test_a_flood_of_replies_to_calls_that_are_over_is_dropped(shared: Running) -> None:
     before = Host()
     with shared.channel() as channel:
-        say(channel, "f()\ng()\nanswer = 3", {"f": [], "g": []})
-        heard(channel)
+        send_program(channel, "f()\ng()\nanswer = 3", {"f": [], "g": []})
+        receive(channel)
         for _ in range(2000):
             channel.send('{"op":"reply","id":1,"value":"' + "x" * 1000 + '"}')
-        assert heard(channel)["tool"] == "g"
+        assert receive(channel)["tool"] == "g"
         channel.send('{"op":"reply","id":2,"value":null}')
-        assert heard(channel)["value"] == 3
+        assert receive(channel)["value"] == 3
         assert close_code(channel) == 1000
     assert before.peak_growth() < 30 * MB

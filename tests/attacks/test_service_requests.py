@@ -51,10 +51,18 @@ def _port(running: Running) -> int:
         b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n",
     ],
     ids=[
-        "TLS", "a version", "a long path", "many headers", "a long header", "a negative length", "a huge length",
-        "a huge chunk", "two lengths", "HTTP/2",
+        "TLS",
+        "a version",
+        "a long path",
+        "many headers",
+        "a long header",
+        "a negative length",
+        "a huge length",
+        "a huge chunk",
+        "two lengths",
+        "HTTP/2",
     ],
-)  # fmt: skip
+)
 def test_a_request_that_is_no_request_is_refused_in_little_memory(
     shared: Running, said: bytes, monkeypatch: pytest.MonkeyPatch
 ) -> None:

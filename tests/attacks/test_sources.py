@@ -50,10 +50,17 @@ asyncio.run(main())
 
 
 HEAVY = (
-    "depth: loops in loops", "depth: decorators", "size: many imports", "size: many calls", "size: many branches",
-    "size: many arguments", "size: many semicolons", "size: names that double", "text: warnings, many",
+    "depth: loops in loops",
+    "depth: decorators",
+    "size: many imports",
+    "size: many calls",
+    "size: many branches",
+    "size: many arguments",
+    "size: many semicolons",
+    "size: names that double",
+    "text: warnings, many",
     "text: star imports",
-)  # fmt: skip
+)
 """They take half a second and more."""
 LIGHT = tuple(name for name in SOURCES if name not in HEAVY)
 
@@ -62,8 +69,11 @@ def _checked(names: Iterable[str], *, types: bool = False) -> dict[str, Any]:
     """What became of each: its line as the child printed it; a child that died tells by those that are missing."""
     done = subprocess.run(
         [sys.executable, "-c", _CHILD, str(Path(__file__).parents[2]), "types" if types else "none", *names],
-        capture_output=True, text=True, timeout=1200, check=False,
-    )  # fmt: skip
+        capture_output=True,
+        text=True,
+        timeout=1200,
+        check=False,
+    )
     lines = [json.loads(line) for line in done.stdout.splitlines()]
     told = {line[0]: line[1:] for line in lines if isinstance(line, list)}
     return {**told, "memory": lines[-1], "died": f"exit status {done.returncode}: {done.stderr[-2000:]}"}

@@ -56,12 +56,19 @@ class World:
     def names(self) -> dict[str, Any]:
         """What an attack knows of the host; far more than a program could guess."""
         return {
-            "SECRET_FILE": str(self._inside / "secret.txt"), "DROP": str(self._inside / "drop"), "HOST": self.host,
-            "MARK": MARK, "REPOSITORY": str(_ROOT), "TCP": self._port("tcp"), "TCP6": self._port("tcp6"),
-            "UDP": self._port("udp"), "NAMED": str(self._inside / "stream"),
-            "NAMED_UDP": str(self._inside / "datagram"), "ABSTRACT": "\0" + self._abstract,
+            "SECRET_FILE": str(self._inside / "secret.txt"),
+            "DROP": str(self._inside / "drop"),
+            "HOST": self.host,
+            "MARK": MARK,
+            "REPOSITORY": str(_ROOT),
+            "TCP": self._port("tcp"),
+            "TCP6": self._port("tcp6"),
+            "UDP": self._port("udp"),
+            "NAMED": str(self._inside / "stream"),
+            "NAMED_UDP": str(self._inside / "datagram"),
+            "ABSTRACT": "\0" + self._abstract,
             "MEMORY": self.memory,
-        }  # fmt: skip
+        }
 
     def damage(self, said: str) -> list[str]:
         """What was read (and stands in ``said``), written, or reached since the last look."""

@@ -52,10 +52,15 @@ class Reading:
     """``all_pages`` over one tool."""
 
     def __init__(
-        self, function: Callable[[dict[str, Any]], Any], returns: dict[str, Any] | None = THINGS,
-        effect: Effect = Effect.READ, required: tuple[str, ...] = (), journal: Journal | None = None,
-        parameters: dict[str, Any] | None = None, **policy: Any,
-    ) -> None:  # fmt: skip
+        self,
+        function: Callable[[dict[str, Any]], Any],
+        returns: dict[str, Any] | None = THINGS,
+        effect: Effect = Effect.READ,
+        required: tuple[str, ...] = (),
+        journal: Journal | None = None,
+        parameters: dict[str, Any] | None = None,
+        **policy: Any,
+    ) -> None:
         known = parameters or {"page": {**NUMBER, "default": 1}, "size": NUMBER, "kind": TEXT}
         schema = {"type": "object", "properties": known, "required": list(required), "additionalProperties": False}
         protocol = Protocol(name="things", parameters=schema, returns=returns, effect=effect)
@@ -288,9 +293,14 @@ def test_only_reads_are_read_page_by_page(effect: Effect) -> None:
 
 @pytest.mark.parametrize(
     "arguments",
-    [{}, {"tool": "things"}, {"tool": 3, "arguments": {}}, {"tool": "things", "arguments": []},
-     {"tool": "things", "arguments": {}, "url": "http://x"}],
-)  # fmt: skip
+    [
+        {},
+        {"tool": "things"},
+        {"tool": 3, "arguments": {}},
+        {"tool": "things", "arguments": []},
+        {"tool": "things", "arguments": {}, "url": "http://x"},
+    ],
+)
 def test_what_a_program_forges_is_refused(arguments: Any) -> None:
     failed(Reading(never).call("all_pages", arguments), "invalid_arguments")
 

@@ -169,11 +169,14 @@ for event in list_events():
         send_email(to=name, text="Room 4")
 answer = "done"
 """
-HOPES = EVERYBODY.replace('        send_email(to=name, text="Room 4")\n', """        try:
+HOPES = EVERYBODY.replace(
+    '        send_email(to=name, text="Room 4")\n',
+    """        try:
             send_email(to=name, text="Room 4")
         except ToolError:
             pass
-""")  # fmt: skip
+""",
+)
 RIGHT = EVERYBODY.replace("    for name", '    if event["title"] != "Design review":\n        continue\n    for name')
 BROKEN = EVERYBODY.replace("list_events()", "list_event()")
 AGAIN = EVERYBODY + "# again\n"

@@ -126,9 +126,18 @@ def test_a_secret_leaves_the_broker_nowhere(spelled: str) -> None:
 
 def test_what_the_environment_calls_a_secret_is_one() -> None:
     names = [
-        "OPENAI_API_KEY", "AWS_SECRET_ACCESS_KEY", "GITHUB_TOKEN", "PGPASSWORD", "DB_PASS", "GITLAB_PAT", "MY_PWD",
-        "ATC_AUTH_petstore", "apikey", "SSH_KEYS", "CLIENT_SECRETS",
-    ]  # fmt: skip
+        "OPENAI_API_KEY",
+        "AWS_SECRET_ACCESS_KEY",
+        "GITHUB_TOKEN",
+        "PGPASSWORD",
+        "DB_PASS",
+        "GITLAB_PAT",
+        "MY_PWD",
+        "ATC_AUTH_petstore",
+        "apikey",
+        "SSH_KEYS",
+        "CLIENT_SECRETS",
+    ]
     for name in names:
         assert Redactor((), {name: "hunter2hunter2"}).text("a hunter2hunter2 b") == "a [secret] b", name
     for name in ["PWD", "OLDPWD", "KEYBOARD", "TOKENIZERS_PARALLELISM", "MONKEY", "PATH", "PASSAGE"]:

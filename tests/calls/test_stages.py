@@ -312,10 +312,19 @@ def test_inputs_stand_in_the_journal_and_the_trace_masks_them(tmp_path: Path) ->
     house.broker.begin_stage(inputs={"token": "hunter2hunter2", "image": b"\x00", "both": ("hunter2hunter2", 1)})
     assert house.journal.inputs == {"token": "hunter2hunter2", "image": b"\x00", "both": ["hunter2hunter2", 1]}
     assert house.events == [
-        ("stage_started", {"stage": 1, "new_request": False, "inputs": {
-            "token": "[secret]", "image": {"$bytes": "AA=="}, "both": ["[secret]", 1],
-        }})
-    ]  # fmt: skip
+        (
+            "stage_started",
+            {
+                "stage": 1,
+                "new_request": False,
+                "inputs": {
+                    "token": "[secret]",
+                    "image": {"$bytes": "AA=="},
+                    "both": ["[secret]", 1],
+                },
+            },
+        )
+    ]
     house.journal.close()
     assert stat.S_IMODE(path.stat().st_mode) == 0o600
     again = Journal(path)

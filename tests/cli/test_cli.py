@@ -127,7 +127,7 @@ def test_an_unsolved_task_leaves_with_1(endpoint: Any) -> None:
         (["resume", "last"], 2, "no run is named 'last'"),
         (["nonsense"], 2, "No such command"),
     ],
-)  # fmt: skip
+)
 def test_what_is_wrong_is_one_line_on_the_error_stream(arguments: list[str], code: int, words: str) -> None:
     Path("broken.py").write_text("1 / 0")
     Path("leaves.py").write_text("raise SystemExit(0)")
@@ -229,9 +229,18 @@ def test_clean_keeps_text_and_drops_what_steers() -> None:
 
 @pytest.mark.parametrize(
     ("choice", "stdin", "booked"),
-    [("always", "", True), ("never", "", False), ("ask", "y\n", True), ("ask", "YES\n", True), ("ask", "n\n", False),
-     ("ask", "\n", False), ("ask", "", False), ("ask", "yep\n", False), (None, "y\n", False)],
-)  # fmt: skip
+    [
+        ("always", "", True),
+        ("never", "", False),
+        ("ask", "y\n", True),
+        ("ask", "YES\n", True),
+        ("ask", "n\n", False),
+        ("ask", "\n", False),
+        ("ask", "", False),
+        ("ask", "yep\n", False),
+        (None, "y\n", False),
+    ],
+)
 def test_effects_happen_only_when_they_may(endpoint: Any, choice: str | None, stdin: str, booked: bool) -> None:
     endpoint(says(BOOK))
     ran = atc("run", "book it", "-t", "tools.py", "--json", *(["--approve", choice] if choice else []), stdin=stdin)

@@ -12,9 +12,16 @@ from atc.result import Call, Effect
 from atc.traces.events import Event
 
 STARTED = Event("model_started", {"purpose": "program"})
-ENDED = Event("model_ended", {
-    "purpose": "program", "cached": False, "prompt_tokens": 1, "completion_tokens": 2, "seconds": 0.1,
-})  # fmt: skip
+ENDED = Event(
+    "model_ended",
+    {
+        "purpose": "program",
+        "cached": False,
+        "prompt_tokens": 1,
+        "completion_tokens": 2,
+        "seconds": 0.1,
+    },
+)
 
 
 def pipe() -> tuple[RunView, io.StringIO]:
@@ -34,14 +41,21 @@ def test_a_pipe_is_told_of_a_model_that_is_silent() -> None:
 
 def test_a_response_that_is_not_what_its_schema_says_is_noted_beside_its_call() -> None:
     call = Call(
-        index=1, attempt=0, tool="f", arguments={}, effect=Effect.READ, status="ok", notes=("took 3 as '3' for a",),
+        index=1,
+        attempt=0,
+        tool="f",
+        arguments={},
+        effect=Effect.READ,
+        status="ok",
+        notes=("took 3 as '3' for a",),
         drift=(Drift(path=("a", 0), what="3 is no text"),),
-    )  # fmt: skip
+    )
     shown, file = pipe()
     shown(Event("call_ended", call.model_dump(mode="json")))
     assert file.getvalue().splitlines()[-2:] == [
-        "      note: took 3 as '3' for a", "      note: response differs from its schema: $.a[0]: 3 is no text",
-    ]  # fmt: skip
+        "      note: took 3 as '3' for a",
+        "      note: response differs from its schema: $.a[0]: 3 is no text",
+    ]
     old = call.model_dump(mode="json", exclude={"drift", "service_message"})
     shown(Event("call_ended", old))
     assert file.getvalue().splitlines()[-1] == "      note: took 3 as '3' for a"

@@ -157,7 +157,7 @@ def test_a_host_that_is_killed_leaves_empty_groups_that_the_next_start_removes(p
         assert all(folder.is_dir() for folder in folders), "it lives: no start of another touches its groups"
         host.kill()
     deadline = time.monotonic() + 60
-    while any(cgroup_tree.said(folder / "cgroup.procs") for folder in folders) and time.monotonic() < deadline:
+    while any(cgroup_tree.read_text(folder / "cgroup.procs") for folder in folders) and time.monotonic() < deadline:
         time.sleep(0.01)  # its child sees the end of its input
     assert all(folder.is_dir() for folder in folders)
     started(parents, "memory")
@@ -198,9 +198,13 @@ def test_in_version_2_the_host_stays_where_it_is_and_its_programs_are_beside_it(
         for path in (above, above / "cgroup.procs", above / "cgroup.subtree_control"):
             os.chown(path, uid, uid)
         ran = subprocess.run(
-            [sys.executable, "-c", _DELEGATED_HOST, str(host), str(uid)], capture_output=True, text=True, check=False,
-            env={"PYTHONPATH": os.pathsep.join(sys.path), "PYTHONDONTWRITEBYTECODE": "1"}, timeout=60,
-        )  # fmt: skip
+            [sys.executable, "-c", _DELEGATED_HOST, str(host), str(uid)],
+            capture_output=True,
+            text=True,
+            check=False,
+            env={"PYTHONPATH": os.pathsep.join(sys.path), "PYTHONDONTWRITEBYTECODE": "1"},
+            timeout=60,
+        )
         assert ran.returncode == 0, ran.stderr
         in_, child, said = ran.stdout.splitlines()
         assert in_ == f"/{above.name}/host"
@@ -266,5 +270,5 @@ def test_without_a_group_programs_run_as_before(kernel: Kernel) -> None:
 
 
 def _ended(pid: int) -> bool:
-    stat = cgroup_tree.said(Path(f"/proc/{pid}/stat"))
+    stat = cgroup_tree.read_text(Path(f"/proc/{pid}/stat"))
     return not stat or stat.rpartition(")")[2].split()[0] in "ZX"

@@ -50,7 +50,7 @@ CREATES = {"version": (200, VERSION), "info": (200, INFO), "json": (200, [])}
         ({"create": (400, {"message": "bind source path does not exist: /tmp/x"})}, "set TMPDIR"),
         ({"json": (500, {"message": "the engine is upset"})}, "the Docker engine refused .*: the engine is upset"),
     ],
-)  # fmt: skip
+)
 def test_an_engine_that_is_not_enough_is_refused_with_a_remedy(
     answers: dict[str, tuple[int, Any]], words: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
@@ -87,13 +87,50 @@ def test_the_profile_lets_nothing_dangerous_through() -> None:
     assert profile["defaultAction"] == "SCMP_ACT_ERRNO"
     allowed = {name for rule in profile["syscalls"] if rule["action"] == "SCMP_ACT_ALLOW" for name in rule["names"]}
     assert not allowed & {
-        "ptrace", "process_vm_readv", "process_vm_writev", "kcmp", "pidfd_getfd", "bpf", "perf_event_open",
-        "userfaultfd", "io_uring_setup", "io_uring_enter", "io_uring_register", "keyctl", "add_key",
-        "request_key", "unshare", "setns", "mount", "umount2", "pivot_root", "chroot", "open_tree",
-        "move_mount", "fsopen", "mount_setattr", "mknod", "mknodat", "open_by_handle_at", "name_to_handle_at",
-        "init_module", "finit_module", "kexec_load", "reboot", "swapon", "clone3", "personality",
-        "memfd_create", "memfd_secret", "shmget", "msgget", "semget", "mq_open", "quotactl", "syslog",
-    }  # fmt: skip
+        "ptrace",
+        "process_vm_readv",
+        "process_vm_writev",
+        "kcmp",
+        "pidfd_getfd",
+        "bpf",
+        "perf_event_open",
+        "userfaultfd",
+        "io_uring_setup",
+        "io_uring_enter",
+        "io_uring_register",
+        "keyctl",
+        "add_key",
+        "request_key",
+        "unshare",
+        "setns",
+        "mount",
+        "umount2",
+        "pivot_root",
+        "chroot",
+        "open_tree",
+        "move_mount",
+        "fsopen",
+        "mount_setattr",
+        "mknod",
+        "mknodat",
+        "open_by_handle_at",
+        "name_to_handle_at",
+        "init_module",
+        "finit_module",
+        "kexec_load",
+        "reboot",
+        "swapon",
+        "clone3",
+        "personality",
+        "memfd_create",
+        "memfd_secret",
+        "shmget",
+        "msgget",
+        "semget",
+        "mq_open",
+        "quotactl",
+        "syslog",
+    }
     clone = [rule for rule in profile["syscalls"] if rule["names"] == ["clone"]]
     assert [rule["args"] for rule in clone] == [
         [{"index": 0, "value": 0x7E020000, "valueTwo": 0, "op": "SCMP_CMP_MASKED_EQ"}]

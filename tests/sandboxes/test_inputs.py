@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import dataclasses
 from typing import Any
 
 import pytest
@@ -21,19 +20,43 @@ from tests.support.service import no_tools
 
 LIMITS = Limits()
 VALUES = st.recursive(
-    st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False, allow_infinity=False) | st.binary()
+    st.none()
+    | st.booleans()
+    | st.integers()
+    | st.floats(allow_nan=False, allow_infinity=False)
+    | st.binary()
     | st.text(st.characters(exclude_categories=["Cs"])),
-    lambda inner: st.lists(inner, max_size=4)
-    | st.dictionaries(st.text(st.characters(exclude_categories=["Cs"])) | st.just("$bytes"), inner, max_size=4),
+    lambda inner: (
+        st.lists(inner, max_size=4)
+        | st.dictionaries(st.text(st.characters(exclude_categories=["Cs"])) | st.just("$bytes"), inner, max_size=4)
+    ),
     max_leaves=12,
-)  # fmt: skip
+)
 
 
 @pytest.mark.parametrize(
     "name",
-    ["", "1a", "a b", "a.b", "a\nb", "class", "None", "ﬁnd", "answer", "parallel", "all_pages", "ToolError", "print",
-     "__name__", "__builtins__", "__anything", "look", "x" * 201],
-)  # fmt: skip
+    [
+        "",
+        "1a",
+        "a b",
+        "a.b",
+        "a\nb",
+        "class",
+        "None",
+        "ﬁnd",
+        "answer",
+        "parallel",
+        "all_pages",
+        "ToolError",
+        "print",
+        "__name__",
+        "__builtins__",
+        "__anything",
+        "look",
+        "x" * 201,
+    ],
+)
 def test_a_name_that_an_input_cannot_have(name: str) -> None:
     assert name_problem(name, {"look": ()})
     with pytest.raises(UsageError, match="give another name"):
@@ -50,7 +73,7 @@ def test_a_name_that_an_input_can_have(name: str) -> None:
 
 @given(st.dictionaries(st.sampled_from(["a", "b", "c"]), VALUES))
 def test_what_the_caller_gives_is_what_the_service_gets(inputs: dict[str, Any]) -> None:
-    sent = packed(inputs, LIMITS)
+    sent = packed(inputs, frame_bytes=LIMITS.frame_bytes, channel_bytes=LIMITS.channel_bytes)
     assert {name: unpack(value) for name, value in sent.items()} == inputs
     run = messages.decode(messages.encode({"op": "run", "program": "", "inputs": sent}).decode())
     assert messages.job_of(run, LIMITS).inputs == inputs
@@ -59,19 +82,18 @@ def test_what_the_caller_gives_is_what_the_service_gets(inputs: dict[str, Any]) 
 @pytest.mark.parametrize("value", [float("inf"), {1, 2}, object(), {1: "a", "1": "b"}, [[]] * 300_000])
 def test_what_has_no_json_form_is_refused_with_the_name_of_its_input(value: Any) -> None:
     with pytest.raises(UsageError, match="the input 'found' cannot be given to a program"):
-        packed({"found": value}, LIMITS)
+        packed({"found": value}, frame_bytes=LIMITS.frame_bytes, channel_bytes=LIMITS.channel_bytes)
 
 
 def test_sizes_are_bounded_one_by_one_and_together() -> None:
-    small = dataclasses.replace(LIMITS, frame_bytes=100, channel_bytes=250)
-    assert packed({"a": "x" * 98}, small) == {"a": "x" * 98}
+    small = {"frame_bytes": 100, "channel_bytes": 250}
+    assert packed({"a": "x" * 98}, **small) == {"a": "x" * 98}
     with pytest.raises(UsageError, match=r"'a' takes 101 bytes of JSON; the limit is 100"):
-        packed({"a": "x" * 99}, small)
+        packed({"a": "x" * 99}, **small)
     with pytest.raises(UsageError, match=r"take 300 bytes of JSON together; the limit is 250"):
-        packed(dict.fromkeys("abc", "x" * 98), small)
-    large = dataclasses.replace(LIMITS, frame_bytes=MAX_BYTES * 2, channel_bytes=MAX_BYTES * 4)
+        packed(dict.fromkeys("abc", "x" * 98), **small)
     with pytest.raises(UsageError, match=f"the limit is {MAX_BYTES:,}"):
-        packed({"a": "x" * MAX_BYTES}, large)
+        packed({"a": "x" * MAX_BYTES}, frame_bytes=MAX_BYTES * 2, channel_bytes=MAX_BYTES * 4)
 
 
 @pytest.mark.parametrize("inputs", [[], "a", None, {"a": {"$bytes": "?"}}, {"a": "x" * 3_000_000}])

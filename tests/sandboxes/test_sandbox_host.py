@@ -298,7 +298,7 @@ from atc.sandboxes.process.zygote import Zygote
 async def none(request): raise AssertionError
 def left(count): resource.setrlimit(resource.RLIMIT_NOFILE, (count, 4096))
 def opened(): return len(os.listdir("/proc/self/fd"))
-tell = Zygote._tell
+tell = Zygote._send
 
 def told_without(self, message, fds=()):
     tell(self, message, fds)
@@ -312,9 +312,9 @@ async def main():
             return ended.kind, ended.value, ended.cpu_s > 0
         print(await run())
         before, zygote = opened(), sandbox._pool._current
-        Zygote._tell = told_without
+        Zygote._send = told_without
         print(await run())
-        Zygote._tell = tell
+        Zygote._send = tell
         try:
             print(await run())
         except SandboxUnavailable as error:
@@ -338,7 +338,7 @@ def test_a_moment_without_descriptors_is_survived() -> None:
         [sys.executable, "-c", _WITHOUT_DESCRIPTORS], capture_output=True, text=True, timeout=120, check=False
     )
     answered = "('finished', 4999950000, True)"
-    assert ran.stdout.splitlines() == [
-        answered, answered, "True True", f"{answered} True True False True", "True"
-    ], ran.stderr  # fmt: skip
+    assert ran.stdout.splitlines() == [answered, answered, "True True", f"{answered} True True False True", "True"], (
+        ran.stderr
+    )
     assert "Traceback" not in ran.stderr

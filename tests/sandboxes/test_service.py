@@ -23,7 +23,7 @@ from atc.sandboxes.service.client import ServiceSandbox
 from atc.sandboxes.service.service import ServiceSettings
 from atc.sandboxes.service.tenants import Tenants
 from tests.support.sandbox import in_sandbox
-from tests.support.service import OTHER, TOKEN, Running, heard, no_tools, say, serving, soon, spinning
+from tests.support.service import OTHER, TOKEN, Running, no_tools, receive, send_program, serving, soon, spinning
 
 
 @pytest.fixture(scope="module")
@@ -119,9 +119,14 @@ def test_an_agent_runs_its_programs_there(shared: Running) -> None:
 
     replies = ["```python\nanswer = [1][double(n=21)]\n```", "```python\nanswer = double(n=21)\n```"]
     with Agent(
-        [double], model=FakeModel(replies), approve="always", answer=False, sandbox=shared.url, sandbox_token=TOKEN,
+        [double],
+        model=FakeModel(replies),
+        approve="always",
+        answer=False,
+        sandbox=shared.url,
+        sandbox_token=TOKEN,
         check=False,
-    ) as agent:  # fmt: skip
+    ) as agent:
         result = agent.run("twice 21")
     assert (result.status, result.value) == ("answered", 42)
     assert result.isolation == f"service/{shared.service.tier}"
@@ -141,7 +146,7 @@ def test_an_agent_runs_its_programs_there(shared: Running) -> None:
         ("answer = len('x' * 300_000_000)", {"memory_bytes": 256 << 20}, "raised", "MemoryError"),
         ("answer = 'x' * 100_000", {"frame_bytes": 50_000}, "raised", "the limit is 50,000"),
     ],
-)  # fmt: skip
+)
 def test_a_caller_may_allow_less(shared: Running, program: str, limits: dict[str, Any], kind: str, words: str) -> None:
     outcome = shared.run(program, {"f": lambda _: 1}, **limits)
     assert (outcome.kind, words in outcome.detail + str(outcome.error)) == (kind, True), outcome
@@ -254,8 +259,8 @@ def test_a_run_that_is_cancelled_ends_its_program(shared: Running) -> None:
 def test_a_caller_who_goes_takes_the_program_along(shared: Running, how: str) -> None:
     before = shared.metric('atc_runs_total{outcome="disconnected"}')
     with shared.channel() as channel:
-        say(channel, "f()\nwhile True: pass", {"f": []})
-        assert heard(channel) == {"op": "call", "id": 1, "tool": "f", "args": {}, "line": 1}
+        send_program(channel, "f()\nwhile True: pass", {"f": []})
+        assert receive(channel) == {"op": "call", "id": 1, "tool": "f", "args": {}, "line": 1}
         channel.send('{"op":"reply","id":1,"value":null}')
         assert soon(spinning)
         if how == "close":

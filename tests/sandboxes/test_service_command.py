@@ -27,7 +27,7 @@ from atc.sandboxes.conformance import host
 from atc.sandboxes.contract import Job, Limits
 from atc.sandboxes.service.client import ServiceSandbox
 from atc.sandboxes.service.tenants import Tenants, read_tenants
-from tests.support.service import OTHER, TOKEN, Running, alive, heard, no_tools, serving, soon
+from tests.support.service import OTHER, TOKEN, Running, alive, no_tools, receive, serving, soon
 
 ROOT = Path(__file__).resolve().parents[2]
 SERVE = [sys.executable, "-m", "atc", "serve", "--port", "0", "--drain-s", "10"]
@@ -109,7 +109,7 @@ def test_no_program_no_argument_and_no_token_is_logged_or_counted(
     shared.run("raise ValueError('hush-5')")
     with shared.channel() as channel:
         channel.send('{"op":"hush-6"')
-        heard(channel)
+        receive(channel)
     ours = [r.getMessage() for r in caplog.records if r.name.startswith(("atc", "uvicorn"))]
     assert any("finished" in line for line in ours)
     text = "\n".join(ours) + httpx.get(f"{shared.url}/metrics").text
@@ -209,9 +209,11 @@ def test_the_manifest_for_kubernetes_keeps_every_wall() -> None:
     assert pod["securityContext"]["runAsUser"] > 0
     assert pod["securityContext"]["seccompProfile"] == {"type": "RuntimeDefault"}
     assert container["securityContext"] == {
-        "allowPrivilegeEscalation": False, "privileged": False, "readOnlyRootFilesystem": True,
+        "allowPrivilegeEscalation": False,
+        "privileged": False,
+        "readOnlyRootFilesystem": True,
         "capabilities": {"drop": ["ALL"]},
-    }  # fmt: skip
+    }
     assert {"cpu", "memory"} <= set(container["resources"]["limits"])
     assert container["readinessProbe"]["httpGet"]["path"] == "/readyz"
     assert container["livenessProbe"]["httpGet"]["path"] == "/healthz"

@@ -13,7 +13,7 @@ from websockets.exceptions import InvalidStatus
 from atc.errors import SandboxUnavailable
 from atc.sandboxes.service import server
 from atc.sandboxes.service.relay import Relay
-from tests.support.service import OTHER, TOKEN, Running, close_code, heard, say, serving, soon, spinning
+from tests.support.service import OTHER, TOKEN, Running, close_code, receive, send_program, serving, soon, spinning
 
 
 @pytest.fixture(scope="module")
@@ -53,13 +53,13 @@ def test_a_channel_token_opens_its_own_run_once(shared: Running) -> None:
     assert refused({"url": "/v1/runs/0123456789abcdef/channel"}, one["channel_token"]) == 404
     with shared.channel(one) as channel:
         assert refused(one, one["channel_token"]) == 409
-        say(channel, "answer = 1")
-        assert heard(channel)["value"] == 1
+        send_program(channel, "answer = 1")
+        assert receive(channel)["value"] == 1
         assert close_code(channel) == 1000
     assert soon(lambda: refused(one, one["channel_token"]) == 404)
     with shared.channel(two) as channel:
-        say(channel, "answer = 2")
-        assert heard(channel)["value"] == 2
+        send_program(channel, "answer = 2")
+        assert receive(channel)["value"] == 2
 
 
 @pytest.mark.parametrize(
@@ -103,18 +103,18 @@ RUN = '{"op":"run","program":"answer = 1","tools":{}'
         (RUN + ',"inputs":{"a b":1}}', "'a b' is no Python identifier"),
         (RUN + ',"inputs":{"__builtins__":1}}', "means something else in a program"),
         ('{"op":"run","program":"1","tools":{"f":[]},"inputs":{"f":1}}', "'f' is the name of a tool"),
-        (RUN + ',"inputs":{"a":{"$bytes":"?"}}}', "bytes that are none"),
+        (RUN + ',"inputs":{"a":{"$bytes":"?"}}}', "bytes that are not valid"),
         (RUN + ',"limits":{"frame_bytes":10},"inputs":{"a":"0123456789"}}', "takes 12 bytes of JSON"),
         (RUN + ',"limits":{"cpu_s":-1}}', "cpu_s must be a number above 0"),
         (RUN + ',"limits":{"cpu_s":true}}', "cpu_s must be a whole number"),
     ],
-)  # fmt: skip
+)
 def test_a_first_message_that_is_no_run_is_refused_and_runs_nothing(
     shared: Running, said: str | bytes, words: str
 ) -> None:
     with shared.channel() as channel:
         channel.send(said)
-        refusal = heard(channel)
+        refusal = receive(channel)
         assert (refusal["op"], refusal["code"], refusal["handed_over"]) == ("refused", "bad_message", False)
         assert words in refusal["message"]
         assert close_code(channel) == 1008
@@ -133,13 +133,13 @@ def test_a_first_message_that_is_no_run_is_refused_and_runs_nothing(
         '{"op":"reply","id":1,"error":{"message":"x","status":[1]}}',
         '{"op":"reply","id":1,"value":1e999}',
     ],
-)  # fmt: skip
+)
 def test_a_reply_that_is_none_ends_the_run(shared: Running, said: str) -> None:
     with shared.channel() as channel:
-        say(channel, "try:\n    f()\nexcept BaseException: pass\nwhile True: pass", {"f": []})
-        assert heard(channel)["op"] == "call"
+        send_program(channel, "try:\n    f()\nexcept BaseException: pass\nwhile True: pass", {"f": []})
+        assert receive(channel)["op"] == "call"
         channel.send(said)
-        refusal = heard(channel)
+        refusal = receive(channel)
         assert (refusal["code"], refusal["handed_over"]) == ("bad_message", True)
     assert soon(lambda: not spinning())
 
@@ -155,8 +155,8 @@ def test_a_message_that_is_too_large_ends_the_run_before_it_is_read() -> None:
 
 def test_a_program_gets_only_the_tools_that_it_was_given(shared: Running) -> None:
     with shared.channel() as channel:
-        say(channel, "g()", {"f": []})
-        told = heard(channel)
+        send_program(channel, "g()", {"f": []})
+        told = receive(channel)
     assert (told["kind"], told["error"]["type"]) == ("raised", "NameError")
 
 
@@ -166,8 +166,8 @@ def test_a_program_gets_only_the_tools_that_it_was_given(shared: Running) -> Non
 def test_a_full_service_says_when_to_come_back_and_the_client_does() -> None:
     with serving(max_runs=1) as running:
         with running.channel() as channel:
-            say(channel, "f()", {"f": []})
-            heard(channel)
+            send_program(channel, "f()", {"f": []})
+            receive(channel)
             answer = running.post()
             assert (answer.status_code, answer.json()["error"]["code"], answer.headers["Retry-After"]) == (
                 429,
@@ -201,7 +201,7 @@ def test_who_connects_and_says_nothing_is_sent_away() -> None:
     with serving() as running:
         running.impatient(0.2)
         with running.channel() as channel:
-            refusal = heard(channel)
+            refusal = receive(channel)
             assert (refusal["code"], refusal["handed_over"]) == ("no_program", False)
 
 
@@ -224,8 +224,8 @@ def test_a_request_that_never_ends_is_dropped(shared: Running, monkeypatch: pyte
 
 def test_a_drain_lets_runs_end_and_takes_no_new_ones() -> None:
     with serving(drain_s=60.0) as running, running.channel() as channel:
-        say(channel, "answer = f()", {"f": []})
-        heard(channel)
+        send_program(channel, "answer = f()", {"f": []})
+        receive(channel)
         assert httpx.get(f"{running.url}/readyz").status_code == 200
         running.server.end()
         assert soon(lambda: httpx.get(f"{running.url}/readyz").status_code == 503)
@@ -233,7 +233,7 @@ def test_a_drain_lets_runs_end_and_takes_no_new_ones() -> None:
         answer = running.post()
         assert (answer.status_code, answer.headers["Retry-After"]) == (503, "1")
         channel.send('{"op":"reply","id":1,"value":"at last"}')
-        assert heard(channel)["value"] == "at last"
+        assert receive(channel)["value"] == "at last"
         running.thread.join(60)
         assert not running.thread.is_alive()
 

@@ -28,8 +28,11 @@ Way = Literal["ok", "refused", "lost before", "lost after", "hangs before", "han
 WAYS: list[Way] = ["ok", "refused", "lost before", "lost after", "hangs before", "hangs after", "breaks", "too large"]
 RECORDS = ("begin", "sent", "end", "stage")
 CRASHES = [
-    "none", "acted", "cancelled", *(f"{when} {kind}" for kind in RECORDS for when in ("before", "torn", "after")),
-]  # fmt: skip
+    "none",
+    "acted",
+    "cancelled",
+    *(f"{when} {kind}" for kind in RECORDS for when in ("before", "torn", "after")),
+]
 
 Intent = tuple[str, str]
 """A write's tool, and its canonical arguments."""

@@ -21,9 +21,10 @@ from tests.support.tools import make_tool
 
 Calls = Sequence[tuple[str, dict[str, Any]]]
 WEATHER = {
-    "type": "object", "properties": {"city": {"type": "string"}, "degrees": {"type": "integer"}},
+    "type": "object",
+    "properties": {"city": {"type": "string"}, "degrees": {"type": "integer"}},
     "required": ["city", "degrees"],
-}  # fmt: skip
+}
 ROUTE = {"type": "array", "items": {"type": "string"}}
 
 

@@ -86,21 +86,27 @@ def _by_last(asked: Asked, url: str) -> Reply:
 KINDS: dict[str, tuple[list[dict[str, Any]], dict[str, Any], Callable[[Asked, str], Reply]]] = {
     "linked": ([_parameter("page", _NUMBER), _parameter("per_page", _NUMBER)], _LIST, _by_link),
     "by_cursor": (
-        [_parameter("page_token", _TEXT)], _object(things=_LIST, nextPageToken=_TEXT), _by_cursor,
+        [_parameter("page_token", _TEXT)],
+        _object(things=_LIST, nextPageToken=_TEXT),
+        _by_cursor,
     ),
     "by_url": (
         [_parameter("before", _TEXT), _parameter("limit", _NUMBER), _parameter("callback", _TEXT)],
-        _object(data=_LIST, links=_object(next=_TEXT)), _by_url,
+        _object(data=_LIST, links=_object(next=_TEXT)),
+        _by_url,
     ),
     "by_page": ([_parameter("page", _NUMBER)], _object(results=_LIST), _by_page),
     "by_offset": (
-        [_parameter("offset", _NUMBER), _parameter("limit", _NUMBER)], _object(items=_LIST, total=_NUMBER), _by_offset,
+        [_parameter("offset", _NUMBER), _parameter("limit", _NUMBER)],
+        _object(items=_LIST, total=_NUMBER),
+        _by_offset,
     ),
     "by_last": (
         [_parameter("starting_after", _TEXT), _parameter("limit", _NUMBER)],
-        _object(data=_LIST, has_more={"type": "boolean"}), _by_last,
+        _object(data=_LIST, has_more={"type": "boolean"}),
+        _by_last,
     ),
-}  # fmt: skip
+}
 
 
 def document() -> dict[str, Any]:

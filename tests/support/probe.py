@@ -82,9 +82,17 @@ class Service:
         self.url = ""
 
     def route(
-        self, tool: str, template: str, answer: Answer | Any, *, method: str = "GET", query: str = "", need: str = "",
-        named: bool = True, **schemas: dict[str, Any],
-    ) -> None:  # fmt: skip
+        self,
+        tool: str,
+        template: str,
+        answer: Answer | Any,
+        *,
+        method: str = "GET",
+        query: str = "",
+        need: str = "",
+        named: bool = True,
+        **schemas: dict[str, Any],
+    ) -> None:
         """Add an operation.
 
         Args:
@@ -201,9 +209,11 @@ class Oracle(FakeModel):
     """
 
     def __init__(
-        self, programs: dict[str, Sequence[Scripted]] | None = None, helpers: dict[str, str] | None = None,
+        self,
+        programs: dict[str, Sequence[Scripted]] | None = None,
+        helpers: dict[str, str] | None = None,
         sentence: str = "Returns something.",
-    ) -> None:  # fmt: skip
+    ) -> None:
         super().__init__(())
         self.programs = {name: list(replies) for name, replies in (programs or {}).items()}
         self.said_helpers = helpers or {}

@@ -19,15 +19,23 @@ FASTAPI = {
     "detail": [
         {"type": "missing", "loc": ["query", "q"], "msg": "Field required", "input": None},
         {"type": "int_parsing", "loc": ["query", "limit"], "msg": "Input should be a valid integer, unable to parse"},
-        {"type": "literal_error", "loc": ["query", "u"], "msg": "Input should be 'a', 'b' or 'c'",
-         "ctx": {"expected": "'a', 'b' or 'c'"}},
-        {"type": "less_than_equal", "loc": ["query", "n"], "msg": "Input should be less than or equal to 50",
-         "ctx": {"le": 50}},
+        {
+            "type": "literal_error",
+            "loc": ["query", "u"],
+            "msg": "Input should be 'a', 'b' or 'c'",
+            "ctx": {"expected": "'a', 'b' or 'c'"},
+        },
+        {
+            "type": "less_than_equal",
+            "loc": ["query", "n"],
+            "msg": "Input should be less than or equal to 50",
+            "ctx": {"le": 50},
+        },
         {"type": "date_from_datetime_parsing", "loc": ["query", "on"], "msg": "Input should be a valid date or …"},
         {"type": "extra_forbidden", "loc": ["query", "zz"], "msg": "Extra inputs are not permitted"},
         {"type": "missing", "loc": ["body", "user", "name"], "msg": "Field required"},
     ]
-}  # fmt: skip
+}
 
 
 def missing(what: str = "thing") -> Says:

@@ -88,20 +88,20 @@ def serving(tenants: dict[str, str] | None = None, **settings: Any) -> Iterator[
     made = ServiceSettings(Tenants(tenants or {"default": TOKEN}), **{"require": "F", "drain_s": 0.0, **settings})
     sock = listen("127.0.0.1", 0)
     up = threading.Event()
-    told: list[Any] = []
+    running: list[Any] = []
 
     async def main() -> None:
         service = Service(made)
         await service.start()
         server = make_server(service)
-        told.append((service, server, asyncio.get_running_loop()))
+        running.append((service, server, asyncio.get_running_loop()))
         up.set()
         await server.serve([sock])
 
     thread = threading.Thread(target=lambda: asyncio.run(main()), daemon=True)
     thread.start()
     assert up.wait(30), "the service did not start"
-    service, server, loop = told[0]
+    service, server, loop = running[0]
     try:
         yield Running(f"http://127.0.0.1:{sock.getsockname()[1]}", service, server, loop, thread)
     finally:
@@ -111,12 +111,16 @@ def serving(tenants: dict[str, str] | None = None, **settings: Any) -> Iterator[
         assert not thread.is_alive()
 
 
-def say(channel: ClientConnection, program: str, tools: dict[str, list[str]] | None = None, **limits: Any) -> None:
+def send_program(
+    channel: ClientConnection, program: str, tools: dict[str, list[str]] | None = None, **limits: Any
+) -> None:
+    """Send the `run` message of a program."""
     message = {"op": "run", "program": program, "tools": tools or {}, "limits": limits}
     channel.send(messages.encode(message), text=True)
 
 
-def heard(channel: ClientConnection) -> dict[str, Any]:
+def receive(channel: ClientConnection) -> dict[str, Any]:
+    """Return the next message of the service."""
     return messages.decode(str(channel.recv(timeout=30)))
 
 
@@ -139,7 +143,7 @@ async def no_tools(request: CallRequest) -> CallReply:
 
 
 def soon(true: Callable[[], Any], seconds: float = 30.0) -> bool:
-    """Whether it comes true: a busy machine gets time, what never comes true is told in the end."""
+    """Whether it comes true: a busy machine gets time, what never comes true is false in the end."""
     until = time.monotonic() + seconds
     while time.monotonic() < until:
         if true():

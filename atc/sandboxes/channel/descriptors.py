@@ -64,6 +64,7 @@ class SocketChannel(Channel):
                     await self._loop.sock_sendall(self._sock, body[sent:])
 
     def close(self) -> None:
+        """Stop reading; the listener gets nothing more."""
         self.pause()
         self._listener = None
 
@@ -102,10 +103,10 @@ class SocketChannel(Channel):
 class Output:
     """Reads what a program prints until it ends, and keeps the first ``keep`` bytes: a flood blocks nothing."""
 
-    def __init__(self, fd: int, keep: int) -> None:
+    def __init__(self, fd: int, max_bytes: int) -> None:
         self._loop = asyncio.get_running_loop()
-        self._fd, self._keep = fd, keep
-        self._kept = bytearray()
+        self._fd, self._max_bytes = fd, max_bytes
+        self._output = bytearray()
         self._dropped = 0
         os.set_blocking(fd, False)
         self._loop.add_reader(fd, self._read)
@@ -116,7 +117,7 @@ class Output:
         for _ in range(8):
             if not self._read():
                 break
-        text = self._kept.decode("utf-8", "replace")
+        text = self._output.decode("utf-8", "replace")
         return text + (f"\n[{self._dropped:,} bytes more were dropped]\n" if self._dropped else "")
 
     def _read(self) -> bool:
@@ -129,8 +130,8 @@ class Output:
         if not part:
             self._loop.remove_reader(self._fd)
             return False
-        room = self._keep - len(self._kept)
-        self._kept += part[: max(room, 0)]
+        room = self._max_bytes - len(self._output)
+        self._output += part[: max(room, 0)]
         self._dropped += max(len(part) - max(room, 0), 0)
         return True
 
@@ -141,9 +142,9 @@ class Printed:
     def __init__(self) -> None:
         self._streams: list[Output] = []
 
-    def read(self, stdout: int, stderr: int, keep: int) -> None:
+    def read(self, stdout: int, stderr: int, max_bytes: int) -> None:
         """Begin to read, and keep so many bytes of each."""
-        self._streams = [Output(stdout, keep), Output(stderr, keep)]
+        self._streams = [Output(stdout, max_bytes), Output(stderr, max_bytes)]
 
     def close(self) -> tuple[str, str]:
         """What was printed, once the program is gone."""

@@ -61,10 +61,10 @@ def parse(text: str) -> Any:
 
 
 def next_frame(buffer: bytes | bytearray, start: int, limit: int) -> tuple[dict[str, Any], int] | None:
-    """The frame that begins at ``start`` and where the next one begins; ``None`` until it is whole.
+    """Return the frame that begins at ``start`` and where the next one begins; ``None`` until it is whole.
 
     Raises:
-        FrameError: it is larger than ``limit`` bytes (told by its length, before the rest is there), or not valid.
+        FrameError: it is larger than ``limit`` bytes (its length shows that, before the rest is there), or not valid.
     """
     if len(buffer) - start < 4:
         return None

@@ -1,4 +1,4 @@
-"""The session with one program over its channel: answer its calls, several at once, until it reports its end.
+"""The session with one program over its channel: its calls are answered, several at once, until it reports its end.
 
 Nothing that it sends is believed beyond its form: identifiers must rise, calls are counted and those in flight bounded
 (more wait unread), a report ends the session. The broker decides what a call may do.
@@ -45,11 +45,11 @@ class Channel(abc.ABC):
 
     @abc.abstractmethod
     async def send(self, message: dict[str, Any]) -> None:
-        """Send a frame. One that cannot arrive any more is dropped: the listener hears how it ended."""
+        """Send a frame. One that cannot arrive any more is dropped: the listener gets the end of the channel."""
 
 
 class Listener(Protocol):
-    """Whom a channel hands over to, from the event loop's own callbacks: nothing stands between it and a call."""
+    """Receives what comes over a channel, in the event loop's own callbacks: nothing stands between it and a call."""
 
     def on_frame(self, frame: dict[str, Any]) -> None:
         """A frame came."""
@@ -77,9 +77,10 @@ class Session:
             UsageError: an input has no JSON form, or is too large. Nothing was sent.
         """
         tools = {name: list(names) for name, names in job.tools.items()}
-        inputs = packed(job.inputs, self._limits)
-        given = {"program": job.program, "tools": tools, "inputs": inputs}
-        await self._channel.send({"op": "run", **given, "frame_bytes": self._limits.frame_bytes})
+        limits = self._limits
+        inputs = packed(job.inputs, frame_bytes=limits.frame_bytes, channel_bytes=limits.channel_bytes)
+        body = {"program": job.program, "tools": tools, "inputs": inputs}
+        await self._channel.send({"op": "run", **body, "frame_bytes": limits.frame_bytes})
 
     async def serve(self) -> Outcome:
         """Serve the program to its end.
@@ -98,12 +99,14 @@ class Session:
     # -- what the channel hands over -------------------------------------------------------------------------------
 
     def on_frame(self, frame: dict[str, Any]) -> None:
+        """Take a frame; whatever goes wrong with it ends the session."""
         try:
             self._take(frame)
-        except Exception as error:  # whatever it is: it ends the session, and serve() raises it
+        except Exception as error:  # serve() raises it
             self._fail(error)
 
     def on_end(self, error: Exception | None) -> None:
+        """End the session: the program is gone, or (``FrameError``) broke the rules of the channel."""
         if error is not None:
             self._fail(error)
         else:
@@ -181,15 +184,23 @@ def _reply_frame(number: int, reply: CallReply) -> dict[str, Any]:
 
 
 def value_of(packed: Any) -> Any:
-    """A value from a frame, its bytes as bytes. Raises FrameError for a tag that is none."""
+    """Return a value from a frame, its tagged bytes as bytes.
+
+    Raises:
+        FrameError: a tag does not hold bytes.
+    """
     try:
         return unpack(packed)
     except ValueError as error:
-        raise FrameError(f"a frame holds bytes that are none: {error}") from None
+        raise FrameError(f"a frame holds bytes that are not valid: {error}") from None
 
 
 def as_call_request(frame: dict[str, Any]) -> CallRequest:
-    """The call that a frame asks for. Raises FrameError when it is none."""
+    """Return the call that a frame asks for.
+
+    Raises:
+        FrameError: it asks for none.
+    """
     number, tool, arguments, line = frame.get("id"), frame.get("tool"), frame.get("args"), frame.get("line")
     if (
         type(number) is not int
@@ -197,14 +208,18 @@ def as_call_request(frame: dict[str, Any]) -> CallRequest:
         or not isinstance(tool, str)
         or not isinstance(arguments, dict)
     ):
-        raise FrameError("the sandbox sent a call that is no call")
+        raise FrameError("the sandbox sent a call of the wrong form")
     return CallRequest(number, tool[:200], {name: value_of(each) for name, each in arguments.items()}, _line(line))
 
 
 def as_program_error(raw: Any) -> ProgramError:
-    """The error that a frame tells, as far as it has the form of one. Raises FrameError when it is none."""
+    """Return the error in a frame, each field only where it has the right form.
+
+    Raises:
+        FrameError: the frame holds no error.
+    """
     if not isinstance(raw, dict):
-        raise FrameError("the sandbox reported an error that is no error")
+        raise FrameError("the sandbox reported an error of the wrong form")
     tool = raw.get("tool")
     return ProgramError(
         type=str(raw.get("type"))[:100],

@@ -7,7 +7,7 @@ import time
 from typing import Any
 
 from atc.calls.clock import Clock
-from atc.sandboxes.conformance.kit import Group, Lab, NotApplicable, demand, of_kind, raised, same, told
+from atc.sandboxes.conformance.kit import Group, Lab, NotApplicable, demand, describe, of_kind, raised, same
 
 GROUP = Group("limits")
 _APART = Group("isolation")
@@ -56,7 +56,7 @@ async def _(lab: Lab) -> None:
         outcome = await lab.run(program, {"f": person}, clock=clock, wall_s=wall_s)
         if outcome.kind == "finished":
             break
-    same(outcome.value, "yes", f"the answer of a program whose tool waited ({told(outcome)})")
+    same(outcome.value, "yes", f"the answer of a program whose tool waited ({describe(outcome)})")
     after = await lab.run("f(seconds=0.01)\nwhile True: pass", {"f": person}, clock=clock, wall_s=0.3)
     of_kind(after, "limit")
 

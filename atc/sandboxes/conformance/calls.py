@@ -27,7 +27,7 @@ def _echo(arguments: dict[str, Any]) -> Any:
 
 
 class _Gate:
-    """A tool that answers when ``wanted`` calls wait for it at once, or after a while; it knows the most it saw."""
+    """A tool that answers when ``wanted`` calls wait for it at once, or after a while; ``most`` is the most it saw."""
 
     def __init__(self, wanted: int) -> None:
         self.wanted, self.waiting, self.most = wanted, 0, 0
@@ -198,8 +198,8 @@ async def _(lab: Lab) -> None:
 async def _(lab: Lab) -> None:
     size = lab.sandbox.limits.frame_bytes + 1
     program = f"try:\n    f('x' * {size})\nexcept ValueError as e:\n    answer = [str(e), f('small')['a']]"
-    said, after = await lab.answer(program, {"f": _echo}, parameters=["a"])
-    demand("arguments of f" in said, f"the error does not say which call was too large: {said}")
+    text, after = await lab.answer(program, {"f": _echo}, parameters=["a"])
+    demand("arguments of f" in text, f"the error does not say which call was too large: {text}")
     same(after, "small", "the answer to the next call")
 
 

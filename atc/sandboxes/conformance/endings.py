@@ -12,7 +12,7 @@ from typing import Any
 
 from atc.calls.contract import CallReply
 from atc.sandboxes.conformance import host
-from atc.sandboxes.conformance.kit import Group, Lab, demand, of_kind, raised, same, told
+from atc.sandboxes.conformance.kit import Group, Lab, demand, describe, of_kind, raised, same
 from atc.sandboxes.contract import Job
 
 GROUP = Group("endings")
@@ -132,7 +132,7 @@ async def _(lab: Lab) -> None:
     except RuntimeError as error:
         same(str(error), "a bug of the host", "the failure that came out")
     else:
-        raise AssertionError(f"the host's failure was taken for the program's: {told(outcome)}")
+        raise AssertionError(f"the host's failure was taken for the program's: {describe(outcome)}")
     await lab.still_works()
 
 

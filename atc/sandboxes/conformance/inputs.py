@@ -14,9 +14,13 @@ _HOSTILE = "'''\n__import__('os')._exit(3)\n#\\N{BULLET}{0}%s"
 @GROUP.check("inputs stand in the program's scope, whatever they hold")
 async def _(lab: Lab) -> None:
     given: dict[str, Any] = {
-        "text": "ü😀\x00", "numbers": [1, 2.5, True, None, 10**300], "data": b"\x00\xff",
-        "naïve": {"a b": [{}], "": []}, "tag": {"$bytes": "aGk="}, "nested": {"x": {"$$bytes": [b"hi"]}},
-    }  # fmt: skip
+        "text": "ü😀\x00",
+        "numbers": [1, 2.5, True, None, 10**300],
+        "data": b"\x00\xff",
+        "naïve": {"a b": [{}], "": []},
+        "tag": {"$bytes": "aGk="},
+        "nested": {"x": {"$$bytes": [b"hi"]}},
+    }
     got = await lab.answer(f"answer = [{', '.join(given)}]", inputs=given)
     same(got, list(given.values()), "what the program read")
 

@@ -1,4 +1,4 @@
-"""What a check is made of: programs run in the sandbox under test, and demands that say what was not met."""
+"""The parts of a check: programs run in the sandbox under test, and demands that name what was not met."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ class NotApplicable(Exception):
 
 @dataclass(frozen=True)
 class Check:
-    """One promise of every sandbox: ``name`` says it, ``run`` raises ``AssertionError`` where it is not kept."""
+    """One promise of every sandbox, in its ``name``; ``run`` raises ``AssertionError`` if it is not kept."""
 
     name: str
     group: str
@@ -67,10 +67,16 @@ class Lab:
         return self._factory(dataclasses.replace(self.sandbox.limits, **limits))
 
     async def run(
-        self, program: str, tools: Mapping[str, Tool] | None = None, *, sandbox: Sandbox | None = None,
-        parameters: Sequence[str] = (), inputs: Mapping[str, Any] | None = None, clock: Clock | None = None,
+        self,
+        program: str,
+        tools: Mapping[str, Tool] | None = None,
+        *,
+        sandbox: Sandbox | None = None,
+        parameters: Sequence[str] = (),
+        inputs: Mapping[str, Any] | None = None,
+        clock: Clock | None = None,
         **limits: Any,
-    ) -> Outcome:  # fmt: skip
+    ) -> Outcome:
         """Run a program. Every tool takes ``parameters`` by position. ``clock``: the job's; a new one by default."""
         tools, sandbox = tools or {}, sandbox or self.sandbox
 
@@ -123,21 +129,23 @@ def same(got: object, wanted: object, what: str) -> None:
 
 def of_kind(outcome: Outcome, *kinds: str) -> None:
     """The program must have ended in one of these ways."""
-    demand(outcome.kind in kinds, f"the program should have ended as {' or '.join(kinds)}; it was {told(outcome)}")
+    demand(outcome.kind in kinds, f"the program should have ended as {' or '.join(kinds)}; it was {describe(outcome)}")
 
 
 def raised(outcome: Outcome, type_: str, words: str = "", line: int | None = None) -> None:
     """The program must have ended by this exception, with these words in its message, at this line."""
     of_kind(outcome, "raised")
     error = outcome.error
-    demand(error is not None and error.type == type_, f"the exception should have been {type_}; it was {told(outcome)}")
+    demand(
+        error is not None and error.type == type_, f"the exception should have been {type_}; it was {describe(outcome)}"
+    )
     if error is not None:
-        said = f"{error.message} {error.hint}"
-        demand(words in said, f"the message should have said {words!r}; it was {told(outcome)}")
-        demand(line in (None, error.line), f"the exception should have named line {line}; it was {told(outcome)}")
+        text = f"{error.message} {error.hint}"
+        demand(words in text, f"the message should have said {words!r}; it was {describe(outcome)}")
+        demand(line in (None, error.line), f"the exception should have named line {line}; it was {describe(outcome)}")
 
 
-def told(outcome: Outcome) -> str:
+def describe(outcome: Outcome) -> str:
     """An outcome in a few words."""
     if outcome.error is not None:
         error = outcome.error

@@ -1,4 +1,4 @@
-"""Run the checks on a driver and tell which of its promises it keeps."""
+"""Runs the checks on a driver and reports which of its promises it keeps."""
 
 from __future__ import annotations
 
@@ -21,8 +21,13 @@ from atc.sandboxes.process.zygote import Zygote, start_zygote, zygote_settings
 from atc.settings import Settings
 
 CHECKS: tuple[Check, ...] = (
-    *values.CHECKS, *inputs.CHECKS, *calls.CHECKS, *bounds.CHECKS, *endings.CHECKS, *features.CHECKS,
-)  # fmt: skip
+    *values.CHECKS,
+    *inputs.CHECKS,
+    *calls.CHECKS,
+    *bounds.CHECKS,
+    *endings.CHECKS,
+    *features.CHECKS,
+)
 CHECK_S = 120.0
 """Seconds that one check gets before it counts as hanging."""
 LIMITS = Limits(wall_s=60.0)
@@ -33,7 +38,7 @@ Result = Literal["passed", "failed", "skipped"]
 
 @dataclass(frozen=True)
 class Verdict:
-    """What became of one check; ``why`` says what was not met, or why there was nothing to look at."""
+    """The result of one check; ``why``: what was not met, or why there was nothing to look at."""
 
     name: str
     group: str
@@ -59,6 +64,7 @@ class Report:
     verdicts: tuple[Verdict, ...]
 
     def count(self, result: Result) -> int:
+        """How many checks ended with this result."""
         return sum(verdict.result == result for verdict in self.verdicts)
 
     @property

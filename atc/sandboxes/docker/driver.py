@@ -27,7 +27,7 @@ from typing import Any
 from atc.errors import SandboxUnavailable
 from atc.resources import resource_dir
 from atc.sandboxes.contract import Limits
-from atc.sandboxes.docker.engine import Engine, Words
+from atc.sandboxes.docker.engine import ContainerOutput, Engine
 from atc.sandboxes.docker.hardening import SHARED, Hardening
 from atc.sandboxes.docker.strict import StrictPool
 from atc.sandboxes.process.driver import JailSandbox
@@ -96,9 +96,9 @@ class DockerSandbox(JailSandbox):
                 asked.result().close()  # it was just given
             raise
         except SandboxUnavailable as error:
-            raise SandboxUnavailable(self._explained(str(error))) from None
+            raise SandboxUnavailable(self._with_advice(str(error))) from None
 
-    def _explained(self, why: str) -> str:
+    def _with_advice(self, why: str) -> str:
         return f"the docker sandbox cannot be had ({why}). Nothing was run. `atc doctor` says what is there"
 
 
@@ -157,22 +157,22 @@ def _start_container(engine: Engine, image: str, settings: dict[str, Any], optio
     command = ["python", "-I", "-S", f"{_INSIDE}/sandbox/zygote.py", json.dumps(settings)]
     with _private_folder() as folder:
         container = engine.create(image, command, folder, SHARED, options)
-        words: Words | None = None
+        output: ContainerOutput | None = None
         try:
-            words = engine.start(container)
+            output = engine.start(container)
             control = _dial(folder / _SOCKET, engine, container)
             zygote = Zygote(control, on_close=partial(engine.remove_soon, container))
             zygote.begin()
         except SandboxUnavailable as error:
             engine.remove(container)
-            last = words.last() if words is not None else ""
+            last = output.last() if output is not None else ""
             raise SandboxUnavailable(f"{error}: {last}" if last else str(error)) from None
         except BaseException:
             engine.remove(container)
             raise
         finally:
-            if words is not None:
-                words.close()
+            if output is not None:
+                output.close()
     return zygote
 
 
@@ -203,7 +203,7 @@ def _dial(path: Path, engine: Engine, container: str) -> socket.socket:
     """Connect to the socket that the container makes, when it has.
 
     Raises:
-        SandboxUnavailable: it ended before, or makes none.
+        SandboxUnavailable: it ended before, or makes no socket.
     """
     made = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET)
     folder = os.open(path.parent, os.O_PATH | os.O_DIRECTORY)
@@ -223,7 +223,7 @@ def _dial(path: Path, engine: Engine, container: str) -> socket.socket:
             except (FileNotFoundError, ConnectionRefusedError, PermissionError):
                 time.sleep(0.003)  # not there, not listening, not ours yet
             if time.monotonic() > look:
-                if not engine.runs(container):
+                if not engine.is_running(container):
                     raise SandboxUnavailable("its container ended at once")
                 look = time.monotonic() + 0.25
             if time.monotonic() > deadline:
@@ -237,7 +237,7 @@ def _dial(path: Path, engine: Engine, container: str) -> socket.socket:
 
 @cache
 def sandbox_digest() -> str:
-    """What this installation's ``sandbox/`` hashes to, as ``sandbox/inside.py`` tells it of an image's."""
+    """Return the hash of this installation's ``sandbox/``; ``sandbox/inside.py`` reports that of an image."""
     made = hashlib.sha256()
     for file in sorted(resource_dir("sandbox").glob("*.py")):
         made.update(file.name.encode() + b"\0" + hashlib.sha256(file.read_bytes()).digest())

@@ -1,4 +1,4 @@
-"""A Docker engine on this machine: containers are made, watched and removed here, and every failure gets a remedy."""
+"""A Docker engine on this machine: containers are made, watched and removed here, and every error says what to do."""
 
 from __future__ import annotations
 
@@ -19,8 +19,8 @@ _INSTALL = "pip install 'atc-runtime[docker]'"
 _START = "start Docker, or set DOCKER_HOST to the address of its socket (group `docker` has the right to use it)"
 
 
-class Words:
-    """What a container says, as it comes. :meth:`close` it.
+class ContainerOutput:
+    """What a container prints, as it comes. :meth:`close` it.
 
     Args:
         connection: the engine's, attached to the container.
@@ -30,15 +30,16 @@ class Words:
         self._connection = connection
 
     def last(self) -> str:
-        """The last line that a container which is gone has said."""
+        """Return the last line that a container printed before it ended."""
         from docker.utils.socket import frames_iter
 
-        said = b"".join(part for _, part in frames_iter(self._connection, tty=False))
-        lines = said.decode("utf-8", "replace").strip().splitlines()
+        text = b"".join(part for _, part in frames_iter(self._connection, tty=False))
+        lines = text.decode("utf-8", "replace").strip().splitlines()
         return lines[-1][:300] if lines else ""
 
     def close(self) -> None:
-        self._connection._response.close()  # the client's own: it closes all below it, once
+        """Close the connection."""
+        self._connection._response.close()  # the client's own response: it closes all below it, once
 
 
 class Engine:
@@ -59,7 +60,7 @@ class Engine:
                 f"DOCKER_HOST is {host}, an engine on another machine, and programs are spoken to over a local socket",
                 fix="run the image as a service there (`atc serve`) and give its address as the sandbox",
             )
-        with _explained("the Docker engine"):
+        with _as_unavailable("the Docker engine"):
             self._client = docker.from_env(version="auto", timeout=_ANSWER_S)
             self._api = self._client.api
         self._removals: list[threading.Thread] = []
@@ -70,10 +71,10 @@ class Engine:
             raise
 
     def _check(self) -> None:
-        with _explained("the Docker engine"):
+        with _as_unavailable("the Docker engine"):
             version, info = self._api.version(), self._api.info()
-        told = tuple(int(part) for part in str(version.get("ApiVersion", "0.0")).split("."))
-        if told < OLDEST_API:
+        api_version = tuple(int(part) for part in str(version.get("ApiVersion", "0.0")).split("."))
+        if api_version < OLDEST_API:
             raise SandboxUnavailable(
                 f"the Docker engine {version.get('Version')} is too old (API {version.get('ApiVersion')})",
                 fix=f"update it to 20.10 or later (API {'.'.join(map(str, OLDEST_API))})",
@@ -95,23 +96,29 @@ class Engine:
 
     @property
     def version(self) -> str:
+        """The engine's version."""
         return str(self._api.version().get("Version"))
 
     def has_image(self, image: str) -> bool:
+        """Whether the engine has this image.
+
+        Raises:
+            SandboxUnavailable: the engine does not answer.
+        """
         from docker.errors import ImageNotFound
 
         try:
-            with _explained("the Docker engine"):
+            with _as_unavailable("the Docker engine"):
                 self._client.images.get(image)
         except ImageNotFound:
             return False
         return True
 
     def create(self, image: str, command: list[str], folder: Path, target: str, options: dict[str, Any]) -> str:
-        """Make a container of this host, which removes itself when it ends, and share one folder with it.
+        """Make a container that removes itself when it ends, and share one folder with it.
 
         Returns:
-            its number.
+            The container's id.
 
         Raises:
             SandboxUnavailable: it cannot be made.
@@ -120,34 +127,52 @@ class Engine:
         from docker.types import LogConfig, Mount
 
         try:
-            with _explained(f"a container of the image {image}"):
+            with _as_unavailable(f"a container of the image {image}"):
                 made = self._client.containers.create(
-                    image, entrypoint=command[:1], command=command[1:], auto_remove=True, detach=True,
-                    labels={LABEL: host_label()}, hostname="sandbox", use_config_proxy=False,
-                    log_config=LogConfig(type="none"), healthcheck={"test": ["NONE"]}, working_dir="/",
-                    mounts=[Mount(target, str(folder), type="bind")], **options,
-                )  # fmt: skip
+                    image,
+                    entrypoint=command[:1],
+                    command=command[1:],
+                    auto_remove=True,
+                    detach=True,
+                    labels={LABEL: host_label()},
+                    hostname="sandbox",
+                    use_config_proxy=False,
+                    log_config=LogConfig(type="none"),
+                    healthcheck={"test": ["NONE"]},
+                    working_dir="/",
+                    mounts=[Mount(target, str(folder), type="bind")],
+                    **options,
+                )
         except ImageNotFound:
             raise SandboxUnavailable(
                 f"the image {image} is missing: `make image` builds it in a checkout; or name another (sandbox_image)"
             ) from None
         return str(made.id)
 
-    def start(self, container: str) -> Words:
-        """Start it, and hear what it says on stdout and stderr."""
-        with _explained("its container"):
-            words = Words(self._api.attach_socket(container, params={"stdout": 1, "stderr": 1, "stream": 1}))
+    def start(self, container: str) -> ContainerOutput:
+        """Start a container and return what it prints on stdout and stderr.
+
+        Raises:
+            SandboxUnavailable: it cannot be started.
+        """
+        with _as_unavailable("its container"):
+            output = ContainerOutput(self._api.attach_socket(container, params={"stdout": 1, "stderr": 1, "stream": 1}))
             try:
                 self._api.start(container)
             except BaseException:
-                words.close()
+                output.close()
                 raise
-        return words
+        return output
 
-    def runs(self, container: str) -> bool:
+    def is_running(self, container: str) -> bool:
+        """Whether a container runs; not one that is gone.
+
+        Raises:
+            SandboxUnavailable: the engine does not answer.
+        """
         from docker.errors import NotFound
 
-        with _explained("its container"):
+        with _as_unavailable("its container"):
             try:
                 return bool(self._api.inspect_container(container)["State"]["Running"])
             except NotFound:
@@ -157,7 +182,7 @@ class Engine:
         """End a container and be sure that it is gone. One that is gone already is fine."""
         from docker.errors import APIError, NotFound
 
-        with _explained("its container"):
+        with _as_unavailable("its container"):
             try:
                 self._api.remove_container(container, force=True, v=True)
             except NotFound:
@@ -180,8 +205,8 @@ class Engine:
         thread.start()
 
     def reap(self) -> list[str]:
-        """Remove the containers of hosts of this machine that have died; their numbers come back."""
-        with _explained("the Docker engine"):
+        """Remove the containers of hosts of this machine that have died; return their ids."""
+        with _as_unavailable("the Docker engine"):
             found = self._api.containers(all=True, filters={"label": LABEL})
         dead = [each["Id"] for each in found if has_died(each["Labels"][LABEL])]
         for container in dead:
@@ -196,8 +221,8 @@ class Engine:
 
 
 @contextlib.contextmanager
-def _explained(what: str) -> Iterator[None]:
-    """Whatever the engine refuses, as an error that says what to do."""
+def _as_unavailable(what: str) -> Iterator[None]:
+    """Raise what the engine refuses as ``SandboxUnavailable``, with what to do."""
     from docker.errors import APIError, DockerException, ImageNotFound, NotFound
     from requests.exceptions import RequestException
 
@@ -206,16 +231,16 @@ def _explained(what: str) -> Iterator[None]:
     except ImageNotFound:
         raise
     except APIError as error:
-        said = str(error.explanation or error).strip()
-        if isinstance(error, NotFound) and "no such container" in said.lower():
+        text = str(error.explanation or error).strip()
+        if isinstance(error, NotFound) and "no such container" in text.lower():
             raise SandboxUnavailable("its container ended before it could be used") from None
-        raise SandboxUnavailable(f"the Docker engine refused {what}: {said[:300]}{_remedy(said)}") from None
+        raise SandboxUnavailable(f"the Docker engine refused {what}: {text[:300]}{_advice(text)}") from None
     except (DockerException, RequestException, OSError) as error:
         raise SandboxUnavailable(f"no Docker engine answers ({str(error)[:200]})", fix=_START) from None
 
 
-def _remedy(said: str) -> str:
-    text = said.lower()
+def _advice(text: str) -> str:
+    text = text.lower()
     if "no space" in text:
         return ". Free some: `docker system prune`"
     if "bind source path" in text or "mount" in text:
@@ -232,12 +257,12 @@ def _remedy(said: str) -> str:
 
 
 def host_label() -> str:
-    """This process, told so that another one can see whether it lives: boot, process namespace, number, start."""
+    """Return a label by which other processes can see whether this one lives: boot, process namespace, id, start."""
     return f"{_world()}:{os.getpid()}:{_started(os.getpid())}"
 
 
 def has_died(label: str) -> bool:
-    """Whether the process that a label tells of is surely gone. One of another machine or container never is."""
+    """Whether the process of a label is surely gone. One of another machine or container never is."""
     world, _, rest = label.rpartition(":")
     world, _, number = world.rpartition(":")
     if world != _world() or not number.isdigit():
@@ -258,7 +283,7 @@ def _world() -> str:
 
 
 def _started(pid: int) -> str:
-    """When a process began, in the kernel's ticks; empty where that is hidden."""
+    """Return when a process began, in the kernel's ticks; empty if that is hidden."""
     try:
         return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[19]
     except (OSError, IndexError):

@@ -65,9 +65,14 @@ class Hardening:
     def to_verify(self) -> dict[str, Any]:
         """What must hold inside (``verify`` in the settings of the programs' parent)."""
         return {
-            "memory_bytes": self.memory_bytes, "pids": self.pids, "cpus": self.cpus, "tmp_bytes": self.tmp_bytes,
-            "files": self.files, "user": list(self.user), "shared": SHARED,
-        }  # fmt: skip
+            "memory_bytes": self.memory_bytes,
+            "pids": self.pids,
+            "cpus": self.cpus,
+            "tmp_bytes": self.tmp_bytes,
+            "files": self.files,
+            "user": list(self.user),
+            "shared": SHARED,
+        }
 
 
 @cache

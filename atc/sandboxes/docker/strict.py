@@ -29,7 +29,7 @@ class StrictPool(Pool):
         self._slots = threading.Semaphore(_STARTS_AT_ONCE)
         self._starting: list[threading.Thread] = []
         self._asked: deque[Future[Jail]] = deque()
-        self._told: list[Future[None]] = []
+        self._boots: list[Future[None]] = []
         self._lent: list[Jail] = []
         self._tier = ""
 
@@ -38,19 +38,23 @@ class StrictPool(Pool):
         return self._tier
 
     def boot(self) -> Future[None]:
-        """Have a container that is up; done at once where one waits."""
-        told: Future[None] = Future()
-        told.set_running_or_notify_cancel()
+        """Start a container; done at once if one waits."""
+        booted: Future[None] = Future()
+        booted.set_running_or_notify_cancel()
         with self._lock:
             if any(not jail.exit.done() for jail in self._waiting):
-                told.set_result(None)
-                return told
-            self._told.append(told)
+                booted.set_result(None)
+                return booted
+            self._boots.append(booted)
             self._start_more(1)
-        return told
+        return booted
 
     def take(self) -> Jail:
-        """Not in this pool: whoever wants a container waits for it, by :meth:`lend`."""
+        """Refuse: in this pool a container is lent (:meth:`lend`).
+
+        Raises:
+            SandboxUnavailable: always.
+        """
         raise SandboxUnavailable("a container of one's own is lent")
 
     def lend(self) -> Future[Jail]:
@@ -131,8 +135,8 @@ class StrictPool(Pool):
         jail.close()
 
     def _deliver(self, jail: Jail) -> None:
-        """To the first who still waits for one, else to those that wait. The lock is held."""
-        self._tell(None)
+        """Give a jail to the first caller who still waits, else keep it waiting. The lock is held."""
+        self._settle_boots(None)
         while self._asked:
             asked = self._asked.popleft()
             if asked.set_running_or_notify_cancel():
@@ -142,14 +146,14 @@ class StrictPool(Pool):
         self._waiting.append(jail)
 
     def _fail(self, error: BaseException) -> None:
-        """Tell everybody who waits: what stopped this container stops the next. The lock is held."""
-        self._tell(error)
+        """Fail everybody who waits: what stopped this container stops the next. The lock is held."""
+        self._settle_boots(error)
         while self._asked:
             asked = self._asked.popleft()
             if asked.set_running_or_notify_cancel():
                 asked.set_exception(error)
 
-    def _tell(self, error: BaseException | None) -> None:
-        for told in self._told:
-            told.set_result(None) if error is None else told.set_exception(error)
-        self._told.clear()
+    def _settle_boots(self, error: BaseException | None) -> None:
+        for booted in self._boots:
+            booted.set_result(None) if error is None else booted.set_exception(error)
+        self._boots.clear()

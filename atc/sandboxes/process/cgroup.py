@@ -16,7 +16,17 @@ import time
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from atc.sandboxes.process.cgroup_tree import NAME, WANTED, Tree, above_ours, given_below, room, said, trees, write
+from atc.sandboxes.process.cgroup_tree import (
+    NAME,
+    WANTED,
+    Tree,
+    above_ours,
+    controllers_below,
+    memory_room,
+    read_text,
+    trees,
+    write,
+)
 
 END_S = 1.0
 """Seconds that the last processes of a group get to be gone."""
@@ -46,7 +56,7 @@ class Group:
     versions: set[int] = field(default_factory=set)
     missing: dict[str, str] = field(default_factory=dict)
     _owner: int = field(default_factory=os.getpid)
-    _told: int = 0
+    _reported: int = 0
     _lock: threading.Lock = field(default_factory=threading.Lock)
 
     def __bool__(self) -> bool:
@@ -68,12 +78,12 @@ class Group:
         return "; ".join(parts)
 
     def out_of_memory(self) -> str:
-        """Why the kernel ended a process of this group for want of memory, told once for each; ``""`` if it did not."""
+        """Return why the kernel ended a process of this group for want of memory, once for each; else ``""``."""
         with self._lock:
             ended, full = _ended_for_memory(self.folders.get("memory"))
-            if ended <= self._told:
+            if ended <= self._reported:
                 return ""
-            self._told += 1
+            self._reported += 1
         if full:
             return f"the programs together used more memory than the {self.memory_bytes >> 20:,} MiB that they may"
         return "the machine, or the control group around the sandbox, ran out of memory"
@@ -117,25 +127,25 @@ def confine(pid: int, *, memory_bytes: int, tasks: int) -> Group:
 
 
 def memory_for(one: int, programs: int) -> int:
-    """Bytes for programs together that nobody should notice: all that they may use, where there is so much.
+    """Return bytes for all programs together: what they may use one by one, as far as the machine has it.
 
-    At most three quarters of what this machine has, or the control group that this process is in; and never less than
+    At most three quarters of the memory of this machine, or of the control group around this process. Never less than
     one program may use.
 
     Args:
         one: what one program may use.
         programs: how many may run at once.
     """
-    return max(min(one * programs, room() * 3 // 4), one + SPARE_BYTES)
+    return max(min(one * programs, memory_room() * 3 // 4), one + SPARE_BYTES)
 
 
 def tasks_for(programs: int) -> int:
-    """Processes and threads for programs together by default, at most half of what this machine can have.
+    """Return how many processes and threads programs together may have: at most half of what the machine can have.
 
     Args:
         programs: how many may run at once.
     """
-    machine = (said(Path(f"/proc/sys/kernel/{name}"), "32768") for name in ("threads-max", "pid_max"))
+    machine = (read_text(Path(f"/proc/sys/kernel/{name}"), "32768") for name in ("threads-max", "pid_max"))
     return min(programs * TASKS_EACH, *(int(most) // 2 for most in machine))
 
 
@@ -147,32 +157,32 @@ def _enter(group: Group, tree: Tree, pid: int) -> None:
     """
     above = above_ours(tree)
     _sweep(above)
-    given, kept = given_below(tree, above)
-    for name in kept:
+    available, withheld = controllers_below(tree, above)
+    for name in withheld:
         group.missing[name] = f"{above} does not give it to groups below, and switching it on would change others"
-    if not given:
+    if not available:
         return
-    most = said(tree.own / "pids.max", "max")
+    most = read_text(tree.own / "pids.max", "max")
     if above != tree.own and most != "max":
         group.tasks = min(group.tasks, int(most))  # we are beside the host's group, not below it
-    folder, held = above / f"atc-{_namespace()}-{os.getpid()}-{_start_of(os.getpid())}-{next(_numbers)}", []
+    folder, limited = above / f"atc-{_namespace()}-{os.getpid()}-{_start_of(os.getpid())}-{next(_numbers)}", []
     _make(folder)
     try:
-        for controller in given:
+        for controller in available:
             try:
                 _limit(folder, tree.version, controller, group)
-                held.append(controller)
+                limited.append(controller)
             except OSError as error:
                 group.missing[controller] = str(error)
-        if not held:
+        if not limited:
             raise OSError(f"no limit can be set below {above}")
         write(folder / "cgroup.procs", str(pid))
-        if str(pid) not in said(folder / "cgroup.procs").split():
+        if str(pid) not in read_text(folder / "cgroup.procs").split():
             raise OSError(f"the process did not stay in {folder}")
     except OSError:
         _remove(folder)
         raise
-    group.folders.update(dict.fromkeys(held, folder))
+    group.folders.update(dict.fromkeys(limited, folder))
     group.versions.add(tree.version)
 
 
@@ -191,15 +201,15 @@ def _limit(folder: Path, version: int, controller: str, group: Group) -> None:
 
 
 def _ended_for_memory(folder: Path | None) -> tuple[int, bool]:
-    """How many processes of it the kernel has ended for want of memory, and whether its own limit was reached."""
+    """Return how many processes the kernel ended for want of memory, and whether the group's limit was reached."""
     if folder is None:
         return 0, False
-    counts = dict(line.split() for line in said(folder / "memory.events").splitlines())
+    counts = dict(line.split() for line in read_text(folder / "memory.events").splitlines())
     if counts:
         return int(counts["oom_kill"]), int(counts["oom"]) > 0
-    counts = dict(line.split() for line in said(folder / "memory.oom_control").splitlines())
+    counts = dict(line.split() for line in read_text(folder / "memory.oom_control").splitlines())
     # its count of failures stays 0 on newer kernels; memory is taken in pieces, so the limit is not met to the byte
-    limit, most = (int(said(folder / f"memory.{name}_in_bytes", "0")) for name in ("limit", "max_usage"))
+    limit, most = (int(read_text(folder / f"memory.{name}_in_bytes", "0")) for name in ("limit", "max_usage"))
     return int(counts.get("oom_kill", 0)), most >= limit - PIECE_BYTES
 
 
@@ -208,7 +218,7 @@ def _end_all(folder: Path) -> None:
     with contextlib.suppress(OSError):
         write(folder / "cgroup.kill", "1")
         return
-    for pid in map(int, said(folder / "cgroup.procs").split()):
+    for pid in map(int, read_text(folder / "cgroup.procs").split()):
         if pid != 0:  # which is one of a process namespace that we do not see
             _end_one(folder, pid)
 
@@ -217,7 +227,9 @@ def _end_one(folder: Path, pid: int) -> None:
     with contextlib.suppress(OSError):
         process = os.pidfd_open(pid)
         try:
-            if str(pid) in said(folder / "cgroup.procs").split():  # so it is the one that we hold, or that has ended
+            if (
+                str(pid) in read_text(folder / "cgroup.procs").split()
+            ):  # so it is the one that we hold, or that has ended
                 signal.pidfd_send_signal(process, signal.SIGKILL)
         finally:
             os.close(process)
@@ -237,7 +249,7 @@ def _namespace() -> int:
 
 
 def _start_of(pid: int) -> int:
-    """Ticks from the machine's start to the process's; 0 where there is none. With its number, nobody else has that."""
+    """Return the ticks from the machine's start to the process's; 0 without a process. With the pid it is unique."""
     try:
         return int(Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[19])
     except OSError:
@@ -249,7 +261,7 @@ def _make(folder: Path) -> None:
 
 
 def _remove(folder: Path) -> bool:
-    """Whether it is gone."""
+    """Remove a group; return whether it is gone."""
     try:
         folder.rmdir()
     except FileNotFoundError:

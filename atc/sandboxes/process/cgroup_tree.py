@@ -27,7 +27,7 @@ class Tree:
 
     Attributes:
         version: of control groups, 1 or 2.
-        controllers: those of :data:`WANTED` that it has, or may have: version 2 tells that group by group.
+        controllers: those of :data:`WANTED` that it has, or may have: in version 2 each group decides.
         own: the group that this process is in; ``top`` is where the tree begins for us.
     """
 
@@ -38,10 +38,10 @@ class Tree:
 
 
 def trees() -> Iterator[Tree]:
-    """Those with a wanted controller. In a hybrid machine, what version 1 has, version 2 has not.
+    """Yield the trees with a wanted controller. On a hybrid machine no controller is in both versions.
 
     Raises:
-        OSError, ValueError: the kernel does not tell.
+        OSError, ValueError: the kernel's files cannot be read or understood.
     """
     mounts = list(_mounts())
     lines = [line.split(":", 2) for line in _MEMBER.read_text().splitlines()]
@@ -57,7 +57,7 @@ def trees() -> Iterator[Tree]:
             if version == 1 and not set(names.split(",")) <= options:
                 continue
             own = top / below
-            if controllers and str(os.getpid()) in said(own / "cgroup.procs").split():
+            if controllers and str(os.getpid()) in read_text(own / "cgroup.procs").split():
                 yield Tree(version, controllers, own, top)
                 break
 
@@ -69,7 +69,7 @@ def above_ours(tree: Tree) -> Path:
         OSError: there is none; the message says why.
     """
     if tree.version == 1:
-        if tree.own != tree.top and said(tree.own / "memory.use_hierarchy") == "0":
+        if tree.own != tree.top and read_text(tree.own / "memory.use_hierarchy") == "0":
             raise OSError("the group that the host is in does not count those below it")
         return tree.own
     if not (tree.own / "cgroup.type").exists():  # all but the root have a type
@@ -81,48 +81,48 @@ def above_ours(tree: Tree) -> Path:
             f"the host's group holds the host, so none with limits can be below it; the one above it {beyond}"
         )
     for name in ("memory.max", "memory.high", "cpu.max"):
-        if not said(tree.own / name, "max").startswith("max"):
+        if not read_text(tree.own / name, "max").startswith("max"):
             raise OSError(f"the host's group has a {name} of its own, which a group beside it would be free of")
     return above
 
 
-def given_below(tree: Tree, above: Path) -> tuple[list[str], list[str]]:
-    """The controllers that groups below ``above`` have, and those that it keeps from them.
+def controllers_below(tree: Tree, above: Path) -> tuple[list[str], list[str]]:
+    """Return the controllers that groups below ``above`` have, and those that it withholds from them.
 
-    Such a one is switched on only if nobody else is there.
+    A withheld controller is switched on only if nobody else is there.
 
     Raises:
-        OSError: the kernel does not tell.
+        OSError: the kernel's files cannot be read.
     """
     if tree.version == 1:
         return list(tree.controllers), []
     switch = above / "cgroup.subtree_control"
     others = any(each.is_dir() and each != tree.own and not NAME.fullmatch(each.name) for each in above.iterdir())
     inside = above != tree.own and (above / "cgroup.procs").read_text().strip()
-    had = [name for name in tree.controllers if name in said(above / "cgroup.controllers").split()]
+    existing = [name for name in tree.controllers if name in read_text(above / "cgroup.controllers").split()]
     if not others and not inside:
-        for name in set(had) - set(said(switch).split()):
+        for name in set(existing) - set(read_text(switch).split()):
             with contextlib.suppress(OSError):
                 write(switch, f"+{name}")
-    given = [name for name in had if name in switch.read_text().split()]
-    return given, [name for name in had if name not in given]
+    available = [name for name in existing if name in switch.read_text().split()]
+    return available, [name for name in existing if name not in available]
 
 
-def room() -> int:
-    """Bytes of memory of this machine, or of the smallest group with a limit that this process is in."""
+def memory_room() -> int:
+    """Return the bytes of memory of this machine, or of the smallest group with a limit around this process."""
     bytes_ = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
     with contextlib.suppress(OSError, ValueError):
         for tree in trees():
             for folder in (tree.own, *tree.own.parents) if "memory" in tree.controllers else ():
-                limit = said(folder / ("memory.limit_in_bytes" if tree.version == 1 else "memory.max"))
+                limit = read_text(folder / ("memory.limit_in_bytes" if tree.version == 1 else "memory.max"))
                 bytes_ = min(bytes_, int(limit)) if limit.isdigit() else bytes_
                 if folder == tree.top:
                     break
     return bytes_
 
 
-def said(path: Path, otherwise: str = "") -> str:
-    """What a file says, or ``otherwise`` where it cannot be read."""
+def read_text(path: Path, otherwise: str = "") -> str:
+    """Return the text of a file, or ``otherwise`` if it cannot be read."""
     try:
         return path.read_text().strip()
     except OSError:
@@ -130,10 +130,10 @@ def said(path: Path, otherwise: str = "") -> str:
 
 
 def write(path: Path, text: str) -> None:
-    """Into a file that is there: the kernel's, never one of ours.
+    """Write to a file of the kernel, which is there already.
 
     Raises:
-        OSError: it does not take that.
+        OSError: the kernel refuses the text.
     """
     fd = os.open(path, os.O_WRONLY | os.O_CLOEXEC)
     try:

@@ -33,7 +33,7 @@ RAN_ON = "it closed its channel and ran on"
 
 
 class JailSandbox(Sandbox):
-    """What drivers share whose jails are forked by a zygote and spoken to over descriptors.
+    """The drivers whose jails are forked by a zygote and driven over descriptors.
 
     Args:
         pool: where jails come from.
@@ -54,7 +54,7 @@ class JailSandbox(Sandbox):
         """The tier that holds here.
 
         Raises:
-            SandboxUnavailable: none that is accepted.
+            SandboxUnavailable: no tier that is accepted holds.
         """
         await self._booted()
         return self._pool.tier
@@ -94,16 +94,16 @@ class JailSandbox(Sandbox):
         try:
             await asyncio.wrap_future(self._pool.boot())
         except (SandboxUnavailable, OSError) as error:
-            raise SandboxUnavailable(self._explained(str(error))) from None
+            raise SandboxUnavailable(self._with_advice(str(error))) from None
 
-    def _explained(self, why: str) -> str:
+    def _with_advice(self, why: str) -> str:
         return (
             f"this machine cannot isolate a program as required ({why}). Nothing was run. `atc doctor` says what "
             "would mend it"
         )
 
     async def _serve(self, jail: Jail, job: Job, call: CallHandler) -> Outcome:
-        """Hand the program over, answer its calls, and tell how it ended."""
+        """Hand the program over, answer its calls, and return how it ended."""
         began = time.perf_counter()
         limits = _least(job.limits, self.limits)
         channel = SocketChannel(jail.channel, limits.frame_bytes)
@@ -121,16 +121,21 @@ class JailSandbox(Sandbox):
             except FrameError as error:
                 end = Outcome("violation", detail=str(error))
             seconds = time.perf_counter() - began
-            told = await self._end(jail, asked=end.kind != "killed")
+            exit_info = await self._end(jail, asked=end.kind != "killed")
         finally:
             channel.close()
             stdout, stderr = printed.close()
         if end.kind == "killed":
-            end = _why_it_ended(told, self.limits, jail.zygote.group)
+            end = _why_it_ended(exit_info, self.limits, jail.zygote.group)
         return dataclasses.replace(
-            end, stdout=stdout, stderr=stderr, seconds=seconds, cpu_s=told.cpu_s, memory_bytes=told.memory_bytes,
+            end,
+            stdout=stdout,
+            stderr=stderr,
+            seconds=seconds,
+            cpu_s=exit_info.cpu_s,
+            memory_bytes=exit_info.memory_bytes,
             isolation=jail.zygote.tier,
-        )  # fmt: skip
+        )
 
     async def _end(self, jail: Jail, *, asked: bool) -> Exit:
         """Wait for the process to be gone; what was not asked to go gets a moment to do so by itself."""
@@ -191,7 +196,7 @@ class ProcessSandbox(JailSandbox):
 
     @property
     def together(self) -> Group | None:
-        """What holds for all programs together, once there was one: its ``describe()`` says why the rest does not."""
+        """The limits of all programs together, once one ran; ``describe()`` says what could not be limited and why."""
         return self._pool.group
 
 
@@ -200,25 +205,25 @@ def _site_packages() -> list[str]:
 
 
 def _least(asked: Limits, most: Limits) -> Limits:
-    """What was asked for, where it is not more than there is."""
+    """Return the limits that were asked for, held to the driver's own."""
     return Limits(
         **{item.name: min(getattr(asked, item.name), getattr(most, item.name)) for item in dataclasses.fields(Limits)}
     )
 
 
-def _why_it_ended(told: Exit, limits: Limits, group: Group | None) -> Outcome:
-    status = told.status
+def _why_it_ended(exit_info: Exit, limits: Limits, group: Group | None) -> Outcome:
+    status = exit_info.status
     if status is None:
-        return Outcome("violation" if told.why == RAN_ON else "killed", detail=told.why)
+        return Outcome("violation" if exit_info.why == RAN_ON else "killed", detail=exit_info.why)
     used_up = Outcome("limit", detail=f"it used more than {limits.cpu_s} s of processor time")
-    if status == -signal.SIGXCPU or (status == -signal.SIGKILL and told.cpu_s >= 0.8 * limits.cpu_s):
+    if status == -signal.SIGXCPU or (status == -signal.SIGKILL and exit_info.cpu_s >= 0.8 * limits.cpu_s):
         return used_up
     if status == -signal.SIGSYS:
         return Outcome("killed", detail="it was ended for a system call that only an attack would make")
     if status == -signal.SIGKILL and group is not None and (why := group.out_of_memory()):
         return Outcome("killed", detail=f"it was ended because {why}")
     # the kernel counts the limit in ticks of a clock; on a busy machine they run far ahead of the time that it reports
-    if status == -signal.SIGKILL and told.cpu_s >= 0.5 * limits.cpu_s:
+    if status == -signal.SIGKILL and exit_info.cpu_s >= 0.5 * limits.cpu_s:
         return used_up
     if status < 0:
         hint = " (did the machine run out of memory?)" if -status == signal.SIGKILL else ""

@@ -44,14 +44,16 @@ class Pool:
 
     @property
     def tier(self) -> str:
+        """The tier of the zygote in use; empty before the first."""
         return self._current.tier if self._current is not None else ""
 
     @property
     def group(self) -> Group | None:
+        """The control group of the zygote in use, if it has one."""
         return self._current.group if self._current is not None else None
 
     def boot(self) -> Future[None]:
-        """Have a zygote that is up; done at once where there is one. Its failure is ``SandboxUnavailable``."""
+        """Start a zygote; done at once if one is up. Its failure is ``SandboxUnavailable``."""
         with self._lock:
             if self._current is not None and not self._current.dead:
                 return _done()
@@ -66,7 +68,9 @@ class Pool:
         with self._lock:
             while self._waiting:
                 jail = self._waiting.popleft()
-                if not jail.exit.done() and not jail.zygote.dead:  # of a dead one's children not all are told yet
+                if (
+                    not jail.exit.done() and not jail.zygote.dead
+                ):  # the ends of a dead one's children may not be reported yet
                     return jail
                 jail.close()
             current = self._current
@@ -116,11 +120,11 @@ class Pool:
             threading.Thread(target=self._boot, args=(self._booting,), name="atc-sandbox", daemon=True).start()
         return self._booting
 
-    def _boot(self, told: Future[None]) -> None:
+    def _boot(self, booted: Future[None]) -> None:
         try:
             zygote = self._strongest()
         except BaseException as error:
-            told.set_exception(error)
+            booted.set_exception(error)
             return
         with self._lock:
             closed, old = self._closed, self._current
@@ -132,12 +136,12 @@ class Pool:
                 self._waiting.clear()
         if closed:
             zygote.close()
-            told.set_exception(SandboxUnavailable("the sandbox was closed"))
+            booted.set_exception(SandboxUnavailable("the sandbox was closed"))
             return
         for jail in left:
             jail.kill()
             jail.close()
-        told.set_result(None)
+        booted.set_result(None)
         self.refill()
 
     def _strongest(self) -> Zygote:

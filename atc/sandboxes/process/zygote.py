@@ -1,6 +1,6 @@
-"""The parent of all programs, host side: started, spoken to, and never left behind. Linux.
+"""The parent of all programs (the zygote), host side: started, driven, and never left behind. Linux.
 
-One thread a zygote reads what it says; everything else may be used from any thread and any event loop.
+One thread reads the messages of a zygote; everything else may be used from any thread and any event loop.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ _GONE = -2
 class Exit:
     """How a program's process ended: its status (negative: a signal), processor seconds, peak resident bytes.
 
-    ``status`` is ``None`` where nobody can tell: its parent ended first, or it was never started (``why`` says).
+    ``status`` is ``None`` if nobody can know it: its parent ended first, or it was never started (see ``why``).
     """
 
     status: int | None = None
@@ -58,13 +58,14 @@ class Jail:
     pidfd: int = -1
 
     def __post_init__(self) -> None:
-        self.exit.set_running_or_notify_cancel()  # whoever waits may give up; the end is told all the same
+        self.exit.set_running_or_notify_cancel()  # whoever waits may give up; the end is recorded all the same
 
     def kill(self) -> None:
         """End it; its :attr:`exit` follows."""
         self.zygote.kill(self)
 
     def close(self) -> None:
+        """Close our ends of its descriptors. It does not end the process."""
         self.zygote.let_go(self)
         self.channel.close()
         for fd in (self.stdout, self.stderr):
@@ -73,7 +74,7 @@ class Jail:
 
 
 class Zygote:
-    """A running parent of programs, over the socket that it is spoken to by.
+    """A running parent of programs, driven over a socket.
 
     Args:
         control: the connected socket (messages kept whole).
@@ -107,14 +108,14 @@ class Zygote:
         """
         self._control.settimeout(BOOT_S)
         try:
-            said = self._control.recv(_MESSAGE)
+            data = self._control.recv(_MESSAGE)
         except TimeoutError:
-            said = b""
-        if not said:
+            data = b""
+        if not data:
             why = f"it did not come up{_last_words(self.process)}"
             self.close()
             raise SandboxUnavailable(why)
-        message = json.loads(said)
+        message = json.loads(data)
         if message["op"] != "ready":
             self.close()
             raise SandboxUnavailable(str(message.get("why")))
@@ -128,13 +129,13 @@ class Zygote:
         Raises:
             SandboxUnavailable: the zygote is gone, or this process has no descriptors left.
         """
-        ours, theirs, stdout, stderr, *given = _ends()
+        ours, theirs, stdout, stderr, *passed = _ends()
         with self._lock:
             self.spawned += 1
             jail = Jail(self.spawned, self, ours, stdout, stderr)
             self._jails[jail.number] = jail
         try:
-            self._tell({"op": "spawn", "id": jail.number}, [theirs.fileno(), *given])
+            self._send({"op": "spawn", "id": jail.number}, [theirs.fileno(), *passed])
         except OSError:
             self.dead = True
             self._jails.pop(jail.number, None)
@@ -142,11 +143,12 @@ class Zygote:
             raise SandboxUnavailable("the parent of the sandbox's programs is gone") from None
         finally:
             theirs.close()
-            for fd in given:
+            for fd in passed:
                 os.close(fd)
         return jail
 
     def kill(self, jail: Jail) -> None:
+        """End a jail's process. One that has ended is left alone."""
         with self._lock:
             if jail.number not in self._jails:
                 return
@@ -154,13 +156,13 @@ class Zygote:
                 try:
                     signal.pidfd_send_signal(jail.pidfd, signal.SIGKILL)
                 except ProcessLookupError:
-                    return  # it is over, and its end is about to be told
+                    return  # it is over, and its end is about to be reported
                 except PermissionError:
                     pass  # of another user, in a container: its parent may
                 else:
                     return
         with contextlib.suppress(OSError):
-            self._tell({"op": "kill", "id": jail.number})
+            self._send({"op": "kill", "id": jail.number})
 
     def let_go(self, jail: Jail) -> None:
         """Close what is held of a jail here."""
@@ -196,35 +198,39 @@ class Zygote:
         if self._on_close is not None:
             self._on_close()
 
-    def _tell(self, message: dict[str, Any], fds: Sequence[int] = ()) -> None:
+    def _send(self, message: dict[str, Any], fds: Sequence[int] = ()) -> None:
         socket.send_fds(self._control, [json.dumps(message).encode()], fds)
 
     def _listen(self) -> None:
         try:
-            while self._hear():
+            while self._receive():
                 pass
-        finally:  # however it ends: who waits for a jail must learn that nobody will tell
+        finally:  # however it ends: whoever waits for a jail must get an exit
             self.dead = True
             self._settle()
 
-    def _hear(self) -> bool:
-        """Take in one message; false where there will be no more."""
+    def _receive(self) -> bool:
+        """Receive one message and act on it; false when there will be no more."""
         try:
-            said, fds, _, _ = socket.recv_fds(self._control, _MESSAGE, 1)
+            data, fds, _, _ = socket.recv_fds(self._control, _MESSAGE, 1)
         except OSError:
             return False
-        if not said:
+        if not data:
             return False
-        message = json.loads(said)
+        message = json.loads(data)
         if message["op"] == "spawned":
             self._spawned(message["id"], fds)
         elif message["op"] == "ended":
             jail = self._jails.pop(message["id"], None)
             if jail is not None:
                 jail.exit.set_result(
-                    Exit(message["status"], message.get("cpu_s", 0.0), message.get("memory_bytes", 0),
-                         message.get("why", ""))
-                )  # fmt: skip
+                    Exit(
+                        message["status"],
+                        message.get("cpu_s", 0.0),
+                        message.get("memory_bytes", 0),
+                        message.get("why", ""),
+                    )
+                )
         return True
 
     def _spawned(self, number: int, fds: list[int]) -> None:
@@ -237,13 +243,13 @@ class Zygote:
             os.close(fd)
 
     def _settle(self) -> None:
-        """Nobody will tell any more how these ended."""
+        """Give every jail that is left an exit: nobody will report how it ended."""
         while self._jails:
             _, jail = self._jails.popitem()
             jail.exit.set_result(Exit(why="the parent of the sandbox's programs was ended"))
 
     def forget(self) -> None:
-        """In a fork of this process: let go without ending anything."""
+        """Close the socket in a fork of this process, without ending anything."""
         self._control.close()
 
 
@@ -281,7 +287,7 @@ if hasattr(os, "register_at_fork"):
 def zygote_settings(
     tier: str, limits: Limits, preload: Sequence[str] = (), packages: Sequence[str] = ()
 ) -> dict[str, Any]:
-    """What a zygote is told at its start: everything that its children cannot change."""
+    """Return what a zygote gets at its start: everything that its children cannot change."""
     fixed = {name: getattr(limits, name) for name in FIXED}
     return {"tier": tier, "preload": list(preload), "packages": list(packages), **fixed}
 
@@ -291,16 +297,21 @@ def start_zygote(settings: dict[str, Any]) -> Zygote:
 
     Raises:
         SandboxUnavailable: this tier cannot be had here; the message says why.
-        OSError: this process has no descriptors left. It says nothing about the tier: no weaker one may be tried.
+        OSError: this process has no descriptors left. That is no fault of the tier: no weaker one may be tried.
     """
     ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
-    told = json.dumps({**settings, "control": theirs.fileno()})
+    arguments = json.dumps({**settings, "control": theirs.fileno()})
     try:
         process = subprocess.Popen(
-            [sys.executable, "-I", "-S", str(resource_dir("sandbox").resolve() / "zygote.py"), told],
-            stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE,
-            pass_fds=(theirs.fileno(),), env={}, cwd="/", start_new_session=True,
-        )  # fmt: skip
+            [sys.executable, "-I", "-S", str(resource_dir("sandbox").resolve() / "zygote.py"), arguments],
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.PIPE,
+            pass_fds=(theirs.fileno(),),
+            env={},
+            cwd="/",
+            start_new_session=True,
+        )
     except OSError as error:
         ours.close()
         if error.errno in (errno.EMFILE, errno.ENFILE):

@@ -31,7 +31,7 @@ def make_app(service: Service) -> Starlette:
         routes=[
             Route("/v1/runs", face.grant, methods=["POST"]),
             WebSocketRoute("/v1/runs/{number}/channel", face.channel),
-            Route("/v1/service", face.told),
+            Route("/v1/service", face.describe),
             Route("/healthz", face.health),
             Route("/readyz", face.readiness),
             Route("/metrics", face.metrics),
@@ -48,9 +48,9 @@ class _Face:
         tenant = self._service.tenant_of(request.headers.get("authorization", ""))
         return JSONResponse(self._service.grant(tenant, await _body(request)), 201)
 
-    async def told(self, request: Request) -> Response:
+    async def describe(self, request: Request) -> Response:
         self._service.tenant_of(request.headers.get("authorization", ""))
-        return JSONResponse(self._service.told())
+        return JSONResponse(self._service.description())
 
     async def channel(self, socket: WebSocket) -> None:
         try:

@@ -19,17 +19,18 @@ from atc.sandboxes.service import messages
 
 
 class ServiceChannel(Channel):
-    """The channel; the service's last word is kept here.
+    """The channel of one run, with how the run ended.
 
     Args:
         connection: the open WebSocket.
         limits: what the program may use at most.
         message_bytes: the largest message that the service takes.
-        clock: the program's: the service hears when it stops and goes on.
+        clock: the program's: the service gets a message when it stops and goes on.
 
     Attributes:
         outcome: how the program ended, without its value and error.
-        refusal: why the service would not go on; ``handed_over`` tells whether the program may have run by then.
+        refusal: why the service would not go on.
+        handed_over: whether the program may have run by then.
     """
 
     def __init__(self, connection: ClientConnection, limits: Limits, message_bytes: int, clock: Clock) -> None:
@@ -62,14 +63,14 @@ class ServiceChannel(Channel):
             listener.on_end(None)
 
     async def _follow_clock(self) -> None:
-        """Tell the service whenever the clock stops or goes on; of changes that come faster, the last."""
+        """Send a message whenever the clock stops or goes on; of changes that come faster, only the last."""
         changed = asyncio.Event()
-        told = False
+        sent = False
         with self._clock.watched(lambda _: changed.set()), contextlib.suppress(ConnectionClosed):
             while True:
-                if told != self._clock.stopped:
-                    told = self._clock.stopped
-                    await self._connection.send(messages.encode(messages.pause_message(told)), text=True)
+                if sent != self._clock.stopped:
+                    sent = self._clock.stopped
+                    await self._connection.send(messages.encode(messages.pause_message(sent)), text=True)
                 else:
                     await changed.wait()
                     changed.clear()
@@ -115,7 +116,7 @@ class ServiceChannel(Channel):
             pump.cancel()
         await asyncio.gather(*self._pumps, return_exceptions=True)
         if self.outcome is not None:
-            self._connection.transport.abort()  # all has been said: there is nothing to wait for
+            self._connection.transport.abort()  # the outcome is here: there is nothing to wait for
         else:
             await self._connection.close()
 
@@ -126,7 +127,7 @@ class ServiceChannel(Channel):
 
 
 def _report(message: dict[str, Any]) -> dict[str, Any] | None:
-    """A program's own report inside an outcome, in the form in which it reports it."""
+    """Return a program's own report inside an outcome, in the form of a frame."""
     match message["kind"]:
         case "finished":
             return {"op": "done", "answered": message.get("answered"), "value": message.get("value")}

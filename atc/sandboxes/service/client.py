@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 ASK_S = 10.0
 """Seconds for one request, and for connecting to a run."""
 GRACE_S = 5.0
-"""Seconds beyond a program's own that the service gets to tell of its end."""
+"""Seconds beyond a program's own that the service gets to report its end."""
 KEEP_S = 20.0
 """Seconds that a connection is kept for the next run; the service keeps it longer."""
 RETRY_STATUSES = (429, 503)
@@ -52,7 +52,7 @@ class ServiceSandbox(Sandbox):
         require: the least tier (of :data:`atc.sandboxes.contract.TIERS`) that is accepted there.
 
     Raises:
-        SettingsError: the address is none, or a token is missing.
+        SettingsError: the URL is not the address of a service, or a token is missing.
         SandboxUnavailable: there is no such tier, or the library for its channel is not installed.
     """
 
@@ -80,7 +80,7 @@ class ServiceSandbox(Sandbox):
         self._clients: dict[asyncio.AbstractEventLoop, httpx.AsyncClient] = {}
 
     async def prepare(self) -> None:
-        """Ask the service who it is, once, so that what is wrong is known before a program is written."""
+        """Ask the service for its description, once: what is wrong is known before a program is written."""
         if not self._tier:
             self._tier = self._accept(await self._ask("GET", "/v1/service", ASK_S))
 
@@ -115,7 +115,7 @@ class ServiceSandbox(Sandbox):
             end = Outcome("violation", detail=f"the service broke the rules of the channel: {error}")
         finally:
             await channel.close()
-        return self._told(end, channel, tier, time.perf_counter() - began)
+        return self._outcome(end, channel, tier, time.perf_counter() - began)
 
     async def aclose(self) -> None:
         with self._lock:
@@ -127,15 +127,15 @@ class ServiceSandbox(Sandbox):
     # -- asking ------------------------------------------------------------------------------------------------------
 
     async def _ask(self, method: str, path: str, patience_s: float, body: Any = None) -> dict[str, Any]:
-        """One answer of the service; while it is full it is asked again, for as long as ``patience_s``."""
+        """Return one answer of the service. While the service is full, ask again for up to ``patience_s`` seconds."""
         until = time.monotonic() + patience_s
         while True:
             try:
                 answer = await self._request(method, path, body)
             except httpx.HTTPError as error:
                 raise SandboxUnavailable(
-                    f"the sandbox service at {self._url} cannot be reached ({_words(error)}): is it up (`atc serve`), "
-                    "and is the address right? Nothing was run"
+                    f"the sandbox service at {self._url} cannot be reached ({_describe(error)}): is it up "
+                    "(`atc serve`), and is the address right? Nothing was run"
                 ) from None
             if answer.status_code not in RETRY_STATUSES:
                 return self._read(answer)
@@ -148,9 +148,9 @@ class ServiceSandbox(Sandbox):
             await asyncio.sleep(pause)
 
     async def _request(self, method: str, path: str, body: Any) -> httpx.Response:
-        """Over a connection that was kept, if there is one; if it was closed meanwhile, over a new one.
+        """Send a request over an open connection, or over a new one if that was closed meanwhile.
 
-        A run that is granted twice so is dropped by the service when nobody connects to it.
+        The second request may grant a second run. The service drops a run that nobody connects to.
         """
         headers = {"Authorization": f"Bearer {self._token}"}
         try:
@@ -159,17 +159,17 @@ class ServiceSandbox(Sandbox):
             return await self._http().request(method, self._url + path, json=body, headers=headers)
 
     def _http(self) -> httpx.AsyncClient:
-        """Connections of the loop that runs; those of a loop that has ended are let go."""
+        """Return the client of the running loop; drop those of loops that have ended."""
         loop = asyncio.get_running_loop()
         with self._lock:
-            self._clients = {kept: client for kept, client in self._clients.items() if not kept.is_closed()}
+            self._clients = {each: client for each, client in self._clients.items() if not each.is_closed()}
             if loop not in self._clients:
                 limits = httpx.Limits(keepalive_expiry=KEEP_S)
                 self._clients[loop] = httpx.AsyncClient(verify=_tls(), timeout=ASK_S, limits=limits)
             return self._clients[loop]
 
     def _read(self, answer: httpx.Response) -> dict[str, Any]:
-        """The body of a good answer; others as errors that say what to do."""
+        """Return the body of a good answer; raise any other as an error that says what to do."""
         status, at = answer.status_code, f"the sandbox service at {self._url}"
         if status in (200, 201):
             try:
@@ -188,8 +188,8 @@ class ServiceSandbox(Sandbox):
             raise SandboxUnavailable(f"there is no sandbox service at {self._url}: its address has no path of its own")
         raise SandboxUnavailable(f"{at} answered {status}: {_reason(answer)}. Nothing was run")
 
-    def _accept(self, told: dict[str, Any]) -> str:
-        tier = told.get("isolation")
+    def _accept(self, description: dict[str, Any]) -> str:
+        tier = description.get("isolation")
         if tier not in self._accepted:
             raise SandboxUnavailable(
                 f"the sandbox service at {self._url} isolates programs by tier {str(tier)[:20]}, and {self._require} "
@@ -210,33 +210,38 @@ class ServiceSandbox(Sandbox):
                 address.replace("http", "ws", 1),
                 additional_headers={"Authorization": f"Bearer {granted.get('channel_token')}"},
                 ssl=_tls() if address.startswith("https:") else None,
-                compression=None, max_size=messages.most_bytes(limits),
-                open_timeout=ASK_S, close_timeout=2.0, ping_interval=20.0, ping_timeout=60.0, user_agent_header=None,
+                compression=None,
+                max_size=messages.most_bytes(limits),
+                open_timeout=ASK_S,
+                close_timeout=2.0,
+                ping_interval=20.0,
+                ping_timeout=60.0,
+                user_agent_header=None,
                 logger=_QUIET,
-            )  # fmt: skip
+            )
         except InvalidStatus as error:
             why = f"status {error.response.status_code}: is it behind a balancer without --advertise?"
         except (OSError, TimeoutError, WebSocketException) as error:
-            why = _words(error)
+            why = _describe(error)
         raise SandboxUnavailable(f"no channel to the sandbox service at {address} ({why}). Nothing was run")
 
-    def _told(self, end: Outcome, channel: ServiceChannel, tier: str, seconds: float) -> Outcome:
-        """How it ended, with what only the service knows of it."""
-        told = channel.outcome
-        if told is None:
+    def _outcome(self, end: Outcome, channel: ServiceChannel, tier: str, seconds: float) -> Outcome:
+        """Return how the program ended, with the parts that only the service can measure."""
+        outcome = channel.outcome
+        if outcome is None:
             if channel.refusal and not channel.handed_over:
                 raise SandboxUnavailable(f"the sandbox service at {self._url} refuses: {channel.refusal}")
             detail = end.detail or channel.refusal or "the connection to the sandbox service was lost, and it with it"
             return dataclasses.replace(end, detail=detail, seconds=seconds, isolation=tier)
-        if told.isolation not in self._accepted:
-            raise SandboxUnavailable(f"the sandbox service at {self._url} ran a program by tier {told.isolation}")
-        if told.kind in ("finished", "raised"):
-            return dataclasses.replace(told, kind=end.kind, answered=end.answered, value=end.value, error=end.error)
-        return told
+        if outcome.isolation not in self._accepted:
+            raise SandboxUnavailable(f"the sandbox service at {self._url} ran a program by tier {outcome.isolation}")
+        if outcome.kind in ("finished", "raised"):
+            return dataclasses.replace(outcome, kind=end.kind, answered=end.answered, value=end.value, error=end.error)
+        return outcome
 
 
 def _pause(answer: httpx.Response) -> float:
-    """Seconds to wait before asking again: as the service says, not all callers at once."""
+    """Return seconds to wait before the next request: what the service names, spread over the callers."""
     try:
         asked = float(answer.headers.get("Retry-After", "1"))
     except ValueError:
@@ -251,7 +256,7 @@ def _reason(answer: httpx.Response) -> str:
         return f"status {answer.status_code}"
 
 
-def _words(error: Exception) -> str:
+def _describe(error: Exception) -> str:
     return str(error)[:200] or type(error).__name__
 
 

@@ -25,8 +25,8 @@ class Jails:
         keep: sandboxes to keep that run nothing.
     """
 
-    def __init__(self, make: Make, keep: int) -> None:
-        self._make, self._keep = make, keep
+    def __init__(self, make: Make, max_idle: int) -> None:
+        self._make, self._max_idle = make, max_idle
         self._sandboxes: OrderedDict[_Key, ProcessSandbox] = OrderedDict()
         self._users: dict[_Key, int] = {}
         self._closing: set[asyncio.Task[None]] = set()
@@ -48,13 +48,14 @@ class Jails:
             self._let_go()
 
     async def aclose(self) -> None:
+        """Close every sandbox and end its programs."""
         sandboxes = list(self._sandboxes.values())
         self._sandboxes.clear()
         await asyncio.gather(*self._closing, *(sandbox.aclose() for sandbox in sandboxes))
 
     def _let_go(self) -> None:
         idle = [key for key in self._sandboxes if key not in self._users]
-        for key in idle[: max(len(idle) - self._keep, 0)]:
+        for key in idle[: max(len(idle) - self._max_idle, 0)]:
             task = asyncio.create_task(self._sandboxes.pop(key).aclose())
             self._closing.add(task)
             task.add_done_callback(self._closing.discard)

@@ -1,4 +1,4 @@
-"""What a caller and the sandbox service say to each other over a run's WebSocket: one JSON text message each.
+"""The messages between a caller and the sandbox service over a run's WebSocket: each is one JSON text.
 
 ``run``, then ``call`` and ``reply`` as on the channel of a process, then one ``outcome``; ``refused`` where the service
 will not go on. ``pause`` and ``resume`` stop the program's wall clock and let it go on: its caller waits for a person.
@@ -73,7 +73,7 @@ def job_of(message: dict[str, Any], most: Limits) -> Job:
     """The job that a ``run`` message asks for, held to ``most``.
 
     Raises:
-        FrameError: it is no such message; what is wrong is said without quoting the program.
+        FrameError: it is no such message. The error never quotes the program.
     """
     if message.get("op") != "run":
         raise FrameError("the first message must be `run`")
@@ -90,6 +90,7 @@ def job_of(message: dict[str, Any], most: Limits) -> Job:
 
 
 def pause_message(stopped: bool) -> dict[str, Any]:
+    """Return the message that stops the program's clock, or lets it go on."""
     return {"op": "pause" if stopped else "resume"}
 
 
@@ -130,7 +131,7 @@ def _inputs_of(raw: Any, tools: Container[str], limits: Limits) -> dict[str, Any
     try:
         inputs.check_names(raw, tools)
         made = {name: value_of(value) for name, value in raw.items()}
-        inputs.packed(made, limits)
+        inputs.packed(made, frame_bytes=limits.frame_bytes, channel_bytes=limits.channel_bytes)
     except UsageError as error:
         raise FrameError(str(error)) from None
     return made
@@ -145,7 +146,7 @@ def _names(raw: Any) -> bool:
 
 
 def _limits_of(raw: Any, most: Limits) -> Limits:
-    """What is asked for where it is less than ``most``."""
+    """Return the limits that are asked for, held to ``most``."""
     if not isinstance(raw, dict):
         raise FrameError("`limits` must be an object")
     known = {item.name: item.type for item in dataclasses.fields(Limits)}
@@ -165,18 +166,26 @@ def _limits_of(raw: Any, most: Limits) -> Limits:
 
 
 def call_message(request: CallRequest) -> dict[str, Any]:
+    """Return the message that asks the caller for a tool call."""
     arguments = {name: pack(value) for name, value in request.arguments.items()}
     return {"op": "call", "id": request.number, "tool": request.tool, "args": arguments, "line": request.line}
 
 
 def refusal_message(code: str, why: str, *, handed_over: bool) -> dict[str, Any]:
+    """Return the message that ends a run without an outcome.
+
+    Args:
+        code: one word for programs.
+        why: what is wrong and what to do.
+        handed_over: whether the program may have run.
+    """
     return {"op": "refused", "code": code, "message": why, "handed_over": handed_over}
 
 
 def outcome_message(outcome: Outcome) -> dict[str, Any]:
     """An outcome; its error has the form in which a sandbox reports one."""
-    told = {item.name: getattr(outcome, item.name) for item in dataclasses.fields(outcome)}
-    return {"op": "outcome", **told, "value": pack(outcome.value), "error": _error_out(outcome.error)}
+    fields = {item.name: getattr(outcome, item.name) for item in dataclasses.fields(outcome)}
+    return {"op": "outcome", **fields, "value": pack(outcome.value), "error": _error_out(outcome.error)}
 
 
 def _error_out(error: ProgramError | None) -> dict[str, Any] | None:
@@ -201,5 +210,5 @@ def outcome_of(message: dict[str, Any]) -> Outcome:
         or type(memory) is not int
         or memory < 0
     ):
-        raise FrameError("the service sent an outcome that is no outcome")
+        raise FrameError("the service sent an outcome of the wrong form")
     return Outcome(kind, **texts, **numbers, memory_bytes=memory, isolation=isolation)  # type: ignore[arg-type]

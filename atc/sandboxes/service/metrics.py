@@ -29,4 +29,5 @@ class Metrics:
         Gauge("atc_isolation", "1 for the tier that holds.", ["tier"], registry=self.registry).labels(tier).set(1)
 
     def text(self) -> bytes:
+        """Return the figures in the text format of Prometheus."""
         return generate_latest(self.registry)

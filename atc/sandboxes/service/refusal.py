@@ -1,10 +1,10 @@
-"""Why the service will not do what it was asked: one exception, told over HTTP or over a run's channel."""
+"""Why the service refuses a request: one exception, reported over HTTP or over a run's channel."""
 
 from __future__ import annotations
 
 
 class Refusal(Exception):
-    """The service says no.
+    """The service refuses a request.
 
     Args:
         status: the HTTP status.
@@ -19,7 +19,7 @@ class Refusal(Exception):
 
     @property
     def headers(self) -> dict[str, str]:
-        """A refused connection is not kept: the next try may reach another replica."""
+        """The headers of the HTTP response. The connection is closed: the next try may reach another replica."""
         made = {"Connection": "close"}
         if self.retry_after is not None:
             made["Retry-After"] = str(self.retry_after)
@@ -29,4 +29,5 @@ class Refusal(Exception):
 
     @property
     def body(self) -> dict[str, object]:
+        """The refusal as the body of an HTTP response."""
         return {"error": {"code": self.code, "message": self.message}}

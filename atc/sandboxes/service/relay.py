@@ -47,7 +47,7 @@ class Relay:
         socket: the accepted connection.
         limits: what a program may use at most, whatever the caller asks for.
         most_held: bytes of replies to hold for a program that does not read them; then the caller is read no further.
-        called: told of every tool call that is passed on.
+        called: is called for every tool call that is passed on.
         pause_s: seconds for which the caller may stop the program's clock, all pauses together.
     """
 
@@ -86,7 +86,7 @@ class Relay:
         try:
             await asyncio.wait({program, listening}, return_when=asyncio.FIRST_COMPLETED)
             if not program.done():
-                await listening  # it never returns: this raises why the caller is heard no more
+                await listening  # it never returns: this raises why nothing more comes from the caller
             outcome = await program
             if outcome.kind == "limit" and pauses.used_up:
                 why = f"its caller stopped its clock for {self._pause_s:g} s, and this service allows no more"
@@ -95,7 +95,7 @@ class Relay:
         finally:
             await _ended(program, listening)
 
-    async def tell(self, message: dict[str, Any], seconds: float = SEND_S) -> None:
+    async def send_last(self, message: dict[str, Any], seconds: float = SEND_S) -> None:
         """Send a last message and close. A caller who does not take it is left alone."""
         with contextlib.suppress(TimeoutError, *_LOST):
             async with asyncio.timeout(seconds):
@@ -114,7 +114,7 @@ class Relay:
         self._last = max(self._last, request.number)
         self._called()
         try:
-            with contextlib.suppress(*_LOST):  # listening tells that the caller has gone, and ends the program
+            with contextlib.suppress(*_LOST):  # `_listen` notices that the caller has gone, which ends the program
                 await self._send(body)
             return await answer
         finally:

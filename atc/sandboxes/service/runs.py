@@ -1,4 +1,4 @@
-"""The runs of a service: how many there may be, who may connect to which, and that none is kept waiting for nobody."""
+"""The runs of a service: how many there may be, who may connect to which, and when one is dropped."""
 
 from __future__ import annotations
 
@@ -28,13 +28,13 @@ class Run:
 
 
 class Runs:
-    """For one event loop.
+    """The runs of one service. For one event loop.
 
     Args:
         most: runs at the same time.
         most_per_tenant: of these, one tenant's.
         connect_s: seconds in which a run's caller must connect.
-        dropped: told of each run whose caller never did.
+        dropped: is called with each run whose caller never did.
     """
 
     def __init__(self, most: int, most_per_tenant: int, connect_s: float, dropped: Callable[[Run], None]) -> None:
@@ -51,6 +51,7 @@ class Runs:
 
     @property
     def connected(self) -> int:
+        """How many runs have a connected caller."""
         return sum(run.connected for run in self._runs.values())
 
     def grant(self, tenant: str) -> tuple[Run, str]:
@@ -105,7 +106,7 @@ class Runs:
             self._idle.set()
 
     async def drain(self, seconds: float) -> int:
-        """Grant no more; let those that go on end within ``seconds``, then end them. How many had to be."""
+        """Grant no more; let runs end within ``seconds``, then end the rest. Return how many those were."""
         self.draining = True
         try:
             async with asyncio.timeout(seconds):

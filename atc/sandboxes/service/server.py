@@ -1,4 +1,4 @@
-"""Serve the sandbox service: connections that dawdle are dropped, and an end that is asked for lets runs end first."""
+"""Serves the sandbox service: drops connections that dawdle, and lets runs end before it ends."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ log = logging.getLogger("atc.service")
 
 
 class PromptProtocol(H11Protocol):
-    """Drops a connection that does not say what it wants: uvicorn would wait for ever."""
+    """Drops a connection that sends no whole request: uvicorn would wait for ever."""
 
     _deadline: asyncio.TimerHandle | None = None
 
@@ -66,7 +66,7 @@ class PromptProtocol(H11Protocol):
 
 
 class Server(uvicorn.Server):
-    """Drains the service when it is told to end (SIGTERM, Ctrl-C), and ends at once when told again."""
+    """Drains the service on the first signal to end (SIGTERM, Ctrl-C), and ends at once on the second."""
 
     def __init__(self, config: uvicorn.Config, service: Service) -> None:
         super().__init__(config)
@@ -109,16 +109,27 @@ def make_server(service: Service, **config: Any) -> Server:
     """
     settings = service.settings
     made = uvicorn.Config(
-        make_app(service), http=PromptProtocol, ws="websockets-sansio", ws_max_size=settings.message_bytes,
-        ws_ping_interval=PING_S, ws_ping_timeout=PONG_S, ws_per_message_deflate=False, lifespan="off",
-        access_log=False, log_level="warning", server_header=False, timeout_graceful_shutdown=2,
-        timeout_keep_alive=KEEP_S, limit_concurrency=4 * settings.max_runs + 256, **config,
-    )  # fmt: skip
+        make_app(service),
+        http=PromptProtocol,
+        ws="websockets-sansio",
+        ws_max_size=settings.message_bytes,
+        ws_ping_interval=PING_S,
+        ws_ping_timeout=PONG_S,
+        ws_per_message_deflate=False,
+        lifespan="off",
+        access_log=False,
+        log_level="warning",
+        server_header=False,
+        timeout_graceful_shutdown=2,
+        timeout_keep_alive=KEEP_S,
+        limit_concurrency=4 * settings.max_runs + 256,
+        **config,
+    )
     return Server(made, service)
 
 
 async def serve(settings: ServiceSettings, host: str, port: int, **config: Any) -> None:
-    """Serve until told to end.
+    """Serve until a signal ends it.
 
     Raises:
         SandboxUnavailable: the isolation that is required cannot be had. Nothing listens then.

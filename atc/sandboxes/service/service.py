@@ -36,7 +36,7 @@ class ServiceSettings:
         preload: packages that programs may use beside the standard library.
         max_runs: at the same time, of all tenants; ``max_runs_per_tenant`` of one (0: as many as of all).
         connect_s: in which a caller must connect to a run that was granted, and send the program.
-        drain_s: that runs get to end when the service is told to end.
+        drain_s: that runs get to end when the service ends.
         message_bytes: the largest message that is taken.
         pause_s: for which a caller may stop the clock of one program, because it waits for a person; 0: not at all.
         advertise: the address at which callers reach this replica, where that is not the one they asked at.
@@ -71,7 +71,7 @@ class Service:
         self.runs = Runs(
             settings.max_runs, settings.max_runs_per_tenant or settings.max_runs, settings.connect_s, self._dropped
         )
-        self._jails = Jails(self._sandbox, keep=max(4, len(settings.tenants)))
+        self._jails = Jails(self._sandbox, max_idle=max(4, len(settings.tenants)))
 
     async def start(self) -> None:
         """Find the strongest isolation of this machine and hold to it from now on.
@@ -86,6 +86,7 @@ class Service:
 
     @property
     def ready(self) -> bool:
+        """Whether new runs are granted."""
         return bool(self.tier) and not self.runs.draining
 
     async def drain(self) -> None:
@@ -96,6 +97,7 @@ class Service:
             log.warning("%d runs were ended", ended)
 
     async def aclose(self) -> None:
+        """Close the sandboxes and end their programs."""
         await self._jails.aclose()
 
     # -- before a run ------------------------------------------------------------------------------------------------
@@ -116,7 +118,7 @@ class Service:
         """Grant a run to a tenant who may demand a tier.
 
         Raises:
-            Refusal: the request is none, the tier is not met, or there is no room.
+            Refusal: the request has the wrong form, the tier is not met, or there is no room.
         """
         require = _required(body)
         if TIERS.index(self.tier) > TIERS.index(require):
@@ -124,16 +126,22 @@ class Service:
             raise Refusal(409, "isolation", text)
         run, token = self.runs.grant(tenant)
         return {
-            "run_id": run.id, "channel_token": token, "url": f"{self.settings.advertise}/v1/runs/{run.id}/channel",
-            "connect_s": self.settings.connect_s, **self.told(),
-        }  # fmt: skip
+            "run_id": run.id,
+            "channel_token": token,
+            "url": f"{self.settings.advertise}/v1/runs/{run.id}/channel",
+            "connect_s": self.settings.connect_s,
+            **self.description(),
+        }
 
-    def told(self) -> dict[str, object]:
-        """What any tenant may know of the service."""
+    def description(self) -> dict[str, object]:
+        """Return what every tenant may read of the service."""
         return {
-            "protocol": messages.PROTOCOL, "isolation": self.tier, "message_bytes": self.settings.message_bytes,
-            "limits": dataclasses.asdict(self.settings.limits), "pause_s": self.settings.pause_s,
-        }  # fmt: skip
+            "protocol": messages.PROTOCOL,
+            "isolation": self.tier,
+            "message_bytes": self.settings.message_bytes,
+            "limits": dataclasses.asdict(self.settings.limits),
+            "pause_s": self.settings.pause_s,
+        }
 
     # -- a run -------------------------------------------------------------------------------------------------------
 
@@ -148,22 +156,22 @@ class Service:
             outcome = await relay.serve(job, lambda job, call: self._run(run, job, call))
             how = outcome.kind
             self.metrics.seconds.observe(outcome.seconds)
-            await relay.tell(self._outcome_message(outcome))
+            await relay.send_last(self._outcome_message(outcome))
         except Gone as gone:
             how = "too_large" if gone.code == 1009 else "disconnected"
         except TimeoutError:
             how = "no_program"
-            await relay.tell(_refused("no_program", "no program came in time", job))
+            await relay.send_last(_refused("no_program", "no program came in time", job))
         except FrameError as error:
             how = "bad_message"
-            await relay.tell(_refused(how, str(error), job))
+            await relay.send_last(_refused(how, str(error), job))
         except SandboxUnavailable as error:
             how = "unavailable"
             log.error("no program can be run: %s", error)
-            await relay.tell(_refused(how, str(error), None))
+            await relay.send_last(_refused(how, str(error), None))
         except asyncio.CancelledError:
             how = "ended"
-            await relay.tell(_refused("ended", "the service is shutting down and ended the run", job), seconds=1.0)
+            await relay.send_last(_refused("ended", "the service is shutting down and ended the run", job), seconds=1.0)
         finally:
             self.runs.end(run)
             self.metrics.runs.labels(how).inc()

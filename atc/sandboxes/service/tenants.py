@@ -23,7 +23,7 @@ class Tenants:
         tokens: tenant → token.
 
     Raises:
-        UsageError: none is given, one is too short, two are equal, or a tenant's name is none.
+        UsageError: no token is given, one is too short, two are equal, or a tenant's name is not valid.
     """
 
     def __init__(self, tokens: Mapping[str, str]) -> None:
@@ -66,11 +66,12 @@ def bearer(authorization: str) -> str:
 
 
 def digest_of(token: str) -> bytes:
+    """Return the SHA-256 digest of a token: the service keeps nothing else of it."""
     return hashlib.sha256(token.encode("utf-8", "replace")).digest()
 
 
 def read_token(path: Path) -> str:
-    """The token that is all of a file.
+    """Return the token that a file consists of.
 
     Raises:
         UsageError: it cannot be read, or is empty.
@@ -85,7 +86,7 @@ def read_tenants(path: Path) -> dict[str, str]:
     """Tenants and tokens from a file of lines ``tenant token``; ``#`` begins a comment line.
 
     Raises:
-        UsageError: it cannot be read, or a line is none; the message names the line, never what stands in it.
+        UsageError: it cannot be read, or a line has the wrong form; the message gives the line's number alone.
     """
     found: dict[str, str] = {}
     for number, line in enumerate(_text(path).splitlines(), 1):

@@ -1,0 +1,109 @@
+"""What a tool answered, as the program gets it: a value that fits, or a failure that holds no secret."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+from atc.calls.json_values import TooMany, to_json_value
+from atc.calls.mask import masked_text
+from atc.calls.own_exceptions import OwnExceptions, beginning
+from atc.calls.record import CallRecord
+from atc.calls.redact import Redactor
+from atc.errors import CallRefused, Cause, ToolError
+from atc.packing import pack
+from atc.result import Effect
+from atc.tools.tool import Tool
+
+MAX_ERROR = 4000
+"""Characters of a tool's error that are passed on."""
+
+
+class Responses:
+    """The responses of one run.
+
+    Args:
+        redactor: masks the credentials that are known.
+        exceptions: masks exceptions of the user's own functions, and keeps their tracebacks.
+        response_bytes: size of one response as JSON.
+    """
+
+    def __init__(self, redactor: Redactor, exceptions: OwnExceptions, response_bytes: int) -> None:
+        self._redactor, self._exceptions, self._limit = redactor, exceptions, response_bytes
+        self._answering: set[str] = set()  # services that answered a call of this run
+
+    def service_answered(self, tool: Tool) -> None:
+        """Note that the tool's service can be reached."""
+        self._answering.add(tool.protocol.source.service)
+
+    def usable(self, value: Any, record: CallRecord) -> Any:
+        """Return a response as the program gets it.
+
+        A text that is too long is cut. Any other response that cannot be used fails a read; after an effect it is
+        dropped, for the effect has happened.
+
+        Raises:
+            ToolError: the response of a read cannot be used.
+        """
+        try:
+            value = self._redactor.value(to_json_value(value))
+            size = len(json.dumps(pack(value), ensure_ascii=False).encode())
+            if size <= self._limit:
+                return value
+            if isinstance(value, str):
+                record.notes.append(f"the response was cut from {size:,} bytes")
+                return value.encode()[: self._limit].decode("utf-8", "ignore") + f" … [cut: it has {size:,} bytes]"
+            problem = ToolError(
+                f"the response has {size:,} bytes, over the limit of {self._limit:,}: ask for less", status="too_large"
+            )
+        except TooMany as error:
+            problem = ToolError(f"the response is too large, {error}: ask for less", status="too_large")
+        except ValueError as error:
+            problem = ToolError(f"the response is no usable JSON: {error}", status="bad_response", cause="bad_response")
+        if record.effect is Effect.READ:
+            raise problem
+        record.notes.append(f"it was done; {problem.message}, so its response was dropped")
+        return None
+
+    def failure(self, error: ToolError, tool: Tool, record: CallRecord, *, sent: bool) -> ToolError:
+        """Return an error as the program may see it; record why the call failed.
+
+        Args:
+            error: what the transport raised.
+            tool: the call's tool.
+            record: of the call; its status, traceback and service message are set.
+            sent: whether the tool may have received the call. Until then it surely did nothing.
+        """
+        message = self._redactor.text(str(error.message))
+        if error.raised is not None:
+            message = self._exceptions.masked(message, record.arguments)
+            record.traceback = self._exceptions.save_traceback(record.number, error.raised)
+        elif tool.protocol.source.kind == "function":
+            message = masked_text(beginning(message))
+        elif error.service_message:
+            record.service_message = self._redactor.text(error.service_message)[:MAX_ERROR]
+        outcome = error.outcome if sent else "refused"
+        surely_not_done = outcome == "refused"
+        record.status = "failed" if surely_not_done or record.effect is Effect.READ else "in_doubt"
+        if isinstance(error, CallRefused):
+            record.status = "refused"  # by a gate of ours before the transport: the tool never received it
+        status = error.status
+        if status is not None and type(status) is not int:
+            status = self._redactor.text(str(status))[:100]
+        cause = self._cause(error, tool, record, surely_not_done)
+        return ToolError(message[:MAX_ERROR], status=status, outcome=outcome, cause=cause)
+
+    def _cause(self, error: ToolError, tool: Tool, record: CallRecord, surely_not_done: bool) -> Cause | None:
+        """Why no other program can help, if none can.
+
+        A call that may have been sent and got no answer: an effect is in doubt. A read shows that the service is down,
+        unless the service answered before: then other arguments may help.
+        """
+        if error.cause != "unreachable":
+            self.service_answered(tool)
+            return error.cause
+        if surely_not_done:
+            return "unreachable"
+        if record.effect is not Effect.READ:
+            return "in_doubt"
+        return None if tool.protocol.source.service in self._answering else "unreachable"
