@@ -35,6 +35,7 @@ class Session:
     began: float = field(default_factory=time.perf_counter)
 
     def result(self, ending: Ending, answer: str = "") -> Result:
+        """The result of the run: its ending, its calls and what it used."""
         calls = list(self.broker.calls)
         known = {call.index for call in calls}
         calls += [_from_before(e) for e in self.broker.journal.entries.values() if e.in_doubt and e.number not in known]
@@ -55,6 +56,7 @@ class Session:
         )  # fmt: skip
 
     def end(self, result: Result, **more: bool) -> None:
+        """Write the end of the run into the trace."""
         if result.status == "answered":
             self.emit("answered", {"value": pack(result.value), "answer": result.answer})
         self.emit("run_ended", result.model_dump(mode="json", exclude={"calls", "revisions"}) | more)
@@ -66,6 +68,7 @@ class Session:
 
 
 def fault_of(error: BaseException) -> Fault:
+    """The fault of an exception that ended a run: no program is to blame for it."""
     kind: Any = "sandbox" if isinstance(error, JournalError | SandboxUnavailable) else "environment"
     if isinstance(error, asyncio.CancelledError | KeyboardInterrupt | GeneratorExit):
         return Fault(kind="environment", case="stopped")
