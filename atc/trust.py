@@ -75,6 +75,7 @@ class SettingsFile:
 
     @property
     def digest(self) -> str:
+        """SHA-256 of the content, in hex."""
         return hashlib.sha256(self.content).hexdigest()
 
 

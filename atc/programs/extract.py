@@ -1,4 +1,4 @@
-"""Reply → program: find the one program in what a model really says. Nothing is executed."""
+"""Reply → program: find the one program in the text of a model. Nothing is executed."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ def extract(reply: str, tools: Collection[str], *, truncated: bool = False) -> E
     last that parses, sets ``answer`` and calls a tool is taken; where none does, all blocks that parse are joined.
 
     Args:
-        reply: what the model said.
+        reply: the model's text.
         tools: names of the tools; a block that calls one is preferred.
         truncated: the reply was cut off at its limit.
     """

@@ -111,6 +111,7 @@ class Finder:
         return [{"name": tool.name, "stub": render_stub(tool.protocol)} for tool in new]
 
     def opened(self) -> AbstractAsyncContextManager[Any] | None:
+        """Nothing to open."""
         return None
 
     def take(self) -> Toolset:
@@ -154,6 +155,7 @@ class Docs:
         return {"stubs": stubs, "over_budget": over}
 
     def opened(self) -> AbstractAsyncContextManager[Any] | None:
+        """Nothing to open."""
         return None
 
     def take(self) -> list[str]:

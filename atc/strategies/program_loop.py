@@ -139,7 +139,7 @@ class ProgramLoop:
     @property
     def grounds(self) -> list[Call]:
         """The calls of the last program on which its answer can rest: to ask for tools is none."""
-        return [call for call in self.context.last_calls if not self.requests.made(call.tool)]
+        return [call for call in self.context.last_calls if not self.requests.is_request(call.tool)]
 
     def fault_of(self, draft: Draft, outcome: Outcome) -> Fault | None:
         """Trace the failure of the last program by structure alone; ``None`` if it answered."""

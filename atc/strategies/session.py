@@ -35,6 +35,7 @@ class Session:
     began: float = field(default_factory=time.perf_counter)
 
     def result(self, ending: Ending, answer: str = "") -> Result:
+        """The result of the run: its ending, its calls and what it used."""
         self.broker.journal.close()  # a task that a strategy left behind does nothing that the result does not tell
         calls = list(self.broker.calls)
         known = {call.index for call in calls}
@@ -56,6 +57,7 @@ class Session:
         )  # fmt: skip
 
     def end(self, result: Result, **more: bool) -> None:
+        """Write the end of the run into the trace."""
         if result.status == "answered":
             self.emit("answered", {"value": pack(result.value), "answer": result.answer})
         self.emit("run_ended", result.model_dump(mode="json", exclude={"calls", "revisions"}) | more)
@@ -67,6 +69,7 @@ class Session:
 
 
 def fault_of(error: BaseException) -> Fault:
+    """The fault of an exception that ended a run: no program is to blame for it."""
     kind: Any = "sandbox" if isinstance(error, JournalError | SandboxUnavailable) else "environment"
     if isinstance(error, asyncio.CancelledError | KeyboardInterrupt | GeneratorExit):
         return Fault(kind="environment", case="stopped")

@@ -39,13 +39,13 @@ class ToolRequests:
             offered = self._with_finder(tools.only(*(name for name in tools if name not in writer.unlisted)))
         await self._offer(offered)
 
-    def made(self, tool: str) -> bool:
+    def is_request(self, tool: str) -> bool:
         """Whether that is ``find_tools`` or ``tool_docs``, and no user's tool of that name."""
         return any(own is not None and own.tool.name == tool for own in (self._finder, self._docs))
 
     async def only_asked(self, outcome: Outcome) -> bool:
         """Whether the last program only asked for what the next one gets: true :data:`MAX_ASKS` times a run."""
-        other = [call for call in self._context.last_calls if not self.made(call.tool)]
+        other = [call for call in self._context.last_calls if not self.is_request(call.tool)]
         if outcome.kind != "finished" or other or self._asks >= MAX_ASKS:
             return False
         asked = bool(await self.grant())
@@ -61,7 +61,7 @@ class ToolRequests:
             return []
         self._writer.show_whole(asked)
         await self._offer(self._context.tools + found)
-        offered = [name for name in self._context.tools if not self.made(name)]
+        offered = [name for name in self._context.tools if not self.is_request(name)]
         self._context.emit("tools_chosen", {"tools": offered, "found": list(found), "whole": whole})
         return asked
 

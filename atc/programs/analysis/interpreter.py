@@ -95,6 +95,7 @@ class Interpreter(ABC):
 
     @property
     def complete(self) -> bool:
+        """Whether the whole program was walked, within :data:`MAX_STEPS`."""
         return self._steps <= MAX_STEPS
 
     def step(self) -> bool:

@@ -18,6 +18,7 @@ _TRANSPARENT_DECORATORS = frozenset(
 
 
 def block(flow: Interpreter, body: Sequence[ast.stmt], scope: Scope) -> None:
+    """Walk the statements of a block, in order."""
     for statement in body:
         if flow.step():
             _statement(flow, statement, scope)
@@ -139,6 +140,7 @@ def _case(flow: Interpreter, case: ast.match_case, subject: Value, scope: Scope)
 def define(
     flow: Interpreter, node: ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda | ast.ClassDef, scope: Scope
 ) -> Value:
+    """The value of a function, a lambda or a class where it is defined."""
     function = flow.functions.setdefault(span_of(node), Function(node, scope))
     function.scope = scope
     if isinstance(node, ast.ClassDef):
@@ -166,6 +168,7 @@ def _import(flow: Interpreter, node: ast.Import | ast.ImportFrom, scope: Scope) 
 
 
 def bind(flow: Interpreter, target: ast.expr, value: Value, scope: Scope) -> None:
+    """Assign a value to a target: a name, an unpacking, an item or an attribute."""
     match target:
         case ast.Name(id=name):
             _bind_name(flow, name, value, scope)

@@ -150,6 +150,7 @@ class Cell:
         )
 
     def everything(self) -> Value:
+        """Anything that stands in it."""
         return join(self.items, *self.fields.values())
 
     def put(self, value: Value, name: str | None = None) -> None:
@@ -188,6 +189,7 @@ class Scope:
         """Names that ``global`` or ``nonlocal`` gave to another scope."""
 
     def get(self, name: str) -> Value | None:
+        """What a name means in this scope; ``None`` if nothing binds it."""
         scope: Scope | None = self
         while scope is not None:
             if name in scope.names and (scope is self or scope.kind != "class"):
@@ -197,6 +199,7 @@ class Scope:
 
     @property
     def top(self) -> Scope:
+        """The scope of the module."""
         return self if self.parent is None else self.parent.top
 
 
@@ -216,10 +219,12 @@ class Arguments:
         return self.named.get(name) or self.rest or NOTHING
 
     def all(self) -> list[Value]:
+        """The values of all arguments."""
         more = [value for value in (self.rest, self.spread) if value is not None]
         return [*self.positional, *self.named.values(), *more]
 
     def by_key(self) -> dict[str | int, Value]:
+        """The values by position or name, without those of ``*`` and ``**``."""
         made: dict[str | int, Value] = dict(enumerate(self.positional))
         made.update(self.named)
         return made

@@ -1,4 +1,4 @@
-"""What a tool really answered, at one place of its response."""
+"""Response inspection: what stands at a place of a response, and whether it is anything."""
 
 from __future__ import annotations
 
@@ -111,10 +111,10 @@ def is_nothing(value: Any) -> bool:
 
 
 def is_empty_response(call: Call) -> bool:
-    """Whether a call was answered with nothing: empty, null, or an object whose every list is empty.
+    """Whether the response is empty: null, ``{}``, or an object whose lists are all empty.
 
-    What has an effect has done something, whatever it answers; and an object with an identity of its own, which the
-    call did not give, is a thing whose lists happen to be empty. An empty page behind others shows where they end.
+    A write is never empty: it has done something. An object with an identity that the call did not give is a thing
+    whose lists happen to be empty. An empty page behind others only shows where they end.
     """
     return call.effect is not Effect.WRITE and call.page <= 1 and _holds_nothing(call)
 

@@ -72,6 +72,7 @@ class Checker:
         return _unique(found + [self._completed(each, names) for each in typed if not self._allowed(each, flow)])
 
     def close(self) -> None:
+        """End the type checker and remove its files."""
         if self._types is not None:
             self._types.close()
 

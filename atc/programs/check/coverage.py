@@ -2,7 +2,7 @@
 
 A small model leaves out a filter or a factor more often than it misreads a response, and nothing fails then: the answer
 is there and wrong. What can be seen before the program runs is that a number or a quoted text of the task is missing
-from it, or a name that an earlier program had: mending one thing, the model forgot the other.
+from it, or a name that an earlier program had: repairing one thing, the model forgot the other.
 """
 
 from __future__ import annotations

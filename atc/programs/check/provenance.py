@@ -1,4 +1,4 @@
-"""What a program has out of thin air: identifiers and addresses that neither the task nor a response gave.
+"""Provenance: identifiers and addresses in a program that neither the task nor a response gave.
 
 A small model writes a likely value where it would have to ask for the true one; a service that believes it books the
 wrong thing, or writes to a stranger. The value is named in no message: a small model copies what it reads there.

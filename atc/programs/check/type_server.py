@@ -39,7 +39,7 @@ class TypeServer:
 
         Raises:
             OSError: the server has ended, or never started.
-            ValueError: it said what is no message.
+            ValueError: what it sent is no message.
         """
         if self._closed:
             raise OSError("the type checker has ended")
@@ -90,7 +90,7 @@ class TypeServer:
         """The answer to a request; what comes in between is passed over."""
         while True:
             message = self._receive()
-            if "method" in message and "id" in message:  # it asks us something: we have nothing to tell
+            if "method" in message and "id" in message:  # a request of the server: answer it with null
                 self._send({"id": message["id"], "result": None})
             elif message.get("id") == wanted:
                 return message

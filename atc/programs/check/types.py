@@ -84,6 +84,7 @@ class TypeChecker:
         return [finding for finding in found if finding is not None]
 
     def close(self) -> None:
+        """End the server and remove the folder."""
         self._server.close()
         shutil.rmtree(self._folder, ignore_errors=True)
 
@@ -186,7 +187,7 @@ def _literals(text: str) -> list[object]:
 def _passes(value: object, kinds: set[str]) -> bool:
     if isinstance(value, str):
         return "str" in kinds or bool(re.fullmatch(r"\s*(-?[\d.eE+-]+|true|false)\s*", value, re.IGNORECASE))
-    return True  # a number for a text, and the like: mended, or refused with a clear word
+    return True  # a number for a text, and the like: repaired, or refused by the broker
 
 
 def _read(item: dict[str, Any]) -> Diagnostic | None:
@@ -198,6 +199,11 @@ def _read(item: dict[str, Any]) -> Diagnostic | None:
 
 
 def find_ty() -> str:
+    """Return the path of the type checker ``ty``.
+
+    Raises:
+        EnvironmentProblem: it is not installed.
+    """
     beside = Path(sys.executable).parent / "ty"
     found = str(beside) if beside.exists() else shutil.which("ty")
     if found is None:

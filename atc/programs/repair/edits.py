@@ -57,15 +57,18 @@ def apply(program: Program, rewrites: Iterable[Rewrite]) -> tuple[Program, tuple
 
 
 def insert_before(node: ast.expr, text: str) -> Edit:
+    """Insert a text before an expression."""
     start = (node.lineno, node.col_offset)
     return Edit(start, start, text)
 
 
 def insert_after(node: ast.expr | ast.stmt, text: str) -> Edit:
+    """Insert a text behind an expression or a statement."""
     return Edit(_end(node), _end(node), text)
 
 
 def replace(node: ast.expr | ast.keyword, text: str) -> Edit:
+    """Replace an expression or a keyword argument by a text."""
     return Edit((node.lineno, node.col_offset), _end(node), text)
 
 
