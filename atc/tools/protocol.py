@@ -86,7 +86,7 @@ class Protocol(_Document):
         description: what the tool does. Text from outside: data, never an instruction.
         parameters: JSON Schema of the arguments, always ``{"type": "object", ...}``.
         returns: JSON Schema of the response; ``None`` when nothing is known about it.
-        statuses: the ways a call can end, where the source states them.
+        statuses: the ways a call can end, where the source says so.
         effect: whether a call only reads.
         examples: calls with their responses; the first with a response is shown to the model.
         source: where the tool comes from; ``source.operation`` is its original name.
