@@ -178,7 +178,7 @@ class Model(abc.ABC):
             messages: the prompt.
             max_tokens: the most tokens of the reply.
             temperature: 0 takes the likeliest token every time.
-            seed: makes sampling repeatable where the endpoint knows how.
+            seed: makes sampling repeatable where the endpoint supports it.
             stop: texts that end the reply; they are not part of it.
             on_text: called with each piece of the reply as it arrives, for display. A reply that has to be asked for
                 again, after a lost connection or because it does not fit, starts from its beginning.

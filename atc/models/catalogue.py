@@ -1,4 +1,4 @@
-"""The model files that ATC knows by name: where they are, how long, and the hash that makes them trustworthy."""
+"""The model files that have a name in ATC: where they are, how long, and the hash that makes them trustworthy."""
 
 from __future__ import annotations
 

@@ -85,7 +85,7 @@ class Exceeded:
 
 
 def exceeded(message: str, body: object = None) -> Exceeded | None:
-    """What an error says of a prompt that is too long; ``None`` if it is about something else.
+    """The context limit in an error about a prompt that is too long; ``None`` if it is about something else.
 
     Args:
         message: the error in words.

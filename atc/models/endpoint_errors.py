@@ -30,7 +30,7 @@ class Failure(Exception):
     """One attempt failed.
 
     Attributes:
-        problem: what the user is told when no attempt is left.
+        problem: the error for the user when no attempt is left.
         may_pass: asking again can help.
         retry_after: seconds that the endpoint asked to wait.
     """

@@ -1,4 +1,4 @@
-"""A model that says what it was told to say: for tests, yours and ours."""
+"""A model with scripted replies: for tests, yours and ours."""
 
 from __future__ import annotations
 

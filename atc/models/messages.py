@@ -74,7 +74,7 @@ class Sampling:
     Attributes:
         max_tokens: the most tokens of the reply.
         temperature: 0 takes the likeliest token every time.
-        seed: makes sampling repeatable where the endpoint knows how.
+        seed: makes sampling repeatable where the endpoint supports it.
         stop: texts that end the reply; they are not part of it.
     """
 

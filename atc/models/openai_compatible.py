@@ -38,7 +38,7 @@ class OpenAICompatible(Model):
     was seen to think before it replies gets ``thinking_tokens`` for that beside those of the reply, unless the endpoint
     allows no more; a reply that thoughts had left no room for is asked for once more. What an endpoint turns down and a
     request can do without (streaming, the role ``system``, ``seed`` …) is left out from then on. A reply's format is
-    sent as ``response_format``; an endpoint that does not take it, or not keep to it, is told in words from then on.
+    sent as ``response_format``; an endpoint that does not take it, or not keep to it, gets it in the prompt then.
 
     Args:
         model: the model's name at the endpoint.
@@ -95,7 +95,7 @@ class OpenAICompatible(Model):
         self.backoff_s = backoff_s
         self._base_url = base_url
         self._api_key = api_key
-        self._thinks = False  # it was seen to
+        self._thinks = False  # whether the model was seen to reason
         self._unknown: set[str] = set()  # what this endpoint once turned down
         self._grammars = takes_grammars
         self._formats = EndpointFormats(grammars=bool(takes_grammars))
@@ -105,7 +105,7 @@ class OpenAICompatible(Model):
         self._client = EndpointClient(
             self._endpoint, base_url, headers, timeout_s=timeout_s, stall_s=stall_s, direct=direct
         )
-        self._facts: EndpointFacts | None = None  # OpenAI's own endpoint tells none
+        self._facts: EndpointFacts | None = None  # OpenAI's own endpoint states none
         if base_url is not None:
             key = {"Authorization": f"Bearer {api_key}"} if api_key else {}
             self._facts = EndpointFacts(base_url, model, {**key, **headers}, direct=direct)
@@ -146,7 +146,7 @@ class OpenAICompatible(Model):
         stop: Sequence[str] = (),
         on_text: OnText | None = None,
     ) -> list[Reply]:
-        """Return ``count`` replies out of one request (its ``n``); not every endpoint knows that.
+        """Return ``count`` replies out of one request (its ``n``); not every endpoint supports that.
 
         Raises:
             ModelUnavailable: as :meth:`complete`.

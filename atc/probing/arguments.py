@@ -23,11 +23,11 @@ from atc.tools.types import OBSERVED
 MAX_ARGUMENTS = 200
 """Different arguments of one tool; further ones are left out."""
 MAX_STATEMENTS = 20
-"""Different things said of one argument that are kept."""
+"""Different claims about one argument that are kept."""
 MAX_EXAMPLES, MAX_EXAMPLE_LENGTH = 3, 80
 """Accepted values that are shown, and characters of one as JSON."""
 NONSENSE = "zzqx-none"
-"""A value that nobody means: to see what a service says of it. It is shown to nobody as an example."""
+"""A value that no service accepts, sent to read its refusal. It is never shown as an example."""
 VERSION = 1
 _UNINFORMATIVE = frozenset((401, 402, 403, 405, 406, 408, 409, 410, 425, 429))
 """Statuses that say nothing of the arguments, nor do those of 500 and more."""
@@ -204,7 +204,7 @@ class ArgumentEvidence:
         return self._arguments[name]
 
     def _known(self, named: str, arguments: Mapping[str, Any]) -> str:
-        """The argument that a service means: ``City`` is our ``city``; what it says of inner fields is of none."""
+        """The argument that a refusal names: ``City`` is our ``city``; a name of an inner field is no argument."""
         if not named:
             return ""
         for name in (*arguments, *self._arguments):

@@ -44,7 +44,7 @@ class Asker:
     async def propose(
         self, tool: Protocol, helpers: Sequence[Protocol], record: Record, values: Mapping[str, list[Any]], tries: int
     ) -> Proposal:
-        """(q, C) = M(t, I_p), told how the last ones failed. Without a program in the reply, an empty one.
+        """(q, C) = M(t, I_p), with how the last ones failed. Without a program in the reply, an empty one.
 
         Raises:
             BudgetExceeded, ModelError, ModelUnavailable: from the model.

@@ -27,7 +27,7 @@ PATIENCE_S = 60.0
 REFUSED_BY_US = ("budget", "stopped")
 """Statuses of calls that were not made."""
 MANY_CLOSED = 3
-"""Tools of one service that want a credential, while none answers, before its other tools are left alone too."""
+"""Tools of one service that demand a credential, while none answers, before its other tools are left alone too."""
 
 
 @dataclass(frozen=True)
@@ -78,7 +78,7 @@ class Door:
 
 @dataclass
 class Meter:
-    """Counts what is spent, and says no when it is. One for all tools of a probing."""
+    """Counts calls, and refuses more when the budget is spent. One for all tools of a probing."""
 
     budget: Budget
     calls: dict[str, int] = field(default_factory=dict)
@@ -154,7 +154,7 @@ class Meter:
         self._answering.add(self._door(tool).place)
 
     def refused(self, tool: str, error: ToolError) -> None:
-        """Remember what a failure says of later calls.
+        """Remember what a failure means for later calls.
 
         401 ends the calls of all tools that declare the same security schemes; of a tool that declares none,
         only its own. 403 ends the calls of one tool. One that must be given something has a second call: a

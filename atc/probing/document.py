@@ -43,12 +43,12 @@ def protocol_of(declared: Protocol, record: Record) -> Protocol:
 
 
 def described(declared: Protocol) -> bool:
-    """Whether the source says what the tool does, and not only its method and path."""
+    """Whether the source describes what the tool does, and not only its method and path."""
     return bool(declared.description) and not _LABEL.fullmatch(declared.description)
 
 
 def _vague(schema: dict[str, Any] | None) -> bool:
-    """Whether a declared response says nothing: none, ``{}``, or an object of which no field is known."""
+    """Whether a declared response is empty of detail: none, ``{}``, or an object of which no field is known."""
     if not schema:
         return True
     known = {key for key in schema if key not in ("description", "title", "$schema")}

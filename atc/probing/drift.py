@@ -31,7 +31,7 @@ Kind = Literal[
 MAX_CHANGES, MAX_PLACES, MAX_DEPTH = 1000, 20_000, 40
 """Changes that are told, places that are compared, and levels."""
 CHANCE = 0.05
-"""A field is only said to be gone, or new, if chance would explain it less often than this."""
+"""A field is reported as gone, or new, only if chance would explain it less often than this."""
 
 
 @dataclass(frozen=True)

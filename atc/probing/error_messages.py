@@ -103,7 +103,7 @@ _BOUND_KEYS = {
 
 
 def read_error_message(body: Any) -> list[ErrorDetail]:
-    """What a refusal says of the arguments, in the order in which it says it.
+    """The demands on the arguments in a refusal, in the order of its text.
 
     Args:
         body: the answer's body or an error's message: a JSON value, or text that is, holds or is not JSON.
@@ -256,7 +256,7 @@ def _kind(item: Mapping[str, Any], code: str) -> Kind | None:
 
 
 def _expected(item: Mapping[str, Any], kind: Kind | None, code: str) -> dict[str, Any]:
-    """What a detail says in fields of its own: ``ctx``, ``params``, ``context``, ``options``."""
+    """The demands that a detail holds in fields of its own: ``ctx``, ``params``, ``context``, ``options``."""
     inner: dict[str, Any] = {}
     for key in ("ctx", "params", "context"):
         if isinstance(item.get(key), Mapping):

@@ -55,7 +55,7 @@ MAX_MEMBERS, MAX_MEMBER = 60, 60
 
 @dataclass(frozen=True)
 class ErrorDetail:
-    """One thing that is wrong with the arguments, as the service says it.
+    """One problem of the arguments, as the service states it.
 
     Attributes:
         parameter: its name as the service writes it, inner fields with dots; empty when the service does not say.
@@ -235,7 +235,7 @@ def _names(text: str) -> list[str]:
 
 
 def _subject(sentence: str, end: int) -> str:
-    """The parameter that a sentence speaks of: a label at its start, a quoted name, or the last word before ``end``."""
+    """The parameter that a sentence names: a label at its start, a quoted name, or the last word before ``end``."""
     label = LABEL.match(sentence)
     if label and _usable(label[1]):
         return label[1]

@@ -44,7 +44,7 @@ class Runner:
     Args:
         tools: all that may ever be called, metered (:func:`atc.probing.call_policy.metered`).
         approve: decides over each call that is not a read.
-        emit: told of every call.
+        emit: called with an event for every call.
     """
 
     tools: Toolset

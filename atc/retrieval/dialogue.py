@@ -70,7 +70,7 @@ _LABEL = re.compile(
 )
 _ROLE_MARK = re.compile(r"\[(/?[A-Z_]{3,20})\]")
 _ECHO = re.compile(r"^[^\n<]*\bor <stop_retrieval>[.:]?", re.MULTILINE | re.IGNORECASE)
-"""Our own words of the last turn, said again."""
+"""The text of our last turn, repeated by the planner."""
 _INSTRUCTION = "what the tool does, likely parameter names, its category"
 """The first turn's description of a query; a reply that repeats it is no query."""
 _ROLE = re.compile(r"^\s*(?:assistant|user|system|human|found)\s*:", re.MULTILINE | re.IGNORECASE)
@@ -110,7 +110,7 @@ def parse_plan(text: str) -> Plan:
 
 
 def parse_query(text: str) -> str | None:
-    """Read a reply to a later turn: the query, or ``None`` when the planner stops or says nothing.
+    """Read a reply to a later turn: the query, or ``None`` when the planner stops or writes none.
 
     Of several queries the first counts, for each is answered by itself. A stop that stands before any query, or beside
     words without a tag, is a stop.
@@ -251,13 +251,13 @@ def begin() -> str:
 
 
 def show_plan(goals: Sequence[str]) -> str:
-    """A plan as the planner says it."""
+    """A plan as the planner writes it."""
     lines = "\n".join(f"{number}. {harmless(goal)}" for number, goal in enumerate(goals, 1))
     return f"<plan>\n{lines}\n</plan>"
 
 
 def show_query(query: str) -> str:
-    """A query as the planner says it."""
+    """A query as the planner writes it."""
     return f"<query>{harmless(query)}</query>"
 
 

@@ -27,7 +27,7 @@ class DocumentFields:
 
     Attributes:
         name: the tool's name, and the one it has at its source where that differs.
-        service: what the id tells before its last part: ``toolbench/Finance/yahoo/quote`` is of ``Finance yahoo``.
+        service: the parts of the id before its last: ``toolbench/Finance/yahoo/quote`` is of ``Finance yahoo``.
         description: what the tool does.
         parameters: the names of its parameters.
         details: the descriptions of its parameters.
@@ -63,7 +63,7 @@ def document_fields(id: str, protocol: Protocol) -> DocumentFields:
 
 
 def service_of(id: str, protocol: Protocol) -> str:
-    """Which service a tool belongs to: what its id tells of it, else where its protocol comes from."""
+    """The service of a tool: by its id, else by the source of its protocol."""
     return id.rpartition("/")[0] or protocol.source.service
 
 

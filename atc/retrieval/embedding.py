@@ -71,7 +71,7 @@ def embedded(
         old: a snapshot of this encoder, whose vectors may be taken over.
         texts: by digest, for documents that are not in ``old``.
         encoder: makes what is missing.
-        progress: told of texts that are embedded, of all that must be.
+        progress: called with the numbers of embedded texts and of all that must be.
         folder: where blocks are kept until :func:`forget`.
 
     Raises:

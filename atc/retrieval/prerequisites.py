@@ -54,7 +54,7 @@ class Prerequisite:
     Attributes:
         tool: the tool that requires it. ``parameter``: the argument's name.
         provider: the tool that can supply it.
-        supplier: where its response has the value; ``None`` where only its name speaks for it.
+        supplier: the path to the value in its response; ``None`` where only its name suggests it.
     """
 
     tool: str

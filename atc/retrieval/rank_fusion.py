@@ -8,9 +8,9 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from atc.retrieval.index import Hit
 
 LIKENESS = 0.7
-"""Share of the bare cosine in what a query says of a tool; the rest is its place among the others."""
+"""Weight of the bare cosine in a query's score of a tool; the rest is the tool's place in the ranking."""
 QUERIES = 0.75
-"""What the best query says of a tool, for 1 that the user's own words say."""
+"""Weight of the best query's score of a tool, beside 1 for the task's own words."""
 
 Fusion = Callable[[Sequence[Sequence[Hit]]], list[str]]
 
@@ -29,7 +29,7 @@ def peak_rank(rankings: Sequence[Sequence[Hit]]) -> list[str]:
 
 
 def anchored_similarity(rankings: Sequence[Sequence[Hit]]) -> list[str]:
-    """Each tool by what the first ranking says of it, and by the best that another one does, on the scale of cosines.
+    """Order tools by their score in the first ranking plus their best score in another, on the scale of cosines.
 
     Places forget how good a ranking is: a query that fits nothing has a first place too, and a small model writes such
     queries ("combine the results"). So a score counts as much as the best cosine of its ranking, and for a query

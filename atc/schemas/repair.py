@@ -12,7 +12,7 @@ from atc.tools import binary
 from atc.tools.protocol import JsonSchema
 
 MAX_NOTES = 20
-"""Repairs that are told one by one."""
+"""Repairs that are listed one by one."""
 _NUMBER = re.compile(r"-?(0|[1-9]\d{0,17})(\.\d{1,18})?([eE][+-]?\d{1,3})?")
 
 

@@ -29,7 +29,7 @@ _OF_A_PART = frozenset({"type", "additionalProperties", "propertyNames", "maxIte
 
 @dataclass(frozen=True)
 class Problem:
-    """One way in which a value does not fit: where (its path), what, and the schema keyword that says so."""
+    """One way in which a value does not fit: where (its path), what, and the schema keyword that demands it."""
 
     path: tuple[str | int, ...]
     message: str

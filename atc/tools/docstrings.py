@@ -1,4 +1,4 @@
-"""What the docstring of a user's function says of it: text, parameters, what it returns, what it raises."""
+"""The docstring of a user's function, read into text, parameters, return value and exceptions."""
 
 from __future__ import annotations
 

@@ -226,7 +226,7 @@ def _stands_in_a_schema(default: Any) -> bool:
 
 
 class _PlainSchema(GenerateJsonSchema):
-    """JSON Schema without the titles that only repeat a name: they cost a model tokens and tell it nothing."""
+    """JSON Schema without the titles that only repeat a name: they cost tokens and carry nothing."""
 
     def field_title_should_be_set(self, schema: Any) -> bool:
         return False

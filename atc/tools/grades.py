@@ -31,7 +31,7 @@ class Grade:
         keys: keys of its response and arguments, on average over all tools (:attr:`atc.tools.outline.Record.ranks`).
         classes: they stand in classes with types and comments; else their names stand in the docstring.
         optional: arguments that are not required and not named by the task are shown too.
-        description: characters of what the tool does. ``notes``: of what is said of an argument; none for 0.
+        description: characters of what the tool does. ``notes``: characters of an argument's description; none for 0.
         demonstration: a program that uses it is shown.
     """
 

@@ -56,8 +56,8 @@ class Paging:
     Attributes:
         by: ``page`` and ``offset`` count; ``cursor`` takes what the response says; ``last`` takes the id of the last
             item; ``link`` has nothing but a URL in the response.
-        parameter: which says what page is wanted; empty for ``link``.
-        size: which says how long a page is, if there is one.
+        parameter: the one that selects the page; empty for ``link``.
+        size: the one that sets the length of a page, if there is one.
         first: the number of the first page or item, where it is known.
         items: the way to the list in a response; ``None`` where only a response can show it.
         next: the way to the field that says where the next page begins; ``None`` where none is documented.
@@ -98,7 +98,7 @@ def paging_line(protocol: Protocol) -> str:
 
 
 def is_positional(name: str) -> bool:
-    """Whether a parameter's name speaks of pages, so that a response may set it for the next one."""
+    """Whether a parameter's name selects a page, so that a response may set it for the next one."""
     return flat(name) in SIZE or _is_positional(name)
 
 
@@ -193,7 +193,7 @@ def _described_as(words: re.Pattern[str], schema: JsonSchema) -> bool:
 
 
 def _first(schema: JsonSchema) -> int | None:
-    """The number of the first page or item, as far as the schema says it."""
+    """The number of the first page or item, as far as the schema states it."""
     for keyword in ("default", "minimum"):
         if type(schema.get(keyword)) in (int, float) and schema[keyword] in (0, 1):
             return int(schema[keyword])
@@ -201,7 +201,7 @@ def _first(schema: JsonSchema) -> int | None:
 
 
 def _takes_last(name: str, schema: JsonSchema, body: _Body, items: _Path | None) -> bool:
-    """Whether a parameter takes the ``id`` of the last item: its words say so, or the response says ``has_more``."""
+    """Whether a parameter takes the ``id`` of the last item, by its description or a response with ``has_more``."""
     if not body.items_have_id(items) or types_of(schema) - {"string", "integer", "null"}:
         return False
     if str(schema.get("format", "")).startswith("date"):

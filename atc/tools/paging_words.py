@@ -1,4 +1,4 @@
-"""The names by which services speak of pages, as :func:`flat` writes them, and words that tell what a parameter means.
+"""Names that services use for paging, as :func:`flat` writes them, and words that tell what a parameter means.
 
 They were collected from public OpenAPI documents; ``benchmarks/paging.py`` counts what they recognise.
 """

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Parameter:
-    """One argument: ``name`` as a program writes it, ``original`` as the tool knows it."""
+    """One argument: ``name`` as a program writes it, ``original`` as the tool names it."""
 
     name: str
     original: str

@@ -17,7 +17,7 @@ import yaml
 from atc.errors import ToolImportError
 
 MAX_BYTES = 20_000_000
-"""Bytes of one document's text, where the user says nothing else."""
+"""Bytes of one document's text, unless the user sets another bound."""
 
 MAX_NODES = 2_000_000
 """Values (mappings, lists and scalars) of one document, each alias counted as often as it is used."""

@@ -79,7 +79,7 @@ def _from_items(items: list[Any], source: str) -> Toolset:
 
 
 def _from_callable(found: Callable[..., Any], source: str) -> Toolset:
-    """A function is a tool, unless it says that it returns a toolset."""
+    """A function is a tool, unless it is annotated to return a toolset."""
     annotation = getattr(found, "__annotations__", {}).get("return")
     if annotation in (Toolset, "Toolset"):
         try:

@@ -30,7 +30,7 @@ MAX_CHECKED = 60_000
 MAX_DESCRIPTION, MAX_HINT = 260, 300
 _BOUNDS = ("minimum", "maximum", "exclusiveMinimum", "exclusiveMaximum", "maxLength", "maxItems")
 COMMENT, COMMENT_BESIDE_EXAMPLE = 80, 40
-"""Characters of what is said of a response field; a longer text beside an example is left out."""
+"""Characters of a response field's description; a longer text beside an example is left out."""
 
 
 def render_stubs(protocols: Sequence[Protocol]) -> str:
@@ -178,7 +178,7 @@ def _names_bounds(text: str, schema: JsonSchema) -> bool:
 
 
 def _for_instance(schema: dict[str, Any]) -> str:
-    """A value that the argument may have, where nothing else is said of it."""
+    """A value that the argument may have, where it has no description."""
     listed = schema.get("examples")
     values = listed if isinstance(listed, list) else [schema.get("example")]
     known = "enum" in schema or not values or isinstance(values[0], dict | list | bool | None)

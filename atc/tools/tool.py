@@ -55,7 +55,7 @@ class Answered:
 
 
 class PagedTransport(abc.ABC):
-    """A transport that hears of next pages beside its responses (HTTP's ``Link`` header). It says so by inheriting."""
+    """Mixin of a transport whose next page stands beside its responses (HTTP's ``Link`` header)."""
 
     @abc.abstractmethod
     async def answered(self, arguments: dict[str, Any]) -> Answered:

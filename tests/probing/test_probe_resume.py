@@ -13,7 +13,7 @@ import pytest
 
 from atc.errors import UsageError
 from atc.probing.prober import Progress
-from atc.probing.record import Record
+from atc.probing.record import Record, Refusal
 from atc.tools.documents import load_protocols
 from tests.support.probe import Service, probed, prober, running, states
 from tests.support.probe_services import BOOKS, LIBRARY, add_library, missing
@@ -136,3 +136,14 @@ def test_a_folder_that_cannot_be_made_is_named(service: Service, tmp_path: Path)
 def test_a_record_of_an_older_version_that_was_not_documented_is_read() -> None:
     stored = {**Record("find_lakes", state="undocumented").to_json(), "state": "not"}
     assert Record.from_json(stored).state == "undocumented"
+
+
+def test_a_record_keeps_the_keys_of_its_file_format() -> None:
+    record = Record("get_book")
+    record.refusals.append(Refusal({"id": 1}, 422, "GET /books: id must be a string", "id must be a string"))
+    record.arguments.refused({"id": 1}, "id must be a string", 422)
+    kept = record.to_json()
+    assert kept["refusals"][0].keys() == {"arguments", "status", "said", "words"}
+    assert "said" in kept["arguments"]["arguments"]["id"]
+    again = Record.from_json(kept)
+    assert (again.refusals, again.to_json()) == (record.refusals, kept)

@@ -164,5 +164,5 @@ _PAGING = listed(
 
 @lru_cache(maxsize=8192)
 def is_paging_name(name: str) -> bool:
-    """Whether a field of this name usually speaks of pages of a list."""
+    """Whether a field of this name usually states the paging of a list."""
     return " ".join(words(name)) in _PAGING

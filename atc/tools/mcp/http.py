@@ -55,7 +55,7 @@ class Unreadable(httpx2.StreamError):
 
 
 class BoundedClient(httpx2.AsyncClient):
-    """A client whose answers have a size. What goes wrong is told to the exchange, and ends that request alone."""
+    """A client that bounds its answers. A problem is recorded in the exchange, and ends that request alone."""
 
     def __init__(self, max_bytes: int, **settings: Any) -> None:
         super().__init__(**settings)

@@ -1,4 +1,4 @@
-"""What a server says of a tool → a protocol."""
+"""A tool as a server describes it → a protocol."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ def protocol_of(tool: Any, name: str, location: str, *, trust_hints: bool) -> Pr
 
 
 def effect_of(hints: Any) -> Effect:
-    """What a tool's annotations say. They are the server's word, and nothing holds it to them.
+    """The effect by a tool's annotations. They are claims of the server, and nothing enforces them.
 
     The other hints mean something for tools that do more than read, so one that has them is a write; where nothing is
     said, nothing is known.

@@ -27,7 +27,7 @@ INHERITED = ("HOME", "LANG", "LC_ALL", "LC_CTYPE", "LOGNAME", "PATH", "SHELL", "
 """The variables that every server gets. None of them is a credential; what else it needs, the user names."""
 
 GRACE_S = 2.0
-"""Seconds to end by itself after its input closed, and again after it was told to."""
+"""Seconds to end by itself after its input closed, and again after the signal to end."""
 
 _POLL_S = 0.01
 _LINES = 20
@@ -65,7 +65,7 @@ async def stdio_transport(spec: ServerSpec, log: ServerLog, max_bytes: int) -> A
 
     Args:
         spec: the server.
-        log: is told what it writes beside its messages.
+        log: takes what it writes beside its messages.
         max_bytes: bytes of one message. A longer one ends the conversation.
 
     Raises:
@@ -133,7 +133,7 @@ async def _write(
                 text = message.message.model_dump_json(by_alias=True, exclude_unset=True)
                 await process.stdin.send(text.encode("utf-8", "replace") + b"\n")
     except _GONE:
-        await to_session.aclose()  # whoever waits for an answer is told that none will come
+        await to_session.aclose()  # whoever waits for an answer gets the error
 
 
 async def _keep(process: Process, log: ServerLog) -> None:

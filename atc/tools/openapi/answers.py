@@ -165,7 +165,7 @@ def _unreadable(
 
 
 def _service_words(text: str, credentials: Credentials) -> str:
-    """What the service itself says about an error, in at most :data:`MAX_ERROR_TEXT` characters."""
+    """The service's own message about an error, in at most :data:`MAX_ERROR_TEXT` characters."""
     try:  # a credential goes before anything is cut: half of one would not be found any more
         found = _message_in(credentials.redacted_value(json.loads(text)), 0)
     except (ValueError, RecursionError):

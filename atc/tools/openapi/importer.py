@@ -141,7 +141,7 @@ def read_openapi(
     max_bytes: int = 5_000_000,
     client_factory: Callable[..., httpx.AsyncClient] = httpx.AsyncClient,
 ) -> Import:
-    """Like :func:`import_openapi`, and tells what was left out and why. An empty result is no error here.
+    """Like :func:`import_openapi`, and returns what was left out and why, too. An empty result is no error here.
 
     Raises:
         ToolImportError: the document cannot be read, or a pattern of ``only`` names nothing that can become a tool.

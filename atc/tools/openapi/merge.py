@@ -10,7 +10,7 @@ from typing import Any
 
 from atc.tools.openapi.keywords import ANNOTATIONS
 
-# These speak about what their own schema lists beside them; moved into another they would say something else.
+# Their meaning depends on the keywords beside them in their own schema: they cannot move into another.
 _BOUND_TO_NEIGHBOURS = frozenset(
     """
     if then else contains minContains maxContains prefixItems unevaluatedItems unevaluatedProperties

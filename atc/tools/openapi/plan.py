@@ -1,4 +1,4 @@
-"""What an import knows about one operation: how its arguments become a request. Plain data, never a secret."""
+"""The plan of one operation: how its arguments become a request. Plain data, never a secret."""
 
 from __future__ import annotations
 
@@ -76,7 +76,7 @@ class Operation:
         returns: what its answers are by the document; ``None`` where it does not say.
         undeclared: arguments that the document does not have are sent too, in the query.
         reads: a call changes nothing, so that one whose answer is lost did no harm.
-        links_pages: its document says that a ``Link`` header comes with its answers.
+        links_pages: whether its document declares a ``Link`` header in its answers.
     """
 
     method: str

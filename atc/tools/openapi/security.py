@@ -62,7 +62,7 @@ class Credentials:
         schemes: the schemes that the document declares.
         auth: credentials given by the user, by scheme name; for HTTP basic ``"user:password"``, for OAuth 2 and AWS
             also a mapping (:mod:`atc.tools.openapi.oauth`, :mod:`atc.tools.openapi.aws`).
-        headers: headers that the user wants on every request; taken for secrets as well.
+        headers: headers of the user for every request; taken for secrets as well.
 
     Raises:
         UsageError: a name that is no scheme, or a value that cannot stand in a header.

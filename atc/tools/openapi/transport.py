@@ -100,7 +100,7 @@ class OperationTransport(PagedTransport, AnnouncingTransport):
         return (await self.answered(arguments)).value
 
     async def answered(self, arguments: dict[str, Any]) -> Answered:
-        """Make one call, and say what its ``Link`` header says of the next page.
+        """Make one call, and return with its value the next page by its ``Link`` header.
 
         Raises:
             ToolError: as :meth:`announced`.
