@@ -1,7 +1,8 @@
 """Repair by the schemas what can only be meant one way, without asking the model.
 
 RETO §3.4 repairs a rejected call by rule before it spends a model call. Here the same is done to a whole program
-before it runs. Only an expression that is sure to fail is touched, and only where the schemas leave one way to repair it:
+before it runs. Only an expression that is sure to fail is touched, and only where the schemas leave one way to
+repair it:
 
 - a loop over, or an index into, a response object means the one list in it, or the one whose items have the keys
   that are then read;
