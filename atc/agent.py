@@ -94,7 +94,7 @@ class Agent:
         self._retriever: Retriever = retriever or IndexRetriever(self.settings.tool_index, self.settings.retrieval)
         self._policy = policy or CallPolicy(
             max_calls=self.settings.max_calls, call_timeout_s=self.settings.call_timeout_s
-        )  # fmt: skip
+        )
         self.store = RunStore(self.settings.runs_dir)
 
     def run(self, task: str) -> Result:
@@ -225,9 +225,16 @@ class Agent:
             emit("run_started", self._started(session, model, strategy, opened_by, source))
             try:
                 context = session.context = RunContext(
-                    task, self.settings, BudgetedModel(model, budget), broker, self._opened_sandbox(), self._retriever,
-                    self.tools, emit, stack,
-                )  # fmt: skip
+                    task,
+                    self.settings,
+                    BudgetedModel(model, budget),
+                    broker,
+                    self._opened_sandbox(),
+                    self._retriever,
+                    self.tools,
+                    emit,
+                    stack,
+                )
                 await context.choose_tools(resumed)
                 result = await self._to_the_end(session, context, strategy, resumed)
             except BaseException as error:
@@ -290,10 +297,16 @@ class Agent:
         settings = self.settings.model_dump(mode="json", exclude={"api_key"})
         settings["approve"] = "function" if callable(self._approval.approve) else self._approval.approve
         return {
-            "run_id": session.run_id, "task": session.task, "model": model.name, "endpoint": model.endpoint,
-            "strategy": strategy.name, "strategy_given": opened_by,
-            "tools": len(self.tools), "source": source, "settings": settings,
-        }  # fmt: skip
+            "run_id": session.run_id,
+            "task": session.task,
+            "model": model.name,
+            "endpoint": model.endpoint,
+            "strategy": strategy.name,
+            "strategy_given": opened_by,
+            "tools": len(self.tools),
+            "source": source,
+            "settings": settings,
+        }
 
     def _emitter(self, trace: TraceWriter, redactor: Redactor, listener: Callable[[Event], None] | None) -> Emit:
         listeners = [each for each in (self._on_event, listener) if each is not None]

@@ -66,7 +66,12 @@ async def waiting(emit: Emit, purpose: str) -> AsyncIterator[OnText]:
 def emit_reply(emit: Emit, purpose: str, reply: Reply) -> None:
     """Record a reply of the model in the trace."""
     data: dict[str, Any] = {
-        "purpose": purpose, "seconds": reply.seconds, "prompt_tokens": reply.prompt_tokens, "cached": reply.cached,
-        "completion_tokens": reply.completion_tokens, "finish_reason": reply.finish_reason, "text": reply.text,
-    }  # fmt: skip
+        "purpose": purpose,
+        "seconds": reply.seconds,
+        "prompt_tokens": reply.prompt_tokens,
+        "cached": reply.cached,
+        "completion_tokens": reply.completion_tokens,
+        "finish_reason": reply.finish_reason,
+        "text": reply.text,
+    }
     emit("model_ended", data | ({"problem": reply.problem} if reply.problem else {}))

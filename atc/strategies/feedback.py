@@ -162,19 +162,25 @@ def _names(text: str, name: str) -> bool:
 def _without_coordinates(revision: Revision) -> Revision:
     """A program's findings and fault without the coordinates that it had from memory."""
     findings = tuple(
-        finding.model_copy(update={
-            "value": wording.HIDDEN if any(map(_is_coordinate, finding.arguments)) else finding.value,
-            "source_line": _blanked(finding.source_line),
-        })
+        finding.model_copy(
+            update={
+                "value": wording.HIDDEN if any(map(_is_coordinate, finding.arguments)) else finding.value,
+                "source_line": _blanked(finding.source_line),
+            }
+        )
         for finding in revision.findings
-    )  # fmt: skip
+    )
     fault = revision.fault
     if fault is not None:
         answered = fault.answered and fault.answered.model_copy(update=_hidden(fault.answered.invocation))
-        fault = fault.model_copy(update={
-            **_hidden(fault.invocation), "answered": answered,
-            "source_line": _blanked(fault.source_line), "reason": _blanked(fault.reason),
-        })  # fmt: skip
+        fault = fault.model_copy(
+            update={
+                **_hidden(fault.invocation),
+                "answered": answered,
+                "source_line": _blanked(fault.source_line),
+                "reason": _blanked(fault.reason),
+            }
+        )
     return revision.model_copy(update={"findings": findings, "fault": fault})
 
 

@@ -40,7 +40,7 @@ class ProgramLoop:
         self.context, self.ways = context, ways.under(context.settings)
         self.writer = Writer(
             context.task, context.tools, context.model, context.settings, context.emit, context.plan, self.ways
-        )  # fmt: skip
+        )
         self.requests = ToolRequests(context, self.writer)
         self._checker: Checker | None = None
         self._checked: Toolset | None = None
@@ -178,17 +178,27 @@ class ProgramLoop:
         self._record(draft, fault=fault)
 
     def _record(self, draft: Draft, findings: tuple[Finding, ...] = (), fault: Fault | None = None) -> None:
-        self.context.record(Revision(
-            attempt=len(self.context.revisions), program=draft.source, findings=findings, fault=fault,
-            rewrites=draft.rewrites,
-        ))  # fmt: skip
+        self.context.record(
+            Revision(
+                attempt=len(self.context.revisions),
+                program=draft.source,
+                findings=findings,
+                fault=fault,
+                rewrites=draft.rewrites,
+            )
+        )
 
 
 def _bare(fault: Fault, outcome: Outcome) -> Fault:
     """The fault as a plain traceback tells it: no tool, no evidence (to measure what attribution is worth)."""
     error = outcome.error
     return Fault(
-        kind="program", case="raised", raised=error.raised if error is not None else None,
+        kind="program",
+        case="raised",
+        raised=error.raised if error is not None else None,
         reason="" if error is not None else wording.fault_alone(fault),
-        line=fault.line, source_line=fault.source_line, cause=fault.cause, hint=fault.hint,
-    )  # fmt: skip
+        line=fault.line,
+        source_line=fault.source_line,
+        cause=fault.cause,
+        hint=fault.hint,
+    )

@@ -43,18 +43,28 @@ class Session:
         budget, context = self.budget, self.context
         revisions = tuple(context.revisions) if context is not None else ()
         usage = Usage(
-            model_calls=budget.calls_used, prompt_tokens=budget.prompt_tokens,
-            completion_tokens=budget.completion_tokens, model_seconds=budget.model_seconds,
-            tool_calls=self.broker.made, tool_seconds=sum(call.seconds for call in calls),
+            model_calls=budget.calls_used,
+            prompt_tokens=budget.prompt_tokens,
+            completion_tokens=budget.completion_tokens,
+            model_seconds=budget.model_seconds,
+            tool_calls=self.broker.made,
+            tool_seconds=sum(call.seconds for call in calls),
             seconds=time.perf_counter() - self.began,
-        )  # fmt: skip
+        )
         return Result(
-            run_id=self.run_id, task=self.task, status=ending.status, value=ending.value, answer=answer,
+            run_id=self.run_id,
+            task=self.task,
+            status=ending.status,
+            value=ending.value,
+            answer=answer,
             program=revisions[-1].program if revisions else "",
-            calls=tuple(sorted(calls, key=lambda call: call.index)), revisions=revisions,
-            fault=ending.fault, usage=usage, isolation=context.isolation if context is not None else "",
+            calls=tuple(sorted(calls, key=lambda call: call.index)),
+            revisions=revisions,
+            fault=ending.fault,
+            usage=usage,
+            isolation=context.isolation if context is not None else "",
             trace=str(self.stored.trace) if self.stored else None,
-        )  # fmt: skip
+        )
 
     def end(self, result: Result, **more: bool) -> None:
         """Write the end of the run into the trace."""
@@ -79,6 +89,12 @@ def fault_of(error: BaseException) -> Fault:
 def _from_before(entry: Entry) -> Call:
     """A call in doubt that an earlier process began."""
     return Call(
-        index=entry.number, attempt=entry.attempt, tool=entry.tool, arguments=entry.arguments, effect=entry.effect,
-        stage=entry.stage, status="in_doubt", error="the run was cut off during this call",
-    )  # fmt: skip
+        index=entry.number,
+        attempt=entry.attempt,
+        tool=entry.tool,
+        arguments=entry.arguments,
+        effect=entry.effect,
+        stage=entry.stage,
+        status="in_doubt",
+        error="the run was cut off during this call",
+    )

@@ -66,9 +66,11 @@ def fault_of_call(call: Call) -> Fault:
     """The fault of a call that did not succeed."""
     refused = call.status == "refused" and call.cause is None
     message = f"{call.tool}: {call.error}"
-    return advised(Fault(
-        kind="arguments" if refused else "tool", reason=message, tool=call.tool, call=call.index, cause=call.cause
-    ))  # fmt: skip
+    return advised(
+        Fault(
+            kind="arguments" if refused else "tool", reason=message, tool=call.tool, call=call.index, cause=call.cause
+        )
+    )
 
 
 def ending_of(fault: Fault) -> Ending | None:

@@ -76,9 +76,15 @@ class Writer:
     """
 
     def __init__(
-        self, task: str, tools: Toolset, model: Model, settings: Settings, emit: Emit, plan: str = "",
+        self,
+        task: str,
+        tools: Toolset,
+        model: Model,
+        settings: Settings,
+        emit: Emit,
+        plan: str = "",
         ways: Ways = DEFAULT_WAYS,
-    ) -> None:  # fmt: skip
+    ) -> None:
         self._ways = ways.under(settings)
         self._model, self._settings, self._emit, self._task = model, settings, emit, task
         self._plan = fenced(plan)
@@ -100,9 +106,14 @@ class Writer:
         self._asking = asking_tools(tools)
         self._pages = ALL_PAGES not in tools
         self._fitter = Fitter(
-            tools.protocols, suppliers, self._task, keep=self._asking, first=self._asked_for,
-            ask=DOCS if DOCS in self._asking else None, pages=self._pages,
-        )  # fmt: skip
+            tools.protocols,
+            suppliers,
+            self._task,
+            keep=self._asking,
+            first=self._asked_for,
+            ask=DOCS if DOCS in self._asking else None,
+            pages=self._pages,
+        )
         self.shown: Fit | None = None
         """What the last prompt showed of the tools."""
         self._stop: list[str] = []
@@ -167,9 +178,12 @@ class Writer:
         return [draft for draft in unique.values() if draft.source not in earlier] or list(unique.values())
 
     async def _fitting(
-        self, draw: Callable[[list[Message]], Awaitable[T]], history: Sequence[Revision], calls: Sequence[Call],
+        self,
+        draw: Callable[[list[Message]], Awaitable[T]],
+        history: Sequence[Revision],
+        calls: Sequence[Call],
         again: bool = False,
-    ) -> T:  # fmt: skip
+    ) -> T:
         """What a model makes of the prompt; of a shorter one, where the endpoint says that it is too long."""
         while True:
             messages = await self.messages(history, calls, again)
@@ -188,9 +202,13 @@ class Writer:
             self._emit("model_started", {"purpose": "program"})
         async with waiting(self._emit, "program"):
             replies = await self._model.sample(
-                messages, count, max_tokens=self._settings.max_tokens, temperature=SAMPLING_TEMPERATURE, seed=seed,
+                messages,
+                count,
+                max_tokens=self._settings.max_tokens,
+                temperature=SAMPLING_TEMPERATURE,
+                seed=seed,
                 stop=self._stop,
-            )  # fmt: skip
+            )
         for reply in replies:
             emit_reply(self._emit, "program", reply)
         return replies
@@ -207,9 +225,15 @@ class Writer:
     ) -> Reply:
         """Ask the model once; the trace records it."""
         return await ask(
-            self._model, self._emit, purpose, messages, max_tokens=max_tokens or self._settings.max_tokens,
-            temperature=temperature, seed=seed, stop=stop,
-        )  # fmt: skip
+            self._model,
+            self._emit,
+            purpose,
+            messages,
+            max_tokens=max_tokens or self._settings.max_tokens,
+            temperature=temperature,
+            seed=seed,
+            stop=stop,
+        )
 
     async def name_culprit(self, program: str, error: str) -> str | None:
         """Ask the model which tool is at fault (§3.3): t_j = M(x, T, I_a, r_j)."""
@@ -219,9 +243,15 @@ class Writer:
             return None
         text = prompt("attribute", task=self._task, tools=tools, program=fenced(program), error=error[:1500])
         reply = await ask(
-            self._model, self._emit, "attribute", [Message("user", text)], max_tokens=40, temperature=0.0,
-            seed=self._settings.seed, choices=tools,
-        )  # fmt: skip
+            self._model,
+            self._emit,
+            "attribute",
+            [Message("user", text)],
+            max_tokens=40,
+            temperature=0.0,
+            seed=self._settings.seed,
+            choices=tools,
+        )
         return reply.value if isinstance(reply.value, str) else None
 
     def _draft(self, reply: Reply, calls: Sequence[Call], inputs: Collection[str]) -> Draft:
@@ -262,9 +292,15 @@ class Writer:
     def _task_message(self, shown: Fit) -> str:
         """The task and its tools."""
         return prompt(
-            "task", stubs=fenced(shown.text), task=self._task, plan=self._plan, asked=self._asked_for,
-            shortened=shown.shortened, unlisted=len(shown.left_out), finder=FINDER if FINDER in self._asking else "",
-        )  # fmt: skip
+            "task",
+            stubs=fenced(shown.text),
+            task=self._task,
+            plan=self._plan,
+            asked=self._asked_for,
+            shortened=shown.shortened,
+            unlisted=len(shown.left_out),
+            finder=FINDER if FINDER in self._asking else "",
+        )
 
     async def _tools_within(self, base: Sequence[Message], feedback: Sequence[Message]) -> Fit:
         """The tools as there is room for them; the same as before wherever they still fit, for the model's cache.
@@ -311,9 +347,16 @@ class Writer:
             messages.append(
                 Message("assistant", f"```python\n{revision.program}```" if revision.program else "(no program)")
             )
-            messages.append(Message("user", prompt(
-                "edit", problem=fenced(problem), protocol=fenced(shown.text),
-                evidence=fenced(fault.evidence if fault and last else ""),
-                done=done_calls(calls) if last else [],
-            )))  # fmt: skip
+            messages.append(
+                Message(
+                    "user",
+                    prompt(
+                        "edit",
+                        problem=fenced(problem),
+                        protocol=fenced(shown.text),
+                        evidence=fenced(fault.evidence if fault and last else ""),
+                        done=done_calls(calls) if last else [],
+                    ),
+                )
+            )
         return messages

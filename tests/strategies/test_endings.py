@@ -197,9 +197,17 @@ def calls_a_library_wrongly(a: str) -> str:
 
 
 BUGS = (
-    divides, divides_later, has_no_rows, has_a_wrong_name, has_a_wrong_attribute, adds_a_number_to_a_text,
-    lacks_a_module, lacks_a_variable, lacks_a_file, calls_a_library_wrongly,
-)  # fmt: skip
+    divides,
+    divides_later,
+    has_no_rows,
+    has_a_wrong_name,
+    has_a_wrong_attribute,
+    adds_a_number_to_a_text,
+    lacks_a_module,
+    lacks_a_variable,
+    lacks_a_file,
+    calls_a_library_wrongly,
+)
 
 
 def refuses(a: str) -> None:
@@ -276,10 +284,23 @@ def is_unreachable(a: str) -> None:
 
 
 REFUSALS = (
-    refuses, asserts, looks_up, looks_up_inside, finds_none, finds_none_with_an_attribute, reads_a_number,
-    divides_by_what_is_kept, evaluates, takes_an_attribute, takes_anything, takes_any_object, opens, reraises,
-    is_unbound, is_unreachable,
-)  # fmt: skip
+    refuses,
+    asserts,
+    looks_up,
+    looks_up_inside,
+    finds_none,
+    finds_none_with_an_attribute,
+    reads_a_number,
+    divides_by_what_is_kept,
+    evaluates,
+    takes_an_attribute,
+    takes_anything,
+    takes_any_object,
+    opens,
+    reraises,
+    is_unbound,
+    is_unreachable,
+)
 
 
 @pytest.mark.parametrize("function", BUGS, ids=lambda f: f.__name__)
@@ -367,8 +388,10 @@ def server(running: Server) -> Server:
     return running
 
 
-KEYED = {"components": {"securitySchemes": {"key": {"type": "apiKey", "in": "header", "name": "X-Key"}}},
-         "security": [{"key": []}]}  # fmt: skip
+KEYED = {
+    "components": {"securitySchemes": {"key": {"type": "apiKey", "in": "header", "name": "X-Key"}}},
+    "security": [{"key": []}],
+}
 
 
 def service(url: str, method: str = "get", **options: Any) -> Toolset:
@@ -430,10 +453,14 @@ async def _hangs(_: Any) -> Any:
 @pytest.mark.parametrize(
     ("kind", "effect", "cause"),
     [
-        ("openapi", READ, "unreachable"), ("mcp", READ, "unreachable"), ("function", READ, None),
-        ("openapi", WRITE, "in_doubt"), ("function", WRITE, "in_doubt"), ("function", UNKNOWN, "in_doubt"),
+        ("openapi", READ, "unreachable"),
+        ("mcp", READ, "unreachable"),
+        ("function", READ, None),
+        ("openapi", WRITE, "in_doubt"),
+        ("function", WRITE, "in_doubt"),
+        ("function", UNKNOWN, "in_doubt"),
     ],
-)  # fmt: skip
+)
 def test_no_answer_in_time_is_a_service_that_is_down_or_an_effect_in_doubt(kind: str, effect: Any, cause: str) -> None:
     house = House(_from(kind, make_tool("a", _hangs, effect)), call_timeout_s=0.05)
     assert house.call("a", n=1).status == "timeout"
@@ -445,9 +472,11 @@ def test_a_service_that_answered_before_is_not_down() -> None:
     gone = ToolError("nobody there", status="unreachable", transient=True, cause="unreachable")
     for first in ({"value": 1}, ToolError("no such thing", status=404)):
         house = House(
-            *(_from("openapi", make_tool(name, counted(value)[1])) for name, value in
-              {"well": first, "lost": lost, "gone": gone}.items())
-        )  # fmt: skip
+            *(
+                _from("openapi", make_tool(name, counted(value)[1]))
+                for name, value in {"well": first, "lost": lost, "gone": gone}.items()
+            )
+        )
         house.call("lost", n=1)
         assert house.last.cause == "unreachable"
         house.call("well", n=1)

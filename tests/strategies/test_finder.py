@@ -80,9 +80,13 @@ def test_what_is_found_needs_leave_like_any_other() -> None:
     asked = []
     model = FakeModel([LOOK, *[USE] * 6])
     agent = Agent(
-        tools(effect=Effect.WRITE), model=model, answer=False, max_tools=4, max_revisions=2,
+        tools(effect=Effect.WRITE),
+        model=model,
+        answer=False,
+        max_tools=4,
+        max_revisions=2,
         approve=lambda request: bool(asked.append(request.tool)),
-    )  # fmt: skip
+    )
     result = agent.run("what is the weather?")
     assert asked == ["exchange_rate"]
     assert result.status == "denied"

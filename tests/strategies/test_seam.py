@@ -191,15 +191,21 @@ def ran(strategy: Strategy, tools: Toolset, *replies: str, **settings: Any) -> R
 
 def test_a_call_passes_every_gate_and_a_failure_is_data() -> None:
     done: list[int] = []
-    tools = Toolset([
-        make_tool("book", lambda a: done.append(a["n"]) or a["n"], Effect.WRITE), make_tool("look", lambda a: a["n"]),
-    ])  # fmt: skip
+    tools = Toolset(
+        [
+            make_tool("book", lambda a: done.append(a["n"]) or a["n"], Effect.WRITE),
+            make_tool("look", lambda a: a["n"]),
+        ]
+    )
     calls = Calls(("look", {"n": 1}), ("book", {"n": 2}), ("book", {"n": "many"}), ("steal", {}))
     result = ran(calls, tools, approve=lambda request: request.arguments == {"n": 2})
     assert (result.value, done) == ([1, 2, None, None], [2])
     assert [(call.index, call.status, call.error_status) for call in result.calls] == [
-        (1, "ok", None), (2, "ok", None), (3, "refused", "invalid_arguments"), (4, "refused", "not_granted")
-    ]  # fmt: skip
+        (1, "ok", None),
+        (2, "ok", None),
+        (3, "refused", "invalid_arguments"),
+        (4, "refused", "not_granted"),
+    ]
     assert result.calls == tuple(calls.made)
     assert ran(Calls(("book", {"n": 3})), tools, approve="never").calls[0].cause == "denied"
     assert done == [2]
@@ -207,10 +213,12 @@ def test_a_call_passes_every_gate_and_a_failure_is_data() -> None:
 
 def test_each_call_is_a_stage_so_reads_are_fresh_and_no_write_is_made_twice() -> None:
     seen: list[int] = []
-    tools = Toolset([
-        make_tool("look", lambda _: seen.append(len(seen)) or len(seen)),
-        make_tool("book", lambda a: seen.append(a["n"]) or a["n"], Effect.WRITE),
-    ])  # fmt: skip
+    tools = Toolset(
+        [
+            make_tool("look", lambda _: seen.append(len(seen)) or len(seen)),
+            make_tool("book", lambda a: seen.append(a["n"]) or a["n"], Effect.WRITE),
+        ]
+    )
     look, book = ("look", {"n": 1}), ("book", {"n": 7})
     result = ran(Calls(look, book, look, book, ("book", {"n": 8})), tools)
     assert (result.value, seen) == ([1, 7, 3, None, 8], [0, 7, 2, 8])
@@ -232,10 +240,12 @@ class Staged(Strategy):
 
 def test_a_stage_hands_values_to_its_programs_and_leaves_the_journal_of_the_one_before() -> None:
     looks: list[int] = []
-    tools = Toolset([
-        make_tool("look", lambda a: looks.append(a["n"]) or len(looks)),
-        make_tool("book", lambda a: a["n"], Effect.WRITE),
-    ])  # fmt: skip
+    tools = Toolset(
+        [
+            make_tool("look", lambda a: looks.append(a["n"]) or len(looks)),
+            make_tool("book", lambda a: a["n"], Effect.WRITE),
+        ]
+    )
     result = ran(Staged(), tools)
     assert (result.value, looks) == ([1, 3, 2], [1, 5, 1])
 

@@ -31,10 +31,12 @@ class Shop:
             return {"number": len(self.orders), "item": arguments["item"]}
 
         item = {"item": {"type": "string"}}
-        self.tools = Toolset([
-            make_tool("stock", stock),
-            make_tool("order", order, Effect.WRITE, required=("item",), **item),
-        ])  # fmt: skip
+        self.tools = Toolset(
+            [
+                make_tool("stock", stock),
+                make_tool("order", order, Effect.WRITE, required=("item",), **item),
+            ]
+        )
 
     def run(self, strategy: str, *replies: Any, **settings: Any) -> Result:
         return agent(*replies, strategy=strategy, tools=self.tools, **settings).run("order a pen")
@@ -99,16 +101,30 @@ def test_a_plan_that_is_made_anew_does_nothing_again() -> None:
     assert (result.status, result.value) == ("answered", {"done": 1})
     assert (shop.orders, shop.looks) == (["pen", "pen"], 1)  # the second plan orders a second pen on purpose
     assert [(call.attempt, call.status) for call in result.calls] == [
-        (0, "ok"), (0, "ok"), (0, "failed"), (1, "replayed"), (1, "replayed"), (1, "ok")
-    ]  # fmt: skip
+        (0, "ok"),
+        (0, "ok"),
+        (0, "failed"),
+        (1, "replayed"),
+        (1, "replayed"),
+        (1, "ok"),
+    ]
 
 
 @pytest.mark.parametrize(
     "plan",
-    ["", "[", "[1", "[[]]", "{}", '[{"tool": "order", "args": [1]}]', '[{"tool": 1}]', "[" * 100_000,
-     '[{"tool": "order", "args": {"item": "$99999999999999999999.x"}}]',
-     '[{"tool": "stock"}, {"tool": "order", "args": {"item": "$1[' + "9" * 5_000 + ']"}}]'],
-)  # fmt: skip
+    [
+        "",
+        "[",
+        "[1",
+        "[[]]",
+        "{}",
+        '[{"tool": "order", "args": [1]}]',
+        '[{"tool": 1}]',
+        "[" * 100_000,
+        '[{"tool": "order", "args": {"item": "$99999999999999999999.x"}}]',
+        '[{"tool": "stock"}, {"tool": "order", "args": {"item": "$1[' + "9" * 5_000 + ']"}}]',
+    ],
+)
 def test_a_plan_that_is_none_is_a_fault_and_no_crash(plan: str) -> None:
     shop = Shop()
     result = shop.run("plan", plan, max_revisions=0)
@@ -132,8 +148,11 @@ def test_whatever_python_can_hold_stays_from_step_to_step() -> None:
     assert result.value == ["2024-03-01", 9, {"number": 1, "item": "pen"}]
     assert (shop.orders, shop.looks) == (["pen"], 2)
     assert [revision.fault.message if revision.fault else "" for revision in result.revisions] == [
-        "", "NameError: name 'missing' is not defined", "", ""
-    ]  # fmt: skip
+        "",
+        "NameError: name 'missing' is not defined",
+        "",
+        "",
+    ]
     assert [revision.program for revision in result.revisions] == [f"{step}\n" for step in steps]
 
 
@@ -146,9 +165,18 @@ def test_codeact_is_shown_what_the_last_step_printed_and_nothing_before() -> Non
 
 @pytest.mark.parametrize(
     ("text", "value"),
-    [("7", 7), ('```json\n{"a": [1]}\n```', {"a": [1]}), ("'x'", "x"), (" in words ", "in words"),
-     ("{[]: 1}", "{[]: 1}"), ("[" * 99_999, "[" * 99_999), ("...", "..."), ("{1, 2}", "{1, 2}"), ("NaN", "NaN"),
-     ("(1, 2)", [1, 2])],
-)  # fmt: skip
+    [
+        ("7", 7),
+        ('```json\n{"a": [1]}\n```', {"a": [1]}),
+        ("'x'", "x"),
+        (" in words ", "in words"),
+        ("{[]: 1}", "{[]: 1}"),
+        ("[" * 99_999, "[" * 99_999),
+        ("...", "..."),
+        ("{1, 2}", "{1, 2}"),
+        ("NaN", "NaN"),
+        ("(1, 2)", [1, 2]),
+    ],
+)
 def test_an_answer_in_words_is_read_as_a_value(text: str, value: Any) -> None:
     assert read_value(text) == value

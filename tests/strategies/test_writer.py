@@ -33,10 +33,14 @@ TOOLS = Toolset(
     ]
 )
 MISREAD: dict[str, Any] = {
-    "case": "misread", "tool": "find", "key": "id", "place": Place(tool="find"), "observed": Observed(type="object"),
+    "case": "misread",
+    "tool": "find",
+    "key": "id",
+    "place": Place(tool="find"),
+    "observed": Observed(type="object"),
     "answered": Answered(invocation=Invocation(tool="find"), value={}),
     "raised": Raised(type="KeyError", message="'id'"),
-}  # fmt: skip
+}
 
 
 def quiet(kind: str, data: dict[str, Any]) -> None:
@@ -69,9 +73,11 @@ def test_a_tools_text_stays_inside_its_stub() -> None:
 def test_a_paged_tool_says_how_all_its_pages_are_read_unless_a_tool_has_that_name(form: str) -> None:
     number = {"type": "integer"}
     protocol = Protocol(
-        name="orders", effect=Effect.READ, parameters={"properties": {"page": number, "limit": number}},
+        name="orders",
+        effect=Effect.READ,
+        parameters={"properties": {"page": number, "limit": number}},
         returns={"type": "array", "items": number},
-    )  # fmt: skip
+    )
     line = "Paged by page and limit: all_pages(orders, ...) returns the items of all pages as one list."
     for names, shown in (([], 1), (["all_pages"], 0)):
         tools = Toolset([Tool(protocol), *(Tool(Protocol(name=name)) for name in names)])
@@ -159,9 +165,13 @@ def test_the_tool_that_a_refusal_has_in_its_words_is_named(complaint: str, named
 def test_what_the_broker_says_of_a_schema_names_no_tool() -> None:
     tools = [Protocol(name=name) for name in ("find_largest", "count_letters")]
     fault = Fault(
-        kind="arguments", case="invalid_arguments", tool="find_largest", line=2, speaker="broker",
+        kind="arguments",
+        case="invalid_arguments",
+        tool="find_largest",
+        line=2,
+        speaker="broker",
         reason='$.count_letters: {} is not of type "array"',
-    )  # fmt: skip
+    )
     notes = feedback_from([Revision(attempt=0, program="", fault=fault)], {}, tools)
     assert not [note for note in notes if "come" in note]
 

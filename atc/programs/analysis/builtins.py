@@ -380,5 +380,5 @@ _BUILTINS: dict[str, _Builtin] = {
     "reduce": _reduce,
     "parallel": _parallel,
     ALL_PAGES: all_pages,
-}  # fmt: skip
+}
 """By the last part of their names; a program's own function of the same name comes first."""

@@ -37,8 +37,15 @@ from atc.result import Call, Effect
 from atc.tools.paging import ALL_PAGES, paging_of
 from atc.tools.tool import Toolset
 
-_PROGRAM_ERRORS = {"SyntaxError", "IndentationError", "ImportError", "ModuleNotFoundError", "RecursionError",
-                   "NotImplementedError", "PermissionError"}  # fmt: skip
+_PROGRAM_ERRORS = {
+    "SyntaxError",
+    "IndentationError",
+    "ImportError",
+    "ModuleNotFoundError",
+    "RecursionError",
+    "NotImplementedError",
+    "PermissionError",
+}
 _REFUSED_WORDS = {"invalid_arguments", "not_found", "invalid", "bad_request", "unknown_id", "conflict"}
 _REFUSED_CODES = {400, 404, 409, 410, 422}
 _ALLOW_WARNINGS = 'approve it at a terminal or by a function, or set warnings="allow" (--warnings allow)'
@@ -77,9 +84,14 @@ class Attribution:
         warned = next((c for c in self.calls if c.status == "refused" and c.error_status == "warned"), None)
         if warned is not None:  # also where the program caught the refusal: its answer would hide what was not done
             return self._made(
-                "program", "warned", warned.line, call=warned.index, hint=_ALLOW_WARNINGS,
-                invocation=invocation(warned), reason=warned.error or "",
-            )  # fmt: skip
+                "program",
+                "warned",
+                warned.line,
+                call=warned.index,
+                hint=_ALLOW_WARNINGS,
+                invocation=invocation(warned),
+                reason=warned.error or "",
+            )
         if outcome.kind == "raised" and outcome.error is not None:
             return self._raised(outcome.error)
         if outcome.kind == "limit":
@@ -156,11 +168,19 @@ class Attribution:
         else:
             kind, case = "tool", "failed"
         return self._made(
-            kind, case, line, tool=call.tool, call=call.index, cause=call.cause,
-            invocation=invocation(call), speaker="broker" if call.status == "refused" else "tool",
-            reason=call.error or "", status=status, idle="idle-call" in self.rules and self._is_idle(call),
+            kind,
+            case,
+            line,
+            tool=call.tool,
+            call=call.index,
+            cause=call.cause,
+            invocation=invocation(call),
+            speaker="broker" if call.status == "refused" else "tool",
+            reason=call.error or "",
+            status=status,
+            idle="idle-call" in self.rules and self._is_idle(call),
             origins=tuple((name, origin.place) for name, origin in self._origins(call)),
-        )  # fmt: skip
+        )
 
     def _is_idle(self, call: Call) -> bool:
         """Whether the program asked for something and does nothing with the answer."""
@@ -203,10 +223,18 @@ class Attribution:
     def _supplied(self, supplier: Suspect, refused: Call, line: int) -> Fault:
         source = supplier.call
         return self._made(
-            "response", "supplied", line, tool=source.tool, call=source.index, answered=answered(source),
-            invocation=invocation(refused), speaker="broker", reason=refused.error or "", status=refused.error_status,
+            "response",
+            "supplied",
+            line,
+            tool=source.tool,
+            call=source.index,
+            answered=answered(source),
+            invocation=invocation(refused),
+            speaker="broker",
+            reason=refused.error or "",
+            status=refused.error_status,
             **self._where(supplier),
-        )  # fmt: skip
+        )
 
     # -- a value was not what the program took it for ------------------------------------------------------------------
 
@@ -214,25 +242,42 @@ class Attribution:
         call = suspect.call
         if not call.succeeded:
             return self._made(
-                "tool", "went_on", error.line, tool=call.tool, call=call.index, cause=call.cause,
-                reason=call.error or "", status=call.error_status,
-            )  # fmt: skip
+                "tool",
+                "went_on",
+                error.line,
+                tool=call.tool,
+                call=call.index,
+                cause=call.cause,
+                reason=call.error or "",
+                status=call.error_status,
+            )
         kept_nothing = suspect.derived and reports_nothing(error) and not is_nothing(suspect.value)
         if kept_nothing:
             items = next((i for i, step in enumerate(suspect.path) if isinstance(step, int)), len(suspect.path))
             path, listed = next(places(call.value, suspect.path[:items], exact=True))
             if "part-of-a-list" in self.rules and (part := self._part(call)) is not None:
                 return self._made(
-                    "response", "partial", error.line, tool=call.tool, call=call.index, part=part,
+                    "response",
+                    "partial",
+                    error.line,
+                    tool=call.tool,
+                    call=call.index,
+                    part=part,
                     invocation=invocation(call),
-                )  # fmt: skip
+                )
             where = {"place": Place(tool=call.tool, path=path), "observed": observed(listed)}
         else:
             where = self._where(suspect, wanted_key(error))
         return self._made(
-            "response", "nothing_kept" if kept_nothing else "misread", error.line, tool=call.tool, call=call.index,
-            answered=answered(call), raised=error.raised, **where,
-        )  # fmt: skip
+            "response",
+            "nothing_kept" if kept_nothing else "misread",
+            error.line,
+            tool=call.tool,
+            call=call.index,
+            answered=answered(call),
+            raised=error.raised,
+            **where,
+        )
 
     def _part(self, call: Call) -> Part | None:
         """That a call answered with the first part of a longer list, and what finds the rest."""
@@ -249,9 +294,11 @@ class Attribution:
             wanted, path = str(path[-1]), path[:-1]
             value = next(places(call.value, path, exact=True), ((), None))[1]
         return {
-            "place": Place(tool=call.tool, path=path), "observed": observed(value), "drift": drift(call, suspect.path),
+            "place": Place(tool=call.tool, path=path),
+            "observed": observed(value),
+            "drift": drift(call, suspect.path),
             "key": wanted if isinstance(value, dict) else None,
-        }  # fmt: skip
+        }
 
     # -- it ended, but without an answer that rests on something -----------------------------------------------------
 
@@ -282,9 +329,15 @@ class Attribution:
                     at = (call for call in succeeded if call.tool == tool and call.line == line)
                     for call in (call for call in at if isinstance(call.value, dict)):
                         yield self._made(
-                            "response", "unpacked", line, tool=tool, call=call.index, answered=answered(call),
-                            place=Place(tool=tool), observed=observed(call.value),
-                        )  # fmt: skip
+                            "response",
+                            "unpacked",
+                            line,
+                            tool=tool,
+                            call=call.index,
+                            answered=answered(call),
+                            place=Place(tool=tool),
+                            observed=observed(call.value),
+                        )
 
     def _nothing_behind(self, case: FaultCase) -> Fault:
         """A fault of the answer, with the last call that answered emptily, if one did."""
@@ -296,9 +349,12 @@ class Attribution:
     def _failure(self, call: Call) -> dict[str, Any]:
         """A call that failed, as fields of a fault."""
         return {
-            "tool": call.tool, "call": call.index, "cause": call.cause, "reason": call.error or "",
+            "tool": call.tool,
+            "call": call.index,
+            "cause": call.cause,
+            "reason": call.error or "",
             "status": call.error_status,
-        }  # fmt: skip
+        }
 
     def _empty(self) -> Fault:
         """An empty answer: traced to a call that failed or answered emptily, if there is one behind it."""
@@ -311,9 +367,13 @@ class Attribution:
         null = next((s for s in behind if not s.derived and is_nothing(s.value)), None)
         if null is not None:
             return self._made(
-                **empty, line=self._answer_line(), tool=null.call.tool, call=null.call.index,
-                answered=answered(null.call), **self._where(null),
-            )  # fmt: skip
+                **empty,
+                line=self._answer_line(),
+                tool=null.call.tool,
+                call=null.call.index,
+                answered=answered(null.call),
+                **self._where(null),
+            )
         empty_calls = [call for call in self.calls if call.succeeded and is_empty_response(call)]
         behind_it = [call for call in empty_calls if any(s.call is call for s in behind)]
         if empty_calls:
@@ -322,9 +382,13 @@ class Attribution:
         for cut in (s.call for s in behind if "part-of-a-list" in self.rules):
             if (part := self._part(cut)) is not None:
                 return self._made(
-                    **empty, line=self._answer_line(), tool=cut.tool, call=cut.index, part=part,
+                    **empty,
+                    line=self._answer_line(),
+                    tool=cut.tool,
+                    call=cut.index,
+                    part=part,
                     invocation=invocation(cut),
-                )  # fmt: skip
+                )
         return self._made(**empty, line=self._answer_line())
 
     def _answer_line(self) -> int:

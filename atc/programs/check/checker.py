@@ -111,9 +111,16 @@ class Checker:
             case = "position"
         instead = self._elsewhere(access.key) if case == "" and isinstance(access.key, str) else ()
         return Finding(
-            kind="unknown_field", case=case, line=access.node.lineno, tool=place.tool, place=place, name=access.key,
-            known=shape.keys[:30], found=shape.type, instead=instead,
-        )  # fmt: skip
+            kind="unknown_field",
+            case=case,
+            line=access.node.lineno,
+            tool=place.tool,
+            place=place,
+            name=access.key,
+            known=shape.keys[:30],
+            found=shape.type,
+            instead=instead,
+        )
 
     def _elsewhere(self, key: str) -> tuple[str, ...]:
         """Where responses have a field of that name, as programs write it."""

@@ -70,9 +70,13 @@ def _of_call(
 def _of_argument(kind: FindingKind, line: int, tool: str, names: Sequence[str], sources: Mapping[str, str]) -> Finding:
     severity: Severity = "error" if kind == "invented_id" else "warning"
     return Finding(
-        kind=kind, severity=severity, line=line, tool=tool, arguments=tuple(names),
+        kind=kind,
+        severity=severity,
+        line=line,
+        tool=tool,
+        arguments=tuple(names),
         sources=tuple(sources[name] for name in names),
-    )  # fmt: skip
+    )
 
 
 def _is_proper_name(value: object) -> bool:

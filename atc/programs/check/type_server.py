@@ -58,14 +58,23 @@ class TypeServer:
 
     def _start(self, ty: str, warm_up: str) -> None:
         self._process = subprocess.Popen(
-            [ty, "server"], cwd=self._folder, env=_ENVIRONMENT,
-            stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL,
-        )  # fmt: skip
+            [ty, "server"],
+            cwd=self._folder,
+            env=_ENVIRONMENT,
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.DEVNULL,
+        )
         root = self._folder.as_uri()
-        self._request("initialize", {
-            "processId": None, "rootUri": root, "workspaceFolders": [{"uri": root, "name": "program"}],
-            "capabilities": {"textDocument": {"diagnostic": {}}},
-        })  # fmt: skip
+        self._request(
+            "initialize",
+            {
+                "processId": None,
+                "rootUri": root,
+                "workspaceFolders": [{"uri": root, "name": "program"}],
+                "capabilities": {"textDocument": {"diagnostic": {}}},
+            },
+        )
         self._send({"method": "initialized", "params": {}})
         self._diagnose(warm_up)
 

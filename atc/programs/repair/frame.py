@@ -149,9 +149,11 @@ def _last_variable(tree: ast.Module) -> str | None:
 
 def _prints(node: ast.AST) -> bool:
     return (
-        isinstance(node, ast.Expr) and isinstance(node.value, ast.Call)
-        and isinstance(node.value.func, ast.Name) and node.value.func.id == "print"
-    )  # fmt: skip
+        isinstance(node, ast.Expr)
+        and isinstance(node.value, ast.Call)
+        and isinstance(node.value.func, ast.Name)
+        and node.value.func.id == "print"
+    )
 
 
 def _alone_on_its_lines(node: ast.AST, lines: list[str]) -> bool:

@@ -1,8 +1,7 @@
 """Repair by the schemas what can only be meant one way, without asking the model.
 
 RETO §3.4 repairs a rejected call by rule before it spends a model call. Here the same is done to a whole program
-before it runs. Only an expression that is sure to fail is touched, and only where the schemas leave one way to
-repair it:
+before it runs. Only an expression that is sure to fail is touched, and only where the schemas leave one repair:
 
 - a loop over, or an index into, a response object means the one list in it, or the one whose items have the keys
   that are then read;
@@ -244,9 +243,7 @@ def _meant(given: str, node: ast.Call, parameters: Mapping[str, Parameter]) -> s
     alike = [name for name in free if spelling_key(name) == spelling_key(given)]
     needed = [name for name in free if parameters[name].required]
     unknown = [k.arg for k in node.keywords if k.arg not in parameters]
-    is_id = len(needed) == 1 and (
-        given == "id" or needed[0].endswith(f"_{given}") or given.endswith(f"_{needed[0]}")
-    )  # fmt: skip
+    is_id = len(needed) == 1 and (given == "id" or needed[0].endswith(f"_{given}") or given.endswith(f"_{needed[0]}"))
     if not alike and len(unknown) == 1 and is_id:
         return needed[0]
     return alike[0] if len(alike) == 1 else None
@@ -277,7 +274,12 @@ def _names(target: ast.expr) -> set[str]:
 def _read_of(names: set[str], scope: Sequence[ast.AST]) -> set[str]:
     """The keys that these names are asked for."""
     return {
-        n.slice.value for part in scope for n in ast.walk(part)
-        if isinstance(n, ast.Subscript) and isinstance(n.value, ast.Name) and n.value.id in names
-        and isinstance(n.slice, ast.Constant) and isinstance(n.slice.value, str)
-    }  # fmt: skip
+        n.slice.value
+        for part in scope
+        for n in ast.walk(part)
+        if isinstance(n, ast.Subscript)
+        and isinstance(n.value, ast.Name)
+        and n.value.id in names
+        and isinstance(n.slice, ast.Constant)
+        and isinstance(n.slice.value, str)
+    }
