@@ -30,7 +30,7 @@ from atc.sandboxes.service import messages
 from atc.schemas.infer.shape import mask
 from atc.schemas.repair import repaired
 from atc.schemas.validate import problems
-from atc.strategies.answer import plain as said
+from atc.strategies.answer import value_text
 from atc.tools.binary import without_bytes
 from atc.tools.functions import tool_from_function
 from atc.tools.stubs import render_checker_stubs, render_stub
@@ -151,7 +151,7 @@ def test_plain_keeps_bytes_and_what_probing_stores_is_json() -> None:
 def test_people_and_models_read_the_first_bytes() -> None:
     assert as_text({"a": [b"\x89PNG", "ü"]}) == '{"a": [b\'\\x89PNG\', "ü"]}'
     assert as_text(b"x" * 1000) == f"b'{'x' * 60}' … (1,000 bytes)"
-    assert said(b"\x00") == "b'\\x00'"
+    assert value_text(b"\x00") == "b'\\x00'"
     assert not holds_bytes({"a": ["b"]})
 
 
