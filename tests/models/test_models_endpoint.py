@@ -172,7 +172,7 @@ def test_too_many_requests_are_waited_for_as_long_as_the_endpoint_asks() -> None
         assert time.monotonic() - started >= 0.1
 
 
-@pytest.mark.parametrize("asked", ["3600", formatdate(time.time() + 7200, usegmt=True)])
+@pytest.mark.parametrize("asked", ["3600", formatdate(time.time() + 7200, usegmt=True)], ids=["seconds", "date"])
 def test_an_endpoint_that_asks_for_an_hour_is_not_waited_for(asked: str) -> None:
     with serving(fake.fails(429, "slow down", headers={"Retry-After": asked})) as server:
         message = failure(model(server), ModelError)
