@@ -46,8 +46,10 @@ if TYPE_CHECKING:
     from atc.sandboxes.contract import Job, Limits, Sandbox
     from atc.settings import Settings
     from atc.strategies.base import Ending, Strategy
+    from atc.strategies.chain import Chain
     from atc.strategies.context import RunContext
     from atc.strategies.program_loop import ProgramLoop
+    from atc.strategies.ways import Ways
     from atc.tools.functions import tool
     from atc.tools.protocol import Example, Protocol, Source, Status
     from atc.tools.to_json import to_json
@@ -66,6 +68,7 @@ __all__ = [
     "CallRefused",
     "CallReply",
     "CallRequest",
+    "Chain",
     "ContextExceeded",
     "Effect",
     "EmbeddedModel",
@@ -116,6 +119,7 @@ __all__ = [
     "Usage",
     "UsageError",
     "WrappedModel",
+    "Ways",
     "check_sandbox",
     "open_model",
     "probe",
@@ -162,8 +166,10 @@ _MODULES = {
     "atc.sandboxes.contract": ("Job", "Limits", "Sandbox"),
     "atc.settings": ("Settings",),
     "atc.strategies.base": ("Ending", "Strategy"),
+    "atc.strategies.chain": ("Chain",),
     "atc.strategies.context": ("RunContext",),
     "atc.strategies.program_loop": ("ProgramLoop",),
+    "atc.strategies.ways": ("Ways",),
     "atc.tools.functions": ("tool",),
     "atc.tools.protocol": ("Example", "Protocol", "Source", "Status"),
     "atc.tools.to_json": ("to_json",),

@@ -8,6 +8,7 @@ from typing import Annotated, Any, Literal
 
 import platformdirs
 from pydantic import BeforeValidator, Field, SecretStr, ValidationError, field_validator
+from pydantic_core import PydanticCustomError
 from pydantic_settings import BaseSettings, NoDecode, PydanticBaseSettingsSource, SettingsConfigDict
 
 from atc.calls.approval import ApproveChoice, WarningsChoice
@@ -115,7 +116,10 @@ class Settings(BaseSettings):
     @field_validator("rules")
     @classmethod
     def _known_rules(cls, text: str) -> str:
-        parse_rules(text)
+        try:
+            parse_rules(text)
+        except ValueError as error:
+            raise PydanticCustomError("rules", "{problem}", {"problem": str(error)}) from None
         return text
 
     @property

@@ -17,6 +17,8 @@ from atc.result import Call
 
 MAX_MESSAGE, MAX_NOTE = 1000, 400
 """Characters of a fault's sentence, and of a note for the model."""
+MAX_FINDING = 4000
+"""Characters of a finding's sentence: names and keys in it may be as long as a document likes."""
 ALL_PAGES = "all_pages"
 _SHOWN_OF_EMPTY, _SHOWN_OF_ANSWER, _SHOWN_OF_VALUE = 150, 500, 120
 
@@ -41,7 +43,7 @@ def finding(found: Finding) -> str:
 
 def finding_alone(found: Finding) -> str:
     """The sentence without the line, which means nothing to another program."""
-    return _finding(found) or found.kind
+    return _finding(found)[:MAX_FINDING] or found.kind
 
 
 def no_keys(found: Finding, keys: Sequence[str | int]) -> str:

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from atc.facts import Fault
 from atc.programs.program import Program
 from atc.strategies.base import Ending, Strategy
 from atc.strategies.chain_policy import ChainPolicy
@@ -49,7 +48,7 @@ class Chain(Strategy):
                 if await loop.requests.only_asked(outcome):
                     continue  # no revision either: the next program is shown what this one asked for
                 fault = await loop.attribute(draft, outcome)
-                if fault is not None and _is_confirmed(fault, outcome.value, last_value):
+                if fault is not None and policy.confirms(fault, outcome.value, last_value):
                     fault = None  # two programs found the same nothing: that is the answer
                 last_value = outcome.value
                 loop.record(draft, fault)
@@ -58,7 +57,3 @@ class Chain(Strategy):
                 if fault.cause is not None:  # no other program can help
                     return Ending(STATUS[fault.cause], fault=fault)
             return Ending("unsolved", fault=policy.fault())
-
-
-def _is_confirmed(fault: Fault, value: Any, before: Any) -> bool:
-    return fault.kind == "answer" and value not in (None, "") and before == value

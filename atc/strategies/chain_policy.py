@@ -7,6 +7,7 @@ waits. It runs after all where what came in its place is no better.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any
 
 from atc.facts import Fault, Finding
 from atc.programs.check.coverage import exchanged_facts, forgotten_facts, unused_facts
@@ -52,6 +53,11 @@ class ChainPolicy:
         found += self._left_out(draft.program)
         self._warnings[draft.source] = tuple(finding.message for finding in found)
         return self._not_asked(found)
+
+    def confirms(self, fault: Fault, value: Any, before: Any) -> bool:
+        """Whether two programs in a row found the same empty answer, which is the answer then."""
+        on = "confirmed-nothing" in self._settings.active_rules
+        return on and fault.kind == "answer" and value not in (None, "") and before == value
 
     def warnings(self, draft: Draft) -> tuple[str, ...]:
         """What the check warned about in a program."""

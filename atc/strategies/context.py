@@ -23,6 +23,7 @@ from atc.result import Call, Revision
 from atc.retrieval.retriever import Retrieved, Retriever
 from atc.sandboxes.contract import Job, Sandbox
 from atc.sandboxes.drivers import limits_from
+from atc.sandboxes.inputs import check_names
 from atc.settings import Settings
 from atc.strategies.asking import ask
 from atc.tools.parameters import signatures
@@ -233,10 +234,11 @@ class RunContext:
 
         Raises:
             ValueError: the inputs are no JSON values and bytes.
-            UsageError: a program, a call or an attempt is under way.
+            UsageError: a program, a call or an attempt is under way, or an input cannot have its name.
             JournalError: it cannot be written down.
         """
         self._refuse_while_acting("a stage")
+        check_names(inputs or {}, self.tools)
         self._called = False
         self.broker.begin_stage(new_request=new_request, inputs=inputs)
 

@@ -111,6 +111,7 @@ PLACE_OF = made("find_place", {"name": TEXT}, {"place_id": TEXT, "latitude": NUM
         ("coordinate-from-memory", "answer = weather_today(latitude=48)", "from memory"),
         ("name-for-id", "answer = weather_today(place_id='Berlin')", "a name is given"),
         ("similar-tool", "answer = weather_today(date='2024-01-01')", "weather_on"),
+        ("key-elsewhere", "answer = find_place(name='Berlin')['t']", "'t' is at weather_today"),
     ],
 )
 def test_a_finding_of_a_rule_that_is_off_is_not_made(rule: str, program: str, said: str) -> None:
@@ -236,6 +237,29 @@ def test_a_run_without_a_rule(rules: str, replies: list[str], programs: int) -> 
         result = agent.run("double 21 for 300 people")
     assert (result.status, result.value, len(result.revisions)) == ("answered", 42, programs)
     assert len(model.prompts) == len(replies)
+
+
+@pytest.mark.parametrize(("rules", "status"), [("default", "answered"), ("-confirmed-nothing", "unsolved")])
+def test_an_empty_answer_that_two_programs_found_is_the_answer(rules: str, status: str) -> None:
+    programs = [f"answer = [n for n in [double(n=21)] if n > {more}]" for more in (99, 98)]
+    replies = [reply for program in programs for reply in (program, "double")]  # the model names the tool at fault
+    model = FakeModel(replies)
+    settings = {"answer": False, "keep_runs": False, "max_revisions": 1}
+    with Agent([double], model=model, rules=rules, **settings) as agent:
+        assert agent.run("double 21").status == status
+
+
+def test_the_nearest_name_is_a_rule() -> None:
+    def texts(rules: frozenset[str]) -> str:
+        checker = Checker([PLACE_OF], rules=rules)
+        try:
+            found = asyncio.run(checker.check(Program("answer = find_places(name='Berlin')")))
+        finally:
+            checker.close()
+        return " ".join(finding.message for finding in found)
+
+    assert "did you mean the tool find_place?" in texts(DEFAULT)
+    assert "did you mean" not in texts(DEFAULT - {"nearest-name"})
 
 
 READ = Call(index=1, attempt=0, tool="find", arguments={}, line=1, effect=Effect.READ, status="ok", value=None)

@@ -189,3 +189,8 @@ def test_a_drift_of_a_response_is_data() -> None:
     house.call("f", n=1)
     assert [(each.path, each.what) for each in house.last.drift] == [(("a.b", 1), '"x" is not of type "integer"')]
     assert house.last.notes == ()
+
+
+def test_a_sentence_is_bounded_whatever_a_document_holds() -> None:
+    keys = tuple(f"{number}{'k' * 100_000}" for number in range(30))
+    assert len(Finding(kind="unknown_field", place=Place(tool="x"), name="a", known=keys).message) <= 4_000

@@ -413,6 +413,22 @@ def test_a_run_that_begins_again_does_not_do_a_write_again_for_a_request_it_had_
     assert (result.value, booked) == ("refused", [1])
 
 
+class Shadows(Strategy):
+    """Begins a stage whose input has the name of a tool."""
+
+    name = "shadows"
+
+    async def solve(self, context: RunContext) -> Ending:
+        context.begin_stage(inputs={"book": 1})
+        return Ending("answered", None)
+
+
+def test_an_input_with_the_name_of_a_tool_is_refused_when_its_stage_begins() -> None:
+    tools = Toolset([make_tool("book", lambda a: a["n"], Effect.WRITE)])
+    with pytest.raises(UsageError, match="'book' is the name of a tool"):
+        agent(strategy=Shadows(), tools=tools).run("book")
+
+
 class AtOnce(Strategy):
     """Does two things at once; what they brought."""
 

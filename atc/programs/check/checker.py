@@ -124,6 +124,8 @@ class Checker:
 
     def _elsewhere(self, key: str) -> tuple[str, ...]:
         """Where responses have a field of that name, as programs write it."""
+        if "key-elsewhere" not in self._rules:
+            return ()
         places = [
             expression_of(protocol.name, path, [p.name for p in parameters_of(protocol) if p.required])
             for protocol in self._protocols.values()
@@ -171,7 +173,7 @@ class Checker:
             return finding
         if finding.name == "answer":
             return finding.model_copy(update={"case": "unset"})
-        near = names.nearest(str(finding.name))
+        near = names.nearest(str(finding.name)) if "nearest-name" in self._rules else None
         if near is None:
             return finding
         kind, tool = ("unknown_tool", near) if near in self._protocols else ("undefined_name", None)
