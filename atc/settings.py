@@ -150,7 +150,7 @@ class Settings(BaseSettings):
             loaded = cls(**{name: value for name, value in given.items() if value is not None})
             for name, field in cls.model_fields.items():
                 if field.exclude and getattr(loaded, name) is not None:
-                    warnings.warn(f"{name} is {field.description}", FutureWarning, stacklevel=2)
+                    warnings.warn(f"{name} is {field.description}", FutureWarning, stacklevel=3)
             return loaded
         except SettingsError:
             raise
