@@ -5,6 +5,7 @@ They carry fields alone; :mod:`atc.wording` makes sentences of them where they a
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Annotated, Any, Literal, Self
 
 from pydantic import (
@@ -144,6 +145,16 @@ class _Worded(Record):
             if getattr(made, name) != text:
                 made._kept[name] = text
         return made
+
+    def model_copy(self, *, update: Mapping[str, Any] | None = None, deep: bool = False) -> Self:
+        """Return a copy with some fields changed.
+
+        Raises:
+            TypeError: ``update`` names a sentence, which is made from the fields.
+        """
+        if sentences := sorted((update or {}).keys() & type(self).model_computed_fields.keys()):
+            raise TypeError(f"{', '.join(sentences)} is made from the fields: change those")
+        return super().model_copy(update=update, deep=deep)
 
 
 class Finding(_Worded):

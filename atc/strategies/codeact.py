@@ -82,5 +82,5 @@ def _fault_of(context: RunContext, outcome: Outcome) -> Fault | None:
         return Fault(kind="limit" if outcome.kind == "limit" else "sandbox", reason=outcome.detail)
     message = f"{error.type}: {error.message}"
     if error.type == "ToolError" and last and not last[0].succeeded:
-        return fault_of_call(last[0]).model_copy(update={"message": message})
+        return fault_of_call(last[0]).model_copy(update={"reason": message})
     return Fault(kind="program", reason=message)

@@ -73,7 +73,7 @@ async def _execute(context: RunContext, steps: list[dict[str, Any]]) -> list[str
             call = await context.call(tool, arguments)
             if not call.succeeded:
                 fault = fault_of_call(call)
-                raise PlanFault(fault.model_copy(update={"message": f"step {number}, {fault.message}"}))
+                raise PlanFault(fault.model_copy(update={"reason": f"step {number}, {fault.reason}"}))
             values.append(call.value)
             lines.append(fenced(f"{tool}({json.dumps(arguments, ensure_ascii=False)}) returned {shown(call.value)}"))
     return lines

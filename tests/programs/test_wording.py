@@ -194,3 +194,8 @@ def test_a_drift_of_a_response_is_data() -> None:
 def test_a_sentence_is_bounded_whatever_a_document_holds() -> None:
     keys = tuple(f"{number}{'k' * 100_000}" for number in range(30))
     assert len(Finding(kind="unknown_field", place=Place(tool="x"), name="a", known=keys).message) <= 4_000
+
+
+def test_a_sentence_cannot_be_put_in_place_of_the_fields() -> None:
+    with pytest.raises(TypeError, match="message is made from the fields"):
+        Fault(kind="tool", reason="no").model_copy(update={"message": "yes"})
