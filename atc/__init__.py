@@ -39,6 +39,7 @@ if TYPE_CHECKING:
     from atc.models.openai_compatible import OpenAICompatible
     from atc.models.resolve import open_model
     from atc.outcome import Outcome, ProgramError
+    from atc.prices import Price
     from atc.probing import Prober, probe
     from atc.result import Call, Effect, Result, Revision, Usage
     from atc.retrieval.retriever import Retrieved, Retriever
@@ -92,6 +93,7 @@ __all__ = [
     "ModelUnavailable",
     "OpenAICompatible",
     "Outcome",
+    "Price",
     "Prober",
     "ProgramError",
     "ProgramLoop",
@@ -159,6 +161,7 @@ _MODULES = {
     "atc.models.openai_compatible": ("OpenAICompatible",),
     "atc.models.resolve": ("open_model",),
     "atc.outcome": ("Outcome", "ProgramError"),
+    "atc.prices": ("Price",),
     "atc.probing": ("Prober", "probe"),
     "atc.result": ("Call", "Effect", "Result", "Revision", "Usage"),
     "atc.retrieval.retriever": ("Retrieved", "Retriever"),

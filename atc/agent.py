@@ -18,6 +18,7 @@ from atc.facts import Fault
 from atc.models import resolve_model
 from atc.models.base import Model
 from atc.models.budget import Budget, BudgetedModel
+from atc.prices import missing_price
 from atc.result import Result
 from atc.retrieval.retriever import IndexRetriever, Retriever
 from atc.sandboxes.contract import Sandbox
@@ -207,6 +208,7 @@ class Agent:
         redactor = Redactor(self._secrets())
         async with AsyncExitStack() as stack:
             model = self._opened_model()
+            budget = self._budget(model)
             if stored is not None:
                 stored.make()
                 stack.callback(prune, self.store, self.settings.runs_kept, at_most=AT_ONCE)  # last, at the run's end
@@ -216,7 +218,6 @@ class Agent:
             trace = TraceWriter(stored.trace if stored else None)
             stack.callback(trace.close)
             emit = self._emitter(trace, redactor, listener)
-            budget = Budget(self.settings.budget_model_calls, self.settings.budget_tokens, self.settings.budget_s)
             keep = stored.keep_traceback if stored else None
             broker = Broker(Toolset(), journal, emit, self._policy, self._approval, redactor, task, keep)
             session = Session(task, run_id, stored, budget, broker, emit)
@@ -318,6 +319,19 @@ class Agent:
                 each(event)
 
         return emit
+
+    def _budget(self, model: Model) -> Budget:
+        """What a run may use.
+
+        Raises:
+            SettingsError: it is limited in money, and the model has no price.
+        """
+        settings = self.settings
+        price = settings.prices.get(model.name)
+        if settings.budget_money is not None and price is None:
+            raise missing_price(model.name)
+        used = (settings.budget_model_calls, settings.budget_tokens, settings.budget_s)
+        return Budget(*used, settings.budget_money, price, settings.currency)
 
     def _opened_model(self) -> Model:
         if isinstance(self._model, Model):

@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 import warnings
+from decimal import Decimal
 from enum import StrEnum
-from typing import Any, Literal
+from typing import Annotated, Any, Literal
 
-from pydantic import AliasChoices, Field
+from pydantic import AliasChoices, Field, PlainSerializer
 
 from atc.errors import Cause, RunFailed
 from atc.facts import Arguments, Drift, Fault, Finding, Record, Value
 
 CallStatus = Literal["ok", "replayed", "refused", "failed", "in_doubt"]
+Money = Annotated[Decimal, PlainSerializer(float, when_used="json")]
+"""An exact amount; in JSON a number, which says the same digits."""
 RunStatus = Literal["answered", "unsolved", "budget", "failed", "denied", "missing", "tool_broken", "in_doubt"]
 
 
@@ -112,6 +115,8 @@ class Result(Record):
         program: the last program. ``revisions`` holds every one, in order.
         calls: every call that the broker saw. ``in_doubt`` names writes that may or may not have happened.
         fault: why it ended without an answer.
+        cost: what the model's replies cost, in ``currency``; ``None`` where the settings have no price for it. A reply
+            that failed, and embeddings at an endpoint, are not in it.
         isolation: the sandbox driver and the tier that held for the program that ran last (``process/N``); empty if
             none ran.
     """
@@ -126,6 +131,8 @@ class Result(Record):
     revisions: tuple[Revision, ...] = ()
     fault: Fault | None = None
     usage: Usage = Field(default_factory=Usage)
+    cost: Money | None = None
+    currency: str = ""
     isolation: str = ""
     trace: str | None = None
 

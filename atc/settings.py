@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import warnings
+from decimal import Decimal
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
@@ -13,6 +14,7 @@ from pydantic_settings import BaseSettings, NoDecode, PydanticBaseSettingsSource
 
 from atc.calls.approval import ApproveChoice, WarningsChoice
 from atc.errors import SettingsError
+from atc.prices import Price
 from atc.programs.rules import Rules, parse_rules
 from atc.trust import TrustedFileSource
 
@@ -98,6 +100,13 @@ class Settings(BaseSettings):
     budget_model_calls: int | None = Field(None, ge=1, description="model calls a run")
     budget_tokens: int | None = Field(None, ge=1, description="tokens a run, prompt and reply")
     budget_s: float | None = Field(None, gt=0, description="seconds a run")
+    budget_money: Decimal | None = Field(
+        None, gt=0, description="what a run may cost, in `currency`; needs the model's price in `prices`"
+    )
+    prices: dict[str, Price] = Field(
+        default_factory=dict, description="by the model's name: `input`, `output` and `cached`, of a million tokens"
+    )
+    currency: str = Field("USD", pattern=r"^[^\W\d_]{1,12}$", description="of `prices` and `budget_money`, as a word")
 
     runs_dir: Path = Field(
         default_factory=lambda: Path(platformdirs.user_state_dir("atc")) / "runs", description="where runs are kept"

@@ -85,6 +85,9 @@ def run(
         ),
     ] = None,
     budget_s: Annotated[float | None, typer.Option(help="Seconds that the run may take.")] = None,
+    budget_money: Annotated[
+        float | None, typer.Option(help="What the run may cost, by the `prices` of the settings (docs/models.md).")
+    ] = None,
     cache: Annotated[
         bool | None, typer.Option("--cache", help="Keep the model's replies on disk and use them again.")
     ] = None,
@@ -116,6 +119,7 @@ def run(
         sandbox_require=sandbox_require,
         rules=rules,
         budget_s=budget_s,
+        budget_money=budget_money,
         cache=cache,
         answer=answer,
         approve=approve,

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+from decimal import Decimal
 from typing import Annotated, Any
 
 import typer
@@ -16,6 +17,7 @@ from atc.cli.console import clean, guarded, out, print_json, print_table, short
 from atc.cli.run import ApproveOption, Model, ModelUrl, WarningsOption, finish
 from atc.cli.view import RunView
 from atc.errors import UsageError
+from atc.prices import money_text
 from atc.settings import Settings
 from atc.traces.events import Event
 from atc.traces.retention import Pruned, prune
@@ -49,10 +51,13 @@ def runs(
     if not rows:
         out.print(Text(f"no runs in {_store().folder}"))
         return
-    table = Table("run", "status", "calls", "revisions", "task", box=None, header_style="bold")
+    priced = any(row["cost"] is not None for row in rows)
+    columns = ("run", "status", "calls", "revisions", *(["cost"] if priced else []), "task")
+    table = Table(*columns, box=None, header_style="bold")
     for row in rows:
+        cost = [_cost(row)] if priced else []
         task = Text(short(row["task"], 80))
-        table.add_row(row["run_id"], row["status"], str(row["calls"]), str(row["revisions"]), task)
+        table.add_row(row["run_id"], row["status"], str(row["calls"]), str(row["revisions"]), *cost, task)
     print_table(table)
 
 
@@ -148,6 +153,8 @@ def _summary(stored: StoredRun) -> dict[str, Any]:
         "calls": 0,
         "revisions": 0,
         "seconds": None,
+        "cost": None,
+        "currency": "",
     }
     for event in stored.events():
         data = event["data"]
@@ -160,4 +167,10 @@ def _summary(stored: StoredRun) -> dict[str, Any]:
                 row["revisions"] = data["attempt"]
             case "run_ended":
                 row |= {"status": data["status"], "seconds": data["usage"]["seconds"], "answer": data["answer"]}
+                row |= {"cost": data.get("cost"), "currency": data.get("currency", "")}
     return row
+
+
+def _cost(row: dict[str, Any]) -> Text:
+    """The cost of a run for a cell; a dash where it is not known."""
+    return Text("-" if row["cost"] is None else money_text(Decimal(str(row["cost"])), row["currency"]))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import difflib
+from decimal import Decimal
 from typing import Any
 
 from rich.console import Console
@@ -16,6 +17,7 @@ from atc.calls.question import visible_name
 from atc.cli.console import clean
 from atc.facts import Drift
 from atc.packing import as_text, unpack
+from atc.prices import money_text
 from atc.traces.events import Event
 
 _MARKS = {
@@ -206,6 +208,8 @@ class RunView:
                     self.line(data["fault"]["hint"], "yellow")
         usage = data["usage"]
         tokens = f"{usage['prompt_tokens']}+{usage['completion_tokens']} tokens"
+        if (cost := data.get("cost")) is not None:
+            tokens += f", {money_text(Decimal(str(cost)), data.get('currency', ''))}"
         self.line(
             f"{usage['seconds']:.1f} s: {usage['model_calls']} model calls ({tokens}, {usage['model_seconds']:.1f} s), "
             f"{usage['tool_calls']} tool calls ({usage['tool_seconds']:.2f} s); "

@@ -84,6 +84,7 @@ async def fitting_reply(
         again,
         prompt_tokens=reply.prompt_tokens + again.prompt_tokens,
         completion_tokens=reply.completion_tokens + again.completion_tokens,
+        cached_tokens=reply.cached_tokens + again.cached_tokens,
         seconds=reply.seconds + again.seconds,
         value=read.value,
         problem=again.problem or (f"the reply does not fit: {read.problem}" if read.problem else ""),

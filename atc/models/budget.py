@@ -5,12 +5,14 @@ from __future__ import annotations
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from decimal import Decimal
 
 import anyio
 
-from atc.errors import BudgetExceeded
+from atc.errors import BudgetExceeded, UsageError
 from atc.models.base import Model, WrappedModel
 from atc.models.messages import Message, ModelRequest, Reply, estimate_tokens
+from atc.prices import Price, money_text
 
 
 @dataclass
@@ -21,21 +23,38 @@ class Budget:
         model_calls: the most calls to a model.
         tokens: the most tokens, of prompts and replies together.
         seconds: wall time from the making of this object.
+        money: the most that replies may cost, in ``currency``. ``price``: of the model's tokens.
+        currency: a word for messages.
         calls_used: calls that were begun.
         prompt_tokens: tokens read.
         completion_tokens: tokens written.
         model_seconds: time spent waiting for replies; parallel calls add up.
+        cost: of all replies so far; ``None`` where no price is known.
     """
 
     model_calls: int | None = None
     tokens: int | None = None
     seconds: float | None = None
+    money: Decimal | None = None
+    price: Price | None = None
+    currency: str = ""
     calls_used: int = field(default=0, init=False)
     prompt_tokens: int = field(default=0, init=False)
     completion_tokens: int = field(default=0, init=False)
     model_seconds: float = field(default=0.0, init=False)
     _reserved: int = field(default=0, init=False, repr=False)  # tokens that calls under way may still use
+    _spent: Decimal = field(default=Decimal(0), init=False, repr=False)
+    _reserved_money: Decimal = field(default=Decimal(0), init=False, repr=False)
     _started: float = field(default_factory=time.monotonic, init=False, repr=False)
+
+    def __post_init__(self) -> None:
+        if self.money is not None and self.price is None:
+            raise UsageError("a budget in money needs the price of the model's tokens: give price=Price(…)")
+
+    @property
+    def cost(self) -> Decimal | None:
+        """What all replies so far cost; ``None`` where no price is known."""
+        return None if self.price is None else self._spent
 
     @property
     def tokens_used(self) -> int:
@@ -70,17 +89,45 @@ class Budget:
                     f"and the next prompt has about {prompt}: raise tokens to go on",
                 )
             max_tokens = min(max_tokens, room)
+        if self.price is not None:
+            max_tokens = self._affordable(prompt, max_tokens, self.price)
+            self._reserved_money += self.price.cost(prompt, max_tokens)
         self.calls_used += 1
         self._reserved += prompt + max_tokens
         return max_tokens
 
+    def _affordable(self, prompt: int, max_tokens: int, price: Price) -> int:
+        """Tokens that a reply may have for the money that is left, ``max_tokens`` at most.
+
+        Raises:
+            BudgetExceeded: the prompt and one token cost more.
+        """
+        if self.money is None:
+            return max_tokens
+        asked = price.cost(prompt, 0)
+        left = self.money - self._spent - self._reserved_money
+        tokens = price.tokens_for(left - asked)
+        if left < asked or tokens == 0:
+            spent, most, next_one = (money_text(each, self.currency) for each in (self._spent, self.money, asked))
+            raise BudgetExceeded(
+                "money",
+                f"the run has cost {spent} of its {most} and the next prompt alone costs about {next_one}: "
+                "raise budget_money to go on",
+            )
+        return max_tokens if tokens is None else min(max_tokens, tokens)
+
     def end(self, messages: Sequence[Message], max_tokens: int, reply: Reply | None) -> None:
         """Count what a call begun with these messages and tokens has used; ``reply`` is ``None`` when it failed."""
-        self._reserved -= estimate_tokens(messages) + max_tokens
+        prompt = estimate_tokens(messages)
+        self._reserved -= prompt + max_tokens
+        if self.price is not None:
+            self._reserved_money -= self.price.cost(prompt, max_tokens)
         if reply is not None and not reply.cached:
             self.prompt_tokens += reply.prompt_tokens
             self.completion_tokens += reply.completion_tokens
             self.model_seconds += reply.seconds
+            if self.price is not None:
+                self._spent += self.price.cost(reply.prompt_tokens, reply.completion_tokens, reply.cached_tokens)
 
     def out_of_time(self) -> BudgetExceeded:
         """Whether the deadline has passed."""

@@ -38,6 +38,8 @@ class Reply:
             their share.
         cached: it came from the disk and cost nothing.
         model: the model's name.
+        cached_tokens: those of ``prompt_tokens`` that the endpoint had read before, as far as it counts them: they may
+            cost less.
         problem: where ``text`` is empty, why, as far as it is known; in words, and with what came in its place. Where
             it was to fit a schema or choices and does not, what is wrong with it.
         value: the parsed reply, where it had to fit a schema, choices or a grammar and does: the JSON value, the
@@ -53,6 +55,7 @@ class Reply:
     model: str = ""
     problem: str = ""
     value: Any = None
+    cached_tokens: int = 0
 
 
 def estimate_tokens(text_or_messages: str | Sequence[Message]) -> int:

@@ -196,6 +196,7 @@ class OpenAICompatible(Model):
             finish_reason=part.finish or "other",
             prompt_tokens=sum(read),
             completion_tokens=sum(got.parts[index].completion_tokens for got in answers),
+            cached_tokens=sum(got.cached_tokens for got in answers),
             seconds=seconds,
             model=self.name,
             problem=part.problem,

@@ -99,6 +99,7 @@ class StreamAccumulator:
         self.on_text = on_text
         self.choices = 0
         self.prompt_tokens: int | None = None
+        self.cached_tokens = 0  # of the prompt, read before
         self._latest = self.parts[0]  # the one that usage without an index belongs to
 
     @property
@@ -139,7 +140,10 @@ class StreamAccumulator:
         usage = getattr(answer, "usage", None)
         details = getattr(usage, "completion_tokens_details", None)
         self.prompt_tokens = _count(usage, "prompt_tokens", self.prompt_tokens)
-        self._latest.tokens = _count(usage, "completion_tokens", self._latest.tokens)
+        self._latest.tokens = _written(usage, _count(usage, "completion_tokens", self._latest.tokens))
+        read_before = getattr(usage, "prompt_tokens_details", None)
+        cached = _count(usage, "prompt_cache_hit_tokens", self.cached_tokens)  # DeepSeek's name for them
+        self.cached_tokens = _count(read_before, "cached_tokens", cached) or 0
         self._latest.thought_tokens = _count(details, "reasoning_tokens", self._latest.thought_tokens)
 
     def _add_text(self, part: ReplyAccumulator, text: Any) -> None:
@@ -180,6 +184,12 @@ class StreamAccumulator:
 def _count(usage: Any, name: str, before: int | None) -> int | None:
     value = getattr(usage, name, None)
     return value if isinstance(value, int) and value >= 0 else before
+
+
+def _written(usage: Any, tokens: int | None) -> int | None:
+    """Tokens that were written: some endpoints count thoughts in the sum of all tokens alone."""
+    whole, read = _count(usage, "total_tokens", None), _count(usage, "prompt_tokens", None)
+    return tokens if tokens is None or whole is None or read is None else max(tokens, whole - read)
 
 
 def _member(value: Any, name: str) -> Any:

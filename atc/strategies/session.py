@@ -62,6 +62,8 @@ class Session:
             revisions=revisions,
             fault=ending.fault,
             usage=usage,
+            cost=budget.cost,
+            currency=budget.currency if budget.cost is not None else "",
             isolation=context.isolation if context is not None else "",
             trace=str(self.stored.trace) if self.stored else None,
         )
