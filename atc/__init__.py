@@ -36,6 +36,7 @@ if TYPE_CHECKING:
     from atc.models.base import Message, Model, ModelRequest, Reply, WrappedModel
     from atc.models.embedded import EmbeddedModel
     from atc.models.fake import FakeModel
+    from atc.models.images import Image
     from atc.models.openai_compatible import OpenAICompatible
     from atc.models.resolve import open_model
     from atc.outcome import Outcome, ProgramError
@@ -82,6 +83,7 @@ __all__ = [
     "Fault",
     "Finding",
     "FrameError",
+    "Image",
     "Job",
     "JournalError",
     "LexicalOnly",
@@ -158,6 +160,7 @@ _MODULES = {
     "atc.models.base": ("Message", "Model", "ModelRequest", "Reply", "WrappedModel"),
     "atc.models.embedded": ("EmbeddedModel",),
     "atc.models.fake": ("FakeModel",),
+    "atc.models.images": ("Image",),
     "atc.models.openai_compatible": ("OpenAICompatible",),
     "atc.models.resolve": ("open_model",),
     "atc.outcome": ("Outcome", "ProgramError"),

@@ -16,8 +16,9 @@ from atc.calls.redact import Redactor
 from atc.errors import BudgetExceeded, JournalError, ModelError, ModelUnavailable, UsageError
 from atc.facts import Fault
 from atc.models import resolve_model
-from atc.models.base import Model
+from atc.models.base import Message, Model
 from atc.models.budget import Budget, BudgetedModel
+from atc.models.images import Image, ImageSource, read_again, read_images
 from atc.prices import missing_price
 from atc.result import Result
 from atc.retrieval.retriever import IndexRetriever, Retriever
@@ -98,20 +99,24 @@ class Agent:
         )
         self.store = RunStore(self.settings.runs_dir)
 
-    def run(self, task: str) -> Result:
+    def run(self, task: str, *, images: Iterable[ImageSource] = ()) -> Result:
         """Solve a task and return how it went; a failure is a result too. Blocks; see :meth:`arun`.
 
+        Args:
+            task: what is wanted, in plain words.
+            images: shown to the model with the task: paths, bytes or ``data:`` URLs (:class:`atc.Image`).
+
         Raises:
-            UsageError: the task is empty or far too long.
+            UsageError: the task is empty or far too long; an image cannot be read, or the model takes none.
             EnvironmentProblem: no model, or not the isolation that was asked for.
         """
-        return wait_for(self.arun(task))
+        return wait_for(self.arun(task, images=images))
 
-    async def arun(self, task: str, *, source: str | None = None) -> Result:
+    async def arun(self, task: str, *, images: Iterable[ImageSource] = (), source: str | None = None) -> Result:
         """:meth:`run` for asynchronous code. ``source`` is noted in the trace: where the tools are, for a resume."""
-        return await self._begin(_checked(task), new_run_id(), source=source)
+        return await self._begin(_checked(task), new_run_id(), images=read_images(images), source=source)
 
-    async def stream(self, task: str) -> AsyncIterator[Event]:
+    async def stream(self, task: str, *, images: Iterable[ImageSource] = ()) -> AsyncIterator[Event]:
         """Solve a task and yield every event as it happens; the last is ``run_ended`` with the result.
 
         Whoever breaks off before the end stops the run: at once if the stream is closed (``contextlib.aclosing``), else
@@ -121,7 +126,8 @@ class Agent:
             As :meth:`arun`, after the events that came before.
         """
         events: asyncio.Queue[Event | None] = asyncio.Queue()
-        work = asyncio.create_task(self._begin(_checked(task), new_run_id(), listener=events.put_nowait))
+        begun = self._begin(_checked(task), new_run_id(), images=read_images(images), listener=events.put_nowait)
+        work = asyncio.create_task(begun)
         work.add_done_callback(lambda _: events.put_nowait(None))
         try:
             while (event := await events.get()) is not None:
@@ -134,16 +140,19 @@ class Agent:
             ):  # its outcome was raised above, or nobody waits for it
                 await work
 
-    def resume(self, run_id: str) -> Result:
+    def resume(self, run_id: str, *, images: Iterable[ImageSource] = ()) -> Result:
         """Go on with a run that was cut off, by its own strategy: what succeeded comes from the journal.
 
+        Args:
+            images: those of the run that came as bytes, or whose files have gone. The others are read again.
+
         Raises:
-            UsageError: there is no such run, it has ended with an answer, or its strategy cannot be had.
+            UsageError: there is no such run, it has ended with an answer, or its strategy or an image cannot be had.
             JournalError: its journal is damaged, or another process works on the run.
         """
-        return wait_for(self.aresume(run_id))
+        return wait_for(self.aresume(run_id, images=images))
 
-    async def aresume(self, run_id: str) -> Result:
+    async def aresume(self, run_id: str, *, images: Iterable[ImageSource] = ()) -> Result:
         """:meth:`resume` for asynchronous code."""
         stored = self.store.find(run_id)
         started, ended = stored.first("run_started"), stored.last("run_ended")
@@ -159,6 +168,7 @@ class Agent:
         return await self._begin(
             started["task"],
             stored.run_id,
+            images=read_again(stored.run_id, started.get("images", ()), read_images(images)),
             resumed=stored,
             strategy=strategy,
             opened_by=name,
@@ -196,6 +206,7 @@ class Agent:
         task: str,
         run_id: str,
         *,
+        images: tuple[Image, ...] = (),
         resumed: StoredRun | None = None,
         strategy: Strategy | None = None,
         opened_by: str | None = None,
@@ -208,6 +219,7 @@ class Agent:
         redactor = Redactor(self._secrets())
         async with AsyncExitStack() as stack:
             model = self._opened_model()
+            model.check_images([Message("user", task, images=images)])
             budget = self._budget(model)
             if stored is not None:
                 stored.make()
@@ -221,9 +233,11 @@ class Agent:
             keep = stored.keep_traceback if stored else None
             broker = Broker(Toolset(), journal, emit, self._policy, self._approval, redactor, task, keep)
             session = Session(task, run_id, stored, budget, broker, emit)
+            shown = [image.facts() for image in images]
             if strategy is None:
                 strategy, opened_by = self._strategy, None if self._given_strategy else self.settings.strategy
-            emit("run_started", self._started(session, model, strategy, opened_by, source))
+            started = self._started(session, model, strategy, opened_by, source)
+            emit("run_started", started | ({"images": shown} if shown else {}))
             try:
                 context = session.context = RunContext(
                     task,
@@ -235,6 +249,7 @@ class Agent:
                     self.tools,
                     emit,
                     stack,
+                    images=images,
                 )
                 await context.choose_tools(resumed)
                 result = await self._to_the_end(session, context, strategy, resumed)

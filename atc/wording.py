@@ -85,6 +85,9 @@ def _finding(f: Finding) -> str:
             return f"{ALL_PAGES} takes the tool itself, then its arguments: {ALL_PAGES}({f.tool or 'list_things'}, ...)"
         case "not_paged":
             return f"{ALL_PAGES} reads tools that are paged, and {f.tool} is not: call {f.tool}(...) itself"
+        case "invented_id" if f.severity == "warning":
+            what = "an e-mail address" if f.case == "address" else f"the {f.arguments[0]} given to {f.tool}"
+            return f"{what} stands in neither the task nor a response: keep it only if an image shows exactly this"
         case "invented_id" if f.case == "address":
             way = f"{' or '.join(f.instead)} may tell it" if f.instead else "the task gives none"
             return f"an e-mail address in the program is made up: {way}"

@@ -20,6 +20,10 @@ Model = Annotated[str | None, typer.Option(help="`embedded`, `embedded:NAME`, or
 ModelUrl = Annotated[
     str | None, typer.Option("--base-url", help="OpenAI-compatible endpoint of the model; else OPENAI_BASE_URL.")
 ]
+Images = Annotated[
+    list[str] | None,
+    typer.Option("--image", help="Show the model this PNG, JPEG, WebP or GIF with the task; several times, several."),
+]
 ApproveOption = Annotated[
     ApproveChoice | None,
     typer.Option(
@@ -42,6 +46,7 @@ def run(
     task: Annotated[str, typer.Argument(help="What you want, in plain words; `-` reads it from standard input.")],
     tools: options.Tools,
     only: options.Only = None,
+    image: Images = None,
     model: Model = None,
     base_url: ModelUrl = None,
     context_tokens: Annotated[
@@ -130,7 +135,8 @@ def run(
         {"tools": tools, "only": only, "service_url": service_url, "documents": documents, "openapi": openapi}
     )
     try:
-        result = asyncio.run(agent.arun(sys.stdin.read() if task == "-" else task, source=source))
+        text = sys.stdin.read() if task == "-" else task
+        result = asyncio.run(agent.arun(text, images=image or (), source=source))
     finally:
         if view is not None:
             view.close()

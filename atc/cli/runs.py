@@ -14,7 +14,7 @@ from rich.text import Text
 from atc.agent import Agent
 from atc.cli import options
 from atc.cli.console import clean, guarded, out, print_json, print_table, short
-from atc.cli.run import ApproveOption, Model, ModelUrl, WarningsOption, finish
+from atc.cli.run import ApproveOption, Images, Model, ModelUrl, WarningsOption, finish
 from atc.cli.view import RunView
 from atc.errors import UsageError
 from atc.prices import money_text
@@ -105,6 +105,7 @@ def resume(
     tools: Annotated[
         list[str] | None, typer.Option("--tools", "-t", help="Where the tools are now, if not where they were.")
     ] = None,
+    image: Images = None,
     model: Model = None,
     base_url: ModelUrl = None,
     auth: options.Auth = None,
@@ -125,7 +126,7 @@ def resume(
     view = None if as_json else RunView(out)
     agent = Agent(toolset, model=model, base_url=base_url, approve=approve, warnings=warnings, on_event=view)
     try:
-        result = asyncio.run(agent.aresume(stored.run_id))
+        result = asyncio.run(agent.aresume(stored.run_id, images=image or ()))
     finally:
         if view is not None:
             view.close()

@@ -84,6 +84,8 @@ class RunView:
         where = f" at {data['endpoint']}" if data.get("endpoint") else ""
         how = f"  strategy {name}" if (name := data.get("strategy", "chain")) != "chain" else ""
         self.line(f"run {data['run_id']}  model {data['model']}{where}{how}", "dim")
+        for image in data.get("images", ()):
+            self.line(f"image {image['name']} ({image['type']}, {image['bytes']:,} bytes)", "dim")
 
     def _on_tools_chosen(self, data: dict[str, Any]) -> None:
         if "found" in data:

@@ -10,6 +10,7 @@ from atc.models.budget import Budget, BudgetedModel
 from atc.models.cache import CachedModel
 from atc.models.embedded import EmbeddedModel
 from atc.models.fake import FakeModel
+from atc.models.images import Image
 from atc.models.messages import FinishReason, Message, ModelRequest, OnText, Reply, Role, Sampling, estimate_tokens
 from atc.models.openai_compatible import OpenAICompatible
 from atc.models.reply_format import ReplyFormat
@@ -23,6 +24,7 @@ __all__ = [
     "EmbeddedModel",
     "FakeModel",
     "FinishReason",
+    "Image",
     "Message",
     "Model",
     "ModelRequest",

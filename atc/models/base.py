@@ -16,6 +16,7 @@ from typing import Any, ClassVar
 
 import anyio
 
+from atc.errors import UsageError
 from atc.models.messages import (
     FinishReason,
     Message,
@@ -102,12 +103,14 @@ class Model(abc.ABC):
         endpoint: the address that prompts are sent to; empty for a model on this machine.
         enforces: kinds of :class:`ReplyFormat` that :meth:`generate` enforces by itself. The prompt states the
             others, and a reply that does not fit is asked for once more.
+        takes_images: whether :meth:`generate` shows the model the images of messages; ``None`` where only trying tells.
     """
 
     name: str
     context_tokens: int
     prompt_tokens: int | None = None
     endpoint: str = ""
+    takes_images: bool | None = False
     enforces: ClassVar[frozenset[FormatKind]] = frozenset()
 
     def __init_subclass__(cls, **options: Any) -> None:
@@ -188,12 +191,14 @@ class Model(abc.ABC):
             choices: texts of which the reply must be one.
 
         Raises:
-            UsageError: a format is not usable or too large, or several are given.
+            UsageError: a format is not usable or too large, or several are given; or there are images, and the model
+                takes none.
             ModelUnavailable: the model cannot be used as it is set up, or takes no grammar; the message says what
                 to do.
             ContextExceeded: prompt and reply are longer than it takes.
             ModelError: it failed in the middle of work, after retries.
         """
+        self.check_images(messages)
         sampling = Sampling(max_tokens, temperature, seed, tuple(stop))
         wanted = ReplyFormat.of(schema, grammar, choices)
         request = ModelRequest(tuple(messages), sampling, wanted, on_text)
@@ -215,8 +220,21 @@ class Model(abc.ABC):
             ModelUnavailable: as :meth:`complete`.
             ModelError: as :meth:`complete`; one failed reply fails them all.
         """
+        self.check_images(messages)
         sampling = Sampling(max_tokens, temperature, seed, tuple(stop))
         return await self.generate_many(ModelRequest(tuple(messages), sampling), count)
+
+    def check_images(self, messages: Sequence[Message]) -> None:
+        """Look whether messages have images that this model would not see.
+
+        Raises:
+            UsageError: they have.
+        """
+        if self.takes_images is False and any(message.images for message in messages):
+            raise UsageError(
+                f"the model {self.name!r} takes no images: use one behind an endpoint that does (ATC_MODEL, "
+                "OPENAI_BASE_URL), or leave the images out"
+            )
 
     async def aclose(self) -> None:
         """Release what the model holds. It may be called twice; a later :meth:`complete` opens it again."""
@@ -285,6 +303,7 @@ class WrappedModel(Model):
         self.context_tokens = inner.context_tokens
         self.prompt_tokens = inner.prompt_tokens
         self.endpoint = inner.endpoint
+        self.takes_images = inner.takes_images
 
     async def context_size(self) -> int:
         return await self.inner.context_size()

@@ -14,7 +14,7 @@ from typing import Any, TypeVar
 from pydantic import TypeAdapter, ValidationError
 
 from atc.models.base import Model, WrappedModel
-from atc.models.messages import ModelRequest, Reply
+from atc.models.messages import Message, ModelRequest, Reply
 
 _log = logging.getLogger(__name__)
 T = TypeVar("T")
@@ -79,7 +79,7 @@ class CachedModel(WrappedModel):
         sampling = request.sampling
         asked: dict[str, Any] = {
             "model": self.inner.name,
-            "messages": [{"role": message.role, "content": message.content} for message in request.messages],
+            "messages": [_message(message) for message in request.messages],
             "max_tokens": sampling.max_tokens,
             "temperature": float(sampling.temperature),
             "seed": sampling.seed,
@@ -89,6 +89,11 @@ class CachedModel(WrappedModel):
 
     def _path(self, asked: dict[str, Any]) -> Path:
         return self.directory / f"{hashlib.sha256(json.dumps(asked, sort_keys=True).encode()).hexdigest()}.json"
+
+
+def _message(message: Message) -> dict[str, Any]:
+    images = {"images": [image.sha256 for image in message.images]} if message.images else {}
+    return {"role": message.role, "content": message.content, **images}
 
 
 def _in_vain(reply: Reply) -> bool:

@@ -193,3 +193,29 @@ def refused_parameters(error: openai.APIStatusError) -> set[str]:
     if error.status_code in (400, 405, 406, 415, 422, 501) and "stream_options" not in found:
         found |= {"stream"} if re.search(r"\bstream(?:ing|ed)?\b", words, re.IGNORECASE) else set()
     return found
+
+
+_SEEING = r"(?:image_url|image|vision|visual|multi-?modal)s?(?! (?:format|type|size|of)\b)"
+_NO_IMAGES = re.compile(
+    rf"(?: not|n't) support (?:\w+ )?{_SEEING}"
+    rf"|{_SEEING}(?: (?:input|content|part|message)s?)?\W{{1,3}}(?:is|are) (?:not|only) (?:supported|enabled|allowed)"
+    r"|not an? (?:multi-?modal|vision)|at most 0 image|unsupported content(?: part|\[)|unknown variant .{0,2}image_url"
+    r"|content.{0,80}(?:must be a string|valid string|str type expected)|not of type .{0,2}string.{0,20}content"
+    r"|that support image input|required for image input|mmproj",
+    re.IGNORECASE,
+)
+
+
+def refuses_images(error: openai.APIStatusError) -> bool:
+    """Whether an error to a request with images says that the model takes none, and not that one of them is wrong."""
+    known = error.status_code in (400, 404, 415, 422, 500, 501)
+    return known and bool(_NO_IMAGES.search(error.message[:_READ]))
+
+
+def without_images(error: openai.APIStatusError, endpoint: Endpoint) -> Failure:
+    """The model takes no images."""
+    return broken(
+        f"this endpoint takes no images: {endpoint.model!r} at {endpoint.url} refused them. Use a model that takes "
+        f"images (ATC_MODEL), or leave them out. It answered: {endpoint.quote(error.message)}",
+        may_pass=False,
+    )

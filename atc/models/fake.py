@@ -23,6 +23,7 @@ class FakeModel(Model):
     """
 
     enforces = ALL_KINDS  # a script is taken at its word, and prompts stay as they are
+    takes_images = True
 
     def __init__(self, replies: Sequence[Scripted], *, name: str = "fake", context_tokens: int = 32_768) -> None:
         self.name = name

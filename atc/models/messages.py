@@ -7,6 +7,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any, Literal
 
 from atc.errors import ModelUnavailable
+from atc.models.images import IMAGE_TOKENS, Image
 from atc.models.reply_format import ReplyFormat
 from atc.prompting import fenced, prompt
 
@@ -17,11 +18,17 @@ OnText = Callable[[str], None]
 
 @dataclass(frozen=True)
 class Message:
-    """One message of a prompt. ``fixed``: text of this project, the same in every run."""
+    """One message of a prompt.
+
+    Attributes:
+        fixed: it is text of this project, the same in every run.
+        images: shown after the text, for a model that takes them (:attr:`Model.takes_images`).
+    """
 
     role: Role
     content: str
     fixed: bool = field(default=False, compare=False)
+    images: tuple[Image, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -59,10 +66,15 @@ class Reply:
 
 
 def estimate_tokens(text_or_messages: str | Sequence[Message]) -> int:
-    """Tokens of a text or of a prompt, roughly: four characters each, and four tokens of framing a message."""
+    """Tokens of a text or of a prompt, roughly: four characters each, and four tokens of framing a message.
+
+    An image counts as :data:`~atc.models.images.IMAGE_TOKENS`.
+    """
     if isinstance(text_or_messages, str):
         return -(-len(text_or_messages) // 4)
-    return sum(4 + estimate_tokens(message.content) for message in text_or_messages)
+    return sum(
+        4 + estimate_tokens(message.content) + IMAGE_TOKENS * len(message.images) for message in text_or_messages
+    )
 
 
 def bounded_tokens(text: str) -> int:
@@ -151,7 +163,8 @@ _SHOWN = 2_000  # characters of a reply that does not fit
 def _with_user(messages: tuple[Message, ...], text: str) -> tuple[Message, ...]:
     """The messages with a text at their end, in the user's last message where that is the last one."""
     if messages and messages[-1].role == "user":
-        return (*messages[:-1], Message("user", f"{messages[-1].content}\n\n{text}"))
+        last = messages[-1]
+        return (*messages[:-1], Message("user", f"{last.content}\n\n{text}", images=last.images))
     return (*messages, Message("user", text))
 
 

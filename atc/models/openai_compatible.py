@@ -18,10 +18,28 @@ import tenacity
 from atc.errors import AtcError, ContextExceeded, ModelError, ModelUnavailable, SettingsError
 from atc.models.base import Model
 from atc.models.endpoint_client import EndpointClient
-from atc.models.endpoint_errors import Endpoint, Failure, broken, explain, refused_parameters, retried
+from atc.models.endpoint_errors import (
+    Endpoint,
+    Failure,
+    broken,
+    explain,
+    refused_parameters,
+    refuses_images,
+    retried,
+    without_images,
+)
 from atc.models.endpoint_facts import EndpointFacts
 from atc.models.endpoint_formats import EndpointFormats
-from atc.models.messages import Message, ModelRequest, OnText, Reply, Sampling, bounded_tokens, estimate_tokens
+from atc.models.messages import (
+    Message,
+    ModelRequest,
+    OnText,
+    Reply,
+    Role,
+    Sampling,
+    bounded_tokens,
+    estimate_tokens,
+)
 from atc.models.reply_format import ALL_KINDS
 from atc.models.streaming import ReplyAccumulator, StreamAccumulator
 
@@ -61,6 +79,7 @@ class OpenAICompatible(Model):
     """
 
     enforces = ALL_KINDS
+    takes_images = None
 
     def __init__(
         self,
@@ -245,6 +264,8 @@ class OpenAICompatible(Model):
             except TimeoutError:
                 failure = broken(f"the model's endpoint {self.url} did not finish its reply in {self.timeout_s:g} s")
             except openai.APIStatusError as error:
+                if any(message.images for message in request.messages) and refuses_images(error):
+                    raise without_images(error, self._endpoint) from None
                 if error.status_code in (400, 422) and self._room(request) and "tokens" in str(error):
                     self.thinking_tokens = 0  # it allows no more
                     continue
@@ -265,7 +286,10 @@ class OpenAICompatible(Model):
         sampling = request.sampling
         body: dict[str, Any] = {
             "model": self.model,
-            "messages": [{"role": message.role, "content": message.content} for message in request.messages],
+            "messages": [
+                {"role": message.role, "content": _content(message)}
+                for message in (_without_system(request.messages) if "system" in self._unknown else request.messages)
+            ],
             "max_tokens": sampling.max_tokens + self._room(request),
             "temperature": sampling.temperature,
             "stream": True,
@@ -283,23 +307,31 @@ class OpenAICompatible(Model):
             known["max_completion_tokens"] = body["max_tokens"]
         if "stream" in self._unknown:
             known.pop("stream_options", None)
-        if "system" in self._unknown:
-            known["messages"] = _without_system(body["messages"])
         return known
 
 
-def _without_system(messages: Sequence[dict[str, str]]) -> list[dict[str, str]]:
+def _content(message: Message) -> str | list[dict[str, Any]]:
+    """The content of a message: its text, or the text and its images as parts, as chat completions take them."""
+    if not message.images:
+        return message.content
+    images = [{"type": "image_url", "image_url": {"url": image.data_url}} for image in message.images]
+    return [{"type": "text", "text": message.content}, *images]
+
+
+def _without_system(messages: Sequence[Message]) -> list[Message]:
     """The messages for a model without the role ``system``: its text begins the first message of the user.
 
     Such models want user and assistant in turns, too: what one of them says in several messages becomes one.
     """
-    merged: list[dict[str, str]] = []
+    merged: list[Message] = []
     for message in messages:
-        role = "user" if message["role"] == "system" else message["role"]
-        if merged and merged[-1]["role"] == role:
-            merged[-1] = {"role": role, "content": f"{merged[-1]['content']}\n\n{message['content']}"}
+        role: Role = "user" if message.role == "system" else message.role
+        if merged and merged[-1].role == role:
+            last = merged.pop()
+            text = f"{last.content}\n\n{message.content}"
+            merged.append(Message(role, text, images=last.images + message.images))
         else:
-            merged.append({"role": role, "content": message["content"]})
+            merged.append(Message(role, message.content, images=message.images))
     return merged
 
 

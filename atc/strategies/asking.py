@@ -9,11 +9,20 @@ from collections.abc import AsyncIterator, Sequence
 from typing import Any
 
 from atc.models.base import Message, Model, OnText, Reply
+from atc.models.images import Image
+from atc.prompting import prompt
 from atc.traces.events import Emit
 
 WAITING_S = 10.0
 """Seconds of silence after which the trace records that the run waits for the model. Each
 further wait is twice as long."""
+
+
+def task_message(text: str, images: Sequence[Image]) -> Message:
+    """The message that says the task, with its images; without any it is the text alone."""
+    if not images:
+        return Message("user", text)
+    return Message("user", f"{text}\n\n{prompt('images', count=len(images))}", images=tuple(images))
 
 
 async def ask(model: Model, emit: Emit, purpose: str, messages: Sequence[Message], **options: Any) -> Reply:

@@ -18,6 +18,7 @@ from atc.calls.contract import CallRequest
 from atc.calls.pages import Pages
 from atc.errors import UsageError
 from atc.models.base import Message, Model, Reply
+from atc.models.images import Image
 from atc.outcome import Outcome
 from atc.result import Call, Revision
 from atc.retrieval.retriever import Retrieved, Retriever
@@ -25,7 +26,7 @@ from atc.sandboxes.contract import Job, Sandbox
 from atc.sandboxes.drivers import limits_from
 from atc.sandboxes.inputs import check_names
 from atc.settings import Settings
-from atc.strategies.asking import ask
+from atc.strategies.asking import ask, task_message
 from atc.tools.parameters import signatures
 from atc.tools.tool import Toolset
 from atc.traces.events import Emit
@@ -48,6 +49,7 @@ class RunContext:
         plan: by which the first tools were found; empty where none was made.
         revisions: every program so far and how it went, in order.
         isolation: driver and tier of the sandbox that the last program ran in; empty before.
+        images: that the user shows with the task (:meth:`task_message`).
     """
 
     task: str
@@ -63,6 +65,7 @@ class RunContext:
     plan: str = ""
     revisions: list[Revision] = field(default_factory=list)
     isolation: str = ""
+    images: tuple[Image, ...] = ()
 
     def __post_init__(self) -> None:
         self._pages = Pages(self.broker)
@@ -150,6 +153,10 @@ class RunContext:
         """
         given = {"max_tokens": self.settings.max_tokens, "temperature": 0.0, "seed": self.settings.seed} | options
         return await ask(self.model, self.emit, purpose, messages, **given)
+
+    def task_message(self, text: str) -> Message:
+        """The message of a prompt that says the task: a text, and the images of the task where there are any."""
+        return task_message(text, self.images)
 
     async def execute(
         self, program: str, warnings: Sequence[str] = (), *, inputs: Mapping[str, Any] | None = None

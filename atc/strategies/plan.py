@@ -11,7 +11,6 @@ import re
 from typing import Any
 
 from atc.facts import Fault
-from atc.models.base import Message
 from atc.prompting import fenced, prompt
 from atc.strategies.base import Ending, Strategy
 from atc.strategies.context import RunContext
@@ -40,7 +39,7 @@ class Plan(Strategy):
         fault = Fault(kind="answer", reason="no plan was made")
         for _ in range(context.settings.max_revisions + 1):
             text = prompt("plan", tools=tools, failed=failed, task=context.task)
-            reply = (await context.ask("plan", [Message("user", text)])).text
+            reply = (await context.ask("plan", [context.task_message(text)])).text
             try:
                 results = await _execute(context, _steps(reply))
             except PlanFault as problem:
@@ -52,7 +51,7 @@ class Plan(Strategy):
                 continue
             record_step(context, reply)
             text = prompt("conclude", task=context.task, results=results, form=_ANSWER_FORM)
-            answer = await context.ask("conclude", [Message("user", text)])
+            answer = await context.ask("conclude", [context.task_message(text)])
             return Ending("answered", read_value(answer.text))
         return Ending("unsolved", fault=fault)
 

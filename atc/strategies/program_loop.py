@@ -39,7 +39,14 @@ class ProgramLoop:
     def __init__(self, context: RunContext, ways: Ways) -> None:
         self.context, self.ways = context, ways.under(context.settings)
         self.writer = Writer(
-            context.task, context.tools, context.model, context.settings, context.emit, context.plan, self.ways
+            context.task,
+            context.tools,
+            context.model,
+            context.settings,
+            context.emit,
+            context.plan,
+            self.ways,
+            context.images,
         )
         self.requests = ToolRequests(context, self.writer)
         self._checker: Checker | None = None
@@ -110,7 +117,8 @@ class ProgramLoop:
         given = [call.value for call in self.context.broker.calls if call.succeeded]
         given += self.context.inputs.values()
         known = " ".join([self.context.task, *map(as_text, given)])
-        return await self._checker.check(draft.program, known, self.context.inputs)
+        found = await self._checker.check(draft.program, known, self.context.inputs)
+        return list(map(_if_read_from_an_image, found)) if self.context.images else found
 
     def reject(self, draft: Draft, findings: Sequence[Finding]) -> None:
         """Record a program that does not run, for what the check found."""
@@ -187,6 +195,11 @@ class ProgramLoop:
                 rewrites=draft.rewrites,
             )
         )
+
+
+def _if_read_from_an_image(finding: Finding) -> Finding:
+    """A value that neither the task nor a tool gave may stand in an image, which no check reads: only a warning."""
+    return finding.model_copy(update={"severity": "warning"}) if finding.kind == "invented_id" else finding
 
 
 def _bare(fault: Fault, outcome: Outcome) -> Fault:

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 
 from atc.errors import ContextExceeded, ModelError
 from atc.models.base import Message, Model
+from atc.models.images import IMAGE_TOKENS
 from atc.settings import Settings
 
 FRAMING = 16
@@ -39,7 +40,8 @@ class PromptRoom:
 
     async def taken(self, messages: Sequence[Message]) -> int:
         """Tokens of what stands in a prompt beside the tools."""
-        return await self.count("\n".join(message.content for message in messages)) + FRAMING * len(messages)
+        text = await self.count("\n".join(message.content for message in messages))
+        return text + FRAMING * len(messages) + IMAGE_TOKENS * sum(len(message.images) for message in messages)
 
     async def for_tools(self, taken: int) -> int:
         """Tokens that are left for the tools beside so many.

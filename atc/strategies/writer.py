@@ -12,6 +12,7 @@ from typing import TypeVar
 from atc.errors import ContextExceeded
 from atc.graph.suppliers import hints_from, suppliers_of
 from atc.models.base import Message, Model, Reply, estimate_tokens
+from atc.models.images import Image
 from atc.models.reply_format import MAX_CHOICE
 from atc.models.reply_schema import MAX_ENUM
 from atc.programs.extract import extract
@@ -22,7 +23,7 @@ from atc.prompting import fenced, prompt
 from atc.result import Call, Revision
 from atc.retrieval.index import ToolIndex
 from atc.settings import Settings
-from atc.strategies.asking import ask, emit_reply, waiting
+from atc.strategies.asking import ask, emit_reply, task_message, waiting
 from atc.strategies.feedback import done_calls, feedback_from
 from atc.strategies.find_tools import DOCS, asking_tools
 from atc.strategies.find_tools import NAME as FINDER
@@ -73,6 +74,7 @@ class Writer:
         tools: the tools that are offered.
         plan: by which they were found; shown with the task.
         ways: how programs are written.
+        images: that the user shows with the task.
     """
 
     def __init__(
@@ -84,7 +86,9 @@ class Writer:
         emit: Emit,
         plan: str = "",
         ways: Ways = DEFAULT_WAYS,
+        images: Sequence[Image] = (),
     ) -> None:
+        self._images = images
         self._ways = ways.under(settings)
         self._model, self._settings, self._emit, self._task = model, settings, emit, task
         self._plan = fenced(plan)
@@ -287,7 +291,7 @@ class Writer:
                 sentences.append(SAME_PROGRAM)
             notes = prompt("notes", notes=sentences, done=done_calls(calls)) if sentences else ""
         shown = await self._tools_within(base, [Message("user", notes), *edits])
-        return [*base, Message("user", self._task_message(shown) + notes), *edits]
+        return [*base, task_message(self._task_message(shown) + notes, self._images), *edits]
 
     def _task_message(self, shown: Fit) -> str:
         """The task and its tools."""
@@ -307,7 +311,7 @@ class Writer:
 
         Where they are shortened, room for notes on programs that fail is kept from the first.
         """
-        frame = Message("user", self._task_message(Fit("", {}, tuple(self._tools))))
+        frame = task_message(self._task_message(Fit("", {}, tuple(self._tools))), self._images)
         fixed = await self._room.taken([*base, frame])
         notes = await self._room.taken(feedback)
         room = await self._room.for_tools(fixed + notes)

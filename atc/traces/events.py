@@ -37,6 +37,16 @@ EventKind = Literal[
 ]
 
 
+class ShownImage(TypedDict):
+    """An image that was shown with the task; its bytes are not kept."""
+
+    name: str
+    type: str
+    bytes: int
+    sha256: str
+    path: NotRequired[str]
+
+
 class RunStarted(TypedDict):
     """A run begins.
 
@@ -53,6 +63,7 @@ class RunStarted(TypedDict):
     strategy: str
     strategy_given: str | None
     settings: dict[str, Any]
+    images: NotRequired[list[ShownImage]]
 
 
 class ToolsChosen(TypedDict):
