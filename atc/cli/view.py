@@ -114,6 +114,8 @@ class RunView:
         cached = ", from the cache" if data["cached"] else ""
         used = f"{data['prompt_tokens']}+{data['completion_tokens']} tokens, {data['seconds']:.1f} s{cached}"
         self.line(f"{_PURPOSES.get(data['purpose'], data['purpose'])}: {used}", "dim")
+        if notice := data.get("notice"):
+            self.line(f"  note: {notice}", "yellow")
 
     def _on_stage_started(self, data: dict[str, Any]) -> None:
         self.line(f"── stage {data['stage']}: what was done so far is kept ──", "bold")

@@ -88,6 +88,7 @@ async def fitting_reply(
         cached_tokens=reply.cached_tokens + again.cached_tokens,
         seconds=reply.seconds + again.seconds,
         value=read.value,
+        notice=reply.notice or again.notice,
         problem=again.problem or (f"the reply does not fit: {read.problem}" if read.problem else ""),
     )
 

@@ -51,7 +51,7 @@ class CachedModel(WrappedModel):
             return replace(reply, cached=True)
         reply = await super().generate(request)
         if not _in_vain(reply):
-            _write(path, _REPLY, reply)
+            _write(path, _REPLY, replace(reply, notice=""))
         return reply
 
     async def generate_many(self, request: ModelRequest, count: int) -> list[Reply]:
@@ -64,7 +64,7 @@ class CachedModel(WrappedModel):
         replies = await super().generate_many(request, count)
         if not any(map(_in_vain, replies)):
             for path, reply in zip(paths, replies, strict=True):
-                _write(path, _REPLY, reply)
+                _write(path, _REPLY, replace(reply, notice=""))
         return replies
 
     async def count_tokens(self, text: str) -> int:

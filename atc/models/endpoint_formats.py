@@ -1,11 +1,13 @@
 """How one endpoint is asked for a format: by ``response_format`` or a grammar, else in the prompt.
 
 There are two kinds of ``response_format``, ``json_schema`` and the older ``json_object``, and endpoints that know one,
-both or neither. Which, shows at the first request: what is refused, or sent and not kept to, is not sent again.
+both or neither. Which, shows at the first request: what is refused, or sent and not kept to, is not sent again. That is
+reported once.
 """
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -13,14 +15,30 @@ from typing import Any, Literal
 
 import openai
 
+from atc.models.context_errors import exceeded
 from atc.models.messages import ModelRequest, Reply
 from atc.models.reply_format import ReplyFormat
+from atc.models.reply_schema import Enforced
 
 Way = Literal["json_schema", "json_object", "words"]
-_NAMES = re.compile(r"response_format|json_schema|json_object|structured[ _]?outputs?|guided_|grammar", re.IGNORECASE)
+_WAYS: tuple[Way, ...] = ("json_schema", "json_object", "words")
+_HOW = {"json_object": "as a JSON object that the prompt describes", "words": "in the prompt alone"}
+_NAMES = re.compile(
+    r"response[ _]?format|json[ _]?(?:schema|object|mode|output)|structured[ _]?(?:output|generation|decoding)"
+    r"|guided[ _]|constrained[ _](?:decoding|generation|sampling)|grammar",
+    re.IGNORECASE,
+)
 _ABOUT_SCHEMA = re.compile(r"(?:invalid|unsupported) (?:json[ _])?schema|schema conver|parse grammar", re.IGNORECASE)
+_BARE = re.compile(
+    r"\W*(?:4\d\d\W+)?(?:bad|invalid|malformed|unsupported)?[ _]?(?:request|parameters?|arguments?|input|fields?)?"
+    r"(?:[ _]error)?\W*|unprocessable (?:entity|content)\W*|validation error\W*",
+    re.IGNORECASE,
+)
+"""An error that names nothing."""
 _MOST_REMEMBERED = 64  # formats of one endpoint
 _READ = 4_000  # characters of an error that are looked at
+_REFUSALS = (400, 404, 415, 422)
+"""Statuses of a request that the endpoint does not take."""
 
 
 @dataclass
@@ -35,6 +53,8 @@ class EndpointFormats:
     grammars: bool = False
     way: Way = "json_schema"
     _turned_down: set[str] = field(default_factory=set)  # formats that were, where others are not
+    _news: str = ""  # what was found out and not reported yet
+    _reported: bool = False
 
     def of(self, request: ModelRequest) -> tuple[ModelRequest, dict[str, Any]]:
         """The request with the prompt that it needs, and the members of its body that hold the reply to its format."""
@@ -61,24 +81,83 @@ class EndpointFormats:
         return "words" if self.way == "json_object" and wanted.enforced.wrapped else self.way
 
     def refused(self, request: ModelRequest, body: Mapping[str, Any], error: openai.APIStatusError) -> bool:
-        """Whether an error turns down the format as it was sent. The next way is taken from now on."""
+        """Whether an error turns down the format as it was sent. The next way is taken from now on.
+
+        An error that names nothing at all may be about the format: :meth:`undo` where it was not.
+        """
         if request.format is None or request.format.kind == "grammar":
             return False
-        message = f"{error.message} {error.param or ''}"[:_READ]
         sent = body.keys() & {"response_format", "grammar"}
-        if not sent or error.status_code not in (400, 415, 422, 500, 501) or not _NAMES.search(message):
+        if not sent or error.status_code not in (*_REFUSALS, 500, 501) or exceeded(error.message, error.body):
+            return False
+        message = f"{error.message} {error.param or ''}"[:_READ]
+        named, bare = _NAMES.search(message), error.status_code in (400, 422) and _is_bare(error.body)
+        if not named and not bare:
             return False
         if "grammar" in sent or _ABOUT_SCHEMA.search(message):
-            if len(self._turned_down) >= _MOST_REMEMBERED:
-                self._turned_down.clear()
-            self._turned_down.add(request.format.text)
+            self._turn_down(request.format)
         else:
-            self.way = "json_object" if self.way == "json_schema" else "words"
+            self._leave(body["response_format"]["type"], "refuses")
         return True
 
+    def undo(self, way: Way, error: openai.APIStatusError) -> None:
+        """Go back to an earlier way: the request was refused without a format, too."""
+        if error.status_code in _REFUSALS and self.way != way:
+            self.way, self._news = way, ""
+
     def look(self, request: ModelRequest, replies: Sequence[Reply]) -> None:
-        """Look whether the endpoint kept to ``response_format``: all that it may then say is an object."""
-        if request.format is None or self._way(request.format) not in ("json_schema", "json_object"):
+        """Look whether the endpoint kept to ``response_format``: all that it may then say is an object of some keys."""
+        wanted = request.format
+        way = "words" if wanted is None else self._way(wanted)
+        if wanted is None or wanted.enforced is None or way == "grammar" or way == "words":
             return
-        if any(reply.text.strip() and not reply.text.lstrip().startswith("{") for reply in replies):
-            self.way = "words"
+        texts = [reply.text.strip() for reply in replies]
+        if any(text and not text.startswith("{") for text in texts):
+            self._leave(way, "does not keep to", "words")
+        ended = [text for text, reply in zip(texts, replies, strict=True) if text and reply.finish_reason == "stop"]
+        if way == "json_object" or request.sampling.stop or all(_has_its_keys(t, wanted.enforced) for t in ended):
+            return
+        if wanted.enforced.strict:
+            self._leave(way, "does not keep to", "words")
+        else:
+            self._turn_down(wanted)  # of such schemas an endpoint keeps as much as it can
+
+    def news(self) -> str:
+        """What was found out about the endpoint, once, as the end of a sentence; empty where nothing is new."""
+        news, self._news = self._news, ""
+        if not news or self._reported:
+            return ""
+        self._reported = True
+        return news
+
+    def _leave(self, sent: Way, how: str, to: Way | None = None) -> None:
+        """Take the next way after one that was sent. Another request may have found out meanwhile, or more."""
+        to = to or _WAYS[_WAYS.index(sent) + 1]
+        if _WAYS.index(to) > _WAYS.index(self.way):
+            self.way = to
+            self._news = f"{how} response_format ({sent}): replies of a given form are asked for {_HOW[to]} from now on"
+
+    def _turn_down(self, wanted: ReplyFormat) -> None:
+        if len(self._turned_down) >= _MOST_REMEMBERED:
+            self._turned_down.clear()
+        self._turned_down.add(wanted.text)
+
+
+def _is_bare(body: object) -> bool:
+    """Whether the body of an error says nothing about what is wrong."""
+    words = str(body or "")
+    if isinstance(body, Mapping):
+        words = next((str(body[name]) for name in ("message", "detail", "error") if body.get(name)), "")
+    return len(words) < 80 and _BARE.fullmatch(words) is not None
+
+
+def _has_its_keys(text: str, enforced: Enforced) -> bool:
+    """Whether a reply is an object of the schema's keys. Bounds of values are not kept by every endpoint."""
+    try:
+        value = json.loads(text)
+    except (ValueError, RecursionError):
+        return False
+    keys = enforced.schema.get("properties")
+    if not isinstance(value, dict) or not keys:
+        return isinstance(value, dict)
+    return value.keys() <= keys.keys() and set(enforced.schema.get("required", ())) <= value.keys()

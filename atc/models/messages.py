@@ -49,6 +49,7 @@ class Reply:
             cost less.
         problem: where ``text`` is empty, why, as far as it is known; in words, and with what came in its place. Where
             it was to fit a schema or choices and does not, what is wrong with it.
+        notice: what was found out about the endpoint by this reply and holds from now on; in words, for the user.
         value: the parsed reply, where it had to fit a schema, choices or a grammar and does: the JSON value, the
             choice, the text. ``None`` otherwise, and where the JSON value is null: then there is no ``problem``.
     """
@@ -63,6 +64,7 @@ class Reply:
     problem: str = ""
     value: Any = None
     cached_tokens: int = 0
+    notice: str = ""
 
 
 def estimate_tokens(text_or_messages: str | Sequence[Message]) -> int:

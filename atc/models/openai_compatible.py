@@ -6,8 +6,10 @@ The key is sent to it and shows up nowhere else.
 
 from __future__ import annotations
 
+import logging
 import time
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 import anyio
@@ -42,6 +44,8 @@ from atc.models.messages import (
 )
 from atc.models.reply_format import ALL_KINDS
 from atc.models.streaming import ReplyAccumulator, StreamAccumulator
+
+_log = logging.getLogger(__name__)
 
 THINKING_TOKENS = 8_192
 CONTEXT_TOKENS = 32_768
@@ -192,6 +196,9 @@ class OpenAICompatible(Model):
         seconds = (time.monotonic() - started) / count
         replies = [self._reply(index, answers, request.messages, seconds) for index in range(count)]
         self._formats.look(request, replies)
+        if news := self._formats.news():
+            replies[0] = replace(replies[0], notice=f"{self.model!r} at {self.url} {news}")
+            _log.info("%s", replies[0].notice)
         return replies
 
     def _room(self, request: ModelRequest) -> int:
@@ -256,6 +263,7 @@ class OpenAICompatible(Model):
         Raises:
             Failure: it did not work.
         """
+        way = self._formats.way
         while True:
             body = self._body(request, count)
             try:
@@ -275,6 +283,7 @@ class OpenAICompatible(Model):
                 if unknown := (refused_parameters(error) & given) - self._unknown:
                     self._unknown |= unknown
                     continue
+                self._formats.undo(way, error)
                 failure = explain(error, self._endpoint)
             except openai.OpenAIError as error:
                 failure = explain(error, self._endpoint)

@@ -83,4 +83,5 @@ def emit_reply(emit: Emit, purpose: str, reply: Reply) -> None:
         "finish_reason": reply.finish_reason,
         "text": reply.text,
     }
-    emit("model_ended", data | ({"problem": reply.problem} if reply.problem else {}))
+    more = {"problem": reply.problem, "notice": reply.notice}
+    emit("model_ended", data | {name: words for name, words in more.items() if words})

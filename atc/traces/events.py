@@ -94,7 +94,8 @@ class ModelWaiting(TypedDict):
 
 
 class ModelEnded(TypedDict):
-    """The model replied. ``problem``: why the reply cannot be used, where it cannot."""
+    """The model replied. ``problem``: why the reply cannot be used, where it cannot. ``notice``: what this reply
+    showed about the endpoint."""
 
     purpose: str
     seconds: float
@@ -104,6 +105,7 @@ class ModelEnded(TypedDict):
     finish_reason: str
     text: str
     problem: NotRequired[str]
+    notice: NotRequired[str]
 
 
 class StageStarted(TypedDict):

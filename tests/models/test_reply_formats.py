@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import threading
 import time
 from collections.abc import Sequence
 from pathlib import Path
@@ -14,7 +15,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from atc.errors import ModelError, ModelUnavailable, UsageError
+from atc.errors import ContextExceeded, ModelError, ModelUnavailable, UsageError
 from atc.models import (
     Budget,
     BudgetedModel,
@@ -29,8 +30,9 @@ from atc.models import (
     ReplyFormat,
     WrappedModel,
 )
+from atc.models.endpoint_formats import EndpointFormats
 from atc.models.reply_schema import MAX_ENFORCED, enforced
-from tests.support.fake_openai_server import Server, fails, says, serving, takes_formats
+from tests.support.fake_openai_server import Handler, Server, fails, says, serving, status_error, takes_formats
 
 PROMPT = [Message("system", "Be brief."), Message("user", "Where?")]
 CITY = {
@@ -351,6 +353,147 @@ def test_an_endpoint_that_ignores_formats_is_told_in_words_from_then_on() -> Non
         assert ask(model, schema=CITY).value == json.loads(LYON)
     assert ["response_format" in request for request in server.requests] == [True, False, False]
     assert [len(request["messages"]) for request in server.requests] == [2, 4, 2]
+
+
+NO_SCHEMA = "'response_format' of type 'json_schema' is not supported"
+REFUSALS = [
+    (400, "Invalid parameter: " + NO_SCHEMA + " with this model. Learn more about supported models."),
+    (400, "This response_format type is unavailable now"),
+    (400, "This model does not support response format `json_schema`. See supported models."),
+    (400, "Unsupported response format"),
+    (422, "JSON mode is not supported for this model"),
+    (400, "[{'type': 'literal_error', 'loc': ('body', 'response_format', 'type'), 'msg': \"Input should be 'text'\"}]"),
+    (422, "{'loc': ['body', 'response_format'], 'msg': 'Extra inputs are not permitted'}"),
+    (400, "guided_decoding is not enabled"),
+    (400, "Structured output is not supported"),
+    (501, "json_schema: not implemented"),
+    (404, "No endpoints found that can use response_format"),
+    (400, "Bad Request"),
+    (400, "400 Bad Request."),
+    (400, ""),
+    (422, "Unprocessable Entity"),
+    (400, "invalid_request_error"),
+]
+
+
+@pytest.mark.parametrize(("status", "words"), REFUSALS)
+def test_a_format_is_refused_in_many_words(status: int, words: str) -> None:
+    formats, request = EndpointFormats(), ModelRequest(tuple(PROMPT), format=ReplyFormat.of(CITY))
+    for way in ("json_schema", "json_object"):
+        assert formats.way == way
+        assert formats.refused(request, {"response_format": {"type": way}}, status_error(status, words))
+    assert formats.way == "words"
+    assert not formats.refused(request, {}, status_error(status, words))
+
+
+@pytest.mark.parametrize(
+    ("status", "words"), [(400, "the model is asleep"), (400, "temperature is too high"), (429, "response_format")]
+)
+def test_another_error_is_none_about_the_format(status: int, words: str) -> None:
+    formats, request = EndpointFormats(), ModelRequest(tuple(PROMPT), format=ReplyFormat.of(CITY))
+    sent = {"response_format": {"type": "json_schema"}}
+    assert not formats.refused(request, sent, status_error(status, words))
+
+
+@pytest.mark.parametrize("kinds", [(), ("json_object",)])
+@pytest.mark.parametrize(("status", "refusal"), [REFUSALS[0], (400, "")])
+def test_a_format_that_is_refused_is_not_sent_again_and_that_is_reported_once(
+    status: int, refusal: str, kinds: tuple[str, ...]
+) -> None:
+    def step(handler: Handler) -> None:
+        sent = handler.server.requests[-1].get("response_format", {}).get("type", "")
+        text = LYON if sent else f"```json\n{LYON}\n```"
+        (fails(status, refusal) if sent and sent not in kinds else says(text))(handler)
+
+    with serving(step) as server:
+        model = endpoint(server)
+        replies = [ask(model, schema=CITY) for _ in range(3)]
+    assert [reply.value for reply in replies] == [json.loads(LYON)] * 3
+    sent = [request.get("response_format", {}).get("type") for request in server.requests]
+    assert sent == ["json_schema", "json_object", *([kinds[0]] * 2 if kinds else [None] * 3)]
+    first, *later = [reply.notice for reply in replies]
+    refused, instead = ("schema", "as a JSON object") if kinds else ("object", "in the prompt alone")
+    assert first.startswith(f"'tiny' at {server.url} refuses response_format (json_{refused}): ")
+    assert instead in first
+    assert later == ["", ""]
+
+
+def test_an_error_that_names_nothing_is_not_about_the_format_where_it_comes_without_one_too() -> None:
+    with serving(fails(400, "Bad Request")) as server:
+        model = endpoint(server)
+        with pytest.raises(ModelError, match="answered 400"):
+            ask(model, schema=CITY)
+        server.steps[:] = [says(LYON)]
+        reply = ask(model, schema=CITY)
+    assert (reply.value, reply.notice) == (json.loads(LYON), "")
+    sent = [request.get("response_format", {}).get("type") for request in server.requests]
+    assert sent == ["json_schema", "json_object", None, "json_schema"]
+
+
+def test_a_prompt_that_is_too_long_is_not_taken_for_a_refusal_though_the_format_is_named() -> None:
+    words = "maximum context length is 1000 tokens, however you requested 9000 tokens. Received: {'response_format': 1}"
+    with serving(fails(400, words)) as server, pytest.raises(ContextExceeded):
+        ask(endpoint(server), schema=CITY)
+    assert len(server.requests) == 1
+
+
+@pytest.mark.parametrize(
+    "ignoring", [f"```json\n{LYON}\n```", "Lyon has 522250 people.", '{"city": "Lyon"}', "{'name': 'Lyon'}", "{Lyon}"]
+)
+def test_a_format_that_is_ignored_is_not_sent_again_and_that_is_reported_once(ignoring: str) -> None:
+    with serving(says(ignoring), says(LYON)) as server:
+        model = endpoint(server)
+        replies = [ask(model, schema=CITY) for _ in range(3)]
+    assert [reply.value for reply in replies] == [json.loads(LYON)] * 3
+    assert "response_format" in server.requests[0]
+    assert not any("response_format" in request for request in server.requests[1:])
+    assert "does not keep to response_format (json_schema)" in replies[0].notice
+    assert [reply.notice for reply in replies[1:]] == ["", ""]
+
+
+def test_a_schema_that_no_endpoint_need_keep_says_nothing_of_the_others() -> None:
+    loose = {"type": "object", "properties": {"a": {"type": "integer"}, "b": {"type": "integer"}}, "required": ["a"]}
+    with serving(says('{"b": 1}'), says('{"a": 1}'), says('{"a": 1}'), says(LYON)) as server:
+        model = endpoint(server)
+        assert [ask(model, schema=loose).value for _ in range(2)] == [{"a": 1}] * 2
+        assert ask(model, schema=CITY).notice == ""
+    assert ["response_format" in request for request in server.requests] == [True, False, False, True]
+
+
+def test_values_beyond_their_bounds_are_no_sign_that_a_format_is_ignored() -> None:
+    bounded = {"type": "object", "properties": {"n": {"type": "integer", "maximum": 5}}, "required": ["n"]}
+    with serving(says('{"n": 9}'), says('{"n": 3}')) as server:
+        assert ask(endpoint(server), schema=bounded).value == {"n": 3}
+    assert ["response_format" in request for request in server.requests] == [True, True]
+
+
+def test_requests_at_the_same_time_find_out_together() -> None:
+    both = threading.Barrier(2)
+
+    def step(handler: Handler) -> None:
+        sent = handler.server.requests[-1].get("response_format", {}).get("type", "")
+        if sent == "json_schema":
+            both.wait(30)
+            fails(400, NO_SCHEMA)(handler)
+        else:
+            says(LYON)(handler)
+
+    async def twice(model: Model) -> list[Reply]:
+        return list(await asyncio.gather(*(model.complete(PROMPT, schema=CITY) for _ in range(2))))
+
+    with serving(step) as server:
+        replies = asyncio.run(twice(endpoint(server)))
+    sent = sorted(request["response_format"]["type"] for request in server.requests)
+    assert sent == ["json_object"] * 2 + ["json_schema"] * 2
+    assert sum(bool(reply.notice) for reply in replies) == 1
+
+
+def test_a_notice_is_not_kept_with_a_reply(tmp_path: Path) -> None:
+    with serving(fails(400, NO_SCHEMA), says(LYON)) as server:
+        model = CachedModel(endpoint(server), tmp_path)
+        assert ask(model, schema=CITY).notice
+        again = ask(model, schema=CITY)
+    assert (again.cached, again.notice) == (True, "")
 
 
 def test_one_schema_that_is_refused_says_nothing_of_others() -> None:

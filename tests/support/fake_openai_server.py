@@ -9,6 +9,9 @@ from contextlib import contextmanager, suppress
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
 
+import httpx
+import openai
+
 Step = Callable[["Handler"], None]
 
 
@@ -245,3 +248,10 @@ def never_stops(handler: Handler) -> None:
     handler.begin_stream()
     while not handler.server.released.is_set():
         handler.send_event(piece("la " * 100))
+
+
+def status_error(status: int, words: str) -> openai.APIStatusError:
+    """The error that the ``openai`` package makes of an endpoint's refusal in these words, without an endpoint."""
+    body = {"message": words, "param": None}
+    response: Any = httpx.Response(status, request=httpx.Request("POST", "http://127.0.0.1/v1/chat/completions"))
+    return openai.APIStatusError(f"Error code: {status} - {{'error': {body!r}}}", response=response, body=body)
