@@ -22,7 +22,11 @@ ModelUrl = Annotated[
 ]
 Images = Annotated[
     list[str] | None,
-    typer.Option("--image", help="Show the model this PNG, JPEG, WebP or GIF with the task; several times, several."),
+    typer.Option(
+        "--image",
+        metavar="FILE",
+        help="Show the model this PNG, JPEG, WebP or GIF with the task; several times, several.",
+    ),
 ]
 ApproveOption = Annotated[
     ApproveChoice | None,

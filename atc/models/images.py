@@ -175,6 +175,8 @@ def _read(path: str) -> bytes:
             os.close(descriptor)
     except OSError as error:
         raise UsageError(f"the image {path} cannot be read: {error.strerror or error}") from None
+    except UnicodeError:
+        raise UsageError(f"the image {path!r} cannot be read: no file has such a name") from None
 
 
 def _media_type(data: bytes, where: str) -> str:

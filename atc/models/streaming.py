@@ -140,11 +140,24 @@ class StreamAccumulator:
         usage = getattr(answer, "usage", None)
         details = getattr(usage, "completion_tokens_details", None)
         self.prompt_tokens = _count(usage, "prompt_tokens", self.prompt_tokens)
-        self._latest.tokens = _written(usage, _count(usage, "completion_tokens", self._latest.tokens))
+        self._latest.tokens = _count(usage, "completion_tokens", self._latest.tokens)
         read_before = getattr(usage, "prompt_tokens_details", None)
         cached = _count(usage, "prompt_cache_hit_tokens", self.cached_tokens)  # DeepSeek's name for them
         self.cached_tokens = _count(read_before, "cached_tokens", cached) or 0
         self._latest.thought_tokens = _count(details, "reasoning_tokens", self._latest.thought_tokens)
+        self._add_thoughts_apart(usage)
+
+    def _add_thoughts_apart(self, usage: Any) -> None:
+        """Count thoughts that an endpoint counts in the sum of all tokens and not as tokens of the reply.
+
+        Where it counts neither and reports tokens that it had read before, the rest of the sum may be those.
+        """
+        whole, read, written = (_count(usage, f"{name}_tokens", None) for name in ("total", "prompt", "completion"))
+        if whole is None or read is None or written is None:
+            return
+        rest = whole - read - written
+        if rest > 0 and (rest == self._latest.thought_tokens or not self.cached_tokens):
+            self._latest.tokens = written + rest
 
     def _add_text(self, part: ReplyAccumulator, text: Any) -> None:
         piece = text[: self.limit - part.length] if isinstance(text, str) else ""
@@ -184,12 +197,6 @@ class StreamAccumulator:
 def _count(usage: Any, name: str, before: int | None) -> int | None:
     value = getattr(usage, name, None)
     return value if isinstance(value, int) and value >= 0 else before
-
-
-def _written(usage: Any, tokens: int | None) -> int | None:
-    """Tokens that were written: some endpoints count thoughts in the sum of all tokens alone."""
-    whole, read = _count(usage, "total_tokens", None), _count(usage, "prompt_tokens", None)
-    return tokens if tokens is None or whole is None or read is None else max(tokens, whole - read)
 
 
 def _member(value: Any, name: str) -> Any:

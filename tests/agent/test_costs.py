@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import tomllib
 from collections.abc import Iterator
 from decimal import Decimal
 from pathlib import Path
@@ -10,10 +11,11 @@ from typing import Any
 
 import pytest
 
-from atc import Result, SettingsError
+from atc import Result, Settings, SettingsError
 from atc.models.messages import Reply
 from tests.support.agent import BAD, GOOD, agent, ended
 from tests.support.cli import atc, endpoints, settle
+from tests.support.docs import blocks
 from tests.support.fake_openai_server import says
 
 PRICES = {"fake": {"input": 0.15, "output": 0.6}}
@@ -104,3 +106,10 @@ def test_a_price_list_of_a_folder_counts_once_it_is_trusted(endpoint: Any) -> No
     ran = atc("run", "double 21", "--tools", "tools.py")
     assert ran.exit_code == 2
     assert "is not trusted, so it may not set prices=" in ran.stderr
+
+
+def test_the_price_list_of_the_documents_is_one() -> None:
+    (text,) = [body for name, body in blocks("toml") if "prices" in body]
+    settings = Settings.load(**tomllib.loads(text))
+    assert settings.budget_money == Decimal("0.05")
+    assert settings.prices["gpt-4o-mini"].cost(1_000_000, 1_000_000, 500_000) == Decimal("0.7125")

@@ -78,6 +78,7 @@ def test_a_path_of_this_folder_or_of_home_is_kept_whole(tmp_path: Path, monkeypa
         ("", "names no file"),
         ("a\0b", "names no file"),
         ("x" * 5_000, "cannot be read"),
+        ("\ud800.png", "no file has such a name"),
         ("text.png", "no PNG, JPEG, WebP or GIF by its first bytes"),
         ("https://example.org/a.png", "is the address 'https://example.org/a.png', and none is fetched: save it"),
         ("file:///a.png", "none is fetched"),
@@ -121,7 +122,7 @@ def test_images_are_bounded_in_number_and_size(tmp_path: Path) -> None:
 
 
 @settings(max_examples=100, deadline=None)
-@given(st.binary(max_size=40) | st.text(max_size=40).map(lambda text: f"data:{text}"))
+@given(st.binary(max_size=40) | st.text(max_size=40) | st.text(max_size=40).map(lambda text: f"data:{text}"))
 def test_whatever_is_given_is_an_image_or_wrong_use(source: bytes | str) -> None:
     try:
         (image,) = read_images([source])

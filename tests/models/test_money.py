@@ -47,6 +47,17 @@ def uses(**usage: Any) -> Step:
         ({"prompt_tokens": 100, "completion_tokens": 10, "prompt_tokens_details": {"cached_tokens": "x"}}, "120"),
         ({"prompt_tokens": 100, "completion_tokens": 60, "total_tokens": 160}, "220"),
         ({"prompt_tokens": 100, "completion_tokens": 10, "total_tokens": 160}, "220"),  # thoughts in the sum alone
+        ({"prompt_tokens": 100, "completion_tokens": 10, "total_tokens": 160, "prompt_cache_hit_tokens": 50}, "95"),
+        (
+            {
+                "prompt_tokens": 100,
+                "completion_tokens": 10,
+                "total_tokens": 160,
+                "prompt_cache_hit_tokens": 80,
+                "completion_tokens_details": {"reasoning_tokens": 50},
+            },
+            "180",
+        ),
     ],
 )
 def test_an_endpoints_own_counts_are_paid_for(usage: dict[str, Any], units: str) -> None:
