@@ -9,6 +9,8 @@ from typing import TYPE_CHECKING, Any
 
 import jinja2
 
+from atc.prices import money_text
+
 if TYPE_CHECKING:
     from atc.result import Result
 
@@ -18,7 +20,8 @@ _CALLS, _TEXT, _CELL = 50, 2_000, 160
 
 def html_of(result: Result) -> str:
     """Render what came of a run, its program and its calls: no script, no style sheet, no address."""
-    return _template().render(result=result, calls=result.calls[:_CALLS], text=_text, cell=_cell)
+    cost = "" if result.cost is None else money_text(result.cost, result.currency)
+    return _template().render(result=result, calls=result.calls[:_CALLS], text=_text, cell=_cell, cost=cost)
 
 
 @cache

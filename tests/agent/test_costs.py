@@ -29,6 +29,7 @@ def test_a_result_and_its_trace_have_the_cost() -> None:
     data = ended(priced)
     assert (data["cost"], data["currency"]) == (0.00021, "EUR")
     assert Result.model_validate_json(result.model_dump_json()).cost == result.cost
+    assert "1 tool calls, 0.00021 EUR<" in result._repr_html_()
 
 
 def test_without_a_price_the_cost_is_not_known() -> None:
