@@ -46,7 +46,7 @@ class ProgramLoop:
             context.emit,
             context.plan,
             self.ways,
-            context.images,
+            images=context.images,
         )
         self.requests = ToolRequests(context, self.writer)
         self._checker: Checker | None = None
