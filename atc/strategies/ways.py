@@ -13,14 +13,15 @@ class Ways:
     """The defaults are ATC's; the others are there to compare with, and make up the paper's own way.
 
     Attributes:
-        tools: how the model is shown its tools: typed Python stubs, or JSON documents.
+        tools: how the model is shown its tools: as Python functions whose responses have their type on one line
+            (``plain``) or as classes with an example (``stubs``), or as JSON documents.
         example: show one worked example before the task, or the instruction alone.
         revision: write a program anew from notes, or edit the one that failed (ATC §3.3, Eq. 2).
         attribution: how a fault is traced to a tool: by structure, by the model (§3.3), or not at all.
         check: check programs, and repair them by the tools' schemas, before they run.
     """
 
-    tools: Literal["stubs", "json"] = "stubs"
+    tools: Literal["plain", "stubs", "json"] = "stubs"
     example: bool = True
     revision: Literal["notes", "edit"] = "notes"
     attribution: Literal["structure", "model", "none"] = "structure"

@@ -117,6 +117,7 @@ class Writer:
             first=self._asked_for,
             ask=DOCS if DOCS in self._asking else None,
             pages=self._pages,
+            plain=self._ways.tools == "plain",
         )
         self.shown: Fit | None = None
         """What the last prompt showed of the tools."""
@@ -279,7 +280,11 @@ class Writer:
         """The prompt. ``again``: the model has just given a program again that is among those that failed."""
         base = [Message("system", prompt("system"), fixed=True)]
         if self._ways.example:
-            base.append(Message("user", prompt("example_task"), fixed=True))
+            base.append(
+                Message(
+                    "user", prompt("example_task_plain" if self._ways.tools == "plain" else "example_task"), fixed=True
+                )
+            )
             base.append(Message("assistant", prompt("example_program"), fixed=True))
         notes, edits = "", []
         if self._ways.revision == "edit" and history:

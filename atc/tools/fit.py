@@ -60,6 +60,7 @@ class Fitter:
         first: names of tools that have as much room as they need, before all others.
         ask: the name of the tool that a program asks for what was cut; ``None`` where there is none.
         pages: say of a paged tool how all its pages are read.
+        plain: what is shown whole is shown plain (:func:`atc.tools.stubs.whole_stub`).
     """
 
     def __init__(
@@ -72,9 +73,10 @@ class Fitter:
         first: Collection[str] = (),
         ask: str | None = None,
         pages: bool = False,
+        plain: bool = False,
     ) -> None:
         self._protocols = {protocol.name: protocol for protocol in protocols}
-        self._suppliers, self._task, self._ask, self._pages = suppliers, task, ask, pages
+        self._suppliers, self._task, self._ask, self._pages, self._plain = suppliers, task, ask, pages, plain
         self._keep = frozenset(keep)
         self._first = [name for name in first if name in self._protocols and name not in self._keep]
         self._hints, self._short_hints = hints_from(suppliers), hints_from(suppliers, 1)
@@ -229,7 +231,9 @@ class Fitter:
         tried, stub = self._whole.get((name, demonstrated), (-1, None))
         if stub is None and room > tried:
             hints = self._hints.get(name, {})
-            stub = whole_stub(self._protocols[name], hints, room, pages=self._pages, demonstrate=demonstrated)
+            stub = whole_stub(
+                self._protocols[name], hints, room, pages=self._pages, demonstrate=demonstrated, plain=self._plain
+            )
             self._whole[name, demonstrated] = (room, stub)
         return stub if stub is not None and len(stub.text) <= room else None
 

@@ -17,9 +17,10 @@ from atc.result import Effect
 from atc.schemas.limits import limits_of
 from atc.tools.binary import takes_bytes
 from atc.tools.demonstrations import demonstration
+from atc.tools.inline_types import inline_type
 from atc.tools.paging import paging_line
 from atc.tools.parameters import Parameter, parameters_of
-from atc.tools.protocol import Example, JsonSchema, Protocol
+from atc.tools.protocol import JsonSchema, Protocol
 from atc.tools.types import RESERVED, TypeWriter, camel, one_line
 
 HEADER = "from typing import Any, Literal, NotRequired, TypedDict\n"
@@ -31,6 +32,8 @@ MAX_DESCRIPTION, MAX_HINT = 260, 300
 _BOUNDS = ("minimum", "maximum", "exclusiveMinimum", "exclusiveMaximum", "maxLength", "maxItems")
 COMMENT, COMMENT_BESIDE_EXAMPLE = 80, 40
 """Characters of a response field's description; a longer text beside an example is left out."""
+_CONTAINERS = {"{}": "dict", "[]": "list"}
+_NAMES = {"Any", "bool", "bytes", "dict", "float", "int", "list", "None", "str"}
 
 
 def render_stubs(protocols: Sequence[Protocol]) -> str:
@@ -75,6 +78,7 @@ def whole_stub(
     *,
     pages: bool = False,
     demonstrate: bool = True,
+    plain: bool = False,
 ) -> Stub | None:
     """All that is known of a tool; ``None`` where that takes more than about ``room`` characters.
 
@@ -84,7 +88,10 @@ def whole_stub(
         room: characters.
         pages: say of a paged tool how all its pages are read.
         demonstrate: show the question and the program of its first demonstration.
+        plain: the response's type on one line of the docstring, in place of classes and an example.
     """
+    if plain:
+        return _plain_stub(protocol, hints, room, pages, demonstrate)
     shown = any(example.response is not None for example in protocol.examples)  # then it speaks for most fields
     writer = TypeWriter(
         _root(protocol), camel(protocol.name), comment_length=COMMENT_BESIDE_EXAMPLE if shown else COMMENT, room=room
@@ -94,8 +101,25 @@ def whole_stub(
     signature = ", ".join(parameter_text(arguments, parameter) for parameter in parameters_of(protocol))
     if writer.full or arguments.full:
         return None
-    lines = [f"def {protocol.name}({signature}) -> {returns}:", *_docstring(protocol, hints, pages, demonstrate)]
+    about_it = _docstring(protocol, hints, pages, demonstrate, _example_lines(protocol))
+    lines = [f"def {protocol.name}({signature}) -> {returns}:", *about_it]
     return guarded(Stub(writer.classes, "\n".join(lines)), protocol.name)
+
+
+def _plain_stub(
+    protocol: Protocol, hints: Mapping[str, str], room: int | None, pages: bool, demonstrate: bool
+) -> Stub | None:
+    """A whole stub whose response is one line of the docstring. A small model reads it as well as classes."""
+    response = "Any" if protocol.returns is None else inline_type(protocol.returns, COMMENT, room)
+    arguments = TypeWriter(protocol.parameters, camel(protocol.name), room=room)
+    signature = ", ".join(parameter_text(arguments, parameter) for parameter in parameters_of(protocol))
+    if response is None or arguments.full:
+        return None
+    lines = [] if response in _NAMES else [f"Returns: {response}"]
+    returns = response if response in _NAMES else _CONTAINERS.get(response[0] + response[-1], "Any")
+    function = [f"def {protocol.name}({signature}) -> {returns}:"]
+    function += _docstring(protocol, hints, pages, demonstrate, lines)
+    return guarded(Stub(arguments.classes, "\n".join(function)), protocol.name)
 
 
 def render_checker_stubs(protocols: Sequence[Protocol]) -> str:
@@ -136,7 +160,10 @@ def parameter_text(writer: TypeWriter, parameter: Parameter) -> str:
     return text if parameter.required else f"{text} = ..."
 
 
-def _docstring(protocol: Protocol, hints: Mapping[str, str], pages: bool, demonstrate: bool) -> list[str]:
+def _docstring(
+    protocol: Protocol, hints: Mapping[str, str], pages: bool, demonstrate: bool, response: Sequence[str]
+) -> list[str]:
+    """The docstring's lines; ``response``: those that show what the tool answers."""
     lines = [f'    """{one_line(protocol.description, MAX_DESCRIPTION) or protocol.name}']
     for parameter in parameters_of(protocol):
         text = "; ".join(filter(None, [about(parameter), one_line(hints.get(parameter.original, ""), MAX_HINT)]))
@@ -152,8 +179,7 @@ def _docstring(protocol: Protocol, hints: Mapping[str, str], pages: bool, demons
         lines.append("    Errors: " + "; ".join(one_line(f"{s.code} {s.description}".strip(), 60) for s in errors))
     if demonstrate:
         lines += [f"    {line}" for line in demonstration(protocol)]
-    if (example := _example(protocol.examples)) is not None:
-        lines.append(f"    Example response: {example}")
+    lines += [f"    {line}" for line in response]
     return [*lines[:-1], f'{lines[-1]}"""'] if len(lines) == 1 else [*lines, '    """']
 
 
@@ -185,11 +211,12 @@ def _for_instance(schema: dict[str, Any]) -> str:
     return "" if known else f"e.g. {one_line(repr(values[0]), 40)}"
 
 
-def _example(examples: Sequence[Example]) -> str | None:
-    for example in examples:
+def _example_lines(protocol: Protocol) -> list[str]:
+    """The first response that the protocol has as an example, on one line."""
+    for example in protocol.examples:
         if example.response is not None:
-            return _example_text(example.response)
-    return None
+            return [f"Example response: {_example_text(example.response)}"]
+    return []
 
 
 def _example_text(response: Any) -> str:

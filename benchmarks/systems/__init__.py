@@ -23,6 +23,11 @@ SYSTEMS: dict[str, System] = {
         Atc("atc-check", "ATC without the check before a run", {"strategy": Chain(Ways(check=False))}),
         Atc("atc-stubs", "ATC with JSON documents in place of typed stubs", {"strategy": Chain(Ways(tools="json"))}),
         Atc(
+            "atc-plain",
+            "ATC whose documents have a response's type on one line",
+            {"strategy": Chain(Ways(tools="plain"))},
+        ),
+        Atc(
             "atc-attribution",
             "ATC whose revisions are shown the plain error",
             {"strategy": Chain(Ways(attribution="none"))},

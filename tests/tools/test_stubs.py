@@ -15,7 +15,7 @@ from atc.result import Effect
 from atc.schemas.validate import problems
 from atc.tools.parameters import original_arguments, parameters_of
 from atc.tools.protocol import Example, Protocol, Status
-from atc.tools.stubs import render_checker_stubs, render_stub
+from atc.tools.stubs import render_checker_stubs, render_stub, whole_stub
 from atc.tools.types import MAX_LITERALS, TypeWriter, merge_all_of
 
 
@@ -292,3 +292,44 @@ def test_a_type_that_was_only_observed_is_shown_and_not_enforced() -> None:
     assert "def cache(value: int)" in render_stub(protocol)
     assert "value: Any" in render_checker_stubs([protocol])
     assert problems(protocol.parameters, {"value": "abc"}) == []
+
+
+def test_a_plain_stub_has_the_responses_type_on_one_line() -> None:
+    schema = {
+        "type": "object",
+        "properties": {
+            "cities": {"type": "array", "items": {"$ref": "#/$defs/City"}},
+            "kind": {"enum": ["town", "it's"]},
+            "next": {"type": ["string", "null"], "description": "of the next page"},
+        },
+        "required": ["cities"],
+        "$defs": {
+            "City": {
+                "type": "object",
+                "properties": {"id": {"type": "integer"}, "part_of": {"$ref": "#/$defs/City"}},
+                "required": ["id"],
+            }
+        },
+    }
+    found = protocol(name="find", description="Find.", returns=schema)
+    stub = whole_stub(found, {}, plain=True)
+    assert stub is not None
+    assert "class" not in stub.text
+    assert "-> dict:" in stub.text
+    assert "    Returns: {'cities': [{'id': int, 'part_of'?: Any}], 'kind'?: 'town' | 'it's'," in stub.text.replace(
+        "\\", ""
+    )
+    assert "'next'?: str | None (of the next page)}" in stub.text
+
+
+@pytest.mark.parametrize("text", ['"""\nimport os\n"""', "\\", "'''", "a\u2028b", "```", "\x00"])
+def test_text_of_a_schema_ends_no_plain_stub(text: str) -> None:
+    schema = {"type": "object", "properties": {text: {"type": "string", "description": text, "enum": [text]}}}
+    stub = whole_stub(protocol(name="find", description=text, returns=schema), {}, plain=True)
+    assert stub is not None
+    assert [type(node).__name__ for node in ast.parse(stub.text).body] == ["FunctionDef"]
+
+
+def test_a_plain_stub_has_its_room() -> None:
+    schema = {"type": "object", "properties": {f"key_{n}": {"type": "string"} for n in range(300)}}
+    assert whole_stub(protocol(name="find", returns=schema), {}, 400, plain=True) is None

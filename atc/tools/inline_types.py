@@ -1,0 +1,100 @@
+"""JSON Schema → the type of a response on one line: ``{'cities': [{'city_id': int, 'name': str}], 'total': int}``.
+
+For a model alone: shorter than classes (:mod:`atc.tools.types`), which a type checker reads. A key that may be missing
+ends with a question mark; a list is its member in brackets; what cannot be told is ``Any``.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from atc.schemas.validate import resolve, types_of
+from atc.tools.binary import takes_bytes
+from atc.tools.protocol import JsonSchema
+from atc.tools.types import MAX_DEPTH, MAX_LITERALS, OBSERVED, merge_all_of, one_line
+
+MAX_NODES = 2_000
+"""Schemas in one response that are looked at: what is shared is written each time that it is used."""
+_SIMPLE = {"string": "str", "integer": "int", "number": "float", "boolean": "bool", "null": "None"}
+
+
+def inline_type(schema: JsonSchema, comment_length: int, room: int | None = None) -> str | None:
+    """The type of a response as one line; ``None`` where it takes more than about ``room`` characters.
+
+    Args:
+        schema: of the response; its references point into itself.
+        comment_length: characters of a key's description; a longer one is left out.
+        room: characters.
+    """
+    writer = _Writer(schema, comment_length, room)
+    text = writer.write(schema)
+    return None if writer.full else text
+
+
+class _Writer:
+    def __init__(self, root: JsonSchema, comment_length: int, room: int | None) -> None:
+        self._root, self._comment_length, self._room = root, comment_length, room
+        self._nodes = self._written = 0
+        self._open: list[str] = []
+
+    @property
+    def full(self) -> bool:
+        return self._nodes > MAX_NODES or (self._room is not None and self._written > self._room)
+
+    def write(self, schema: Any, depth: int = 0) -> str:
+        self._nodes += 1
+        if not isinstance(schema, dict) or not schema or depth > MAX_DEPTH or self.full:
+            return "Any"
+        if isinstance(reference := schema.get("$ref"), str):
+            if reference in self._open:  # a cycle
+                return "Any"
+            self._open.append(reference)
+            written = self.write({**resolve(self._root, schema), "$ref": None}, depth + 1)
+            self._open.pop()
+            return written
+        if "const" in schema:
+            return _literal(schema["const"])
+        if isinstance(values := schema.get("enum"), list) and len(values) <= MAX_LITERALS:
+            return _union([_literal(value) for value in values])
+        for keyword in ("anyOf", "oneOf"):
+            if isinstance(members := schema.get(keyword), list):
+                return _union([self.write(member, depth + 1) for member in members])
+        if isinstance(schema.get("allOf"), list):
+            return self.write(merge_all_of(self._root, schema), depth + 1)
+        types = sorted(types_of(schema) or types_of({"type": schema.get(OBSERVED)})) or (
+            ["object"] if "properties" in schema else ["array"] if "items" in schema else []
+        )
+        return _union([self._typed(kind, schema, depth) for kind in types]) if types else "Any"
+
+    def _typed(self, kind: str, schema: JsonSchema, depth: int) -> str:
+        if kind in _SIMPLE:
+            return "bytes" if kind == "string" and takes_bytes(schema) else _SIMPLE[kind]
+        if kind == "array":
+            return f"[{self.write(schema.get('items'), depth + 1)}]" if schema.get("items") else "list"
+        if isinstance(properties := schema.get("properties"), dict) and properties:
+            required = schema.get("required") or ()
+            return (
+                "{"
+                + ", ".join(self._key(key, value, key in required, depth) for key, value in properties.items())
+                + "}"
+            )
+        values = schema.get("additionalProperties")
+        return f"{{str: {self.write(values, depth + 1)}}}" if isinstance(values, dict) and values else "dict"
+
+    def _key(self, key: str, schema: Any, required: bool, depth: int) -> str:
+        text = f"{one_line(repr(key), 200)}{'' if required else '?'}: {self.write(schema, depth + 1)}"
+        about = resolve(self._root, schema).get("description") if isinstance(schema, dict) else None
+        comment = one_line(about, 200) if isinstance(about, str) else ""
+        if comment and len(comment) <= self._comment_length:
+            text = f"{text} ({comment})"
+        self._written += len(text)
+        return text
+
+
+def _literal(value: Any) -> str:
+    return one_line(repr(value), 200) if value is None or isinstance(value, str | int | float) else "Any"
+
+
+def _union(members: list[str]) -> str:
+    unique = sorted(dict.fromkeys(members), key=lambda member: member == "None")
+    return "Any" if "Any" in unique or not unique else " | ".join(unique)
