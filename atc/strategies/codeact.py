@@ -43,7 +43,8 @@ class CodeAct(Strategy):
 
     async def solve(self, context: RunContext) -> Ending:
         stubs = "\n\n\n".join(render_stub(tool.protocol) for tool in context.tools.values())
-        messages = [Message("system", prompt("codeact", stubs=stubs)), Message("user", f"Task: {context.task}")]
+        task = f"{context.frame.programs}Task: {context.task}"
+        messages = [Message("system", prompt("codeact", stubs=stubs)), Message("user", task)]
         steps: list[str] = []
         for _ in range(MAX_STEPS):
             reply = (await context.ask("step", messages)).text

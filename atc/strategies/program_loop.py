@@ -39,7 +39,14 @@ class ProgramLoop:
     def __init__(self, context: RunContext, ways: Ways) -> None:
         self.context, self.ways = context, ways.under(context.settings)
         self.writer = Writer(
-            context.task, context.tools, context.model, context.settings, context.emit, context.plan, self.ways
+            context.task,
+            context.tools,
+            context.model,
+            context.settings,
+            context.emit,
+            context.plan,
+            self.ways,
+            context.frame,
         )
         self.requests = ToolRequests(context, self.writer)
         self._checker: Checker | None = None
@@ -109,7 +116,7 @@ class ProgramLoop:
             return []
         given = [call.value for call in self.context.broker.calls if call.succeeded]
         given += self.context.inputs.values()
-        known = " ".join([self.context.task, *map(as_text, given)])
+        known = " ".join([self.context.task, self.context.frame.known, *map(as_text, given)])
         return await self._checker.check(draft.program, known, self.context.inputs)
 
     def reject(self, draft: Draft, findings: Sequence[Finding]) -> None:

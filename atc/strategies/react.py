@@ -37,7 +37,7 @@ class ReAct(Strategy):
 
     async def solve(self, context: RunContext) -> Ending:
         system = prompt("react", tools=tool_lines(context.tools.values()))
-        messages = [Message("system", system), Message("user", f"Task: {context.task}")]
+        messages = [Message("system", system), Message("user", f"{context.frame.calls}Task: {context.task}")]
         for _ in range(MAX_STEPS):
             reply = (await context.ask("step", messages, stop=("\nObservation:",))).text
             action, final = _ACTION.search(reply), _FINAL.search(reply)
