@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Mapping
+from time import monotonic
 
 from atc.calls.entry import CallKey, Entry
 from atc.result import Effect
@@ -28,7 +28,7 @@ class EarlierReads:
             self._began.clear()
             self._of_key.clear()
         elif entry.state == "open":
-            self._began[entry.number] = time.monotonic()
+            self._began[entry.number] = monotonic()
             if len(self._began) > MOST:
                 del self._began[next(iter(self._began))]
         elif entry.state != "done":
@@ -56,4 +56,4 @@ class EarlierReads:
         return entry, age
 
     def _age(self, entry: Entry) -> float:
-        return time.monotonic() - self._began[entry.number]
+        return monotonic() - self._began[entry.number]
