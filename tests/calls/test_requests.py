@@ -245,7 +245,7 @@ moves = st.builds(
 )
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=30, deadline=None)
 @given(st.lists(moves, max_size=25))
 def test_no_write_is_replayed_from_an_earlier_task_and_no_stale_read_used(
     tmp_path_factory: pytest.TempPathFactory, played: list[Move]
