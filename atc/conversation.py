@@ -57,6 +57,7 @@ class Upcoming:
         turns: the tasks before it.
         inputs: their values, for its programs.
         answered: whether the task before it was answered.
+        calls: number of the last call of the task before.
         reuse_s: seconds for which earlier reads are used again.
         journal: of the task before, then of this one.
         result: how it went; ``None`` until it has ended, or where it raised.
@@ -68,6 +69,7 @@ class Upcoming:
     turns: tuple[Turn, ...]
     inputs: dict[str, Any]
     answered: bool
+    calls: int
     reuse_s: float
     journal: Journal | None = None
     result: Result | None = None
@@ -95,7 +97,7 @@ class Upcoming:
             JournalError: it cannot be written.
         """
         if not self._first:
-            broker.begin_request(answered=self.answered, inputs=self.inputs)
+            broker.begin_request(answered=self.answered, inputs=self.inputs, calls=self.calls)
         broker.reuse_s, broker.reusable = self.reuse_s, tools
         self.began = True
 
@@ -118,6 +120,7 @@ class Conversation:
         self._values: dict[str, Any] = {}
         self._journal: Journal | None = None
         self._answered = False
+        self._last_call = 0
         self._redactor = Redactor(agent._secrets())
         self._busy = threading.Lock()
         self._closed = False
@@ -198,6 +201,7 @@ class Conversation:
                 tuple(self._turns[-MAX_SHOWN:]),
                 dict(list(self._values.items())[-MAX_INPUTS:]),
                 self._answered,
+                self._last_call,
                 self._agent.settings.reuse_reads_s,
                 self._journal,
             )
@@ -214,6 +218,8 @@ class Conversation:
         if journal is None or not turn.began:
             return
         self._answered = result is not None and result.status == "answered"
+        if result is not None:
+            self._last_call = max((call.index for call in result.calls), default=self._last_call)
         made = [entry for number, entry in journal.entries.items() if number > journal.before]
         self._turns.append(self._turn(task, turn.number, result, made))
 

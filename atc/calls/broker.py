@@ -155,14 +155,15 @@ class Broker:
         masked = pack(self.redactor.value(self.journal.inputs))
         self.emit("stage_started", {"stage": self.journal.stage, "new_request": new_request, "inputs": masked})
 
-    def begin_request(self, *, answered: bool, inputs: Mapping[str, Any]) -> None:
-        """Begin the next task of a conversation (:meth:`Journal.begin_request`).
+    def begin_request(self, *, answered: bool, inputs: Mapping[str, Any], calls: int = 0) -> None:
+        """Begin the next task of a conversation (:meth:`Journal.begin_request`), whose last call was number ``calls``.
 
         Raises:
             ValueError: an input is neither a JSON value nor bytes.
             JournalError: it cannot be written down.
         """
         self.journal.begin_request(answered=answered, inputs=inputs)
+        self._numbers = max(self._numbers, calls)
         masked = pack(self.redactor.value(self.journal.inputs))
         self.emit("stage_started", {"stage": self.journal.stage, "new_request": True, "inputs": masked})
 

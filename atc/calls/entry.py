@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from typing import Any, Literal
 
 from atc.calls.canonical import canonical
+from atc.packing import unpack
 from atc.result import Effect
 from atc.tools.tool import NextPage
 
@@ -54,3 +55,31 @@ class Entry:
     def in_doubt(self) -> bool:
         """Whether the call has effects and its outcome is unknown."""
         return self.effect is not Effect.READ and (self.state == "unknown" or (self.state == "open" and self.sent))
+
+    @classmethod
+    def begun(cls, record: dict[str, Any]) -> tuple[Entry, str]:
+        """The call of a record of its beginning, and the start of the machine that it names; empty if none.
+
+        Raises:
+            ValueError, KeyError, TypeError: the record is none.
+        """
+        number, key, boot = record["call"], (record["begin"], record["key"]), record.get("boot", "")
+        attempt, stage = record["attempt"], record.get("stage", 0)
+        entry = cls(number, key, unpack(record["args"]), Effect(record["effect"]), attempt, stage)
+        well_formed = type(number) is int and type(attempt) is int and isinstance(entry.arguments, dict)
+        if not well_formed or not all(isinstance(part, str) for part in (*key, boot)):
+            raise ValueError("not the beginning of a new call")
+        return entry, boot
+
+
+def next_page_of(raw: Any) -> NextPage:
+    """The next page that a record names.
+
+    Raises:
+        ValueError: it is none.
+    """
+    if raw is None or raw is False:
+        return raw
+    if not isinstance(raw, dict) or not all(isinstance(text, str) for text in raw.values()):
+        raise ValueError("not the arguments of a next page")
+    return raw

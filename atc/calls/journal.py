@@ -18,18 +18,9 @@ a write that only failed programs did             answers the same call, and mus
 a write in doubt                                  stays in doubt
 ================================================  ==================================================
 
-The tasks of a conversation share a journal. :meth:`Journal.begin_request` begins each but the first, in its own stage.
-
-================================================  ==================================================
-of an earlier task                                in a later task
-================================================  ==================================================
-a read                                            is made anew, or answered from here for some time
-                                                  (:meth:`Journal.reusable`)
-a write that led to an answer                     is made anew
-a write of a task without an answer, or that      is refused, until a task has an answer
-only failed programs did
-a write in doubt                                  stays in doubt; it stands in no other call's way
-================================================  ==================================================
+The tasks of a conversation share a journal: :meth:`Journal.begin_request` begins each but the first. A read is made
+anew there, or answered from here for some time. A write is never answered from an earlier task. One that led to an
+answer is made anew; one that did not is refused until a task has an answer; one in doubt stays in doubt.
 """
 
 from __future__ import annotations
@@ -42,7 +33,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 from atc.calls.earlier_reads import EarlierReads
-from atc.calls.entry import CallKey, Entry, call_key
+from atc.calls.entry import CallKey, Entry, call_key, next_page_of
 from atc.calls.journal_file import WHAT_NOW, JournalFile, boot_id
 from atc.calls.json_values import to_json_value
 from atc.errors import CallRefused, JournalError
@@ -373,7 +364,7 @@ class Journal:
             return
         number = record["call"]
         if "begin" in record:
-            self._apply_begin(number, record)
+            self._apply_begin(record)
             return
         entry = self.entries[number]
         if entry.state != "open":
@@ -384,7 +375,7 @@ class Journal:
             entry.sent = True
             return
         if "value" in record:
-            self._done(entry, unpack(record["value"]), _next_page(record.get("next_page")))
+            self._done(entry, unpack(record["value"]), next_page_of(record.get("next_page")))
         elif record["failed"] in ("refused", "unknown"):
             entry.state = record["failed"]
         else:
@@ -392,19 +383,17 @@ class Journal:
         if self._waiting.pop(number, None) is not None and entry.state != "refused":
             raise ValueError(f"call {number} was never sent")
 
-    def _apply_begin(self, number: Any, record: dict[str, Any]) -> None:
-        key, arguments, boot = (record["begin"], record["key"]), unpack(record["args"]), record.get("boot", "")
-        entry = Entry(number, key, arguments, Effect(record["effect"]), record["attempt"], self.stage)
-        well_formed = type(number) is int and type(entry.attempt) is int and isinstance(entry.arguments, dict)
-        if not well_formed or number in self.entries or not all(isinstance(part, str) for part in (*entry.key, boot)):
+    def _apply_begin(self, record: dict[str, Any]) -> None:
+        entry, boot = Entry.begun(record)
+        if entry.number in self.entries:
             raise ValueError("not the beginning of a new call")
-        if record.get("stage", 0) != self.stage:
+        if entry.stage != self.stage:
             raise ValueError(f"a call of another stage than {self.stage}")
-        self.entries[number] = entry
+        self.entries[entry.number] = entry
         self.attempt = max(self.attempt, entry.attempt)
         entry.sent = not boot  # without it there are no marks, so it may have been
         if boot:
-            self._waiting[number] = boot
+            self._waiting[entry.number] = boot
 
     def _apply_stage(self, record: dict[str, Any]) -> None:
         commits = {number: self.entries[number] for number in record["commits"]}
@@ -431,11 +420,3 @@ class Journal:
         for entry in not_done:
             entry.sent = False
             self.fail(entry, surely_not_done=True, message="the process ended before it was sent")
-
-
-def _next_page(raw: Any) -> NextPage:
-    if raw is None or raw is False:
-        return raw
-    if not isinstance(raw, dict) or not all(isinstance(text, str) for text in raw.values()):
-        raise ValueError("not the arguments of a next page")
-    return raw

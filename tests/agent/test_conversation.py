@@ -181,7 +181,7 @@ def test_a_task_that_fails_does_not_stand_in_the_way_and_is_not_done_twice() -> 
     bank = Bank(fails, "answer = pay(to='cy', amount=1)", PAY)
     with bank.agent, bank.talk() as talk:
         assert talk.run("pay bo").status == "unsolved"
-        assert talk.run("pay cy").value == "paid 1"
+        assert [call.index for call in talk.run("pay cy").calls] == [2], "numbers go on"
         assert "No answer: " in bank.prompt()
         assert 'Already done: pay(to="bo", amount=3)' in bank.prompt()
     bank = Bank(fails, PAY)
