@@ -289,3 +289,19 @@ def test_no_write_is_replayed_from_an_earlier_task_and_no_stale_read_used(
     assert reader._left == talk.journal._left
     assert reader._committed == talk.journal._committed
     reader.release()
+
+
+def test_a_request_that_a_crash_cut_short_was_not_begun(tmp_path: Path) -> None:
+    path = tmp_path / "journal.jsonl"
+    talk = Talk(path)
+    talk.call("pay", 1)
+    before = path.stat().st_size
+    talk.next_task(answer_1=["x"])
+    talk.journal.release()
+    whole = path.read_bytes()
+    for end in range(before, len(whole)):
+        path.write_bytes(whole[:end])
+        reader = Journal(path)
+        begun = whole[end : end + 1] == b"\n" and end == len(whole) - 1  # all but the line end is there
+        assert (reader.request, reader.inputs) == ((1, {"answer_1": ["x"]}) if begun else (0, {}))
+        reader.close()
