@@ -12,6 +12,7 @@ if TYPE_CHECKING:
     from atc.calls.approval import ApprovalRequest
     from atc.calls.broker import CallPolicy
     from atc.calls.contract import CallReply, CallRequest
+    from atc.conversation import Conversation
     from atc.errors import (
         AtcError,
         BudgetExceeded,
@@ -50,6 +51,7 @@ if TYPE_CHECKING:
     from atc.strategies.base import Ending, Strategy
     from atc.strategies.chain import Chain
     from atc.strategies.context import RunContext
+    from atc.strategies.frame import Turn
     from atc.strategies.program_loop import ProgramLoop
     from atc.strategies.ways import Ways
     from atc.tools.functions import tool
@@ -72,6 +74,7 @@ __all__ = [
     "CallRequest",
     "Chain",
     "ContextExceeded",
+    "Conversation",
     "Effect",
     "EmbeddedModel",
     "EncoderUnavailable",
@@ -120,6 +123,7 @@ __all__ = [
     "ToolIndexError",
     "Toolset",
     "Transport",
+    "Turn",
     "Usage",
     "UsageError",
     "WrappedModel",
@@ -136,6 +140,7 @@ _MODULES = {
     "atc.calls.approval": ("ApprovalRequest",),
     "atc.calls.broker": ("CallPolicy",),
     "atc.calls.contract": ("CallReply", "CallRequest"),
+    "atc.conversation": ("Conversation",),
     "atc.errors": (
         "AtcError",
         "BudgetExceeded",
@@ -174,6 +179,7 @@ _MODULES = {
     "atc.strategies.base": ("Ending", "Strategy"),
     "atc.strategies.chain": ("Chain",),
     "atc.strategies.context": ("RunContext",),
+    "atc.strategies.frame": ("Turn",),
     "atc.strategies.program_loop": ("ProgramLoop",),
     "atc.strategies.ways": ("Ways",),
     "atc.tools.functions": ("tool",),

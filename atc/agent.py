@@ -13,6 +13,7 @@ from atc.calls.approval import Approval, Approve, checked_approve
 from atc.calls.broker import Broker, CallPolicy, check_schemas
 from atc.calls.journal import Journal
 from atc.calls.redact import Redactor
+from atc.conversation import Conversation, Upcoming
 from atc.errors import BudgetExceeded, JournalError, ModelError, ModelUnavailable, UsageError
 from atc.facts import Fault
 from atc.models import resolve_model
@@ -24,10 +25,11 @@ from atc.result import Result
 from atc.retrieval.retriever import IndexRetriever, Retriever
 from atc.sandboxes.contract import Sandbox
 from atc.sandboxes.drivers import open_sandbox
-from atc.settings import Settings
+from atc.settings import MAX_INSTRUCTIONS, Settings
 from atc.strategies import answer
 from atc.strategies.base import Ending, Strategy, checked, open_strategy
 from atc.strategies.context import RunContext
+from atc.strategies.frame import NO_FRAME, Frame
 from atc.strategies.session import Session, fault_of
 from atc.tools.functions import tool_from_function
 from atc.tools.names import RESERVED_NAMES
@@ -99,24 +101,47 @@ class Agent:
         )
         self.store = RunStore(self.settings.runs_dir)
 
-    def run(self, task: str, *, images: Iterable[ImageSource] = ()) -> Result:
+    def run(self, task: str, *, images: Iterable[ImageSource] = (), instructions: str | None = None) -> Result:
         """Solve a task and return how it went; a failure is a result too. Blocks; see :meth:`arun`.
 
         Args:
             task: what is wanted, in plain words.
             images: shown to the model with the task: paths, bytes or ``data:`` URLs (:class:`atc.Image`).
+            instructions: standing wishes in place of the agent's own, such as "answer in German".
 
         Raises:
             UsageError: the task is empty or far too long; an image cannot be read, or the model takes none.
             EnvironmentProblem: no model, or not the isolation that was asked for.
         """
-        return wait_for(self.arun(task, images=images))
+        return wait_for(self.arun(task, images=images, instructions=instructions))
 
-    async def arun(self, task: str, *, images: Iterable[ImageSource] = (), source: str | None = None) -> Result:
+    async def arun(
+        self,
+        task: str,
+        *,
+        images: Iterable[ImageSource] = (),
+        instructions: str | None = None,
+        source: str | None = None,
+        _turn: Upcoming | None = None,
+    ) -> Result:
         """:meth:`run` for asynchronous code. ``source`` is noted in the trace: where the tools are, for a resume."""
-        return await self._begin(_checked(task), new_run_id(), images=read_images(images), source=source)
+        frame = self._frame(instructions, _turn)
+        return await self._begin(
+            _checked(task), new_run_id(), images=read_images(images), source=source, frame=frame, turn=_turn
+        )
 
-    async def stream(self, task: str, *, images: Iterable[ImageSource] = ()) -> AsyncIterator[Event]:
+    def conversation(self) -> Conversation:
+        """A conversation: tasks of which each may refer to those before (:class:`atc.conversation.Conversation`)."""
+        return Conversation(self)
+
+    async def stream(
+        self,
+        task: str,
+        *,
+        images: Iterable[ImageSource] = (),
+        instructions: str | None = None,
+        _turn: Upcoming | None = None,
+    ) -> AsyncIterator[Event]:
         """Solve a task and yield every event as it happens; the last is ``run_ended`` with the result.
 
         Whoever breaks off before the end stops the run: at once if the stream is closed (``contextlib.aclosing``), else
@@ -126,7 +151,14 @@ class Agent:
             As :meth:`arun`, after the events that came before.
         """
         events: asyncio.Queue[Event | None] = asyncio.Queue()
-        begun = self._begin(_checked(task), new_run_id(), images=read_images(images), listener=events.put_nowait)
+        begun = self._begin(
+            _checked(task),
+            new_run_id(),
+            images=read_images(images),
+            listener=events.put_nowait,
+            frame=self._frame(instructions, _turn),
+            turn=_turn,
+        )
         work = asyncio.create_task(begun)
         work.add_done_callback(lambda _: events.put_nowait(None))
         try:
@@ -173,6 +205,7 @@ class Agent:
             strategy=strategy,
             opened_by=name,
             source=started.get("source"),
+            frame=Frame.from_trace(started),
         )
 
     def close(self) -> None:
@@ -212,7 +245,10 @@ class Agent:
         opened_by: str | None = None,
         source: str | None = None,
         listener: Callable[[Event], None] | None = None,
+        frame: Frame = NO_FRAME,
+        turn: Upcoming | None = None,
     ) -> Result:
+        run_id = turn.run_id if turn is not None else run_id
         if len(self.tools) <= self.settings.max_tools:
             check_schemas(self.tools)  # all are offered: a wrong one is found before a run begins
         stored = resumed or (self.store.run(run_id) if self.settings.keep_runs else None)
@@ -224,19 +260,22 @@ class Agent:
             if stored is not None:
                 stored.make()
                 stack.callback(prune, self.store, self.settings.runs_kept, at_most=AT_ONCE)  # last, at the run's end
-            journal = Journal(stored.journal if stored else None)
+            path = stored.journal if stored else None
+            journal = turn.open_journal(path) if turn is not None else Journal(path)
             stack.callback(journal.close)
             journal.require(resumed.begun_writes() if resumed is not None else ())
             trace = TraceWriter(stored.trace if stored else None)
             stack.callback(trace.close)
             emit = self._emitter(trace, redactor, listener)
             keep = stored.keep_traceback if stored else None
-            broker = Broker(Toolset(), journal, emit, self._policy, self._approval, redactor, task, keep)
+            broker = Broker(Toolset(), journal, emit, self._policy, self._approval, redactor, frame.said(task), keep)
             session = Session(task, run_id, stored, budget, broker, emit)
             shown = [image.facts() for image in images]
             if strategy is None:
                 strategy, opened_by = self._strategy, None if self._given_strategy else self.settings.strategy
-            started = self._started(session, model, strategy, opened_by, source)
+            if turn is not None:
+                turn.begin(broker, self.tools)
+            started = self._started(session, model, strategy, opened_by, source) | frame.for_trace()
             emit("run_started", started | ({"images": shown} if shown else {}))
             try:
                 context = session.context = RunContext(
@@ -250,12 +289,15 @@ class Agent:
                     emit,
                     stack,
                     images=images,
+                    frame=frame,
                 )
                 await context.choose_tools(resumed)
                 result = await self._to_the_end(session, context, strategy, resumed)
             except BaseException as error:
                 session.end_with_error(error)
                 raise
+            if turn is not None:
+                turn.result = result
             session.end(result)
             return result
 
@@ -288,6 +330,18 @@ class Agent:
             with contextlib.suppress(ModelError, ModelUnavailable, BudgetExceeded):  # the value is there all the same
                 return await answer.answer_sentence(context, value)
         return answer.value_text(value)
+
+    def _frame(self, instructions: str | None, turn: Upcoming | None) -> Frame:
+        """What stands before a task.
+
+        Raises:
+            UsageError: the instructions are no text, or too long.
+        """
+        given = self.settings.instructions if instructions is None else instructions
+        if not isinstance(given, str) or len(given) > MAX_INSTRUCTIONS:
+            what = f"{len(given):,} characters" if isinstance(given, str) else f"a {type(given).__name__}"
+            raise UsageError(f"instructions are a text of at most {MAX_INSTRUCTIONS:,} characters, not {what}")
+        return Frame(given.strip()) if turn is None else Frame(given.strip(), turn.turns, turn.number)
 
     def _strategy_of(self, run_id: str, started: dict[str, Any]) -> tuple[Strategy, str | None]:
         """The strategy that a stored run was begun with, and by what it is opened.

@@ -24,6 +24,9 @@ def _names(value: Any) -> Any:
     return [name for part in value.split(",") if (name := part.strip(" []\"'"))] if isinstance(value, str) else value
 
 
+MAX_INSTRUCTIONS = 4_000
+"""Characters of standing instructions."""
+
 Names = Annotated[tuple[str, ...], NoDecode, BeforeValidator(_names)]
 
 
@@ -73,6 +76,13 @@ class Settings(BaseSettings):
         "default", description="rules that help small models: `all`, `none`, `default`, or changes such as `-id,+id`"
     )
     answer: bool = Field(True, description="say the result in a sentence (one more call of the model)")
+
+    instructions: str = Field(
+        "", max_length=MAX_INSTRUCTIONS, description="standing wishes for every task, such as `answer in German`"
+    )
+    reuse_reads_s: float = Field(
+        300.0, ge=0, description="seconds for which a conversation uses an earlier task's reads again; 0: never"
+    )
 
     approve: ApproveChoice | None = Field(
         None, description="calls that are not reads: ask, never or always; by default ask on a terminal, else never"

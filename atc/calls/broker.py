@@ -81,6 +81,7 @@ class Broker:
         approval: decides over every call whose effect is not a read; without one, none is made.
         task: the run's task: what it names is no secret to its programs.
         keep_traceback: keeps the traceback of an exception of the user's own functions; ``None`` keeps none.
+        reuse_s: seconds for which an earlier task's reads of the tools ``reusable`` are used again, in a conversation.
         clock: of the program that makes the calls (:attr:`atc.sandboxes.contract.Job.clock`), and of their time limits.
 
     Attributes:
@@ -103,6 +104,8 @@ class Broker:
     clock: Clock = field(default_factory=Clock)
     calls: list[Call] = field(default_factory=list)
     made: int = 0
+    reuse_s: float = 0.0
+    reusable: Toolset = field(default_factory=Toolset)
     warnings: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
@@ -151,6 +154,18 @@ class Broker:
             self._denied.clear()  # those were denied for another request
         masked = pack(self.redactor.value(self.journal.inputs))
         self.emit("stage_started", {"stage": self.journal.stage, "new_request": new_request, "inputs": masked})
+
+    def begin_request(self, *, answered: bool, inputs: Mapping[str, Any], calls: int = 0) -> None:
+        """Begin the next task of a conversation (:meth:`Journal.begin_request`), whose last call was number ``calls``.
+
+        Raises:
+            ValueError: an input is neither a JSON value nor bytes.
+            JournalError: it cannot be written down.
+        """
+        self.journal.begin_request(answered=answered, inputs=inputs)
+        self._numbers = max(self._numbers, calls)
+        masked = pack(self.redactor.value(self.journal.inputs))
+        self.emit("stage_started", {"stage": self.journal.stage, "new_request": True, "inputs": masked})
 
     def waiting(self) -> AbstractContextManager[None]:
         """Stop the clock of the program and its calls for a block that waits for a person or a model.
@@ -207,6 +222,8 @@ class Broker:
             if (entry := self.journal.claim(key)) is not None:
                 record.status, record.next_page = "replayed", entry.next_page
                 return entry.value
+            if (earlier := self._earlier_read(record, tool, key)) is not None:
+                return earlier.value
             refuse_repetition(self.journal, record, key)
         if self.made >= self.policy.max_calls:
             raise CallRefused(f"this run has used up its {self.policy.max_calls} tool calls", status="too_many_calls")
@@ -215,6 +232,21 @@ class Broker:
         if (record.stage, record.attempt) != (self.journal.stage, self.journal.attempt):
             raise CallRefused("its program ended before this call was made", status="stopped")
         return await self._make(record, tool, key)
+
+    def _earlier_read(self, record: CallRecord, tool: Tool, key: CallKey) -> Entry | None:
+        """The read of an earlier task that answers this call. A page of several is read anew, with the others."""
+        if self.reuse_s <= 0 or record.page or record.effect is not Effect.READ:
+            return None
+        if self.reusable.get(record.tool) is not tool:  # such as a search for tools, which does more than answer
+            return None
+        found = self.journal.reusable(key, self.reuse_s)
+        if found is None:
+            return None
+        entry, age = found
+        self.journal.reuse(record.number, entry, self.redactor.value(record.arguments))
+        record.status, record.next_page = "replayed", entry.next_page
+        record.notes.append(f"read {age:.0f} s ago for an earlier task of this conversation")
+        return entry
 
     def _granted(self, record: CallRecord) -> Tool:
         tool = self.tools.get(record.tool)

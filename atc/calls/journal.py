@@ -17,19 +17,23 @@ a write that only failed programs did             answers the same call, and mus
                                                   program) before the tool is called with other arguments
 a write in doubt                                  stays in doubt
 ================================================  ==================================================
+
+The tasks of a conversation share a journal: :meth:`Journal.begin_request` begins each but the first. A read is made
+anew there, or answered from here for some time. A write is never answered from an earlier task. One that led to an
+answer is made anew; one that did not is refused until a task has an answer; one in doubt stays in doubt.
 """
 
 from __future__ import annotations
 
 import contextlib
-import hashlib
+import copy
 from collections import Counter
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal
 
-from atc.calls.canonical import canonical
+from atc.calls.earlier_reads import EarlierReads
+from atc.calls.entry import CallKey, Entry, call_key, next_page_of
 from atc.calls.journal_file import WHAT_NOW, JournalFile, boot_id
 from atc.calls.json_values import to_json_value
 from atc.errors import CallRefused, JournalError
@@ -37,50 +41,7 @@ from atc.packing import pack, unpack
 from atc.result import Effect
 from atc.tools.tool import NextPage
 
-CallKey = tuple[str, str]
-"""A tool's name and the digest of its canonical arguments."""
-
-
-def call_key(tool: str, arguments: dict[str, Any]) -> CallKey:
-    """Return the key of a call: two calls with one key are the same call.
-
-    Raises:
-        ValueError: the arguments have no canonical form.
-    """
-    return tool, hashlib.sha256(canonical(arguments).encode("utf-8", "surrogatepass")).hexdigest()
-
-
-@dataclass
-class Entry:
-    """One call that was begun. ``state`` is ``open`` until its outcome is written.
-
-    ``arguments`` are for people to read, credentials masked; ``key`` is made from what was really sent.
-
-    Attributes:
-        stage: number of the stage that made it, from 0.
-        sent: whether its tool may have received it. Until then it surely did nothing.
-    """
-
-    number: int
-    key: CallKey
-    arguments: dict[str, Any]
-    effect: Effect
-    attempt: int
-    stage: int = 0
-    sent: bool = field(default=False, compare=False)
-    state: Literal["open", "done", "refused", "unknown"] = "open"
-    value: Any = None
-    next_page: NextPage = None
-
-    @property
-    def tool(self) -> str:
-        """The tool's name."""
-        return self.key[0]
-
-    @property
-    def in_doubt(self) -> bool:
-        """Whether the call has effects and its outcome is unknown."""
-        return self.effect is not Effect.READ and (self.state == "unknown" or (self.state == "open" and self.sent))
+__all__ = ["CallKey", "Entry", "Journal", "call_key"]
 
 
 class Journal:
@@ -97,6 +58,8 @@ class Journal:
         stage: number of the current stage, from 0.
         inputs: what was handed to the current stage: values of earlier ones, by name.
         new_request: whether the current stage may do again what earlier stages did.
+        request: number of the current task of a conversation, from 0. ``before``: the last call of the task before.
+        kept: the file stays open and locked when a task ends, for the next one: see :meth:`handed_over`.
 
     Raises:
         JournalError: the file cannot be read, written or understood, or another process holds it.
@@ -109,6 +72,11 @@ class Journal:
         self.stage = 0
         self.inputs: dict[str, Any] = {}
         self.new_request = False
+        self.request = self.before = 0
+        self.kept = False
+        self._request_inputs: dict[str, Any] = {}
+        self._left: dict[CallKey, Entry] = {}  # done for earlier requests that had no answer
+        self._reads = EarlierReads()
         self._successes: dict[CallKey, list[Entry]] = {}  # that may answer a call: all but what stages left behind
         self._committed: dict[CallKey, Entry] = {}
         self._claimed: Counter[CallKey] = Counter()
@@ -165,13 +133,45 @@ class Journal:
         self._repeated -= repeated
         self._begin_stage(commits, new_request, values)
 
+    def begin_request(self, *, answered: bool, inputs: Mapping[str, Any] | None = None) -> None:
+        """Begin the next task of a conversation, in a stage of its own. On disk before this returns.
+
+        Args:
+            answered: whether the task before it was answered. What it did stands in no call's way then.
+            inputs: values of earlier tasks, for the programs of this one. They are written as they are.
+
+        Raises:
+            ValueError: an input is neither a JSON value nor bytes.
+            JournalError: it cannot be written; the task before goes on.
+        """
+        values = to_json_value(dict(inputs or {}))
+        commits = {e.number: e for e in self.entries.values() if answered and self._is_of_last_program(e)}
+        record = {"stage": self.stage + 1, "commits": list(commits), "new_request": True, "inputs": pack(values)}
+        self._append(record | {"request": self.request + 1, "answered": answered}, sync=True)
+        self._begin_request(commits, answered, values)
+
+    def reusable(self, key: CallKey, seconds: float) -> tuple[Entry, float] | None:
+        """The same read, made for an earlier task at most so many seconds ago, and how many; ``None`` if there is none.
+
+        None is used again after a write of the conversation, or while one is in doubt; and each once a task, for who
+        asks twice looks for a change. What was made by another process is not used.
+        """
+        found = self._reads.take(key, seconds)
+        return None if found is None or any(each.in_doubt for each in self.entries.values()) else found
+
+    def reuse(self, number: int, earlier: Entry, arguments: dict[str, Any]) -> None:
+        """Write the answer of an earlier task's read down as one of this task: its revisions are given it, too."""
+        entry = self.begin(number, earlier.key, arguments, Effect.READ)
+        self._reads.same_time(entry, earlier)
+        self.succeed(entry, earlier.value, earlier.next_page)
+
     def begin_again(self) -> None:
         """After a resume: what acts begins from its start, and not in the stage in which it was cut off.
 
-        Its first program gets no inputs, and a request that was begun before is no new one when it is begun again: what
-        was done for it is refused.
+        Its first program gets the inputs of its task of a conversation alone, and a request that was begun before is no
+        new one when it is begun again: what was done for it is refused.
         """
-        self.new_request, self.inputs, self._repeated = False, {}, self._requests
+        self.new_request, self.inputs, self._repeated = False, self._request_inputs, self._requests
 
     def begin_attempt(self) -> None:
         """Begin a new program, which may claim earlier successes again, from the first one on."""
@@ -192,6 +192,10 @@ class Journal:
         """Return the same call with effects, done in an earlier stage, unless this stage may do it again."""
         return None if self.new_request else self._committed.get(key)
 
+    def left(self, key: CallKey) -> Entry | None:
+        """Return the same call with effects, done for an earlier task that had no answer, or none from this call."""
+        return self._left.get(key)
+
     def doubtful(self, key: CallKey) -> Entry | None:
         """Return the same call with effects, begun before, whose outcome is unknown; not one that is under way."""
         for entry in self.entries.values():
@@ -204,7 +208,8 @@ class Journal:
     def unasked(self, tool: str) -> Entry | None:
         """Return a write that an earlier program did, or may have done, and that this one has not asked for (yet)."""
         for entry in self.entries.values():
-            if entry.tool == tool and self._is_earlier(entry) and entry.in_doubt and entry.number not in self._met:
+            unmet = entry.number > self.before and entry.number not in self._met
+            if entry.tool == tool and self._is_earlier(entry) and entry.in_doubt and unmet:
                 return entry
         for key, recorded in self._successes.items():
             if key[0] == tool:
@@ -230,6 +235,7 @@ class Journal:
         self._append(record, sync=has_effects)
         self.entries[number] = entry
         self._own.add(number)
+        self._reads.note(entry)
         return entry
 
     def send(self, entry: Entry) -> None:
@@ -261,6 +267,7 @@ class Journal:
             self._mark_sent(entry)
         self._append({"call": entry.number, "failed": state, "message": message}, sync=entry.effect is not Effect.READ)
         entry.state = state
+        self._reads.note(entry)
 
     def cut_off(self, entry: Entry, message: str) -> None:
         """End a call that is not under way any more and whose outcome nobody will learn."""
@@ -270,10 +277,23 @@ class Journal:
                 self.fail(entry, surely_not_done=True, message=message)
 
     def close(self) -> None:
-        """Close the file. No call is begun, sent or answered from now on."""
+        """Close the file, unless it is kept. No call is begun, sent or answered from now on."""
         self._closed = True
-        if self._file is not None:
+        if self._file is not None and not self.kept:
             self._file.close()
+
+    def release(self) -> None:
+        """Close the file, also if it is kept."""
+        self.kept = False
+        self.close()
+
+    def handed_over(self) -> Journal:
+        """This journal for the next task, open. What an earlier task left behind has this object, which is closed."""
+        self._closed = True
+        new = copy.copy(self)
+        new._closed = False
+        new._claimed, new._claims, new._met = Counter(), set(self._claims), set()
+        return new
 
     def _append(self, record: dict[str, Any], *, sync: bool) -> None:
         if self._closed:
@@ -288,8 +308,24 @@ class Journal:
 
     def _done(self, entry: Entry, value: Any, next_page: NextPage) -> None:
         entry.state, entry.value, entry.next_page = "done", value, next_page
+        self._reads.note(entry)
         if entry.effect is not Effect.READ or entry.stage == self.stage:
             self._successes.setdefault(entry.key, []).append(entry)
+
+    # -- conversations -------------------------------------------------------------------------------------------------
+
+    def _begin_request(self, commits: dict[int, Entry], answered: bool, inputs: dict[str, Any]) -> None:
+        done = [entry for recorded in self._successes.values() for entry in recorded if entry.number not in commits]
+        if answered:
+            self._left = {}
+        else:
+            self._left = self._left | self._committed
+        self._left |= {entry.key: entry for entry in done if entry.effect is not Effect.READ}
+        self._reads.end_task(self.entries)
+        self._begin_stage({}, False, inputs)
+        self._successes, self._committed = {}, {}
+        self._request_inputs, self._requests, self._repeated = inputs, 0, 0
+        self.request, self.before = self.request + 1, max(self.entries, default=0)
 
     # -- programs and stages ------------------------------------------------------------------------------------------
 
@@ -328,7 +364,7 @@ class Journal:
             return
         number = record["call"]
         if "begin" in record:
-            self._apply_begin(number, record)
+            self._apply_begin(record)
             return
         entry = self.entries[number]
         if entry.state != "open":
@@ -339,7 +375,7 @@ class Journal:
             entry.sent = True
             return
         if "value" in record:
-            self._done(entry, unpack(record["value"]), _next_page(record.get("next_page")))
+            self._done(entry, unpack(record["value"]), next_page_of(record.get("next_page")))
         elif record["failed"] in ("refused", "unknown"):
             entry.state = record["failed"]
         else:
@@ -347,19 +383,17 @@ class Journal:
         if self._waiting.pop(number, None) is not None and entry.state != "refused":
             raise ValueError(f"call {number} was never sent")
 
-    def _apply_begin(self, number: Any, record: dict[str, Any]) -> None:
-        key, arguments, boot = (record["begin"], record["key"]), unpack(record["args"]), record.get("boot", "")
-        entry = Entry(number, key, arguments, Effect(record["effect"]), record["attempt"], self.stage)
-        well_formed = type(number) is int and type(entry.attempt) is int and isinstance(entry.arguments, dict)
-        if not well_formed or number in self.entries or not all(isinstance(part, str) for part in (*entry.key, boot)):
+    def _apply_begin(self, record: dict[str, Any]) -> None:
+        entry, boot = Entry.begun(record)
+        if entry.number in self.entries:
             raise ValueError("not the beginning of a new call")
-        if record.get("stage", 0) != self.stage:
+        if entry.stage != self.stage:
             raise ValueError(f"a call of another stage than {self.stage}")
-        self.entries[number] = entry
+        self.entries[entry.number] = entry
         self.attempt = max(self.attempt, entry.attempt)
         entry.sent = not boot  # without it there are no marks, so it may have been
         if boot:
-            self._waiting[number] = boot
+            self._waiting[entry.number] = boot
 
     def _apply_stage(self, record: dict[str, Any]) -> None:
         commits = {number: self.entries[number] for number in record["commits"]}
@@ -370,7 +404,12 @@ class Journal:
             raise ValueError("not the beginning of a stage")
         if any(e.effect is Effect.READ or e not in self._successes.get(e.key, ()) for e in commits.values()):
             raise ValueError("it commits what was not done")
-        self._begin_stage(commits, new_request, inputs)
+        if "request" not in record:
+            self._begin_stage(commits, new_request, inputs)
+            return
+        if record["request"] != self.request + 1 or type(record["answered"]) is not bool:
+            raise ValueError(f"not the task after {self.request}")
+        self._begin_request(commits, record["answered"], inputs)
 
     def _settle(self) -> None:
         """Decide whether calls that were begun and not marked as sent were made. Marks hold until the next start."""
@@ -381,11 +420,3 @@ class Journal:
         for entry in not_done:
             entry.sent = False
             self.fail(entry, surely_not_done=True, message="the process ended before it was sent")
-
-
-def _next_page(raw: Any) -> NextPage:
-    if raw is None or raw is False:
-        return raw
-    if not isinstance(raw, dict) or not all(isinstance(text, str) for text in raw.values()):
-        raise ValueError("not the arguments of a next page")
-    return raw

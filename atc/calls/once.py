@@ -34,6 +34,12 @@ def refuse_repetition(journal: Journal, record: CallRecord, key: CallKey) -> Non
             "again. Leave this call out, and use the values that the earlier stage left",
             status="already_done",
         )
+    if (done := journal.left(key)) is not None:
+        raise CallRefused(
+            f"an earlier task of this conversation already did {record.tool} with {as_text(done.arguments)[:500]} and "
+            "ended without an answer, and it is not done again. Leave this call out",
+            status="already_done",
+        )
     if (earlier := journal.unasked(record.tool)) is None:
         return
     arguments = as_text(earlier.arguments)[:500]

@@ -8,6 +8,7 @@ from typing import Annotated, Any
 import typer
 
 from atc.errors import UsageError
+from atc.settings import MAX_INSTRUCTIONS
 from atc.tools.sources import FORMS, open_tools
 from atc.tools.tool import Toolset
 
@@ -39,6 +40,14 @@ OpenApi = Annotated[
 Documents = Annotated[
     str | None, typer.Option("--documents", help="Folder of protocol documents for these tools (`atc probe -o`).")
 ]
+Instructions = Annotated[
+    str | None,
+    typer.Option(
+        "--instructions",
+        metavar="<text|@file>",
+        help="Standing wishes beside the task, such as `answer in German`; @FILE reads them from a file.",
+    ),
+]
 Json = Annotated[bool, typer.Option("--json", help="Print one JSON document instead.")]
 
 
@@ -69,6 +78,25 @@ def opened(
     tools = open_tools(sources, **{name: value for name, value in given.items() if value or name == "strict"})
     tools = tools.documented(documents) if documents else tools
     return tools.select(*only) if only else tools
+
+
+def instructions_of(given: str | None) -> str | None:
+    """The text of ``--instructions``: itself, or what the file behind an ``@`` holds.
+
+    Raises:
+        UsageError: the file cannot be read, is no text, or is too long.
+    """
+    if given is None or not given.startswith("@"):
+        return given
+    try:
+        with open(given[1:], encoding="utf-8") as file:
+            text = file.read(MAX_INSTRUCTIONS + 1)
+    except (OSError, ValueError) as error:
+        what = error.strerror if isinstance(error, OSError) else "it is no UTF-8 text"
+        raise UsageError(f"--instructions cannot read {given[1:]!r}: {what}") from None
+    if len(text) > MAX_INSTRUCTIONS:
+        raise UsageError(f"--instructions: {given[1:]!r} has more than {MAX_INSTRUCTIONS:,} characters: shorten it")
+    return text
 
 
 def openapi_of(pairs: Sequence[str] | None) -> dict[str, Any]:

@@ -44,6 +44,33 @@ WarningsOption = Annotated[
     ),
 ]
 
+ToolIndex = Annotated[
+    str | None, typer.Option("--index", "-i", help="Folder of an index of the tools (`atc tools index`).")
+]
+Retrieval = Annotated[
+    str | None, typer.Option(help="How tools are picked of many: lexical, hybrid (default) or planned.")
+]
+StrategyName = Annotated[
+    str | None, typer.Option(help="How to act: `chain` (default), an installed one, MODULE:NAME or FILE.py:NAME.")
+]
+MaxRevisions = Annotated[int | None, typer.Option(help="Programs that run after the first (default 3).")]
+SandboxName = Annotated[
+    str | None,
+    typer.Option(
+        help="Where programs run: `process`, `docker`, `docker:strict`, a service's address, or an added driver."
+    ),
+]
+SandboxRequire = Annotated[
+    str | None,
+    typer.Option(help="The least isolation to accept: N, L or F (default L). The best there is gets used."),
+]
+RuleIds = Annotated[
+    str | None,
+    typer.Option(
+        metavar="<ids>", help="Rules that help small models: all, none, or `-id,+id` (docs/failures.md lists them)."
+    ),
+]
+
 
 @guarded
 def run(
@@ -64,35 +91,17 @@ def run(
     auth: options.Auth = None,
     documents: options.Documents = None,
     openapi: options.OpenApi = None,
-    tool_index: Annotated[
-        str | None, typer.Option("--index", "-i", help="Folder of an index of the tools (`atc tools index`).")
-    ] = None,
-    retrieval: Annotated[
-        str | None, typer.Option(help="How tools are picked of many: lexical, hybrid (default) or planned.")
-    ] = None,
-    strategy: Annotated[
-        str | None, typer.Option(help="How to act: `chain` (default), an installed one, MODULE:NAME or FILE.py:NAME.")
-    ] = None,
-    max_revisions: Annotated[int | None, typer.Option(help="Programs that run after the first (default 3).")] = None,
+    tool_index: ToolIndex = None,
+    retrieval: Retrieval = None,
+    strategy: StrategyName = None,
+    max_revisions: MaxRevisions = None,
     candidates: Annotated[int | None, typer.Option(help="First programs to choose among (default 1).")] = None,
-    sandbox: Annotated[
-        str | None,
-        typer.Option(
-            help="Where programs run: `process`, `docker`, `docker:strict`, a service's address, or an added driver."
-        ),
-    ] = None,
-    sandbox_require: Annotated[
-        str | None,
-        typer.Option(help="The least isolation to accept: N, L or F (default L). The best there is gets used."),
-    ] = None,
+    sandbox: SandboxName = None,
+    sandbox_require: SandboxRequire = None,
     approve: ApproveOption = None,
     warnings: WarningsOption = None,
-    rules: Annotated[
-        str | None,
-        typer.Option(
-            metavar="<ids>", help="Rules that help small models: all, none, or `-id,+id` (docs/failures.md lists them)."
-        ),
-    ] = None,
+    rules: RuleIds = None,
+    instructions: options.Instructions = None,
     budget_s: Annotated[float | None, typer.Option(help="Seconds that the run may take.")] = None,
     budget_money: Annotated[
         float | None, typer.Option(help="What the run may cost, by the `prices` of the settings (docs/models.md).")
@@ -127,6 +136,7 @@ def run(
         sandbox=sandbox,
         sandbox_require=sandbox_require,
         rules=rules,
+        instructions=options.instructions_of(instructions),
         budget_s=budget_s,
         budget_money=budget_money,
         cache=cache,
@@ -151,6 +161,14 @@ def finish(result: Result, *, as_json: bool, trace: bool) -> None:
     """Print what is left to print, and leave with the exit code of a result."""
     if as_json:
         print_json(result.model_dump(mode="json"))
+    report(result)
+    if trace and not as_json:
+        out.print(f"trace: {result.trace}", markup=False)
+    raise typer.Exit(exit_code_of_run(result.status))
+
+
+def report(result: Result) -> None:
+    """Print on stderr what the user must see to: calls in doubt, and those that were not made."""
     for call in result.in_doubt:
         err.print(
             f"in doubt: {call.tool}({clean(str(call.arguments))}) may or may not have happened; check it by hand",
@@ -164,6 +182,3 @@ def finish(result: Result, *, as_json: bool, trace: bool) -> None:
     if denied and result.status != "denied":  # else the fault says it
         hint = "--approve ask or always makes them; declare a function that only reads with @atc.tool(effect='read')"
         err.print(f"not approved: {denied} calls ({hint})", markup=False)
-    if trace and not as_json:
-        out.print(f"trace: {result.trace}", markup=False)
-    raise typer.Exit(exit_code_of_run(result.status))

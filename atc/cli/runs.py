@@ -91,9 +91,11 @@ def show(run: RunName, as_json: options.Json = False) -> None:
         print_json(events)
         return
     view = RunView(out, stored=True)
-    task = next((event["data"]["task"] for event in events if event["kind"] == "run_started"), "")
-    view.line(f"task: {task}", "bold")
+    task = None
     for event in events:
+        if event["kind"] == "run_started" and (event["data"].get("turn"), event["data"]["task"]) != task:
+            task = (event["data"].get("turn"), event["data"]["task"])  # a conversation has several; a resume none
+            view.line(f"task: {task[1]}", "bold")
         if event["kind"] not in ("model_started", "model_waiting", "call_started"):
             view(Event(event["kind"], event["data"], event["at"]))
     view.close()

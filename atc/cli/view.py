@@ -118,7 +118,8 @@ class RunView:
             self.line(f"  note: {notice}", "yellow")
 
     def _on_stage_started(self, data: dict[str, Any]) -> None:
-        self.line(f"── stage {data['stage']}: what was done so far is kept ──", "bold")
+        what = "the next task" if data["new_request"] else f"stage {data['stage']}: what was done so far is kept"
+        self.line(f"── {what} ──", "bold")
         self._program = ""  # the next program is no revision of the last
 
     def _on_program_written(self, data: dict[str, Any]) -> None:

@@ -29,14 +29,33 @@ async def answer_sentence(context: RunContext, value: Any) -> str:
     calls = "; ".join(
         f"{c.tool}({', '.join(f'{k}={v!r}' for k, v in c.arguments.items())})" for c in context.calls if c.succeeded
     )
-    question = prompt("answer", task=context.task, value=fenced(text[:MAX_VALUE]), calls=fenced(calls[:600]))
+    frame = context.frame
+    question = prompt(
+        "answer",
+        frame=frame.tasks,
+        instructed=bool(frame.instructions),
+        task=context.task,
+        value=fenced(text[:MAX_VALUE]),
+        calls=fenced(calls[:600]),
+    )
     reply = await context.ask("answer", [Message("user", question)], max_tokens=120)
     sentence = reply.text.strip()
-    known = set(_numbers(text + " " + context.task + " " + calls))
-    if not sentence or reply.finish_reason != "stop" or any(number not in known for number in _numbers(sentence)):
+    known = set(_numbers(" ".join((text, context.task, calls, frame.known))))
+    if not sentence or reply.finish_reason != "stop":
         return text
-    return sentence
+    readings = (_comma_readings if frame.instructions else _readings)(sentence)
+    return sentence if all(known & reading for reading in readings) else text
 
 
 def _numbers(text: str) -> list[str]:
     return [number.replace(",", "").rstrip(".") for number in _NUMBER.findall(text)]
+
+
+def _readings(text: str) -> list[set[str]]:
+    """What each number of a text can mean."""
+    return [{number} for number in _numbers(text)]
+
+
+def _comma_readings(text: str) -> list[set[str]]:
+    """What each number can mean where another language may have been asked for: 1.234,5 is 1,234.5 in German."""
+    return [{number.replace(",", ""), number.replace(".", "").replace(",", ".")} for number in _NUMBER.findall(text)]

@@ -43,7 +43,8 @@ class CodeAct(Strategy):
 
     async def solve(self, context: RunContext) -> Ending:
         stubs = "\n\n\n".join(render_stub(tool.protocol) for tool in context.tools.values())
-        messages = [Message("system", prompt("codeact", stubs=stubs)), context.task_message(f"Task: {context.task}")]
+        task = context.task_message(f"{context.frame.programs}Task: {context.task}")
+        messages = [Message("system", prompt("codeact", stubs=stubs)), task]
         steps: list[str] = []
         for _ in range(MAX_STEPS):
             reply = (await context.ask("step", messages)).text

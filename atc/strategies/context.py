@@ -27,6 +27,7 @@ from atc.sandboxes.drivers import limits_from
 from atc.sandboxes.inputs import check_names
 from atc.settings import Settings
 from atc.strategies.asking import ask, task_message
+from atc.strategies.frame import Frame
 from atc.tools.parameters import signatures
 from atc.tools.tool import Toolset
 from atc.traces.events import Emit
@@ -50,6 +51,7 @@ class RunContext:
         revisions: every program so far and how it went, in order.
         isolation: driver and tier of the sandbox that the last program ran in; empty before.
         images: that the user shows with the task (:meth:`task_message`).
+        frame: the user's standing instructions, and the earlier tasks of a conversation; a prompt shows them apart.
     """
 
     task: str
@@ -66,6 +68,7 @@ class RunContext:
     revisions: list[Revision] = field(default_factory=list)
     isolation: str = ""
     images: tuple[Image, ...] = ()
+    frame: Frame = field(default_factory=Frame)
 
     def __post_init__(self) -> None:
         self._pages = Pages(self.broker)
@@ -107,11 +110,22 @@ class RunContext:
             self.plan = before.get("plan", "")
             await self.offer(self.all_tools.only(*before["tools"]))
             return
-        found = await self.retrieve(self.task)
+        found = await self.retrieve(self.frame.query(self.task))
         how = found.trajectory.summary() if found.trajectory is not None else {}
         self.plan = found.trajectory.plan if found.trajectory is not None else ""
-        self.emit("tools_chosen", {"tools": list(found.tools), "of": len(self.all_tools)} | how)
-        await self.offer(found.tools)
+        tools = self._with_used(found.tools)
+        self.emit("tools_chosen", {"tools": list(tools), "of": len(self.all_tools)} | how)
+        await self.offer(tools)
+
+    def _with_used(self, found: Toolset) -> Toolset:
+        """What was found for a task, and the tools of the tasks before it; these take half the places at most."""
+        most = self.settings.max_tools
+        used = [name for name in self.frame.tools if name in self.all_tools][: most // 2]
+        missing = [name for name in used if name not in found]
+        if not missing:
+            return found
+        spare = [name for name in reversed([*found]) if name not in used][: max(0, len(found) + len(missing) - most)]
+        return self.all_tools.only(*(name for name in found if name not in spare), *missing)
 
     async def retrieve(self, query: str, limit: int | None = None) -> Retrieved:
         """The likeliest tools for a query, of all that the agent has. They are not offered yet: see :meth:`offer`.

@@ -38,7 +38,7 @@ class Plan(Strategy):
         tools, failed = tool_lines(context.tools.values()), ""
         fault = Fault(kind="answer", reason="no plan was made")
         for _ in range(context.settings.max_revisions + 1):
-            text = prompt("plan", tools=tools, failed=failed, task=context.task)
+            text = prompt("plan", tools=tools, failed=failed, frame=context.frame.calls, task=context.task)
             reply = (await context.ask("plan", [context.task_message(text)])).text
             try:
                 results = await _execute(context, _steps(reply))
@@ -50,7 +50,7 @@ class Plan(Strategy):
                 failed = f"{shown(reply)}\n{shown(fault.message)}"
                 continue
             record_step(context, reply)
-            text = prompt("conclude", task=context.task, results=results, form=_ANSWER_FORM)
+            text = prompt("conclude", frame=context.frame.calls, task=context.task, results=results, form=_ANSWER_FORM)
             answer = await context.ask("conclude", [context.task_message(text)])
             return Ending("answered", read_value(answer.text))
         return Ending("unsolved", fault=fault)

@@ -46,6 +46,7 @@ class ProgramLoop:
             context.emit,
             context.plan,
             self.ways,
+            frame=context.frame,
             images=context.images,
         )
         self.requests = ToolRequests(context, self.writer)
@@ -116,7 +117,7 @@ class ProgramLoop:
             return []
         given = [call.value for call in self.context.broker.calls if call.succeeded]
         given += self.context.inputs.values()
-        known = " ".join([self.context.task, *map(as_text, given)])
+        known = " ".join([self.context.task, self.context.frame.known, *map(as_text, given)])
         found = await self._checker.check(draft.program, known, self.context.inputs)
         return list(map(_if_read_from_an_image, found)) if self.context.images else found
 

@@ -37,7 +37,8 @@ class ReAct(Strategy):
 
     async def solve(self, context: RunContext) -> Ending:
         system = prompt("react", tools=tool_lines(context.tools.values()))
-        messages = [Message("system", system), context.task_message(f"Task: {context.task}")]
+        task = context.task_message(f"{context.frame.calls}Task: {context.task}")
+        messages = [Message("system", system), task]
         for _ in range(MAX_STEPS):
             reply = (await context.ask("step", messages, stop=("\nObservation:",))).text
             action, final = _ACTION.search(reply), _FINAL.search(reply)

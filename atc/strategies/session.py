@@ -39,7 +39,9 @@ class Session:
         self.broker.journal.close()  # a task that a strategy left behind does nothing that the result does not tell
         calls = list(self.broker.calls)
         known = {call.index for call in calls}
-        calls += [_from_before(e) for e in self.broker.journal.entries.values() if e.in_doubt and e.number not in known]
+        journal = self.broker.journal
+        doubtful = [e for e in journal.entries.values() if e.in_doubt and e.number > journal.before]
+        calls += [_from_before(entry) for entry in doubtful if entry.number not in known]
         budget, context = self.budget, self.context
         revisions = tuple(context.revisions) if context is not None else ()
         usage = Usage(

@@ -27,6 +27,7 @@ from atc.strategies.asking import ask, emit_reply, task_message, waiting
 from atc.strategies.feedback import done_calls, feedback_from
 from atc.strategies.find_tools import DOCS, asking_tools
 from atc.strategies.find_tools import NAME as FINDER
+from atc.strategies.frame import NO_FRAME, Frame
 from atc.strategies.observed_schemas import with_observed_responses
 from atc.strategies.prompt_room import FEEDBACK, PromptRoom
 from atc.strategies.ways import DEFAULT_WAYS, Ways
@@ -74,6 +75,7 @@ class Writer:
         tools: the tools that are offered.
         plan: by which they were found; shown with the task.
         ways: how programs are written.
+        frame: what stands before the task.
         images: that the user shows with the task.
     """
 
@@ -86,12 +88,15 @@ class Writer:
         emit: Emit,
         plan: str = "",
         ways: Ways = DEFAULT_WAYS,
+        frame: Frame = NO_FRAME,
         images: Sequence[Image] = (),
     ) -> None:
         self._images = images
         self._ways = ways.under(settings)
         self._model, self._settings, self._emit, self._task = model, settings, emit, task
-        self._plan = fenced(plan)
+        self._plan, self._frame = fenced(plan), frame.programs
+        self._query = frame.query(task)
+        self._words = frame.said(task)
         self._rules = settings.active_rules
         self._room = PromptRoom(model, settings)
         self._asked_for: list[str] = []
@@ -112,7 +117,7 @@ class Writer:
         self._fitter = Fitter(
             tools.protocols,
             suppliers,
-            self._task,
+            self._query,
             keep=self._asking,
             first=self._asked_for,
             ask=DOCS if DOCS in self._asking else None,
@@ -146,7 +151,7 @@ class Writer:
         if not history or all(finding.kind != "no_call" for finding in history[-1].findings):
             return []
         index = ToolIndex.build(self._tools)
-        found = [hit.id for hit in index.search(self._task, MAX_LIKELY_TOOLS, "lexical")]
+        found = [hit.id for hit in index.search(self._query, MAX_LIKELY_TOOLS, "lexical")]
         return found or list(self._tools)[:MAX_LIKELY_TOOLS]
 
     async def write(self, history: Sequence[Revision], calls: Sequence[Call], inputs: Collection[str] = ()) -> Draft:
@@ -269,7 +274,7 @@ class Writer:
             return Draft(Program(""), problem=found.problem)
         protocols = {protocol.name: protocol for protocol in self._tools.protocols}
         observed = with_observed_responses(protocols, calls) if "observed-responses" in self._rules else protocols
-        context = RepairContext(protocols, observed, self._suppliers, calls, self._task, self._rules, inputs)
+        context = RepairContext(protocols, observed, self._suppliers, calls, self._words, self._rules, inputs)
         passes = PASSES if self._ways.check else FRAME
         program, rewrites = repair_program(found.program, context, passes)
         return Draft(program, tuple(rewrite.note for rewrite in rewrites))
@@ -303,6 +308,7 @@ class Writer:
         return prompt(
             "task",
             stubs=fenced(shown.text),
+            frame=self._frame,
             task=self._task,
             plan=self._plan,
             asked=self._asked_for,

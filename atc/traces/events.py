@@ -51,7 +51,8 @@ class RunStarted(TypedDict):
     """A run begins.
 
     ``settings`` are all but the keys; ``source`` names where the tools are, and ``strategy_given`` what opens the
-    strategy, for a resume; it is ``None`` where an object was given.
+    strategy, for a resume; it is ``None`` where an object was given. Where there are any: the user's standing
+    ``instructions``; and in a conversation the number of the task, and ``earlier`` ones as they are shown.
     """
 
     run_id: str
@@ -64,6 +65,9 @@ class RunStarted(TypedDict):
     strategy_given: str | None
     settings: dict[str, Any]
     images: NotRequired[list[ShownImage]]
+    instructions: NotRequired[str]
+    turn: NotRequired[int]
+    earlier: NotRequired[list[dict[str, Any]]]
 
 
 class ToolsChosen(TypedDict):

@@ -11,6 +11,7 @@ import secrets
 import time
 from collections.abc import Iterator
 from dataclasses import dataclass
+from itertools import islice
 from pathlib import Path
 from typing import Any, BinaryIO
 
@@ -142,6 +143,18 @@ class StoredRun:
                         raise UsageError(f"{self.trace} was written by a newer version of ATC: read it with that one")
                     yield event
 
+    def latest(self) -> Iterator[dict[str, Any]]:
+        """Yield the events of the last task: of a conversation those since it began, else all.
+
+        Raises:
+            UsageError: as :meth:`events`.
+        """
+        turn = start = 0
+        for position, event in enumerate(self.events()):
+            if event["kind"] == "run_started" and event["data"].get("turn", 0) != turn:
+                turn, start = event["data"]["turn"], position
+        return islice(self.events(), start, None)
+
     def begun_writes(self) -> Iterator[tuple[int, bool]]:
         """Yield the numbers of calls with effects that were begun, and of those that were sent (``True``).
 
@@ -157,17 +170,17 @@ class StoredRun:
 
     def programs(self) -> tuple[str, ...]:
         """Return the programs that were written, in order."""
-        written = (event["data"].get("program") for event in self.events() if event["kind"] == "program_written")
+        written = (event["data"].get("program") for event in self.latest() if event["kind"] == "program_written")
         return tuple(program for program in written if isinstance(program, str))
 
     def first(self, kind: str) -> dict[str, Any] | None:
         """Return the data of the first event of a kind, if there is one."""
-        return next((event["data"] for event in self.events() if event["kind"] == kind), None)
+        return next((event["data"] for event in self.latest() if event["kind"] == kind), None)
 
     def last(self, kind: str) -> dict[str, Any] | None:
         """Return the data of the last event of a kind, if there is one."""
         found = None
-        for event in self.events():
+        for event in self.latest():
             if event["kind"] == kind:
                 found = event["data"]
         return found

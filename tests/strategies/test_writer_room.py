@@ -218,7 +218,7 @@ def test_tools_without_room_are_found_by_programs_instead() -> None:
 
 
 def test_the_prompt_says_once_that_something_was_cut() -> None:
-    frame: dict[str, Any] = {"stubs": "", "task": "t", "plan": "", "asked": [], "shortened": True}
+    frame: dict[str, Any] = {"stubs": "", "frame": "", "task": "t", "plan": "", "asked": [], "shortened": True}
     shown = prompt("task", **frame, unlisted=3, finder="find_tools")
     assert (
         f"{NOTICE}: `...` marks what was left out. 3 more tools are not listed: find_tools finds them.\n\nTask" in shown

@@ -1,0 +1,103 @@
+"""`atc chat`: lines are tasks, on a terminal and from a script; and `--instructions`."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import signal
+import subprocess
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.support.cli import GOOD, atc, endpoints, settle
+from tests.support.fake_openai_server import says
+from tests.support.terminal import Terminal
+
+SLOW = "```python\nanswer = slow(n=60)\n```"
+MORE = "```python\nanswer = answer_1 + double(n=1)\n```"
+
+
+@pytest.fixture(autouse=True)
+def _here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    settle(tmp_path, monkeypatch)
+
+
+@pytest.fixture
+def endpoint(monkeypatch: pytest.MonkeyPatch) -> Iterator[Any]:
+    with endpoints(monkeypatch) as start:
+        yield start
+
+
+def test_each_line_of_a_script_is_a_task_and_a_document(endpoint: Any) -> None:
+    endpoint(says(GOOD), says(MORE), says("nothing"), says(GOOD))
+    lines = "double 21\n\nand two more\n/nonsense\nfail\n/new\ndouble 21\n/quit\nnever read\n"
+    ran = atc("chat", "--tools", "tools.py", "--json", "--max-revisions", "0", "--rules", "none", stdin=lines)
+    documents = [json.loads(line) for line in ran.stdout.splitlines()]
+    assert [document.get("value") for document in documents] == [42, 44, None, None, 42]
+    assert documents[2]["error"]["kind"] == "UsageError"
+    assert "/quit" in documents[2]["error"]["message"]
+    ids = [document["run_id"] for document in documents if "run_id" in document]
+    assert (len(set(ids[:3])), len(set(ids))) == (1, 2)
+    assert ran.exit_code == 2, "of the first that was not answered"
+
+
+def test_a_script_is_shown_in_plain_lines_and_the_whole_conversation_by_show(endpoint: Any) -> None:
+    endpoint(says(GOOD), says(MORE))
+    ran = atc("chat", "-t", "tools.py", stdin="double 21\nand two more\n/show\n/help\n")
+    assert ran.exit_code == 0
+    for line in ("value: 42", "── the next task ──", "value: 44", "2. and two more", "/new"):
+        assert line in ran.stdout
+    shown = atc("show", "last").stdout
+    assert "task: double 21" in shown
+    assert "task: and two more" in shown
+    assert [row["task"] for row in json.loads(atc("runs", "--json").stdout)] == ["and two more"]
+
+
+def test_instructions_come_from_the_line_or_a_file(endpoint: Any, tmp_path: Path) -> None:
+    server = endpoint(says(GOOD), says(GOOD), says(GOOD))
+    (tmp_path / "wishes.txt").write_text("our tenant is t-4711\n")
+    assert atc("run", "double 21", "-t", "tools.py", "--instructions", "@wishes.txt").exit_code == 0
+    assert atc("chat", "-t", "tools.py", "--instructions", "be brief", stdin="double 21\n").exit_code == 0
+    prompts = [request["messages"][-1]["content"] for request in server.requests]
+    assert "```text\nour tenant is t-4711\n```\n\nTask: double 21" in prompts[0]
+    assert "```text\nbe brief\n```\n\nTask: double 21" in prompts[1]
+
+
+@pytest.mark.parametrize(
+    ("given", "words"),
+    [("@missing.txt", "No such file"), ("@bytes.bin", "no UTF-8"), ("@long.txt", "4,000"), ("x" * 4_001, "4000")],
+)
+def test_instructions_that_cannot_be_used_say_why(tmp_path: Path, given: str, words: str) -> None:
+    (tmp_path / "bytes.bin").write_bytes(b"\xff\xfe")
+    (tmp_path / "long.txt").write_text("x" * 4_001)
+    ran = atc("run", "double 21", "-t", "tools.py", "--instructions", given)
+    assert ran.exit_code == 2
+    assert words in ran.stderr
+
+
+@pytest.mark.slow
+def test_an_interrupt_stops_the_task_and_the_next_one_goes_on(endpoint: Any) -> None:
+    endpoint(says(SLOW), says(GOOD))
+    with Terminal("chat", "-t", "tools.py", "--approve", "always") as terminal:
+        terminal.wait_for("> ")
+        terminal.type("be slow\n")
+        terminal.wait_for("slow …")
+        terminal.process.send_signal(signal.SIGINT)
+        terminal.wait_for("stopped; what it did")
+        terminal.type("double 21\n")
+        terminal.wait_for("value: 42")
+
+
+@pytest.mark.slow
+def test_an_interrupt_at_the_prompt_ends_it(endpoint: Any) -> None:
+    endpoint(says(GOOD))
+    with Terminal("chat", "-t", "tools.py") as terminal:
+        terminal.wait_for("> ")
+        while terminal.process.poll() is None:  # the first one may come before the prompt reads
+            terminal.process.send_signal(signal.SIGINT)
+            with contextlib.suppress(subprocess.TimeoutExpired):
+                terminal.process.wait(10)
+        assert terminal.ended() == 130
