@@ -1,4 +1,4 @@
-"""The type of an answer as Python, as a model is shown it. Bounded: of a long one a part is shown, all of it checked."""
+"""The type of an answer as Python, as a model is shown it. Bounded: a part of what is long; all of it is checked."""
 
 from __future__ import annotations
 

@@ -13,6 +13,7 @@ from dataclasses import dataclass, field
 from itertools import count
 from typing import Any
 
+from atc.answers.types import AnswerType
 from atc.calls.broker import Broker
 from atc.calls.contract import CallRequest
 from atc.calls.pages import Pages
@@ -48,6 +49,7 @@ class RunContext:
         plan: by which the first tools were found; empty where none was made.
         revisions: every program so far and how it went, in order.
         isolation: driver and tier of the sandbox that the last program ran in; empty before.
+        answer_type: the type that the answer shall have; ``None`` where none was asked for.
     """
 
     task: str
@@ -63,6 +65,7 @@ class RunContext:
     plan: str = ""
     revisions: list[Revision] = field(default_factory=list)
     isolation: str = ""
+    answer_type: AnswerType | None = None
 
     def __post_init__(self) -> None:
         self._pages = Pages(self.broker)

@@ -15,6 +15,7 @@ from atc.facts import Fault, Finding
 from atc.outcome import Outcome
 from atc.packing import as_text
 from atc.programs.attribution.attribute import Attribution
+from atc.programs.check.answers import Wanted
 from atc.programs.check.checker import Checker
 from atc.result import Call, Revision
 from atc.strategies.context import RunContext
@@ -110,7 +111,8 @@ class ProgramLoop:
         given = [call.value for call in self.context.broker.calls if call.succeeded]
         given += self.context.inputs.values()
         known = " ".join([self.context.task, *map(as_text, given)])
-        return await self._checker.check(draft.program, known, self.context.inputs)
+        wanted = Wanted(self.context.answer_type) if self.context.answer_type is not None else None
+        return await self._checker.check(draft.program, known, self.context.inputs, wanted)
 
     def reject(self, draft: Draft, findings: Sequence[Finding]) -> None:
         """Record a program that does not run, for what the check found."""
@@ -145,7 +147,13 @@ class ProgramLoop:
         """Trace the failure of the last program by structure alone; ``None`` if it answered."""
         context = self.context
         return Attribution(
-            draft.program, outcome, self.grounds, context.tools, context.settings.active_rules, context.inputs
+            draft.program,
+            outcome,
+            self.grounds,
+            context.tools,
+            context.settings.active_rules,
+            context.inputs,
+            context.answer_type,
         ).fault()
 
     async def attribute(self, draft: Draft, outcome: Outcome) -> Fault | None:
