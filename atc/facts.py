@@ -44,13 +44,14 @@ FaultCase = Literal[
 """Which form of its kind a fault has."""
 
 
-def _from_json(value: Any, info: ValidationInfo) -> Any:
+def value_from_json(value: Any, info: ValidationInfo) -> Any:
+    """A value as it was before it was written as JSON: tagged bytes are bytes again."""
     return unpack(value) if info.mode == "json" else value
 
 
-Value = Annotated[Any, BeforeValidator(_from_json), PlainSerializer(pack, when_used="json")]
+Value = Annotated[Any, BeforeValidator(value_from_json), PlainSerializer(pack, when_used="json")]
 """JSON values and bytes; in JSON, bytes are tagged (:mod:`atc.packing`)."""
-Arguments = Annotated[dict[str, Any], BeforeValidator(_from_json), PlainSerializer(pack, when_used="json")]
+Arguments = Annotated[dict[str, Any], BeforeValidator(value_from_json), PlainSerializer(pack, when_used="json")]
 
 
 class Record(BaseModel):

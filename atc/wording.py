@@ -277,12 +277,12 @@ def _empty(f: Fault) -> str:
 
 def _misfit(f: Fault) -> str:
     found = f.misfit or Misfit(expected="Any", found="something else")
-    whole = [each for each in found.problems if not each.path]
-    parts = [f"answer{_steps(each.path)}: {each.what}" for each in found.problems if each.path]
-    text = f"`answer` must be of type `{found.expected}`, but it is {found.found}"
-    if parts or not whole or f.misfit is None:
-        return f"{text}; {'; '.join(parts)}" if parts else text
-    return f"{text} ({whole[0].what})"
+    source = f"`{f.source_line}`: " if f.source_line else ""
+    came = f", as it came from {expression(f.place)}" if f.place is not None else ""
+    text = f"{source}`answer` must be of type `{found.expected}`, but it is {found.found}{came}"
+    if parts := [f"answer{_steps(each.path)}: {each.what}" for each in found.problems if each.path]:
+        return f"{text}; {'; '.join(parts)}"
+    return f"{text} ({found.problems[0].what})" if found.problems else text
 
 
 def _steps(path: Iterable[str | int]) -> str:

@@ -40,7 +40,14 @@ class ProgramLoop:
     def __init__(self, context: RunContext, ways: Ways) -> None:
         self.context, self.ways = context, ways.under(context.settings)
         self.writer = Writer(
-            context.task, context.tools, context.model, context.settings, context.emit, context.plan, self.ways
+            context.task,
+            context.tools,
+            context.model,
+            context.settings,
+            context.emit,
+            context.plan,
+            self.ways,
+            context.answer_type,
         )
         self.requests = ToolRequests(context, self.writer)
         self._checker: Checker | None = None
@@ -168,7 +175,7 @@ class ProgramLoop:
             return None
         if asked := await self.requests.grant():
             fault = fault.model_copy(update={"offered": tuple(asked)})
-        untraced = fault.tool is None and fault.kind == "answer" and bool(own)
+        untraced = fault.tool is None and fault.kind == "answer" and fault.case != "answer_type" and bool(own)
         if way == "none":
             fault = _bare(fault, outcome)
         elif fault.cause is None and (way == "model" or untraced):

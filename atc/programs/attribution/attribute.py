@@ -328,20 +328,14 @@ class Attribution:
         misfit = self.answer_type.fit(self.outcome.value)
         if not isinstance(misfit, Misfit):
             return None
-        made = {"kind": "answer", "case": "answer_type", "line": self._answer_line(), "misfit": misfit}
         value = self._flow.scope.names.get("answer", NOTHING) if self._flow else NOTHING
         behind = suspects_of(value, self._flow, self.calls) if self._flow else iter(())
         same = (s for s in behind if s.call.succeeded and not s.derived and s.value == self.outcome.value)
-        source = next(same, None)
-        if source is None:
-            return self._made(**made)
-        return self._made(
-            **made,
-            tool=source.call.tool,
-            call=source.call.index,
-            answered=answered(source.call),
-            place=Place(tool=source.call.tool, path=source.path),
-        )
+        source: dict[str, Any] = {}
+        if (found := next(same, None)) is not None:
+            place = Place(tool=found.call.tool, path=found.path)
+            source = {"tool": place.tool, "call": found.call.index, "answered": answered(found.call), "place": place}
+        return self._made("answer", "answer_type", self._answer_line(), misfit=misfit, **source)
 
     def _rests_on_inputs(self) -> bool:
         """Whether the program reads a value of an earlier stage."""
