@@ -48,6 +48,7 @@ class Level(enum.Enum):
     [
         (int, "list[int]"),
         (int, "CityRecord"),
+        (int, "list[int] & ~AlwaysFalsy"),
         (int, "None"),
         (int, 'Literal["many"]'),
         (str, "int"),
@@ -82,6 +83,7 @@ def test_what_surely_does_not_fit_is_refused(wanted: Any, inferred: str) -> None
         (int, "Any"),
         (int, "Unknown"),
         (int, "Never"),
+        (int, "Unknown & ~AlwaysFalsy"),
         (int, ""),
         (int, "str"),
         (int, "float"),
