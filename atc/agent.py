@@ -8,7 +8,8 @@ from collections.abc import AsyncIterator, Callable, Iterable, Mapping
 from contextlib import AsyncExitStack
 from typing import Any, Self, overload
 
-from atc.answers.types import AnswerType, open_answer, reopened
+from atc.answers.opening import open_answer, resumed
+from atc.answers.types import AnswerType
 from atc.blocking import wait_for
 from atc.calls.approval import Approval, Approve, checked_approve
 from atc.calls.broker import Broker, CallPolicy, check_schemas
@@ -195,7 +196,7 @@ class Agent:
             resumed=stored,
             strategy=strategy,
             opened_by=name,
-            answer=self._wanted_before(stored.run_id, started, answer),
+            answer=resumed(stored.run_id, started.get("answer"), answer, self._answer),
             source=started.get("source"),
         )
 
@@ -330,25 +331,7 @@ class Agent:
         return open_strategy(opened_by), opened_by
 
     def _wanted(self, given: Any) -> AnswerType | None:
-        """The type of a run's answer: what is given for this run, else for all.
-
-        Raises:
-            UsageError: it cannot be the type of an answer.
-        """
         return open_answer(given) if given is not None else self._answer
-
-    def _wanted_before(self, run_id: str, started: dict[str, Any], given: Any) -> AnswerType | None:
-        """The type that a stored run was begun with: as it is given again, else as its trace has it.
-
-        Raises:
-            UsageError: another one is given.
-        """
-        before = reopened(started["answer"]) if started.get("answer") else None
-        if given is not None and (before is None or not open_answer(given).same_as(before)):
-            was = f"answer={before.text}" if before is not None else "no type of answer"
-            raise UsageError(f"run {run_id} was begun with {was}: it cannot go on with another")
-        known = open_answer(given) if given is not None else self._answer
-        return known if before is not None and known is not None and known.same_as(before) else before
 
     def _started(
         self, session: Session, model: Model, strategy: Strategy, opened_by: str | None, source: str | None

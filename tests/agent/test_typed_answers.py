@@ -16,6 +16,7 @@ from atc import Agent, FakeModel, Toolset, UsageError
 from atc.result import Effect, Result
 from atc.strategies.base import Ending, Strategy
 from atc.strategies.context import RunContext
+from atc.traces.events import Event
 from tests.support.agent import agent
 from tests.support.tools import make_tool
 
@@ -58,9 +59,8 @@ def test_a_wrong_type_never_runs_a_misfit_is_revised_and_the_value_is_typed(tool
         code("x = anything()\nanswer = x"),
         code("answer = cities()"),
     )
-    made = agent(*replies, tools=tools)
-    events: list[Any] = []
-    made._on_event = events.append
+    events: list[Event] = []
+    made = agent(*replies, tools=tools, on_event=events.append)
     result = made.run("Which cities?", answer=list[City])
     assert (result.status, result.value) == ("answered", [City(**city) for city in CITIES])
     refused, misfit, right = result.revisions
@@ -216,7 +216,13 @@ def cut_off(answer: Any) -> tuple[Agent, str]:
         return {"name": "Lyon", "population": "5"}
 
     tools = Toolset([make_tool("slow", slow, Effect.READ)])
-    made = agent(*[code("answer = slow()")] * 12, tools=tools)
+    runs: list[str] = []
+
+    def note(event: Event) -> None:
+        if event.kind == "run_started":
+            runs.append(event.data["run_id"])
+
+    made = agent(*[code("answer = slow()")] * 12, tools=tools, on_event=note)
 
     async def go() -> None:
         work = asyncio.create_task(made.arun("The city?", answer=answer))
@@ -225,7 +231,7 @@ def cut_off(answer: Any) -> tuple[Agent, str]:
         await asyncio.wait([work])
 
     asyncio.run(go())
-    return made, made.store.find("last").run_id
+    return made, runs[0]
 
 
 def test_a_resumed_run_keeps_its_type() -> None:

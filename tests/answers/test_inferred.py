@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, Json, model_validator
 
 from atc.answers.inferred import refuses
-from atc.answers.types import open_answer
+from atc.answers.opening import open_answer
 from atc.facts import Misfit
 
 

@@ -7,18 +7,19 @@ import datetime
 import decimal
 import enum
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Annotated, Any, Generic, Literal, TypeVar
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from pydantic import BaseModel, BeforeValidator, Field, computed_field, create_model
+from pydantic import BaseModel, BeforeValidator, Field, ImportString, computed_field, create_model
 from typing_extensions import TypedDict
 
+from atc.answers.opening import open_answer, reopened
 from atc.answers.stub import MAX_ANNOTATION, MAX_CLASSES
-from atc.answers.types import MAX_PROBLEMS, MAX_WORDS, AnswerType, Fitted, open_answer, reopened
+from atc.answers.types import MAX_PROBLEMS, MAX_WORDS, AnswerType, Fitted
 from atc.errors import UsageError
 from atc.facts import Fault, Misfit
 
@@ -188,6 +189,12 @@ class Plain:
         (json.dumps, "dumps is a function"),
         (list["Nowhere"], "Nowhere"),  # type: ignore[name-defined]  # noqa: F821
         (type, "no JSON form"),
+        (type[int], "no JSON value is one"),
+        (enum.Enum, "no JSON value is one"),
+        (BaseModel, "a model of your own"),
+        (Iterable[int], "give a list"),
+        (ImportString, "code to import"),
+        (dict[str, list[ImportString]], "code to import"),  # type: ignore[type-arg]
         (T, "no type"),
         (True, "True is no type"),
         (3, "3 is no type"),

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from pydantic import BaseModel
 
-from atc.answers.types import open_answer
+from atc.answers.opening import open_answer
 from atc.facts import Finding, Misfit, Severity
 from atc.programs.check.answers import Wanted, probed
 from atc.programs.check.checker import Checker
