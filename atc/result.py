@@ -113,7 +113,8 @@ class Result(Record, Generic[T]):
             approve a call), ``missing`` (a credential or a service is not there), ``tool_broken`` (a tool fails though
             its arguments are valid) and ``in_doubt`` (a write may have been done, and is not repeated).
         value: what the program computed, as the type that was asked for (``answer=``); else, and in a result that is
-            read back, JSON values and bytes. ``answer`` says it in a sentence, grounded in value and calls only.
+            read back, JSON values and bytes; ``None`` where there is no answer. ``answer`` says it in a sentence,
+            grounded in value and calls only.
         program: the last program. ``revisions`` holds every one, in order.
         calls: every call that the broker saw. ``in_doubt`` names writes that may or may not have happened.
         fault: why it ended without an answer.

@@ -28,7 +28,6 @@ Names = Annotated[tuple[str, ...], NoDecode, BeforeValidator(_names)]
 _LEFT = "no setting any more: a part of a strategy, `atc-paper` or Chain(Ways({}=…)); it works for one more version"
 
 
-ANSWER_FORMS = "number, text, list, yes/no, record, FILE.json (a JSON Schema), or MODULE:TYPE"
 _SWITCH = "answer=True and answer=False are sentence=True and sentence=False now; they work for one more version"
 
 
@@ -83,7 +82,7 @@ class Settings(BaseSettings):
         "default", description="rules that help small models: `all`, `none`, `default`, or changes such as `-id,+id`"
     )
     answer: Annotated[str | bool | None, BeforeValidator(_switch)] = Field(
-        None, description=f"the type of the value, where nothing else is said: {ANSWER_FORMS}"
+        None, description="type of the value: number, text, list, yes/no, record, FILE.json or MODULE:TYPE"
     )
     sentence: bool = Field(True, description="say the result in a sentence (one more call of the model)")
 
