@@ -6,8 +6,10 @@ import asyncio
 import contextlib
 from collections.abc import AsyncIterator, Callable, Iterable, Mapping
 from contextlib import AsyncExitStack
-from typing import Any, Self
+from typing import Any, Self, overload
 
+from atc.answers.opening import open_answer
+from atc.answers.opening import resumed as resumed_answer
 from atc.blocking import wait_for
 from atc.calls.approval import Approval, Approve, checked_approve
 from atc.calls.broker import Broker, CallPolicy, check_schemas
@@ -19,17 +21,18 @@ from atc.facts import Fault
 from atc.models import resolve_model
 from atc.models.base import Message, Model
 from atc.models.budget import Budget, BudgetedModel
-from atc.models.images import Image, ImageSource, read_again, read_images
+from atc.models.images import ImageSource, read_again, read_images
 from atc.prices import missing_price
-from atc.result import Result
+from atc.request import Request, checked_task, framed
+from atc.result import Result, T
 from atc.retrieval.retriever import IndexRetriever, Retriever
 from atc.sandboxes.contract import Sandbox
 from atc.sandboxes.drivers import open_sandbox
-from atc.settings import MAX_INSTRUCTIONS, Settings
-from atc.strategies import answer
-from atc.strategies.base import Ending, Strategy, checked, open_strategy
+from atc.settings import Settings
+from atc.strategies import sentence
+from atc.strategies.base import Ending, Strategy, checked, open_strategy, typed_ending
 from atc.strategies.context import RunContext
-from atc.strategies.frame import NO_FRAME, Frame
+from atc.strategies.frame import Frame
 from atc.strategies.session import Session, fault_of
 from atc.tools.functions import tool_from_function
 from atc.tools.names import RESERVED_NAMES
@@ -37,9 +40,6 @@ from atc.tools.tool import Tool, Toolset
 from atc.traces.events import Emit, Event, EventKind
 from atc.traces.retention import AT_ONCE, prune
 from atc.traces.store import RunStore, StoredRun, TraceWriter, new_run_id
-
-MAX_TASK = 20_000
-"""Characters of a task."""
 
 
 class Agent:
@@ -58,12 +58,17 @@ class Agent:
             the settings say.
         sandbox: where programs run: a sandbox, which stays yours to close, or the setting of that name.
         policy: the broker's limits; by default from the settings.
+        answer: the type that values of all runs shall have: any type that pydantic takes (``int``, ``list[City]``, a
+            model, a union …); or as text ``"number"``, ``"text"``, ``"list"``, ``"yes/no"``, ``"record"``,
+            ``"FILE.json"`` or ``"MODULE:TYPE"``. Programs are held to it before they run where types are known, their
+            values afterwards.
         on_event: called with every event as it happens.
         **settings: any field of :class:`atc.settings.Settings`.
 
     Raises:
         SettingsError: a setting is wrong.
-        UsageError: no tools were given, ``approve`` is neither a word nor a function, or there is no such strategy.
+        UsageError: no tools were given, ``approve`` is neither a word nor a function, there is no such strategy, or
+            ``answer`` cannot be the type of an answer.
     """
 
     def __init__(
@@ -76,6 +81,7 @@ class Agent:
         retriever: Retriever | None = None,
         sandbox: Sandbox | str | None = None,
         policy: CallPolicy | None = None,
+        answer: Any = None,
         on_event: Callable[[Event], None] | None = None,
         **settings: Any,
     ) -> None:
@@ -83,6 +89,8 @@ class Agent:
             settings["sandbox"], sandbox = sandbox, None
         if isinstance(strategy, str):
             settings["strategy"], strategy = strategy, None
+        if isinstance(answer, str | bool):
+            settings["answer"], answer = answer, None
         self.settings = Settings.load(**settings)
         self.tools = _toolset(tools)
         if not self.tools:
@@ -92,6 +100,8 @@ class Agent:
         self._approval = Approval(checked_approve(approve, self.settings.approve), self.settings.warnings)
         self._given_strategy = strategy
         self._strategy = strategy or open_strategy(self.settings.strategy)  # now, so that a wrong name is found now
+        wanted = self.settings.answer if answer is None else answer
+        self._answer = open_answer(wanted) if wanted is not None else None
         self._model, self._sandbox, self._on_event = model, sandbox, on_event
         self._opened: Model | None = None
         self._own_sandbox: Sandbox | None = None
@@ -101,34 +111,66 @@ class Agent:
         )
         self.store = RunStore(self.settings.runs_dir)
 
-    def run(self, task: str, *, images: Iterable[ImageSource] = (), instructions: str | None = None) -> Result:
+    @overload
+    def run(
+        self, task: str, *, answer: type[T], images: Iterable[ImageSource] = (), instructions: str | None = None
+    ) -> Result[T]: ...
+    @overload
+    def run(
+        self, task: str, *, answer: Any = None, images: Iterable[ImageSource] = (), instructions: str | None = None
+    ) -> Result[Any]: ...
+    def run(
+        self, task: str, *, answer: Any = None, images: Iterable[ImageSource] = (), instructions: str | None = None
+    ) -> Result[Any]:
         """Solve a task and return how it went; a failure is a result too. Blocks; see :meth:`arun`.
 
         Args:
             task: what is wanted, in plain words.
+            answer: the type of the value, as for :class:`Agent`; by default the agent's.
             images: shown to the model with the task: paths, bytes or ``data:`` URLs (:class:`atc.Image`).
             instructions: standing wishes in place of the agent's own, such as "answer in German".
 
         Raises:
-            UsageError: the task is empty or far too long; an image cannot be read, or the model takes none.
+            UsageError: the task is empty or far too long, an image cannot be read, the model takes none, or ``answer``
+                cannot be the type of an answer.
             EnvironmentProblem: no model, or not the isolation that was asked for.
         """
-        return wait_for(self.arun(task, images=images, instructions=instructions))
+        return wait_for(self.arun(task, answer=answer, images=images, instructions=instructions))
 
+    @overload
     async def arun(
         self,
         task: str,
         *,
+        answer: type[T],
         images: Iterable[ImageSource] = (),
         instructions: str | None = None,
         source: str | None = None,
         _turn: Upcoming | None = None,
-    ) -> Result:
+    ) -> Result[T]: ...
+    @overload
+    async def arun(
+        self,
+        task: str,
+        *,
+        answer: Any = None,
+        images: Iterable[ImageSource] = (),
+        instructions: str | None = None,
+        source: str | None = None,
+        _turn: Upcoming | None = None,
+    ) -> Result[Any]: ...
+    async def arun(
+        self,
+        task: str,
+        *,
+        answer: Any = None,
+        images: Iterable[ImageSource] = (),
+        instructions: str | None = None,
+        source: str | None = None,
+        _turn: Upcoming | None = None,
+    ) -> Result[Any]:
         """:meth:`run` for asynchronous code. ``source`` is noted in the trace: where the tools are, for a resume."""
-        frame = self._frame(instructions, _turn)
-        return await self._begin(
-            _checked(task), new_run_id(), images=read_images(images), source=source, frame=frame, turn=_turn
-        )
+        return await self._begin(self._request(task, answer, images, instructions, source, _turn))
 
     def conversation(self) -> Conversation:
         """A conversation: tasks of which each may refer to those before (:class:`atc.conversation.Conversation`)."""
@@ -138,11 +180,16 @@ class Agent:
         self,
         task: str,
         *,
+        answer: Any = None,
         images: Iterable[ImageSource] = (),
         instructions: str | None = None,
         _turn: Upcoming | None = None,
     ) -> AsyncIterator[Event]:
         """Solve a task and yield every event as it happens; the last is ``run_ended`` with the result.
+
+        Args:
+            task: what is wanted, in plain words.
+            answer: as for :meth:`run`. Events hold its JSON form.
 
         Whoever breaks off before the end stops the run: at once if the stream is closed (``contextlib.aclosing``), else
         when it is collected as garbage.
@@ -151,14 +198,8 @@ class Agent:
             As :meth:`arun`, after the events that came before.
         """
         events: asyncio.Queue[Event | None] = asyncio.Queue()
-        begun = self._begin(
-            _checked(task),
-            new_run_id(),
-            images=read_images(images),
-            listener=events.put_nowait,
-            frame=self._frame(instructions, _turn),
-            turn=_turn,
-        )
+        request = self._request(task, answer, images, instructions, None, _turn)
+        begun = self._begin(request, listener=events.put_nowait)
         work = asyncio.create_task(begun)
         work.add_done_callback(lambda _: events.put_nowait(None))
         try:
@@ -172,19 +213,23 @@ class Agent:
             ):  # its outcome was raised above, or nobody waits for it
                 await work
 
-    def resume(self, run_id: str, *, images: Iterable[ImageSource] = ()) -> Result:
+    def resume(self, run_id: str, *, answer: Any = None, images: Iterable[ImageSource] = ()) -> Result[Any]:
         """Go on with a run that was cut off, by its own strategy: what succeeded comes from the journal.
 
         Args:
+            run_id: the run, or the beginning of its name.
+            answer: the type that the run was begun with, where it was a type of Python and not named by a text.
+                Without it the value is held to that type's JSON Schema, and is JSON.
             images: those of the run that came as bytes, or whose files have gone. The others are read again.
 
         Raises:
-            UsageError: there is no such run, it has ended with an answer, or its strategy or an image cannot be had.
+            UsageError: there is no such run, it has ended with an answer, its strategy or an image cannot be had, or it
+                was begun with another ``answer``.
             JournalError: its journal is damaged, or another process works on the run.
         """
-        return wait_for(self.aresume(run_id, images=images))
+        return wait_for(self.aresume(run_id, answer=answer, images=images))
 
-    async def aresume(self, run_id: str, *, images: Iterable[ImageSource] = ()) -> Result:
+    async def aresume(self, run_id: str, *, answer: Any = None, images: Iterable[ImageSource] = ()) -> Result[Any]:
         """:meth:`resume` for asynchronous code."""
         stored = self.store.find(run_id)
         started, ended = stored.first("run_started"), stored.last("run_ended")
@@ -197,16 +242,14 @@ class Agent:
                 f"run {stored.run_id} ended with an answer: there is nothing to resume (`atc show` reads it)"
             )
         strategy, name = self._strategy_of(stored.run_id, started)
-        return await self._begin(
+        request = Request(
             started["task"],
-            stored.run_id,
-            images=read_again(stored.run_id, started.get("images", ()), read_images(images)),
-            resumed=stored,
-            strategy=strategy,
-            opened_by=name,
-            source=started.get("source"),
-            frame=Frame.from_trace(started),
+            resumed_answer(stored.run_id, started.get("answer"), answer, self._answer),
+            read_again(stored.run_id, started.get("images", ()), read_images(images)),
+            Frame.from_trace(started),
+            started.get("source"),
         )
+        return await self._begin(request, resumed=stored, strategy=strategy, opened_by=name)
 
     def close(self) -> None:
         """Let go of the model and the sandbox that this agent opened: their processes end. Done at exit otherwise."""
@@ -234,28 +277,42 @@ class Agent:
 
     # -- one run ------------------------------------------------------------------------------------------------------
 
-    async def _begin(
+    def _request(
         self,
         task: str,
-        run_id: str,
+        answer: Any,
+        images: Iterable[ImageSource],
+        instructions: str | None,
+        source: str | None,
+        turn: Upcoming | None,
+    ) -> Request:
+        """What a run is asked for.
+
+        Raises:
+            UsageError: a part of it cannot be used.
+        """
+        wanted = open_answer(answer) if answer is not None else self._answer
+        frame = framed(self.settings.instructions if instructions is None else instructions, turn)
+        return Request(checked_task(task), wanted, read_images(images), frame, source, turn)
+
+    async def _begin(
+        self,
+        request: Request,
         *,
-        images: tuple[Image, ...] = (),
         resumed: StoredRun | None = None,
         strategy: Strategy | None = None,
         opened_by: str | None = None,
-        source: str | None = None,
         listener: Callable[[Event], None] | None = None,
-        frame: Frame = NO_FRAME,
-        turn: Upcoming | None = None,
     ) -> Result:
-        run_id = turn.run_id if turn is not None else run_id
+        task, frame, turn = request.task, request.frame, request.turn
+        run_id = resumed.run_id if resumed is not None else turn.run_id if turn is not None else new_run_id()
         if len(self.tools) <= self.settings.max_tools:
             check_schemas(self.tools)  # all are offered: a wrong one is found before a run begins
         stored = resumed or (self.store.run(run_id) if self.settings.keep_runs else None)
         redactor = Redactor(self._secrets())
         async with AsyncExitStack() as stack:
             model = self._opened_model()
-            model.check_images([Message("user", task, images=images)])
+            model.check_images([Message("user", task, images=request.images)])
             budget = self._budget(model)
             if stored is not None:
                 stored.make()
@@ -270,13 +327,11 @@ class Agent:
             keep = stored.keep_traceback if stored else None
             broker = Broker(Toolset(), journal, emit, self._policy, self._approval, redactor, frame.said(task), keep)
             session = Session(task, run_id, stored, budget, broker, emit)
-            shown = [image.facts() for image in images]
             if strategy is None:
                 strategy, opened_by = self._strategy, None if self._given_strategy else self.settings.strategy
             if turn is not None:
                 turn.begin(broker, self.tools)
-            started = self._started(session, model, strategy, opened_by, source) | frame.for_trace()
-            emit("run_started", started | ({"images": shown} if shown else {}))
+            emit("run_started", self._started(run_id, model, strategy, opened_by) | request.for_trace())
             try:
                 context = session.context = RunContext(
                     task,
@@ -288,8 +343,9 @@ class Agent:
                     self.tools,
                     emit,
                     stack,
-                    images=images,
-                    frame=frame,
+                    answer_type=request.answer,
+                    images=request.images,
+                    frame=request.frame,
                 )
                 await context.choose_tools(resumed)
                 result = await self._to_the_end(session, context, strategy, resumed)
@@ -306,14 +362,14 @@ class Agent:
     ) -> Result:
         """Let the strategy act; what stops it from outside becomes the result's status."""
         ending: Ending | None = None
-        sentence = ""
+        said, fitted = "", None
         try:
             async with asyncio.timeout(self.settings.budget_s) as clock:
                 ending = await (strategy.solve(context) if resumed is None else strategy.resume(context, resumed))
-                ending = checked(ending, strategy.name)
+                ending, fitted = typed_ending(context, checked(ending, strategy.name))
                 if ending.status == "answered":
-                    sentence = answer.value_text(ending.value)  # it stands if the model's fails
-                    sentence = await self._sentence(context, ending.value)
+                    said = sentence.value_text(ending.value)  # it stands if the model's fails
+                    said = await self._sentence(context, ending.value)
         except BudgetExceeded as error:
             ending = Ending("budget", fault=Fault(kind="limit", reason=str(error)))
         except TimeoutError:
@@ -323,25 +379,13 @@ class Agent:
             ending = ending or Ending("budget", fault=Fault(kind="limit", reason=text))
         except (ModelError, JournalError) as error:
             ending = Ending("failed", fault=fault_of(error))
-        return session.result(ending, sentence)
+        return session.result(ending, said, fitted if ending.status == "answered" else None)
 
     async def _sentence(self, context: RunContext, value: Any) -> str:
-        if self.settings.answer:
+        if self.settings.sentence:
             with contextlib.suppress(ModelError, ModelUnavailable, BudgetExceeded):  # the value is there all the same
-                return await answer.answer_sentence(context, value)
-        return answer.value_text(value)
-
-    def _frame(self, instructions: str | None, turn: Upcoming | None) -> Frame:
-        """What stands before a task.
-
-        Raises:
-            UsageError: the instructions are no text, or too long.
-        """
-        given = self.settings.instructions if instructions is None else instructions
-        if not isinstance(given, str) or len(given) > MAX_INSTRUCTIONS:
-            what = f"{len(given):,} characters" if isinstance(given, str) else f"a {type(given).__name__}"
-            raise UsageError(f"instructions are a text of at most {MAX_INSTRUCTIONS:,} characters, not {what}")
-        return Frame(given.strip()) if turn is None else Frame(given.strip(), turn.turns, turn.number)
+                return await sentence.answer_sentence(context, value)
+        return sentence.value_text(value)
 
     def _strategy_of(self, run_id: str, started: dict[str, Any]) -> tuple[Strategy, str | None]:
         """The strategy that a stored run was begun with, and by what it is opened.
@@ -361,20 +405,16 @@ class Agent:
             )
         return open_strategy(opened_by), opened_by
 
-    def _started(
-        self, session: Session, model: Model, strategy: Strategy, opened_by: str | None, source: str | None
-    ) -> dict[str, Any]:
+    def _started(self, run_id: str, model: Model, strategy: Strategy, opened_by: str | None) -> dict[str, Any]:
         settings = self.settings.model_dump(mode="json", exclude={"api_key"})
         settings["approve"] = "function" if callable(self._approval.approve) else self._approval.approve
         return {
-            "run_id": session.run_id,
-            "task": session.task,
+            "run_id": run_id,
             "model": model.name,
             "endpoint": model.endpoint,
             "strategy": strategy.name,
             "strategy_given": opened_by,
             "tools": len(self.tools),
-            "source": source,
             "settings": settings,
         }
 
@@ -430,13 +470,3 @@ def _toolset(tools: Toolset | Iterable[Tool | Callable[..., Any]]) -> Toolset:
     if isinstance(tools, str | bytes) or not isinstance(tools, Iterable):
         raise UsageError(f"tools must be a Toolset or a list of functions, not {type(tools).__name__}")
     return Toolset(tool if isinstance(tool, Tool) else tool_from_function(tool) for tool in tools)
-
-
-def _checked(task: str) -> str:
-    if not isinstance(task, str) or not task.strip():
-        raise UsageError("the task is empty: say in plain words what is wanted")
-    if len(task) > MAX_TASK:
-        raise UsageError(
-            f"the task has {len(task):,} characters; the limit is {MAX_TASK:,}: give data through a tool instead"
-        )
-    return task.strip()

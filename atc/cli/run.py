@@ -110,8 +110,17 @@ def run(
         bool | None, typer.Option("--cache", help="Keep the model's replies on disk and use them again.")
     ] = None,
     answer: Annotated[
-        bool | None, typer.Option("--answer/--no-answer", help="Say the result in a sentence (one more model call).")
+        str | None,
+        typer.Option(
+            metavar="<type>",
+            help="Type of the value: number, text, list, yes/no, record, FILE.json (a JSON Schema) or MODULE:TYPE.",
+        ),
     ] = None,
+    sentence: Annotated[
+        bool | None,
+        typer.Option("--sentence/--no-sentence", help="Say the result in a sentence (one more model call)."),
+    ] = None,
+    no_answer: Annotated[bool, typer.Option("--no-answer", hidden=True)] = False,
     trace: Annotated[bool, typer.Option("--trace", help="Print the path of the run's trace at the end.")] = False,
     as_json: options.Json = False,
 ) -> None:
@@ -121,6 +130,9 @@ def run(
     service), 4 a call was not approved, 5 a tool is broken, 6 a call with effects may or may not have happened.
     """
     toolset = options.opened(tools, only=only, service_url=service_url, auth=auth, documents=documents, openapi=openapi)
+    if no_answer:
+        err.print("--no-answer is --no-sentence now; it works for one more version", markup=False)
+        sentence = False if sentence is None else sentence
     view = None if as_json else RunView(out)
     agent = Agent(
         toolset,
@@ -141,6 +153,7 @@ def run(
         budget_money=budget_money,
         cache=cache,
         answer=answer,
+        sentence=sentence,
         approve=approve,
         warnings=warnings,
         on_event=view,

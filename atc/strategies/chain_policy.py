@@ -57,7 +57,8 @@ class ChainPolicy:
     def confirms(self, fault: Fault, value: Any, before: Any) -> bool:
         """Whether two programs in a row found the same empty answer, which is the answer then."""
         on = "confirmed-nothing" in self._settings.active_rules
-        return on and fault.kind == "answer" and value not in (None, "") and before == value
+        nothing = fault.kind == "answer" and fault.case != "answer_type" and value not in (None, "")
+        return on and nothing and before == value and self._context.misfit(value) is None
 
     def warnings(self, draft: Draft) -> tuple[str, ...]:
         """What the check warned about in a program."""

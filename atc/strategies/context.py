@@ -13,10 +13,12 @@ from dataclasses import dataclass, field
 from itertools import count
 from typing import Any
 
+from atc.answers.types import AnswerType
 from atc.calls.broker import Broker
 from atc.calls.contract import CallRequest
 from atc.calls.pages import Pages
 from atc.errors import UsageError
+from atc.facts import Misfit
 from atc.models.base import Message, Model, Reply
 from atc.models.images import Image
 from atc.outcome import Outcome
@@ -26,6 +28,7 @@ from atc.sandboxes.contract import Job, Sandbox
 from atc.sandboxes.drivers import limits_from
 from atc.sandboxes.inputs import check_names
 from atc.settings import Settings
+from atc.strategies.answer_note import type_note
 from atc.strategies.asking import ask, task_message
 from atc.strategies.frame import Frame
 from atc.tools.parameters import signatures
@@ -52,6 +55,7 @@ class RunContext:
         isolation: driver and tier of the sandbox that the last program ran in; empty before.
         images: that the user shows with the task (:meth:`task_message`).
         frame: the user's standing instructions, and the earlier tasks of a conversation; a prompt shows them apart.
+        answer_type: the type that the answer shall have; ``None`` where none was asked for.
     """
 
     task: str
@@ -69,6 +73,7 @@ class RunContext:
     isolation: str = ""
     images: tuple[Image, ...] = ()
     frame: Frame = field(default_factory=Frame)
+    answer_type: AnswerType | None = None
 
     def __post_init__(self) -> None:
         self._pages = Pages(self.broker)
@@ -83,6 +88,19 @@ class RunContext:
     def calls(self) -> list[Call]:
         """All calls so far, in the order in which they were asked for."""
         return sorted(self.broker.calls, key=lambda call: call.index)
+
+    def misfit(self, value: Any) -> Misfit | None:
+        """Where a value, as JSON values and bytes, is not of the type that the answer shall have; ``None`` if it is."""
+        found = self.answer_type.fit(value) if self.answer_type is not None else None
+        return found if isinstance(found, Misfit) else None
+
+    def task_with_type(self, what: str = "`answer`") -> str:
+        """The task as a model is shown it: with the type of the answer, where one was asked for.
+
+        Args:
+            what: the place of the answer, in the words of the strategy's prompt.
+        """
+        return self.task + type_note(self.answer_type, what)
 
     @property
     def inputs(self) -> Mapping[str, Any]:

@@ -15,6 +15,7 @@ from atc.facts import Fault, Finding
 from atc.outcome import Outcome
 from atc.packing import as_text
 from atc.programs.attribution.attribute import Attribution
+from atc.programs.check.answers import Wanted
 from atc.programs.check.checker import Checker
 from atc.result import Call, Revision
 from atc.strategies.context import RunContext
@@ -46,6 +47,7 @@ class ProgramLoop:
             context.emit,
             context.plan,
             self.ways,
+            answer=context.answer_type,
             frame=context.frame,
             images=context.images,
         )
@@ -118,7 +120,8 @@ class ProgramLoop:
         given = [call.value for call in self.context.broker.calls if call.succeeded]
         given += self.context.inputs.values()
         known = " ".join([self.context.task, self.context.frame.known, *map(as_text, given)])
-        found = await self._checker.check(draft.program, known, self.context.inputs)
+        wanted = Wanted(self.context.answer_type) if self.context.answer_type is not None else None
+        found = await self._checker.check(draft.program, known, self.context.inputs, wanted)
         return list(map(_if_read_from_an_image, found)) if self.context.images else found
 
     def reject(self, draft: Draft, findings: Sequence[Finding]) -> None:
@@ -154,7 +157,13 @@ class ProgramLoop:
         """Trace the failure of the last program by structure alone; ``None`` if it answered."""
         context = self.context
         return Attribution(
-            draft.program, outcome, self.grounds, context.tools, context.settings.active_rules, context.inputs
+            draft.program,
+            outcome,
+            self.grounds,
+            context.tools,
+            context.settings.active_rules,
+            context.inputs,
+            context.answer_type,
         ).fault()
 
     async def attribute(self, draft: Draft, outcome: Outcome) -> Fault | None:
@@ -169,7 +178,7 @@ class ProgramLoop:
             return None
         if asked := await self.requests.grant():
             fault = fault.model_copy(update={"offered": tuple(asked)})
-        untraced = fault.tool is None and fault.kind == "answer" and bool(own)
+        untraced = fault.tool is None and fault.kind == "answer" and fault.case != "answer_type" and bool(own)
         if way == "none":
             fault = _bare(fault, outcome)
         elif fault.cause is None and (way == "model" or untraced):

@@ -9,6 +9,7 @@ from dataclasses import dataclass, replace
 from functools import partial
 from typing import TypeVar
 
+from atc.answers.types import AnswerType
 from atc.errors import ContextExceeded
 from atc.graph.suppliers import hints_from, suppliers_of
 from atc.models.base import Message, Model, Reply, estimate_tokens
@@ -23,6 +24,7 @@ from atc.prompting import fenced, prompt
 from atc.result import Call, Revision
 from atc.retrieval.index import ToolIndex
 from atc.settings import Settings
+from atc.strategies.answer_note import type_note
 from atc.strategies.asking import ask, emit_reply, task_message, waiting
 from atc.strategies.feedback import done_calls, feedback_from
 from atc.strategies.find_tools import DOCS, asking_tools
@@ -75,6 +77,7 @@ class Writer:
         tools: the tools that are offered.
         plan: by which they were found; shown with the task.
         ways: how programs are written.
+        answer: the type that the answer shall have.
         frame: what stands before the task.
         images: that the user shows with the task.
     """
@@ -88,13 +91,14 @@ class Writer:
         emit: Emit,
         plan: str = "",
         ways: Ways = DEFAULT_WAYS,
+        answer: AnswerType | None = None,
         frame: Frame = NO_FRAME,
         images: Sequence[Image] = (),
     ) -> None:
         self._images = images
         self._ways = ways.under(settings)
         self._model, self._settings, self._emit, self._task = model, settings, emit, task
-        self._plan, self._frame = fenced(plan), frame.programs
+        self._plan, self._frame, self._answer_type = fenced(plan), frame.programs, type_note(answer)
         self._query = frame.query(task)
         self._words = frame.said(task)
         self._rules = settings.active_rules
@@ -310,6 +314,7 @@ class Writer:
             stubs=fenced(shown.text),
             frame=self._frame,
             task=self._task,
+            answer_type=self._answer_type,
             plan=self._plan,
             asked=self._asked_for,
             shortened=shown.shortened,

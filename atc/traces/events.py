@@ -52,7 +52,8 @@ class RunStarted(TypedDict):
 
     ``settings`` are all but the keys; ``source`` names where the tools are, and ``strategy_given`` what opens the
     strategy, for a resume; it is ``None`` where an object was given. Where there are any: the user's standing
-    ``instructions``; and in a conversation the number of the task, and ``earlier`` ones as they are shown.
+    ``instructions``; in a conversation the number of the task, and ``earlier`` ones as they are shown; and ``answer``:
+    the type that was asked for: as an annotation, its JSON Schema, and the text that opens it again.
     """
 
     run_id: str
@@ -68,6 +69,7 @@ class RunStarted(TypedDict):
     instructions: NotRequired[str]
     turn: NotRequired[int]
     earlier: NotRequired[list[dict[str, Any]]]
+    answer: NotRequired[dict[str, Any]]
 
 
 class ToolsChosen(TypedDict):

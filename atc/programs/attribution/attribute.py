@@ -12,10 +12,12 @@ from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+from atc.answers.types import AnswerType
 from atc.facts import Fault, FaultCase, FaultKind, Part, Place
 from atc.outcome import Outcome, ProgramError
 from atc.programs.analysis.flow import Flow
 from atc.programs.analysis.values import NOTHING, Origin
+from atc.programs.attribution.misfits import misfit_facts
 from atc.programs.attribution.responses import (
     MISSING,
     answered,
@@ -62,6 +64,7 @@ class Attribution:
         tools: all that the program could call.
         rules: the ids of the rules that are on (:mod:`atc.programs.rules`).
         inputs: names of the values of earlier stages in the program's scope: an answer may rest on one of them.
+        answer_type: the type that the answer shall have.
     """
 
     program: Program
@@ -70,6 +73,7 @@ class Attribution:
     tools: Toolset
     rules: Rules = DEFAULT
     inputs: Collection[str] = ()
+    answer_type: AnswerType | None = None
     _tree: ast.Module | None = field(init=False, default=None)
     _flow: Flow | None = field(init=False, default=None)
 
@@ -315,7 +319,11 @@ class Attribution:
             return self._empty()
         if all(is_empty_response(call) for call in succeeded) and not self._rests_on_inputs():
             return self._nothing_behind("nothing_found")
-        return next(self._unpacked(succeeded), None) if "unpacked-keys" in self.rules else None
+        unpacked = next(self._unpacked(succeeded), None) if "unpacked-keys" in self.rules else None
+        if unpacked is not None or self.answer_type is None:
+            return unpacked
+        facts = misfit_facts(self.answer_type, self.outcome.value, self._flow, self.calls)
+        return self._made("answer", "answer_type", self._answer_line(), **facts) if facts else None
 
     def _rests_on_inputs(self) -> bool:
         """Whether the program reads a value of an earlier stage."""

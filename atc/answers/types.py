@@ -1,0 +1,153 @@
+"""The type that an answer shall have, and values held to it.
+
+A type of Python is pydantic's to validate, in its JSON mode: programs hand over JSON values, and bytes. What loses
+nothing is coerced: ``"3"`` is an ``int``, ``3.5`` is none. A JSON Schema coerces nothing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+import pydantic_core
+from pydantic import TypeAdapter, ValidationError
+
+from atc.answers.stub import AnswerStub, answer_stub
+from atc.calls.json_values import to_json_value
+from atc.facts import Drift, Misfit
+from atc.packing import holds_bytes
+from atc.schemas.validate import problems
+from atc.tools.protocol import JsonSchema
+
+MAX_PROBLEMS = 3
+"""Ways in which a value does not fit that are told."""
+MAX_WORDS = 200
+
+
+@dataclass(frozen=True)
+class Fitted:
+    """A value that fits: ``value`` as the type has it, and ``plain``, its JSON values and bytes."""
+
+    value: Any
+    plain: Any
+
+
+class AnswerType:
+    """The type of an answer. Open one with :func:`atc.answers.opening.open_answer`.
+
+    Args:
+        schema: its JSON Schema.
+        adapter: pydantic's validator; without one values are held to the schema, and stay as they are.
+        opened_by: the word or name that opens it again; ``None`` where there is none.
+        predicted: whether the schema says all that is taken, so that a program can be refused before it runs.
+    """
+
+    def __init__(
+        self,
+        schema: JsonSchema,
+        adapter: TypeAdapter[Any] | None = None,
+        opened_by: str | None = None,
+        predicted: bool = True,
+    ) -> None:
+        self.schema, self.opened_by, self.predicted = schema, opened_by, predicted
+        self._adapter = adapter
+
+    @property
+    def text(self) -> str:
+        """The type as an annotation, in the words of :attr:`stub`: ``list[City]``."""
+        return self.stub.annotation
+
+    @cached_property
+    def stub(self) -> AnswerStub:
+        """The type as a model is shown it; bounded."""
+        return answer_stub(self.schema)
+
+    def record(self) -> dict[str, Any]:
+        """What a trace holds of it, for a resume: see :func:`atc.answers.opening.reopened`."""
+        return {"type": self.text, "schema": self.schema, "opened_by": self.opened_by}
+
+    def same_as(self, other: AnswerType) -> bool:
+        """Whether both say the same of a value, as far as a JSON Schema can say it."""
+        return self.schema == other.schema
+
+    def fit(self, value: Any) -> Fitted | Misfit:
+        """Hold a value to the type.
+
+        Args:
+            value: JSON values and bytes.
+        """
+        if self._adapter is None:
+            found = problems(self.schema, value)
+            told = tuple(Drift(path=p.path, what=p.message[:MAX_WORDS]) for p in found[:MAX_PROBLEMS])
+            return self._misfit(value, told) if told else Fitted(value, value)
+        try:
+            if holds_bytes(value):
+                made = self._adapter.validate_python(value)
+            else:
+                made = self._adapter.validate_json(pydantic_core.to_json(value))
+        except ValidationError as error:
+            return self._misfit(value, tuple(_told(error, value)))
+        except Exception as error:  # a validator of the user's own raised something else
+            return self._misfit(value, (Drift(path=(), what=f"{type(error).__name__}: {error}"[:MAX_WORDS]),))
+        try:
+            return Fitted(made, self._plain(made, value))
+        except ValueError as error:  # `"nan"` is a float to pydantic
+            return self._misfit(value, (Drift(path=(), what=f"it has no JSON form: {error}"[:MAX_WORDS]),))
+
+    def _plain(self, made: Any, value: Any) -> Any:
+        """The JSON form of a typed value: as pydantic writes it where that is read back, else as it came.
+
+        Raises:
+            ValueError: it holds what JSON has not.
+        """
+        if holds_bytes(value):
+            return value
+        assert self._adapter is not None
+        try:
+            written = self._adapter.dump_python(made, mode="json", by_alias=True, round_trip=True, warnings=False)
+            self._adapter.validate_json(pydantic_core.to_json(written))
+        except Exception:
+            return value  # a serializer of the user's own, or bytes that are no text: what came was valid
+        return to_json_value(written)
+
+    def _misfit(self, value: Any, told: tuple[Drift, ...]) -> Misfit:
+        return Misfit(expected=self.text, found=kind_of(value), problems=told)
+
+
+def kind_of(value: Any) -> str:
+    """What a JSON value is, in a few plain words."""
+    match value:
+        case None:
+            return "None"
+        case bool():
+            return str(value)
+        case int() | float():
+            return f"the number {value!r:.40}"
+        case str():
+            return f"the text {value[:60]!r}{' …' if len(value) > 60 else ''}"
+        case bytes():
+            return "bytes"
+        case list():
+            return f"a list of {len(value)}" if value else "an empty list"
+        case dict():
+            keys = ", ".join(f"{key[:40]!r}" for key in list(value)[:8])
+            return f"a dict with the keys {keys}{', …' if len(value) > 8 else ''}" if value else "an empty dict"
+    return type(value).__name__
+
+
+def _told(error: ValidationError, value: Any) -> Iterator[Drift]:
+    """The first ways in which a value does not fit, at places of the value."""
+    for each in error.errors(include_url=False, include_context=False)[:MAX_PROBLEMS]:
+        path, here = [], value
+        for step in each["loc"]:  # among the steps are the names of a union's members
+            held = step in here if isinstance(here, dict) else isinstance(here, list) and step in range(len(here))
+            if held:
+                here = here[step]
+            elif each["type"] != "missing" or step is not each["loc"][-1]:
+                continue
+            path.append(step)
+        missing = each["type"] == "missing"
+        what = "it is missing" if missing else f"{each['msg']}, not {kind_of(here)}" if path else each["msg"]
+        yield Drift(path=tuple(path), what=what[:MAX_WORDS])

@@ -1,0 +1,74 @@
+"""What a run is asked for, checked before it begins."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+from atc.answers.types import AnswerType
+from atc.conversation import Upcoming
+from atc.errors import UsageError
+from atc.models.images import Image
+from atc.settings import MAX_INSTRUCTIONS
+from atc.strategies.frame import NO_FRAME, Frame
+
+MAX_TASK = 20_000
+"""Characters of a task."""
+
+
+@dataclass(frozen=True)
+class Request:
+    """What a run is asked for.
+
+    Attributes:
+        task: what the user wants.
+        answer: the type that the value shall have; ``None``: any.
+        images: shown to the model with the task.
+        frame: what stands before the task: standing instructions, and the earlier tasks of a conversation.
+        source: where the tools are, for a resume.
+        turn: the task's place in a conversation.
+    """
+
+    task: str
+    answer: AnswerType | None = None
+    images: tuple[Image, ...] = ()
+    frame: Frame = NO_FRAME
+    source: str | None = None
+    turn: Upcoming | None = None
+
+    def for_trace(self) -> dict[str, Any]:
+        """What the trace's beginning holds of it, beside the task: what a resume needs."""
+        optional = {
+            "answer": self.answer.record() if self.answer is not None else None,
+            "images": [image.facts() for image in self.images],
+        }
+        given = {name: value for name, value in optional.items() if value}
+        return {"task": self.task, "source": self.source} | self.frame.for_trace() | given
+
+
+def checked_task(task: str) -> str:
+    """The task without the spaces around it.
+
+    Raises:
+        UsageError: it is empty or far too long.
+    """
+    if not isinstance(task, str) or not task.strip():
+        raise UsageError("the task is empty: say in plain words what is wanted")
+    if len(task) > MAX_TASK:
+        raise UsageError(
+            f"the task has {len(task):,} characters; the limit is {MAX_TASK:,}: give data through a tool instead"
+        )
+    return task.strip()
+
+
+def framed(instructions: str, turn: Upcoming | None) -> Frame:
+    """What stands before a task.
+
+    Raises:
+        UsageError: the instructions are no text, or too long.
+    """
+    if not isinstance(instructions, str) or len(instructions) > MAX_INSTRUCTIONS:
+        what = f"{len(instructions):,} characters" if isinstance(instructions, str) else type(instructions).__name__
+        raise UsageError(f"instructions are a text of at most {MAX_INSTRUCTIONS:,} characters, not {what}")
+    text = instructions.strip()
+    return Frame(text) if turn is None else Frame(text, turn.turns, turn.number)
