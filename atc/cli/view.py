@@ -56,6 +56,7 @@ class RunView:
         self._status: Status | None = None
         self._program = ""
         self._wrong: list[str] = []
+        self._ran = False
 
     def __call__(self, event: Event) -> None:
         handler = getattr(self, f"_on_{event.kind}", None)
@@ -134,15 +135,16 @@ class RunView:
             self.line(text)
         for note in data.get("rewrites", data.get("mended", ())):
             self.line(f"  mended: {note}", "dim")
-        self._program = program
+        self._program, self._ran = program, False
 
     def _on_findings(self, data: dict[str, Any]) -> None:
-        self.line("── not run; the check found ──", "bold yellow")
+        self.line(f"── {'another one is asked for' if self._ran else 'not run'}; the check found ──", "bold yellow")
         self._wrong = [finding["message"] for finding in data["findings"]]
         for message in self._wrong:
             self.line(f"  {message}", "yellow")
 
     def _on_program_started(self, data: dict[str, Any]) -> None:
+        self._ran = True
         for warning in data.get("warnings", ()):
             self.line(f"  run although: {warning}", "yellow")
         self.line("── calls ──", "bold")

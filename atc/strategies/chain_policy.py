@@ -13,6 +13,8 @@ from atc.facts import Fault, Finding
 from atc.programs.check.coverage import exchanged_facts, forgotten_facts, unused_facts
 from atc.programs.program import Program
 from atc.result import Effect, Revision
+from atc.strategies.answer_warnings import AnswerWarnings
+from atc.strategies.base import Ending
 from atc.strategies.candidates import best_candidate
 from atc.strategies.program_loop import ProgramLoop
 from atc.strategies.writer import Draft
@@ -31,11 +33,17 @@ class ChainPolicy:
         self._context, self._settings = loop.context, loop.context.settings
         bound = self._settings.max_rejections
         self._max_rejections = self._settings.max_revisions if bound is None else bound
+        self._answers = AnswerWarnings(self._context)
+        self._asked_about: Draft | None = None
+        self._tried_since = 0
         self._warnings: dict[str, tuple[str, ...]] = {}
         self._programs: dict[str, Program] = {}
 
     async def next_program(self) -> Draft | None:
-        """The program to go on with: one that waits, or a new one; ``None`` once a bound is used up (α, §3.3)."""
+        """The program to go on with: one that waits, or a new one; ``None`` once a bound is used up (α, §3.3), or an
+        answer stands and one program was tried in its place."""
+        if self._context.standing is not None and len(self._history) > self._tried_since:
+            return None
         rejections = sum(bool(revision.findings) for revision in self._history)
         if len(self._history) - rejections > self._settings.max_revisions:
             return None
@@ -59,6 +67,27 @@ class ChainPolicy:
         on = "confirmed-nothing" in self._settings.active_rules
         return on and fault.kind == "answer" and value not in (None, "") and before == value
 
+    async def questions(self, draft: Draft, value: Any) -> list[Finding]:
+        """Warnings about an answer. The first time it stands until one other program was tried; what comes in its place
+        is no better where the same can be said of it. There are none where something with an effect was done."""
+        context = self._context
+        first = self._asked_about is None
+        spent = sum(bool(revision.findings) for revision in self._history) >= self._max_rejections
+        if not self._answers.on or not self._loop.ways.check or not context.only_reads or (first and spent):
+            return []
+        if first:
+            self._asked_about, self._tried_since = draft, len(self._history) + 1
+            context.let_stand(Ending("answered", value))
+        return await self._answers.of(draft.program, value)
+
+    def ending(self) -> Ending:
+        """How the run ends when no other program is tried: with the answer that stands, or unsolved."""
+        if self._asked_about is None or (standing := self._context.standing) is None:
+            return Ending("unsolved", fault=self.fault())
+        self._loop.announce(self._asked_about)  # it ran already, and is not run again
+        self._loop.record(self._asked_about, None)
+        return standing
+
     def warnings(self, draft: Draft) -> tuple[str, ...]:
         """What the check warned about in a program."""
         return self._warnings.get(draft.source, ())
@@ -80,7 +109,9 @@ class ChainPolicy:
     async def _written(self) -> Draft:
         count = self._settings.revision_candidates if self._history else self._settings.candidates
         return await (
-            self._loop.write() if count == 1 else best_candidate(self._loop, count, self.check, self.warnings)
+            self._loop.write()
+            if count == 1
+            else best_candidate(self._loop, count, self.check, self.warnings, self._answers.of)
         )
 
     def _waiting(self) -> Draft | None:
