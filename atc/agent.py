@@ -23,7 +23,7 @@ from atc.retrieval.retriever import IndexRetriever, Retriever
 from atc.sandboxes.contract import Sandbox
 from atc.sandboxes.drivers import open_sandbox
 from atc.settings import Settings
-from atc.strategies import answer
+from atc.strategies import sentence
 from atc.strategies.base import Ending, Strategy, checked, open_strategy
 from atc.strategies.context import RunContext
 from atc.strategies.session import Session, fault_of
@@ -248,14 +248,14 @@ class Agent:
     ) -> Result:
         """Let the strategy act; what stops it from outside becomes the result's status, or an answer stands."""
         ending: Ending | None = None
-        sentence = ""
+        said = ""
         try:
             async with asyncio.timeout(self.settings.budget_s) as clock:
                 ending = await (strategy.solve(context) if resumed is None else strategy.resume(context, resumed))
                 ending = checked(ending, strategy.name)
                 if ending.status == "answered":
-                    sentence = answer.value_text(ending.value)  # it stands if the model's fails
-                    sentence = await self._sentence(context, ending.value)
+                    said = sentence.value_text(ending.value)  # it stands if the model's fails
+                    said = await self._sentence(context, ending.value)
         except BudgetExceeded as error:
             ending = context.standing or Ending("budget", fault=Fault(kind="limit", reason=str(error)))
         except TimeoutError:
@@ -270,15 +270,15 @@ class Agent:
         except (ModelError, JournalError) as error:
             stands = context.standing if isinstance(error, ModelError) else None
             ending = stands or Ending("failed", fault=fault_of(error))
-        if ending.status == "answered" and not sentence:
-            sentence = answer.value_text(ending.value)
-        return session.result(ending, sentence)
+        if ending.status == "answered" and not said:
+            said = sentence.value_text(ending.value)
+        return session.result(ending, said)
 
     async def _sentence(self, context: RunContext, value: Any) -> str:
-        if self.settings.answer:
+        if self.settings.sentence:
             with contextlib.suppress(ModelError, ModelUnavailable, BudgetExceeded):  # the value is there all the same
-                return await answer.answer_sentence(context, value)
-        return answer.value_text(value)
+                return await sentence.answer_sentence(context, value)
+        return sentence.value_text(value)
 
     def _strategy_of(self, run_id: str, started: dict[str, Any]) -> tuple[Strategy, str | None]:
         """The strategy that a stored run was begun with, and by what it is opened.

@@ -28,6 +28,18 @@ Names = Annotated[tuple[str, ...], NoDecode, BeforeValidator(_names)]
 _LEFT = "no setting any more: a part of a strategy, `atc-paper` or Chain(Ways({}=…)); it works for one more version"
 
 
+ANSWER_FORMS = "number, text, list, yes/no, record, FILE.json (a JSON Schema), or MODULE:TYPE"
+_SWITCH = "answer=True and answer=False are sentence=True and sentence=False now; they work for one more version"
+
+
+_SWITCH_WORDS = dict.fromkeys(("true", "1", "yes", "on"), True) | dict.fromkeys(("false", "0", "no", "off"), False)
+
+
+def _switch(value: Any) -> Any:
+    """The texts of an older version's switch ``answer`` as what they meant; anything else as it is."""
+    return _SWITCH_WORDS.get(value.lower(), value) if isinstance(value, str) else value
+
+
 class Settings(BaseSettings):
     """All settings with their defaults. ``Settings.load(**given)`` reads the other sources too."""
 
@@ -70,7 +82,10 @@ class Settings(BaseSettings):
     rules: str = Field(
         "default", description="rules that help small models: `all`, `none`, `default`, or changes such as `-id,+id`"
     )
-    answer: bool = Field(True, description="say the result in a sentence (one more call of the model)")
+    answer: Annotated[str | bool | None, BeforeValidator(_switch)] = Field(
+        None, description=f"the type of the value, where nothing else is said: {ANSWER_FORMS}"
+    )
+    sentence: bool = Field(True, description="say the result in a sentence (one more call of the model)")
 
     approve: ApproveChoice | None = Field(
         None, description="calls that are not reads: ask, never or always; by default ask on a terminal, else never"
@@ -151,6 +166,10 @@ class Settings(BaseSettings):
             for name, field in cls.model_fields.items():
                 if field.exclude and getattr(loaded, name) is not None:
                     warnings.warn(f"{name} is {field.description}", FutureWarning, stacklevel=3)
+            if isinstance(loaded.answer, bool):
+                warnings.warn(_SWITCH, FutureWarning, stacklevel=3)
+                said = loaded.sentence if "sentence" in loaded.model_fields_set else loaded.answer
+                loaded = loaded.model_copy(update={"answer": None, "sentence": said})
             return loaded
         except SettingsError:
             raise

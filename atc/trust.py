@@ -27,14 +27,19 @@ from atc.errors import SettingsError, UsageError
 
 FILE = "atc.toml"
 FREE = frozenset({
-    "answer", "attribution", "cache", "find_tools", "max_tools", "retrieval", "revision", "revision_temperature",
-    "seed", "temperature", "tool_format",
+    "attribution", "cache", "find_tools", "max_tools", "retrieval", "revision", "revision_temperature", "seed",
+    "sentence", "temperature", "tool_format",
 })  # fmt: skip
 """What any file may set. Every other setting needs trust: also those that are still to come."""
 SECRET = frozenset({"api_key", "sandbox_token"})
 MAX_FILE = 1_000_000
 """Bytes of a settings file."""
 State = Literal["trusted", "changed", "gone"]
+
+
+def _is_switch(name: str, value: Any) -> bool:
+    """Whether it is what ``sentence`` was called before; ``answer`` itself may name code to import."""
+    return name == "answer" and isinstance(value, bool)
 
 
 @dataclass(frozen=True)
@@ -66,7 +71,7 @@ class SettingsFile:
     @property
     def guarded(self) -> dict[str, Any]:
         """What it sets that needs trust, as it may be shown."""
-        return {name: value for name, value in self.shown.items() if name not in FREE}
+        return {name: value for name, value in self.shown.items() if name not in FREE and not _is_switch(name, value)}
 
     @property
     def shown(self) -> dict[str, Any]:

@@ -92,7 +92,7 @@ def record(folder: Path, replies: int) -> list[Path]:
         server = server or EmbeddedServer(settings(folder, None))
         used = [name for name in task["tools"] if re.search(rf"\b{name}\(", task["reference"])]
         model = Recorder(server, folder, task["id"])
-        with Agent(tools.only(*used), model=model, answer=False, keep_runs=False, max_revisions=2) as agent:
+        with Agent(tools.only(*used), model=model, sentence=False, keep_runs=False, max_revisions=2) as agent:
             print(f"{task['id']}: {agent.run(task['task']).status}, {model.asked} prompts", flush=True)
     if server is not None:
         server.stop()

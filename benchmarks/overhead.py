@@ -98,7 +98,7 @@ async def one_run(folder: Path, *, check: bool) -> dict[str, float]:
     """Run the agent once; milliseconds of each part, and of all together."""
     watch, model = Stopwatch(), SlowModel([f"```python\n{PROGRAM}```"])
     tools = Toolset([tool_from_function(double, effect="read")])
-    agent = Agent(tools, model=model, check=check, answer=False, runs_dir=folder, on_event=watch.event)
+    agent = Agent(tools, model=model, check=check, sentence=False, runs_dir=folder, on_event=watch.event)
     with watch.watching():
         began = time.perf_counter()
         result = await agent.arun("Add twice one, two and three.")

@@ -88,9 +88,11 @@ def run(
     cache: Annotated[
         bool | None, typer.Option("--cache", help="Keep the model's replies on disk and use them again.")
     ] = None,
-    answer: Annotated[
-        bool | None, typer.Option("--answer/--no-answer", help="Say the result in a sentence (one more model call).")
+    sentence: Annotated[
+        bool | None,
+        typer.Option("--sentence/--no-sentence", help="Say the result in a sentence (one more model call)."),
     ] = None,
+    no_answer: Annotated[bool, typer.Option("--no-answer", hidden=True)] = False,
     trace: Annotated[bool, typer.Option("--trace", help="Print the path of the run's trace at the end.")] = False,
     as_json: options.Json = False,
 ) -> None:
@@ -100,6 +102,9 @@ def run(
     service), 4 a call was not approved, 5 a tool is broken, 6 a call with effects may or may not have happened.
     """
     toolset = options.opened(tools, only=only, service_url=service_url, auth=auth, documents=documents, openapi=openapi)
+    if no_answer:
+        err.print("--no-answer is --no-sentence now; it works for one more version", markup=False)
+        sentence = False if sentence is None else sentence
     view = None if as_json else RunView(out)
     agent = Agent(
         toolset,
@@ -117,7 +122,7 @@ def run(
         rules=rules,
         budget_s=budget_s,
         cache=cache,
-        answer=answer,
+        sentence=sentence,
         approve=approve,
         warnings=warnings,
         on_event=view,

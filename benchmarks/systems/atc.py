@@ -62,7 +62,7 @@ class Atc(System):
             policy=CallPolicy(replay=self._replay),
             sandbox=self._sandbox,
             seed=job.session.seed,
-            answer=False,
+            sentence=False,
             keep_runs=False,
             budget_s=job.caps.seconds,
             approve="always",

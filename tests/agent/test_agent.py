@@ -75,7 +75,7 @@ def test_a_junk_reply_costs_a_revision_and_no_more(junk: Scripted) -> None:
 
 def test_the_same_program_again_is_asked_for_differently() -> None:
     model = FakeModel([BAD, BAD, GOOD])
-    result = Agent([double], model=model, approve="always", answer=False).run("double 21")
+    result = Agent([double], model=model, approve="always", sentence=False).run("double 21")
     assert result.value == 42
     assert [revision.program for revision in result.revisions] == [
         "answer = [1][double(n=21)]\n",
@@ -124,7 +124,7 @@ def test_a_model_that_fails_in_the_middle_is_a_result() -> None:
 def test_a_computed_answer_stands_when_its_sentence_fails(failure: Exception | None) -> None:
     replies: list[Scripted] = [GOOD] if failure is None else [GOOD, failure]
     budget: dict[str, Any] = {"budget_model_calls": 1} if failure is None else {}
-    result = agent(*replies, answer=True, **budget).run("double 21")
+    result = agent(*replies, sentence=True, **budget).run("double 21")
     assert (result.status, result.value, result.answer) == ("answered", 42, "42")
 
 
@@ -137,15 +137,15 @@ def test_a_sentence_that_takes_too_long_does_not_cost_the_answer() -> None:
             time.sleep(budget_s + 0.2)
             return "It is 42."
 
-        result = agent(GOOD, late, answer=True, budget_s=budget_s).run("double 21")
+        result = agent(GOOD, late, sentence=True, budget_s=budget_s).run("double 21")
         if asked:
             break
     assert result.value == 42
 
 
 def test_the_answer_is_a_sentence_with_known_numbers_only() -> None:
-    assert agent(GOOD, "Twice 21 is 42.", answer=True).run("double 21").answer == "Twice 21 is 42."
-    assert agent(GOOD, "Twice 21 is 43.", answer=True).run("double 21").answer == "42"
+    assert agent(GOOD, "Twice 21 is 42.", sentence=True).run("double 21").answer == "Twice 21 is 42."
+    assert agent(GOOD, "Twice 21 is 43.", sentence=True).run("double 21").answer == "42"
 
 
 # -- where and how often it runs -------------------------------------------------------------------------------------
@@ -165,7 +165,7 @@ def test_run_works_inside_a_running_loop() -> None:
 
 
 def test_two_runs_at_once_do_not_meet() -> None:
-    made = Agent([double], model=FakeModel([GOOD, GOOD.replace("21", "4")]), approve="always", answer=False)
+    made = Agent([double], model=FakeModel([GOOD, GOOD.replace("21", "4")]), approve="always", sentence=False)
 
     async def go() -> list[Result]:
         return await asyncio.gather(made.arun("double 21"), made.arun("double 4"))
@@ -177,7 +177,7 @@ def test_two_runs_at_once_do_not_meet() -> None:
 
 
 def test_threads_may_share_an_agent() -> None:
-    made = Agent([double], model=FakeModel([GOOD] * 3), approve="always", answer=False)
+    made = Agent([double], model=FakeModel([GOOD] * 3), approve="always", sentence=False)
     values: list[Any] = []
     threads = [threading.Thread(target=lambda: values.append(made.run("double 21").value)) for _ in range(3)]
     for thread in threads:
@@ -192,7 +192,7 @@ def test_one_agent_with_a_real_endpoint_and_its_own_sandbox_runs_many_times() ->
     with serving(says(GOOD), says(GOOD), fails(401)) as server:
         sandbox = ProcessSandbox()
         with Agent(
-            [double], model="tiny", base_url=server.url, api_key="sk-12345678", approve="always", answer=False,
+            [double], model="tiny", base_url=server.url, api_key="sk-12345678", approve="always", sentence=False,
             sandbox=sandbox,
         ) as made:  # fmt: skip
             assert made.run("double 21").value == 42
@@ -257,7 +257,7 @@ def test_effects_wait_for_a_yes() -> None:
     program = "```python\ntry:\n    answer = book(n=1)\nexcept ToolError as error:\n    answer = error.status\n```"
     for verdict, expected in ((True, "done"), (False, None)):
         made = Agent(
-            tools, model=FakeModel([program] * 9), answer=False, max_revisions=0, approve=lambda _, v=verdict: v
+            tools, model=FakeModel([program] * 9), sentence=False, max_revisions=0, approve=lambda _, v=verdict: v
         )
         result = made.run("book it")
         assert (result.value if result.status == "answered" else None) == expected

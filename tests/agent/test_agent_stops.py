@@ -111,7 +111,7 @@ def slow(n: int) -> int:
     threading.Timer(0.1, os.kill, (os.getpid(), signal.SIGINT)).start()
     time.sleep(3)
     return n
-agent = Agent([slow], approve="always", model=FakeModel(["```python\\nanswer = slow(n=1)\\n```"]), answer=False)
+agent = Agent([slow], approve="always", model=FakeModel(["```python\\nanswer = slow(n=1)\\n```"]), sentence=False)
 def go():
     try:
         agent.run("wait")
@@ -199,7 +199,7 @@ def test_events_hold_no_secret(monkeypatch: pytest.MonkeyPatch) -> None:
 
     program = "```python\ntry:\n    leak(n=1)\nexcept ToolError as error:\n    print(error)\n    raise\nanswer = 1\n```"
     model = FakeModel([program, program, program])
-    result = Agent([leak], model=model, approve="always", answer=False, max_revisions=1).run("leak")
+    result = Agent([leak], model=model, approve="always", sentence=False, max_revisions=1).run("leak")
     assert result.trace is not None
     folder = Path(result.trace).parent
     told = "".join(path.read_text() for path in folder.iterdir()) + result.model_dump_json() + repr(model.prompts)

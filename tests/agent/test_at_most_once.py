@@ -114,7 +114,7 @@ second = book(n=2)
 
 def agent(model: list[Any], book: Any, tmp_path: Path, **settings: Any) -> Agent:
     tools = Toolset([make_tool("look", lambda a: {"n": a["n"]}), make_tool("book", book, Effect.WRITE)])
-    given: dict[str, Any] = {"answer": False, "check": False, "runs_dir": tmp_path / "runs", **settings}
+    given: dict[str, Any] = {"sentence": False, "check": False, "runs_dir": tmp_path / "runs", **settings}
     return Agent(tools, model=FakeModel(model), approve="always", **given)
 
 
@@ -218,7 +218,7 @@ for n in [1, 2, 3]:
         ids.append(error.status)
 answer = ids
 ```'''
-agent = Agent([book], model=FakeModel([program]), answer=False, approve="always", runs_dir=folder / "runs")
+agent = Agent([book], model=FakeModel([program]), sentence=False, approve="always", runs_dir=folder / "runs")
 if len(sys.argv) == 2:
     agent.run("book three")
 else:

@@ -76,3 +76,26 @@ def test_a_key_is_never_shown() -> None:
 
 def test_every_setting_says_what_it_is() -> None:
     assert [name for name, field in Settings.model_fields.items() if not field.description] == []
+
+
+@pytest.mark.parametrize("how", ["argument", "variable", "file"])
+@pytest.mark.parametrize("on", [True, False])
+def test_the_former_switch_named_answer_works_for_one_more_version(
+    how: str, on: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    word = str(on).lower()
+    if how == "variable":
+        monkeypatch.setenv("ATC_ANSWER", word)
+    if how == "file":
+        Path("atc.toml").write_text(f"answer = {word}\n")  # it was free to set this, so it still is
+    with pytest.warns(FutureWarning, match="sentence="):
+        loaded = Settings.load(**({"answer": on} if how == "argument" else {}))
+    assert (loaded.sentence, loaded.answer) == (on, None)
+    with pytest.warns(FutureWarning):
+        assert Settings.load(**({"answer": on} if how == "argument" else {}), sentence=not on).sentence is not on
+
+
+def test_a_file_that_is_not_trusted_names_no_type_to_import() -> None:
+    Path("atc.toml").write_text("answer = 'stranger:Type'\n")
+    with pytest.raises(SettingsError, match="not trusted"):
+        Settings.load()

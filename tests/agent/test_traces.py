@@ -138,7 +138,9 @@ def test_the_events_of_a_run_have_the_fields_that_are_documented() -> None:
         return n
 
     events: list[Event] = []
-    with Agent([put], model=FakeModel(programs), approve=lambda _: True, answer=False, on_event=events.append) as agent:
+    with Agent(
+        [put], model=FakeModel(programs), approve=lambda _: True, sentence=False, on_event=events.append
+    ) as agent:
         assert agent.run("Put 1.").status == "answered"
     assert {event.kind for event in events} == set(get_args(EventKind)) - {"model_waiting", "stage_started"}
     for event in events:

@@ -77,9 +77,9 @@ def test_the_documents_name_what_any_file_may_set() -> None:
 
 
 def test_how_programs_are_written_any_file_may_say() -> None:
-    write("max_tools = 3\nseed = 7\nanswer = false\nretrieval = 'lexical'\n")
+    write("max_tools = 3\nseed = 7\nsentence = false\nretrieval = 'lexical'\n")
     loaded = Settings.load()
-    assert (loaded.max_tools, loaded.seed, loaded.answer, loaded.retrieval) == (3, 7, False, "lexical")
+    assert (loaded.max_tools, loaded.seed, loaded.sentence, loaded.retrieval) == (3, 7, False, "lexical")
 
 
 def test_what_is_set_elsewhere_does_not_come_from_the_file(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -162,7 +162,7 @@ def test_a_damaged_store_trusts_nothing(content: str) -> None:
 def test_a_key_of_the_environment_goes_only_to_an_endpoint_that_was_trusted(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("OPENAI_API_KEY", "sk-of-the-user")
     write(TOOLS, "tools.py")
-    run = ("run", "double 21", "-t", "tools.py", "--no-answer", "--json")
+    run = ("run", "double 21", "-t", "tools.py", "--no-sentence", "--json")
     with serving(says(GOOD)) as server:
         write(f'base_url = "{server.url}"\nmodel = "tiny"\n')
         for command in (run, ("runs",), ("doctor",)):

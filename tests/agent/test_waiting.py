@@ -86,7 +86,7 @@ def test_the_endpoint_stands_in_the_first_line_of_a_run_and_in_its_trace() -> No
     with serving(fake.says(GOOD)) as server:
         model = OpenAICompatible("tiny", server.url.replace("//", "//user:hunter2@"), "sk-very-secret-0123456789")
         view = RunView(Console(file=shown, width=200))
-        made = Agent([double], approve="always", model=model, answer=False, on_event=view)
+        made = Agent([double], approve="always", model=model, sentence=False, on_event=view)
         result = made.run("double 21")
     assert result.value == 42
     assert shown.getvalue().splitlines()[0] == f"run {result.run_id}  model tiny at {server.url}"
@@ -106,7 +106,7 @@ def test_a_reply_that_only_calls_tools_is_a_finding_that_shows_it() -> None:
     call = {"id": "1", "type": "function", "function": {"name": "double", "arguments": '{"n": 21}'}}
     with serving(fake.whole("tool_calls", content=None, tool_calls=[call]), fake.says(GOOD)) as server:
         model = OpenAICompatible("tiny", server.url)
-        result = Agent([double], approve="always", model=model, answer=False).run("double 21")
+        result = Agent([double], approve="always", model=model, sentence=False).run("double 21")
     assert result.value == 42
     (finding,) = result.revisions[0].findings
     assert finding.kind == "no_program"
@@ -117,7 +117,7 @@ def test_a_reply_that_only_calls_tools_is_a_finding_that_shows_it() -> None:
 def test_a_refusal_ends_the_run_and_is_its_fault() -> None:
     with serving(fake.whole(content=None, refusal="I cannot help with that.")) as server:
         model = OpenAICompatible("tiny", server.url)
-        result = Agent([double], approve="always", model=model, answer=False).run("double 21")
+        result = Agent([double], approve="always", model=model, sentence=False).run("double 21")
     assert result.status == "failed"
     assert result.fault is not None
     assert "I cannot help with that." in result.fault.message

@@ -85,7 +85,7 @@ def test_an_agent_does_what_argument_then_setting_then_default_say(monkeypatch: 
     def status(**given: Any) -> Any:
         tools = Toolset([make_tool("book", lambda _: "booked", UNKNOWN)])
         model = FakeModel([CATCHES] * 2)
-        result = Agent(tools, model=model, answer=False, max_revisions=0, **given).run("book it")
+        result = Agent(tools, model=model, sentence=False, max_revisions=0, **given).run("book it")
         return result.calls[0].status, result.calls[0].error_status
 
     assert status() == ("refused", "denied")
@@ -160,7 +160,7 @@ class Calendar:
         replies = [f"```python\n{program}```" for program in programs]
         settings = {"max_revisions": 0, "max_rejections": 1, "approve": "always", **settings}
         task = "send 'Room 4' to every attendee of 'Design review'"
-        return Agent(self.tools, model=FakeModel(replies), answer=False, **settings).run(task)
+        return Agent(self.tools, model=FakeModel(replies), sentence=False, **settings).run(task)
 
 
 EVERYBODY = """
@@ -206,7 +206,7 @@ def test_a_resume_knows_what_an_earlier_program_had_and_the_last_one_forgot() ->
     def agent_with(*programs: str, rejections: int) -> Agent:
         model = FakeModel([f"```python\n{program}\n```" for program in programs])
         bounds = {"max_revisions": 0, "max_rejections": rejections}
-        return Agent(calendar.tools, model=model, answer=False, approve="always", **bounds)
+        return Agent(calendar.tools, model=model, sentence=False, approve="always", **bounds)
 
     result = agent_with(first, again, rejections=1).run(task)
     assert (result.status, calendar.sent) == ("unsolved", [])
@@ -220,7 +220,7 @@ def test_the_words_for_the_user_reach_no_model() -> None:
     calendar = Calendar()
     model = FakeModel([f"```python\n{program}```" for program in (EVERYBODY, AGAIN, RIGHT)])
     task = "send 'Room 4' to every attendee of 'Design review'"
-    result = Agent(calendar.tools, model=model, answer=False, approve="always", max_revisions=2).run(task)
+    result = Agent(calendar.tools, model=model, sentence=False, approve="always", max_revisions=2).run(task)
     assert (result.status, calendar.sent) == ("answered", ["ann@example.org"])
     last = model.prompts[-1][-1].content
     assert "send_email(" in last

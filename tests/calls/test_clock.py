@@ -240,7 +240,7 @@ def test_the_program_of_a_run_has_the_clock_that_its_questions_stop() -> None:
         return True
 
     model = FakeModel(["```python\nanswer = double(n=21)\n```"])
-    with Agent([double], model=model, approve=asked, answer=False, sandbox=Watched()) as agent:
+    with Agent([double], model=model, approve=asked, sentence=False, sandbox=Watched()) as agent:
         assert agent.run("double 21").value == 42
     assert stood == [True]
     assert not jobs[0].clock.stopped

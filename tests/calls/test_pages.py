@@ -21,7 +21,7 @@ def things() -> Iterator[tuple[Service, Toolset]]:
 
 def ran(tools: Toolset, *programs: str, **settings: object) -> tuple[Result, FakeModel]:
     model = FakeModel([f"```python\n{program}\n```" for program in programs])
-    return Agent(tools, model=model, answer=False, **settings).run("How large are all things together?"), model
+    return Agent(tools, model=model, sentence=False, **settings).run("How large are all things together?"), model
 
 
 @pytest.mark.parametrize("kind", KINDS)

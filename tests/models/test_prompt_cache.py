@@ -112,7 +112,7 @@ def test_only_what_every_prompt_begins_with_is_fixed() -> None:
 
 def test_a_task_and_its_tools_are_never_fixed() -> None:
     model = FakeModel([GOOD])
-    Agent([double], model=model, approve="always", answer=False).run("double 21")
+    Agent([double], model=model, approve="always", sentence=False).run("double 21")
     (asked,) = model.prompts
     beginning = fixed_prefix(asked)
     assert len(beginning) == len(asked) - 1

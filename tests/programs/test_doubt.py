@@ -69,7 +69,7 @@ def test_what_a_program_leaves_out(task: str, program: str, missing: list[str]) 
 def test_a_run_asks_once_and_then_takes_the_program() -> None:
     reply = "```python\nanswer = double(n=21)\n```"
     other = "```python\nvalue = double(n=21)\nanswer = value\n```"
-    result = Agent([double], model=FakeModel([reply, other]), answer=False).run("double 21 for 300 people")
+    result = Agent([double], model=FakeModel([reply, other]), sentence=False).run("double 21 for 300 people")
     assert (result.status, result.value) == ("answered", 42)
     assert [finding.kind for finding in result.revisions[0].findings] == ["unused_fact"]
     assert "300" in result.revisions[0].findings[0].message
@@ -78,21 +78,21 @@ def test_a_run_asks_once_and_then_takes_the_program() -> None:
 def test_a_doubted_program_goes_before_one_that_cannot_run() -> None:
     doubted = "```python\nanswer = double(n=21)\n```"
     broken = "```python\nanswer = triple(n=300)\n```"
-    result = Agent([double], model=FakeModel([doubted, broken]), answer=False).run("double 21 for 300 people")
+    result = Agent([double], model=FakeModel([doubted, broken]), sentence=False).run("double 21 for 300 people")
     assert (result.status, result.value) == ("answered", 42)
     assert [bool(revision.findings) for revision in result.revisions] == [True, True, False]
 
 
 def test_the_last_program_is_taken_as_it_is() -> None:
     reply = "```python\nanswer = double(n=21)\n```"
-    result = Agent([double], model=FakeModel([reply]), answer=False, max_revisions=0).run("double 21 for 300 people")
+    result = Agent([double], model=FakeModel([reply]), sentence=False, max_revisions=0).run("double 21 for 300 people")
     assert (result.status, result.value, len(result.revisions)) == ("answered", 42, 1)
 
 
 def test_a_doubted_program_runs_when_the_one_in_its_place_fails() -> None:
     doubted = "```python\nanswer = double(n=21)\n```"
     failing = "```python\nanswer = 1 / (double(n=300) - double(n=21) - 558)\n```"
-    result = Agent([double], model=FakeModel([doubted, failing]), answer=False).run("double 21 for 300 people")
+    result = Agent([double], model=FakeModel([doubted, failing]), sentence=False).run("double 21 for 300 people")
     assert (result.status, result.value) == ("answered", 42)
     assert [bool(revision.findings) for revision in result.revisions] == [True, False, False]
 
@@ -109,7 +109,7 @@ def test_a_doubted_program_does_not_run_where_something_was_done_meanwhile() -> 
     doubted = "```python\nanswer = order(n=21)\n```"
     failing = "```python\nanswer = 1 / (order(n=300) - 300 + 0 * 21)\n```"
     model = FakeModel([doubted, *[failing] * 7])
-    result = Agent([order], model=model, approve="always", answer=False).run("order 21 for 300 people")
+    result = Agent([order], model=model, approve="always", sentence=False).run("order 21 for 300 people")
     assert (result.status, done) == ("unsolved", [300])
 
 
@@ -127,7 +127,7 @@ def test_a_program_that_heeds_a_doubt_is_mended_before_the_doubted_one_runs() ->
     replies = ["rain(place_id='Lyon')", "rain(place_id=find_place(nom='Lyon', x=1)['place_id'])"]
     right = "rain(place_id=find_place(name='Lyon')['place_id'])"
     model = FakeModel([f"```python\nanswer = {code}\n```" for code in (*replies, right)])
-    result = Agent([find_place, rain], model=model, answer=False).run("rain in Lyon")
+    result = Agent([find_place, rain], model=model, sentence=False).run("rain in Lyon")
     assert (result.status, result.value) == ("answered", 3.5)
     assert [bool(revision.findings) for revision in result.revisions] == [True, True, False]
 
@@ -147,7 +147,7 @@ def test_what_is_from_memory_is_asked_about_again_once_its_tool_has_failed() -> 
 
     guesses = ["```python\nanswer = rain(latitude=1.5)" + "\n# again" * n + "\n```" for n in range(3)]
     right = "```python\nanswer = rain(latitude=locate(name='Lyon')['latitude'])\n```"
-    result = Agent([locate, rain], model=FakeModel([*guesses, right]), answer=False).run("rain in Lyon")
+    result = Agent([locate, rain], model=FakeModel([*guesses, right]), sentence=False).run("rain in Lyon")
     assert (result.status, result.value) == ("answered", 3.5)
     assert [[f.kind for f in revision.findings] for revision in result.revisions] == [
         ["from_memory"], [], ["from_memory"], []

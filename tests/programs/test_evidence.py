@@ -48,6 +48,6 @@ def test_a_program_that_makes_something_new_is_taken_at_once() -> None:
         return {"trip_id": "trip_1", "name": name, "stops": []}
 
     model = FakeModel(['```python\nanswer = create_trip(name="Alps")["trip_id"]\n```'])
-    agent = Agent([create_trip], model=model, approve="always", answer=False, keep_runs=False)
+    agent = Agent([create_trip], model=model, approve="always", sentence=False, keep_runs=False)
     result = agent.run("Make a trip named 'Alps'")
     assert (result.status, result.value, len(result.revisions)) == ("answered", "trip_1", 1)

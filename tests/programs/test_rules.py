@@ -233,7 +233,7 @@ FAILING = "answer = 1 / (double(n=300) - double(n=21) - 558)"
 )
 def test_a_run_without_a_rule(rules: str, replies: list[str], programs: int) -> None:
     model = FakeModel([f"```python\n{reply}\n```" for reply in replies])
-    with Agent([double], model=model, answer=False, keep_runs=False, rules=rules) as agent:
+    with Agent([double], model=model, sentence=False, keep_runs=False, rules=rules) as agent:
         result = agent.run("double 21 for 300 people")
     assert (result.status, result.value, len(result.revisions)) == ("answered", 42, programs)
     assert len(model.prompts) == len(replies)
@@ -244,7 +244,7 @@ def test_an_empty_answer_that_two_programs_found_is_the_answer(rules: str, statu
     programs = [f"answer = [n for n in [double(n=21)] if n > {more}]" for more in (99, 98)]
     replies = [reply for program in programs for reply in (program, "double")]  # the model names the tool at fault
     model = FakeModel(replies)
-    settings = {"answer": False, "keep_runs": False, "max_revisions": 1}
+    settings = {"sentence": False, "keep_runs": False, "max_revisions": 1}
     with Agent([double], model=model, rules=rules, **settings) as agent:
         assert agent.run("double 21").status == status
 

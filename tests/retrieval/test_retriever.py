@@ -82,7 +82,7 @@ def test_the_choice_is_the_same_every_time() -> None:
 
 def test_an_agent_offers_the_chosen_tools_only() -> None:
     model = FakeModel(["```python\nanswer = unrelated_7(n=1)\n```"])
-    result = Agent(tools(30), model=model, answer=False, max_tools=3).run("use unrelated 7 please")
+    result = Agent(tools(30), model=model, sentence=False, max_tools=3).run("use unrelated 7 please")
     assert result.value == 7
     assert {call.tool for call in result.calls} == {"unrelated_7"}
     assert model.prompts[0][-1].content.count("def unrelated_") == 3
@@ -94,7 +94,7 @@ def test_a_retriever_of_ones_own_takes_its_place() -> None:
             return Retrieved(tools.only(list(tools)[-1]))
 
     model = FakeModel(["```python\nanswer = unrelated_4(n=1)\n```"])
-    assert Agent(tools(5), model=model, answer=False, retriever=Last()).run("x").value == 4
+    assert Agent(tools(5), model=model, sentence=False, retriever=Last()).run("x").value == 4
 
 
 def test_an_index_of_more_tools_than_the_agent_has_serves_too() -> None:
@@ -119,7 +119,7 @@ def test_a_planned_search_is_told_and_its_plan_reaches_the_writer() -> None:
         60, Tool(weather.protocol.model_copy(update={"description": "Forecast for a place."}), weather.transport)
     )
     events: list[Any] = []
-    agent = Agent(given, model=model, answer=False, max_tools=3, retrieval="planned", on_event=events.append)
+    agent = Agent(given, model=model, sentence=False, max_tools=3, retrieval="planned", on_event=events.append)
     result = agent.run("shall I take an umbrella?")
     assert (result.value, result.usage.model_calls) == ("rain", 3)
     (chosen,) = (event.data for event in events if event.kind == "tools_chosen")

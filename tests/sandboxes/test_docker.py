@@ -80,7 +80,7 @@ def test_an_agent_runs_in_it_by_name() -> None:
         return a + b
 
     model = FakeModel(["```python\nanswer = add(a=40, b=2)\n```"])
-    with Agent([add], model=model, sandbox="docker", approve="always", answer=False) as agent:
+    with Agent([add], model=model, sandbox="docker", approve="always", sentence=False) as agent:
         result = agent.run("What is 40 + 2?")
     assert (result.unwrap(), result.isolation) == (42, "docker/L")
 

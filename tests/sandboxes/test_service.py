@@ -122,7 +122,7 @@ def test_an_agent_runs_its_programs_there(shared: Running) -> None:
         [double],
         model=FakeModel(replies),
         approve="always",
-        answer=False,
+        sentence=False,
         sandbox=shared.url,
         sandbox_token=TOKEN,
         check=False,

@@ -34,7 +34,7 @@ def run(*replies: Any, effect: Effect = Effect.READ, task: str = "which city is 
         return {"km": 4.2, "city": "Lund"}
 
     tools = Toolset([make_tool("measure", measure, effect=effect)])
-    given = {"answer": False, "approve": "always", **ON} | settings
+    given = {"sentence": False, "approve": "always", **ON} | settings
     with Agent(tools, model=FakeModel(list(replies)), **given) as agent:
         result = agent.run(task)
     assert len(calls) == 1, "what was read is answered from the journal"
@@ -171,7 +171,7 @@ class Slow(Model):
 
 def test_an_answer_stands_where_the_time_is_used_up_meanwhile() -> None:
     tools = Toolset([make_tool("measure", lambda arguments: {"km": 4.2, "city": "Lund"})])
-    with Agent(tools, model=Slow(), answer=False, budget_s=5.0, **ON) as agent:
+    with Agent(tools, model=Slow(), sentence=False, budget_s=5.0, **ON) as agent:
         result = agent.run("which city?")
     assert (result.status, result.value) == ("answered", 4.2)
 
@@ -183,7 +183,7 @@ def test_what_did_something_meanwhile_is_no_longer_the_same_run_of_reads() -> No
     writes = "```python\nbook(n=1)\nanswer = [][measure(n=1)['km']]\n```"
     both = "```python\nbook(n=1)\nanswer = measure(n=1)['city']\n```"
     model = FakeModel([NUMBER, "text", writes, both])
-    with Agent(tools, model=model, answer=False, approve="always", **ON) as agent:
+    with Agent(tools, model=model, sentence=False, approve="always", **ON) as agent:
         result = agent.run("which city?")
     assert (result.value, done) == ("Lund", [1])
 
@@ -191,7 +191,7 @@ def test_what_did_something_meanwhile_is_no_longer_the_same_run_of_reads() -> No
 def test_a_long_task_is_shown_in_part() -> None:
     model = FakeModel([TEXT, "text"])
     tools = Toolset([make_tool("measure", lambda arguments: {"km": 4.2, "city": "Lund"})])
-    with Agent(tools, model=model, answer=False, **ON) as agent:
+    with Agent(tools, model=model, sentence=False, **ON) as agent:
         agent.run("Begin. " + "word " * 3_000 + "Which city?")
     question = model.prompts[1][-1].content
     assert "Begin." in question and "Which city?" in question and len(question) < 3_000

@@ -26,7 +26,7 @@ def double(n: int) -> int:
 
 
 def run(replies: list[Any], tools: Any = None, **settings: Any) -> Any:
-    made = Agent(tools or [double], model=FakeModel(replies), answer=False, approve="always", **settings)
+    made = Agent(tools or [double], model=FakeModel(replies), sentence=False, approve="always", **settings)
     with made:
         return made.run("double it")
 

@@ -34,7 +34,7 @@ def program(text: str) -> str:
 
 def run(text: str, *tools: Any, made: Toolset | None = None, **settings: Any) -> Result:
     """A run whose model writes this program again and again."""
-    given: dict[str, Any] = {"policy": QUICK, "answer": True, "max_revisions": 1, **settings}
+    given: dict[str, Any] = {"policy": QUICK, "sentence": True, "max_revisions": 1, **settings}
     return agent(*[program(text)] * 20, tools=made if made is not None else list(tools), **given).run("do it")
 
 
@@ -99,7 +99,7 @@ def test_who_cannot_be_asked_has_not_approved() -> None:
 
 def test_a_no_that_the_program_caught_and_answered_without_ends_nothing() -> None:
     text = "try:\n    send(to='x')\nexcept ToolError:\n    pass\nanswer = double(n=21)"
-    result = run(text, send, double, approve=lambda _: False, answer=False)
+    result = run(text, send, double, approve=lambda _: False, sentence=False)
     assert (result.status, result.value, [call.cause for call in result.calls]) == ("answered", 42, ["denied", None])
 
 

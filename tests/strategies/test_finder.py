@@ -29,7 +29,7 @@ def tools(count: int = 30, effect: Effect = Effect.READ) -> Toolset:
 
 def ran(*replies: str, given: Toolset | None = None, **settings: Any) -> tuple[Result, FakeModel]:
     model = FakeModel(replies)
-    agent = Agent(given or tools(), model=model, answer=False, max_tools=4, **settings)
+    agent = Agent(given or tools(), model=model, sentence=False, max_tools=4, **settings)
     return agent.run("what is the weather?"), model
 
 
@@ -62,7 +62,7 @@ def test_to_ask_is_free_three_times_a_run_and_only_where_it_brings_something() -
     )
     looks = [f'```python\nfind_tools(query="{what}")\n```' for what in ("wind", "snow", "sun", "rain", "hail")]
     model = FakeModel([*looks, *[looks[0]] * 8])
-    agent = Agent(given, model=model, answer=False, max_tools=1, max_revisions=1)
+    agent = Agent(given, model=model, sentence=False, max_tools=1, max_revisions=1)
     result = agent.run("rain_0")
     assert result.status == "unsolved"
     assert len(result.revisions) == 2
@@ -82,7 +82,7 @@ def test_what_is_found_needs_leave_like_any_other() -> None:
     agent = Agent(
         tools(effect=Effect.WRITE),
         model=model,
-        answer=False,
+        sentence=False,
         max_tools=4,
         max_revisions=2,
         approve=lambda request: bool(asked.append(request.tool)),
@@ -103,7 +103,7 @@ def test_a_run_adds_no_more_tools_than_it_may() -> None:
 def test_it_is_there_only_where_tools_are_left_out_and_only_if_wanted() -> None:
     for settings in ({"max_tools": 40}, {"find_tools": False}):
         model = FakeModel(["```python\nanswer = weather_1(n=1)\n```"])
-        Agent(tools(), model=model, answer=False, **{"max_tools": 4} | settings).run("which weather?")
+        Agent(tools(), model=model, sentence=False, **{"max_tools": 4} | settings).run("which weather?")
         assert "find_tools" not in model.prompts[0][-1].content
 
 
@@ -112,7 +112,7 @@ def test_a_tool_of_that_name_stays_the_users(name: str, monkeypatch: pytest.Monk
     monkeypatch.setattr(Writer, "cut", True)
     own = tools() + Toolset([make_tool(name, lambda _: 42)])
     model = FakeModel([f"```python\nanswer = {name}(n=1)\n```"])
-    result = Agent(own, model=model, answer=False, max_tools=4).run(name.replace("_", " "))
+    result = Agent(own, model=model, sentence=False, max_tools=4).run(name.replace("_", " "))
     assert result.value == 42
     assert model.prompts[0][-1].content.count(f"def {name}(") == 1
 
@@ -137,7 +137,7 @@ def cut(monkeypatch: pytest.MonkeyPatch) -> list[list[str]]:
 
 def test_a_program_asks_for_whole_documents_and_the_next_one_has_them(cut: list[list[str]]) -> None:
     model = FakeModel([DOCS.replace("BUDGET", "2000"), "```python\nanswer = weather_1(n=1)\n```"])
-    result = Agent(tools(4), model=model, answer=False).run("what is the weather?")
+    result = Agent(tools(4), model=model, sentence=False).run("what is the weather?")
     assert (result.value, len(result.revisions)) == (1, 1)
     assert cut == [["weather_1", "weather_2"]]
     assert "def tool_docs(names: list[str], budget: int = ...)" in model.prompts[0][-1].content
@@ -149,7 +149,7 @@ def test_a_program_asks_for_whole_documents_and_the_next_one_has_them(cut: list[
 
 def test_documents_over_the_budget_are_named_and_shown_to_the_next_program(cut: list[list[str]]) -> None:
     model = FakeModel([DOCS.replace("BUDGET", "1"), "```python\nanswer = weather_1(n=1)\n```"])
-    result = Agent(tools(4), model=model, answer=False).run("what is the weather?")
+    result = Agent(tools(4), model=model, sentence=False).run("what is the weather?")
     assert result.calls[0].value == {"stubs": [], "over_budget": ["weather_1", "weather_2"]}
     assert cut == [["weather_1", "weather_2"]]
 
@@ -157,7 +157,7 @@ def test_documents_over_the_budget_are_named_and_shown_to_the_next_program(cut: 
 def test_who_asks_for_documents_of_no_tool_is_told_so(cut: list[list[str]]) -> None:
     ask = '```python\nanswer = tool_docs(names=["storm"])\n```'
     model = FakeModel([ask, "```python\nanswer = weather_1(n=1)\n```"])
-    result = Agent(tools(4), model=model, answer=False).run("what is the weather?")
+    result = Agent(tools(4), model=model, sentence=False).run("what is the weather?")
     assert (result.value, len(result.revisions), cut) == (1, 2, [])
     assert "tool_docs takes names of the tools that are listed" in model.prompts[1][-1].content
 
@@ -167,5 +167,5 @@ def test_documents_are_offered_only_where_one_is_cut() -> None:
         model = FakeModel(["```python\nanswer = weather_1(n=1)\n```"])
         with pytest.MonkeyPatch.context() as patch:
             patch.setattr(Writer, "cut", of_writer)
-            Agent(tools(4), model=model, answer=False, **settings).run("which weather?")
+            Agent(tools(4), model=model, sentence=False, **settings).run("which weather?")
         assert "tool_docs" not in model.prompts[0][-1].content

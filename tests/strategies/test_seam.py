@@ -58,7 +58,7 @@ def test_a_strategy_is_given_as_an_object_or_named_as_code() -> None:
     echo = Echo()
     assert open_strategy(echo) is echo
     assert open_strategy("tests.strategies.test_seam:Echo").name == "echo"
-    assert Agent([double], model=FakeModel([]), strategy=echo, answer=False).run("hello").value == "hello"
+    assert Agent([double], model=FakeModel([]), strategy=echo, sentence=False).run("hello").value == "hello"
 
 
 def test_a_strategy_that_returns_no_ending_is_named_and_the_trace_says_so() -> None:
@@ -356,7 +356,7 @@ def test_the_example_ends_as_the_chain_does_where_no_other_program_can_help() ->
 
 def test_the_papers_way_shows_documents_and_the_failed_program_with_its_tool() -> None:
     model = FakeModel([BAD, "double", GOOD])
-    result = Agent([double], model=model, strategy="atc-paper", answer=False, approve="always").run("double 21")
+    result = Agent([double], model=model, strategy="atc-paper", sentence=False, approve="always").run("double 21")
     assert (result.value, result.faults[0].by, result.faults[0].tool) == (42, "model", "double")
     first, named, edit = model.prompts
     assert [message.role for message in first] == ["system", "user"]
@@ -381,7 +381,7 @@ def test_a_setting_that_left_for_a_strategy_works_once_more_and_says_so(
     model = FakeModel([BAD, GOOD])
     monkeypatch.setenv(f"ATC_{name.upper()}", value)
     with pytest.warns(FutureWarning, match=f"{name} is no setting any more: a part of a strategy, `atc-paper`"):
-        made = Agent([double], model=model, answer=False, approve="always")
+        made = Agent([double], model=model, sentence=False, approve="always")
     assert made.run("double 21").value == 42
     assert words in model.prompts[1][-1].content
     with pytest.warns(FutureWarning):

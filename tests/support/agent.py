@@ -27,7 +27,7 @@ def slow(n: int) -> int:
 
 
 def agent(*replies: Scripted, tools: Any = (double,), **settings: Any) -> Agent:
-    return Agent(tools, model=FakeModel(replies), **{"answer": False, "approve": "always", **settings})
+    return Agent(tools, model=FakeModel(replies), **{"sentence": False, "approve": "always", **settings})
 
 
 def ended(result_or_agent: Agent | Result) -> dict[str, Any]:

@@ -46,7 +46,7 @@ def settle(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(folder)
     monkeypatch.setenv("ATC_API_KEY", "sk-1234567890")
     monkeypatch.setenv("ATC_MODEL", "tiny")
-    monkeypatch.setenv("ATC_ANSWER", "false")
+    monkeypatch.setenv("ATC_SENTENCE", "false")
     Path("tools.py").write_text(TOOLS)
 
 

@@ -335,7 +335,7 @@ def test_an_agent_acts_over_a_server(tmp_path: Path) -> None:
         tmp_path, calls={"look": {"value": {"n": 20}}, "more": {"value": {"n": 22}}}, calls_file=str(mark)
     )
     program = '```python\nanswer = look()["n"] + more()["n"]\n```'
-    result = Agent(tools, model=FakeModel([program]), answer=False).run("how many?")
+    result = Agent(tools, model=FakeModel([program]), sentence=False).run("how many?")
     assert result.value == 42
     assert [json.loads(line)["name"] for line in mark.read_text().splitlines()] == ["look", "more"]
 

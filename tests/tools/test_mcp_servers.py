@@ -33,7 +33,7 @@ def server(name: str, *arguments: str) -> Toolset:
 
 def solved(tools: Toolset, program: str, **settings: Any) -> Result:
     model = FakeModel([f"```python\n{program}\n```"])
-    with Agent(tools, model=model, answer=False, max_revisions=0, call_timeout_s=60, **settings) as agent:
+    with Agent(tools, model=model, sentence=False, max_revisions=0, call_timeout_s=60, **settings) as agent:
         return agent.run("do it")
 
 
