@@ -51,7 +51,8 @@ def purposes(result: Result) -> list[str]:
 @pytest.mark.parametrize(
     ("value", "kind"),
     [
-        (4, "number"), (4.2, "number"), ("4.2", "number"), ("1,200 %", "number"), ("€ 12.50", "number"), ("-3", "number"),
+        (4, "number"), (4.2, "number"), ("4.2", "number"), ("1,200 %", "number"), ("€ 12.50", "number"),
+        ("-3", "number"),
         (True, "yes/no"), ("Yes.", "yes/no"), ("no", "yes/no"), ("no city", "text"), ("Lund", "text"), ("4 km", "text"),
         ("2024-05-06", "text"), ([], "list"), ((1, 2), "list"), ({}, "record"), (None, None), ("", None), (" ", None),
         (b"x", None), (float("nan"), None), (float("inf"), None),
@@ -194,4 +195,6 @@ def test_a_long_task_is_shown_in_part() -> None:
     with Agent(tools, model=model, sentence=False, **ON) as agent:
         agent.run("Begin. " + "word " * 3_000 + "Which city?")
     question = model.prompts[1][-1].content
-    assert "Begin." in question and "Which city?" in question and len(question) < 3_000
+    assert "Begin." in question
+    assert "Which city?" in question
+    assert len(question) < 3_000
