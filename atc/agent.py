@@ -6,8 +6,9 @@ import asyncio
 import contextlib
 from collections.abc import AsyncIterator, Callable, Iterable, Mapping
 from contextlib import AsyncExitStack
-from typing import Any, Self
+from typing import Any, Self, overload
 
+from atc.answers.types import AnswerType, open_answer, reopened
 from atc.blocking import wait_for
 from atc.calls.approval import Approval, Approve, checked_approve
 from atc.calls.broker import Broker, CallPolicy, check_schemas
@@ -18,13 +19,13 @@ from atc.facts import Fault
 from atc.models import resolve_model
 from atc.models.base import Model
 from atc.models.budget import Budget, BudgetedModel
-from atc.result import Result
+from atc.result import Result, T
 from atc.retrieval.retriever import IndexRetriever, Retriever
 from atc.sandboxes.contract import Sandbox
 from atc.sandboxes.drivers import open_sandbox
 from atc.settings import Settings
 from atc.strategies import sentence
-from atc.strategies.base import Ending, Strategy, checked, open_strategy
+from atc.strategies.base import Ending, Strategy, checked, open_strategy, typed_ending
 from atc.strategies.context import RunContext
 from atc.strategies.session import Session, fault_of
 from atc.tools.functions import tool_from_function
@@ -54,12 +55,17 @@ class Agent:
             the settings say.
         sandbox: where programs run: a sandbox, which stays yours to close, or the setting of that name.
         policy: the broker's limits; by default from the settings.
+        answer: the type that values of all runs shall have: any type that pydantic takes (``int``, ``list[City]``, a
+            model, a union …); or as text ``"number"``, ``"text"``, ``"list"``, ``"yes/no"``, ``"record"``,
+            ``"FILE.json"`` or ``"MODULE:TYPE"``. Programs are held to it before they run where types are known, their
+            values afterwards.
         on_event: called with every event as it happens.
         **settings: any field of :class:`atc.settings.Settings`.
 
     Raises:
         SettingsError: a setting is wrong.
-        UsageError: no tools were given, ``approve`` is neither a word nor a function, or there is no such strategy.
+        UsageError: no tools were given, ``approve`` is neither a word nor a function, there is no such strategy, or
+            ``answer`` cannot be the type of an answer.
     """
 
     def __init__(
@@ -72,6 +78,7 @@ class Agent:
         retriever: Retriever | None = None,
         sandbox: Sandbox | str | None = None,
         policy: CallPolicy | None = None,
+        answer: Any = None,
         on_event: Callable[[Event], None] | None = None,
         **settings: Any,
     ) -> None:
@@ -79,6 +86,8 @@ class Agent:
             settings["sandbox"], sandbox = sandbox, None
         if isinstance(strategy, str):
             settings["strategy"], strategy = strategy, None
+        if isinstance(answer, str | bool):
+            settings["answer"], answer = answer, None
         self.settings = Settings.load(**settings)
         self.tools = _toolset(tools)
         if not self.tools:
@@ -88,6 +97,8 @@ class Agent:
         self._approval = Approval(checked_approve(approve, self.settings.approve), self.settings.warnings)
         self._given_strategy = strategy
         self._strategy = strategy or open_strategy(self.settings.strategy)  # now, so that a wrong name is found now
+        wanted = self.settings.answer if answer is None else answer
+        self._answer = open_answer(wanted) if wanted is not None else None
         self._model, self._sandbox, self._on_event = model, sandbox, on_event
         self._opened: Model | None = None
         self._own_sandbox: Sandbox | None = None
@@ -97,21 +108,37 @@ class Agent:
         )
         self.store = RunStore(self.settings.runs_dir)
 
-    def run(self, task: str) -> Result:
+    @overload
+    def run(self, task: str, *, answer: type[T]) -> Result[T]: ...
+    @overload
+    def run(self, task: str, *, answer: Any = None) -> Result[Any]: ...
+    def run(self, task: str, *, answer: Any = None) -> Result[Any]:
         """Solve a task and return how it went; a failure is a result too. Blocks; see :meth:`arun`.
 
+        Args:
+            task: what is wanted, in plain words.
+            answer: the type of the value, as for :class:`Agent`; by default the agent's.
+
         Raises:
-            UsageError: the task is empty or far too long.
+            UsageError: the task is empty or far too long, or ``answer`` cannot be the type of an answer.
             EnvironmentProblem: no model, or not the isolation that was asked for.
         """
-        return wait_for(self.arun(task))
+        return wait_for(self.arun(task, answer=answer))
 
-    async def arun(self, task: str, *, source: str | None = None) -> Result:
+    @overload
+    async def arun(self, task: str, *, answer: type[T], source: str | None = None) -> Result[T]: ...
+    @overload
+    async def arun(self, task: str, *, answer: Any = None, source: str | None = None) -> Result[Any]: ...
+    async def arun(self, task: str, *, answer: Any = None, source: str | None = None) -> Result[Any]:
         """:meth:`run` for asynchronous code. ``source`` is noted in the trace: where the tools are, for a resume."""
-        return await self._begin(_checked(task), new_run_id(), source=source)
+        return await self._begin(_checked(task), new_run_id(), answer=self._wanted(answer), source=source)
 
-    async def stream(self, task: str) -> AsyncIterator[Event]:
+    async def stream(self, task: str, *, answer: Any = None) -> AsyncIterator[Event]:
         """Solve a task and yield every event as it happens; the last is ``run_ended`` with the result.
+
+        Args:
+            task: what is wanted, in plain words.
+            answer: as for :meth:`run`. Events hold its JSON form.
 
         Whoever breaks off before the end stops the run: at once if the stream is closed (``contextlib.aclosing``), else
         when it is collected as garbage.
@@ -120,7 +147,8 @@ class Agent:
             As :meth:`arun`, after the events that came before.
         """
         events: asyncio.Queue[Event | None] = asyncio.Queue()
-        work = asyncio.create_task(self._begin(_checked(task), new_run_id(), listener=events.put_nowait))
+        begun = self._begin(_checked(task), new_run_id(), answer=self._wanted(answer), listener=events.put_nowait)
+        work = asyncio.create_task(begun)
         work.add_done_callback(lambda _: events.put_nowait(None))
         try:
             while (event := await events.get()) is not None:
@@ -133,16 +161,22 @@ class Agent:
             ):  # its outcome was raised above, or nobody waits for it
                 await work
 
-    def resume(self, run_id: str) -> Result:
+    def resume(self, run_id: str, *, answer: Any = None) -> Result[Any]:
         """Go on with a run that was cut off, by its own strategy: what succeeded comes from the journal.
 
+        Args:
+            run_id: the run, or the beginning of its name.
+            answer: the type that the run was begun with, where it was a type of Python and not named by a text.
+                Without it the value is held to that type's JSON Schema, and is JSON.
+
         Raises:
-            UsageError: there is no such run, it has ended with an answer, or its strategy cannot be had.
+            UsageError: there is no such run, it has ended with an answer, its strategy cannot be had, or it was begun
+                with another ``answer``.
             JournalError: its journal is damaged, or another process works on the run.
         """
-        return wait_for(self.aresume(run_id))
+        return wait_for(self.aresume(run_id, answer=answer))
 
-    async def aresume(self, run_id: str) -> Result:
+    async def aresume(self, run_id: str, *, answer: Any = None) -> Result[Any]:
         """:meth:`resume` for asynchronous code."""
         stored = self.store.find(run_id)
         started, ended = stored.first("run_started"), stored.last("run_ended")
@@ -161,6 +195,7 @@ class Agent:
             resumed=stored,
             strategy=strategy,
             opened_by=name,
+            answer=self._wanted_before(stored.run_id, started, answer),
             source=started.get("source"),
         )
 
@@ -198,6 +233,7 @@ class Agent:
         resumed: StoredRun | None = None,
         strategy: Strategy | None = None,
         opened_by: str | None = None,
+        answer: AnswerType | None = None,
         source: str | None = None,
         listener: Callable[[Event], None] | None = None,
     ) -> Result:
@@ -222,7 +258,8 @@ class Agent:
             session = Session(task, run_id, stored, budget, broker, emit)
             if strategy is None:
                 strategy, opened_by = self._strategy, None if self._given_strategy else self.settings.strategy
-            emit("run_started", self._started(session, model, strategy, opened_by, source))
+            started = self._started(session, model, strategy, opened_by, source)
+            emit("run_started", started | ({"answer": answer.record()} if answer is not None else {}))
             try:
                 context = session.context = RunContext(
                     task,
@@ -234,6 +271,7 @@ class Agent:
                     self.tools,
                     emit,
                     stack,
+                    answer_type=answer,
                 )
                 await context.choose_tools(resumed)
                 result = await self._to_the_end(session, context, strategy, resumed)
@@ -248,11 +286,11 @@ class Agent:
     ) -> Result:
         """Let the strategy act; what stops it from outside becomes the result's status, or an answer stands."""
         ending: Ending | None = None
-        said = ""
+        said, fitted = "", None
         try:
             async with asyncio.timeout(self.settings.budget_s) as clock:
                 ending = await (strategy.solve(context) if resumed is None else strategy.resume(context, resumed))
-                ending = checked(ending, strategy.name)
+                ending, fitted = typed_ending(context, checked(ending, strategy.name))
                 if ending.status == "answered":
                     said = sentence.value_text(ending.value)  # it stands if the model's fails
                     said = await self._sentence(context, ending.value)
@@ -270,9 +308,10 @@ class Agent:
         except (ModelError, JournalError) as error:
             stands = context.standing if isinstance(error, ModelError) else None
             ending = stands or Ending("failed", fault=fault_of(error))
-        if ending.status == "answered" and not said:
+        if ending.status == "answered" and not said:  # it stood while another program was tried
+            ending, fitted = typed_ending(context, ending)
             said = sentence.value_text(ending.value)
-        return session.result(ending, said)
+        return session.result(ending, said, fitted if ending.status == "answered" else None)
 
     async def _sentence(self, context: RunContext, value: Any) -> str:
         if self.settings.sentence:
@@ -297,6 +336,27 @@ class Agent:
                 "Agent(strategy=…).resume(…)"
             )
         return open_strategy(opened_by), opened_by
+
+    def _wanted(self, given: Any) -> AnswerType | None:
+        """The type of a run's answer: what is given for this run, else for all.
+
+        Raises:
+            UsageError: it cannot be the type of an answer.
+        """
+        return open_answer(given) if given is not None else self._answer
+
+    def _wanted_before(self, run_id: str, started: dict[str, Any], given: Any) -> AnswerType | None:
+        """The type that a stored run was begun with: as it is given again, else as its trace has it.
+
+        Raises:
+            UsageError: another one is given.
+        """
+        before = reopened(started["answer"]) if started.get("answer") else None
+        if given is not None and (before is None or not open_answer(given).same_as(before)):
+            was = f"answer={before.text}" if before is not None else "no type of answer"
+            raise UsageError(f"run {run_id} was begun with {was}: it cannot go on with another")
+        known = open_answer(given) if given is not None else self._answer
+        return known if before is not None and known is not None and known.same_as(before) else before
 
     def _started(
         self, session: Session, model: Model, strategy: Strategy, opened_by: str | None, source: str | None

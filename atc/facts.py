@@ -29,7 +29,7 @@ FindingKind = Literal[
     "undefined_name",
     "unknown_tool", "unknown_argument", "missing_argument", "wrong_type", "not_in_enum", "unknown_field", "unknown_key",
     "type_error", "not_paged", "invented_id", "from_memory", "name_for_id", "unused_fact", "example_literal",
-    "answer_kind", "task_datum",
+    "answer_type", "answer_kind", "task_datum",
 ]  # fmt: skip
 FindingCase = Literal[
     "", "typed", "call", "frames", "dunder", "no_tool", "too_many", "literal", "record", "list", "scalar", "text",
@@ -40,18 +40,19 @@ FaultKind = Literal["arguments", "tool", "response", "program", "sandbox", "limi
 FaultCase = Literal[
     "", "raised", "findings", "warned", "signature", "not_called", "invalid_arguments", "refused", "failed",
     "went_on", "supplied", "misread", "nothing_kept", "partial", "unpacked", "memory", "time", "ended", "stopped",
-    "no_answer", "no_calls", "no_success", "nothing_found", "empty",
+    "no_answer", "no_calls", "no_success", "nothing_found", "empty", "answer_type",
 ]  # fmt: skip
 """Which form of its kind a fault has."""
 
 
-def _from_json(value: Any, info: ValidationInfo) -> Any:
+def value_from_json(value: Any, info: ValidationInfo) -> Any:
+    """A value as it was before it was written as JSON: tagged bytes are bytes again."""
     return unpack(value) if info.mode == "json" else value
 
 
-Value = Annotated[Any, BeforeValidator(_from_json), PlainSerializer(pack, when_used="json")]
+Value = Annotated[Any, BeforeValidator(value_from_json), PlainSerializer(pack, when_used="json")]
 """JSON values and bytes; in JSON, bytes are tagged (:mod:`atc.packing`)."""
-Arguments = Annotated[dict[str, Any], BeforeValidator(_from_json), PlainSerializer(pack, when_used="json")]
+Arguments = Annotated[dict[str, Any], BeforeValidator(value_from_json), PlainSerializer(pack, when_used="json")]
 
 
 class Record(BaseModel):
@@ -116,6 +117,19 @@ class Part(Record):
     total: int
     instead: str = ""
     pages: bool = False
+
+
+class Misfit(Record):
+    """An answer that is not of the type that was asked for.
+
+    Attributes:
+        expected: that type, as an annotation. ``found``: what the answer is instead, in a few plain words.
+        problems: where in the answer, and what is wrong there; the first few.
+    """
+
+    expected: str
+    found: str
+    problems: tuple[Drift, ...] = ()
 
 
 class Raised(Record):
@@ -234,6 +248,7 @@ class Fault(_Worded):
             in it, ``drift`` where it is not what its schema says.
         part: where a call answered with the first part of a longer list.
         value: the empty answer.
+        misfit: where the answer is not of the type that was asked for.
         finding: what the check found in a last program that never ran.
         answered: a call, and its answer, that may explain the failure.
         origins: which arguments of the refused call came from which response.
@@ -264,6 +279,7 @@ class Fault(_Worded):
     drift: Drift | None = None
     part: Part | None = None
     value: Value = None
+    misfit: Misfit | None = None
     finding: Finding | None = None
     answered: Answered | None = None
     origins: tuple[tuple[str, Place], ...] = ()

@@ -4,12 +4,16 @@ from __future__ import annotations
 
 import warnings
 from enum import StrEnum
-from typing import Any, Literal
+from typing import Annotated, Any, Generic, Literal, cast
 
-from pydantic import AliasChoices, Field
+from pydantic import AliasChoices, BeforeValidator, Field, PrivateAttr, field_serializer
+from typing_extensions import TypeVar
 
 from atc.errors import Cause, RunFailed
-from atc.facts import Arguments, Drift, Fault, Finding, Record, Value
+from atc.facts import Arguments, Drift, Fault, Finding, Record, Value, value_from_json
+from atc.packing import pack
+
+T = TypeVar("T", default=Any)
 
 CallStatus = Literal["ok", "replayed", "refused", "failed", "in_doubt"]
 RunStatus = Literal["answered", "unsolved", "budget", "failed", "denied", "missing", "tool_broken", "in_doubt"]
@@ -100,7 +104,7 @@ class Usage(Record):
     seconds: float = 0.0
 
 
-class Result(Record):
+class Result(Record, Generic[T]):
     """How a run ended.
 
     Attributes:
@@ -108,7 +112,8 @@ class Result(Record):
             model or the sandbox failed in the middle). No other program helps after ``denied`` (the user did not
             approve a call), ``missing`` (a credential or a service is not there), ``tool_broken`` (a tool fails though
             its arguments are valid) and ``in_doubt`` (a write may have been done, and is not repeated).
-        value: what the program computed. ``answer`` says it in a sentence, grounded in value and calls only.
+        value: what the program computed, as the type that was asked for (``answer=``); else, and in a result that is
+            read back, JSON values and bytes. ``answer`` says it in a sentence, grounded in value and calls only.
         program: the last program. ``revisions`` holds every one, in order.
         calls: every call that the broker saw. ``in_doubt`` names writes that may or may not have happened.
         fault: why it ended without an answer.
@@ -119,7 +124,7 @@ class Result(Record):
     run_id: str
     task: str
     status: RunStatus
-    value: Value = None
+    value: Annotated[T, BeforeValidator(value_from_json)] = cast(T, None)
     answer: str = ""
     program: str = ""
     calls: tuple[Call, ...] = ()
@@ -128,6 +133,32 @@ class Result(Record):
     usage: Usage = Field(default_factory=Usage)
     isolation: str = ""
     trace: str | None = None
+
+    _plain: tuple[Any, Any] | None = PrivateAttr(None)
+    """A typed value, and its JSON form."""
+
+    @classmethod
+    def typed(cls, value: T, plain: Any, **fields: Any) -> Result[T]:
+        """A result whose value is of a type of the user's.
+
+        Args:
+            value: the value.
+            plain: the same as JSON values and bytes: what is written down of it.
+            fields: the other fields.
+        """
+        made = cls(value=value, **fields)
+        made._plain = (value, plain)
+        return made
+
+    @property
+    def json_value(self) -> Any:
+        """:attr:`value` as JSON values and bytes."""
+        held = self._plain
+        return held[1] if held is not None and held[0] is self.value else self.value
+
+    @field_serializer("value", when_used="json")
+    def _written(self, _: Any) -> Any:
+        return pack(self.json_value)
 
     @property
     def faults(self) -> tuple[Fault, ...]:
@@ -145,7 +176,7 @@ class Result(Record):
 
         return html_of(self)
 
-    def unwrap(self) -> Any:
+    def unwrap(self) -> T:
         """Return ``value``.
 
         Raises:

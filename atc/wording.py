@@ -11,7 +11,7 @@ import json
 from collections.abc import Iterable, Sequence
 from typing import Any
 
-from atc.facts import Answered, Drift, Fault, Finding, Invocation, Observed, Part, Place, Raised
+from atc.facts import Answered, Drift, Fault, Finding, Invocation, Misfit, Observed, Part, Place, Raised
 from atc.packing import as_text
 from atc.result import Call
 
@@ -106,6 +106,9 @@ def _finding(f: Finding) -> str:
             return f"the task asks for {asked}; the program's answer is {_KINDS.get(f.found, f.found)}"
         case "task_datum":
             return "the program's answer only repeats what the task itself says: answer with what the tools return"
+        case "answer_type":
+            wanted = " or ".join(f.expected)
+            return f"`{f.source_line}`: `answer` must be of type `{wanted}`, but this is of type `{f.found[:300]}`"
 
 
 def _undefined(f: Finding) -> str:
@@ -251,6 +254,8 @@ def _fault(f: Fault) -> str:
             return _no_answer(f)
         case "empty":
             return _empty(f)
+        case "answer_type":
+            return _misfit(f)
     return f.reason  # a budget's, an exception's: it is a sentence already
 
 
@@ -286,6 +291,20 @@ def _empty(f: Fault) -> str:
     if f.answered is not None:
         return f"{text}: {answer(f.answered)}"
     return f"{text}, although every tool answered something"
+
+
+def _misfit(f: Fault) -> str:
+    found = f.misfit or Misfit(expected="Any", found="something else")
+    source = f"`{f.source_line}`: " if f.source_line else ""
+    came = f", as it came from {expression(f.place)}" if f.place is not None else ""
+    text = f"{source}`answer` must be of type `{found.expected}`, but it is {found.found}{came}"
+    if parts := [f"answer{_steps(each.path)}: {each.what}" for each in found.problems if each.path]:
+        return f"{text}; {'; '.join(parts)}"
+    return f"{text} ({found.problems[0].what})" if found.problems else text
+
+
+def _steps(path: Iterable[str | int]) -> str:
+    return "".join(f"[{step!r}]" for step in path)
 
 
 def _partial(f: Fault) -> str:

@@ -88,6 +88,13 @@ def run(
     cache: Annotated[
         bool | None, typer.Option("--cache", help="Keep the model's replies on disk and use them again.")
     ] = None,
+    answer: Annotated[
+        str | None,
+        typer.Option(
+            metavar="<type>",
+            help="Type of the value: number, text, list, yes/no, record, FILE.json (a JSON Schema) or MODULE:TYPE.",
+        ),
+    ] = None,
     sentence: Annotated[
         bool | None,
         typer.Option("--sentence/--no-sentence", help="Say the result in a sentence (one more model call)."),
@@ -122,6 +129,7 @@ def run(
         rules=rules,
         budget_s=budget_s,
         cache=cache,
+        answer=answer,
         sentence=sentence,
         approve=approve,
         warnings=warnings,

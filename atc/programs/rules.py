@@ -149,6 +149,10 @@ RULES = (
          "a key was looked up in the wrong object, again and again",
          "the finding says where the tools' responses have that key",
          "programs.check.checker:Checker.check"),
+    Rule("answer-type", "check",
+         "a number was asked for by `answer=`, and the program computed a text",
+         "where the type of the answer is known and surely another one, the program never runs",
+         "programs.check.answers:answer_findings"),
     Rule("unused-fact", "check",
          "a filter or a factor of the task was left out, and the answer was wrong without an error",
          "a number or quoted text that the program nowhere has is asked about once; not what frames a task: what day it"

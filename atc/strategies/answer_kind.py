@@ -7,11 +7,14 @@ The word may be wrong, so it never refuses an answer; what it cannot tell apart 
 
 from __future__ import annotations
 
+import ast
 import math
 import re
 from collections.abc import Mapping
 from typing import Any, Literal, get_args
 
+from atc.answers.inferred import members_of
+from atc.answers.types import AnswerType
 from atc.errors import BudgetExceeded, ModelError, ModelUnavailable
 from atc.models.base import Message
 from atc.prompting import prompt
@@ -28,8 +31,19 @@ UNLIKELY: Mapping[Kind, frozenset[Kind]] = {
     "record": frozenset(),  # said of too many tasks that a text answers
 }
 """By the kind that the model says: the kinds of values that are another answer than the one that is asked for."""
+LIKELY_TYPES: Mapping[Kind, tuple[str, ...]] = {
+    "number": ("number", "string"),
+    "text": ("string",),
+    "list": ("array", "object", "string"),
+    "yes/no": ("boolean", "string"),
+}
+"""What an answer is held to before its program runs, in the types of JSON Schema: it cannot tell texts apart."""
 MAX_TASK = 1_200
 """Characters of a task that are shown: its beginning and its end, where what is asked stands."""
+_KINDS_OF_TYPES: Mapping[str, Kind] = {
+    "int": "number", "float": "number", "bool": "yes/no", "str": "text",
+    "list": "list", "tuple": "list", "set": "list", "frozenset": "list", "deque": "list", "range": "list",
+}  # fmt: skip
 _MAX_TOKENS = 16  # an endpoint may wrap the word in JSON
 _MAX_READ = 200  # characters of a text in which a number is looked for
 _NUMBER = re.compile(r"[^\w\s]?\s?[-+−]?\d[\d,.\s]*(?:[eE][-+]?\d+)?\s?%?")  # with a currency's sign before it
@@ -69,6 +83,27 @@ def unlikely_kind(asked: Kind, value: Any) -> Kind | None:
     if isinstance(value, str) and (asked != "number" or any(map(str.isdigit, value[:_MAX_READ]))):
         return None
     return found
+
+
+def likely_type(asked: Kind) -> AnswerType | None:
+    """The type that an answer of a kind has, for the check; ``None`` where it may have any."""
+    types = LIKELY_TYPES.get(asked)
+    return AnswerType({"type": list(types) if len(types) > 1 else types[0]}) if types else None
+
+
+def kind_of_type(inferred: str) -> Kind | None:
+    """The kind that values of an inferred Python type have: of ``list[str]``, a list. ``None`` where they differ."""
+    kinds = {_KINDS_OF_TYPES.get(name, "record") for name in map(_name, members_of(inferred)) if name}
+    return kinds.pop() if len(kinds) == 1 else None
+
+
+def _name(member: ast.expr) -> str:
+    match member:
+        case ast.Subscript(value=ast.Name(id="Literal"), slice=ast.Constant(value=value)):
+            return type(value).__name__
+        case ast.Name(id=name) | ast.Subscript(value=ast.Name(id=name)):
+            return name
+    return ""
 
 
 async def asked_kind(context: RunContext) -> Kind | None:

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from importlib.metadata import entry_points
 from typing import TYPE_CHECKING, Any, get_args
 
+from atc.answers.types import Fitted
 from atc.calls.json_values import to_json_value
 from atc.errors import UsageError
 from atc.facts import Fault
@@ -63,6 +64,16 @@ def checked(found: Any, strategy: str) -> Ending:
         else:
             return found
     raise UsageError(f"strategy {strategy!r} ended with {what}")
+
+
+def typed_ending(context: RunContext, ending: Ending) -> tuple[Ending, Fitted | None]:
+    """An ending, with its value as the type that was asked for; unsolved, where it is none of that type."""
+    if ending.status != "answered" or context.answer_type is None:
+        return ending, None
+    found = context.answer_type.fit(to_json_value(ending.value))
+    if isinstance(found, Fitted):
+        return Ending("answered", found.plain), found
+    return Ending("unsolved", fault=Fault(kind="answer", case="answer_type", misfit=found)), None
 
 
 class Strategy(abc.ABC):

@@ -60,25 +60,29 @@ class ChainPolicy:
             return found
         found += self._left_out(draft.program)
         self._warnings[draft.source] = tuple(finding.message for finding in found)
+        if self._may_ask:  # of the answer's kind alone: what the model said of the task makes no call unsafe
+            found += await self._answers.before(self._loop, draft)
         return self._not_asked(found)
 
     def confirms(self, fault: Fault, value: Any, before: Any) -> bool:
         """Whether two programs in a row found the same empty answer, which is the answer then."""
         on = "confirmed-nothing" in self._settings.active_rules
-        return on and fault.kind == "answer" and value not in (None, "") and before == value
+        nothing = fault.kind == "answer" and fault.case != "answer_type" and value not in (None, "")
+        return on and nothing and before == value and self._context.misfit(value) is None
 
     async def questions(self, draft: Draft, value: Any) -> list[Finding]:
         """Warnings about an answer. The first time it stands until one other program was tried; what comes in its place
         is no better where the same can be said of it. There are none where something with an effect was done."""
         context = self._context
         first = self._asked_about is None
-        spent = sum(bool(revision.findings) for revision in self._history) >= self._max_rejections
-        if not self._answers.on or not self._loop.ways.check or not context.only_reads or (first and spent):
+        on = self._answers.on and self._loop.ways.check
+        if not on or not context.only_reads or (first and not self._may_ask):
             return []
         if first:
             self._asked_about, self._tried_since = draft, len(self._history) + 1
             context.let_stand(Ending("answered", value))
-        return await self._answers.of(draft.program, value)
+        found = await self._answers.of(draft.program, value)
+        return self._not_asked(found) if first else found
 
     def ending(self) -> Ending:
         """How the run ends when no other program is tried: with the answer that stands, or unsolved."""
@@ -117,8 +121,8 @@ class ChainPolicy:
     def _waiting(self) -> Draft | None:
         """A program that only warnings kept from running, where what came in its place is no better.
 
-        Is that rejected too, the facts of the task that the one before leaves out may matter less; other warnings name
-        the better way, which is worth another reply. Did it fail in its turn, any warning may. Not, though, where
+        Is that rejected too, what was said of the task's facts and its kind of answer may matter less; other warnings
+        name the better way, which is worth another reply. Did it fail in its turn, any warning may. Not, though, where
         something with an effect was asked for meanwhile: the program that waits does not know of it.
         """
         if len(self._history) < 2:
@@ -127,7 +131,7 @@ class ChainPolicy:
         rules = self._settings.active_rules
         if last.fault is None:
             named = self._history[-2:-1] if "warned-program" in rules else []
-            waiting = [r for r in named if all(f.kind == "unused_fact" for f in r.findings)]
+            waiting = [r for r in named if all(f.kind in ("unused_fact", "answer_kind") for f in r.findings)]
         elif "spare-program" not in rules or any(call.effect is not Effect.READ for call in self._context.calls):
             waiting = []
         else:
@@ -141,11 +145,16 @@ class ChainPolicy:
 
     def _not_asked(self, warnings: Sequence[Finding]) -> list[Finding]:
         """Each is asked about once; again, where the tool that it is about failed since; never of the last reply."""
-        if sum(bool(revision.findings) for revision in self._history) >= self._max_rejections:
+        if not self._may_ask:
             return []
         asked = {finding.subject for revision in self._history for finding in revision.findings}
         failed = self._failed_tools()
         return [warning for warning in warnings if warning.subject not in asked or warning.tool in failed]
+
+    @property
+    def _may_ask(self) -> bool:
+        """Whether a program can still be sent back for a warning."""
+        return sum(bool(revision.findings) for revision in self._history) < self._max_rejections
 
     def _parsed(self, source: str) -> Program:
         """The program of an earlier revision, parsed once a run."""

@@ -16,7 +16,16 @@ from atc.programs.extract import extract
 from atc.prompting import prompt
 from atc.strategies.base import Ending, Strategy
 from atc.strategies.context import RunContext
-from atc.strategies.steps import MAX_STEPS, ending_of, fault_of_call, out_of_steps, read_value, record_step, shown
+from atc.strategies.steps import (
+    MAX_STEPS,
+    checked_answer,
+    ending_of,
+    fault_of_call,
+    out_of_steps,
+    read_value,
+    record_step,
+    shown,
+)
 from atc.tools.stubs import render_stub
 
 FINAL = "final_answer"
@@ -28,8 +37,9 @@ def {FINAL}(value):
     answer = value
     raise SystemExit
 for _step in {{steps!r}}:
-    with _contextlib.redirect_stdout(_io.StringIO()), _contextlib.suppress(Exception):
+    with _contextlib.redirect_stdout(_io.StringIO()), _contextlib.suppress(Exception, SystemExit):
         exec(compile(_step, "<an earlier step>", "exec"), globals())
+globals().pop("answer", None)
 """
 
 
@@ -43,28 +53,37 @@ class CodeAct(Strategy):
 
     async def solve(self, context: RunContext) -> Ending:
         stubs = "\n\n\n".join(render_stub(tool.protocol) for tool in context.tools.values())
-        messages = [Message("system", prompt("codeact", stubs=stubs)), Message("user", f"Task: {context.task}")]
+        messages = [
+            Message("system", prompt("codeact", stubs=stubs)),
+            Message("user", f"Task: {context.task_with_type('The final answer')}"),
+        ]
         steps: list[str] = []
         for _ in range(MAX_STEPS):
             reply = (await context.ask("step", messages)).text
             messages.append(Message("assistant", reply))
             code = extract(reply, [*context.tools, FINAL]).source
             if not code and steps:
-                return Ending("answered", read_value(reply))
+                value, fault = checked_answer(context, read_value(reply), reply)
+                if fault is None:
+                    return Ending("answered", value)
+                record_step(context, reply, fault)
+                messages.append(Message("user", shown(fault.message)))
+                continue
             if not code:
                 record_step(context, reply, Fault(kind="program", reason=_NO_CODE))
                 messages.append(Message("user", _NO_CODE))
                 continue
             outcome = await context.execute(_SESSION.format(steps=steps) + code)
-            fault = _fault_of(context, outcome)
+            answered = outcome.kind == "finished" and outcome.answered
+            fault = checked_answer(context, outcome.value)[1] if answered else _fault_of(context, outcome)
             record_step(context, code, fault)
-            if outcome.kind == "finished" and outcome.answered:
+            if answered and fault is None:
                 return Ending("answered", outcome.value)
             if fault is not None and (ending := ending_of(fault)):
                 return ending
             steps.append(code)
             messages.append(Message("user", f"It printed:\n{_printed(outcome, fault) or '(nothing)'}"))
-        return out_of_steps()
+        return out_of_steps(context)
 
 
 def _printed(outcome: Outcome, fault: Fault | None) -> str:

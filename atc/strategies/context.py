@@ -13,10 +13,12 @@ from dataclasses import dataclass, field
 from itertools import count
 from typing import TYPE_CHECKING, Any
 
+from atc.answers.types import AnswerType
 from atc.calls.broker import Broker
 from atc.calls.contract import CallRequest
 from atc.calls.pages import Pages
 from atc.errors import UsageError
+from atc.facts import Misfit
 from atc.models.base import Message, Model, Reply
 from atc.outcome import Outcome
 from atc.result import Call, Effect, Revision
@@ -25,6 +27,7 @@ from atc.sandboxes.contract import Job, Sandbox
 from atc.sandboxes.drivers import limits_from
 from atc.sandboxes.inputs import check_names
 from atc.settings import Settings
+from atc.strategies.answer_note import type_note
 from atc.strategies.asking import ask
 from atc.tools.parameters import signatures
 from atc.tools.tool import Toolset
@@ -51,6 +54,7 @@ class RunContext:
         plan: by which the first tools were found; empty where none was made.
         revisions: every program so far and how it went, in order.
         isolation: driver and tier of the sandbox that the last program ran in; empty before.
+        answer_type: the type that the answer shall have; ``None`` where none was asked for.
     """
 
     task: str
@@ -66,6 +70,7 @@ class RunContext:
     plan: str = ""
     revisions: list[Revision] = field(default_factory=list)
     isolation: str = ""
+    answer_type: AnswerType | None = None
 
     def __post_init__(self) -> None:
         self._pages = Pages(self.broker)
@@ -81,6 +86,19 @@ class RunContext:
     def calls(self) -> list[Call]:
         """All calls so far, in the order in which they were asked for."""
         return sorted(self.broker.calls, key=lambda call: call.index)
+
+    def misfit(self, value: Any) -> Misfit | None:
+        """Where a value, as JSON values and bytes, is not of the type that the answer shall have; ``None`` if it is."""
+        found = self.answer_type.fit(value) if self.answer_type is not None else None
+        return found if isinstance(found, Misfit) else None
+
+    def task_with_type(self, what: str = "`answer`") -> str:
+        """The task as a model is shown it: with the type of the answer, where one was asked for.
+
+        Args:
+            what: the place of the answer, in the words of the strategy's prompt.
+        """
+        return self.task + type_note(self.answer_type, what)
 
     @property
     def inputs(self) -> Mapping[str, Any]:

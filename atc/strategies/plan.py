@@ -15,11 +15,21 @@ from atc.models.base import Message
 from atc.prompting import fenced, prompt
 from atc.strategies.base import Ending, Strategy
 from atc.strategies.context import RunContext
-from atc.strategies.steps import ending_of, fault_of_call, read_value, record_step, shown, tool_lines
+from atc.strategies.steps import (
+    checked_answer,
+    ending_of,
+    fault_of_call,
+    read_value,
+    record_step,
+    shown,
+    tool_lines,
+)
 
 _REFERENCE = re.compile(r"\$(\d+)((?:\.\w+|\[\d+\])*)")
 _PART = re.compile(r"\.(\w+)|\[(\d+)\]")
 _ANSWER_FORM = "Give as your final answer only the value that is asked for: a number, a text or a list."
+
+_TYPED_FORM = "Give as your final answer only the value that is asked for."
 
 
 class PlanFault(Exception):
@@ -51,9 +61,18 @@ class Plan(Strategy):
                 failed = f"{shown(reply)}\n{shown(fault.message)}"
                 continue
             record_step(context, reply)
-            text = prompt("conclude", task=context.task, results=results, form=_ANSWER_FORM)
-            answer = await context.ask("conclude", [Message("user", text)])
-            return Ending("answered", read_value(answer.text))
+            task = context.task_with_type("The answer")
+            typed = context.answer_type is not None
+            text = prompt(
+                "conclude", task=task, results=results, form=_TYPED_FORM if typed else _ANSWER_FORM, typed=typed
+            )
+            answer = (await context.ask("conclude", [Message("user", text)])).text
+            value, misfit = checked_answer(context, read_value(answer), answer)
+            if misfit is None:
+                return Ending("answered", value)
+            fault = misfit
+            record_step(context, answer, fault)
+            failed = f"{shown(reply)}\n{shown(fault.message)}"
         return Ending("unsolved", fault=fault)
 
 

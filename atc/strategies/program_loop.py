@@ -15,6 +15,7 @@ from atc.facts import Fault, Finding
 from atc.outcome import Outcome
 from atc.packing import as_text
 from atc.programs.attribution.attribute import Attribution
+from atc.programs.check.answers import Wanted
 from atc.programs.check.checker import Checker
 from atc.result import Call, Revision
 from atc.strategies.context import RunContext
@@ -39,7 +40,14 @@ class ProgramLoop:
     def __init__(self, context: RunContext, ways: Ways) -> None:
         self.context, self.ways = context, ways.under(context.settings)
         self.writer = Writer(
-            context.task, context.tools, context.model, context.settings, context.emit, context.plan, self.ways
+            context.task,
+            context.tools,
+            context.model,
+            context.settings,
+            context.emit,
+            context.plan,
+            self.ways,
+            context.answer_type,
         )
         self.requests = ToolRequests(context, self.writer)
         self._checker: Checker | None = None
@@ -110,10 +118,18 @@ class ProgramLoop:
         given = [call.value for call in self.context.broker.calls if call.succeeded]
         given += self.context.inputs.values()
         known = " ".join([self.context.task, *map(as_text, given)])
-        return await self._checker.check(draft.program, known, self.context.inputs)
+        wanted = Wanted(self.context.answer_type) if self.context.answer_type is not None else None
+        return await self._checker.check(draft.program, known, self.context.inputs, wanted)
+
+    async def check_answer(self, draft: Draft, wanted: Wanted) -> list[Finding]:
+        """Where the answer of a program that can run is surely of another type than is wanted."""
+        if self._checker is None:
+            return []
+        found = await self._checker.check(draft.program, None, self.context.inputs, wanted)
+        return [finding for finding in found if finding.kind == "answer_type"]
 
     def reject(self, draft: Draft, findings: Sequence[Finding]) -> None:
-        """Record a program that does not run, for what the check found."""
+        """Record a program that does not run, for what the check found; or whose answer waits for that."""
         data = [finding.model_dump() for finding in findings]
         self.context.emit("findings", {"attempt": len(self.context.revisions), "findings": data})
         self._record(draft, findings=tuple(findings))
@@ -145,7 +161,13 @@ class ProgramLoop:
         """Trace the failure of the last program by structure alone; ``None`` if it answered."""
         context = self.context
         return Attribution(
-            draft.program, outcome, self.grounds, context.tools, context.settings.active_rules, context.inputs
+            draft.program,
+            outcome,
+            self.grounds,
+            context.tools,
+            context.settings.active_rules,
+            context.inputs,
+            context.answer_type,
         ).fault()
 
     async def attribute(self, draft: Draft, outcome: Outcome) -> Fault | None:
@@ -160,7 +182,7 @@ class ProgramLoop:
             return None
         if asked := await self.requests.grant():
             fault = fault.model_copy(update={"offered": tuple(asked)})
-        untraced = fault.tool is None and fault.kind == "answer" and bool(own)
+        untraced = fault.tool is None and fault.kind == "answer" and fault.case != "answer_type" and bool(own)
         if way == "none":
             fault = _bare(fault, outcome)
         elif fault.cause is None and (way == "model" or untraced):

@@ -13,6 +13,7 @@ from atc.strategies.base import Ending, Strategy
 from atc.strategies.context import RunContext
 from atc.strategies.steps import (
     MAX_STEPS,
+    checked_answer,
     ending_of,
     fault_of_call,
     out_of_steps,
@@ -37,19 +38,26 @@ class ReAct(Strategy):
 
     async def solve(self, context: RunContext) -> Ending:
         system = prompt("react", tools=tool_lines(context.tools.values()))
-        messages = [Message("system", system), Message("user", f"Task: {context.task}")]
+        messages = [
+            Message("system", system),
+            Message("user", f"Task: {context.task_with_type('The final answer, as JSON,')}"),
+        ]
         for _ in range(MAX_STEPS):
             reply = (await context.ask("step", messages, stop=("\nObservation:",))).text
             action, final = _ACTION.search(reply), _FINAL.search(reply)
             if final and not (action and action.start() < final.start()):
-                record_step(context, reply)
-                return Ending("answered", read_value(final[1]))
-            reply, observation, fault = await _acted(context, reply, action)
-            record_step(context, reply, fault)
+                value, fault = checked_answer(context, read_value(final[1]), final[1])
+                record_step(context, reply, fault)
+                if fault is None:
+                    return Ending("answered", value)
+                observation = shown(fault.message)
+            else:
+                reply, observation, fault = await _acted(context, reply, action)
+                record_step(context, reply, fault)
             if fault is not None and (ending := ending_of(fault)):
                 return ending
             messages += [Message("assistant", reply), Message("user", f"Observation: {observation}")]
-        return out_of_steps()
+        return out_of_steps(context)
 
 
 async def _acted(context: RunContext, reply: str, action: re.Match[str] | None) -> tuple[str, str, Fault | None]:

@@ -8,6 +8,7 @@ import time
 from dataclasses import dataclass, field
 from typing import Any
 
+from atc.answers.types import Fitted
 from atc.calls.broker import Broker
 from atc.calls.journal import Entry
 from atc.errors import JournalError, SandboxUnavailable
@@ -34,8 +35,8 @@ class Session:
     context: RunContext | None = None
     began: float = field(default_factory=time.perf_counter)
 
-    def result(self, ending: Ending, answer: str = "") -> Result:
-        """The result of the run: its ending, its calls and what it used."""
+    def result(self, ending: Ending, answer: str = "", fitted: Fitted | None = None) -> Result:
+        """The result of the run: its ending, its calls and what it used. ``fitted``: its value, of the user's type."""
         self.broker.journal.close()  # a task that a strategy left behind does nothing that the result does not tell
         calls = list(self.broker.calls)
         known = {call.index for call in calls}
@@ -51,11 +52,13 @@ class Session:
             tool_seconds=sum(call.seconds for call in calls),
             seconds=time.perf_counter() - self.began,
         )
-        return Result(
+        fitted = fitted or Fitted(ending.value, ending.value)
+        return Result.typed(
+            fitted.value,
+            fitted.plain,
             run_id=self.run_id,
             task=self.task,
             status=ending.status,
-            value=ending.value,
             answer=answer,
             program=revisions[-1].program if revisions else "",
             calls=tuple(sorted(calls, key=lambda call: call.index)),
@@ -69,7 +72,7 @@ class Session:
     def end(self, result: Result, **more: bool) -> None:
         """Write the end of the run into the trace."""
         if result.status == "answered":
-            self.emit("answered", {"value": pack(result.value), "answer": result.answer})
+            self.emit("answered", {"value": pack(result.json_value), "answer": result.answer})
         self.emit("run_ended", result.model_dump(mode="json", exclude={"calls", "revisions"}) | more)
 
     def end_with_error(self, error: BaseException) -> None:

@@ -54,6 +54,20 @@ def read_value(text: str) -> Any:
     return text
 
 
+def checked_answer(context: RunContext, value: Any, said: str | None = None) -> tuple[Any, Fault | None]:
+    """A value that a strategy would answer, and what is wrong with its type.
+
+    Args:
+        context: the run.
+        value: JSON values and bytes.
+        said: the text that it was read from: where a text is wanted, ``42`` is one.
+    """
+    misfit = context.misfit(value)
+    if misfit is not None and said is not None and context.misfit(said.strip()) is None:
+        return said.strip(), None
+    return value, Fault(kind="answer", case="answer_type", misfit=misfit) if misfit is not None else None
+
+
 def record_step(context: RunContext, text: str, fault: Fault | None = None) -> None:
     """Record a step: what the model wrote, and what was wrong with it."""
     attempt = len(context.revisions)
@@ -78,6 +92,9 @@ def ending_of(fault: Fault) -> Ending | None:
     return Ending(STATUS[fault.cause], fault=fault) if fault.cause is not None else None
 
 
-def out_of_steps(steps: int = MAX_STEPS) -> Ending:
-    """The ending without an answer."""
-    return Ending("unsolved", fault=Fault(kind="answer", reason=f"no answer in {steps} steps"))
+def out_of_steps(context: RunContext) -> Ending:
+    """The ending without an answer, or with one of another type."""
+    last = context.revisions[-1].fault if context.revisions else None
+    if last is not None and last.case == "answer_type":
+        return Ending("unsolved", fault=last)
+    return Ending("unsolved", fault=Fault(kind="answer", reason=f"no answer in {MAX_STEPS} steps"))

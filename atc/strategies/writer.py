@@ -9,6 +9,7 @@ from dataclasses import dataclass, replace
 from functools import partial
 from typing import TypeVar
 
+from atc.answers.types import AnswerType
 from atc.errors import ContextExceeded
 from atc.graph.suppliers import hints_from, suppliers_of
 from atc.models.base import Message, Model, Reply, estimate_tokens
@@ -22,6 +23,7 @@ from atc.prompting import fenced, prompt
 from atc.result import Call, Revision
 from atc.retrieval.index import ToolIndex
 from atc.settings import Settings
+from atc.strategies.answer_note import type_note
 from atc.strategies.asking import ask, emit_reply, waiting
 from atc.strategies.feedback import done_calls, feedback_from
 from atc.strategies.find_tools import DOCS, asking_tools
@@ -73,6 +75,7 @@ class Writer:
         tools: the tools that are offered.
         plan: by which they were found; shown with the task.
         ways: how programs are written.
+        answer: the type that the answer shall have.
     """
 
     def __init__(
@@ -84,10 +87,11 @@ class Writer:
         emit: Emit,
         plan: str = "",
         ways: Ways = DEFAULT_WAYS,
+        answer: AnswerType | None = None,
     ) -> None:
         self._ways = ways.under(settings)
         self._model, self._settings, self._emit, self._task = model, settings, emit, task
-        self._plan = fenced(plan)
+        self._plan, self._answer_type = fenced(plan), type_note(answer)
         self._rules = settings.active_rules
         self._room = PromptRoom(model, settings)
         self._asked_for: list[str] = []
@@ -295,6 +299,7 @@ class Writer:
             "task",
             stubs=fenced(shown.text),
             task=self._task,
+            answer_type=self._answer_type,
             plan=self._plan,
             asked=self._asked_for,
             shortened=shown.shortened,

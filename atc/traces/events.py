@@ -41,7 +41,8 @@ class RunStarted(TypedDict):
     """A run begins.
 
     ``settings`` are all but the keys; ``source`` names where the tools are, and ``strategy_given`` what opens the
-    strategy, for a resume; it is ``None`` where an object was given.
+    strategy, for a resume; it is ``None`` where an object was given. ``answer``: the type that was asked for: as an
+    annotation, its JSON Schema, and the text that opens it again.
     """
 
     run_id: str
@@ -53,6 +54,7 @@ class RunStarted(TypedDict):
     strategy: str
     strategy_given: str | None
     settings: dict[str, Any]
+    answer: NotRequired[dict[str, Any]]
 
 
 class ToolsChosen(TypedDict):

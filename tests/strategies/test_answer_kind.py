@@ -100,7 +100,7 @@ def test_another_kind_is_asked_about_once_and_the_better_program_answers() -> No
     assert purposes(result) == ["program", "answer_kind", "program"]
 
 
-@pytest.mark.parametrize("worse", [NUMBER, LIST, BROKEN, UNKNOWN, "no program at all"])
+@pytest.mark.parametrize("worse", [NUMBER, LIST, BROKEN, UNKNOWN])
 def test_the_first_answer_stands_where_what_comes_in_its_place_is_no_better(worse: str) -> None:
     extra = [worse] if worse == NUMBER else []  # the same program again is asked for once more, hotter
     result = run(NUMBER, "text", worse, *extra)
@@ -126,8 +126,71 @@ def test_without_the_rule_nothing_is_asked() -> None:
 
 
 def test_nothing_is_asked_again_where_something_with_an_effect_was_done() -> None:
-    result = run(NUMBER, effect=Effect.WRITE)
-    assert (result.value, purposes(result)) == (4.2, ["program"])
+    result = run(NUMBER, "text", effect=Effect.WRITE)
+    assert (result.value, len(result.revisions)) == (4.2, 1)
+
+
+TYPED = {"type": "object", "properties": {"km": {"type": "number"}, "city": {"type": "string"}},
+         "required": ["km", "city"]}  # fmt: skip
+
+
+def run_typed(*replies: Any, **settings: Any) -> tuple[Result, list[int]]:
+    """A run over a tool with an effect, whose response has types."""
+    done: list[int] = []
+
+    def book(arguments: dict[str, Any]) -> Any:
+        done.append(arguments["n"])
+        return {"km": 4.2, "city": "Lund"}
+
+    tools = Toolset([make_tool("measure", book, effect=Effect.WRITE, returns=TYPED)])
+    with Agent(tools, model=FakeModel(list(replies)), sentence=False, approve="always", **ON, **settings) as agent:
+        return agent.run("book it; in which city?"), done
+
+
+@pytest.mark.parametrize(
+    ("written", "kind", "said"),
+    [
+        ("measure(n=1)['km']", "text", "a number"),
+        ("[measure(n=1)['city']]", "text", "a list"),
+        ("measure(n=1)", "number", "several named values"),
+        ("len(measure(n=1))", "list", "a number"),
+        ("measure(n=1)['km'] > 3", "text", "yes or no"),
+    ],
+)
+def test_a_kind_that_the_types_tell_is_asked_about_before_the_program_does_anything(
+    written: str, kind: str, said: str
+) -> None:
+    better = {"text": "measure(n=2)['city']", "number": "measure(n=2)['km']", "list": "[measure(n=2)]"}[kind]
+    result, done = run_typed(f"```python\nanswer = {written}\n```", kind, f"```python\nanswer = {better}\n```")
+    assert (result.status, done) == ("answered", [2])
+    assert result.revisions[0].findings[0].message.endswith(f"the program's answer is {said}")
+
+
+@pytest.mark.parametrize("kind", ["record", "list"])
+def test_what_the_types_do_not_refuse_runs(kind: str) -> None:
+    result, done = run_typed(TEXT, kind)
+    assert (result.value, done) == ("Lund", [1])
+
+
+def test_the_program_that_was_warned_about_runs_where_the_next_one_cannot() -> None:
+    result, done = run_typed(NUMBER, "text", UNKNOWN)
+    assert (result.value, done) == (4.2, [1])
+
+
+def test_a_kind_is_asked_about_once_before_and_after_the_run() -> None:
+    result, done = run_typed(NUMBER, "text", "```python\nx = measure(n=1)\nanswer = x['km']\n```")
+    assert (result.value, done, len(result.revisions)) == (4.2, [1], 2)
+
+
+def test_such_a_warning_makes_no_write_unsafe() -> None:
+    assert run_typed(NUMBER, "text", UNKNOWN, warnings="ask")[0].status == "answered"
+
+
+def test_where_the_user_gives_the_type_nothing_is_asked() -> None:
+    tools = Toolset([make_tool("measure", lambda arguments: {"km": 4.2, "city": "Lund"})])
+    model = FakeModel([NUMBER])
+    with Agent(tools, model=model, sentence=False, answer=float, **ON) as agent:
+        assert agent.run("which city?").value == 4.2
 
 
 def test_no_rejection_left_is_no_question() -> None:
@@ -170,6 +233,7 @@ class Slow(Model):
         return Reply(self._replies.pop(0), "stop", 1, 1, 0.0)
 
 
+@pytest.mark.slow
 def test_an_answer_stands_where_the_time_is_used_up_meanwhile() -> None:
     tools = Toolset([make_tool("measure", lambda arguments: {"km": 4.2, "city": "Lund"})])
     with Agent(tools, model=Slow(), sentence=False, budget_s=5.0, **ON) as agent:

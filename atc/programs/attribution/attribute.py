@@ -12,7 +12,8 @@ from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from atc.facts import Fault, FaultCase, FaultKind, Part, Place
+from atc.answers.types import AnswerType
+from atc.facts import Fault, FaultCase, FaultKind, Misfit, Part, Place
 from atc.outcome import Outcome, ProgramError
 from atc.programs.analysis.flow import Flow
 from atc.programs.analysis.values import NOTHING, Origin
@@ -62,6 +63,7 @@ class Attribution:
         tools: all that the program could call.
         rules: the ids of the rules that are on (:mod:`atc.programs.rules`).
         inputs: names of the values of earlier stages in the program's scope: an answer may rest on one of them.
+        answer_type: the type that the answer shall have.
     """
 
     program: Program
@@ -70,6 +72,7 @@ class Attribution:
     tools: Toolset
     rules: Rules = DEFAULT
     inputs: Collection[str] = ()
+    answer_type: AnswerType | None = None
     _tree: ast.Module | None = field(init=False, default=None)
     _flow: Flow | None = field(init=False, default=None)
 
@@ -315,7 +318,24 @@ class Attribution:
             return self._empty()
         if all(is_empty_response(call) for call in succeeded) and not self._rests_on_inputs():
             return self._nothing_behind("nothing_found")
-        return next(self._unpacked(succeeded), None) if "unpacked-keys" in self.rules else None
+        unpacked = next(self._unpacked(succeeded), None) if "unpacked-keys" in self.rules else None
+        return unpacked or self._of_another_type()
+
+    def _of_another_type(self) -> Fault | None:
+        """An answer that is not what was asked for: traced to the call that its value came from as it is."""
+        if self.answer_type is None:
+            return None
+        misfit = self.answer_type.fit(self.outcome.value)
+        if not isinstance(misfit, Misfit):
+            return None
+        value = self._flow.scope.names.get("answer", NOTHING) if self._flow else NOTHING
+        behind = suspects_of(value, self._flow, self.calls) if self._flow else iter(())
+        same = (s for s in behind if s.call.succeeded and not s.derived and s.value == self.outcome.value)
+        source: dict[str, Any] = {}
+        if (found := next(same, None)) is not None:
+            place = Place(tool=found.call.tool, path=found.path)
+            source = {"tool": place.tool, "call": found.call.index, "answered": answered(found.call), "place": place}
+        return self._made("answer", "answer_type", self._answer_line(), misfit=misfit, **source)
 
     def _rests_on_inputs(self) -> bool:
         """Whether the program reads a value of an earlier stage."""

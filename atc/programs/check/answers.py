@@ -1,93 +1,126 @@
-"""Answers that stand in the task itself: a program gives back what it was told, and nothing fails.
+"""The program's answer, held to the type that was asked for, by the types that the type checker infers.
 
-A program may hold its answer as a constant, whatever the tools said; or find the very thing that the task starts from
-(the city nearest to Rome is Rome). Both are warnings. Where a task names several things, one of them may be the answer.
+The checker is asked for the type of ``answer`` behind each statement that sets it, and at the program's end. Only an
+end at which every value is surely refused is a finding, at the lines whose values come there.
 """
 
 from __future__ import annotations
 
 import ast
-import re
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass
 
+from atc.answers.inferred import members_of, refuses
+from atc.answers.types import AnswerType
+from atc.facts import Finding, Severity
+from atc.programs.check.diagnostics import Diagnostic
 from atc.programs.program import Program
 
-SHORTEST = 3
-"""Characters of a text that is worth a question."""
-MAX_TASK = 4_000
-"""Characters of a task in which names are looked for."""
-_QUOTED = re.compile(r"""(?<!\w)(?:'([^'\n]{1,60})'|"([^"\n]{1,60})"|“([^”\n]{1,60})”)(?!\w)""")
-_NAME = re.compile(r"[A-Z][\w'’-]*(?: (?:of |de |the |von |van )?[A-Z0-9][\w'’-]*)*")
-_BEGINS = re.compile(r"(?:^|[.!?:;\n]\s*)$")
-_CHOICE = re.compile(r"\b(?:or|either|whether|versus|vs|between|compare|compared|than|among|amongst)\b|[/|]", re.I)
-_YES_NO = re.compile(r"^\W*(?:is|are|was|were|does|do|did|has|have|had|can|could|will|would|should)\b", re.I)
+_PROBE = "reveal_type(answer)"
+REVEALED = "revealed-type"
+_TROUBLE = "invalid-"
+"""Beginning of the rules by which a program contradicts its own types: what is inferred of it is no evidence then."""
+_DYNAMIC = frozenset({"exec", "eval", "globals", "locals", "vars", "setattr", "cast", "reveal_type"})
 
 
-def repeats_task(task: str, program: Program, value: object) -> bool:
-    """Whether an answer is a datum of the task where the task surely asks for something else.
+@dataclass(frozen=True)
+class Wanted:
+    """The type of answer that a program is held to, and what it costs to have another."""
 
-    That is where the program sets it to a constant in every case; or where the task names or quotes one thing alone,
-    offers no choice, and the answer is that thing.
+    type: AnswerType
+    severity: Severity = "error"
+
+
+def probed(program: Program) -> str | None:
+    """The program with its answer's types asked for, line by line as before; ``None`` where no sure word is to be had.
+
+    That is where a function sets the answer, or where annotations say what nobody checked.
+    """
+    tree = program.tree
+    if tree is None or any(map(_hides_types, program.nodes)):
+        return None
+    lines = program.source.split("\n")
+    for node in sorted(_settings(tree), key=_end, reverse=True):
+        row, column = _end(node)
+        text = lines[row - 1].encode()
+        lines[row - 1] = text[:column].decode() + f"; {_PROBE}" + text[column:].decode()
+    return "\n".join(lines) + f"\n{_PROBE}\n"
+
+
+def answer_findings(
+    program: Program, diagnostics: Sequence[Diagnostic], wanted: Wanted, records: Collection[str]
+) -> list[Finding]:
+    """What is surely wrong with the type of the answer.
 
     Args:
-        task: what the user wants.
-        program: that answered. ``value``: its answer.
+        program: the program.
+        diagnostics: of the type checker, of what :func:`probed` made of it.
+        wanted: what the answer is held to.
+        records: names of ``TypedDict`` classes.
     """
-    text = _spelled(value)
-    if not text or not _stands_in(text, task) or _YES_NO.match(task):
-        return False
-    if is_constant(program):
-        return not _CHOICE.search(task)
-    named = {name.casefold() for name in named_things(task)}
-    return isinstance(value, str) and named == {text.casefold()} and not _CHOICE.search(task)
+    if program.tree is None or any(each.rule.startswith(_TROUBLE) for each in diagnostics):
+        return []
+    revealed = sorted((d.line, d.column, d.revealed) for d in diagnostics if d.rule == REVEALED)
+    behind = len(program.source.split("\n"))
+    at_end = next((text for line, _, text in revealed if line > behind), "")
+    if not at_end or not refuses(wanted.type, at_end, records):
+        return []
+    final = set(map(ast.dump, members_of(at_end)))
+    ends = sorted(_end(node)[0] for node in _settings(program.tree))
+    shown = [text for line, _, text in revealed if line <= behind]
+    found = {
+        line: text
+        for line, text in zip(ends, shown, strict=False)
+        if len(ends) == len(shown) and final.issuperset(map(ast.dump, members_of(text)))
+    }
+    if not found:  # set by a loop, an unpacking, …
+        stored = (n for n in program.nodes if isinstance(n, ast.Name) and n.id == "answer")
+        found = {max((n.lineno for n in stored if isinstance(n.ctx, ast.Store)), default=0): at_end}
+    starts = {_end(node)[0]: node.lineno for node in _settings(program.tree)}
+    return [
+        Finding(
+            kind="answer_type",
+            severity=wanted.severity,
+            line=starts.get(line, line),
+            source_line=program.line(starts.get(line, line))[:160],
+            name="answer",
+            expected=(wanted.type.text,),
+            found=text,
+        )
+        for line, text in found.items()
+    ]
 
 
-def named_things(task: str) -> list[str]:
-    """What a task quotes, and its proper names; not a word that is written large because a sentence begins with it."""
-    task = task[:MAX_TASK]
-    found = [next(group for group in quoted.groups() if group).strip() for quoted in _QUOTED.finditer(task)]
-    rest = _QUOTED.sub(lambda quoted: " " * len(quoted.group()), task)
-    for name in _NAME.finditer(rest):
-        text = name.group()
-        if _BEGINS.search(rest[max(0, name.start() - 4) : name.start()]):
-            text = text.partition(" ")[2]  # "Find Rome"
-        if len(text) >= SHORTEST:
-            found.append(re.sub(r"['’]s?$", "", text))
-    return list(dict.fromkeys(found))
-
-
-def is_constant(program: Program) -> bool:
-    """Whether the answer is a number or a text that the program holds, whatever its tools say."""
-    tree = program.tree
-    if tree is None:
-        return False
-    given: dict[str, list[ast.expr]] = {}
-    bound = [node.id for node in program.nodes if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store)]
-    for node in tree.body:
-        if isinstance(node, ast.Assign) and all(isinstance(target, ast.Name) for target in node.targets):
-            for target in node.targets:
-                if isinstance(target, ast.Name):
-                    given.setdefault(target.id, []).append(node.value)
-    name = "answer"
-    for _ in range(8):  # names of names
-        if bound.count(name) != 1 or len(given.get(name, ())) != 1:
-            return False
-        match given[name][0]:
-            case ast.Constant(value=str() | int() | float()):
-                return True
-            case ast.Name(id=other):
-                name = other
-            case _:
-                return False
+def _hides_types(node: ast.AST) -> bool:
+    match node:
+        case ast.Global(names=names):
+            return "answer" in names
+        case ast.AnnAssign() | ast.arg(annotation=ast.expr()):
+            return True
+        case ast.FunctionDef(returns=ast.expr()) | ast.AsyncFunctionDef(returns=ast.expr()):
+            return True
+        case ast.Name(id=name):
+            return name in _DYNAMIC
     return False
 
 
-def _spelled(value: object) -> str:
-    """As it would stand in a task; empty for what is too short to mean anything, or no number and no text."""
-    if isinstance(value, bool) or not isinstance(value, str | int | float):
-        return ""
-    text = str(value).strip()
-    return text if len(text) >= (SHORTEST if isinstance(value, str) else 2) else ""
+def _settings(tree: ast.Module) -> list[ast.stmt]:
+    """The module's statements that set ``answer``, and nothing but that name."""
+    found: list[ast.stmt] = []
+    todo: list[ast.AST] = list(tree.body)
+    while todo:
+        node = todo.pop()
+        targets = node.targets if isinstance(node, ast.Assign) else [getattr(node, "target", None)]
+        if isinstance(node, ast.Assign | ast.AugAssign) and any(_is_answer(target) for target in targets):
+            found.append(node)
+        if not isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef | ast.expr):
+            todo += ast.iter_child_nodes(node)
+    return found
 
 
-def _stands_in(text: str, task: str) -> bool:
-    return re.search(rf"(?<!\w){re.escape(text)}(?!\w)", task, re.I) is not None
+def _is_answer(target: ast.expr | None) -> bool:
+    return isinstance(target, ast.Name) and target.id == "answer"
+
+
+def _end(node: ast.stmt) -> tuple[int, int]:
+    return node.end_lineno or node.lineno, node.end_col_offset or 0

@@ -20,6 +20,7 @@ from atc.graph.suppliers import expression_of, fields_of, hints_for
 from atc.programs.analysis.flow import Flow
 from atc.programs.analysis.interpreter import Access
 from atc.programs.analysis.schema_paths import Shape, shape_at
+from atc.programs.check.answers import Wanted
 from atc.programs.check.calls import call_findings
 from atc.programs.check.examples import example_findings, example_literals
 from atc.programs.check.names import Names
@@ -49,7 +50,13 @@ class Checker:
         self._examples = example_literals(protocols) if "example-literal" in rules else frozenset()
         self._types = TypeChecker(protocols) if types else None
 
-    async def check(self, program: Program, known: str | None = None, inputs: Collection[str] = ()) -> list[Finding]:
+    async def check(
+        self,
+        program: Program,
+        known: str | None = None,
+        inputs: Collection[str] = (),
+        wanted: Wanted | None = None,
+    ) -> list[Finding]:
         """Every sure finding, and warnings about values; one a line and kind, in the order of lines.
 
         Args:
@@ -57,12 +64,14 @@ class Checker:
             known: the task and all that tools have answered so far, as text; what the program has out of thin air is
                 a finding then (:mod:`atc.programs.check.provenance`).
             inputs: names of the values of earlier stages that stand in the program's scope.
+            wanted: the type that the answer is held to where types are known.
         """
         tree = program.tree
         if tree is None:
             return [_not_parsed(program)]
         async with asyncio.TaskGroup() as group:  # the type checker is a process: it works beside us
-            types = group.create_task(self._types.check(program, inputs)) if self._types is not None else None
+            wanted = wanted if "answer-type" in self._rules else None
+            types = group.create_task(self._types.check(program, inputs, wanted)) if self._types is not None else None
             await asyncio.sleep(0)
             flow = program.flow(self._protocols)
             found = policy_findings(tree) + call_findings(flow, self._protocols, self._rules)

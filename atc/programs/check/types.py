@@ -14,12 +14,13 @@ import shutil
 import sys
 import tempfile
 from collections.abc import Collection, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from atc.errors import EnvironmentProblem
 from atc.facts import Finding, FindingKind
+from atc.programs.check.answers import Wanted, answer_findings, probed
+from atc.programs.check.diagnostics import Diagnostic
 from atc.programs.check.type_server import TypeServer
 from atc.programs.program import Program
 from atc.tools.protocol import Protocol
@@ -47,16 +48,6 @@ _BUILT_IN = re.compile(r"(Literal\[|(list|dict|tuple|set|frozenset|str|bytes|int
 _CONTAINER = re.compile(r"(list|dict|tuple|set|frozenset)\b")
 
 
-@dataclass(frozen=True)
-class Diagnostic:
-    """What the type checker reports, at a place of the program (line from 1, column from 0)."""
-
-    rule: str
-    message: str
-    line: int
-    column: int
-
-
 class TypeChecker:
     """Checks programs against one set of tools. Its folder holds the stubs; :meth:`close` removes it.
 
@@ -68,20 +59,30 @@ class TypeChecker:
         self._tools = {protocol.name for protocol in protocols}
         self._ty = find_ty()
         self._folder = Path(tempfile.mkdtemp(prefix="atc-check-")).resolve()
-        (self._folder / "_tools.pyi").write_text(render_checker_stubs(protocols), encoding="utf-8")
+        stubs = render_checker_stubs(protocols)
+        (self._folder / "_tools.pyi").write_text(stubs, encoding="utf-8")
+        self._records = _records_of(stubs)
         version = f"{sys.version_info.major}.{sys.version_info.minor}"  # the jail runs this very Python
         (self._folder / "ty.toml").write_text(f'[environment]\npython-version = "{version}"\n')
         self._server = self._started()
 
-    async def check(self, program: Program, inputs: Collection[str] = ()) -> list[Finding]:
+    async def check(
+        self, program: Program, inputs: Collection[str] = (), wanted: Wanted | None = None
+    ) -> list[Finding]:
         """What is surely wrong with the types of a program, in the order of its lines.
 
         Args:
             program: what is checked.
             inputs: names of values in its scope; nothing is known of their types.
+            wanted: the type that its answer is held to.
         """
-        found = [finding_of(each, program, self._tools) for each in await self.diagnose(program.source, inputs)]
-        return [finding for finding in found if finding is not None]
+        asked = probed(program) if wanted is not None else None
+        diagnostics = await self.diagnose(program.source if asked is None else asked, inputs)
+        own = [each for each in diagnostics if each.line <= len(program.lines)]
+        found = [finding for each in own if (finding := finding_of(each, program, self._tools)) is not None]
+        if wanted is not None and asked is not None:
+            found += answer_findings(program, diagnostics, wanted, self._records)
+        return found
 
     def close(self) -> None:
         """End the server and remove the folder."""
@@ -101,6 +102,17 @@ class TypeChecker:
             self._server = self._started()
             return []  # the jail and the broker still stand; a program is not refused for the checker's failure
         return [diagnostic for item in items if (diagnostic := _read(item)) is not None]
+
+
+def _records_of(stubs: str) -> frozenset[str]:
+    """The names of the ``TypedDict`` classes of the stubs."""
+    names = set()
+    for node in ast.parse(stubs).body:
+        if isinstance(node, ast.ClassDef) and any(isinstance(b, ast.Name) and b.id == "TypedDict" for b in node.bases):
+            names.add(node.name)
+        elif isinstance(node, ast.Assign):  # Name = TypedDict('Name', {…})
+            names.update(target.id for target in node.targets if isinstance(target, ast.Name))
+    return frozenset(names)
 
 
 def finding_of(diagnostic: Diagnostic, program: Program, tools: Collection[str]) -> Finding | None:

@@ -10,9 +10,9 @@ from hypothesis import strategies as st
 
 from atc import Effect, Protocol
 from atc.facts import Finding
-from atc.programs.check.answers import is_constant, named_things, repeats_task
 from atc.programs.check.checker import Checker
 from atc.programs.check.examples import example_literals
+from atc.programs.check.task_data import is_constant, named_things, repeats_task
 from atc.programs.program import Program
 from atc.programs.rules import DEFAULT
 from atc.tools.protocol import Example
