@@ -16,7 +16,7 @@ from typing import Any, Literal, get_args
 from atc.answers.inferred import members_of
 from atc.answers.types import AnswerType
 from atc.errors import BudgetExceeded, ModelError, ModelUnavailable
-from atc.models.base import Message
+from atc.models.base import Message, Reply
 from atc.prompting import prompt
 from atc.strategies.context import RunContext
 
@@ -44,7 +44,8 @@ _KINDS_OF_TYPES: Mapping[str, Kind] = {
     "int": "number", "float": "number", "bool": "yes/no", "str": "text",
     "list": "list", "tuple": "list", "set": "list", "frozenset": "list", "deque": "list", "range": "list",
 }  # fmt: skip
-_MAX_TOKENS = 16  # an endpoint may wrap the word in JSON
+MAX_REPLY = 16
+"""Tokens of the reply: an endpoint may wrap the word in JSON."""
 _MAX_READ = 200  # characters of a text in which a number is looked for
 _NUMBER = re.compile(r"[^\w\s]?\s?[-+−]?\d[\d,.\s]*(?:[eE][-+]?\d+)?\s?%?")  # with a currency's sign before it
 _YES = re.compile(r"(?:yes|no|true|false)\b[^\w]*", re.I)
@@ -106,14 +107,23 @@ def _name(member: ast.expr) -> str:
     return ""
 
 
-async def asked_kind(context: RunContext) -> Kind | None:
-    """Ask the model what kind of value answers the task; ``None`` where it gives no usable reply."""
-    task = context.task
+def kind_question(task: str) -> list[Message]:
+    """The question what kind of value answers a task. All but its end is the same for every task."""
     half = MAX_TASK // 2
     shown = task if len(task) <= MAX_TASK else f"{task[:half]} … {task[-half:]}"
-    question = prompt("answer_kind", task=" ".join(shown.split()))
+    return [Message("user", prompt("answer_kind", task=" ".join(shown.split())))]
+
+
+def kind_of_reply(reply: Reply) -> Kind | None:
+    """The kind that a reply to the question names; ``None`` where it names none."""
+    return next((kind for kind in KINDS if kind == reply.value), None)
+
+
+async def asked_kind(context: RunContext) -> Kind | None:
+    """Ask the model what kind of value answers the task; ``None`` where it gives no usable reply."""
+    question = kind_question(context.task)
     try:
-        reply = await context.ask("answer_kind", [Message("user", question)], max_tokens=_MAX_TOKENS, choices=KINDS)
+        reply = await context.ask("answer_kind", question, max_tokens=MAX_REPLY, choices=KINDS)
     except (ModelError, ModelUnavailable, BudgetExceeded):
         return None  # a warning less; what was computed stands
-    return next((kind for kind in KINDS if kind == reply.value), None)
+    return kind_of_reply(reply)

@@ -97,7 +97,7 @@ def test_where_all_answers_are_of_another_kind_they_vote_and_one_is_asked_about(
 
 def test_numbers_and_texts_agree_but_for_rounding_case_and_spaces() -> None:
     spaced = "```python\nanswer = '  8  CITIES' if double(n=4) else ''\n```"
-    assert run([GOOD, spaced, NAMED, ALSO_GOOD, KILOMETRES, OTHER, OTHER], READS, candidates=7).value == 8.0
+    assert run([GOOD, KILOMETRES, OTHER], READS, candidates=3).value == 8
     assert run([GOOD, spaced, NAMED], READS, candidates=3).value == "  8  CITIES"
 
 
