@@ -147,7 +147,8 @@ class Result(Record, Generic[T]):
             fields: the other fields.
         """
         made = cls(value=value, **fields)
-        made._plain = (value, plain)
+        if plain is not value:
+            made._plain = (value, plain)
         return made
 
     @property

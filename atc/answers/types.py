@@ -6,6 +6,7 @@ nothing is coerced: ``"3"`` is an ``int``, ``3.5`` is none. A JSON Schema coerce
 
 from __future__ import annotations
 
+import enum
 import inspect
 import json
 from collections.abc import Iterator
@@ -269,12 +270,17 @@ def _is_predicted(core: Any) -> bool:
         if (
             part.get("type") in _NOT_PREDICTED
             or part.get("coerce_numbers_to_str")
-            or part.get("missing") is not None
+            or (part.get("type") == "enum" and _takes_others(part["cls"]))
             or part.get("on_error") in ("default", "omit")
         ):
             return False
         todo += [value for key, value in part.items() if key not in _NOT_VALIDATION]
     return True
+
+
+def _takes_others(cls: type[enum.Enum]) -> bool:
+    """Whether an enumeration makes something of values that are none of its own."""
+    return cls._missing_.__func__ is not enum.Enum._missing_.__func__  # type: ignore[attr-defined]
 
 
 def _told(error: ValidationError, value: Any) -> Iterator[Drift]:
@@ -294,4 +300,4 @@ def _told(error: ValidationError, value: Any) -> Iterator[Drift]:
 
 
 def _name_of(given: Any) -> str:
-    return given.__qualname__ if isinstance(given, type) else repr(given)
+    return given.__qualname__ if isinstance(given, type) or inspect.isroutine(given) else repr(given)
