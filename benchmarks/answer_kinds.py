@@ -102,7 +102,9 @@ async def ask_all(model: Model, tasks: Sequence[Known], file: Path) -> dict[tupl
     try:
         for known in tasks:
             messages = kind_question(known.task.text)
-            digest = hashlib.sha256(json.dumps([*KINDS, messages[0].content]).encode()).hexdigest()[:16]
+            digest = hashlib.sha256(
+                json.dumps([*KINDS, *(message.content for message in messages)]).encode()
+            ).hexdigest()[:16]
             asked = kept.get((known.env, known.task.id, model.name, digest))
             if asked is None:
                 reply = await model.complete(messages, max_tokens=MAX_REPLY, choices=KINDS, seed=0)

@@ -38,6 +38,8 @@ LIKELY_TYPES: Mapping[Kind, tuple[str, ...]] = {
     "yes/no": ("boolean", "string"),
 }
 """What an answer is held to before its program runs, in the types of JSON Schema: it cannot tell texts apart."""
+EXAMPLES = 7
+"""Of the prompt."""
 MAX_TASK = 1_200
 """Characters of a task that are shown: its beginning and its end, where what is asked stands."""
 _KINDS_OF_TYPES: Mapping[str, Kind] = {
@@ -108,10 +110,18 @@ def _name(member: ast.expr) -> str:
 
 
 def kind_question(task: str) -> list[Message]:
-    """The question what kind of value answers a task. All but its end is the same for every task."""
+    """The question what kind of value answers a task: a rule, examples as turns, and the task.
+
+    All but the task is the same for every run. It is not kept on disk as the programs' prompt is: to restore it would
+    drop what the embedded model's one slot has read, where asking saves that in memory.
+    """
     half = MAX_TASK // 2
     shown = task if len(task) <= MAX_TASK else f"{task[:half]} … {task[-half:]}"
-    return [Message("user", prompt("answer_kind", task=" ".join(shown.split())))]
+    messages = [Message("system", prompt("answer_kind", part="rule"))]
+    for number in range(EXAMPLES):
+        messages.append(Message("user", prompt("answer_kind", part="task", number=number)))
+        messages.append(Message("assistant", prompt("answer_kind", part="kind", number=number)))
+    return [*messages, Message("user", " ".join(shown.split()))]
 
 
 def kind_of_reply(reply: Reply) -> Kind | None:

@@ -15,7 +15,7 @@ from atc.agent import Agent
 from atc.errors import ModelError, ModelUnavailable
 from atc.models.base import Model, ModelRequest, Reply
 from atc.models.fake import FakeModel
-from atc.strategies.answer_kind import KINDS, UNLIKELY, Kind, kind_of, unlikely_kind
+from atc.strategies.answer_kind import KINDS, UNLIKELY, Kind, kind_of, kind_question, unlikely_kind
 from tests.support.tools import make_tool
 
 NUMBER = "```python\nanswer = measure(n=1)['km']\n```"
@@ -262,3 +262,11 @@ def test_a_long_task_is_shown_in_part() -> None:
     assert "Begin." in question
     assert "Which city?" in question
     assert len(question) < 3_000
+
+
+def test_the_question_ends_with_the_task_and_its_examples_are_of_all_kinds() -> None:
+    system, *turns, last = kind_question("How far\nis it?")
+    assert (system.role, last.role, last.content) == ("system", "user", "How far is it?")
+    assert {message.content for message in turns if message.role == "assistant"} == set(KINDS)
+    assert all(message.content for message in turns)
+    assert not any(message.fixed for message in [system, *turns]), "the slot's file is the programs' alone"
