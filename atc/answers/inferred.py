@@ -92,6 +92,8 @@ class _Judge:
         self._nodes += 1
         if depth > MAX_DEPTH or self._nodes > MAX_NODES:
             return False
+        if isinstance(member, ast.BinOp) and isinstance(member.op, ast.BitAnd):  # `list[int] & ~AlwaysFalsy`
+            return any(self._refuses(part, schema, depth + 1) for part in (member.left, member.right))
         if (constants := _constants(member)) is not None:
             names = [_CONSTANTS.get(type(constant), "") for constant in constants]
             return all(self._refuses(ast.Name(name), schema, depth + 1) for name in names)

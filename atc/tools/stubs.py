@@ -116,6 +116,17 @@ def render_checker_stubs(protocols: Sequence[Protocol]) -> str:
     return "\n".join(parts) + "\n"
 
 
+def record_names(stubs: str) -> frozenset[str]:
+    """The names of the ``TypedDict`` classes in what :func:`render_checker_stubs` made."""
+    names = set()
+    for node in ast.parse(stubs).body:
+        if isinstance(node, ast.ClassDef) and any(isinstance(b, ast.Name) and b.id == "TypedDict" for b in node.bases):
+            names.add(node.name)
+        elif isinstance(node, ast.Assign):  # Name = TypedDict('Name', {…})
+            names.update(target.id for target in node.targets if isinstance(target, ast.Name))
+    return frozenset(names)
+
+
 _BUILTIN_STUBS = """\
 class ToolError(Exception):
     tool: str

@@ -210,7 +210,7 @@ def test_what_cannot_be_the_type_of_an_answer_is_told_why(given: Any, words: str
 def test_a_file_that_is_no_schema_is_told(text: str, tmp_path: Path) -> None:
     path = tmp_path / "type.json"
     path.write_text(text)
-    with pytest.raises(UsageError, match="type.json"):
+    with pytest.raises(UsageError, match=r"type\.json"):
         open_answer(str(path))
 
 
@@ -246,7 +246,7 @@ def test_a_huge_type_is_shown_in_part_and_checked_whole() -> None:
     assert opened.text == "Big"
     assert 100 < len(opened.stub.classes) <= MAX_CLASSES
     assert "more keys" in opened.stub.classes
-    whole = {name: 1 for name in fields}
+    whole = dict.fromkeys(fields, 1)
     assert isinstance(opened.fit(whole), Fitted)
     assert isinstance(opened.fit(whole | {"field_999": "x"}), Misfit)
 

@@ -57,6 +57,39 @@ def test_a_solved_task_is_told_in_plain_lines_and_leaves_with_0(endpoint: Any) -
     assert Path(ran.stdout.strip().splitlines()[-1].removeprefix("trace: ")).is_file()
 
 
+def test_the_type_of_the_value_is_an_option(endpoint: Any) -> None:
+    Path("type.json").write_text('{"type": "integer", "maximum": 50}')
+    Path("own_answer_types.py").write_text("Rows = list[int]\n")
+    for given, reply, value in (
+        ("number", GOOD, 42),
+        ("type.json", GOOD, 42),
+        ("own_answer_types:Rows", GOOD.replace("double(n=21)", "[double(n=21), '7']"), [42, 7]),
+    ):
+        endpoint(says(reply))
+        ran = atc("run", "double 21", "--tools", "tools.py", "--answer", given, "--json")
+        assert (ran.exit_code, json.loads(ran.stdout)["value"]) == (0, value)
+    endpoint(*[says(GOOD)] * 9)
+    ran = atc("run", "double 21", "--tools", "tools.py", "--answer", "text")
+    assert ran.exit_code == 1
+    assert "`answer` must be of type `str`" in ran.stdout
+
+
+@pytest.mark.parametrize("given", ["nonsense", "none.json", "no_such_module:T", "json:dumps", "json:nothing"])
+def test_what_is_no_type_is_wrong_use_and_the_choices_are_listed(given: str) -> None:
+    ran = atc("run", "double 21", "--tools", "tools.py", "--answer", given)
+    assert ran.exit_code == 2
+    assert given.split(":")[0] in ran.stderr
+    if given == "nonsense":
+        assert "number, text, list, yes/no, record, FILE.json" in ran.stderr
+
+
+def test_the_former_option_without_a_sentence_works_with_a_warning(endpoint: Any) -> None:
+    endpoint(says(GOOD))
+    ran = atc("run", "double 21", "--tools", "tools.py", "--no-answer", "--json")
+    assert (ran.exit_code, json.loads(ran.stdout)["answer"]) == (0, "42")
+    assert "--no-sentence" in ran.stderr
+
+
 def test_the_sizes_of_context_and_prompt_are_options_and_the_endpoint_is_shown_first(endpoint: Any) -> None:
     server = endpoint(says(GOOD))
     ran = atc(

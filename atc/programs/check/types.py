@@ -14,6 +14,7 @@ import shutil
 import sys
 import tempfile
 from collections.abc import Collection, Sequence
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
@@ -24,7 +25,7 @@ from atc.programs.check.diagnostics import Diagnostic
 from atc.programs.check.type_server import TypeServer
 from atc.programs.program import Program
 from atc.tools.protocol import Protocol
-from atc.tools.stubs import render_checker_stubs
+from atc.tools.stubs import record_names, render_checker_stubs
 
 TIMEOUT_S = 20.0
 PRELUDE = "from _tools import *\n"
@@ -59,9 +60,8 @@ class TypeChecker:
         self._tools = {protocol.name for protocol in protocols}
         self._ty = find_ty()
         self._folder = Path(tempfile.mkdtemp(prefix="atc-check-")).resolve()
-        stubs = render_checker_stubs(protocols)
-        (self._folder / "_tools.pyi").write_text(stubs, encoding="utf-8")
-        self._records = _records_of(stubs)
+        self._stubs = render_checker_stubs(protocols)
+        (self._folder / "_tools.pyi").write_text(self._stubs, encoding="utf-8")
         version = f"{sys.version_info.major}.{sys.version_info.minor}"  # the jail runs this very Python
         (self._folder / "ty.toml").write_text(f'[environment]\npython-version = "{version}"\n')
         self._server = self._started()
@@ -84,6 +84,10 @@ class TypeChecker:
             found += answer_findings(program, diagnostics, wanted, self._records)
         return found
 
+    @cached_property
+    def _records(self) -> frozenset[str]:
+        return record_names(self._stubs)
+
     def close(self) -> None:
         """End the server and remove the folder."""
         self._server.close()
@@ -102,17 +106,6 @@ class TypeChecker:
             self._server = self._started()
             return []  # the jail and the broker still stand; a program is not refused for the checker's failure
         return [diagnostic for item in items if (diagnostic := _read(item)) is not None]
-
-
-def _records_of(stubs: str) -> frozenset[str]:
-    """The names of the ``TypedDict`` classes of the stubs."""
-    names = set()
-    for node in ast.parse(stubs).body:
-        if isinstance(node, ast.ClassDef) and any(isinstance(b, ast.Name) and b.id == "TypedDict" for b in node.bases):
-            names.add(node.name)
-        elif isinstance(node, ast.Assign):  # Name = TypedDict('Name', {…})
-            names.update(target.id for target in node.targets if isinstance(target, ast.Name))
-    return frozenset(names)
 
 
 def finding_of(diagnostic: Diagnostic, program: Program, tools: Collection[str]) -> Finding | None:
