@@ -30,6 +30,8 @@ _PURPOSES = {
     "program": "writing a program",
     "attribute": "tracing the fault",
     "answer": "putting the answer into words",
+    "answer_kind": "asking what kind of answer is wanted",
+    "compare": "comparing programs",
     "tools": "searching for tools",
     "step": "taking a step",
     "plan": "planning",

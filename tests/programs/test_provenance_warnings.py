@@ -80,6 +80,10 @@ def test_when_an_answer_only_repeats_the_task(task: str, source: str, value: obj
     assert repeats_task(task, Program(source), value) is warned
 
 
+def test_a_number_of_thousands_of_digits_is_no_datum() -> None:
+    assert not repeats_task("How many of the 12 pens are blue?", Program("answer = 12"), 10**9000)
+
+
 @given(st.text(max_size=300), st.text(max_size=40) | st.integers() | st.floats() | st.none() | st.booleans())
 def test_any_task_and_value_can_be_looked_at(task: str, value: object) -> None:
     repeats_task(task, Program("answer = f()"), value)

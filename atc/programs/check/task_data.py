@@ -15,6 +15,7 @@ SHORTEST = 3
 """Characters of a text that is worth a question."""
 MAX_TASK = 4_000
 """Characters of a task in which names are looked for."""
+MAX_NUMBER = 10**30
 _QUOTED = re.compile(r"""(?<!\w)(?:'([^'\n]{1,60})'|"([^"\n]{1,60})"|“([^”\n]{1,60})”)(?!\w)""")
 _NAME = re.compile(r"[A-Z][\w'’-]*(?: (?:of |de |the |von |van )?[A-Z0-9][\w'’-]*)*")
 _BEGINS = re.compile(r"(?:^|[.!?:;\n]\s*)$")
@@ -84,6 +85,8 @@ def is_constant(program: Program) -> bool:
 def _spelled(value: object) -> str:
     """As it would stand in a task; empty for what is too short to mean anything, or no number and no text."""
     if isinstance(value, bool) or not isinstance(value, str | int | float):
+        return ""
+    if isinstance(value, int) and abs(value) > MAX_NUMBER:  # Python writes no number of thousands of digits
         return ""
     text = str(value).strip()
     return text if len(text) >= (SHORTEST if isinstance(value, str) else 2) else ""
