@@ -50,7 +50,8 @@ async def attempt(
     row = Row(
         env=environment.name, task=task.id, system=system.name, version=version, seed=seed, model=upstream.name,
         terms=terms(caps, temperature), stated=task.stated, model_calls=spent.model_calls, kept_calls=spent.kept_calls,
-        prompt_tokens=spent.prompt_tokens, completion_tokens=spent.completion_tokens, tool_calls=len(episode.calls),
+        prompt_tokens=spent.prompt_tokens, shared_tokens=spent.shared_tokens,
+        completion_tokens=spent.completion_tokens, tool_calls=len(episode.calls),
         writes=episode.writes, repeated_writes=episode.repeated_writes, forbidden_writes=episode.forbidden_writes,
         path=episode.path, precision=episode.precision, seconds=round(wall_s + spent.kept_s, 3),
         model_s=round(spent.model_s, 3), tool_s=round(spent.tool_s, 3), wall_s=round(wall_s, 3), **outcome,

@@ -67,6 +67,8 @@ class Spent:
 
     Attributes:
         kept_calls: replies that were made in an earlier try; ``kept_s``: how long they took then.
+        shared_tokens: of ``prompt_tokens`` those of a prompt that is sampled again, which a cache of prompts, or an
+            endpoint asked for ``n`` replies, reads once.
         model_s: with what kept replies took. ``tool_s``: in tools.
         over: the cap that was reached, in words; empty while none is.
     """
@@ -74,6 +76,7 @@ class Spent:
     model_calls: int = 0
     kept_calls: int = 0
     prompt_tokens: int = 0
+    shared_tokens: int = 0
     completion_tokens: int = 0
     model_s: float = 0.0
     kept_s: float = 0.0
@@ -96,6 +99,8 @@ class Session:
     asking: set[asyncio.Future[tuple[int, Any]]] = field(default_factory=set, repr=False)
     """Requests that the endpoint works on; they are given up with the try, lest the next one waits for them."""
     transcript: Transcript | None = None
+    prompts: set[str] = field(default_factory=set, repr=False)
+    """Digests of the prompts so far."""
 
     @property
     def begun(self) -> int:
@@ -200,7 +205,7 @@ class Gateway:
         else:
             session.spent.kept_calls += 1
             session.spent.kept_s += kept["seconds"]
-        _count(session.spent, kept)
+        _count(session, body, kept)
         if session.transcript is not None:
             session.transcript.exchange(body.get("messages", ()), kept["reply"])
         return _streamed(kept["reply"]) if streamed else JSONResponse(kept["reply"])
@@ -273,10 +278,14 @@ def _seed(session: Session) -> int:
     return 1_000 * session.seed + session.begun
 
 
-def _count(spent: Spent, kept: dict[str, Any]) -> None:
-    usage = kept["reply"].get("usage") or {}
+def _count(session: Session, body: dict[str, Any], kept: dict[str, Any]) -> None:
+    spent, usage = session.spent, kept["reply"].get("usage") or {}
+    prompt = hashlib.sha256(json.dumps(body.get("messages"), sort_keys=True).encode()).hexdigest()
     spent.model_calls += 1
     spent.prompt_tokens += usage.get("prompt_tokens") or 0
+    if prompt in session.prompts:
+        spent.shared_tokens += usage.get("prompt_tokens") or 0
+    session.prompts.add(prompt)
     spent.completion_tokens += usage.get("completion_tokens") or 0
     spent.model_s += kept["seconds"]
 

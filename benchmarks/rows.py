@@ -31,6 +31,7 @@ class Row:
         programs: programs, plans or steps. ``crashes``: of these, those that failed when they ran.
         faults: what was wrong with them, by kind, where a system tells.
         kept_calls: model calls that were answered from an earlier try's replies.
+        shared_tokens: of the prompts' tokens those of a prompt that was sampled again in this try.
         tool_calls: calls that reached a tool, as the environment counted them.
         repeated_writes: effects that were done again beyond what the task's own solution does.
         forbidden_writes: effects of tools that the solution has no use for.
@@ -56,6 +57,7 @@ class Row:
     model_calls: int = 0
     kept_calls: int = 0
     prompt_tokens: int = 0
+    shared_tokens: int = 0
     completion_tokens: int = 0
     tool_calls: int = 0
     writes: int = 0

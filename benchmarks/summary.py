@@ -21,7 +21,8 @@ UNREAD = "unread"
 """In the place of an environment: all tasks that nobody has read."""
 _SUMS = tuple(
     """
-    model_calls prompt_tokens completion_tokens tool_calls writes repeated_writes forbidden_writes crashes programs
+    model_calls prompt_tokens shared_tokens completion_tokens tool_calls writes repeated_writes forbidden_writes crashes
+    programs
     """.split()
 )
 _SECONDS = ("seconds", "model_s", "tool_s", "own_s")

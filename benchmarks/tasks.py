@@ -29,7 +29,7 @@ from benchmarks.quick import TASKS, order, quick_tasks
 from benchmarks.read_tasks import Part, in_part
 from benchmarks.rows import Row, append, latest, read_rows
 from benchmarks.summary import print_table, summarise
-from benchmarks.systems import SYSTEMS, WITHOUT_RULE, System, without_rule
+from benchmarks.systems import CHOOSE, SYSTEMS, WITH_RULE, WITHOUT_RULE, System, named_system
 from benchmarks.upstream import Upstream, upstream
 
 RESULTS = Path(__file__).with_name("results")
@@ -181,13 +181,14 @@ def listed(text: str, allowed: Iterable[str], what: str) -> list[str]:
 
 
 def systems_of(text: str) -> list[System]:
-    """The systems of a comma-separated option; ``atc-rules:ID`` is ATC without that rule.
+    """The systems of a comma-separated option: bundled ones, and those that a name makes
+    (:func:`benchmarks.systems.named_system`).
 
     Raises:
-        UsageError: there is no such system, or no such rule.
+        UsageError: there is no such system, rule or number of candidates.
     """
     names = [name.strip() for name in text.split(",") if name.strip()]
-    made = {name: without_rule(name) for name in names if name.startswith(WITHOUT_RULE)}
+    made = {name: system for name in names if (system := named_system(name)) is not None}
     return [made.get(name) or SYSTEMS[name] for name in listed(text, [*SYSTEMS, *made], "system")]
 
 
@@ -219,7 +220,8 @@ def main(
     system: Annotated[
         str | None,
         typer.Option(
-            help=f"Systems: {', '.join(SYSTEMS)}; `{WITHOUT_RULE}ID` is ATC without a rule. All of them, if not said."
+            help=f"Systems: {', '.join(SYSTEMS)}; `{WITHOUT_RULE}ID` is ATC without a rule, `{WITH_RULE}ID` with one "
+            f"that is off, `{CHOOSE}N` chooses among N programs (`{CHOOSE}N+ID`: with a rule). All, if not said."
         ),
     ] = None,
     data: Annotated[

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from atc.errors import UsageError
 from atc.programs.rules import IDS
 from atc.strategies.chain import Chain
@@ -10,10 +12,16 @@ from benchmarks.systems.atc import Atc
 from benchmarks.systems.base import Answer, Job, System
 from benchmarks.systems.peer import Peer
 
-__all__ = ["SYSTEMS", "WITHOUT_RULE", "Answer", "Job", "System", "without_rule"]
+__all__ = ["CHOOSE", "SYSTEMS", "WITHOUT_RULE", "WITH_RULE", "Answer", "Job", "System", "named_system"]
 
 WITHOUT_RULE = "atc-rules:"
 """What the name of ATC without one rule begins with; the id of the rule follows (``atc-rules:id-by-name``)."""
+WITH_RULE = "atc+rules:"
+"""The same for ATC with a rule that is off by default (``atc+rules:answer-kind``)."""
+CHOOSE = "atc-choose:"
+"""The same for ATC that chooses among N programs, first and later ones; rules to turn on may follow
+(``atc-choose:4+answer-kind+compare-candidates``)."""
+MAX_CANDIDATES = 16
 
 _BARE = Ways(tools="json", attribution="none", check=False)
 SYSTEMS: dict[str, System] = {
@@ -55,13 +63,35 @@ SYSTEMS: dict[str, System] = {
 """Names with a minus are ATC with one part taken away; `react`, `plan` and `codeact` are strategies of ATC."""
 
 
-def without_rule(name: str) -> System:
-    """ATC without the rule that a system's name ends with; several with a plus between.
+def named_system(name: str) -> System | None:
+    """The system that a name makes: ATC without rules, with rules, or with candidates; ``None`` where it makes none.
 
     Raises:
-        UsageError: there is no such rule.
+        UsageError: there is no such rule, or no such number of candidates.
     """
-    rules = name.removeprefix(WITHOUT_RULE).split("+")
+    if name.startswith(WITHOUT_RULE):
+        rules = _known(name.removeprefix(WITHOUT_RULE).split("+"))
+        return Atc(name, f"ATC without {' and '.join(rules)}", {"rules": ",".join(f"-{rule}" for rule in rules)})
+    if name.startswith(WITH_RULE):
+        rules = _known(name.removeprefix(WITH_RULE).split("+"))
+        return Atc(name, f"ATC with {' and '.join(rules)}", {"rules": _on(rules)})
+    if name.startswith(CHOOSE):
+        count, *rules = name.removeprefix(CHOOSE).split("+")
+        if not count.isdecimal() or not 2 <= int(count) <= MAX_CANDIDATES:
+            raise UsageError(f"--system: {name!r} is not {CHOOSE}N with N from 2 to {MAX_CANDIDATES}")
+        about = f"ATC that chooses among {count} programs" + (f", with {' and '.join(rules)}" if rules else "")
+        number = int(count)
+        return Atc(
+            name, about, {"candidates": number, "revision_candidates": number, "rules": _on(_known(rules)) or "default"}
+        )
+    return None
+
+
+def _on(rules: Sequence[str]) -> str:
+    return ",".join(f"+{rule}" for rule in rules)
+
+
+def _known(rules: list[str]) -> list[str]:
     if unknown := [rule for rule in rules if rule not in IDS]:
         raise UsageError(f"--system: there is no rule {', '.join(unknown)}; docs/failures.md lists them")
-    return Atc(name, f"ATC without {' and '.join(rules)}", {"rules": ",".join(f"-{rule}" for rule in rules)})
+    return rules

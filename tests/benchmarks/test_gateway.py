@@ -132,7 +132,7 @@ def test_the_same_request_in_a_later_try_is_answered_from_disk_at_its_first_cost
     again, spent, asked = trying(replies("another"), kept=tmp_path)(act)
     assert (again, asked) == (texts, 0)
     assert (spent.model_calls, spent.kept_calls) == (2, 2)
-    assert (spent.prompt_tokens, spent.completion_tokens) == (22, 14)
+    assert (spent.prompt_tokens, spent.completion_tokens, spent.shared_tokens) == (22, 14, 11)
     assert spent.model_s == spent.kept_s == pytest.approx(first.model_s)
     assert spent.kept_s > 0.2
     other, _, asked = trying(replies("another"), kept=tmp_path, seed=2)(act)

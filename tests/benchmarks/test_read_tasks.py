@@ -91,3 +91,16 @@ def test_a_rule_can_be_taken_away_by_the_name_of_a_system() -> None:
         systems_of("atc-rules:id-by-nam")
     with pytest.raises(UsageError, match="there is no nobody"):
         systems_of("nobody")
+
+
+def test_a_rule_that_is_off_can_be_added_and_candidates_be_chosen_by_the_name_of_a_system() -> None:
+    names = "atc+rules:answer-kind, atc-choose:4, atc-choose:8+answer-kind+compare-candidates"
+    made = [system._settings for system in systems_of(names) if isinstance(system, Atc)]
+    assert made == [
+        {"rules": "+answer-kind"},
+        {"candidates": 4, "revision_candidates": 4, "rules": "default"},
+        {"candidates": 8, "revision_candidates": 8, "rules": "+answer-kind,+compare-candidates"},
+    ]
+    for wrong in ("atc-choose:", "atc-choose:1", "atc-choose:17", "atc-choose:x", "atc-choose:2+nothing"):
+        with pytest.raises(UsageError, match=r"atc-choose|there is no rule"):
+            systems_of(wrong)
