@@ -100,7 +100,7 @@ def chat(
         reuse_reads_s=reuse_reads_s,
         budget_s=budget_s,
         cache=cache,
-        answer=sentence,
+        sentence=sentence,
         approve=approve,
         warnings=warnings,
         on_event=view,

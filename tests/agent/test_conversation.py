@@ -377,7 +377,7 @@ def test_an_identifier_of_the_instructions_is_not_made_up_and_no_fact_to_use(sai
 
     model = FakeModel([code("answer = seats(tenant_id='t-4711')")] * 2)
     wish = f"our tenant is {'t-4711' if said else 't-1'}; round to 3 digits"
-    with Agent([tenants, seats], model=model, answer=False, instructions=wish, max_rejections=0) as agent:
+    with Agent([tenants, seats], model=model, sentence=False, instructions=wish, max_rejections=0) as agent:
         result = agent.run("How many seats have we?")
     kinds = {finding.kind for revision in result.revisions for finding in revision.findings}
     assert kinds == (set() if said else {"invented_id"})
