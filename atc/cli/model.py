@@ -110,7 +110,7 @@ def serve(
         raise UsageError(f"--host {host} lets other machines in: set ATC_SERVE_KEY to a key that they must show")
     chosen = EmbeddedModel(choose_model(f"embedded:{model}").model, slots, None, context_tokens)
     chosen.check()
-    settings = replace(chosen.settings, host=host, port=port)
+    settings = replace(chosen.settings, host=host, port=port, prompts_dir="")  # callers save nothing on this disk
     typer.echo(f"loading {chosen.path} …", err=True)
     server = EmbeddedServer(settings, api_key=key)
     try:

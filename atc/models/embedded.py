@@ -20,7 +20,7 @@ from atc.models.embedded_process import Drafts, EmbeddedServer, ServerSettings, 
 from atc.models.fetch import models_dir
 from atc.models.messages import Message, ModelRequest, Reply, bounded_tokens, sample_options
 from atc.models.openai_compatible import OpenAICompatible
-from atc.models.prompt_cache import fixed_prefix
+from atc.models.prompt_cache import KeepPrompts, kept_prefixes
 from atc.models.reply_format import ALL_KINDS
 
 HOW_TO_GET_A_MODEL = (
@@ -54,6 +54,8 @@ class EmbeddedModel(Model):
         port: of the server, on this machine's loopback alone; a free one when 0.
         drafts: how the runtime drafts tokens from what it has read; ``None``: not at all.
         prompt_tokens: that a prompt should have at most.
+        keep: what is kept on disk of what it has read, for the next process: ``"tools"``: instructions, and documents
+            of tools; ``"instructions"`` alone; or ``"nothing"``.
     """
 
     enforces = ALL_KINDS
@@ -67,6 +69,7 @@ class EmbeddedModel(Model):
         port: int = 0,
         drafts: Drafts | None = None,
         prompt_tokens: int = PROMPT_TOKENS,
+        keep: KeepPrompts = "tools",
     ) -> None:
         for what, value in (("slots", slots), ("threads", threads), ("context_tokens", context_tokens)):
             if value is not None and value < 1:
@@ -77,6 +80,7 @@ class EmbeddedModel(Model):
         self.name = f"embedded:{known}"
         self.context_tokens = context_tokens or min(CONTEXT_TOKENS, entry.trained_tokens if entry else CONTEXT_TOKENS)
         self.prompt_tokens = prompt_tokens
+        self.keep = keep
         self._ask_for_context = entry is None  # llama.cpp reads in the file what it was trained for, and takes no more
         self.settings = ServerSettings(
             model_path=str(self.path.absolute()),
@@ -85,7 +89,7 @@ class EmbeddedModel(Model):
             threads=threads or len(os.sched_getaffinity(0)),
             context_tokens=self.context_tokens,
             port=port,
-            prompts_dir=str(platformdirs.user_cache_path("atc") / "prompts") if slots == 1 else "",
+            prompts_dir="" if keep == "nothing" else str(platformdirs.user_cache_path("atc") / "prompts"),
             drafts=drafts,
         )
         self._user = object()  # who holds the shared server
@@ -124,8 +128,9 @@ class EmbeddedModel(Model):
         server = await self._server()
         client = self._client(server)
         try:
-            seconds = await self._load_prefix(server, client, request.messages)
-            reply = await client.generate(request)
+            seconds = await self._load_prefix(server, request.messages)
+            async with server.gate.beside():
+                reply = await client.generate(request)
         except (ModelError, ModelUnavailable) as error:
             raise self._explained(error, server) from None
         return replace(reply, seconds=reply.seconds + seconds)
@@ -137,14 +142,16 @@ class EmbeddedModel(Model):
         replies: list[Reply] = []
         seed = request.sampling.seed
         try:
+            seconds = await self._load_prefix(server, request.messages)
             while len(replies) < count:
                 drawn = replace(request.sampling, seed=None if seed is None else seed + len(replies))
                 at_once = min(count - len(replies), self.settings.slots)
                 options = sample_options(replace(request, sampling=drawn))
-                replies += await client.complete_many(request.messages, at_once, **options)
+                async with server.gate.beside():
+                    replies += await client.complete_many(request.messages, at_once, **options)
         except (ModelError, ModelUnavailable) as error:
             raise self._explained(error, server) from None
-        return replies
+        return [replace(reply, seconds=reply.seconds + seconds / count) for reply in replies]
 
     async def aclose(self) -> None:
         await anyio.to_thread.run_sync(shared.release, self.settings, self._user)
@@ -153,26 +160,30 @@ class EmbeddedModel(Model):
         self.check()
         return await anyio.to_thread.run_sync(shared.get, self.settings, self._user)
 
-    async def _load_prefix(
-        self, server: EmbeddedServer, client: OpenAICompatible, messages: Sequence[Message]
-    ) -> float:
-        """Load the fixed prefix of a prompt into the server: from the prompt cache, else by reading it once.
+    async def _load_prefix(self, server: EmbeddedServer, messages: Sequence[Message]) -> float:
+        """Load what other prompts begin with too into the server: from the prompt cache, else by reading it once.
+
+        Nothing else may be read before it is saved, so whoever is not alone at the server leaves it to a later request.
 
         Returns:
             the seconds that it took.
         """
-        cache, prefix = server.prompt_cache, fixed_prefix(messages)
-        if cache is None or not prefix or (key := cache.key(prefix)) in cache.loaded:
+        cache, prefixes = server.prompt_cache, kept_prefixes(messages, self.keep)
+        if cache is None or not prefixes or cache.key(prefixes[0]) in cache.loaded:
             return 0.0
         began = time.monotonic()
-        cache.loaded.add(key)
-        try:
-            if not await anyio.to_thread.run_sync(cache.restore, key):
-                await client.complete(prefix, max_tokens=1)
-                await anyio.to_thread.run_sync(cache.save, key)
-        except BaseException:  # broken off: the next one may try
-            cache.loaded.discard(key)
-            raise
+        async with server.gate.alone() as alone:
+            levels = [(cache.key(prefix), prefix) for prefix in prefixes] if alone else []
+            unread = 0
+            for key, _ in levels:  # the longest first: a shorter one is within it
+                if key in cache.loaded or await anyio.to_thread.run_sync(cache.restore, key):
+                    break
+                unread += 1
+            cache.loaded.update(key for key, _ in levels[unread:])
+            for key, prefix in reversed(levels[:unread]):
+                if tokens := await server.read(prefix):
+                    await anyio.to_thread.run_sync(cache.save, key, tokens + 1)
+                cache.loaded.add(key)
         return time.monotonic() - began
 
     def _client(self, server: EmbeddedServer, *, known: bool = True) -> OpenAICompatible:

@@ -12,6 +12,7 @@ import subprocess
 import sys
 import threading
 import time
+from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import asdict, dataclass
 from importlib.metadata import version
@@ -22,13 +23,15 @@ import httpx
 import platformdirs
 
 from atc.errors import ModelUnavailable
-from atc.models.prompt_cache import PromptCache
+from atc.models.messages import Message
+from atc.models.prompt_cache import Gate, PromptCache
 
 _log = logging.getLogger(__name__)
 
 _SERVER = Path(__file__).with_name("embedded_server.py")
 _START_S = 120.0  # seconds until the server must be up: a cold disk reads a gigabyte in less
 _SLOT_S = 60.0  # seconds to write or read what a slot holds
+_READ_S = 1800.0  # seconds to read a prompt
 _LOG_LIMIT = 1_000_000  # bytes; a longer log is begun anew
 # What the server's process may see of the environment: where things are and how threads behave. No keys.
 _ENVIRONMENT = (
@@ -113,6 +116,7 @@ class EmbeddedServer:
             raise
         self.start_seconds = time.monotonic() - started
         self.prompt_cache = self._open_prompt_cache()
+        self.gate = Gate()
 
     @property
     def pid(self) -> int:
@@ -170,23 +174,51 @@ class EmbeddedServer:
 
     def _open_prompt_cache(self) -> PromptCache | None:
         settings = self.settings
-        if settings.slots != 1 or not settings.prompts_dir or not Path(settings.prompts_dir).is_dir():
+        if not settings.prompts_dir or not Path(settings.prompts_dir).is_dir():
             return None
         file = Path(settings.model_path)
-        reader = f"{file.name} {file.stat().st_size} {file.stat().st_mtime_ns} {settings.context_tokens}"
+        reader = (
+            f"{file.name} {file.stat().st_size} {file.stat().st_mtime_ns} {settings.context_tokens} {settings.slots}"
+        )
         return PromptCache(Path(settings.prompts_dir), f"{reader} {version('xllamacpp')}", self._slot)
 
-    def _slot(self, action: str, name: str) -> bool:
-        """Save or restore the only slot: llama.cpp's own route, beside the OpenAI-compatible ones."""
+    async def read(self, messages: Sequence[Message]) -> int:
+        """Have the first slot read a prompt.
+
+        Returns:
+            its tokens; 0 where it could not be read.
+        """
+        body = {
+            "messages": [{"role": message.role, "content": message.content} for message in messages],
+            "max_tokens": 1,
+            "temperature": 0.0,
+            "cache_prompt": True,
+            "id_slot": 0,
+        }
+        key = {"Authorization": f"Bearer {self.api_key}"}
+        try:
+            async with httpx.AsyncClient(trust_env=False, timeout=_READ_S) as client:
+                reply = await client.post(f"{self.url}/chat/completions", json=body, headers=key)
+            return int(reply.json()["usage"]["prompt_tokens"]) if reply.status_code == 200 else 0
+        except (httpx.HTTPError, ValueError, KeyError, TypeError) as problem:
+            _log.warning("the embedded model could not read the beginning of a prompt: %r", problem)
+            return 0
+
+    def _slot(self, action: str, name: str) -> int:
+        """Save or restore the first slot: llama.cpp's own route, beside the OpenAI-compatible ones.
+
+        Returns:
+            how many tokens; 0 where it failed.
+        """
         url = self.url.removesuffix("/v1") + "/slots/0"
         key = {"Authorization": f"Bearer {self.api_key}"}
         try:
             with httpx.Client(trust_env=False, timeout=_SLOT_S) as client:
                 reply = client.post(url, params={"action": action}, json={"filename": name}, headers=key)
-        except httpx.HTTPError as problem:
+            return int(reply.json()[f"n_{action}d"]) if reply.status_code == 200 else 0
+        except (httpx.HTTPError, ValueError, KeyError, TypeError) as problem:
             _log.warning("the embedded model could not %s the beginning of a prompt: %r", action, problem)
-            return False
-        return reply.status_code == 200
+            return 0
 
     def _await_address(self, deadline: float) -> str:
         out = self._process.stdout

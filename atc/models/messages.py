@@ -17,11 +17,18 @@ OnText = Callable[[str], None]
 
 @dataclass(frozen=True)
 class Message:
-    """One message of a prompt. ``fixed``: text of this project, the same in every run."""
+    """One message of a prompt.
+
+    Attributes:
+        fixed: it is text of this project, the same in every run.
+        stable: so many characters of its beginning are the same for every task with these tools. A message that is not
+            in the prompt for its tools has 0.
+    """
 
     role: Role
     content: str
     fixed: bool = field(default=False, compare=False)
+    stable: int = field(default=0, compare=False)
 
 
 @dataclass(frozen=True)

@@ -15,6 +15,7 @@ from atc.models.catalogue import CATALOGUE, DEFAULT_MODEL, known
 from atc.models.embedded import HOW_TO_GET_A_MODEL, PROMPT_TOKENS, EmbeddedModel
 from atc.models.fetch import models_dir
 from atc.models.openai_compatible import STALL_S, THINKING_TOKENS, OpenAICompatible
+from atc.models.prompt_cache import KeepPrompts
 from atc.settings import Settings
 
 
@@ -102,6 +103,7 @@ def open_model(
     thinking_tokens: int | None = None,
     slots: int = 1,
     threads: int | None = None,
+    keep_prompts: KeepPrompts = "tools",
 ) -> Model:
     """Return the model that is meant.
 
@@ -123,6 +125,8 @@ def open_model(
         thinking_tokens: that a model at an endpoint may think before each reply, if it does; 8,192 when not given.
         slots: replies that an embedded model can write at the same time.
         threads: processor threads of an embedded model.
+        keep_prompts: what an embedded model keeps on disk of what it has read: ``"tools"``, ``"instructions"`` or
+            ``"nothing"``.
 
     Raises:
         UsageError: the spec means nothing, or contradicts the other arguments.
@@ -138,7 +142,12 @@ def open_model(
         choice = choose_model(spec, base_url=base_url, api_key=api_key)
         if choice.kind == "embedded":
             model = EmbeddedModel(
-                choice.model, slots, threads, context_tokens, prompt_tokens=prompt_tokens or PROMPT_TOKENS
+                choice.model,
+                slots,
+                threads,
+                context_tokens,
+                prompt_tokens=prompt_tokens or PROMPT_TOKENS,
+                keep=keep_prompts,
             )
         else:
             model = OpenAICompatible(
@@ -173,4 +182,5 @@ def resolve_model(
         prompt_tokens=settings.prompt_tokens,
         thinking_tokens=settings.thinking_tokens,
         slots=slots,
+        keep_prompts=settings.keep_prompts,
     )

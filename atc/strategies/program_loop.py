@@ -39,7 +39,14 @@ class ProgramLoop:
     def __init__(self, context: RunContext, ways: Ways) -> None:
         self.context, self.ways = context, ways.under(context.settings)
         self.writer = Writer(
-            context.task, context.tools, context.model, context.settings, context.emit, context.plan, self.ways
+            context.task,
+            context.tools,
+            context.model,
+            context.settings,
+            context.emit,
+            context.plan,
+            self.ways,
+            recurring=len(context.tools) == len(context.all_tools),
         )
         self.requests = ToolRequests(context, self.writer)
         self._checker: Checker | None = None

@@ -73,6 +73,7 @@ class Writer:
         tools: the tools that are offered.
         plan: by which they were found; shown with the task.
         ways: how programs are written.
+        recurring: the tools are all that there are, so the next task is likely to have the same.
     """
 
     def __init__(
@@ -84,10 +85,11 @@ class Writer:
         emit: Emit,
         plan: str = "",
         ways: Ways = DEFAULT_WAYS,
+        recurring: bool = False,
     ) -> None:
         self._ways = ways.under(settings)
         self._model, self._settings, self._emit, self._task = model, settings, emit, task
-        self._plan = fenced(plan)
+        self._plan, self._recurring = fenced(plan), recurring
         self._rules = settings.active_rules
         self._room = PromptRoom(model, settings)
         self._asked_for: list[str] = []
@@ -287,14 +289,23 @@ class Writer:
                 sentences.append(SAME_PROGRAM)
             notes = prompt("notes", notes=sentences, done=done_calls(calls)) if sentences else ""
         shown = await self._tools_within(base, [Message("user", notes), *edits])
-        return [*base, Message("user", self._task_message(shown) + notes), *edits]
+        asked = Message("user", self._task_message(shown) + notes, stable=self._stable(shown))
+        return [*base, asked, *edits]
 
-    def _task_message(self, shown: Fit) -> str:
+    def _stable(self, shown: Fit) -> int:
+        """The characters before the task, where they are the same for every task; up to the end of a line, so that the
+        tokens are the same, too."""
+        if shown.shortened or not self._recurring:
+            return 0
+        before = self._task_message(shown, "\0").partition("\0")[0]
+        return before.rfind("\n") + 1
+
+    def _task_message(self, shown: Fit, task: str | None = None) -> str:
         """The task and its tools."""
         return prompt(
             "task",
             stubs=fenced(shown.text),
-            task=self._task,
+            task=self._task if task is None else task,
             plan=self._plan,
             asked=self._asked_for,
             shortened=shown.shortened,
