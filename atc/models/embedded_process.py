@@ -177,9 +177,8 @@ class EmbeddedServer:
         if not settings.prompts_dir or not Path(settings.prompts_dir).is_dir():
             return None
         file = Path(settings.model_path)
-        reader = (
-            f"{file.name} {file.stat().st_size} {file.stat().st_mtime_ns} {settings.context_tokens} {settings.slots}"
-        )
+        found = file.stat()
+        reader = (file.name, found.st_size, found.st_mtime_ns, settings.context_tokens, settings.slots)
         return PromptCache(Path(settings.prompts_dir), f"{reader} {version('xllamacpp')}", self._slot)
 
     async def read(self, messages: Sequence[Message]) -> int:

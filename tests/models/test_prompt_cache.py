@@ -208,20 +208,25 @@ def test_the_embedded_model_answers_the_same_from_what_it_kept(tmp_path: Path, m
         pytest.skip("no embedded model here: pip install 'atc-runtime[embedded]' && atc model pull")
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
 
-    async def said() -> tuple[str, bool]:
-        model = EmbeddedModel(file, context_tokens=1024)
+    async def said(task: str) -> str:
+        model = EmbeddedModel(file, context_tokens=2048)
         try:
+            text = (await model.complete([RULES, shared(DOCUMENTS, task)], max_tokens=12)).text
             server = await model._server()
             assert server.prompt_cache is not None
-            there = server.prompt_cache.restore(server.prompt_cache.key([RULES]))
-            reply = await model.complete([RULES, Message("user", "Count from 1 to 5.")], max_tokens=12)
-            return reply.text, there
+            assert len(server.prompt_cache.loaded) == 2
+            return text
         finally:
             await model.aclose()
 
-    (first, not_yet), (second, there) = asyncio.run(said()), asyncio.run(said())
-    assert (not_yet, there) == (False, True)
-    assert first == second
-    (entry,) = (tmp_path / "atc" / "prompts").iterdir()
+    first = asyncio.run(said("Count from 1 to 5."))
+    folder = tmp_path / "atc" / "prompts"
+    kept = {file.name for file in folder.iterdir()}
+    assert len(kept) == 2
+    assert asyncio.run(said("Count from 1 to 5.")) == first
+    asyncio.run(said("Name a colour."))
+    assert {file.name for file in folder.iterdir()} == kept, "nothing was read anew"
+    entry = max(folder.iterdir(), key=lambda file: file.stat().st_size)
     entry.write_bytes(entry.read_bytes()[:-1000])
-    assert asyncio.run(said()) == (first, False)
+    assert asyncio.run(said("Count from 1 to 5.")) == first
+    assert len(list(folder.iterdir())) == 2
