@@ -207,6 +207,7 @@ class Agent:
         redactor = Redactor(self._secrets())
         async with AsyncExitStack() as stack:
             model = self._opened_model()
+            model.prepare()
             if stored is not None:
                 stored.make()
                 stack.callback(prune, self.store, self.settings.runs_kept, at_most=AT_ONCE)  # last, at the run's end

@@ -113,6 +113,10 @@ class Model(abc.ABC):
         super().__init_subclass__(**options)
         _adapt_complete(cls)
 
+    def prepare(self) -> None:
+        """Begin what takes time before the first reply, and return at once. What fails, the first call says."""
+        return
+
     async def context_size(self) -> int:
         """Tokens that prompt and reply may take together: as the endpoint states it, else :attr:`context_tokens`."""
         return self.context_tokens
@@ -284,6 +288,9 @@ class WrappedModel(Model):
         self.context_tokens = inner.context_tokens
         self.prompt_tokens = inner.prompt_tokens
         self.endpoint = inner.endpoint
+
+    def prepare(self) -> None:
+        self.inner.prepare()
 
     async def context_size(self) -> int:
         return await self.inner.context_size()

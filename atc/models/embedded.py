@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import contextlib
+import importlib
 import importlib.util
 import os
+import threading
 import time
 from collections.abc import Sequence
 from dataclasses import replace
@@ -111,6 +113,17 @@ class EmbeddedModel(Model):
             raise ModelUnavailable(
                 f"the embedded model's runtime, xllamacpp, is not installed. To get a model, {HOW_TO_GET_A_MODEL}"
             )
+
+    def prepare(self) -> None:
+        """Start the server's process; meanwhile the caller does other things."""
+        with contextlib.suppress(ModelUnavailable):
+            self.check()
+            threading.Thread(target=self._start, daemon=True).start()
+            threading.Thread(target=importlib.import_module, args=("openai",), daemon=True).start()
+
+    def _start(self) -> None:
+        with contextlib.suppress(ModelUnavailable):
+            shared.get(self.settings, self._user)
 
     async def context_size(self) -> int:
         if self._ask_for_context:

@@ -301,12 +301,16 @@ class Shared:
         self._users = {}
 
     def stop_all(self) -> None:
-        """Stop all servers, whoever uses them."""
-        with self._lock:
+        """Stop all servers, whoever uses them. One that is just starting ends with this process."""
+        if not self._lock.acquire(blocking=False):
+            return
+        try:
             for server in self._servers.values():
                 server.stop()
             self._servers.clear()
             self._users.clear()
+        finally:
+            self._lock.release()
 
 
 shared = Shared()

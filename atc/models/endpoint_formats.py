@@ -9,12 +9,13 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Literal
-
-import openai
+from typing import TYPE_CHECKING, Any, Literal
 
 from atc.models.messages import ModelRequest, Reply
 from atc.models.reply_format import ReplyFormat
+
+if TYPE_CHECKING:
+    import openai
 
 Way = Literal["json_schema", "json_object", "words"]
 _NAMES = re.compile(r"response_format|json_schema|json_object|structured[ _]?outputs?|guided_|grammar", re.IGNORECASE)

@@ -12,7 +12,6 @@ from typing import Any
 
 import anyio
 import httpx
-import openai
 import tenacity
 
 from atc.errors import AtcError, ContextExceeded, ModelError, ModelUnavailable, SettingsError
@@ -236,6 +235,8 @@ class OpenAICompatible(Model):
         Raises:
             Failure: it did not work.
         """
+        import openai
+
         while True:
             body = self._body(request, count)
             try:

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
+import warnings
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Literal
+from typing import Any, Literal
 
-from atc.errors import ModelUnavailable, UsageError
+from atc.errors import AtcError, ModelUnavailable, UsageError
 from atc.models.base import Model
 from atc.models.cache import CachedModel
 from atc.models.catalogue import CATALOGUE, DEFAULT_MODEL, known
@@ -161,6 +163,23 @@ def open_model(
                 thinking_tokens=THINKING_TOKENS if thinking_tokens is None else thinking_tokens,
             )
     return model if cache_dir is None else CachedModel(model, cache_dir)
+
+
+def prepare_model(spec: str | None = None, **given: Any) -> None:
+    """Begin to start the embedded model, if it is the one that is meant, while a command imports the rest.
+
+    An agent with these settings finds it. Whatever is wrong with them, the agent says.
+
+    Args:
+        spec: as for :func:`resolve_model`.
+        **given: settings.
+    """
+    with warnings.catch_warnings(), contextlib.suppress(AtcError):
+        warnings.simplefilter("ignore")
+        settings = Settings.load(**given)
+        if not settings.cache:  # else the reply may be on the disk
+            slots = max(settings.candidates, settings.revision_candidates)
+            resolve_model(settings, spec, slots=slots).prepare()
 
 
 def resolve_model(
