@@ -5,7 +5,6 @@ from __future__ import annotations
 import contextlib
 import importlib
 import importlib.util
-import os
 import threading
 import time
 from collections.abc import Sequence
@@ -20,6 +19,7 @@ from atc.models.base import Model
 from atc.models.catalogue import CATALOGUE, DEFAULT_MODEL
 from atc.models.embedded_process import Drafts, EmbeddedServer, ServerSettings, shared
 from atc.models.fetch import models_dir
+from atc.models.machine import Sizes, fitting_sizes, needed_bytes, this_machine
 from atc.models.messages import Message, ModelRequest, Reply, bounded_tokens, sample_options
 from atc.models.openai_compatible import OpenAICompatible
 from atc.models.prompt_cache import KeepPrompts, kept_prefixes
@@ -50,9 +50,9 @@ class EmbeddedModel(Model):
     Args:
         model_path: a GGUF file; the default model in the user's cache when not given.
         slots: replies that can be written at the same time.
-        threads: processor threads; as many as this process may use when not given.
+        threads: processor threads; one a core of those that this process may use when not given.
         context_tokens: what prompt and reply may take together, for each slot; when not given 16,384, or what the model
-            was trained for.
+            was trained for, or what there is memory for.
         port: of the server, on this machine's loopback alone; a free one when 0.
         drafts: how the runtime drafts tokens from what it has read; ``None``: not at all.
         prompt_tokens: that a prompt should have at most.
@@ -80,15 +80,20 @@ class EmbeddedModel(Model):
         entry = self._entry = next((entry for entry in CATALOGUE.values() if entry.file == self.path.name), None)
         known = entry.name if entry else self.path.stem
         self.name = f"embedded:{known}"
-        self.context_tokens = context_tokens or min(CONTEXT_TOKENS, entry.trained_tokens if entry else CONTEXT_TOKENS)
+        wanted = context_tokens or min(CONTEXT_TOKENS, entry.trained_tokens if entry else CONTEXT_TOKENS)
+        self.sizes = Sizes(slots, wanted, needed_bytes(0, slots, wanted))
+        """Slots and context: as many as there is memory for, if they were not given."""
+        with contextlib.suppress(OSError):  # no file: the first call says so
+            self.sizes = fitting_sizes(self.path.stat().st_size, slots, wanted, fixed=context_tokens is not None)
+        self.context_tokens = self.sizes.context_tokens
         self.prompt_tokens = prompt_tokens
         self.keep = keep
         self._ask_for_context = entry is None  # llama.cpp reads in the file what it was trained for, and takes no more
         self.settings = ServerSettings(
             model_path=str(self.path.absolute()),
             alias=known,
-            slots=slots,
-            threads=threads or len(os.sched_getaffinity(0)),
+            slots=self.sizes.slots,
+            threads=threads or this_machine().threads,
             context_tokens=self.context_tokens,
             port=port,
             prompts_dir="" if keep == "nothing" else str(platformdirs.user_cache_path("atc") / "prompts"),
@@ -112,6 +117,11 @@ class EmbeddedModel(Model):
         if not runtime_installed():
             raise ModelUnavailable(
                 f"the embedded model's runtime, xllamacpp, is not installed. To get a model, {HOW_TO_GET_A_MODEL}"
+            )
+        if missing := this_machine().missing:
+            raise ModelUnavailable(
+                f"this processor has no {', '.join(missing).upper()}, which the embedded model's runtime needs: "
+                "set OPENAI_BASE_URL, OPENAI_API_KEY and ATC_MODEL to use an OpenAI-compatible endpoint"
             )
 
     def prepare(self) -> None:
@@ -217,9 +227,7 @@ class EmbeddedModel(Model):
     def _explained(self, error: ModelError | ModelUnavailable, server: EmbeddedServer) -> ModelError | ModelUnavailable:
         if server.alive():
             return error
-        return ModelError(
-            f"the embedded model's server ended in the middle of work: too little memory? Its log is {server.log}"
-        )
+        return ModelError(f"the embedded model's server ended in the middle of work: {server.why_ended()}")
 
 
 def default_path() -> Path:

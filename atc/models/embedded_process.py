@@ -8,6 +8,7 @@ import logging
 import os
 import secrets
 import select
+import signal
 import subprocess
 import sys
 import threading
@@ -23,6 +24,7 @@ import httpx
 import platformdirs
 
 from atc.errors import ModelUnavailable
+from atc.models.machine import needed_bytes, this_machine
 from atc.models.messages import Message
 from atc.models.prompt_cache import Gate, PromptCache
 
@@ -106,6 +108,7 @@ class EmbeddedServer:
         self.api_key = secrets.token_urlsafe(24) if api_key is None else api_key
         self.log = log or platformdirs.user_cache_path("atc") / "logs" / "embedded-model.log"
         self._owner = os.getpid()
+        self._has_room()
         started = time.monotonic()
         self._process = self._spawn()
         try:
@@ -145,6 +148,36 @@ class EmbeddedServer:
             self._process.wait()
         if self._process.stdout is not None:
             self._process.stdout.close()
+
+    def why_ended(self) -> str:
+        """Why the process is no more, as far as its exit status says; with the path of its log."""
+        status = None
+        with suppress(subprocess.TimeoutExpired):  # its pipes close before it is gone
+            status = self._process.wait(timeout=1)
+        reasons = {
+            -signal.SIGILL: "the runtime is built for another processor (illegal instruction): use an endpoint.",
+            -signal.SIGKILL: "it was killed: too little memory?",
+        }
+        return (
+            f"{reasons.get(status or 0, 'too little memory, or a file that is no GGUF model?')} Its log is {self.log}"
+        )
+
+    def _has_room(self) -> None:
+        """Look whether there is memory for it.
+
+        Raises:
+            ModelUnavailable: there is surely too little.
+        """
+        settings, free = self.settings, this_machine().memory
+        with suppress(OSError):
+            size = Path(settings.model_path).stat().st_size
+            need = needed_bytes(size, settings.slots, settings.context_tokens)
+            if free is not None and need > free:
+                raise ModelUnavailable(
+                    f"too little memory for the embedded model: {settings.model_path} with {settings.slots} slots of "
+                    f"{settings.context_tokens:,} tokens needs about {need / 1e9:.1f} GB, and {free / 1e9:.1f} GB are "
+                    "free: close other programs, set context_tokens lower, take a smaller model, or use an endpoint"
+                )
 
     def _spawn(self) -> subprocess.Popen[bytes]:
         settings = asdict(self.settings) | {"api_key": self.api_key}
@@ -248,7 +281,7 @@ class EmbeddedServer:
         return ModelUnavailable(
             f"the embedded model's server {what} "
             f"({settings.model_path}, {settings.slots} slots of {settings.context_tokens} tokens): "
-            f"{hint}too little memory, or a file that is no GGUF model? Its log is {self.log}"
+            f"{hint}{self.why_ended()}"
         )
 
 
