@@ -90,6 +90,16 @@ class Sizes:
     why: str = ""
 
 
+def described(machine: Machine, sizes: Sizes) -> str:
+    """What the embedded model is started with here, and why, in a line."""
+    said = f"{machine.threads} threads ({machine.why_threads()}), {sizes.context_tokens:,} tokens of context"
+    if sizes.why:
+        said += f" ({sizes.why})"
+    elif machine.memory is not None:
+        said += f" (about {sizes.bytes / 1e9:.1f} of {machine.memory / 1e9:.1f} GB of free memory)"
+    return said
+
+
 def needed_bytes(file_bytes: int, slots: int, context_tokens: int) -> int:
     """Memory that a model's server takes, beside the pages of its file, which the system can drop; about."""
     token = TOKEN_BYTES * max(1.0, file_bytes / 1e9)
