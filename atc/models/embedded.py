@@ -19,7 +19,7 @@ from atc.models.base import Model
 from atc.models.catalogue import CATALOGUE, DEFAULT_MODEL
 from atc.models.embedded_process import Drafts, EmbeddedServer, ServerSettings, shared
 from atc.models.fetch import models_dir
-from atc.models.machine import Sizes, fitting_sizes, needed_bytes, this_machine
+from atc.models.machine import Sizes, fitting_sizes, missing_instructions, needed_bytes, this_machine
 from atc.models.messages import Message, ModelRequest, Reply, bounded_tokens, sample_options
 from atc.models.openai_compatible import OpenAICompatible
 from atc.models.prompt_cache import KeepPrompts, kept_prefixes
@@ -118,7 +118,7 @@ class EmbeddedModel(Model):
             raise ModelUnavailable(
                 f"the embedded model's runtime, xllamacpp, is not installed. To get a model, {HOW_TO_GET_A_MODEL}"
             )
-        if missing := this_machine().missing:
+        if missing := missing_instructions():
             raise ModelUnavailable(
                 f"this processor has no {', '.join(missing).upper()}, which the embedded model's runtime needs: "
                 "set OPENAI_BASE_URL, OPENAI_API_KEY and ATC_MODEL to use an OpenAI-compatible endpoint"

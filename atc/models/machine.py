@@ -36,14 +36,12 @@ class Machine:
         cores: that they belong to.
         quota: processors that the control group allows, on average; ``None``: all.
         memory: bytes that can still be had; ``None`` where that is not known.
-        missing: instructions of :data:`NEEDED` that the processor does not have.
     """
 
     processors: int
     cores: int
     quota: float | None
     memory: int | None
-    missing: tuple[str, ...] = ()
 
     @property
     def threads(self) -> int:
@@ -70,7 +68,7 @@ def this_machine(root: Path = ROOT) -> Machine:
     rooms = [room for group in groups if (room := _room(group)) is not None]
     if (available := _available(root)) is not None:
         rooms.append(available)
-    return Machine(len(allowed), cores, min(quotas, default=None), min(rooms, default=None), _missing(root))
+    return Machine(len(allowed), cores, min(quotas, default=None), min(rooms, default=None))
 
 
 @dataclass(frozen=True)
@@ -139,7 +137,9 @@ def fit_sizes(memory: int | None, file_bytes: int, slots: int, context_tokens: i
     return Sizes(count, tokens, need, why)
 
 
-def _missing(root: Path) -> tuple[str, ...]:
+@cache
+def missing_instructions(root: Path = ROOT) -> tuple[str, ...]:
+    """Instructions of :data:`NEEDED` that the processor does not have."""
     if platform.machine().lower() not in ("x86_64", "amd64"):
         return ()
     for line in _text(root / "proc/cpuinfo").splitlines():
@@ -175,15 +175,16 @@ def _quota(group: Path) -> float | None:
 
 
 def _room(group: Path) -> int | None:
-    for limit, used, inactive in (
-        ("memory.max", "memory.current", "inactive_file"),
-        ("memory.limit_in_bytes", "memory.usage_in_bytes", "total_inactive_file"),
+    for limit, used, prefix in (
+        ("memory.max", "memory.current", ""),
+        ("memory.limit_in_bytes", "memory.usage_in_bytes", "total_"),
     ):
         with suppress(ValueError):
             most, taken = int(_text(group / limit)), int(_text(group / used))
             if most < 1 << 60:  # version 1 writes a huge number for no limit
                 words = dict(line.split() for line in _text(group / "memory.stat").splitlines() if line.count(" ") == 1)
-                return max(0, most - taken + int(words.get(inactive, 0)))
+                dropped = sum(int(words.get(f"{prefix}{kind}_file", 0)) for kind in ("inactive", "active"))
+                return max(0, most - taken + dropped)  # pages of files go as soon as the room is needed
     return None
 
 

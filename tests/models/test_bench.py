@@ -2,14 +2,20 @@
 
 from __future__ import annotations
 
+import json
+import re
 from collections.abc import Sequence
+from pathlib import Path
 
 import pytest
 
+from atc.cli import model as cli_model
 from atc.errors import ModelError
+from atc.models import embedded
 from atc.models.bench import Subject, Timing, measure, middle, paired
 from atc.models.messages import Message
 from benchmarks.model import subject_of
+from tests.support.cli import atc
 
 LIVE: list[str] = []
 
@@ -66,3 +72,19 @@ def test_what_breaks_off_leaves_nothing_running(error: type[BaseException]) -> N
 def test_a_setting_without_a_meaning_is_turned_down(setting: str) -> None:
     with pytest.raises(SystemExit, match="--setting"):
         subject_of(setting)
+
+
+def test_the_command_shows_what_was_measured_and_why(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    file = tmp_path / "some.gguf"
+    file.write_bytes(b"GGUF")
+    monkeypatch.setattr(embedded, "runtime_installed", lambda: True)
+    monkeypatch.setattr(cli_model, "LlamaCpp", lambda settings: Timed(f"{settings.threads} threads", 50))
+    shown = atc("model", "bench", "--model", str(file), "--threads", "1", "--threads", "2")
+    assert shown.exit_code == 0
+    assert re.search(r"1 threads +0\.0 s +50\.0 tokens/s +20\.0 tokens/s +40\.0 tokens/s +2\.0 GB", shown.stdout)
+    assert "tokens of context" in shown.stdout
+    report = json.loads(atc("model", "bench", "--model", str(file), "--json").stdout)
+    assert report["figures"][0]["reads"] == 50
+    assert report["sizes"]["context_tokens"] == 16_384
+    assert atc("model", "bench", "--model", str(tmp_path / "none.gguf")).exit_code == 3
+    assert not LIVE

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from atc.errors import ModelUnavailable
 from atc.models import EmbeddedModel, embedded, embedded_process, machine
 from atc.models.embedded_process import EmbeddedServer, ServerSettings
-from atc.models.machine import LEAST_CONTEXT, Machine, fit_sizes, needed_bytes, this_machine
+from atc.models.machine import LEAST_CONTEXT, Machine, fit_sizes, missing_instructions, needed_bytes, this_machine
 
 GIGABYTE = 1_000_000_000
 MEMINFO = "MemTotal: 8000000 kB\nMemAvailable: 4000000 kB\nSwapFree: 1000 kB\n"
@@ -41,7 +41,7 @@ def test_the_limits_of_a_control_group_and_of_those_around_it_count(tmp_path: Pa
         "sys/fs/cgroup/outer/inner/cpu.max": "max 100000",
         "sys/fs/cgroup/outer/inner/memory.max": "3000000000",
         "sys/fs/cgroup/outer/inner/memory.current": "2000000000",
-        "sys/fs/cgroup/outer/inner/memory.stat": "anon 1\ninactive_file 500000000\n",
+        "sys/fs/cgroup/outer/inner/memory.stat": "anon 1\ninactive_file 400000000\nactive_file 100000000\n",
     }
     found = this_machine(tree(tmp_path / "2", version_2))
     assert (found.quota, found.memory) == (1.5, 1_500_000_000)
@@ -60,9 +60,8 @@ def test_the_limits_of_a_control_group_and_of_those_around_it_count(tmp_path: Pa
 @pytest.mark.skipif(platform.machine() != "x86_64", reason="other processors have other instructions")
 def test_a_processor_without_avx2_is_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     old = tree(tmp_path, {"proc/cpuinfo": "processor\t: 0\nflags\t\t: fpu sse4_2 avx f16c\n"})
-    assert this_machine(old).missing == ("avx2", "fma")
-    monkeypatch.setattr(machine, "ROOT", old)
-    monkeypatch.setattr(embedded, "this_machine", lambda: this_machine(old))
+    assert missing_instructions(old) == ("avx2", "fma")
+    monkeypatch.setattr(embedded, "missing_instructions", lambda: missing_instructions(old))
     monkeypatch.setattr(embedded, "runtime_installed", lambda: True)
     (tmp_path / "some.gguf").write_bytes(b"GGUF")
     with pytest.raises(ModelUnavailable, match=r"no AVX2, FMA.*OPENAI_BASE_URL"):
