@@ -100,6 +100,7 @@ class EmbeddedModel(Model):
             drafts=drafts,
         )
         self._user = object()  # who holds the shared server
+        self._starting: threading.Thread | None = None
 
     def __repr__(self) -> str:
         return f"EmbeddedModel({str(self.path)!r}, slots={self.settings.slots})"
@@ -126,9 +127,12 @@ class EmbeddedModel(Model):
 
     def prepare(self) -> None:
         """Start the server's process; meanwhile the caller does other things."""
+        if self._starting is not None:
+            return
         with contextlib.suppress(ModelUnavailable):
             self.check()
-            threading.Thread(target=self._start, daemon=True).start()
+            self._starting = threading.Thread(target=self._start, daemon=True)
+            self._starting.start()
             threading.Thread(target=importlib.import_module, args=("openai",), daemon=True).start()
 
     def _start(self) -> None:
@@ -177,7 +181,13 @@ class EmbeddedModel(Model):
         return [replace(reply, seconds=reply.seconds + seconds / count) for reply in replies]
 
     async def aclose(self) -> None:
-        await anyio.to_thread.run_sync(shared.release, self.settings, self._user)
+        await anyio.to_thread.run_sync(self._release)
+
+    def _release(self) -> None:
+        if self._starting is not None:  # else it would come up after all
+            self._starting.join()
+            self._starting = None
+        shared.release(self.settings, self._user)
 
     async def _server(self) -> EmbeddedServer:
         self.check()
