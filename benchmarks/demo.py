@@ -12,6 +12,7 @@ from __future__ import annotations
 import argparse
 import json
 import os
+import signal
 import subprocess
 import sys
 import tempfile
@@ -124,6 +125,7 @@ def main() -> None:
     args = parser.parse_args()
     if args.rounds < 1:
         parser.error(f"--rounds {args.rounds}: give 1 or more")
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))  # with what was started and the folders
     try:
         with checkout(args.base) as base:
             rows = compare(base, args.rounds, args.limit_s)
