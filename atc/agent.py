@@ -314,6 +314,7 @@ class Agent:
             model = self._opened_model()
             model.check_images([Message("user", task, images=request.images)])
             budget = self._budget(model)
+            model.prepare()
             if stored is not None:
                 stored.make()
                 stack.callback(prune, self.store, self.settings.runs_kept, at_most=AT_ONCE)  # last, at the run's end

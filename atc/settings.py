@@ -65,6 +65,11 @@ class Settings(BaseSettings):
     prompt_tokens: int | None = Field(
         None, ge=256, description="tokens of a prompt at most; else 4,000 embedded, or what the context has"
     )
+    keep_prompts: Literal["tools", "instructions", "nothing"] = Field(
+        "tools",
+        description="what the embedded model keeps on disk of what it has read: `tools` (their documents, and the "
+        "instructions), `instructions` alone, or `nothing`",
+    )
     model_stall_s: float = Field(
         300.0, gt=0, description="seconds without a word of the model's endpoint before it is given up"
     )

@@ -18,6 +18,7 @@ from atc.cli import options
 from atc.cli.console import ENVIRONMENT, guarded, print_json, print_table
 from atc.errors import AtcError, EncoderUnavailable, EnvironmentProblem
 from atc.models import EmbeddedModel, choose_model
+from atc.models.machine import described, this_machine
 from atc.retrieval.minilm import HOW_TO_GET_IT, MiniLM
 from atc.sandboxes.contract import Job
 from atc.sandboxes.docker.engine import Engine
@@ -74,8 +75,11 @@ def _model() -> Check:
     key = settings.api_key.get_secret_value() if settings.api_key else None
     try:
         choice = choose_model(settings.model, base_url=settings.base_url, api_key=key)
+        started = ""
         if choice.kind == "embedded":
-            EmbeddedModel(choice.model).check()
+            model = EmbeddedModel(choice.model)
+            model.check()
+            started = f"; {described(this_machine(), model.sizes)}"
     except AtcError as error:
         return Check("model", False, "none that can be used", str(error))
     where = (
@@ -83,7 +87,7 @@ def _model() -> Check:
         if choice.kind == "endpoint"
         else ""
     )
-    return Check("model", True, f"{choice.model}{where}; {choice.why}")
+    return Check("model", True, f"{choice.model}{where}; {choice.why}{started}")
 
 
 async def _sandbox() -> list[Check]:

@@ -8,7 +8,7 @@ import os
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import replace
+from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -16,13 +16,16 @@ import httpx
 import typer
 from rich.console import Console
 from rich.progress import BarColumn, DownloadColumn, Progress, TimeRemainingColumn, TransferSpeedColumn
+from rich.table import Table
 
-from atc.cli.console import guarded, print_json
+from atc.cli.console import guarded, print_json, print_table
 from atc.errors import EnvironmentProblem, UsageError
+from atc.models.bench import LlamaCpp, middle, paired
 from atc.models.catalogue import CATALOGUE, DEFAULT_MODEL, ModelFile
 from atc.models.embedded import EmbeddedModel, runtime_installed
 from atc.models.embedded_process import EmbeddedServer
 from atc.models.fetch import Source, fetch, models_dir
+from atc.models.machine import described, this_machine
 from atc.models.openai_compatible import OpenAICompatible
 from atc.models.resolve import Choice, choose_model
 from atc.retrieval import minilm
@@ -110,7 +113,7 @@ def serve(
         raise UsageError(f"--host {host} lets other machines in: set ATC_SERVE_KEY to a key that they must show")
     chosen = EmbeddedModel(choose_model(f"embedded:{model}").model, slots, None, context_tokens)
     chosen.check()
-    settings = replace(chosen.settings, host=host, port=port)
+    settings = replace(chosen.settings, host=host, port=port, prompts_dir="")  # callers save nothing on this disk
     typer.echo(f"loading {chosen.path} …", err=True)
     server = EmbeddedServer(settings, api_key=key)
     try:
@@ -128,6 +131,40 @@ def _is_loopback(host: str) -> bool:
         return ipaddress.ip_address(host).is_loopback
     except ValueError:
         return host == "localhost"
+
+
+@app.command()
+@guarded
+def bench(
+    model: Annotated[str, typer.Option(help="A name that `atc model pull` knows, or a GGUF file.")] = DEFAULT_MODEL,
+    threads: Annotated[
+        list[int] | None, typer.Option(min=1, help="Processor threads; several times, each is measured.")
+    ] = None,
+    rounds: Annotated[int, typer.Option(min=1, max=20, help="How often; medians are shown.")] = 1,
+    as_json: Annotated[bool, typer.Option("--json", help="Print as JSON.")] = False,
+) -> None:
+    """Measure the embedded model on this machine: how fast it loads, reads, writes and revises.
+
+    Takes half a minute on two cores. Close what else is running.
+    """
+    path = choose_model(f"embedded:{model}").model
+    machine = this_machine()
+    choices = [EmbeddedModel(path, threads=count) for count in threads or [machine.threads]]
+    choices[0].check()
+    sizes = choices[0].sizes
+    subjects = [LlamaCpp(replace(chosen.settings, prompts_dir="")) for chosen in choices]
+    made = paired(subjects, rounds, lambda line: typer.echo(f"{line} …", err=True))
+    figures = [middle(each) for each in made]
+    if as_json:
+        report = {"figures": [asdict(each) for each in figures], "rounds": [[asdict(e) for e in r] for r in made]}
+        print_json(report | {"machine": asdict(machine), "threads": machine.threads, "sizes": asdict(sizes)})
+        return
+    typer.echo(described(machine, sizes))
+    table = Table("setting", "loads", "reads", "writes", "revises", "memory", box=None, header_style="bold")
+    for each in figures:
+        speeds = (f"{speed:.1f} tokens/s" for speed in (each.reads, each.writes, each.revises))
+        table.add_row(each.setting, f"{each.load_s:.1f} s", *speeds, f"{each.memory / 1e9:.1f} GB")
+    print_table(table)
 
 
 @app.command()
@@ -164,6 +201,7 @@ def _embedded_report(choice: Choice) -> dict[str, Any]:
         "runtime_installed": runtime_installed(),
         "context_tokens": model.context_tokens,
         "prompt_tokens": model.prompt_tokens,
+        "started_with": described(this_machine(), model.sizes),
         "models_pulled": ", ".join(entry.name for entry in CATALOGUE.values() if (models_dir() / entry.file).is_file()),
         "usable": not problem,
         "problem": problem,

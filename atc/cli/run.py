@@ -5,16 +5,17 @@ from __future__ import annotations
 import asyncio
 import json
 import sys
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from atc.agent import Agent
 from atc.calls.approval import ApproveChoice, WarningsChoice
 from atc.cli import options
 from atc.cli.console import clean, err, exit_code_of_run, guarded, out, print_json
-from atc.cli.view import RunView
-from atc.result import Result
+from atc.models.resolve import prepare_model
+
+if TYPE_CHECKING:
+    from atc.result import Result
 
 Model = Annotated[str | None, typer.Option(help="`embedded`, `embedded:NAME`, or a model's name at the endpoint.")]
 ModelUrl = Annotated[
@@ -129,6 +130,11 @@ def run(
     Exit codes: 0 answered, 1 not solved, 2 wrong use, 3 something is missing (a model, a sandbox, a credential, a
     service), 4 a call was not approved, 5 a tool is broken, 6 a call with effects may or may not have happened.
     """
+    sizes = {"context_tokens": context_tokens, "prompt_tokens": prompt_tokens, "candidates": candidates}
+    prepare_model(model, base_url=base_url, cache=cache, **sizes)  # it loads while the rest is imported
+    from atc.agent import Agent
+    from atc.cli.view import RunView
+
     toolset = options.opened(tools, only=only, service_url=service_url, auth=auth, documents=documents, openapi=openapi)
     if no_answer:
         err.print("--no-answer is --no-sentence now; it works for one more version", markup=False)

@@ -118,6 +118,10 @@ class Model(abc.ABC):
         super().__init_subclass__(**options)
         _adapt_complete(cls)
 
+    def prepare(self) -> None:
+        """Begin what takes time before the first reply, and return at once. What fails, the first call says."""
+        return
+
     async def context_size(self) -> int:
         """Tokens that prompt and reply may take together: as the endpoint states it, else :attr:`context_tokens`."""
         return self.context_tokens
@@ -305,6 +309,9 @@ class WrappedModel(Model):
         self.prompt_tokens = inner.prompt_tokens
         self.endpoint = inner.endpoint
         self.takes_images = inner.takes_images
+
+    def prepare(self) -> None:
+        self.inner.prepare()
 
     async def context_size(self) -> int:
         return await self.inner.context_size()

@@ -42,6 +42,9 @@ class CachedModel(WrappedModel):
     def __repr__(self) -> str:
         return f"CachedModel({self.inner!r}, {str(self.directory)!r})"
 
+    def prepare(self) -> None:
+        return  # the reply may be on the disk
+
     async def generate(self, request: ModelRequest) -> Reply:
         path = self._path(self._asked(request))
         reply = _read(path, _REPLY)

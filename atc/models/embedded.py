@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import contextlib
+import importlib
 import importlib.util
-import os
+import threading
 import time
 from collections.abc import Sequence
 from dataclasses import replace
@@ -18,9 +19,10 @@ from atc.models.base import Model
 from atc.models.catalogue import CATALOGUE, DEFAULT_MODEL
 from atc.models.embedded_process import Drafts, EmbeddedServer, ServerSettings, shared
 from atc.models.fetch import models_dir
+from atc.models.machine import Sizes, fitting_sizes, missing_instructions, needed_bytes, this_machine
 from atc.models.messages import Message, ModelRequest, Reply, bounded_tokens, sample_options
 from atc.models.openai_compatible import OpenAICompatible
-from atc.models.prompt_cache import fixed_prefix
+from atc.models.prompt_cache import KeepPrompts, kept_prefixes
 from atc.models.reply_format import ALL_KINDS
 
 HOW_TO_GET_A_MODEL = (
@@ -48,12 +50,14 @@ class EmbeddedModel(Model):
     Args:
         model_path: a GGUF file; the default model in the user's cache when not given.
         slots: replies that can be written at the same time.
-        threads: processor threads; as many as this process may use when not given.
+        threads: processor threads; one a core of those that this process may use when not given.
         context_tokens: what prompt and reply may take together, for each slot; when not given 16,384, or what the model
-            was trained for.
+            was trained for, or what there is memory for.
         port: of the server, on this machine's loopback alone; a free one when 0.
         drafts: how the runtime drafts tokens from what it has read; ``None``: not at all.
         prompt_tokens: that a prompt should have at most.
+        keep: what is kept on disk of what it has read, for the next process: ``"tools"``: instructions, and documents
+            of tools; ``"instructions"`` alone; or ``"nothing"``.
     """
 
     enforces = ALL_KINDS
@@ -67,6 +71,7 @@ class EmbeddedModel(Model):
         port: int = 0,
         drafts: Drafts | None = None,
         prompt_tokens: int = PROMPT_TOKENS,
+        keep: KeepPrompts = "tools",
     ) -> None:
         for what, value in (("slots", slots), ("threads", threads), ("context_tokens", context_tokens)):
             if value is not None and value < 1:
@@ -75,20 +80,27 @@ class EmbeddedModel(Model):
         entry = self._entry = next((entry for entry in CATALOGUE.values() if entry.file == self.path.name), None)
         known = entry.name if entry else self.path.stem
         self.name = f"embedded:{known}"
-        self.context_tokens = context_tokens or min(CONTEXT_TOKENS, entry.trained_tokens if entry else CONTEXT_TOKENS)
+        wanted = context_tokens or min(CONTEXT_TOKENS, entry.trained_tokens if entry else CONTEXT_TOKENS)
+        self.sizes = Sizes(slots, wanted, needed_bytes(0, slots, wanted))
+        """Slots and context: as many as there is memory for, if they were not given."""
+        with contextlib.suppress(OSError):  # no file: the first call says so
+            self.sizes = fitting_sizes(self.path.stat().st_size, slots, wanted, fixed=context_tokens is not None)
+        self.context_tokens = self.sizes.context_tokens
         self.prompt_tokens = prompt_tokens
+        self.keep = keep
         self._ask_for_context = entry is None  # llama.cpp reads in the file what it was trained for, and takes no more
         self.settings = ServerSettings(
             model_path=str(self.path.absolute()),
             alias=known,
-            slots=slots,
-            threads=threads or len(os.sched_getaffinity(0)),
+            slots=self.sizes.slots,
+            threads=threads or this_machine().threads,
             context_tokens=self.context_tokens,
             port=port,
-            prompts_dir=str(platformdirs.user_cache_path("atc") / "prompts") if slots == 1 else "",
+            prompts_dir="" if keep == "nothing" else str(platformdirs.user_cache_path("atc") / "prompts"),
             drafts=drafts,
         )
         self._user = object()  # who holds the shared server
+        self._starting: threading.Thread | None = None
 
     def __repr__(self) -> str:
         return f"EmbeddedModel({str(self.path)!r}, slots={self.settings.slots})"
@@ -107,6 +119,25 @@ class EmbeddedModel(Model):
             raise ModelUnavailable(
                 f"the embedded model's runtime, xllamacpp, is not installed. To get a model, {HOW_TO_GET_A_MODEL}"
             )
+        if missing := missing_instructions():
+            raise ModelUnavailable(
+                f"this processor has no {', '.join(missing).upper()}, which the embedded model's runtime needs: "
+                "set OPENAI_BASE_URL, OPENAI_API_KEY and ATC_MODEL to use an OpenAI-compatible endpoint"
+            )
+
+    def prepare(self) -> None:
+        """Start the server's process; meanwhile the caller does other things."""
+        if self._starting is not None:
+            return
+        with contextlib.suppress(ModelUnavailable):
+            self.check()
+            self._starting = threading.Thread(target=self._start, daemon=True)
+            self._starting.start()
+            threading.Thread(target=importlib.import_module, args=("openai",), daemon=True).start()
+
+    def _start(self) -> None:
+        with contextlib.suppress(ModelUnavailable):
+            shared.get(self.settings, self._user)
 
     async def context_size(self) -> int:
         if self._ask_for_context:
@@ -124,8 +155,9 @@ class EmbeddedModel(Model):
         server = await self._server()
         client = self._client(server)
         try:
-            seconds = await self._load_prefix(server, client, request.messages)
-            reply = await client.generate(request)
+            seconds = await self._load_prefix(server, request.messages)
+            async with server.gate.beside():
+                reply = await client.generate(request)
         except (ModelError, ModelUnavailable) as error:
             raise self._explained(error, server) from None
         return replace(reply, seconds=reply.seconds + seconds)
@@ -137,42 +169,54 @@ class EmbeddedModel(Model):
         replies: list[Reply] = []
         seed = request.sampling.seed
         try:
+            seconds = await self._load_prefix(server, request.messages)
             while len(replies) < count:
                 drawn = replace(request.sampling, seed=None if seed is None else seed + len(replies))
                 at_once = min(count - len(replies), self.settings.slots)
                 options = sample_options(replace(request, sampling=drawn))
-                replies += await client.complete_many(request.messages, at_once, **options)
+                async with server.gate.beside():
+                    replies += await client.complete_many(request.messages, at_once, **options)
         except (ModelError, ModelUnavailable) as error:
             raise self._explained(error, server) from None
-        return replies
+        return [replace(reply, seconds=reply.seconds + seconds / count) for reply in replies]
 
     async def aclose(self) -> None:
-        await anyio.to_thread.run_sync(shared.release, self.settings, self._user)
+        await anyio.to_thread.run_sync(self._release)
+
+    def _release(self) -> None:
+        if self._starting is not None:  # else it would come up after all
+            self._starting.join()
+            self._starting = None
+        shared.release(self.settings, self._user)
 
     async def _server(self) -> EmbeddedServer:
         self.check()
         return await anyio.to_thread.run_sync(shared.get, self.settings, self._user)
 
-    async def _load_prefix(
-        self, server: EmbeddedServer, client: OpenAICompatible, messages: Sequence[Message]
-    ) -> float:
-        """Load the fixed prefix of a prompt into the server: from the prompt cache, else by reading it once.
+    async def _load_prefix(self, server: EmbeddedServer, messages: Sequence[Message]) -> float:
+        """Load what other prompts begin with too into the server: from the prompt cache, else by reading it once.
+
+        Nothing else may be read before it is saved, so whoever is not alone at the server leaves it to a later request.
 
         Returns:
             the seconds that it took.
         """
-        cache, prefix = server.prompt_cache, fixed_prefix(messages)
-        if cache is None or not prefix or (key := cache.key(prefix)) in cache.loaded:
+        cache, prefixes = server.prompt_cache, kept_prefixes(messages, self.keep)
+        if cache is None or not prefixes or cache.key(prefixes[0]) in cache.loaded:
             return 0.0
         began = time.monotonic()
-        cache.loaded.add(key)
-        try:
-            if not await anyio.to_thread.run_sync(cache.restore, key):
-                await client.complete(prefix, max_tokens=1)
-                await anyio.to_thread.run_sync(cache.save, key)
-        except BaseException:  # broken off: the next one may try
-            cache.loaded.discard(key)
-            raise
+        async with server.gate.alone() as alone:
+            levels = [(cache.key(prefix), prefix) for prefix in prefixes] if alone else []
+            unread = 0
+            for key, _ in levels:  # the longest first: a shorter one is within it
+                if key in cache.loaded or await anyio.to_thread.run_sync(cache.restore, key):
+                    break
+                unread += 1
+            cache.loaded.update(key for key, _ in levels[unread:])
+            for key, prefix in reversed(levels[:unread]):
+                if tokens := await server.read(prefix):
+                    await anyio.to_thread.run_sync(cache.save, key, tokens + 1)
+                cache.loaded.add(key)
         return time.monotonic() - began
 
     def _client(self, server: EmbeddedServer, *, known: bool = True) -> OpenAICompatible:
@@ -193,9 +237,7 @@ class EmbeddedModel(Model):
     def _explained(self, error: ModelError | ModelUnavailable, server: EmbeddedServer) -> ModelError | ModelUnavailable:
         if server.alive():
             return error
-        return ModelError(
-            f"the embedded model's server ended in the middle of work: too little memory? Its log is {server.log}"
-        )
+        return ModelError(f"the embedded model's server ended in the middle of work: {server.why_ended()}")
 
 
 def default_path() -> Path:

@@ -8,10 +8,12 @@ import logging
 import os
 import secrets
 import select
+import signal
 import subprocess
 import sys
 import threading
 import time
+from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import asdict, dataclass
 from importlib.metadata import version
@@ -22,13 +24,16 @@ import httpx
 import platformdirs
 
 from atc.errors import ModelUnavailable
-from atc.models.prompt_cache import PromptCache
+from atc.models.machine import needed_bytes, this_machine
+from atc.models.messages import Message
+from atc.models.prompt_cache import Gate, PromptCache
 
 _log = logging.getLogger(__name__)
 
 _SERVER = Path(__file__).with_name("embedded_server.py")
 _START_S = 120.0  # seconds until the server must be up: a cold disk reads a gigabyte in less
 _SLOT_S = 60.0  # seconds to write or read what a slot holds
+_READ_S = 1800.0  # seconds to read a prompt
 _LOG_LIMIT = 1_000_000  # bytes; a longer log is begun anew
 # What the server's process may see of the environment: where things are and how threads behave. No keys.
 _ENVIRONMENT = (
@@ -103,6 +108,7 @@ class EmbeddedServer:
         self.api_key = secrets.token_urlsafe(24) if api_key is None else api_key
         self.log = log or platformdirs.user_cache_path("atc") / "logs" / "embedded-model.log"
         self._owner = os.getpid()
+        self._has_room()
         started = time.monotonic()
         self._process = self._spawn()
         try:
@@ -113,6 +119,7 @@ class EmbeddedServer:
             raise
         self.start_seconds = time.monotonic() - started
         self.prompt_cache = self._open_prompt_cache()
+        self.gate = Gate()
 
     @property
     def pid(self) -> int:
@@ -142,6 +149,36 @@ class EmbeddedServer:
         if self._process.stdout is not None:
             self._process.stdout.close()
 
+    def why_ended(self) -> str:
+        """Why the process is no more, as far as its exit status says; with the path of its log."""
+        status = None
+        with suppress(subprocess.TimeoutExpired):  # its pipes close before it is gone
+            status = self._process.wait(timeout=1)
+        reasons = {
+            -signal.SIGILL: "the runtime is built for another processor (illegal instruction): use an endpoint.",
+            -signal.SIGKILL: "it was killed: too little memory?",
+        }
+        return (
+            f"{reasons.get(status or 0, 'too little memory, or a file that is no GGUF model?')} Its log is {self.log}"
+        )
+
+    def _has_room(self) -> None:
+        """Look whether there is memory for it.
+
+        Raises:
+            ModelUnavailable: there is surely too little.
+        """
+        settings, free = self.settings, this_machine().memory
+        with suppress(OSError):
+            size = Path(settings.model_path).stat().st_size
+            need = needed_bytes(size, settings.slots, settings.context_tokens)
+            if free is not None and need > free:
+                raise ModelUnavailable(
+                    f"too little memory for the embedded model: {settings.model_path} with {settings.slots} slots of "
+                    f"{settings.context_tokens:,} tokens needs about {need / 1e9:.1f} GB, and {free / 1e9:.1f} GB are "
+                    "free: close other programs, set context_tokens lower, take a smaller model, or use an endpoint"
+                )
+
     def _spawn(self) -> subprocess.Popen[bytes]:
         settings = asdict(self.settings) | {"api_key": self.api_key}
         if self.settings.prompts_dir:
@@ -170,23 +207,50 @@ class EmbeddedServer:
 
     def _open_prompt_cache(self) -> PromptCache | None:
         settings = self.settings
-        if settings.slots != 1 or not settings.prompts_dir or not Path(settings.prompts_dir).is_dir():
+        if not settings.prompts_dir or not Path(settings.prompts_dir).is_dir():
             return None
         file = Path(settings.model_path)
-        reader = f"{file.name} {file.stat().st_size} {file.stat().st_mtime_ns} {settings.context_tokens}"
+        found = file.stat()
+        reader = (file.name, found.st_size, found.st_mtime_ns, settings.context_tokens, settings.slots)
         return PromptCache(Path(settings.prompts_dir), f"{reader} {version('xllamacpp')}", self._slot)
 
-    def _slot(self, action: str, name: str) -> bool:
-        """Save or restore the only slot: llama.cpp's own route, beside the OpenAI-compatible ones."""
+    async def read(self, messages: Sequence[Message]) -> int:
+        """Have the first slot read a prompt.
+
+        Returns:
+            its tokens; 0 where it could not be read.
+        """
+        body = {
+            "messages": [{"role": message.role, "content": message.content} for message in messages],
+            "max_tokens": 1,
+            "temperature": 0.0,
+            "cache_prompt": True,
+            "id_slot": 0,
+        }
+        key = {"Authorization": f"Bearer {self.api_key}"}
+        try:
+            async with httpx.AsyncClient(trust_env=False, timeout=_READ_S) as client:
+                reply = await client.post(f"{self.url}/chat/completions", json=body, headers=key)
+            return int(reply.json()["usage"]["prompt_tokens"]) if reply.status_code == 200 else 0
+        except (httpx.HTTPError, ValueError, KeyError, TypeError) as problem:
+            _log.warning("the embedded model could not read the beginning of a prompt: %r", problem)
+            return 0
+
+    def _slot(self, action: str, name: str) -> int:
+        """Save or restore the first slot: llama.cpp's own route, beside the OpenAI-compatible ones.
+
+        Returns:
+            how many tokens; 0 where it failed.
+        """
         url = self.url.removesuffix("/v1") + "/slots/0"
         key = {"Authorization": f"Bearer {self.api_key}"}
         try:
             with httpx.Client(trust_env=False, timeout=_SLOT_S) as client:
                 reply = client.post(url, params={"action": action}, json={"filename": name}, headers=key)
-        except httpx.HTTPError as problem:
+            return int(reply.json()[f"n_{action}d"]) if reply.status_code == 200 else 0
+        except (httpx.HTTPError, ValueError, KeyError, TypeError) as problem:
             _log.warning("the embedded model could not %s the beginning of a prompt: %r", action, problem)
-            return False
-        return reply.status_code == 200
+            return 0
 
     def _await_address(self, deadline: float) -> str:
         out = self._process.stdout
@@ -217,7 +281,7 @@ class EmbeddedServer:
         return ModelUnavailable(
             f"the embedded model's server {what} "
             f"({settings.model_path}, {settings.slots} slots of {settings.context_tokens} tokens): "
-            f"{hint}too little memory, or a file that is no GGUF model? Its log is {self.log}"
+            f"{hint}{self.why_ended()}"
         )
 
 
@@ -270,12 +334,16 @@ class Shared:
         self._users = {}
 
     def stop_all(self) -> None:
-        """Stop all servers, whoever uses them."""
-        with self._lock:
+        """Stop all servers, whoever uses them. One that is just starting ends with this process."""
+        if not self._lock.acquire(blocking=False):
+            return
+        try:
             for server in self._servers.values():
                 server.stop()
             self._servers.clear()
             self._users.clear()
+        finally:
+            self._lock.release()
 
 
 shared = Shared()

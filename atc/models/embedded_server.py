@@ -39,6 +39,8 @@ def _serve(settings: dict[str, Any]) -> Any:
     params.n_ctx = settings["context_tokens"] * settings["slots"]
     params.cpuparams.n_threads = params.cpuparams_batch.n_threads = settings["threads"]
     params.n_gpu_layers = 0
+    params.fit_params = False  # a trial load, to fit a graphics card
+    params.warmup = False  # the first prompt does it
     params.cache_prompt = True
     params.cache_ram_mib = settings["cache_mib"]
     params.slot_save_path = settings["prompts_dir"]

@@ -9,17 +9,18 @@ import json
 import re
 from collections.abc import Mapping
 from types import SimpleNamespace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import anyio
-import openai
-from openai.types.chat import ChatCompletionChunk
 
 from atc.models.context_errors import exceeded
 from atc.models.endpoint_errors import Endpoint, Failure, broken, too_long
 from atc.models.messages import OnText
 from atc.models.redirects import stay_on_server
 from atc.models.streaming import StreamAccumulator
+
+if TYPE_CHECKING:
+    import openai  # it takes most of a second: imported when it is used, for the embedded model loads meanwhile
 
 _MOST_BYTES = 64 << 20  # of an answer in one piece
 _LINGER = 5.0  # seconds for an endpoint to close a stream after it sent the end of the reply
@@ -68,6 +69,9 @@ class EndpointClient:
             return await self._send(body, on_text, limit)
 
     async def _send(self, body: dict[str, Any], on_text: OnText | None, limit: int) -> StreamAccumulator:
+        import openai
+        from openai.types.chat import ChatCompletionChunk
+
         got = StreamAccumulator(body.get("n", 1), limit, on_text)
         # A client for each request: connections belong to an event loop, and every run may bring a loop of its own.
         # Not by `chat.completions.create`, which always sends `stream`: some endpoints do not know it.
@@ -103,6 +107,8 @@ class EndpointClient:
         )
 
     def _client(self) -> openai.AsyncOpenAI:
+        import openai
+
         return openai.AsyncOpenAI(
             base_url=self._base_url,
             api_key=self._endpoint.secret or "none",

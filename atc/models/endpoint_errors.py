@@ -8,13 +8,15 @@ import time
 from collections.abc import Mapping
 from dataclasses import dataclass
 from email.utils import parsedate_to_datetime
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-import openai
 import tenacity
 
 from atc.errors import AtcError, ContextExceeded, ModelError, ModelUnavailable
 from atc.models.context_errors import Exceeded, exceeded
+
+if TYPE_CHECKING:
+    import openai
 
 LONGEST_WAIT = 60.0
 """Seconds; an endpoint that asks for more is not waited for."""
@@ -91,6 +93,8 @@ def broken(message: str, *, may_pass: bool = True, retry_after: float | None = N
 
 def explain(error: openai.OpenAIError, endpoint: Endpoint) -> Failure:
     """Say what an error of the ``openai`` package means."""
+    import openai
+
     if isinstance(error, openai.APIStatusError) and error.status_code in (401, 403, 404):
         return _explain_status(error, endpoint)
     if isinstance(error, openai.APIError) and (long := exceeded(error.message, error.body)):

@@ -11,14 +11,15 @@ import json
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Literal
-
-import openai
+from typing import TYPE_CHECKING, Any, Literal
 
 from atc.models.context_errors import exceeded
 from atc.models.messages import ModelRequest, Reply
 from atc.models.reply_format import ReplyFormat
 from atc.models.reply_schema import Enforced
+
+if TYPE_CHECKING:
+    import openai
 
 Way = Literal["json_schema", "json_object", "words"]
 _WAYS: tuple[Way, ...] = ("json_schema", "json_object", "words")

@@ -23,12 +23,15 @@ class Message:
     Attributes:
         fixed: it is text of this project, the same in every run.
         images: shown after the text, for a model that takes them (:attr:`Model.takes_images`).
+        stable: so many characters of its beginning are the same for every task with these tools. A message that is not
+            in the prompt for its tools has 0.
     """
 
     role: Role
     content: str
     fixed: bool = field(default=False, compare=False)
     images: tuple[Image, ...] = ()
+    stable: int = field(default=0, compare=False)
 
 
 @dataclass(frozen=True)

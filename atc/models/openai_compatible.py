@@ -14,7 +14,6 @@ from typing import Any
 
 import anyio
 import httpx
-import openai
 import tenacity
 
 from atc.errors import AtcError, ContextExceeded, ModelError, ModelUnavailable, SettingsError
@@ -263,6 +262,8 @@ class OpenAICompatible(Model):
         Raises:
             Failure: it did not work.
         """
+        import openai
+
         way = self._formats.way
         while True:
             body = self._body(request, count)

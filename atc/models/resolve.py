@@ -2,19 +2,22 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
+import warnings
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Literal
+from typing import Any, Literal
 
-from atc.errors import ModelUnavailable, UsageError
+from atc.errors import AtcError, ModelUnavailable, UsageError
 from atc.models.base import Model
 from atc.models.cache import CachedModel
 from atc.models.catalogue import CATALOGUE, DEFAULT_MODEL, known
 from atc.models.embedded import HOW_TO_GET_A_MODEL, PROMPT_TOKENS, EmbeddedModel
 from atc.models.fetch import models_dir
 from atc.models.openai_compatible import STALL_S, THINKING_TOKENS, OpenAICompatible
+from atc.models.prompt_cache import KeepPrompts
 from atc.settings import Settings
 
 
@@ -102,6 +105,7 @@ def open_model(
     thinking_tokens: int | None = None,
     slots: int = 1,
     threads: int | None = None,
+    keep_prompts: KeepPrompts = "tools",
 ) -> Model:
     """Return the model that is meant.
 
@@ -123,6 +127,8 @@ def open_model(
         thinking_tokens: that a model at an endpoint may think before each reply, if it does; 8,192 when not given.
         slots: replies that an embedded model can write at the same time.
         threads: processor threads of an embedded model.
+        keep_prompts: what an embedded model keeps on disk of what it has read: ``"tools"``, ``"instructions"`` or
+            ``"nothing"``.
 
     Raises:
         UsageError: the spec means nothing, or contradicts the other arguments.
@@ -138,7 +144,12 @@ def open_model(
         choice = choose_model(spec, base_url=base_url, api_key=api_key)
         if choice.kind == "embedded":
             model = EmbeddedModel(
-                choice.model, slots, threads, context_tokens, prompt_tokens=prompt_tokens or PROMPT_TOKENS
+                choice.model,
+                slots,
+                threads,
+                context_tokens,
+                prompt_tokens=prompt_tokens or PROMPT_TOKENS,
+                keep=keep_prompts,
             )
         else:
             model = OpenAICompatible(
@@ -152,6 +163,23 @@ def open_model(
                 thinking_tokens=THINKING_TOKENS if thinking_tokens is None else thinking_tokens,
             )
     return model if cache_dir is None else CachedModel(model, cache_dir)
+
+
+def prepare_model(spec: str | None = None, **given: Any) -> None:
+    """Begin to start the embedded model, if it is the one that is meant, while a command imports the rest.
+
+    An agent with these settings finds it. Whatever is wrong with them, the agent says.
+
+    Args:
+        spec: as for :func:`resolve_model`.
+        **given: settings.
+    """
+    with warnings.catch_warnings(), contextlib.suppress(AtcError):
+        warnings.simplefilter("ignore")
+        settings = Settings.load(**given)
+        if not settings.cache:  # else the reply may be on the disk
+            slots = max(settings.candidates, settings.revision_candidates)
+            resolve_model(settings, spec, slots=slots).prepare()
 
 
 def resolve_model(
@@ -173,4 +201,5 @@ def resolve_model(
         prompt_tokens=settings.prompt_tokens,
         thinking_tokens=settings.thinking_tokens,
         slots=slots,
+        keep_prompts=settings.keep_prompts,
     )

@@ -50,6 +50,7 @@ class ProgramLoop:
             answer=context.answer_type,
             frame=context.frame,
             images=context.images,
+            recurring=len(context.tools) == len(context.all_tools),
         )
         self.requests = ToolRequests(context, self.writer)
         self._checker: Checker | None = None

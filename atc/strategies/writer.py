@@ -80,6 +80,7 @@ class Writer:
         answer: the type that the answer shall have.
         frame: what stands before the task.
         images: that the user shows with the task.
+        recurring: the tools are all that there are, so the next task is likely to have the same.
     """
 
     def __init__(
@@ -94,6 +95,7 @@ class Writer:
         answer: AnswerType | None = None,
         frame: Frame = NO_FRAME,
         images: Sequence[Image] = (),
+        recurring: bool = False,
     ) -> None:
         self._images = images
         self._ways = ways.under(settings)
@@ -101,6 +103,7 @@ class Writer:
         self._plan, self._frame, self._answer_type = fenced(plan), frame.programs, type_note(answer)
         self._query = frame.query(task)
         self._words = frame.said(task)
+        self._recurring = recurring
         self._rules = settings.active_rules
         self._room = PromptRoom(model, settings)
         self._asked_for: list[str] = []
@@ -305,14 +308,23 @@ class Writer:
                 sentences.append(SAME_PROGRAM)
             notes = prompt("notes", notes=sentences, done=done_calls(calls)) if sentences else ""
         shown = await self._tools_within(base, [Message("user", notes), *edits])
-        return [*base, task_message(self._task_message(shown) + notes, self._images), *edits]
+        asked = replace(task_message(self._task_message(shown) + notes, self._images), stable=self._stable(shown))
+        return [*base, asked, *edits]
 
-    def _task_message(self, shown: Fit) -> str:
-        """The task and its tools."""
+    def _stable(self, shown: Fit) -> int:
+        """The characters before the user's words, where they are the same for every task; up to the end of a line, so
+        that the tokens are the same, too."""
+        if shown.shortened or not self._recurring:
+            return 0
+        before = self._task_message(shown, frame="\0").partition("\0")[0]
+        return before.rfind("\n") + 1
+
+    def _task_message(self, shown: Fit, frame: str | None = None) -> str:
+        """The task and its tools. ``frame``: what stands between them, in place of the writer's."""
         return prompt(
             "task",
             stubs=fenced(shown.text),
-            frame=self._frame,
+            frame=self._frame if frame is None else frame,
             task=self._task,
             answer_type=self._answer_type,
             plan=self._plan,

@@ -8,6 +8,7 @@ import os
 import signal
 import subprocess
 import sys
+import threading
 import time
 from dataclasses import asdict
 from pathlib import Path
@@ -15,11 +16,12 @@ from pathlib import Path
 import pytest
 
 from atc.errors import ContextExceeded, ModelUnavailable, UsageError
-from atc.models import EmbeddedModel, Message, embedded, embedded_server
+from atc.models import CachedModel, EmbeddedModel, Message, embedded, embedded_process, embedded_server
 from atc.models.catalogue import CATALOGUE
 from atc.models.embedded import runtime_installed
 from atc.models.embedded_process import Drafts, EmbeddedServer, ServerSettings
 from atc.models.fetch import models_dir
+from atc.models.resolve import prepare_model
 
 PROMPT = [Message("user", "Write one line of Python that prints hello. Only the code.")]
 BOTH_WAYS = r"pip install 'atc-runtime\[embedded\]' && atc model pull.*OPENAI_BASE_URL"
@@ -83,6 +85,46 @@ def test_drafts_are_set_as_the_runtime_names_them(drafts: Drafts, part: str, len
     embedded_server._draft(speculative, asdict(drafts))
     assert [kind.name for kind in speculative.types] == [f"COMMON_SPECULATIVE_TYPE_{part.upper()}"]
     assert {name: getattr(getattr(speculative, part), name) for name in lengths} == lengths
+
+
+class Starting:
+    """A server that takes its time to come up."""
+
+    def __init__(self, settings: ServerSettings) -> None:
+        self.stopped = False
+        asked.set()
+        assert go_on.wait(10)
+
+    def alive(self) -> bool:
+        return True
+
+    def stop(self) -> None:
+        self.stopped = True
+
+
+asked, go_on = threading.Event(), threading.Event()
+
+
+def test_a_prepared_model_starts_while_the_caller_goes_on(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(embedded_process, "EmbeddedServer", Starting)
+    monkeypatch.setattr(embedded, "runtime_installed", lambda: True)
+    (tmp_path / "some.gguf").write_bytes(b"GGUF")
+    model = EmbeddedModel(tmp_path / "some.gguf")
+    model.prepare()
+    assert asked.wait(10)
+    embedded_process.shared.stop_all()  # the end of a process does not wait for a start
+    go_on.set()
+    server = asyncio.run(model._server())
+    assert isinstance(server, Starting)
+    asyncio.run(model.aclose())
+    assert server.stopped
+
+
+def test_a_model_that_cannot_be_started_is_prepared_in_silence(tmp_path: Path) -> None:
+    EmbeddedModel(tmp_path / "none.gguf").prepare()
+    CachedModel(EmbeddedModel(tmp_path / "none.gguf"), tmp_path).prepare()
+    prepare_model(f"embedded:{tmp_path}/none.gguf")
+    prepare_model("no such: spec", context_tokens=-1)
 
 
 def test_drafts_are_off_unless_they_are_asked_for() -> None:

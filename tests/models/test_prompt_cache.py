@@ -5,8 +5,12 @@ from __future__ import annotations
 import asyncio
 import errno
 import os
+from collections.abc import Callable, Sequence
 from pathlib import Path
+from typing import Any
 
+import anyio
+import anyio.lowlevel
 import pytest
 
 from atc import Agent
@@ -14,7 +18,7 @@ from atc.models import EmbeddedModel, FakeModel, Message
 from atc.models.catalogue import CATALOGUE
 from atc.models.embedded import runtime_installed
 from atc.models.fetch import models_dir
-from atc.models.prompt_cache import MAX_FILES, PromptCache, fixed_prefix
+from atc.models.prompt_cache import Gate, KeepPrompts, PromptCache, kept_prefixes
 from tests.support.agent import GOOD, double
 
 RULES = Message("system", "Mind the rules. " * 80, fixed=True)
@@ -27,18 +31,18 @@ class Server:
     def __init__(self, folder: Path) -> None:
         self.folder, self.holds, self.full = folder, b"", False
 
-    def __call__(self, action: str, name: str) -> bool:
+    def __call__(self, action: str, name: str) -> int:
         file = self.folder / name
         if action == "restore":
             self.holds = file.read_bytes()
-            return True
+            return len(self.holds)
         file.write_bytes(self.holds[:3] if self.full else self.holds)
-        return not self.full
+        return 0 if self.full else len(self.holds)
 
 
-def kept(folder: Path, reader: str = "a model") -> tuple[PromptCache, Server]:
+def kept(folder: Path, reader: str = "a model", max_bytes: int = 100) -> tuple[PromptCache, Server]:
     server = Server(folder)
-    return PromptCache(folder, reader, server), server
+    return PromptCache(folder, reader, server, max_bytes), server
 
 
 def test_what_was_read_is_taken_back_by_the_next_process(tmp_path: Path) -> None:
@@ -90,33 +94,116 @@ def test_a_full_disk_leaves_nothing_behind(tmp_path: Path, monkeypatch: pytest.M
     assert list(tmp_path.iterdir()) == []
 
 
-def test_only_the_last_ones_are_kept(tmp_path: Path) -> None:
-    first, server = kept(tmp_path)
+def test_what_was_not_used_for_longest_goes_first(tmp_path: Path) -> None:
+    first, server = kept(tmp_path, max_bytes=12)
     server.holds = b"read"
-    for number in range(MAX_FILES + 3):
+    for number in range(6):
         before = set(tmp_path.iterdir())
         first.save(first.key([Message("system", str(number))]))
         (new,) = set(tmp_path.iterdir()) - before
         os.utime(new, (number, number))  # a clock of whole seconds would not tell them apart
-    assert len(list(tmp_path.iterdir())) == MAX_FILES
-    assert first.restore(first.key([Message("system", str(MAX_FILES + 2))]))
+    assert len(list(tmp_path.iterdir())) == 3
+    assert first.restore(first.key([Message("system", "5")]))
     assert not first.restore(first.key([Message("system", "0")]))
+    server.holds = b"more than all of them may have"
+    first.save(first.key([RULES]))
+    assert first.restore(first.key([RULES]))
+    assert len(list(tmp_path.iterdir())) == 1
 
 
-def test_only_what_every_prompt_begins_with_is_fixed() -> None:
-    assert fixed_prefix([RULES, TASK]) == (RULES,)
-    assert fixed_prefix([TASK, RULES]) == ()
-    assert fixed_prefix([Message("system", "Be brief.", fixed=True), TASK]) == ()
-    assert fixed_prefix([RULES]) == ()
+def test_what_holds_more_than_was_to_be_read_is_not_kept(tmp_path: Path) -> None:
+    first, server = kept(tmp_path)
+    server.holds = b"what another request asked"
+    first.save(first.key([RULES]), most=4)
+    assert list(tmp_path.iterdir()) == []
 
 
-def test_a_task_and_its_tools_are_never_fixed() -> None:
-    model = FakeModel([GOOD])
-    Agent([double], model=model, approve="always", sentence=False).run("double 21")
-    (asked,) = model.prompts
-    beginning = fixed_prefix(asked)
-    assert len(beginning) == len(asked) - 1
-    assert "double" not in "".join(message.content for message in beginning)
+def shared(documents: str, task: str) -> Message:
+    return Message("user", documents + task, stable=len(documents))
+
+
+DOCUMENTS = "def double(n: int) -> int: ...\n" * 40
+
+
+@pytest.mark.parametrize(
+    ("messages", "keep", "expected"),
+    [
+        ([RULES, TASK], "tools", [1]),
+        ([RULES, shared(DOCUMENTS, "my secret task")], "tools", [2, 1]),
+        ([RULES, shared(DOCUMENTS, "my secret task")], "instructions", [1]),
+        ([RULES, shared(DOCUMENTS, "my secret task")], "nothing", []),
+        ([RULES, shared("short", "my secret task")], "tools", [1]),
+        ([RULES, TASK, shared(DOCUMENTS, "my secret task")], "tools", [1]),
+        ([shared(DOCUMENTS, "my secret task"), RULES], "tools", [1]),
+        ([TASK, RULES], "tools", []),
+        ([Message("system", "Be brief.", fixed=True), TASK], "tools", []),
+        ([RULES], "tools", []),
+    ],
+)
+def test_only_what_many_prompts_begin_with_is_kept(
+    messages: list[Message], keep: KeepPrompts, expected: list[int]
+) -> None:
+    prefixes = kept_prefixes(messages, keep)
+    assert [len(prefix) for prefix in prefixes] == expected
+    assert "secret" not in "".join(message.content for prefix in prefixes for message in prefix)
+
+
+def asked(task: str, tools: list[Callable[..., Any]], **settings: Any) -> Sequence[Message]:
+    model = FakeModel([GOOD] * 9)
+    Agent(tools, model=model, approve="always", sentence=False, keep_runs=False, **settings).run(task)
+    return model.prompts[0]
+
+
+def test_the_documents_of_the_tools_are_stable_and_the_task_is_not() -> None:
+    first, second = asked("double 21", [double]), asked("what is 4 * 2?", [double])
+    assert [message.stable for message in first[:-1]] == [0] * (len(first) - 1)
+    begin = first[-1].content[: first[-1].stable]
+    assert begin == second[-1].content[: second[-1].stable]
+    assert "def double(" in begin
+    assert begin.endswith("\n")
+    assert "21" not in begin
+
+
+def test_the_users_instructions_are_not_stable() -> None:
+    asked_so = asked("double 21", [double], instructions="our tenant is acme")[-1]
+    assert asked_so.stable == asked("double 21", [double])[-1].stable
+    assert "acme" in asked_so.content[asked_so.stable :]
+
+
+def test_documents_that_the_task_chose_are_not_stable() -> None:
+    tools = [named(f"tool_{number}", "word " * 300) for number in range(3)]
+    assert asked("tool_1", [double, *tools], prompt_tokens=1_300)[-1].stable == 0  # shortened
+    assert asked("tool_1", [double, *tools], max_tools=2)[-1].stable == 0  # picked
+    assert asked("tool_1", [double, *tools])[-1].stable > 0
+
+
+def named(name: str, description: str) -> Callable[..., Any]:
+    def tool(n: int) -> int:
+        return n
+
+    tool.__name__, tool.__doc__ = name, f"Return it. {description}"
+    return tool
+
+
+def test_a_request_alone_keeps_others_out_and_does_not_wait() -> None:
+    gate, seen = Gate(), []
+
+    async def beside() -> None:
+        async with gate.beside():
+            seen.append("in")
+
+    async def all_of_it() -> None:
+        async with gate.beside(), gate.alone() as alone:
+            assert not alone
+        async with anyio.create_task_group() as group, gate.alone() as alone, gate.alone() as another:
+            assert (alone, another) == (True, False)
+            group.start_soon(beside)
+            await anyio.lowlevel.checkpoint()
+            await anyio.lowlevel.checkpoint()
+            assert seen == []
+        assert seen == ["in"]
+
+    asyncio.run(all_of_it())
 
 
 @pytest.mark.slow
@@ -127,20 +214,25 @@ def test_the_embedded_model_answers_the_same_from_what_it_kept(tmp_path: Path, m
         pytest.skip("no embedded model here: pip install 'atc-runtime[embedded]' && atc model pull")
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
 
-    async def said() -> tuple[str, bool]:
-        model = EmbeddedModel(file, context_tokens=1024)
+    async def said(task: str) -> str:
+        model = EmbeddedModel(file, context_tokens=2048)
         try:
+            text = (await model.complete([RULES, shared(DOCUMENTS, task)], max_tokens=12)).text
             server = await model._server()
             assert server.prompt_cache is not None
-            there = server.prompt_cache.restore(server.prompt_cache.key([RULES]))
-            reply = await model.complete([RULES, Message("user", "Count from 1 to 5.")], max_tokens=12)
-            return reply.text, there
+            assert len(server.prompt_cache.loaded) == 2
+            return text
         finally:
             await model.aclose()
 
-    (first, not_yet), (second, there) = asyncio.run(said()), asyncio.run(said())
-    assert (not_yet, there) == (False, True)
-    assert first == second
-    (entry,) = (tmp_path / "atc" / "prompts").iterdir()
+    first = asyncio.run(said("Count from 1 to 5."))
+    folder = tmp_path / "atc" / "prompts"
+    kept = {file.name for file in folder.iterdir()}
+    assert len(kept) == 2
+    assert asyncio.run(said("Count from 1 to 5.")) == first
+    asyncio.run(said("Name a colour."))
+    assert {file.name for file in folder.iterdir()} == kept, "nothing was read anew"
+    entry = max(folder.iterdir(), key=lambda file: file.stat().st_size)
     entry.write_bytes(entry.read_bytes()[:-1000])
-    assert asyncio.run(said()) == (first, False)
+    assert asyncio.run(said("Count from 1 to 5.")) == first
+    assert len(list(folder.iterdir())) == 2
