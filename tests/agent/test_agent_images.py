@@ -46,7 +46,7 @@ def model_of(made: Agent) -> FakeModel:
 
 def test_first_program_and_revision_are_written_with_the_images_and_nothing_else_is(picture: Path) -> None:
     nothing = "```python\ndouble(n=21)\nanswer = None\n```"
-    made = agent(nothing, "double", BAD, GOOD, "It is 42.", answer=True)
+    made = agent(nothing, "double", BAD, GOOD, "It is 42.", sentence=True)
     assert made.run(TASK, images=[picture]).value == 42
     prompts = model_of(made).prompts
     assert len(prompts) == 5

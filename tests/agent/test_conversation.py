@@ -35,7 +35,7 @@ class Bank:
         look = make_tool("balance", self._look, owner=text)
         pay: Any = make_tool("pay", self._pay, Effect.WRITE, to=text, amount=integer)
         self.model = FakeModel([reply if not isinstance(reply, str) else code(reply) for reply in replies])
-        given = {"answer": False, "approve": "always", "rules": "none", "max_revisions": 0, **settings}
+        given = {"sentence": False, "approve": "always", "rules": "none", "max_revisions": 0, **settings}
         self.agent = Agent(Toolset([look, pay, *tools]), model=self.model, **given)
 
     def _look(self, arguments: dict[str, Any]) -> int:
