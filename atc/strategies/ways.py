@@ -21,7 +21,7 @@ class Ways:
         check: check programs, and repair them by the tools' schemas, before they run.
     """
 
-    tools: Literal["plain", "stubs", "json"] = "stubs"
+    tools: Literal["plain", "stubs", "json"] = "plain"
     example: bool = True
     revision: Literal["notes", "edit"] = "notes"
     attribution: Literal["structure", "model", "none"] = "structure"

@@ -29,11 +29,11 @@ SYSTEMS: dict[str, System] = {
     for system in (
         Atc("atc", "ATC with its defaults"),
         Atc("atc-check", "ATC without the check before a run", {"strategy": Chain(Ways(check=False))}),
-        Atc("atc-stubs", "ATC with JSON documents in place of typed stubs", {"strategy": Chain(Ways(tools="json"))}),
+        Atc("atc-stubs", "ATC with JSON documents in place of Python stubs", {"strategy": Chain(Ways(tools="json"))}),
         Atc(
-            "atc-plain",
-            "ATC whose documents have a response's type on one line",
-            {"strategy": Chain(Ways(tools="plain"))},
+            "atc-classes",
+            "ATC whose documents have a response's type as classes, with an example",
+            {"strategy": Chain(Ways(tools="stubs"))},
         ),
         Atc(
             "atc-attribution",

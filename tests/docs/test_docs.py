@@ -56,9 +56,9 @@ def test_the_example_of_the_readme_prints_what_the_readme_says(
     with serving(says(f"```python\n{program}\n```")) as server:
         monkeypatch.setenv("OPENAI_BASE_URL", server.url)
         exec(compile(source, "README.md", "exec"), {"__name__": "readme"})  # noqa: S102 - our own document
-        asked = str(server.requests[0]["messages"])
+        asked = server.requests[0]["messages"][-1]["content"]
     assert capsys.readouterr().out.startswith("answered 520774 ")
-    assert "population: int" in asked  # the typed return is what the model reads of it
+    assert "'population': int" in asked  # the typed return is what the model reads of it
     assert "It prints `answered 520774`" in (ROOT / "README.md").read_text()
 
 
