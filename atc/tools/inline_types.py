@@ -6,6 +6,7 @@ ends with a question mark; a list is its member in brackets; what cannot be told
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Any
 
 from atc.schemas.validate import resolve, types_of
@@ -18,7 +19,15 @@ MAX_NODES = 2_000
 _SIMPLE = {"string": "str", "integer": "int", "number": "float", "boolean": "bool", "null": "None"}
 
 
-def inline_type(schema: JsonSchema, comment_length: int, room: int | None = None) -> str | None:
+@dataclass(frozen=True)
+class InlineType:
+    """A type on one line, and the names of all keys in it."""
+
+    text: str
+    keys: frozenset[str]
+
+
+def inline_type(schema: JsonSchema, comment_length: int, room: int | None = None) -> InlineType | None:
     """The type of a response as one line; ``None`` where it takes more than about ``room`` characters.
 
     Args:
@@ -28,13 +37,14 @@ def inline_type(schema: JsonSchema, comment_length: int, room: int | None = None
     """
     writer = _Writer(schema, comment_length, room)
     text = writer.write(schema)
-    return None if writer.full else text
+    return None if writer.full else InlineType(text, frozenset(writer.keys))
 
 
 class _Writer:
     def __init__(self, root: JsonSchema, comment_length: int, room: int | None) -> None:
         self._root, self._comment_length, self._room = root, comment_length, room
         self._nodes = self._written = 0
+        self.keys: set[str] = set()
         self._open: list[str] = []
 
     @property
@@ -82,6 +92,7 @@ class _Writer:
         return f"{{str: {self.write(values, depth + 1)}}}" if isinstance(values, dict) and values else "dict"
 
     def _key(self, key: str, schema: Any, required: bool, depth: int) -> str:
+        self.keys.add(key)
         text = f"{one_line(repr(key), 200)}{'' if required else '?'}: {self.write(schema, depth + 1)}"
         about = resolve(self._root, schema).get("description") if isinstance(schema, dict) else None
         comment = one_line(about, 200) if isinstance(about, str) else ""

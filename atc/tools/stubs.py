@@ -32,6 +32,7 @@ MAX_DESCRIPTION, MAX_HINT = 260, 300
 _BOUNDS = ("minimum", "maximum", "exclusiveMinimum", "exclusiveMaximum", "maxLength", "maxItems")
 COMMENT, COMMENT_BESIDE_EXAMPLE = 80, 40
 """Characters of a response field's description; a longer text beside an example is left out."""
+_CUT = " …"
 _CONTAINERS = {"{}": "dict", "[]": "list"}
 _NAMES = {"Any", "bool", "bytes", "dict", "float", "int", "list", "None", "str"}
 
@@ -101,7 +102,9 @@ def whole_stub(
     signature = ", ".join(parameter_text(arguments, parameter) for parameter in parameters_of(protocol))
     if writer.full or arguments.full:
         return None
-    about_it = _docstring(protocol, hints, pages, demonstrate, _example_lines(protocol))
+    example = _example_of(protocol)
+    response = [] if example is None else [f"Example response: {_example_text(example)}"]
+    about_it = _docstring(protocol, hints, pages, demonstrate, response)
     lines = [f"def {protocol.name}({signature}) -> {returns}:", *about_it]
     return guarded(Stub(writer.classes, "\n".join(lines)), protocol.name)
 
@@ -109,13 +112,21 @@ def whole_stub(
 def _plain_stub(
     protocol: Protocol, hints: Mapping[str, str], room: int | None, pages: bool, demonstrate: bool
 ) -> Stub | None:
-    """A whole stub whose response is one line of the docstring. A small model reads it as well as classes."""
-    response = "Any" if protocol.returns is None else inline_type(protocol.returns, COMMENT, room)
+    """A whole stub whose response is one line of the docstring: an example that has every key, else its type.
+
+    A small model reads it as well as classes (docs/ruler.md).
+    """
+    typed = inline_type(protocol.returns or {}, COMMENT, room)
     arguments = TypeWriter(protocol.parameters, camel(protocol.name), room=room)
     signature = ", ".join(parameter_text(arguments, parameter) for parameter in parameters_of(protocol))
-    if response is None or arguments.full:
+    if typed is None or arguments.full:
         return None
+    response = typed.text
     lines = [] if response in _NAMES else [f"Returns: {response}"]
+    example = _example_of(protocol)
+    text = _CUT if example is None else _example_text(example)
+    if not text.endswith(_CUT) and typed.keys <= _keys(_cut(example, 1)):
+        lines = [f"Example response: {text}"]
     returns = response if response in _NAMES else _CONTAINERS.get(response[0] + response[-1], "Any")
     function = [f"def {protocol.name}({signature}) -> {returns}:"]
     function += _docstring(protocol, hints, pages, demonstrate, lines)
@@ -222,12 +233,16 @@ def _for_instance(schema: dict[str, Any]) -> str:
     return "" if known else f"e.g. {one_line(repr(values[0]), 40)}"
 
 
-def _example_lines(protocol: Protocol) -> list[str]:
-    """The first response that the protocol has as an example, on one line."""
-    for example in protocol.examples:
-        if example.response is not None:
-            return [f"Example response: {_example_text(example.response)}"]
-    return []
+def _example_of(protocol: Protocol) -> Any:
+    """The first response that the protocol has as an example; ``None`` if it has none."""
+    return next((example.response for example in protocol.examples if example.response is not None), None)
+
+
+def _keys(value: Any) -> set[str]:
+    """The names of all keys in a value."""
+    if isinstance(value, list):
+        return set().union(*map(_keys, value))
+    return set(value).union(*map(_keys, value.values())) if isinstance(value, dict) else set()
 
 
 def _example_text(response: Any) -> str:
@@ -236,7 +251,7 @@ def _example_text(response: Any) -> str:
         text = one_line(repr(_cut(response, keep)), 10**6)
         if len(text) <= MAX_EXAMPLE:
             return text
-    return text[:MAX_EXAMPLE].rstrip("\\ ") + " …"
+    return text[:MAX_EXAMPLE].rstrip("\\ ") + _CUT
 
 
 def _cut(value: Any, keep: int) -> Any:

@@ -333,3 +333,24 @@ def test_text_of_a_schema_ends_no_plain_stub(text: str) -> None:
 def test_a_plain_stub_has_its_room() -> None:
     schema = {"type": "object", "properties": {f"key_{n}": {"type": "string"} for n in range(300)}}
     assert whole_stub(protocol(name="find", returns=schema), {}, 400, plain=True) is None
+
+
+@pytest.mark.parametrize(
+    ("response", "shown"),
+    [
+        ({"id": 7, "name": "Bo"}, "Example response: {'id': 7, 'name': 'Bo'}"),
+        ({"id": 7}, "Returns: {'id': int, 'name'?: str}"),
+        ({"id": 7, "name": "x" * 79, "more": ["y" * 79] * 8}, "Example response: {'id': 7, 'name': 'xxx"),
+        ({"id": 7, "name": "Bo", **{f"key_{n}": "z" * 70 for n in range(9)}}, "Returns: {'id': int, 'name'?: str}"),
+    ],
+)
+def test_a_plain_stub_shows_an_example_where_it_has_every_key(response: Any, shown: str) -> None:
+    schema = {
+        "type": "object",
+        "properties": {"id": {"type": "integer"}, "name": {"type": "string"}},
+        "required": ["id"],
+    }
+    stub = whole_stub(protocol(name="find", returns=schema, examples=(Example(response=response),)), {}, plain=True)
+    assert stub is not None
+    assert shown in stub.text
+    assert ("Returns" in stub.text) != ("Example response" in stub.text)
