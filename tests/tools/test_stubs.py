@@ -13,6 +13,7 @@ from atc.graph.suppliers import fields_of
 from atc.programs.check.types import find_ty
 from atc.result import Effect
 from atc.schemas.validate import problems
+from atc.tools.inline_types import inline_type
 from atc.tools.parameters import original_arguments, parameters_of
 from atc.tools.protocol import Example, Protocol, Status
 from atc.tools.stubs import render_checker_stubs, render_stub, whole_stub
@@ -333,3 +334,19 @@ def test_text_of_a_schema_ends_no_plain_stub(text: str) -> None:
 def test_a_plain_stub_has_its_room() -> None:
     schema = {"type": "object", "properties": {f"key_{n}": {"type": "string"} for n in range(300)}}
     assert whole_stub(protocol(name="find", returns=schema), {}, 400, plain=True) is None
+
+
+def test_a_plain_type_of_many_keys_stops_at_its_room() -> None:
+    """Keys behind the room are not looked at, and none is looked for in a list."""
+
+    class Counted(list[str]):
+        def __contains__(self, key: object) -> bool:
+            raise AssertionError("a list is searched for each key")
+
+    keys = [f"key{n}" for n in range(5_000)]
+    properties: dict[str, Any] = {key: {"type": "integer"} for key in keys}
+    schema = {"type": "object", "properties": properties, "required": Counted(keys)}
+    assert inline_type(schema, 80, 200) is None
+    assert inline_type({**schema, "required": Counted(["key0", "key1"])}, 80) is None
+    small = {**schema, "properties": {"key0": {"type": "integer"}, "more": {}}}
+    assert inline_type(small, 80) == "{'key0': int, 'more'?: Any}"
