@@ -40,9 +40,14 @@ _NAMED: dict[str, Any] = {
 _NOT_PREDICTED = frozenset({
     "function-before", "function-wrap", "function-plain", "call", "arguments", "arguments-v3", "is-instance",
     "is-subclass", "callable", "custom-error", "json", "lax-or-strict", "json-or-python", "chain", "generator",
+    "complex", "named-tuple",
 })  # fmt: skip
 """Parts of a pydantic schema that may take what the type's JSON Schema does not say."""
 _NOT_VALIDATION = frozenset({"serialization", "metadata", "cls", "ref", "function", "default"})
+_NOTES = frozenset({
+    "title", "description", "default", "examples", "example", "deprecated", "readOnly", "writeOnly",
+})  # fmt: skip
+"""Keywords of a JSON Schema that hold no value to anything."""
 _NOT_JSON = frozenset({"python_schema", "strict_schema"})
 
 
@@ -178,7 +183,20 @@ def _is_predicted(core: Any) -> bool:
         or part.get("coerce_numbers_to_str")
         or part.get("on_error") in ("default", "omit")
         or (part.get("type") == "enum" and _takes_others(part["cls"]))
+        or _says_otherwise(part)
         for part in _parts_of(core, _NOT_VALIDATION)
+    )
+
+
+def _says_otherwise(part: dict[str, Any]) -> bool:
+    """Whether the user's own code or words stand in the JSON Schema of a part, in place of what pydantic takes."""
+    about = part.get("metadata") or {}
+    config = getattr(part.get("cls"), "model_config", None) or {}
+    written = (about.get("pydantic_js_updates"), about.get("pydantic_js_extra"), config.get("json_schema_extra"))
+    return (
+        bool(about.get("pydantic_js_annotation_functions"))
+        or any(each and not (isinstance(each, dict) and each.keys() <= _NOTES) for each in written)
+        or any(not str(made.__module__).startswith("pydantic.") for made in about.get("pydantic_js_functions", ()))
     )
 
 

@@ -407,7 +407,8 @@ class Journal:
         if "request" not in record:
             self._begin_stage(commits, new_request, inputs)
             return
-        if record["request"] != self.request + 1 or type(record["answered"]) is not bool:
+        counted = type(record["request"]) is int and record["request"] == self.request + 1
+        if not counted or not new_request or type(record["answered"]) is not bool:
             raise ValueError(f"not the task after {self.request}")
         self._begin_request(commits, record["answered"], inputs)
 

@@ -82,12 +82,14 @@ class _Writer:
         if kind == "array":
             return f"[{self.write(schema.get('items'), depth + 1)}]" if schema.get("items") else "list"
         if isinstance(properties := schema.get("properties"), dict) and properties:
-            required = schema.get("required") or ()
-            return (
-                "{"
-                + ", ".join(self._key(key, value, key in required, depth) for key, value in properties.items())
-                + "}"
-            )
+            listed = schema.get("required")
+            required = {key for key in listed if isinstance(key, str)} if isinstance(listed, list) else set()
+            keys = []
+            for key, value in properties.items():
+                if self.full:
+                    break
+                keys.append(self._key(key, value, key in required, depth))
+            return f"{{{', '.join(keys)}}}"
         values = schema.get("additionalProperties")
         return f"{{str: {self.write(values, depth + 1)}}}" if isinstance(values, dict) and values else "dict"
 

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import datetime
 import enum
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Literal, NamedTuple
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, Json, model_validator
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, Json, WithJsonSchema, model_validator
 
 from atc.answers.inferred import refuses
 from atc.answers.opening import open_answer
@@ -169,3 +169,36 @@ def test_whatever_the_check_refuses_validation_refuses(wanted: Any, value: Any) 
     opened = open_answer(wanted if wanted is not None else int)
     if refuses(opened, inferred_of(value, exact=True)):
         assert isinstance(opened.fit(value), Misfit)
+
+
+class Pair(NamedTuple):
+    first: int
+    second: str
+
+
+class Posing(BaseModel):
+    @classmethod
+    def __get_pydantic_json_schema__(cls, core: Any, handler: Any) -> dict[str, Any]:
+        return {"type": "array"}
+
+
+@pytest.mark.parametrize(
+    ("wanted", "inferred", "value"),
+    [
+        (Pair, "dict[str, int | str]", {"first": 1, "second": "x"}),
+        (complex, "float", 1.5),
+        (Annotated[int, WithJsonSchema({"type": "string"})], "int", 1),
+        (Annotated[str, Field(json_schema_extra={"type": "array"})], "str", "a"),
+        (Posing, "dict[str, int]", {}),
+    ],
+)
+def test_a_type_whose_schema_says_less_than_it_takes_refuses_nothing(wanted: Any, inferred: str, value: Any) -> None:
+    """Neither what pydantic leaves out of a schema nor what the user wrote into it is a reason to refuse a program."""
+    opened = open_answer(wanted)
+    assert not isinstance(opened.fit(value), Misfit)
+    assert not refuses(opened, inferred)
+
+
+def test_notes_of_the_user_in_a_schema_leave_it_believed() -> None:
+    noted = Annotated[int, Field(description="how many", json_schema_extra={"examples": [3]})]
+    assert refuses(open_answer(noted), "list[int]")

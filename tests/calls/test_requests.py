@@ -211,13 +211,24 @@ def test_a_resumed_task_is_not_given_what_earlier_tasks_did(tmp_path: Path) -> N
     assert again.made_by("pay", 1) == 1, "of the task before: the user asked anew"
 
 
-@pytest.mark.parametrize("change", ['"request": 2', '"request": "1"', '"answered": 1'])
+CHANGES = [
+    '"request": 2',
+    '"request": "1"',
+    '"request": true',
+    '"request": 1.0',
+    '"new_request": false',
+    '"answered": 1',
+]
+
+
+@pytest.mark.parametrize("change", CHANGES)
 def test_a_request_that_cannot_follow_refuses_the_file(tmp_path: Path, change: str) -> None:
     path = tmp_path / "journal.jsonl"
     talk = Talk(path)
     talk.next_task()
     talk.journal.release()
-    before = '"answered": true' if "answered" in change else '"request": 1'
+    before = {"answered": '"answered": true', "new_request": '"new_request": true'}.get(change.split('"')[1])
+    before = before or '"request": 1'
     path.write_text(path.read_text().replace(before, change))
     with pytest.raises(JournalError, match="line 1 is not a journal record"):
         Journal(path)

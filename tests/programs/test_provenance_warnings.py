@@ -84,6 +84,12 @@ def test_a_number_of_thousands_of_digits_is_no_datum() -> None:
     assert not repeats_task("How many of the 12 pens are blue?", Program("answer = 12"), 10**9000)
 
 
+def test_an_answer_longer_than_the_task_is_not_looked_for(monkeypatch: pytest.MonkeyPatch) -> None:
+    """No pattern of a tool's megabytes is made."""
+    monkeypatch.setattr("atc.programs.check.task_data.re.escape", lambda _: pytest.fail("a pattern was made"))
+    assert not repeats_task("How many pens?", Program("answer = f()"), "x" * 100)
+
+
 @given(st.text(max_size=300), st.text(max_size=40) | st.integers() | st.floats() | st.none() | st.booleans())
 def test_any_task_and_value_can_be_looked_at(task: str, value: object) -> None:
     repeats_task(task, Program("answer = f()"), value)

@@ -13,6 +13,7 @@ from atc.graph.suppliers import fields_of
 from atc.programs.check.types import find_ty
 from atc.result import Effect
 from atc.schemas.validate import problems
+from atc.tools.inline_types import inline_type
 from atc.tools.parameters import original_arguments, parameters_of
 from atc.tools.protocol import Example, Protocol, Status
 from atc.tools.stubs import render_checker_stubs, render_stub, whole_stub
@@ -354,3 +355,21 @@ def test_a_plain_stub_shows_an_example_where_it_has_every_key(response: Any, sho
     assert stub is not None
     assert shown in stub.text
     assert ("Returns" in stub.text) != ("Example response" in stub.text)
+
+
+def test_a_plain_type_of_many_keys_stops_at_its_room() -> None:
+    """Keys behind the room are not looked at, and none is looked for in a list."""
+
+    class Counted(list[str]):
+        def __contains__(self, key: object) -> bool:
+            raise AssertionError("a list is searched for each key")
+
+    keys = [f"key{n}" for n in range(5_000)]
+    properties: dict[str, Any] = {key: {"type": "integer"} for key in keys}
+    schema = {"type": "object", "properties": properties, "required": Counted(keys)}
+    assert inline_type(schema, 80, 200) is None
+    assert inline_type({**schema, "required": Counted(["key0", "key1"])}, 80) is None
+    small = {**schema, "properties": {"key0": {"type": "integer"}, "more": {}}}
+    made = inline_type(small, 80)
+    assert made is not None
+    assert made.text == "{'key0': int, 'more'?: Any}"
