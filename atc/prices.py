@@ -52,8 +52,8 @@ def missing_price(model: str) -> SettingsError:
     key = "".join(letter if letter.isprintable() and letter not in '"\\' else "?" for letter in model)
     return SettingsError(
         f"budget_money is set, and the settings have no price for the model {model!r}: add its price for a million "
-        f'tokens to atc.toml\n\n[prices."{key}"]\ninput = 0.15    # put its own prices here\ncached = 0.075\n'
-        "output = 0.60\n\nor leave budget_money out"
+        f'tokens to an atc.toml that you trust (`atc trust`)\n\n[prices."{key}"]\ninput = 0.15    # put its own prices '
+        "here\ncached = 0.075\noutput = 0.60\n\nor leave budget_money out"
     )
 
 

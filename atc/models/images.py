@@ -71,7 +71,7 @@ class Image:
             raise UsageError(f"{name} must be a path, bytes or a data: URL, not {type(source).__name__}")
         if len(data) > MAX_BYTES:
             raise UsageError(f"{path or name} has more than {MAX_BYTES >> 20} MiB: make the image smaller")
-        return cls(name, _media_type(data, path or name), data, path)
+        return cls(name, _media_type(data, f"the image {path}" if path else name), data, path)
 
     @cached_property
     def sha256(self) -> str:
@@ -194,4 +194,4 @@ def _media_type(data: bytes, where: str) -> str:
     if data.startswith(b"RIFF") and data[8:12] == b"WEBP":
         return "image/webp"
     what = "is empty" if not data else "is no PNG, JPEG, WebP or GIF by its first bytes"
-    raise UsageError(f"the image {where} {what}: convert it to one of these")
+    raise UsageError(f"{where} {what}: convert it to one of these")

@@ -343,7 +343,7 @@ def test_every_strategy_and_the_sentence_are_shown_the_instructions(strategy: st
 
 
 def test_without_instructions_nothing_is_said_of_them() -> None:
-    bank = Bank(LOOK, "It is 100.", answer=True)
+    bank = Bank(LOOK, "It is 100.", sentence=True)
     with bank.agent as agent:
         agent.run("What does Ann have?")
     for messages in bank.model.prompts:
@@ -387,7 +387,7 @@ def test_an_identifier_of_the_instructions_is_not_made_up_and_no_fact_to_use(sai
     ("sentence", "used"), [("Es sind 1.234,5 Kilo.", True), ("Es sind 1234,5 Kilo.", True), ("Es sind 99 Kilo.", False)]
 )
 def test_a_sentence_may_write_numbers_as_its_language_does(sentence: str, used: bool) -> None:
-    bank = Bank("answer = 1234.5 + 0 * balance(owner='a')", code(sentence)[10:-4], answer=True, instructions="German")
+    bank = Bank("answer = 1234.5 + 0 * balance(owner='a')", code(sentence)[10:-4], sentence=True, instructions="German")
     bank.model._replies[1] = sentence
     with bank.agent as agent:
         assert agent.run("How much?").answer == (sentence if used else "1234.5")
