@@ -257,7 +257,7 @@ class Agent:
         source: str | None = None,
         turn: Upcoming | None = None,
     ) -> Request:
-        """What a run is asked for; ``turn`` is its place in a conversation.
+        """The request of a run; ``turn`` is its place in a conversation.
 
         Raises:
             UsageError: a part of it cannot be used.
@@ -350,14 +350,14 @@ class Agent:
     ) -> Result:
         """Let the strategy act; what stops it from outside becomes the result's status, or an answer stands."""
         ending: Ending | None = None
-        said, fitted = "", None
+        sentence_text, fitted = "", None
         try:
             async with asyncio.timeout(self.settings.budget_s) as clock:
                 ending = await (strategy.solve(context) if resumed is None else strategy.resume(context, resumed))
                 ending, fitted = typed_ending(context, checked(ending, strategy.name))
                 if ending.status == "answered":
-                    said = sentence.value_text(ending.value)  # it stands if the model's fails
-                    said = await self._sentence(context, ending.value)
+                    sentence_text = sentence.value_text(ending.value)  # it stands if the model's fails
+                    sentence_text = await self._sentence(context, ending.value)
         except BudgetExceeded as error:
             ending = context.standing or Ending("budget", fault=Fault(kind="limit", reason=str(error)))
         except TimeoutError:
@@ -372,10 +372,10 @@ class Agent:
         except (ModelError, JournalError) as error:
             stands = context.standing if isinstance(error, ModelError) else None
             ending = stands or Ending("failed", fault=fault_of(error))
-        if ending.status == "answered" and not said:  # it stood while another program was tried
+        if ending.status == "answered" and not sentence_text:  # it stood while another program was tried
             ending, fitted = typed_ending(context, ending)
-            said = sentence.value_text(ending.value)
-        return session.result(ending, said, fitted if ending.status == "answered" else None)
+            sentence_text = sentence.value_text(ending.value)
+        return session.result(ending, sentence_text, fitted if ending.status == "answered" else None)
 
     async def _sentence(self, context: RunContext, value: Any) -> str:
         if self.settings.sentence:
@@ -408,7 +408,7 @@ class Agent:
         return emit
 
     def _budget(self, model: Model) -> Budget:
-        """What a run may use.
+        """The limits of a run.
 
         Raises:
             SettingsError: it is limited in money, and the model has no price.

@@ -1,4 +1,4 @@
-"""What tokens cost: the price of one model, the cost of its replies, and amounts of money in words.
+"""The cost of tokens: the price of one model, the cost of its replies, and amounts of money in words.
 
 Amounts are decimal numbers, so that a sum of many small ones is exact.
 """
@@ -21,7 +21,7 @@ Amount = Annotated[Decimal, Field(ge=0, le=1_000_000, max_digits=18, decimal_pla
 
 
 class Price(Record):
-    """What a million tokens of one model cost, in the currency of the settings.
+    """The price of a million tokens of one model, in the currency of the settings.
 
     Attributes:
         input: tokens of a prompt.

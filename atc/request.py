@@ -1,4 +1,4 @@
-"""What a run is asked for, checked before it begins."""
+"""The request of a run, checked before the run begins; of a resumed one, read back from its trace."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ MAX_TASK = 20_000
 
 @dataclass(frozen=True)
 class Request:
-    """What a run is asked for.
+    """The request of a run.
 
     Attributes:
         task: what the user wants.
@@ -40,7 +40,7 @@ class Request:
     turn: Upcoming | None = None
 
     def for_trace(self) -> dict[str, Any]:
-        """What the trace's beginning holds of it, beside the task: what a resume needs."""
+        """Its fields of ``run_started``: what a resume needs."""
         optional = {
             "answer": self.answer.record() if self.answer is not None else None,
             "images": [image.facts() for image in self.images],
@@ -65,7 +65,7 @@ def checked_task(task: str) -> str:
 
 
 def framed(instructions: str, turn: Upcoming | None) -> Frame:
-    """What stands before a task.
+    """The frame of a task.
 
     Raises:
         UsageError: the instructions are no text, or too long.
@@ -97,7 +97,7 @@ def resumable(stored: StoredRun) -> dict[str, Any]:
 def resumed_request(
     run_id: str, started: Mapping[str, Any], answer: Any, default: AnswerType | None, images: Iterable[ImageSource]
 ) -> Request:
-    """What a stored run was asked for.
+    """The request of a stored run, read back from its trace.
 
     Args:
         run_id: the run.

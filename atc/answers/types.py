@@ -1,4 +1,4 @@
-"""The type that an answer shall have, and values held to it.
+"""The type of an answer, and validation of values against it.
 
 A type of Python is pydantic's to validate, in its JSON mode: programs hand over JSON values, and bytes. What loses
 nothing is coerced: ``"3"`` is an ``int``, ``3.5`` is none. A JSON Schema coerces nothing.
@@ -69,7 +69,7 @@ class AnswerType:
         return answer_stub(self.schema)
 
     def record(self) -> dict[str, Any]:
-        """What a trace holds of it, for a resume: see :func:`atc.answers.opening.reopened`."""
+        """Its record in a trace, for a resume: see :func:`atc.answers.opening.reopened`."""
         return {"type": self.text, "schema": self.schema, "opened_by": self.opened_by}
 
     def same_as(self, other: AnswerType) -> bool:
