@@ -313,7 +313,8 @@ class Agent:
             stack.callback(trace.close)
             emit = self._emitter(trace, redactor, listener)
             keep = stored.keep_traceback if stored else None
-            broker = Broker(Toolset(), journal, emit, self._policy, self._approval, redactor, frame.said(task), keep)
+            words = frame.words_with(task)
+            broker = Broker(Toolset(), journal, emit, self._policy, self._approval, redactor, words, keep)
             session = Session(task, run_id, stored, budget, broker, emit)
             if strategy is None:
                 strategy, opened_by = self._strategy, None if self._given_strategy else self.settings.strategy

@@ -114,8 +114,8 @@ class Frame:
         """All that gives a literal of a program a source: the user's words, and the values of earlier tasks."""
         return "\n".join(part for part in (self.words, *(turn.value for turn in self.turns)) if part)
 
-    def said(self, task: str) -> str:
-        """A task, and all else that the user said."""
+    def words_with(self, task: str) -> str:
+        """A task, and the user's other words."""
         return "\n".join(part for part in (task, self.words) if part)
 
     def query(self, task: str) -> str:
