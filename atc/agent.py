@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-from collections.abc import AsyncIterator, Callable, Iterable, Mapping
+from collections.abc import AsyncGenerator, AsyncIterator, Callable, Iterable, Mapping
 from contextlib import AsyncExitStack
 from typing import Any, Self, overload
 
 from atc.answers.opening import open_answer
-from atc.answers.opening import resumed as resumed_answer
 from atc.blocking import wait_for
 from atc.calls.approval import Approval, Approve, checked_approve
 from atc.calls.broker import Broker, CallPolicy, check_schemas
@@ -21,18 +20,17 @@ from atc.facts import Fault
 from atc.models import resolve_model
 from atc.models.base import Message, Model
 from atc.models.budget import Budget, BudgetedModel
-from atc.models.images import ImageSource, read_again, read_images
+from atc.models.images import ImageSource, read_images
 from atc.prices import missing_price
-from atc.request import Request, checked_task, framed
+from atc.request import Request, checked_task, framed, resumable, resumed_request
 from atc.result import Result, T
 from atc.retrieval.retriever import IndexRetriever, Retriever
 from atc.sandboxes.contract import Sandbox
 from atc.sandboxes.drivers import open_sandbox
 from atc.settings import Settings
 from atc.strategies import sentence
-from atc.strategies.base import Ending, Strategy, checked, open_strategy, typed_ending
+from atc.strategies.base import Ending, Strategy, checked, open_strategy, resumed_strategy, typed_ending
 from atc.strategies.context import RunContext
-from atc.strategies.frame import Frame
 from atc.strategies.session import Session, fault_of
 from atc.tools.functions import tool_from_function
 from atc.tools.names import RESERVED_NAMES
@@ -146,7 +144,6 @@ class Agent:
         images: Iterable[ImageSource] = (),
         instructions: str | None = None,
         source: str | None = None,
-        _turn: Upcoming | None = None,
     ) -> Result[T]: ...
     @overload
     async def arun(
@@ -157,7 +154,6 @@ class Agent:
         images: Iterable[ImageSource] = (),
         instructions: str | None = None,
         source: str | None = None,
-        _turn: Upcoming | None = None,
     ) -> Result[Any]: ...
     async def arun(
         self,
@@ -167,10 +163,10 @@ class Agent:
         images: Iterable[ImageSource] = (),
         instructions: str | None = None,
         source: str | None = None,
-        _turn: Upcoming | None = None,
     ) -> Result[Any]:
         """:meth:`run` for asynchronous code. ``source`` is noted in the trace: where the tools are, for a resume."""
-        return await self._begin(self._request(task, answer, images, instructions, source, _turn))
+        request = self._request(task, answer=answer, images=images, instructions=instructions, source=source)
+        return await self._begin(request)
 
     def conversation(self) -> Conversation:
         """A conversation: tasks of which each may refer to those before (:class:`atc.conversation.Conversation`)."""
@@ -183,13 +179,12 @@ class Agent:
         answer: Any = None,
         images: Iterable[ImageSource] = (),
         instructions: str | None = None,
-        _turn: Upcoming | None = None,
     ) -> AsyncIterator[Event]:
         """Solve a task and yield every event as it happens; the last is ``run_ended`` with the result.
 
         Args:
             task: what is wanted, in plain words.
-            answer: as for :meth:`run`. Events hold its JSON form.
+            answer: as for :meth:`run`, as ``images`` and ``instructions`` are. Events hold its JSON form.
 
         Whoever breaks off before the end stops the run: at once if the stream is closed (``contextlib.aclosing``), else
         when it is collected as garbage.
@@ -197,21 +192,10 @@ class Agent:
         Raises:
             As :meth:`arun`, after the events that came before.
         """
-        events: asyncio.Queue[Event | None] = asyncio.Queue()
-        request = self._request(task, answer, images, instructions, None, _turn)
-        begun = self._begin(request, listener=events.put_nowait)
-        work = asyncio.create_task(begun)
-        work.add_done_callback(lambda _: events.put_nowait(None))
-        try:
-            while (event := await events.get()) is not None:
+        request = self._request(task, answer=answer, images=images, instructions=instructions)
+        async with contextlib.aclosing(self._events(request)) as events:
+            async for event in events:
                 yield event
-            await work
-        finally:
-            work.cancel()
-            with contextlib.suppress(
-                asyncio.CancelledError, Exception
-            ):  # its outcome was raised above, or nobody waits for it
-                await work
 
     def resume(self, run_id: str, *, answer: Any = None, images: Iterable[ImageSource] = ()) -> Result[Any]:
         """Go on with a run that was cut off, by its own strategy: what succeeded comes from the journal.
@@ -232,23 +216,9 @@ class Agent:
     async def aresume(self, run_id: str, *, answer: Any = None, images: Iterable[ImageSource] = ()) -> Result[Any]:
         """:meth:`resume` for asynchronous code."""
         stored = self.store.find(run_id)
-        started, ended = stored.first("run_started"), stored.last("run_ended")
-        if started is None:
-            raise UsageError(f"run {stored.run_id} has no beginning in its trace: it cannot be resumed")
-        if not stored.journal.exists():
-            raise JournalError(f"run {stored.run_id} has no journal: what it did is not known, so it cannot be resumed")
-        if ended is not None and ended.get("status") == "answered":
-            raise UsageError(
-                f"run {stored.run_id} ended with an answer: there is nothing to resume (`atc show` reads it)"
-            )
-        strategy, name = self._strategy_of(stored.run_id, started)
-        request = Request(
-            started["task"],
-            resumed_answer(stored.run_id, started.get("answer"), answer, self._answer),
-            read_again(stored.run_id, started.get("images", ()), read_images(images)),
-            Frame.from_trace(started),
-            started.get("source"),
-        )
+        started = resumable(stored)
+        strategy, name = resumed_strategy(stored.run_id, started, self._given_strategy)
+        request = resumed_request(stored.run_id, started, answer, self._answer, images)
         return await self._begin(request, resumed=stored, strategy=strategy, opened_by=name)
 
     def close(self) -> None:
@@ -280,13 +250,14 @@ class Agent:
     def _request(
         self,
         task: str,
-        answer: Any,
-        images: Iterable[ImageSource],
-        instructions: str | None,
-        source: str | None,
-        turn: Upcoming | None,
+        *,
+        answer: Any = None,
+        images: Iterable[ImageSource] = (),
+        instructions: str | None = None,
+        source: str | None = None,
+        turn: Upcoming | None = None,
     ) -> Request:
-        """What a run is asked for.
+        """The request of a run; ``turn`` is its place in a conversation.
 
         Raises:
             UsageError: a part of it cannot be used.
@@ -294,6 +265,22 @@ class Agent:
         wanted = open_answer(answer) if answer is not None else self._answer
         frame = framed(self.settings.instructions if instructions is None else instructions, turn)
         return Request(checked_task(task), wanted, read_images(images), frame, source, turn)
+
+    async def _events(self, request: Request) -> AsyncGenerator[Event]:
+        """Begin a run and yield its events. Closed early, it stops the run."""
+        events: asyncio.Queue[Event | None] = asyncio.Queue()
+        work = asyncio.create_task(self._begin(request, listener=events.put_nowait))
+        work.add_done_callback(lambda _: events.put_nowait(None))
+        try:
+            while (event := await events.get()) is not None:
+                yield event
+            await work
+        finally:
+            work.cancel()
+            with contextlib.suppress(
+                asyncio.CancelledError, Exception
+            ):  # its outcome was raised above, or nobody waits for it
+                await work
 
     async def _begin(
         self,
@@ -326,7 +313,8 @@ class Agent:
             stack.callback(trace.close)
             emit = self._emitter(trace, redactor, listener)
             keep = stored.keep_traceback if stored else None
-            broker = Broker(Toolset(), journal, emit, self._policy, self._approval, redactor, frame.said(task), keep)
+            words = frame.words_with(task)
+            broker = Broker(Toolset(), journal, emit, self._policy, self._approval, redactor, words, keep)
             session = Session(task, run_id, stored, budget, broker, emit)
             if strategy is None:
                 strategy, opened_by = self._strategy, None if self._given_strategy else self.settings.strategy
@@ -363,14 +351,14 @@ class Agent:
     ) -> Result:
         """Let the strategy act; what stops it from outside becomes the result's status, or an answer stands."""
         ending: Ending | None = None
-        said, fitted = "", None
+        sentence_text, fitted = "", None
         try:
             async with asyncio.timeout(self.settings.budget_s) as clock:
                 ending = await (strategy.solve(context) if resumed is None else strategy.resume(context, resumed))
                 ending, fitted = typed_ending(context, checked(ending, strategy.name))
                 if ending.status == "answered":
-                    said = sentence.value_text(ending.value)  # it stands if the model's fails
-                    said = await self._sentence(context, ending.value)
+                    sentence_text = sentence.value_text(ending.value)  # it stands if the model's fails
+                    sentence_text = await self._sentence(context, ending.value)
         except BudgetExceeded as error:
             ending = context.standing or Ending("budget", fault=Fault(kind="limit", reason=str(error)))
         except TimeoutError:
@@ -385,34 +373,16 @@ class Agent:
         except (ModelError, JournalError) as error:
             stands = context.standing if isinstance(error, ModelError) else None
             ending = stands or Ending("failed", fault=fault_of(error))
-        if ending.status == "answered" and not said:  # it stood while another program was tried
+        if ending.status == "answered" and not sentence_text:  # it stood while another program was tried
             ending, fitted = typed_ending(context, ending)
-            said = sentence.value_text(ending.value)
-        return session.result(ending, said, fitted if ending.status == "answered" else None)
+            sentence_text = sentence.value_text(ending.value)
+        return session.result(ending, sentence_text, fitted if ending.status == "answered" else None)
 
     async def _sentence(self, context: RunContext, value: Any) -> str:
         if self.settings.sentence:
             with contextlib.suppress(ModelError, ModelUnavailable, BudgetExceeded):  # the value is there all the same
                 return await sentence.answer_sentence(context, value)
         return sentence.value_text(value)
-
-    def _strategy_of(self, run_id: str, started: dict[str, Any]) -> tuple[Strategy, str | None]:
-        """The strategy that a stored run was begun with, and by what it is opened.
-
-        Raises:
-            UsageError: it cannot be had, or another one was given.
-        """
-        given, name, opened_by = self._given_strategy, started.get("strategy"), started.get("strategy_given", "chain")
-        if given is not None and given.name != name:
-            raise UsageError(f"run {run_id} was begun with the strategy {name!r}: {given.name!r} cannot go on with it")
-        if given is not None:
-            return given, None
-        if opened_by is None:
-            raise UsageError(
-                f"run {run_id} was begun with a strategy that was given as an object, {name!r}: give it again, "
-                "Agent(strategy=…).resume(…)"
-            )
-        return open_strategy(opened_by), opened_by
 
     def _started(self, run_id: str, model: Model, strategy: Strategy, opened_by: str | None) -> dict[str, Any]:
         settings = self.settings.model_dump(mode="json", exclude={"api_key"})
@@ -439,7 +409,7 @@ class Agent:
         return emit
 
     def _budget(self, model: Model) -> Budget:
-        """What a run may use.
+        """The limits of a run.
 
         Raises:
             SettingsError: it is limited in money, and the model has no price.

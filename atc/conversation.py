@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import contextlib
 import threading
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator, Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self
@@ -20,6 +20,7 @@ from atc.calls.entry import Entry
 from atc.calls.journal import Journal
 from atc.calls.redact import Redactor
 from atc.errors import UsageError
+from atc.models.images import ImageSource
 from atc.packing import as_text
 from atc.result import Effect, Result
 from atc.sandboxes.inputs import name_problem
@@ -130,25 +131,44 @@ class Conversation:
         """The tasks so far and how each went, in short."""
         return tuple(self._turns)
 
-    def run(self, task: str, **options: Any) -> Result:
+    def run(
+        self, task: str, *, answer: Any = None, images: Iterable[ImageSource] = (), instructions: str | None = None
+    ) -> Result[Any]:
         """Solve the next task: :meth:`atc.Agent.run`, with its arguments.
 
         Raises:
             UsageError: another task of this conversation is under way, or it is closed.
             As :meth:`atc.Agent.run`.
         """
-        return wait_for(self.arun(task, **options))
+        return wait_for(self.arun(task, answer=answer, images=images, instructions=instructions))
 
-    async def arun(self, task: str, **options: Any) -> Result:
+    async def arun(
+        self,
+        task: str,
+        *,
+        answer: Any = None,
+        images: Iterable[ImageSource] = (),
+        instructions: str | None = None,
+        source: str | None = None,
+    ) -> Result[Any]:
         """:meth:`run` for asynchronous code: :meth:`atc.Agent.arun`, with its arguments."""
         with self._next(task) as turn:
-            return await self._agent.arun(task, **options, _turn=turn)
+            request = self._agent._request(
+                task, answer=answer, images=images, instructions=instructions, source=source, turn=turn
+            )
+            return await self._agent._begin(request)
 
-    async def stream(self, task: str, **options: Any) -> AsyncIterator[Event]:
-        """Solve the next task and yield every event: :meth:`atc.Agent.stream`, with its arguments."""
+    async def stream(
+        self, task: str, *, answer: Any = None, images: Iterable[ImageSource] = (), instructions: str | None = None
+    ) -> AsyncIterator[Event]:
+        """Solve the next task and yield every event: :meth:`atc.Agent.stream`, with its arguments.
+
+        Raises:
+            As :meth:`run`, after the events that came before.
+        """
         with self._next(task) as turn:
-            events = self._agent.stream(task, **options, _turn=turn)
-            async with contextlib.aclosing(events):  # type: ignore[type-var]
+            request = self._agent._request(task, answer=answer, images=images, instructions=instructions, turn=turn)
+            async with contextlib.aclosing(self._agent._events(request)) as events:
                 async for event in events:
                     yield event
 

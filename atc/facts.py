@@ -119,17 +119,24 @@ class Part(Record):
     pages: bool = False
 
 
+class Mismatch(Drift):
+    """One way in which an answer is not of its type. ``found``: what stands at the path; ``None`` where it says so."""
+
+    found: Observed | None = None
+
+
 class Misfit(Record):
     """An answer that is not of the type that was asked for.
 
     Attributes:
-        expected: that type, as an annotation. ``found``: what the answer is instead, in a few plain words.
+        expected: that type, as an annotation.
+        found: what the answer is instead.
         problems: where in the answer, and what is wrong there; the first few.
     """
 
     expected: str
-    found: str
-    problems: tuple[Drift, ...] = ()
+    found: Observed
+    problems: tuple[Mismatch, ...] = ()
 
 
 class Raised(Record):

@@ -1,4 +1,4 @@
-"""What tokens cost: the price of one model, the cost of its replies, and amounts of money in words.
+"""The cost of tokens: the price of one model, the cost of its replies, and amounts of money in words.
 
 Amounts are decimal numbers, so that a sum of many small ones is exact.
 """
@@ -21,7 +21,7 @@ Amount = Annotated[Decimal, Field(ge=0, le=1_000_000, max_digits=18, decimal_pla
 
 
 class Price(Record):
-    """What a million tokens of one model cost, in the currency of the settings.
+    """The price of a million tokens of one model, in the currency of the settings.
 
     Attributes:
         input: tokens of a prompt.
@@ -52,8 +52,8 @@ def missing_price(model: str) -> SettingsError:
     key = "".join(letter if letter.isprintable() and letter not in '"\\' else "?" for letter in model)
     return SettingsError(
         f"budget_money is set, and the settings have no price for the model {model!r}: add its price for a million "
-        f'tokens to atc.toml\n\n[prices."{key}"]\ninput = 0.15    # put its own prices here\ncached = 0.075\n'
-        "output = 0.60\n\nor leave budget_money out"
+        f'tokens to an atc.toml that you trust (`atc trust`)\n\n[prices."{key}"]\ninput = 0.15    # put its own prices '
+        "here\ncached = 0.075\noutput = 0.60\n\nor leave budget_money out"
     )
 
 

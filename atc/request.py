@@ -1,16 +1,19 @@
-"""What a run is asked for, checked before it begins."""
+"""The request of a run, checked before the run begins; of a resumed one, read back from its trace."""
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from atc.answers.opening import resumed as resumed_answer
 from atc.answers.types import AnswerType
 from atc.conversation import Upcoming
-from atc.errors import UsageError
-from atc.models.images import Image
+from atc.errors import JournalError, UsageError
+from atc.models.images import Image, ImageSource, read_again, read_images
 from atc.settings import MAX_INSTRUCTIONS
 from atc.strategies.frame import NO_FRAME, Frame
+from atc.traces.store import StoredRun
 
 MAX_TASK = 20_000
 """Characters of a task."""
@@ -18,7 +21,7 @@ MAX_TASK = 20_000
 
 @dataclass(frozen=True)
 class Request:
-    """What a run is asked for.
+    """The request of a run.
 
     Attributes:
         task: what the user wants.
@@ -37,7 +40,7 @@ class Request:
     turn: Upcoming | None = None
 
     def for_trace(self) -> dict[str, Any]:
-        """What the trace's beginning holds of it, beside the task: what a resume needs."""
+        """Its fields of ``run_started``: what a resume needs."""
         optional = {
             "answer": self.answer.record() if self.answer is not None else None,
             "images": [image.facts() for image in self.images],
@@ -62,7 +65,7 @@ def checked_task(task: str) -> str:
 
 
 def framed(instructions: str, turn: Upcoming | None) -> Frame:
-    """What stands before a task.
+    """The frame of a task.
 
     Raises:
         UsageError: the instructions are no text, or too long.
@@ -72,3 +75,44 @@ def framed(instructions: str, turn: Upcoming | None) -> Frame:
         raise UsageError(f"instructions are a text of at most {MAX_INSTRUCTIONS:,} characters, not {what}")
     text = instructions.strip()
     return Frame(text) if turn is None else Frame(text, turn.turns, turn.number)
+
+
+def resumable(stored: StoredRun) -> dict[str, Any]:
+    """The ``run_started`` of a stored run that can go on.
+
+    Raises:
+        UsageError: its trace has no beginning, or it has ended with an answer.
+        JournalError: it has no journal.
+    """
+    started, ended = stored.first("run_started"), stored.last("run_ended")
+    if started is None:
+        raise UsageError(f"run {stored.run_id} has no beginning in its trace: it cannot be resumed")
+    if not stored.journal.exists():
+        raise JournalError(f"run {stored.run_id} has no journal: what it did is not known, so it cannot be resumed")
+    if ended is not None and ended.get("status") == "answered":
+        raise UsageError(f"run {stored.run_id} ended with an answer: there is nothing to resume (`atc show` reads it)")
+    return started
+
+
+def resumed_request(
+    run_id: str, started: Mapping[str, Any], answer: Any, default: AnswerType | None, images: Iterable[ImageSource]
+) -> Request:
+    """The request of a stored run, read back from its trace.
+
+    Args:
+        run_id: the run.
+        started: its ``run_started``.
+        answer: the type of the answer, where the user gives it again.
+        default: the agent's type of answer.
+        images: those that the user gives again.
+
+    Raises:
+        UsageError: an image cannot be had, another type or image is given, or the trace holds something else.
+    """
+    return Request(
+        started["task"],
+        resumed_answer(run_id, started.get("answer"), answer, default),
+        read_again(run_id, started.get("images", ()), read_images(images)),
+        Frame.from_trace(started),
+        started.get("source"),
+    )

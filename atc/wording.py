@@ -11,7 +11,7 @@ import json
 from collections.abc import Iterable, Sequence
 from typing import Any
 
-from atc.facts import Answered, Drift, Fault, Finding, Invocation, Misfit, Observed, Part, Place, Raised
+from atc.facts import Answered, Drift, Fault, Finding, Invocation, Misfit, Mismatch, Observed, Part, Place, Raised
 from atc.packing import as_text
 from atc.result import Call
 
@@ -297,13 +297,25 @@ def _empty(f: Fault) -> str:
 
 
 def _misfit(f: Fault) -> str:
-    found = f.misfit or Misfit(expected="Any", found="something else")
+    found = f.misfit or Misfit(expected="Any", found=Observed(type="missing"))
     source = f"`{f.source_line}`: " if f.source_line else ""
     came = f", as it came from {expression(f.place)}" if f.place is not None else ""
-    text = f"{source}`answer` must be of type `{found.expected}`, but it is {found.found}{came}"
-    if parts := [f"answer{_steps(each.path)}: {each.what}" for each in found.problems if each.path]:
+    text = f"{source}`answer` must be of type `{found.expected}`, but it {_stands(found.found)}{came}"
+    if parts := [_mismatch(each) for each in found.problems if each.path]:
         return f"{text}; {'; '.join(parts)}"
     return f"{text} ({found.problems[0].what})" if found.problems else text
+
+
+def _mismatch(problem: Mismatch) -> str:
+    where = f"answer{_steps(problem.path)}"
+    if problem.found is None:
+        return f"{where}: {problem.what}"
+    stands = _stands(problem.found)
+    return f"{where} {stands}" if problem.found.type == "missing" else f"{where}: {problem.what}, but it {stands}"
+
+
+def _stands(found: Observed) -> str:
+    return f"is a dict with the keys {_keys(found)}" if found.keys else described(found)
 
 
 def _steps(path: Iterable[str | int]) -> str:
@@ -419,13 +431,16 @@ def described(observed: Observed) -> str:
         case "missing":
             return "is not there"
         case "object":
-            more = ", …" if observed.length > len(observed.keys) else ""
-            return f"has the keys {_listed(observed.keys)}{more}" if observed.keys else "is an empty object"
+            return f"has the keys {_keys(observed)}" if observed.keys else "is an empty object"
         case "list":
             first = f": its first item {described(observed.first)}" if observed.first is not None else ""
             return f"is a list of {observed.length}{first}" if observed.length else "is an empty list"
         case "value":
             return f"is {short(observed.value, _SHOWN_OF_VALUE)}"
+
+
+def _keys(observed: Observed) -> str:
+    return f"{_listed(observed.keys)}{', …' if observed.length > len(observed.keys) else ''}"
 
 
 def short(value: Any, limit: int = 300) -> str:

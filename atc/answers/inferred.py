@@ -63,7 +63,7 @@ def _members(node: ast.expr) -> Iterator[ast.expr]:
 
 
 def _constants(node: ast.expr) -> list[object] | None:
-    """What a ``Literal[…]`` or ``None`` stands for; ``None`` for other types."""
+    """The values of a ``Literal[…]`` or of ``None``; ``None`` for other types."""
     match node:
         case ast.Constant(value=None):
             return [None]
@@ -88,7 +88,7 @@ class _Judge:
         return all(self._refuses(member, schema, depth) for member in _members(node))
 
     def _refuses(self, member: ast.expr, schema: object, depth: int) -> bool:
-        """Whether a schema refuses all values of one type; without a word about what is not known."""
+        """Whether a schema refuses all values of one type; ``False`` where the type is not known."""
         self._nodes += 1
         if depth > MAX_DEPTH or self._nodes > MAX_NODES:
             return False

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import difflib
 import enum
 import inspect
 import json
@@ -37,6 +38,11 @@ _NAMED: dict[str, Any] = {
     "yes/no": bool,
     "record": dict[str, Any],
 }
+_MEANT = {
+    "int": "number", "integer": "number", "float": "number", "str": "text", "string": "text", "array": "list",
+    "tuple": "list", "set": "list", "bool": "yes/no", "boolean": "yes/no", "dict": "record", "object": "record",
+}  # fmt: skip
+"""Other languages' words for types, and Python's: by each, the word that is taken."""
 _NOT_PREDICTED = frozenset({
     "function-before", "function-wrap", "function-plain", "call", "arguments", "arguments-v3", "is-instance",
     "is-subclass", "callable", "custom-error", "json", "lax-or-strict", "json-or-python", "chain", "generator",
@@ -77,7 +83,16 @@ def open_answer(given: Any) -> AnswerType:
         if found is None or isinstance(found, str | bool):
             raise UsageError(f"answer={word!r} names no type, but {found!r:.60}")
         return found if isinstance(found, AnswerType) else _of_type(found, word, word)
-    raise UsageError(f"answer={word!r:.100} is no type: give {FORMS}; in Python a type itself, such as list[int]")
+    raise UsageError(
+        f"answer={word!r:.100} is no type: {_meant(word)}give {FORMS}; in Python a type itself, such as list[int]"
+    )
+
+
+def _meant(word: str) -> str:
+    """The question whether another word was meant; empty where none is near."""
+    name = word.casefold()
+    near = _MEANT.get(name.partition("[")[0]) or next(iter(difflib.get_close_matches(name[:50], _NAMED, 1)), "")
+    return f"did you mean {near!r}? Else " if near else ""
 
 
 def reopened(record: dict[str, Any]) -> AnswerType:
@@ -111,7 +126,7 @@ def resumed(run_id: str, record: dict[str, Any] | None, given: Any, default: Ans
     before = reopened(record) if record else None
     known = open_answer(given) if given is not None else default
     if given is not None and known is not None and (before is None or not known.same_as(before)):
-        was = f"answer={before.text}" if before is not None else "no type of answer"
+        was = f"answer={before.opened_by or before.text}" if before is not None else "no type of answer"
         raise UsageError(f"run {run_id} was begun with {was}: it cannot go on with another")
     return known if before is not None and known is not None and known.same_as(before) else before
 

@@ -87,13 +87,13 @@ def _title(schema: JsonSchema) -> str:
 def _about(schema: JsonSchema) -> str:
     """Description, format and limits of the whole, or of the items of a list."""
     target = resolve(schema, schema)
-    text = _said(target)
+    text = _details(target)
     items = resolve(schema, target.get("items"))
-    each = _said(items) if items and "properties" not in items else ""
+    each = _details(items) if items and "properties" not in items else ""
     return one_line("; ".join(filter(None, [text, each and f"each: {each}"])), MAX_ABOUT)
 
 
-def _said(schema: dict[str, Any]) -> str:
+def _details(schema: dict[str, Any]) -> str:
     parts = [schema.get("description"), schema.get("format"), limits_of(schema)]
     values = schema.get("enum")
     if isinstance(values, list) and len(values) > MAX_LITERALS:  # the annotation does not name them

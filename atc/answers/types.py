@@ -1,4 +1,4 @@
-"""The type that an answer shall have, and values held to it.
+"""The type of an answer, and validation of values against it.
 
 A type of Python is pydantic's to validate, in its JSON mode: programs hand over JSON values, and bytes. What loses
 nothing is coerced: ``"3"`` is an ``int``, ``3.5`` is none. A JSON Schema coerces nothing.
@@ -16,14 +16,18 @@ from pydantic import TypeAdapter, ValidationError
 
 from atc.answers.stub import AnswerStub, answer_stub
 from atc.calls.json_values import to_json_value
-from atc.facts import Drift, Misfit
+from atc.facts import Misfit, Mismatch, Observed
 from atc.packing import holds_bytes
+from atc.programs.attribution.responses import observed
 from atc.schemas.validate import problems
 from atc.tools.protocol import JsonSchema
 
 MAX_PROBLEMS = 3
-"""Ways in which a value does not fit that are told."""
+"""Ways in which a value does not fit that are reported."""
 MAX_WORDS = 200
+"""Characters of a validator's message."""
+MAX_VALUE = 150
+"""Characters of a value that does not fit."""
 
 
 @dataclass(frozen=True)
@@ -65,7 +69,7 @@ class AnswerType:
         return answer_stub(self.schema)
 
     def record(self) -> dict[str, Any]:
-        """What a trace holds of it, for a resume: see :func:`atc.answers.opening.reopened`."""
+        """Its record in a trace, for a resume: see :func:`atc.answers.opening.reopened`."""
         return {"type": self.text, "schema": self.schema, "opened_by": self.opened_by}
 
     def same_as(self, other: AnswerType) -> bool:
@@ -80,21 +84,21 @@ class AnswerType:
         """
         if self._adapter is None:
             found = problems(self.schema, value)
-            told = tuple(Drift(path=p.path, what=p.message[:MAX_WORDS]) for p in found[:MAX_PROBLEMS])
-            return self._misfit(value, told) if told else Fitted(value, value)
+            wrong = tuple(Mismatch(path=p.path, what=p.message[:MAX_WORDS]) for p in found[:MAX_PROBLEMS])
+            return self._misfit(value, wrong) if wrong else Fitted(value, value)
         try:
             if holds_bytes(value):
                 made = self._adapter.validate_python(value)
             else:
                 made = self._adapter.validate_json(pydantic_core.to_json(value))
         except ValidationError as error:
-            return self._misfit(value, tuple(_told(error, value)))
+            return self._misfit(value, tuple(_mismatches(error, value)))
         except Exception as error:  # a validator of the user's own raised something else
-            return self._misfit(value, (Drift(path=(), what=f"{type(error).__name__}: {error}"[:MAX_WORDS]),))
+            return self._misfit(value, (Mismatch(path=(), what=f"{type(error).__name__}: {error}"[:MAX_WORDS]),))
         try:
             return Fitted(made, self._plain(made, value))
         except ValueError as error:  # `"nan"` is a float to pydantic
-            return self._misfit(value, (Drift(path=(), what=f"it has no JSON form: {error}"[:MAX_WORDS]),))
+            return self._misfit(value, (Mismatch(path=(), what=f"it has no JSON form: {error}"[:MAX_WORDS]),))
 
     def _plain(self, made: Any, value: Any) -> Any:
         """The JSON form of a typed value: as pydantic writes it where that is read back, else as it came.
@@ -112,32 +116,11 @@ class AnswerType:
             return value  # a serializer of the user's own, or bytes that are no text: what came was valid
         return to_json_value(written)
 
-    def _misfit(self, value: Any, told: tuple[Drift, ...]) -> Misfit:
-        return Misfit(expected=self.text, found=kind_of(value), problems=told)
+    def _misfit(self, value: Any, problems: tuple[Mismatch, ...]) -> Misfit:
+        return Misfit(expected=self.text, found=observed(value, room=MAX_VALUE), problems=problems)
 
 
-def kind_of(value: Any) -> str:
-    """What a JSON value is, in a few plain words."""
-    match value:
-        case None:
-            return "None"
-        case bool():
-            return str(value)
-        case int() | float():
-            return f"the number {value!r:.40}"
-        case str():
-            return f"the text {value[:60]!r}{' …' if len(value) > 60 else ''}"
-        case bytes():
-            return "bytes"
-        case list():
-            return f"a list of {len(value)}" if value else "an empty list"
-        case dict():
-            keys = ", ".join(f"{key[:40]!r}" for key in list(value)[:8])
-            return f"a dict with the keys {keys}{', …' if len(value) > 8 else ''}" if value else "an empty dict"
-    return type(value).__name__
-
-
-def _told(error: ValidationError, value: Any) -> Iterator[Drift]:
+def _mismatches(error: ValidationError, value: Any) -> Iterator[Mismatch]:
     """The first ways in which a value does not fit, at places of the value."""
     for each in error.errors(include_url=False, include_context=False)[:MAX_PROBLEMS]:
         path, here = [], value
@@ -148,6 +131,5 @@ def _told(error: ValidationError, value: Any) -> Iterator[Drift]:
             elif each["type"] != "missing" or step is not each["loc"][-1]:
                 continue
             path.append(step)
-        missing = each["type"] == "missing"
-        what = "it is missing" if missing else f"{each['msg']}, not {kind_of(here)}" if path else each["msg"]
-        yield Drift(path=tuple(path), what=what[:MAX_WORDS])
+        found = Observed(type="missing") if each["type"] == "missing" else observed(here, room=MAX_VALUE)
+        yield Mismatch(path=tuple(path), what=each["msg"][:MAX_WORDS], found=found)

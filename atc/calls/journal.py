@@ -153,8 +153,8 @@ class Journal:
     def reusable(self, key: CallKey, seconds: float) -> tuple[Entry, float] | None:
         """The same read, made for an earlier task at most so many seconds ago, and how many; ``None`` if there is none.
 
-        None is used again after a write of the conversation, or while one is in doubt; and each once a task, for who
-        asks twice looks for a change. What was made by another process is not used.
+        No read is used again after a write of the conversation, or while one is in doubt. Each is used once a task: a
+        program that reads twice looks for a change. Reads of another process are not used.
         """
         found = self._reads.take(key, seconds)
         return None if found is None or any(each.in_doubt for each in self.entries.values()) else found

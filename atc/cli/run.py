@@ -71,6 +71,32 @@ RuleIds = Annotated[
         metavar="<ids>", help="Rules that help small models: all, none, or `-id,+id` (docs/failures.md lists them)."
     ),
 ]
+Answer = Annotated[
+    str | None,
+    typer.Option(
+        "--answer",
+        metavar="<type>",
+        help="Type of the value: number, text, list, yes/no, record, FILE.json (a JSON Schema), MODULE:TYPE or "
+        "FILE.py:TYPE.",
+    ),
+]
+ContextTokens = Annotated[
+    int | None, typer.Option(help="Tokens of prompt and reply together; else what the endpoint reports.")
+]
+PromptTokens = Annotated[
+    int | None,
+    typer.Option(help="Tokens of a prompt at most; else 4,000 embedded, and what the context allows for others."),
+]
+Candidates = Annotated[int | None, typer.Option(help="First programs to choose among (default 1).")]
+BudgetS = Annotated[float | None, typer.Option(help="Seconds that one task may take.")]
+BudgetMoney = Annotated[
+    float | None, typer.Option(help="What one task may cost, by the `prices` of the settings (docs/models.md).")
+]
+Cache = Annotated[bool | None, typer.Option("--cache", help="Keep the model's replies on disk and use them again.")]
+Sentence = Annotated[
+    bool | None,
+    typer.Option("--sentence/--no-sentence", help="Say the result in a sentence (one more model call)."),
+]
 
 
 @guarded
@@ -81,13 +107,8 @@ def run(
     image: Images = None,
     model: Model = None,
     base_url: ModelUrl = None,
-    context_tokens: Annotated[
-        int | None, typer.Option(help="Tokens of prompt and reply together; else what the endpoint reports.")
-    ] = None,
-    prompt_tokens: Annotated[
-        int | None,
-        typer.Option(help="Tokens of a prompt at most; else 4,000 embedded, and what the context allows for others."),
-    ] = None,
+    context_tokens: ContextTokens = None,
+    prompt_tokens: PromptTokens = None,
     service_url: options.BaseUrl = None,
     auth: options.Auth = None,
     documents: options.Documents = None,
@@ -96,31 +117,18 @@ def run(
     retrieval: Retrieval = None,
     strategy: StrategyName = None,
     max_revisions: MaxRevisions = None,
-    candidates: Annotated[int | None, typer.Option(help="First programs to choose among (default 1).")] = None,
+    candidates: Candidates = None,
     sandbox: SandboxName = None,
     sandbox_require: SandboxRequire = None,
     approve: ApproveOption = None,
     warnings: WarningsOption = None,
     rules: RuleIds = None,
     instructions: options.Instructions = None,
-    budget_s: Annotated[float | None, typer.Option(help="Seconds that the run may take.")] = None,
-    budget_money: Annotated[
-        float | None, typer.Option(help="What the run may cost, by the `prices` of the settings (docs/models.md).")
-    ] = None,
-    cache: Annotated[
-        bool | None, typer.Option("--cache", help="Keep the model's replies on disk and use them again.")
-    ] = None,
-    answer: Annotated[
-        str | None,
-        typer.Option(
-            metavar="<type>",
-            help="Type of the value: number, text, list, yes/no, record, FILE.json (a JSON Schema) or MODULE:TYPE.",
-        ),
-    ] = None,
-    sentence: Annotated[
-        bool | None,
-        typer.Option("--sentence/--no-sentence", help="Say the result in a sentence (one more model call)."),
-    ] = None,
+    budget_s: BudgetS = None,
+    budget_money: BudgetMoney = None,
+    cache: Cache = None,
+    answer: Answer = None,
+    sentence: Sentence = None,
     no_answer: Annotated[bool, typer.Option("--no-answer", hidden=True)] = False,
     trace: Annotated[bool, typer.Option("--trace", help="Print the path of the run's trace at the end.")] = False,
     as_json: options.Json = False,

@@ -14,7 +14,17 @@ from rich.text import Text
 from atc.agent import Agent
 from atc.cli import options
 from atc.cli.console import clean, guarded, out, print_json, print_table, short
-from atc.cli.run import ApproveOption, Images, Model, ModelUrl, WarningsOption, finish
+from atc.cli.run import (
+    ApproveOption,
+    BudgetMoney,
+    BudgetS,
+    Images,
+    Model,
+    ModelUrl,
+    Sentence,
+    WarningsOption,
+    finish,
+)
 from atc.cli.view import RunView
 from atc.errors import UsageError
 from atc.prices import money_text
@@ -113,6 +123,13 @@ def resume(
     auth: options.Auth = None,
     approve: ApproveOption = None,
     warnings: WarningsOption = None,
+    budget_s: BudgetS = None,
+    budget_money: BudgetMoney = None,
+    answer: Annotated[
+        str | None,
+        typer.Option(metavar="<type>", help="The type that the run was begun with, where only Python named it."),
+    ] = None,
+    sentence: Sentence = None,
     as_json: options.Json = False,
 ) -> None:
     """Go on with a run that was cut off. What succeeded is not done again; a write in doubt is not repeated.
@@ -126,9 +143,19 @@ def resume(
     kept: dict[str, Any] = {name: source.get(name) for name in ("only", "service_url", "documents", "openapi")}
     toolset = options.opened(source["tools"], auth=auth, **kept)
     view = None if as_json else RunView(out)
-    agent = Agent(toolset, model=model, base_url=base_url, approve=approve, warnings=warnings, on_event=view)
+    agent = Agent(
+        toolset,
+        model=model,
+        base_url=base_url,
+        approve=approve,
+        warnings=warnings,
+        budget_s=budget_s,
+        budget_money=budget_money,
+        sentence=sentence,
+        on_event=view,
+    )
     try:
-        result = asyncio.run(agent.aresume(stored.run_id, images=image or ()))
+        result = asyncio.run(agent.aresume(stored.run_id, answer=answer, images=image or ()))
     finally:
         if view is not None:
             view.close()
@@ -170,7 +197,9 @@ def _summary(stored: StoredRun) -> dict[str, Any]:
                 row["revisions"] = data["attempt"]
             case "run_ended":
                 row |= {"status": data["status"], "seconds": data["usage"]["seconds"], "answer": data["answer"]}
-                row |= {"cost": data.get("cost"), "currency": data.get("currency", "")}
+                if (cost := data.get("cost")) is not None:  # of each task of a conversation, and of each resume
+                    total = Decimal(str(row["cost"] or 0)) + Decimal(str(cost))
+                    row |= {"cost": float(total), "currency": data.get("currency", "")}
     return row
 
 

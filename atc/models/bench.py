@@ -60,7 +60,7 @@ class Subject(Protocol):
 
 @dataclass(frozen=True)
 class Figures:
-    """What was measured. Speeds are tokens a second.
+    """The figures of one measurement. Speeds are tokens a second.
 
     Attributes:
         load_s: seconds until it could be asked.

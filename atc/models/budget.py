@@ -53,7 +53,7 @@ class Budget:
 
     @property
     def cost(self) -> Decimal | None:
-        """What all replies so far cost; ``None`` where no price is known."""
+        """The cost of all replies so far; ``None`` where no price is known."""
         return None if self.price is None else self._spent
 
     @property

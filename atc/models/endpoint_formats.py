@@ -124,7 +124,7 @@ class EndpointFormats:
             self._turn_down(wanted)  # of such schemas an endpoint keeps as much as it can
 
     def news(self) -> str:
-        """What was found out about the endpoint, once, as the end of a sentence; empty where nothing is new."""
+        """A new fact about the endpoint, reported once, as the end of a sentence; empty where nothing is new."""
         news, self._news = self._news, ""
         if not news or self._reported:
             return ""

@@ -71,7 +71,7 @@ class Image:
             raise UsageError(f"{name} must be a path, bytes or a data: URL, not {type(source).__name__}")
         if len(data) > MAX_BYTES:
             raise UsageError(f"{path or name} has more than {MAX_BYTES >> 20} MiB: make the image smaller")
-        return cls(name, _media_type(data, path or name), data, path)
+        return cls(name, _media_type(data, f"the image {path}" if path else name), data, path)
 
     @cached_property
     def sha256(self) -> str:
@@ -84,7 +84,7 @@ class Image:
         return f"data:{self.media_type};base64,{base64.b64encode(self.data).decode()}"
 
     def facts(self) -> dict[str, Any]:
-        """What a trace holds of it: never its bytes."""
+        """Its record in a trace, without its bytes."""
         known = {"name": self.name, "type": self.media_type, "bytes": len(self.data), "sha256": self.sha256}
         return known | ({"path": self.path} if self.path is not None else {})
 
@@ -193,5 +193,6 @@ def _media_type(data: bytes, where: str) -> str:
         return "image/gif"
     if data.startswith(b"RIFF") and data[8:12] == b"WEBP":
         return "image/webp"
-    what = "is empty" if not data else "is no PNG, JPEG, WebP or GIF by its first bytes"
-    raise UsageError(f"the image {where} {what}: convert it to one of these")
+    if not data:
+        raise UsageError(f"{where} is empty: give a PNG, JPEG, WebP or GIF")
+    raise UsageError(f"{where} is no PNG, JPEG, WebP or GIF by its first bytes: convert it to one of these")

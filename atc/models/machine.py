@@ -1,4 +1,4 @@
-"""What this machine has for a model: cores, instructions and memory, within the limits of its control group."""
+"""The resources of this machine for a model: cores, instructions and memory, within the limits of its control group."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ LEAST_CONTEXT = 6_144
 
 @dataclass(frozen=True)
 class Machine:
-    """What there is.
+    """Processors and memory of a machine.
 
     Attributes:
         processors: that this process may use.
@@ -50,7 +50,7 @@ class Machine:
         return max(1, best if self.quota is None else min(best, round(self.quota)))
 
     def why_threads(self) -> str:
-        """What decided :attr:`threads`, in words."""
+        """The reason for :attr:`threads`, in words."""
         if self.quota is not None and round(self.quota) <= self.threads:
             return f"the control group allows {self.quota:g} processors"
         if self.threads < self.processors:
@@ -73,7 +73,7 @@ def this_machine(root: Path = ROOT) -> Machine:
 
 @dataclass(frozen=True)
 class Sizes:
-    """What a model is started with.
+    """Slots and context of a model, and the memory for them.
 
     Attributes:
         slots: replies at the same time.
@@ -89,13 +89,13 @@ class Sizes:
 
 
 def described(machine: Machine, sizes: Sizes) -> str:
-    """What the embedded model is started with here, and why, in a line."""
-    said = f"{machine.threads} threads ({machine.why_threads()}), {sizes.context_tokens:,} tokens of context"
+    """Threads and context of the embedded model here, with the reason, in one line."""
+    line = f"{machine.threads} threads ({machine.why_threads()}), {sizes.context_tokens:,} tokens of context"
     if sizes.why:
-        said += f" ({sizes.why})"
+        line += f" ({sizes.why})"
     elif machine.memory is not None:
-        said += f" (about {sizes.bytes / 1e9:.1f} of {machine.memory / 1e9:.1f} GB of free memory)"
-    return said
+        line += f" (about {sizes.bytes / 1e9:.1f} of {machine.memory / 1e9:.1f} GB of free memory)"
+    return line
 
 
 def needed_bytes(file_bytes: int, slots: int, context_tokens: int) -> int:

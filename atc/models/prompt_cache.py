@@ -26,7 +26,7 @@ from atc.models.messages import Message, estimate_tokens
 _log = logging.getLogger(__name__)
 
 KeepPrompts = Literal["tools", "instructions", "nothing"]
-"""What is kept on disk of what was read: the tools' documents too, this project's own text alone, or nothing."""
+"""What the cache keeps on disk: the tools' documents too, this project's own text alone, or nothing."""
 WORTH_TOKENS = 200
 """A shorter beginning is read as fast as it is restored."""
 MAX_BYTES = 400_000_000

@@ -37,7 +37,7 @@ LIKELY_TYPES: Mapping[Kind, tuple[str, ...]] = {
     "list": ("array", "object", "string"),
     "yes/no": ("boolean", "string"),
 }
-"""What an answer is held to before its program runs, in the types of JSON Schema: it cannot tell texts apart."""
+"""By kind, the JSON Schema types that an answer may have before its program runs. They cannot tell texts apart."""
 EXAMPLES = 7
 """Of the prompt."""
 MAX_TASK = 1_200

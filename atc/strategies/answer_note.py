@@ -7,7 +7,7 @@ from atc.prompting import fenced, prompt
 
 
 def type_note(answer: AnswerType | None, what: str = "`answer`") -> str:
-    """What stands behind the task; empty where no type was asked for.
+    """The text behind the task; empty where no type was asked for.
 
     Args:
         answer: the type.

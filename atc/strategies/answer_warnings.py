@@ -19,7 +19,7 @@ RULES = frozenset({KIND, DATUM})
 
 
 class AnswerWarnings:
-    """What is unlikely about the answers of one run. The model is asked once, for the first program that can run.
+    """Warnings about the answers of one run. The model is asked once, for the first program that can run.
 
     So nothing is asked before there is a program to judge. The embedded model's one slot keeps the programs' prompt in
     memory meanwhile, and gives it back for the next one.

@@ -7,6 +7,7 @@ one that is not bundled is loaded only when the user names it.
 from __future__ import annotations
 
 import abc
+from collections.abc import Mapping
 from dataclasses import dataclass
 from importlib.metadata import entry_points
 from typing import TYPE_CHECKING, Any, get_args
@@ -134,6 +135,30 @@ def open_strategy(given: str | Strategy) -> Strategy:
             raise UsageError(f"strategy {given!r} ({point.value}) cannot be imported: {what}") from error
     known = ", ".join(sorted({*BUNDLED, *found.names}))
     raise UsageError(f"no strategy is named {given!r}: give {known}; or {FORMS}")
+
+
+def resumed_strategy(run_id: str, started: Mapping[str, Any], given: Strategy | None) -> tuple[Strategy, str | None]:
+    """The strategy that a stored run was begun with, and by what it is opened; ``None`` for one given as an object.
+
+    Args:
+        run_id: the run.
+        started: its ``run_started``.
+        given: the strategy that the agent was given as an object.
+
+    Raises:
+        UsageError: it cannot be had, or another one was given.
+    """
+    name, opened_by = started.get("strategy"), started.get("strategy_given", "chain")
+    if given is not None and given.name != name:
+        raise UsageError(f"run {run_id} was begun with the strategy {name!r}: {given.name!r} cannot go on with it")
+    if given is not None:
+        return given, None
+    if opened_by is None:
+        raise UsageError(
+            f"run {run_id} was begun with a strategy that was given as an object, {name!r}: give it again, "
+            "Agent(strategy=…).resume(…)"
+        )
+    return open_strategy(opened_by), opened_by
 
 
 def _made(found: Any, name: str) -> Strategy:

@@ -1,4 +1,4 @@
-"""What stands before a task in every prompt: the user's standing instructions, and the earlier tasks of a conversation.
+"""The text before a task in every prompt: the user's standing instructions, and the earlier tasks of a conversation.
 
 The two are apart from the task and from each other. Instructions are the user's own words. Earlier tasks are shown with
 programs and values that models and tools made, so they stand in a fence, as data, and are bounded.
@@ -58,7 +58,7 @@ class Turn(Record):
 
 @dataclass(frozen=True)
 class Frame:
-    """What the user said beside a task, and what came before it.
+    """Standing instructions, and the earlier tasks of a conversation.
 
     Attributes:
         instructions: the user's standing instructions; empty without.
@@ -84,7 +84,7 @@ class Frame:
             raise UsageError(f"the trace does not say what stood before the task: {error}") from None
 
     def for_trace(self) -> dict[str, Any]:
-        """What :meth:`from_trace` reads; empty where there is nothing."""
+        """The fields that :meth:`from_trace` reads; empty where there is nothing."""
         turns = [turn.model_dump(mode="json") for turn in self.turns]
         made = {"instructions": self.instructions, "earlier": turns, "turn": self.number}
         return {name: value for name, value in made.items() if value}
@@ -114,12 +114,12 @@ class Frame:
         """All that gives a literal of a program a source: the user's words, and the values of earlier tasks."""
         return "\n".join(part for part in (self.words, *(turn.value for turn in self.turns)) if part)
 
-    def said(self, task: str) -> str:
-        """A task, and all else that the user said."""
+    def words_with(self, task: str) -> str:
+        """A task, and the user's other words."""
         return "\n".join(part for part in (task, self.words) if part)
 
     def query(self, task: str) -> str:
-        """What tools are looked for: the task, and before it the task that it follows."""
+        """The query of the search for tools: the task, and before it the task that it follows."""
         return f"{self.turns[-1].task}\n{task}" if self.turns else task
 
     @property

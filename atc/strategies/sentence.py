@@ -57,5 +57,5 @@ def _readings(text: str) -> list[set[str]]:
 
 
 def _comma_readings(text: str) -> list[set[str]]:
-    """What each number can mean where another language may have been asked for: 1.234,5 is 1,234.5 in German."""
+    """The readings of each number where another language may have been asked for: 1.234,5 is 1,234.5 in German."""
     return [{number.replace(",", ""), number.replace(".", "").replace(",", ".")} for number in _NUMBER.findall(text)]

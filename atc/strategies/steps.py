@@ -54,17 +54,17 @@ def read_value(text: str) -> Any:
     return text
 
 
-def checked_answer(context: RunContext, value: Any, said: str | None = None) -> tuple[Any, Fault | None]:
+def checked_answer(context: RunContext, value: Any, written: str | None = None) -> tuple[Any, Fault | None]:
     """A value that a strategy would answer, and what is wrong with its type.
 
     Args:
         context: the run.
         value: JSON values and bytes.
-        said: the text that it was read from: where a text is wanted, ``42`` is one.
+        written: the text that it was read from: where a text is wanted, ``42`` is one.
     """
     misfit = context.misfit(value)
-    if misfit is not None and said is not None and context.misfit(said.strip()) is None:
-        return said.strip(), None
+    if misfit is not None and written is not None and context.misfit(written.strip()) is None:
+        return written.strip(), None
     return value, Fault(kind="answer", case="answer_type", misfit=misfit) if misfit is not None else None
 
 

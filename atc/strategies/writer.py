@@ -102,7 +102,7 @@ class Writer:
         self._model, self._settings, self._emit, self._task = model, settings, emit, task
         self._plan, self._frame, self._answer_type = fenced(plan), frame.programs, type_note(answer)
         self._query = frame.query(task)
-        self._words = frame.said(task)
+        self._words = frame.words_with(task)
         self._recurring = recurring
         self._rules = settings.active_rules
         self._room = PromptRoom(model, settings)

@@ -12,11 +12,10 @@ from typing import Any
 from atc.schemas.validate import resolve, types_of
 from atc.tools.binary import takes_bytes
 from atc.tools.protocol import JsonSchema
-from atc.tools.types import MAX_DEPTH, MAX_LITERALS, OBSERVED, merge_all_of, one_line
+from atc.tools.types import MAX_DEPTH, MAX_LITERALS, OBSERVED, SIMPLE, merge_all_of, one_line
 
 MAX_NODES = 2_000
 """Schemas in one response that are looked at: what is shared is written each time that it is used."""
-_SIMPLE = {"string": "str", "integer": "int", "number": "float", "boolean": "bool", "null": "None"}
 
 
 @dataclass(frozen=True)
@@ -77,8 +76,8 @@ class _Writer:
         return _union([self._typed(kind, schema, depth) for kind in types]) if types else "Any"
 
     def _typed(self, kind: str, schema: JsonSchema, depth: int) -> str:
-        if kind in _SIMPLE:
-            return "bytes" if kind == "string" and takes_bytes(schema) else _SIMPLE[kind]
+        if kind in SIMPLE:
+            return "bytes" if kind == "string" and takes_bytes(schema) else SIMPLE[kind]
         if kind == "array":
             return f"[{self.write(schema.get('items'), depth + 1)}]" if schema.get("items") else "list"
         if isinstance(properties := schema.get("properties"), dict) and properties:

@@ -28,7 +28,8 @@ model, and nothing enforces it."""
 LEFT_OUT = "x-left-out"
 """In a schema that this project shortened: how many keys of a record are not shown."""
 RESERVED = frozenset({"Any", "Literal", "NotRequired", "TypedDict", "ToolError", "Exception"})
-_SIMPLE = {"string": "str", "integer": "int", "number": "float", "boolean": "bool", "null": "None"}
+SIMPLE = {"string": "str", "integer": "int", "number": "float", "boolean": "bool", "null": "None"}
+"""JSON types that are one type of Python."""
 
 
 @dataclass
@@ -118,8 +119,8 @@ class TypeWriter:
         return self.write({**target, "$ref": None} if "$ref" in target else target, name, depth + 1)
 
     def _typed(self, kind: str, schema: JsonSchema, name: str, depth: int) -> str:
-        if kind in _SIMPLE:
-            return "bytes" if kind == "string" and takes_bytes(schema) else _SIMPLE[kind]
+        if kind in SIMPLE:
+            return "bytes" if kind == "string" and takes_bytes(schema) else SIMPLE[kind]
         if kind == "array":
             return f"list[{self.write(schema.get('items'), f'{name}_item', depth + 1)}]"
         if kind == "object":

@@ -114,3 +114,10 @@ def test_the_price_list_of_the_documents_is_one() -> None:
     settings = Settings.load(**tomllib.loads(text))
     assert settings.budget_money == Decimal("0.05")
     assert settings.prices["gpt-4o-mini"].cost(1_000_000, 1_000_000, 500_000) == Decimal("0.7125")
+
+
+def test_the_list_of_runs_sums_up_what_the_tasks_of_a_conversation_cost(endpoint: Any) -> None:
+    endpoint(says("```python\nanswer = double(n=21)\n```", usage=(1_000, 100)))
+    ran = atc("chat", "--tools", "tools.py", "--json", "--budget-money", "0.05", stdin="double 21\nonce more\n")
+    assert [json.loads(line)["cost"] for line in ran.stdout.splitlines()] == [0.00021, 0.00021]
+    assert json.loads(atc("runs", "--json").stdout)[0]["cost"] == 0.00042

@@ -171,6 +171,15 @@ def test_only_the_first_problems_are_told_and_briefly() -> None:
     assert len(found.model_dump_json()) < 2_000
 
 
+@pytest.mark.parametrize(
+    ("word", "meant"),
+    [("nubmer", "number"), ("list[int]", "list"), ("int", "number"), ("yesno", "yes/no"), ("Dict[str, int]", "record")],
+)
+def test_a_word_that_is_no_type_is_answered_with_the_one_that_is_near(word: str, meant: str) -> None:
+    with pytest.raises(UsageError, match=f"did you mean '{meant}'"):
+        open_answer(word)
+
+
 # -- what is no type ---------------------------------------------------------------------------------------------------
 
 

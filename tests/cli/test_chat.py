@@ -101,3 +101,15 @@ def test_an_interrupt_at_the_prompt_ends_it(endpoint: Any) -> None:
             with contextlib.suppress(subprocess.TimeoutExpired):
                 terminal.process.wait(10)
         assert terminal.ended() == 130
+
+
+def test_a_conversation_has_a_type_of_answer_as_a_run_has(endpoint: Any) -> None:
+    endpoint(says(GOOD))
+    asked = ("chat", "-t", "tools.py", "--json", "--max-revisions", "0", "--rules", "none", "--answer")
+    ran = atc(*asked, "number", stdin="double 21\n")
+    assert (json.loads(ran.stdout)["value"], ran.exit_code) == (42, 0)
+    ran = atc(*asked, "list", stdin="double 21\n")
+    assert (json.loads(ran.stdout)["status"], ran.exit_code) == ("unsolved", 1)
+    ran = atc(*asked, "nubmer", stdin="double 21\n")
+    assert ran.exit_code == 2
+    assert "did you mean 'number'?" in ran.stderr

@@ -15,7 +15,7 @@ from atc.result import Call
 
 
 def misfit_facts(wanted: AnswerType, value: Any, flow: Flow | None, calls: Sequence[Call]) -> dict[str, Any]:
-    """What is wrong, as fields of a fault; nothing where the value fits.
+    """The misfit of a value, and the call behind it, as fields of a fault; empty where the value fits.
 
     A tool is named where the program answered a part of its response as it is. Of what a program made of a response
     the program's own line is at fault.

@@ -55,17 +55,22 @@ def _step(at: tuple[str | int, ...], here: Any, step: str | int, exact: bool) ->
             yield (*at, step), MISSING
 
 
-def observed(value: Any, depth: int = 0) -> Observed:
-    """What a value is, in brief; of lists in lists as far as :data:`MAX_LISTS`."""
+def observed(value: Any, depth: int = 0, room: int = MAX_TEXT) -> Observed:
+    """What a value is, in brief; of lists in lists as far as :data:`MAX_LISTS`.
+
+    Args:
+        value: a JSON value, bytes, or :data:`MISSING`.
+        depth: how many lists it stands in.
+        room: characters of a value that are kept.
+    """
     if value is MISSING:
         return Observed(type="missing")
     if isinstance(value, dict):
         return Observed(type="object", keys=tuple(map(str, islice(value, MAX_KEYS))), length=len(value))
     if isinstance(value, list):
-        return Observed(
-            type="list", length=len(value), first=observed(value[0], depth + 1) if value and depth < MAX_LISTS else None
-        )
-    return Observed(type="value", value=trimmed(value))
+        first = observed(value[0], depth + 1, room) if value and depth < MAX_LISTS else None
+        return Observed(type="list", length=len(value), first=first)
+    return Observed(type="value", value=_trimmed(value, room)[0])
 
 
 def invocation(call: Call) -> Invocation:

@@ -32,7 +32,7 @@ class Wanted:
 
 
 def probed(program: Program) -> str | None:
-    """The program with its answer's types asked for, line by line as before; ``None`` where no sure word is to be had.
+    """The program with its answer's types asked for, line by line as before; ``None`` where the types are not reliable.
 
     That is where a function sets the answer, or where annotations say what nobody checked.
     """
@@ -50,7 +50,7 @@ def probed(program: Program) -> str | None:
 def answer_findings(
     program: Program, diagnostics: Sequence[Diagnostic], wanted: Wanted, records: Collection[str]
 ) -> list[Finding]:
-    """What is surely wrong with the type of the answer.
+    """Findings where the type of the answer is surely wrong.
 
     Args:
         program: the program.

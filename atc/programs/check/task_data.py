@@ -43,7 +43,7 @@ def repeats_task(task: str, program: Program, value: object) -> bool:
 
 
 def named_things(task: str) -> list[str]:
-    """What a task quotes, and its proper names; not a word that is written large because a sentence begins with it."""
+    """Quotations and proper names of a task; not a word with a capital because a sentence begins with it."""
     task = task[:MAX_TASK]
     found = [next(group for group in quoted.groups() if group).strip() for quoted in _QUOTED.finditer(task)]
     rest = _QUOTED.sub(lambda quoted: " " * len(quoted.group()), task)
