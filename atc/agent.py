@@ -349,7 +349,7 @@ class Agent:
     async def _to_the_end(
         self, session: Session, context: RunContext, strategy: Strategy, resumed: StoredRun | None
     ) -> Result:
-        """Let the strategy act; what stops it from outside becomes the result's status, or an answer stands."""
+        """Let the strategy act; what stops it from outside becomes the result's status."""
         ending: Ending | None = None
         sentence_text, fitted = "", None
         try:
@@ -360,22 +360,14 @@ class Agent:
                     sentence_text = sentence.value_text(ending.value)  # it stands if the model's fails
                     sentence_text = await self._sentence(context, ending.value)
         except BudgetExceeded as error:
-            ending = context.standing or Ending("budget", fault=Fault(kind="limit", reason=str(error)))
+            ending = Ending("budget", fault=Fault(kind="limit", reason=str(error)))
         except TimeoutError:
             if not clock.expired():
                 raise
             text = f"the run used up its {self.settings.budget_s:g} seconds"
-            ending = ending or context.standing or Ending("budget", fault=Fault(kind="limit", reason=text))
-        except ModelUnavailable:
-            if context.standing is None:
-                raise
-            ending = context.standing
+            ending = ending or Ending("budget", fault=Fault(kind="limit", reason=text))
         except (ModelError, JournalError) as error:
-            stands = context.standing if isinstance(error, ModelError) else None
-            ending = stands or Ending("failed", fault=fault_of(error))
-        if ending.status == "answered" and not sentence_text:  # it stood while another program was tried
-            ending, fitted = typed_ending(context, ending)
-            sentence_text = sentence.value_text(ending.value)
+            ending = Ending("failed", fault=fault_of(error))
         return session.result(ending, sentence_text, fitted if ending.status == "answered" else None)
 
     async def _sentence(self, context: RunContext, value: Any) -> str:

@@ -28,8 +28,7 @@ FindingKind = Literal[
     "syntax", "no_program", "no_answer", "no_call", "forbidden_import", "forbidden_name", "forbidden_syntax",
     "undefined_name",
     "unknown_tool", "unknown_argument", "missing_argument", "wrong_type", "not_in_enum", "unknown_field", "unknown_key",
-    "type_error", "not_paged", "invented_id", "from_memory", "name_for_id", "unused_fact", "example_literal",
-    "answer_type", "answer_kind", "task_datum",
+    "type_error", "not_paged", "invented_id", "from_memory", "name_for_id", "unused_fact", "answer_type",
 ]  # fmt: skip
 FindingCase = Literal[
     "", "typed", "call", "frames", "dunder", "no_tool", "too_many", "literal", "record", "list", "scalar", "text",
@@ -180,7 +179,7 @@ class _Worded(Record):
 
 
 class Finding(_Worded):
-    """Something wrong in a program that was seen before it ran; or something unlikely about the value it answered with.
+    """Something wrong in a program that was seen before it ran.
 
     Attributes:
         kind: what is wrong; ``case`` is its form.

@@ -102,13 +102,6 @@ def _finding(f: Finding) -> str:
             return f"the task says {f.name!r}, which an earlier program used and this one does not"
         case "unused_fact":
             return f"the task says {f.name}, but the program uses it nowhere"
-        case "example_literal":
-            return _example_literal(f)
-        case "answer_kind":
-            asked = _KINDS.get(next(iter(f.expected), ""), "another value")
-            return f"the task asks for {asked}; the program's answer is {_KINDS.get(f.found, f.found)}"
-        case "task_datum":
-            return "the program's answer only repeats what the task itself says: answer with what the tools return"
         case "answer_type":
             wanted = " or ".join(f.expected)
             return f"`{f.source_line}`: `answer` must be of type `{wanted}`, but this is of type `{f.found[:300]}`"
@@ -120,17 +113,6 @@ def _undefined(f: Finding) -> str:
     is_tool = f.kind == "unknown_tool"
     hint = f"did you mean {'the tool ' * is_tool}{f.instead[0]}?" if f.instead else "only the listed tools exist"
     return f"{f.name!r} is not defined; {hint}"
-
-
-_KINDS = {
-    "number": "a number", "text": "a text", "list": "a list", "yes/no": "yes or no", "record": "several named values",
-}  # fmt: skip
-
-
-def _example_literal(f: Finding) -> str:
-    # the value itself is not shown: a small model copies what it reads there
-    what = f"the {f.arguments[0]} given to {f.tool}" if f.arguments else f"a value compared with {f.tool}'s response"
-    return f"{what} is only the example of a document: take it from the task or from a response"
 
 
 def _argument(f: Finding) -> str:

@@ -32,7 +32,6 @@ _PURPOSES = {
     "program": "writing a program",
     "attribute": "tracing the fault",
     "answer": "putting the answer into words",
-    "answer_kind": "asking what kind of answer is wanted",
     "compare": "comparing programs",
     "tools": "searching for tools",
     "step": "taking a step",
@@ -60,7 +59,6 @@ class RunView:
         self._status: Status | None = None
         self._program = ""
         self._wrong: list[str] = []
-        self._ran = False
 
     def __call__(self, event: Event) -> None:
         handler = getattr(self, f"_on_{event.kind}", None)
@@ -144,16 +142,15 @@ class RunView:
             self.line(text)
         for note in data.get("rewrites", data.get("mended", ())):
             self.line(f"  mended: {note}", "dim")
-        self._program, self._ran = program, False
+        self._program = program
 
     def _on_findings(self, data: dict[str, Any]) -> None:
-        self.line(f"── {'another one is asked for' if self._ran else 'not run'}; the check found ──", "bold yellow")
+        self.line("── not run; the check found ──", "bold yellow")
         self._wrong = [finding["message"] for finding in data["findings"]]
         for message in self._wrong:
             self.line(f"  {message}", "yellow")
 
     def _on_program_started(self, data: dict[str, Any]) -> None:
-        self._ran = True
         for warning in data.get("warnings", ()):
             self.line(f"  run although: {warning}", "yellow")
         self.line("── calls ──", "bold")

@@ -16,7 +16,6 @@ from atc.errors import BudgetExceeded, ModelError, ModelUnavailable
 from atc.facts import Finding
 from atc.models.base import Message
 from atc.packing import as_text
-from atc.programs.program import Program
 from atc.prompting import fenced, prompt
 from atc.result import Effect
 from atc.strategies.program_loop import ProgramLoop
@@ -24,29 +23,24 @@ from atc.strategies.writer import Draft
 
 Check = Callable[[Draft], Awaitable[Sequence[Finding]]]
 Warnings = Callable[[Draft], Sequence[str]]
-AnswerCheck = Callable[[Program, Any], Awaitable[Sequence[Finding]]]
 MAX_COMPARED = 4
 """Programs that the model is shown beside each other."""
 MAX_PROGRAM, MAX_VALUE = 1_500, 300
 """Characters of a program and of a value there; a longer program is not compared."""
 
 
-async def best_candidate(
-    loop: ProgramLoop, count: int, check: Check, warnings: Warnings, answers: AnswerCheck | None = None
-) -> Draft:
+async def best_candidate(loop: ProgramLoop, count: int, check: Check, warnings: Warnings) -> Draft:
     """Write ``count`` next programs and return the one to go on with.
 
     Fewest findings first. If no tool on offer can have an effect, the programs without findings are run (what they read
-    is kept in the journal). Those whose answer is unlikely are dropped, if any other is left; the first of those whose
-    value most of them agree on is returned. Where several values have as many programs, the model says which, if the
-    rule ``compare-candidates`` is on.
+    is kept in the journal), and the first of those whose value most of them agree on is returned. Where several values
+    have as many programs, the model says which, if the rule ``compare-candidates`` is on.
 
     Args:
         loop: the run's steps.
         count: how many programs to write.
         check: what keeps a program from running.
         warnings: what the check warned about in a program that may run.
-        answers: what is unlikely about the answer of a program that ran.
     """
     drafts = await loop.write_several(count)
     checked = [(draft, await check(draft)) for draft in drafts]
@@ -54,22 +48,18 @@ async def best_candidate(
     chosen = min(checked, key=lambda pair: (not pair[0].source, len(pair[1])))[0]
     only_reads = all(tool.protocol.effect is Effect.READ for tool in loop.context.tools.values())
     if len(clean) > 1 and only_reads:
-        chosen = await _agreed(loop, clean, warnings, answers) or chosen
+        chosen = await _agreed(loop, clean, warnings) or chosen
     loop.announce(chosen)
     return chosen
 
 
-async def _agreed(
-    loop: ProgramLoop, drafts: list[Draft], warnings: Warnings, answers: AnswerCheck | None
-) -> Draft | None:
+async def _agreed(loop: ProgramLoop, drafts: list[Draft], warnings: Warnings) -> Draft | None:
     """The first draft with the value that most drafts computed; ``None`` if none ran to an answer."""
     values: list[tuple[Draft, Any]] = []
     for draft in drafts:
         outcome = await loop.execute(draft, warnings(draft))
         if loop.fault_of(draft, outcome) is None:
             values.append((draft, outcome.value))
-    if answers is not None and len(values) > 1:
-        values = [pair for pair in values if not await answers(pair[0].program, pair[1])] or values
     if not values:
         return None
     by_value: dict[str, tuple[Draft, Any]] = {}

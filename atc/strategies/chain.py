@@ -51,12 +51,9 @@ class Chain(Strategy):
                 if fault is not None and policy.confirms(fault, outcome.value, last_value):
                     fault = None  # two programs found the same nothing: that is the answer
                 last_value = outcome.value
-                if fault is None and (findings := await policy.questions(draft, outcome.value)):
-                    loop.reject(draft, findings)  # its answer stands, if what comes in its place is no better
-                    continue
                 loop.record(draft, fault)
                 if fault is None:
                     return Ending("answered", outcome.value)
-                if fault.cause is not None and context.standing is None:  # no other program can help
+                if fault.cause is not None:  # no other program can help
                     return Ending(STATUS[fault.cause], fault=fault)
-            return policy.ending()
+            return Ending("unsolved", fault=policy.fault())

@@ -13,8 +13,6 @@ from atc.facts import Fault, Finding
 from atc.programs.check.coverage import exchanged_facts, forgotten_facts, unused_facts
 from atc.programs.program import Program
 from atc.result import Effect, Revision
-from atc.strategies.answer_warnings import AnswerWarnings
-from atc.strategies.base import Ending
 from atc.strategies.candidates import best_candidate
 from atc.strategies.program_loop import ProgramLoop
 from atc.strategies.writer import Draft
@@ -33,17 +31,11 @@ class ChainPolicy:
         self._context, self._settings = loop.context, loop.context.settings
         bound = self._settings.max_rejections
         self._max_rejections = self._settings.max_revisions if bound is None else bound
-        self._answers = AnswerWarnings(self._context)
-        self._asked_about: Draft | None = None
-        self._tried_since = 0
         self._warnings: dict[str, tuple[str, ...]] = {}
         self._programs: dict[str, Program] = {}
 
     async def next_program(self) -> Draft | None:
-        """The program to go on with: one that waits, or a new one; ``None`` once a bound is used up (α, §3.3), or an
-        answer stands and one program was tried in its place."""
-        if self._context.standing is not None and len(self._history) > self._tried_since:
-            return None
+        """The program to go on with: one that waits, or a new one; ``None`` once a bound is used up (α, §3.3)."""
         rejections = sum(bool(revision.findings) for revision in self._history)
         if len(self._history) - rejections > self._settings.max_revisions:
             return None
@@ -60,8 +52,6 @@ class ChainPolicy:
             return found
         found += self._left_out(draft.program)
         self._warnings[draft.source] = tuple(finding.message for finding in found)
-        if self._may_ask:  # of the answer's kind alone: what the model said of the task makes no call unsafe
-            found += await self._answers.before(self._loop, draft)
         return self._not_asked(found)
 
     def confirms(self, fault: Fault, value: Any, before: Any) -> bool:
@@ -69,28 +59,6 @@ class ChainPolicy:
         on = "confirmed-nothing" in self._settings.active_rules
         nothing = fault.kind == "answer" and fault.case != "answer_type" and value not in (None, "")
         return on and nothing and before == value and self._context.misfit(value) is None
-
-    async def questions(self, draft: Draft, value: Any) -> list[Finding]:
-        """Warnings about an answer. The first time it stands until one other program was tried; what comes in its place
-        is no better where the same can be said of it. There are none where something with an effect was done."""
-        context = self._context
-        first = self._asked_about is None
-        on = self._answers.on and self._loop.ways.check
-        if not on or not context.only_reads or (first and not self._may_ask):
-            return []
-        if first:
-            self._asked_about, self._tried_since = draft, len(self._history) + 1
-            context.let_stand(Ending("answered", value))
-        found = await self._answers.of(draft.program, value)
-        return self._not_asked(found) if first else found
-
-    def ending(self) -> Ending:
-        """How the run ends when no other program is tried: with the answer that stands, or unsolved."""
-        if self._asked_about is None or (standing := self._context.standing) is None:
-            return Ending("unsolved", fault=self.fault())
-        self._loop.announce(self._asked_about)  # it ran already, and is not run again
-        self._loop.record(self._asked_about, None)
-        return standing
 
     def warnings(self, draft: Draft) -> tuple[str, ...]:
         """What the check warned about in a program."""
@@ -113,16 +81,14 @@ class ChainPolicy:
     async def _written(self) -> Draft:
         count = self._settings.revision_candidates if self._history else self._settings.candidates
         return await (
-            self._loop.write()
-            if count == 1
-            else best_candidate(self._loop, count, self.check, self.warnings, self._answers.of)
+            self._loop.write() if count == 1 else best_candidate(self._loop, count, self.check, self.warnings)
         )
 
     def _waiting(self) -> Draft | None:
         """A program that only warnings kept from running, where what came in its place is no better.
 
-        Is that rejected too, what was said of the task's facts and its kind of answer may matter less; other warnings
-        name the better way, which is worth another reply. Did it fail in its turn, any warning may. Not, though, where
+        Is that rejected too, the facts of the task that the one before leaves out may matter less; other warnings name
+        the better way, which is worth another reply. Did it fail in its turn, any warning may. Not, though, where
         something with an effect was asked for meanwhile: the program that waits does not know of it.
         """
         if len(self._history) < 2:
@@ -131,7 +97,7 @@ class ChainPolicy:
         rules = self._settings.active_rules
         if last.fault is None:
             named = self._history[-2:-1] if "warned-program" in rules else []
-            waiting = [r for r in named if all(f.kind in ("unused_fact", "answer_kind") for f in r.findings)]
+            waiting = [r for r in named if all(f.kind == "unused_fact" for f in r.findings)]
         elif "spare-program" not in rules or any(call.effect is not Effect.READ for call in self._context.calls):
             waiting = []
         else:
@@ -145,16 +111,11 @@ class ChainPolicy:
 
     def _not_asked(self, warnings: Sequence[Finding]) -> list[Finding]:
         """Each is asked about once; again, where the tool that it is about failed since; never of the last reply."""
-        if not self._may_ask:
+        if sum(bool(revision.findings) for revision in self._history) >= self._max_rejections:
             return []
         asked = {finding.subject for revision in self._history for finding in revision.findings}
         failed = self._failed_tools()
         return [warning for warning in warnings if warning.subject not in asked or warning.tool in failed]
-
-    @property
-    def _may_ask(self) -> bool:
-        """Whether a program can still be sent back for a warning."""
-        return sum(bool(revision.findings) for revision in self._history) < self._max_rejections
 
     def _parsed(self, source: str) -> Program:
         """The program of an earlier revision, parsed once a run."""

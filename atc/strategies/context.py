@@ -11,7 +11,7 @@ from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager, contextmanager
 from dataclasses import dataclass, field
 from itertools import count
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from atc.answers.types import AnswerType
 from atc.calls.broker import Broker
@@ -22,7 +22,7 @@ from atc.facts import Misfit
 from atc.models.base import Message, Model, Reply
 from atc.models.images import Image
 from atc.outcome import Outcome
-from atc.result import Call, Effect, Revision
+from atc.result import Call, Revision
 from atc.retrieval.retriever import Retrieved, Retriever
 from atc.sandboxes.contract import Job, Sandbox
 from atc.sandboxes.drivers import limits_from
@@ -35,9 +35,6 @@ from atc.tools.parameters import signatures
 from atc.tools.tool import Toolset
 from atc.traces.events import Emit
 from atc.traces.store import StoredRun
-
-if TYPE_CHECKING:
-    from atc.strategies.base import Ending
 
 MAX_OUTPUT = 20_000
 """Characters of what a program prints that the trace keeps: the last of them."""
@@ -86,7 +83,6 @@ class RunContext:
         """Whether a call without a program succeeded since the last stage began."""
         self._grouped = False
         self._acting = asyncio.Lock()
-        self._standing: Ending | None = None
 
     @property
     def calls(self) -> list[Call]:
@@ -115,21 +111,6 @@ class RunContext:
     def last_calls(self) -> list[Call]:
         """The calls of the program that ran last."""
         return [call for call in self.calls if call.attempt == self.broker.journal.attempt]
-
-    @property
-    def only_reads(self) -> bool:
-        """Whether nothing with an effect was asked for in this stage."""
-        return all(call.effect is Effect.READ for call in self.calls if call.stage == self.broker.journal.stage)
-
-    @property
-    def standing(self) -> Ending | None:
-        """The answer that stands while another program is tried (:meth:`let_stand`). ``None`` where there is none, or
-        where something with an effect was asked for since: the answer does not know of it."""
-        return self._standing if self.only_reads else None
-
-    def let_stand(self, ending: Ending) -> None:
-        """Keep an answer while another program is tried. The run ends with it where a budget or the model stops it."""
-        self._standing = ending
 
     # -- tools ---------------------------------------------------------------------------------------------------------
 

@@ -125,15 +125,8 @@ class ProgramLoop:
         found = await self._checker.check(draft.program, known, self.context.inputs, wanted)
         return list(map(_if_read_from_an_image, found)) if self.context.images else found
 
-    async def check_answer(self, draft: Draft, wanted: Wanted) -> list[Finding]:
-        """Where the answer of a program that can run is surely of another type than is wanted."""
-        if self._checker is None:
-            return []
-        found = await self._checker.check(draft.program, None, self.context.inputs, wanted)
-        return [finding for finding in found if finding.kind == "answer_type"]
-
     def reject(self, draft: Draft, findings: Sequence[Finding]) -> None:
-        """Record a program that does not run, for what the check found; or whose answer waits for that."""
+        """Record a program that does not run, for what the check found."""
         data = [finding.model_dump() for finding in findings]
         self.context.emit("findings", {"attempt": len(self.context.revisions), "findings": data})
         self._record(draft, findings=tuple(findings))

@@ -86,8 +86,8 @@ class ToolsChosen(TypedDict):
 
 
 class ModelStarted(TypedDict):
-    """The model is asked. ``purpose``: ``program``, ``attribute``, ``answer``, ``answer_kind``, ``compare``, ``tools``,
-    or a strategy's own word."""
+    """The model is asked. ``purpose``: ``program``, ``attribute``, ``answer``, ``compare``, ``tools``, or a strategy's
+    own word."""
 
     purpose: str
 
@@ -132,8 +132,7 @@ class ProgramWritten(TypedDict):
 
 
 class Findings(TypedDict):
-    """The check keeps a program from running; or its answer waits, for what is unlikely about it, while one other
-    program is tried. Each finding is an :class:`atc.facts.Finding`."""
+    """The check keeps a program from running. Each finding is an :class:`atc.facts.Finding`."""
 
     attempt: int
     findings: list[dict[str, Any]]

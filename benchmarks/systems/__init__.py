@@ -17,10 +17,10 @@ __all__ = ["CHOOSE", "SYSTEMS", "WITHOUT_RULE", "WITH_RULE", "Answer", "Job", "S
 WITHOUT_RULE = "atc-rules:"
 """What the name of ATC without one rule begins with; the id of the rule follows (``atc-rules:id-by-name``)."""
 WITH_RULE = "atc+rules:"
-"""The same for ATC with a rule that is off by default (``atc+rules:answer-kind``)."""
+"""The same for ATC with a rule that is off by default (``atc+rules:compare-candidates``)."""
 CHOOSE = "atc-choose:"
 """The same for ATC that chooses among N programs, first and later ones; rules to turn on may follow
-(``atc-choose:4+answer-kind+compare-candidates``)."""
+(``atc-choose:4+compare-candidates``)."""
 MAX_CANDIDATES = 16
 
 _BARE = Ways(tools="json", attribution="none", check=False)

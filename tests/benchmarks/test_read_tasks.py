@@ -94,12 +94,12 @@ def test_a_rule_can_be_taken_away_by_the_name_of_a_system() -> None:
 
 
 def test_a_rule_that_is_off_can_be_added_and_candidates_be_chosen_by_the_name_of_a_system() -> None:
-    names = "atc+rules:answer-kind, atc-choose:4, atc-choose:8+answer-kind+compare-candidates"
+    names = "atc+rules:compare-candidates, atc-choose:4, atc-choose:8+compare-candidates"
     made = [system._settings for system in systems_of(names) if isinstance(system, Atc)]
     assert made == [
-        {"rules": "+answer-kind"},
+        {"rules": "+compare-candidates"},
         {"candidates": 4, "revision_candidates": 4, "rules": "default"},
-        {"candidates": 8, "revision_candidates": 8, "rules": "+answer-kind,+compare-candidates"},
+        {"candidates": 8, "revision_candidates": 8, "rules": "+compare-candidates"},
     ]
     for wrong in ("atc-choose:", "atc-choose:1", "atc-choose:17", "atc-choose:x", "atc-choose:2+nothing"):
         with pytest.raises(UsageError, match=r"atc-choose|there is no rule"):

@@ -59,17 +59,3 @@ def test_a_response_that_is_not_what_its_schema_says_is_noted_beside_its_call() 
     old = call.model_dump(mode="json", exclude={"drift", "service_message"})
     shown(Event("call_ended", old))
     assert file.getvalue().splitlines()[-1] == "      note: took 3 as '3' for a"
-
-
-def test_a_program_that_ran_is_not_said_to_be_held_back() -> None:
-    shown, file = pipe()
-    findings = Event("findings", {"attempt": 0, "findings": [{"message": "the task asks for a text"}]})
-    written = Event("program_written", {"attempt": 0, "program": "answer = 1", "rewrites": []})
-    shown(written)
-    shown(findings)
-    assert "not run; the check found" in file.getvalue()
-    for event in (written, Event("program_started", {"attempt": 0, "warnings": []}), findings):
-        shown(event)
-    assert "another one is asked for; the check found" in file.getvalue()
-    shown(Event("model_ended", ENDED.data | {"purpose": "answer_kind"}))
-    assert "asking what kind of answer is wanted" in file.getvalue()

@@ -11,7 +11,7 @@ from hypothesis import HealthCheck, given, settings
 from pydantic import BaseModel
 
 from atc.answers.opening import open_answer
-from atc.facts import Finding, Misfit, Severity
+from atc.facts import Finding, Misfit
 from atc.programs.check.answers import Wanted, probed
 from atc.programs.check.checker import Checker
 from atc.programs.program import Program
@@ -47,8 +47,8 @@ def checker() -> Iterator[Checker]:
     made.close()
 
 
-def findings(checker: Checker, source: str, wanted: Any, severity: Severity = "error") -> list[Finding]:
-    found = asyncio.run(checker.check(Program(source), wanted=Wanted(open_answer(wanted), severity)))
+def findings(checker: Checker, source: str, wanted: Any) -> list[Finding]:
+    found = asyncio.run(checker.check(Program(source), wanted=Wanted(open_answer(wanted))))
     return [finding for finding in found if finding.kind == "answer_type"]
 
 
@@ -80,7 +80,6 @@ def test_an_answer_of_another_type_is_found_at_its_lines(
     assert [finding.line for finding in found] == lines
     assert all(f"must be of type `{open_answer(wanted).text}`" in finding.message for finding in found)
     assert {finding.severity for finding in found} == {"error"}
-    assert {f.severity for f in findings(checker, source, wanted, "warning")} == {"warning"}
 
 
 @pytest.mark.parametrize(

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 
 from atc.answers.inferred import members_of, refuses
 from atc.answers.types import AnswerType
-from atc.facts import Finding, Severity
+from atc.facts import Finding
 from atc.programs.check.diagnostics import Diagnostic
 from atc.programs.program import Program
 
@@ -25,10 +25,9 @@ _DYNAMIC = frozenset({"exec", "eval", "globals", "locals", "vars", "setattr", "c
 
 @dataclass(frozen=True)
 class Wanted:
-    """The type of answer that a program is held to, and what it costs to have another."""
+    """The type of answer that a program is held to."""
 
     type: AnswerType
-    severity: Severity = "error"
 
 
 def probed(program: Program) -> str | None:
@@ -80,7 +79,6 @@ def answer_findings(
     return [
         Finding(
             kind="answer_type",
-            severity=wanted.severity,
             line=starts.get(line, line),
             source_line=program.line(starts.get(line, line))[:160],
             name="answer",

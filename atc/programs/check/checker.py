@@ -22,7 +22,6 @@ from atc.programs.analysis.interpreter import Access
 from atc.programs.analysis.schema_paths import Shape, shape_at
 from atc.programs.check.answers import Wanted
 from atc.programs.check.calls import call_findings
-from atc.programs.check.examples import example_findings, example_literals
 from atc.programs.check.names import Names
 from atc.programs.check.policy import policy_findings
 from atc.programs.check.provenance import provenance_findings
@@ -47,7 +46,6 @@ class Checker:
         self._rules = rules
         self._protocols = {protocol.name: protocol for protocol in protocols}
         self._hints = hints_for(protocols)
-        self._examples = example_literals(protocols) if "example-literal" in rules else frozenset()
         self._types = TypeChecker(protocols) if types else None
 
     async def check(
@@ -78,9 +76,6 @@ class Checker:
             found += self._accesses(flow) + self._whole(tree, flow, inputs)
             if known is not None:
                 found += provenance_findings(tree, flow, self._protocols, self._hints, known.casefold(), self._rules)
-                found += _not_refused(
-                    example_findings(program.nodes, flow, self._protocols, self._examples, known), found
-                )
         typed = types.result() if types is not None else []
         names = Names(tree, self._protocols, inputs)
         return _unique(found + [self._completed(each, names) for each in typed if not self._allowed(each, flow)])
@@ -213,12 +208,6 @@ def _own_dicts(access: Access) -> list[Finding]:
     if any(cell.keys is None for cell in cells):
         return []
     return [Finding(kind="unknown_key", line=line, name=access.key, known=tuple(cells[0].fields)[:30])]
-
-
-def _not_refused(warnings: list[Finding], found: list[Finding]) -> list[Finding]:
-    """Warnings about calls whose ids are not refused already."""
-    refused = {(finding.line, finding.tool) for finding in found if finding.kind == "invented_id"}
-    return [warning for warning in warnings if (warning.line, warning.tool) not in refused]
 
 
 def _not_parsed(program: Program) -> Finding:
