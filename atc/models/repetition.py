@@ -25,4 +25,4 @@ def repeats_itself(text: str) -> bool:
             return any(character.isalpha() for character in piece)
     run = text[-RUN:]
     short = any(run[size:] == run[:-size] for size in range(1, UNIT + 1))
-    return len(run) == RUN and short and any(map(str.isalnum, run))
+    return len(run) == RUN and short and run.isalnum()
