@@ -64,17 +64,17 @@ def stub(
     openapi: options.OpenApi = None,
     as_json: options.Json = False,
 ) -> None:
-    """Print the typed Python stubs of tools, exactly as a model reads them."""
+    """Print the Python stubs of tools, exactly as a model reads them."""
     tools = options.opened([source], openapi=openapi)
     for name in names or ():
         _one(tools, name)
     if budget is not None:
         chosen = (tools.only(*dict.fromkeys(names)) if names else tools).protocols
-        shown = asyncio.run(Fitter(chosen, suppliers_of(chosen), task, pages=True).fit(budget, _bound))
+        shown = asyncio.run(Fitter(chosen, suppliers_of(chosen), task, pages=True, plain=True).fit(budget, _bound))
     else:
         hints = hints_for(tools.protocols)
         protocols = (tools.only(*dict.fromkeys(names)) if names else tools).protocols
-        stubs = [render_stub(protocol, hints.get(protocol.name), pages=True) for protocol in protocols]
+        stubs = [render_stub(protocol, hints.get(protocol.name), pages=True, plain=True) for protocol in protocols]
         grades = {protocol.name: WHOLE.name for protocol in protocols}
         shown = Fit(SEPARATOR.join(stubs), grades, tokens=bounded_tokens(SEPARATOR.join(stubs)))
     if as_json:

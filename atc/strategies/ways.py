@@ -13,8 +13,8 @@ class Ways:
     """The defaults are ATC's; the others are there to compare with, and make up the paper's own way.
 
     Attributes:
-        tools: how the model is shown its tools: as Python functions whose responses have their type on one line
-            (``plain``) or as classes with an example (``stubs``), or as JSON documents.
+        tools: how the model is shown its tools: as Python functions whose response stands in the docstring, an example
+            or its type (``plain``), or in classes with an example (``stubs``); or as JSON documents.
         example: show one worked example before the task, or the instruction alone.
         revision: write a program anew from notes, or edit the one that failed (ATC §3.3, Eq. 2).
         attribution: how a fault is traced to a tool: by structure, by the model (§3.3), or not at all.

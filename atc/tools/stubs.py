@@ -46,15 +46,18 @@ def render_stubs(protocols: Sequence[Protocol]) -> str:
     return HEADER + "\n\n" + "\n\n\n".join(render_stub(protocol) for protocol in protocols) + "\n"
 
 
-def render_stub(protocol: Protocol, hints: Mapping[str, str] | None = None, *, pages: bool = False) -> str:
+def render_stub(
+    protocol: Protocol, hints: Mapping[str, str] | None = None, *, pages: bool = False, plain: bool = False
+) -> str:
     """One tool: its response's classes, its signature, and a docstring.
 
     Args:
         protocol: the tool.
         hints: for a parameter, where its value can be had (see :mod:`atc.graph.suppliers`).
         pages: say of a paged tool how all its pages are read (see :mod:`atc.tools.paging`).
+        plain: as :func:`whole_stub` takes it.
     """
-    stub = whole_stub(protocol, hints or {}, pages=pages)
+    stub = whole_stub(protocol, hints or {}, pages=pages, plain=plain)
     assert stub is not None  # there is no bound on its room
     return stub.text
 
@@ -89,7 +92,7 @@ def whole_stub(
         room: characters.
         pages: say of a paged tool how all its pages are read.
         demonstrate: show the question and the program of its first demonstration.
-        plain: the response's type on one line of the docstring, in place of classes and an example.
+        plain: the response on one line of the docstring: an example that has every key, else its type.
     """
     if plain:
         return _plain_stub(protocol, hints, room, pages, demonstrate)
