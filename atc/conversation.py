@@ -259,7 +259,7 @@ class Conversation:
             shown["problem"] = "it was broken off"
         elif result.status == "answered":
             shown["program"] = self._shown(result.program, MAX_PROGRAM)
-            shown["value"], shown["variable"] = self._kept(f"answer_{number}", result.value)
+            shown["value"], shown["variable"] = self._kept(f"answer_{number}", result.json_value)
         elif result.fault is not None:
             shown["problem"] = self._shown(result.fault.message, MAX_PROBLEM)
         return Turn(**shown)

@@ -11,6 +11,7 @@ from typing import Any, TypedDict
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from pydantic import BaseModel
 
 from atc import Agent, FakeModel, Toolset, UsageError, tool
 from atc.calls.approval import ApprovalRequest
@@ -391,3 +392,15 @@ def test_a_sentence_may_write_numbers_as_its_language_does(sentence: str, used: 
     bank.model._replies[1] = sentence
     with bank.agent as agent:
         assert agent.run("How much?").answer == (sentence if used else "1234.5")
+
+
+class Account(BaseModel):
+    owner: str
+    balance: int
+
+
+def test_a_typed_value_is_plain_data_for_the_next_task() -> None:
+    first = """answer = {"owner": "ann", "balance": balance(owner="ann")}"""
+    with Bank(first, "answer = answer_1['balance'] + 1").agent.conversation() as talk:
+        assert talk.run("What does Ann have?", answer=Account).value == Account(owner="ann", balance=100)
+        assert talk.run("And one more?").value == 101
