@@ -192,6 +192,23 @@ def systems_of(text: str) -> list[System]:
     return [made.get(name) or SYSTEMS[name] for name in listed(text, [*SYSTEMS, *made], "system")]
 
 
+def tasks_of(text: str, environments: Sequence[Environment]) -> dict[str, set[str]]:
+    """The tasks of a file, by their environment: ``environment/task`` a line; ``#`` begins a remark.
+
+    Raises:
+        UsageError: a line names no task of these environments.
+        EnvironmentProblem: an environment's data is missing.
+    """
+    there = {environment.name: {task.id for task in environment.tasks()} for environment in environments}
+    named: dict[str, set[str]] = {name: set() for name in there}
+    for line in filter(None, (line.partition("#")[0].strip() for line in text.splitlines())):
+        environment, _, task = line.partition("/")
+        if task not in there.get(environment, ()):
+            raise UsageError(f"--tasks: there is no task {line!r} in {', '.join(there)}")
+        named[environment].add(task)
+    return named
+
+
 def seeds_of(text: str) -> list[int]:
     """The seeds of a comma-separated option.
 
@@ -228,6 +245,10 @@ def main(
         Path | None, typer.Option(envvar="ATC_DATA", help="Directory with executable/<environment>.")
     ] = None,
     model: Annotated[str | None, typer.Option(help="As `atc run --model` takes it.")] = None,
+    tasks: Annotated[
+        Path | None,
+        typer.Option(exists=True, dir_okay=False, help="Only the tasks of this file, each as ENVIRONMENT/TASK."),
+    ] = None,
     seeds: Annotated[str, typer.Option(help="Comma-separated.")] = "0",
     quick: Annotated[
         bool,
@@ -283,7 +304,9 @@ def main(
         raise UsageError("--sealed tasks are unread ones: give --unread or --sealed")
     usual = QUICK_CAPS if quick else Caps()
     caps = Caps(max_calls or usual.model_calls, max_tokens or usual.tokens, limit_s or usual.seconds)
-    only = None
+    if quick and tasks is not None:
+        raise UsageError("--quick has tasks of its own: give --quick or --tasks FILE")
+    only = None if tasks is None else tasks_of(tasks.read_text(encoding="utf-8"), environments)
     if quick:
         environments = [environment for environment, _ in _there(Plan(environments, []))]
         only, minutes = quick_tasks(environments), QUICK_MINUTES if minutes is None else minutes
@@ -300,7 +323,7 @@ def main(
         temperature,
         minutes,
         transcripts,
-        "sealed" if sealed else "unread" if unread else "open",
+        "sealed" if sealed else "unread" if unread else "open" if tasks is None else "all",
     )
     run_and_report(plan, model, file, as_json, picture, threads)
 

@@ -40,6 +40,7 @@ from atc.cli.run import (
 )
 from atc.cli.view import RunView
 from atc.errors import AtcError
+from atc.models.resolve import prepare_model
 
 _COMMANDS = {
     "/new": "begin a new conversation",
@@ -91,6 +92,8 @@ def chat(
     ends the conversation, as Ctrl-D does. Elsewhere lines are read to their end, and the exit code is that of the first
     task that was not answered, as `atc run` has it.
     """
+    sizes = {"context_tokens": context_tokens, "prompt_tokens": prompt_tokens, "candidates": candidates}
+    prepare_model(model, base_url=base_url, cache=cache, **sizes)  # it loads while the first task is typed
     toolset = options.opened(tools, only=only, service_url=service_url, auth=auth, documents=documents, openapi=openapi)
     view = None if as_json else RunView(out)
     agent = Agent(
@@ -118,9 +121,7 @@ def chat(
         warnings=warnings,
         on_event=view,
     )
-    source = json.dumps(
-        {"tools": tools, "only": only, "service_url": service_url, "documents": documents, "openapi": openapi}
-    )
+    source = options.source_of(tools, only=only, service_url=service_url, documents=documents, openapi=openapi)
     terminal = sys.stdin is not None and sys.stdin.isatty() and not as_json
     with agent:
         code = _Chat(agent, view, source, as_json=as_json, terminal=terminal).to_the_end()

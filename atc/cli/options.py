@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Sequence
 from typing import Annotated, Any
 
@@ -49,6 +50,20 @@ Instructions = Annotated[
     ),
 ]
 Json = Annotated[bool, typer.Option("--json", help="Print one JSON document instead.")]
+
+
+def source_of(
+    tools: Sequence[str],
+    *,
+    only: Sequence[str] | None,
+    service_url: str | None,
+    documents: str | None,
+    openapi: Sequence[str] | None,
+) -> str:
+    """Where the tools of a run are, as its trace has it: `atc resume` opens them again by it. It has no credentials."""
+    return json.dumps(
+        {"tools": tools, "only": only, "service_url": service_url, "documents": documents, "openapi": openapi}
+    )
 
 
 def opened(

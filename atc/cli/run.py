@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import json
 import sys
 from typing import TYPE_CHECKING, Annotated
 
@@ -172,9 +171,7 @@ def run(
         warnings=warnings,
         on_event=view,
     )
-    source = json.dumps(
-        {"tools": tools, "only": only, "service_url": service_url, "documents": documents, "openapi": openapi}
-    )
+    source = options.source_of(tools, only=only, service_url=service_url, documents=documents, openapi=openapi)
     try:
         text = sys.stdin.read() if task == "-" else task
         result = asyncio.run(agent.arun(text, images=image or (), source=source))

@@ -15,7 +15,6 @@ from atc.facts import Fault, Finding
 from atc.outcome import Outcome
 from atc.packing import as_text
 from atc.programs.attribution.attribute import Attribution
-from atc.programs.check.answers import Wanted
 from atc.programs.check.checker import Checker
 from atc.result import Call, Revision
 from atc.strategies.context import RunContext
@@ -121,8 +120,7 @@ class ProgramLoop:
         given = [call.value for call in self.context.broker.calls if call.succeeded]
         given += self.context.inputs.values()
         known = " ".join([self.context.task, self.context.frame.known, *map(as_text, given)])
-        wanted = Wanted(self.context.answer_type) if self.context.answer_type is not None else None
-        found = await self._checker.check(draft.program, known, self.context.inputs, wanted)
+        found = await self._checker.check(draft.program, known, self.context.inputs, self.context.answer_type)
         return list(map(_if_read_from_an_image, found)) if self.context.images else found
 
     def reject(self, draft: Draft, findings: Sequence[Finding]) -> None:

@@ -20,7 +20,7 @@ from benchmarks.quick import quick_tasks
 from benchmarks.rows import Row, latest, read_rows
 from benchmarks.summary import interval, paired, summarise
 from benchmarks.systems import SYSTEMS, Answer, Job, System
-from benchmarks.tasks import Plan
+from benchmarks.tasks import Plan, tasks_of
 from tests.support.fake_openai_server import fails, hangs, serving
 from tests.support.ruler import CRASHING, GOOD, Shop, ran, says, tried, tried_at
 
@@ -362,3 +362,13 @@ def test_what_is_missing_is_named() -> None:
         open_environment("m3tooleval").tasks()
     with pytest.raises(EnvironmentProblem, match="no folder /nowhere/executable/comptoolbench"):
         open_environment("comptoolbench", Path("/nowhere")).tasks()
+
+
+def test_a_file_names_the_tasks_and_a_wrong_line_is_an_error() -> None:
+    environment = AtlasEnvironment()
+    first, second = (task.id for task in environment.tasks()[:2])
+    named = tasks_of(f"# a remark\n\natlas/{first}\natlas/{second}  # another\n", [environment])
+    assert named == {"atlas": {first, second}}
+    for wrong in ("atlas/no-such-task", f"{first}", f"m3tooleval/{first}"):
+        with pytest.raises(UsageError, match="there is no task"):
+            tasks_of(wrong, [environment])

@@ -12,7 +12,7 @@ from pydantic import BaseModel
 
 from atc.answers.opening import open_answer
 from atc.facts import Finding, Misfit
-from atc.programs.check.answers import Wanted, probed
+from atc.programs.check.answers import probed
 from atc.programs.check.checker import Checker
 from atc.programs.program import Program
 from atc.programs.rules import parse_rules
@@ -48,7 +48,7 @@ def checker() -> Iterator[Checker]:
 
 
 def findings(checker: Checker, source: str, wanted: Any) -> list[Finding]:
-    found = asyncio.run(checker.check(Program(source), wanted=Wanted(open_answer(wanted))))
+    found = asyncio.run(checker.check(Program(source), wanted=open_answer(wanted)))
     return [finding for finding in found if finding.kind == "answer_type"]
 
 
@@ -124,7 +124,7 @@ def test_the_rule_can_be_taken_away() -> None:
 def test_other_findings_are_the_same_with_a_type_and_without(checker: Checker) -> None:
     source = "answer = cities()[0]['nmae']\nanswer = undefined + 1\nanswer = [] + {}"
     plain = asyncio.run(checker.check(Program(source)))
-    typed = asyncio.run(checker.check(Program(source), wanted=Wanted(open_answer(Any))))
+    typed = asyncio.run(checker.check(Program(source), wanted=open_answer(Any)))
     assert plain == typed
     assert len(plain) >= 2
 
@@ -141,6 +141,6 @@ def test_lines_stay_where_they_are(source: str) -> None:
 @given(TYPES, VALUES)
 def test_whatever_the_check_refuses_validation_refuses(checker: Checker, wanted: Any, value: Any) -> None:
     opened = open_answer(wanted if wanted is not None else int)
-    found = asyncio.run(checker.check(Program(f"cities()\nanswer = {value!r}"), wanted=Wanted(opened)))
+    found = asyncio.run(checker.check(Program(f"cities()\nanswer = {value!r}"), wanted=opened))
     if any(finding.kind == "answer_type" for finding in found):
         assert isinstance(opened.fit(value), Misfit)

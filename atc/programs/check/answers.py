@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Collection, Sequence
-from dataclasses import dataclass
 
 from atc.answers.inferred import members_of, refuses
 from atc.answers.types import AnswerType
@@ -21,13 +20,6 @@ REVEALED = "revealed-type"
 _TROUBLE = "invalid-"
 """Beginning of the rules by which a program contradicts its own types: what is inferred of it is no evidence then."""
 _DYNAMIC = frozenset({"exec", "eval", "globals", "locals", "vars", "setattr", "cast", "reveal_type"})
-
-
-@dataclass(frozen=True)
-class Wanted:
-    """The type of answer that a program is held to."""
-
-    type: AnswerType
 
 
 def probed(program: Program) -> str | None:
@@ -47,14 +39,14 @@ def probed(program: Program) -> str | None:
 
 
 def answer_findings(
-    program: Program, diagnostics: Sequence[Diagnostic], wanted: Wanted, records: Collection[str]
+    program: Program, diagnostics: Sequence[Diagnostic], wanted: AnswerType, records: Collection[str]
 ) -> list[Finding]:
     """Findings where the type of the answer is surely wrong.
 
     Args:
         program: the program.
         diagnostics: of the type checker, of what :func:`probed` made of it.
-        wanted: what the answer is held to.
+        wanted: the type that the answer is held to.
         records: names of ``TypedDict`` classes.
     """
     if program.tree is None or any(each.rule.startswith(_TROUBLE) for each in diagnostics):
@@ -62,7 +54,7 @@ def answer_findings(
     revealed = sorted((d.line, d.column, d.revealed) for d in diagnostics if d.rule == REVEALED)
     behind = len(program.source.split("\n"))
     at_end = next((text for line, _, text in revealed if line > behind), "")
-    if not at_end or not refuses(wanted.type, at_end, records):
+    if not at_end or not refuses(wanted, at_end, records):
         return []
     final = set(map(ast.dump, members_of(at_end)))
     ends = sorted(_end(node)[0] for node in _settings(program.tree))
@@ -82,7 +74,7 @@ def answer_findings(
             line=starts.get(line, line),
             source_line=program.line(starts.get(line, line))[:160],
             name="answer",
-            expected=(wanted.type.text,),
+            expected=(wanted.text,),
             found=text,
         )
         for line, text in found.items()

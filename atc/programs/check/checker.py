@@ -15,12 +15,12 @@ import ast
 import asyncio
 from collections.abc import Collection, Sequence
 
+from atc.answers.types import AnswerType
 from atc.facts import Finding, FindingCase, Place
 from atc.graph.suppliers import expression_of, fields_of, hints_for
 from atc.programs.analysis.flow import Flow
 from atc.programs.analysis.interpreter import Access
 from atc.programs.analysis.schema_paths import Shape, shape_at
-from atc.programs.check.answers import Wanted
 from atc.programs.check.calls import call_findings
 from atc.programs.check.names import Names
 from atc.programs.check.policy import policy_findings
@@ -53,7 +53,7 @@ class Checker:
         program: Program,
         known: str | None = None,
         inputs: Collection[str] = (),
-        wanted: Wanted | None = None,
+        wanted: AnswerType | None = None,
     ) -> list[Finding]:
         """Every sure finding, and warnings about values; one a line and kind, in the order of lines.
 

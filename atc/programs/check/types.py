@@ -18,9 +18,10 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any
 
+from atc.answers.types import AnswerType
 from atc.errors import EnvironmentProblem
 from atc.facts import Finding, FindingKind
-from atc.programs.check.answers import Wanted, answer_findings, probed
+from atc.programs.check.answers import answer_findings, probed
 from atc.programs.check.diagnostics import Diagnostic
 from atc.programs.check.type_server import TypeServer
 from atc.programs.program import Program
@@ -67,7 +68,7 @@ class TypeChecker:
         self._server = self._started()
 
     async def check(
-        self, program: Program, inputs: Collection[str] = (), wanted: Wanted | None = None
+        self, program: Program, inputs: Collection[str] = (), wanted: AnswerType | None = None
     ) -> list[Finding]:
         """What is surely wrong with the types of a program, in the order of its lines.
 
