@@ -30,9 +30,10 @@ def llama_cpp(words: Mapping[str, str]) -> Subject:
     if unknown := words.keys() - known:
         raise SystemExit(f"--setting {', '.join(unknown)}: unknown; llama.cpp has {', '.join(sorted(known))}")
     numbers = {name: int(words[name]) for name in ("threads", "context") if name in words}
+    drafts = drafts_of(words.get("drafts", "none"))
     model = EmbeddedModel(words.get("model"), threads=numbers.get("threads"), context_tokens=numbers.get("context"))
     model.check()
-    settings = replace(model.settings, drafts=drafts_of(words["drafts"]) if "drafts" in words else None, prompts_dir="")
+    settings = replace(model.settings, drafts=drafts, prompts_dir="")
     return LlamaCpp(settings, f"{settings.threads} threads, drafts {words.get('drafts', 'none')}")
 
 
