@@ -1,0 +1,106 @@
+"""What the tool graph holds, as plain facts: edges with their evidence, and what runs have taught (NaviAgent §3.2).
+
+A tool is named by its key: its name among the tools of one agent, or its id in a catalogue. No fact holds a value of a
+call: names, counts and times alone.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Literal
+
+from atc.graph.suppliers import Supplier
+from atc.tools.protocol import JsonSchema
+
+Path = tuple[str, ...]
+"""Where a field lies in a response, as :func:`atc.graph.suppliers.fields_of` gives it: ``[]`` is an item of a list."""
+Evidence = Literal["corrected", "seen", "stated", "names", "predicted"]
+"""Why an edge is there, the surest first: the user says so; a program of an answered run did it; the parameter's
+description names the tool; the names of field and parameter fit; a trained model says so."""
+
+
+@dataclass(frozen=True)
+class Counts:
+    """How often something happened in runs, weighted by age (Eq. 12), and when it did last.
+
+    Attributes:
+        ok: times that it succeeded and its value reached an answered result.
+        failed: times that it failed as a tool, not by its arguments.
+        last: seconds since the epoch; 0 if never.
+    """
+
+    ok: float = 0.0
+    failed: float = 0.0
+    last: float = 0.0
+
+
+@dataclass(frozen=True)
+class Feed:
+    """An edge from a field of a response to a parameter: the one can supply the other.
+
+    Attributes:
+        supplier: the tool, and the place of the field in its response.
+        consumer: the key of the tool that takes it. ``parameter``: by its original name.
+        evidence: why.
+        weight: from 0 to 1. Of a seen edge the share of the parameter's arguments that came from there (Eq. 4); of any
+            other how much the evidence is worth.
+        seen: arguments of answered runs that came from there.
+    """
+
+    supplier: Supplier
+    consumer: str
+    parameter: str
+    evidence: Evidence
+    weight: float
+    seen: float = 0.0
+
+
+@dataclass(frozen=True)
+class Substitute:
+    """An edge from a tool to one that can take its place.
+
+    Attributes:
+        tool: the one that breaks. ``by``: the one that takes its place.
+        weight: from 0 to 1.
+        arguments: for each required parameter of ``by`` the parameter of ``tool`` that means the same; a required one
+            without such a match is not in it.
+        why: the evidence: ``types`` (arguments and response fit), ``use`` (it took its place in a run that was
+            answered), ``corrected`` (the user says so). Words alone are none.
+    """
+
+    tool: str
+    by: str
+    weight: float
+    arguments: Mapping[str, str] = field(default_factory=dict)
+    why: tuple[Literal["types", "use", "corrected"], ...] = ()
+
+
+@dataclass(frozen=True)
+class Learnt:
+    """What runs and the user have taught about the tools of one graph: a view of the store, by keys of the graph.
+
+    Attributes:
+        calls: of each tool.
+        follows: of a tool and the one that ran right after it in one program: the paper's call → call.
+        feeds: of a field and a parameter: ``(supplier, path, consumer, parameter)``, exactly as data flowed.
+        replaced: of a tool and the one that took its place after it broke.
+        shapes: the response of tools that document none, as it was observed: keys and types, never values.
+        corrected: edges that the user set (true) or took away (false), of each of these kinds.
+        predicted: weights of feeds that a trained model gives.
+    """
+
+    calls: Mapping[str, Counts] = field(default_factory=dict)
+    follows: Mapping[tuple[str, str], Counts] = field(default_factory=dict)
+    feeds: Mapping[tuple[str, Path, str, str], Counts] = field(default_factory=dict)
+    replaced: Mapping[tuple[str, str], Counts] = field(default_factory=dict)
+    shapes: Mapping[str, JsonSchema] = field(default_factory=dict)
+    corrected_feeds: Mapping[tuple[str, Path, str, str], bool] = field(default_factory=dict)
+    corrected_substitutes: Mapping[tuple[str, str], bool] = field(default_factory=dict)
+    predicted: Mapping[tuple[str, Path, str, str], float] = field(default_factory=dict)
+
+    def __bool__(self) -> bool:
+        return any(getattr(self, name) for name in self.__dataclass_fields__)
+
+
+NOTHING_LEARNT = Learnt()
