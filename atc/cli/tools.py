@@ -12,7 +12,7 @@ from rich.text import Text
 from atc.cli import find, options
 from atc.cli.console import clean, err, guarded, out, print_json, print_table, short
 from atc.errors import UsageError
-from atc.graph.suppliers import hints_for, suppliers_of
+from atc.graph.tool_graph import ToolGraph
 from atc.models.base import bounded_tokens
 from atc.tools.fit import SEPARATOR, Fit, Fitter
 from atc.tools.grades import WHOLE
@@ -70,9 +70,10 @@ def stub(
         _one(tools, name)
     if budget is not None:
         chosen = (tools.only(*dict.fromkeys(names)) if names else tools).protocols
-        shown = asyncio.run(Fitter(chosen, suppliers_of(chosen), task, pages=True, plain=True).fit(budget, _bound))
+        fitter = Fitter(chosen, ToolGraph(chosen).suppliers, task, pages=True, plain=True)
+        shown = asyncio.run(fitter.fit(budget, _bound))
     else:
-        hints = hints_for(tools.protocols)
+        hints = ToolGraph(tools.protocols).hints
         protocols = (tools.only(*dict.fromkeys(names)) if names else tools).protocols
         stubs = [render_stub(protocol, hints.get(protocol.name), pages=True, plain=True) for protocol in protocols]
         grades = {protocol.name: WHOLE.name for protocol in protocols}

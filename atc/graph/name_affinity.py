@@ -45,38 +45,48 @@ def affinity(parameter: str, tool: str, field: str, owner: frozenset[str]) -> fl
     ``city_id`` ↔ ``city_id`` 1; ``from_city_id`` ↔ ``city_id`` 0.9; ``city_id`` ↔ ``id`` of a city 0.85; ``name`` of
     ``find_countries`` ↔ ``name`` of a country 0.6.
     """
-    wanted, has = _spelled_out(words_of(parameter)), _spelled_out(words_of(field))
+    wanted, has = spelled_words(parameter), spelled_words(field)
     if not wanted or not has:
         return 0.0
-    bare = tuple(word for word in wanted if word not in QUALIFIERS) or wanted
-    specific = [word for word in bare if word not in GENERIC]
-    if wanted == has or bare == has:
+    core = bare(wanted)
+    specific = [word for word in core if word not in GENERIC]
+    if wanted == has or core == has:
         if specific:
             return 1.0 if wanted == has else 0.9
         things = owner - VERBS  # a bare `id` or `name` of one thing: the tool must name more than half of its words
         return 0.6 if 2 * len(things & frozenset(words_of(tool))) > len(things) else 0.0
-    if specific and has[-1:] == bare[-1:] and bare[-1] in GENERIC and set(has) <= GENERIC:
+    if specific and has[-1:] == core[-1:] and core[-1] in GENERIC and set(has) <= GENERIC:
         return 0.85 if set(specific) & owner else 0.0
-    if len(bare) < len(has) and has[-len(bare) :] == bare and specific:
+    if len(core) < len(has) and has[-len(core) :] == core and specific:
         return 0.7  # `country_code` ↔ `home_country_code`
-    if len(has) < len(bare) and bare[-len(has) :] == has and not set(has) <= GENERIC:
+    if len(has) < len(core) and core[-len(has) :] == has and not set(has) <= GENERIC:
         return 0.7
-    if bare[-2:] == has[-2:] and bare[-1] in GENERIC and bare[-2] not in GENERIC:
+    if core[-2:] == has[-2:] and core[-1] in GENERIC and core[-2] not in GENERIC:
         return 0.65  # `pick_up_place_id` ↔ `google_place_id`
-    if len(bare) == 1 and bare[0] not in GENERIC and set(has) <= GENERIC and bare[0] in owner:
+    if len(core) == 1 and core[0] not in GENERIC and set(has) <= GENERIC and core[0] in owner:
         return 0.5  # `currency` ↔ `code` of a currency
     return 0.0
 
 
 def endings(parameter: str) -> frozenset[str]:
     """The last words, of which a field's name must have one to have an affinity above one half to a parameter."""
-    wanted = _spelled_out(words_of(parameter))
+    wanted = spelled_words(parameter)
     return frozenset([*wanted[-1:], *[word for word in wanted if word not in QUALIFIERS][-1:]])
 
 
 def ending(field: str) -> str:
     """The last word of a field's name; see :func:`endings`."""
     return "".join(_spelled_out(words_of(field)[-1:]))
+
+
+def bare(words: tuple[str, ...]) -> tuple[str, ...]:
+    """The words of a name without those that tell which of several is meant: ``city id`` of ``from city id``."""
+    return tuple(word for word in words if word not in QUALIFIERS) or words
+
+
+def spelled_words(name: str) -> tuple[str, ...]:
+    """The words of a name as affinities compare them: ``lat`` is ``latitude``."""
+    return _spelled_out(words_of(name))
 
 
 def _spelled_out(words: tuple[str, ...]) -> tuple[str, ...]:

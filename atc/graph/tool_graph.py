@@ -1,26 +1,42 @@
 """The tool graph: what feeds what, what was used together, and what would do instead (NaviAgent §3.2).
 
-Structure is read off the protocols (:mod:`atc.graph.suppliers`); behaviour comes from runs (:class:`Learnt`). One graph
+Structure is read off the protocols (:mod:`atc.graph.structure`); behaviour comes from runs (:class:`Learnt`). One graph
 serves all who ask: hints in stubs, the check, repairs, prerequisites, substitutes.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections import defaultdict
+from collections.abc import Collection, Mapping, Sequence
 from functools import cached_property
+from typing import get_args
 
-from atc.graph.edges import NOTHING_LEARNT, Feed, Learnt, Substitute
-from atc.graph.suppliers import Scope, Suppliers, suppliers_of
+from atc.graph.edges import NOTHING_LEARNT, Counts, Evidence, Feed, Learnt, Path, Substitute
+from atc.graph.layers import layers_of
+from atc.graph.structure import Structure
+from atc.graph.suppliers import Scope, Supplier, Suppliers, has_place, hints_from
+from atc.graph.weights import WORTH, reliability, weight_of
+from atc.tools.observed import says_nothing, with_shape
 from atc.tools.protocol import Protocol
+
+_End = tuple[str, tuple[str, Path]]
+"""A parameter of a consumer, and a tool with the place of a field in its response."""
+_SUREST: tuple[Evidence, ...] = get_args(Evidence)
+LEAST_TRUST = 0.5
+"""Reliability below which a supplier stands behind all others: it failed more often than not."""
+_OPTIONAL = 0.25
+"""What an edge into an optional parameter is worth for the order of tools, beside 1 for a required one."""
 
 
 class ToolGraph:
-    """The graph of some tools.
+    """The graph of some tools. All that it tells is found when it is asked for, of one tool alone where that is asked.
 
     Args:
         tools: their protocols; by key where names may repeat, as in a catalogue.
-        learnt: what runs have taught about them.
+        learnt: what runs have taught about them. An edge counts where both tools are there, the parameter exists, and
+            the place in the response too: in the schema, or in the shape that was observed.
         scopes: by key, where the scope of a tool is not what its source states.
+        structure: of these tools, where it is known already.
 
     Attributes:
         protocols: by key.
@@ -32,26 +48,181 @@ class ToolGraph:
         learnt: Learnt = NOTHING_LEARNT,
         *,
         scopes: Mapping[str, Scope] | None = None,
+        structure: Structure | None = None,
     ) -> None:
         self.protocols = dict(tools) if isinstance(tools, Mapping) else {each.name: each for each in tools}
-        self.learnt, self._scopes = learnt, scopes
+        self.learnt, self._taught, self._scopes, self._known = learnt, _Taught(learnt), scopes, structure
+        self._feeds: dict[str, tuple[Feed, ...]] = {}
+
+    @cached_property
+    def structure(self) -> Structure:
+        """What the protocols alone tell, those with an observed shape read with it."""
+        tools = self.protocols_with_shapes
+        return Structure(tools, self._scopes) if self._known is None else self._known
+
+    @cached_property
+    def protocols_with_shapes(self) -> Mapping[str, Protocol]:
+        """The protocols; those that document no response with the shape that earlier runs observed, marked as such.
+
+        For stubs and for the graph alone: a program is never refused by what was only observed.
+        """
+        shapes = self.learnt.shapes
+        return {
+            key: with_shape(each, shapes[key]) if key in shapes and says_nothing(each.returns) else each
+            for key, each in self.protocols.items()
+        }
+
+    # -- what feeds what -----------------------------------------------------------------------------------------------
 
     @cached_property
     def suppliers(self) -> Suppliers:
-        """For every tool and parameter that others can supply: these, the best ones alone."""
-        return suppliers_of(self.protocols, scopes=self._scopes)
+        """For every tool and parameter that others can supply: these, the surest first."""
+        return {
+            (key, parameter): some for key in self.protocols for parameter, some in self.suppliers_into(key).items()
+        }
+
+    @cached_property
+    def hints(self) -> Mapping[str, Mapping[str, str]]:
+        """For every tool, for those of its parameters that others can supply: a short sentence that says so."""
+        return hints_from(self.suppliers)
+
+    def suppliers_into(self, consumer: str) -> dict[str, list[Supplier]]:
+        """For each parameter of a tool that others can supply, by its original name: these, the surest first."""
+        found: dict[str, list[Supplier]] = {}
+        for feed in self.feeds(consumer):
+            found.setdefault(feed.parameter, []).append(feed.supplier)
+        order = [each.original for each in self.structure.facts(consumer).parameters]
+        return {parameter: found[parameter] for parameter in order if parameter in found}
 
     def feeds(self, consumer: str) -> Sequence[Feed]:
-        """The edges into a tool's parameters, the surest first."""
-        found = [
-            (parameter, each) for (tool, parameter), some in self.suppliers.items() if tool == consumer for each in some
+        """The edges into a tool's parameters, the surest first.
+
+        What the user set comes first, then what runs showed, what descriptions state, what names suggest, and what was
+        predicted; of one kind the heaviest, and last of all the tools that fail more often than not.
+
+        Args:
+            consumer: the key of the tool.
+
+        Raises:
+            KeyError: there is no such tool.
+        """
+        if (kept := self._feeds.get(consumer)) is None:
+            made = self._structural(consumer)
+            if self.learnt:
+                made = self._with_learnt(consumer, made)
+            kept = self._feeds[consumer] = tuple(self._sorted(made.values()))
+        return kept
+
+    def _structural(self, consumer: str) -> dict[_End, Feed]:
+        """The edges that protocols tell of, by the parameter and the place that they join."""
+        return {
+            (parameter, (each.supplier.tool, each.supplier.path)): Feed(
+                each.supplier, consumer, parameter, each.evidence, WORTH[each.evidence] * each.affinity
+            )
+            for parameter, some in self.structure.into(consumer).items()
+            for each in some
+        }
+
+    def _with_learnt(self, consumer: str, structural: Mapping[_End, Feed]) -> dict[_End, Feed]:
+        """The edges of structure, and those that runs, the user and a model teach; what the user took away is not."""
+        parameters = {each.original for each in self.structure.facts(consumer).parameters}
+        edges = [
+            (parameter, (tool, path))
+            for tool, path, parameter in self._taught.into.get(consumer, ())
+            if parameter in parameters and tool != consumer and self._has_place(tool, path)
         ]
-        return [Feed(each, consumer, parameter, "names", 0.5) for parameter, each in found]
+        feeds, corrected, predicted = self.learnt.feeds, self.learnt.corrected_feeds, self.learnt.predicted
+        seen = {end: feeds.get(_edge(consumer, end), Counts()).ok for end in edges}
+        supplied: dict[str, float] = defaultdict(float)
+        for (parameter, _), times in seen.items():
+            supplied[parameter] += times
+        calls = self.learnt.calls.get(consumer, Counts()).ok
+        made = dict(structural)
+        for end in edges:
+            parameter, (tool, path) = end
+            known = structural.get(end)
+            supplier = known.supplier if known else self.structure.supplier(tool, path, parameter)
+            if (there := corrected.get(_edge(consumer, end))) is not None:
+                made.pop(end, None)
+                if there:
+                    made[end] = Feed(supplier, consumer, parameter, "corrected", WORTH["corrected"], seen[end])
+            elif seen[end] > 0:
+                share = weight_of(seen[end], max(calls, supplied[parameter]))  # a list has values of several places
+                made[end] = Feed(supplier, consumer, parameter, "seen", WORTH["seen"] * share, seen[end])
+                if path:  # the place is known now
+                    made.pop((parameter, (tool, ())), None)
+            elif known is None and (weight := predicted.get(_edge(consumer, end), 0.0)) > 0:
+                made[end] = Feed(supplier, consumer, parameter, "predicted", WORTH["predicted"] * min(1.0, weight))
+        return made
+
+    def _has_place(self, tool: str, path: Path) -> bool:
+        return tool in self.protocols and has_place(self.structure.tools[tool].returns, path)
+
+    def _sorted(self, feeds: Collection[Feed]) -> list[Feed]:
+        """The surest first; of equal ones the order stays."""
+        calls = self.learnt.calls
+        trust = {each.supplier.tool: reliability(calls.get(each.supplier.tool, Counts())) for each in feeds}
+        return sorted(
+            feeds,
+            key=lambda each: (
+                each.evidence != "corrected" and trust[each.supplier.tool] < LEAST_TRUST,
+                _SUREST.index(each.evidence),
+                -each.weight * trust[each.supplier.tool],
+            ),
+        )
+
+    # -- what would do instead -----------------------------------------------------------------------------------------
 
     def substitutes(self, tool: str) -> Sequence[Substitute]:
         """What can take a tool's place, the likeliest first."""
         return ()
 
-    def only(self, keys: Sequence[str]) -> ToolGraph:
-        """The graph of some of these tools."""
-        return ToolGraph({key: self.protocols[key] for key in keys}, self.learnt, scopes=self._scopes)
+    def layers(self, tools: Sequence[str]) -> tuple[tuple[str, ...], ...]:
+        """Tools in layers: those that supply others stand in earlier ones; circles are broken, always alike.
+
+        Args:
+            tools: their keys; the order is kept within a layer.
+
+        Raises:
+            KeyError: there is no such tool.
+        """
+        offered = self.only(dict.fromkeys(tools))
+        leads: dict[str, dict[str, float]] = {}
+        for consumer in offered.protocols:
+            required = {each.original for each in offered.structure.facts(consumer).parameters if each.required}
+            for feed in offered.feeds(consumer):
+                weight = feed.weight * (1.0 if feed.parameter in required else _OPTIONAL)
+                ways = leads.setdefault(feed.supplier.tool, {})
+                ways[consumer] = ways.get(consumer, 0.0) + weight
+        return layers_of([*offered.protocols], leads)
+
+    # -- the whole -----------------------------------------------------------------------------------------------------
+
+    def only(self, keys: Collection[str]) -> ToolGraph:
+        """The graph of some of these tools; what was read off them is not read again."""
+        some, structure = {key: self.protocols[key] for key in keys}, self.structure.only(keys)
+        made = ToolGraph(some, self.learnt, scopes=self._scopes, structure=structure)
+        made._taught = self._taught
+        return made
+
+
+def _edge(consumer: str, end: _End) -> tuple[str, Path, str, str]:
+    """The edge to a parameter of a consumer, as what was learnt names it."""
+    parameter, (tool, path) = end
+    return tool, path, consumer, parameter
+
+
+class _Taught:
+    """What was learnt of feeds, sorted once for a graph and all its parts."""
+
+    def __init__(self, learnt: Learnt) -> None:
+        self._learnt = learnt
+
+    @cached_property
+    def into(self) -> Mapping[str, Sequence[tuple[str, Path, str]]]:
+        """By consumer: supplier, place and parameter, in an order that does not depend on how they were learnt."""
+        found: dict[str, set[tuple[str, Path, str]]] = {}
+        for kind in (self._learnt.feeds, self._learnt.corrected_feeds, self._learnt.predicted):
+            for tool, path, consumer, parameter in kind:
+                found.setdefault(consumer, set()).add((tool, path, parameter))
+        return {consumer: sorted(edges) for consumer, edges in found.items()}

@@ -15,7 +15,8 @@ from functools import lru_cache
 from atc.graph.identifiers import NAMES, words_of
 from atc.graph.mentions import names_a_supplier
 from atc.graph.name_affinity import GENERIC, VERBS
-from atc.graph.suppliers import Scope, Supplier, Suppliers, is_handed_out, suppliers_of
+from atc.graph.structure import suppliers_of
+from atc.graph.suppliers import Scope, Supplier, Suppliers, is_handed_out
 from atc.result import Effect
 from atc.retrieval.document_fields import service_of
 from atc.retrieval.index import ToolIndex

@@ -10,10 +10,8 @@ from collections.abc import Mapping, Sequence
 
 from atc.result import Call
 from atc.schemas.infer.shape import Shape
-from atc.tools.protocol import JsonSchema, Protocol
-
-_SAYS = ("properties", "items", "prefixItems", "additionalProperties", "patternProperties", "anyOf", "oneOf", "allOf",
-         "$ref")  # fmt: skip
+from atc.tools.observed import says_nothing
+from atc.tools.protocol import Protocol
 
 
 def with_observed_responses(protocols: Mapping[str, Protocol], calls: Sequence[Call]) -> dict[str, Protocol]:
@@ -26,12 +24,7 @@ def with_observed_responses(protocols: Mapping[str, Protocol], calls: Sequence[C
     shapes: dict[str, Shape] = {}
     for call in calls:
         protocol = protocols.get(call.tool)
-        if call.succeeded and protocol is not None and _says_nothing(protocol.returns):
+        if call.succeeded and protocol is not None and says_nothing(protocol.returns):
             shapes.setdefault(call.tool, Shape()).add(call.value)
     seen = {name: protocols[name].model_copy(update={"returns": shape.schema()}) for name, shape in shapes.items()}
     return {**protocols, **seen}
-
-
-def _says_nothing(returns: JsonSchema | None) -> bool:
-    """Whether a response schema names no field and no item: that it is an object, any object, at most."""
-    return not returns or not any(returns.get(keyword) for keyword in _SAYS if returns.get(keyword) is not True)

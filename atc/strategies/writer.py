@@ -11,7 +11,7 @@ from typing import TypeVar
 
 from atc.answers.types import AnswerType
 from atc.errors import ContextExceeded
-from atc.graph.suppliers import hints_from, suppliers_of
+from atc.graph.tool_graph import ToolGraph
 from atc.models.base import Message, Model, Reply, estimate_tokens
 from atc.models.images import Image
 from atc.models.reply_format import MAX_CHOICE
@@ -116,14 +116,13 @@ class Writer:
         if offered == self._offered:
             return
         self._offered, self._tools = offered, tools
-        suppliers = suppliers_of(tools.protocols)
-        self._hints = hints_from(suppliers)
-        self._suppliers = suppliers
+        graph = ToolGraph(tools.protocols)
+        self._hints, self._suppliers = graph.hints, graph.suppliers
         self._asking = asking_tools(tools)
         self._pages = ALL_PAGES not in tools
         self._fitter = Fitter(
             tools.protocols,
-            suppliers,
+            self._suppliers,
             self._query,
             keep=self._asking,
             first=self._asked_for,

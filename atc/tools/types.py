@@ -82,12 +82,14 @@ class TypeWriter:
             return self._literal([schema["const"]])
         if isinstance(schema.get("enum"), list):
             return self._literal(schema["enum"])
+        if self.lenient and OBSERVED in schema:  # it was seen so: a program that takes it otherwise is not refused
+            return "Any"
         for keyword_ in ("anyOf", "oneOf"):
             if isinstance(schema.get(keyword_), list):
                 return self._union([self.write(s, name, depth + 1) for s in schema[keyword_]])
         if isinstance(schema.get("allOf"), list):
             return self.write(merge_all_of(self.root, schema), name, depth + 1)
-        observed = {"type": schema.get(OBSERVED)} if self.observed and not self.lenient else {}
+        observed = {"type": schema.get(OBSERVED)} if self.observed else {}
         types = sorted(types_of(schema) or types_of(observed)) or (
             ["object"] if "properties" in schema else ["array"] if "items" in schema else []
         )

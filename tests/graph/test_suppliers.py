@@ -2,14 +2,21 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import pytest
 
 from atc.graph.identifiers import is_plural
 from atc.graph.name_affinity import affinity, owner_of
-from atc.graph.suppliers import Scope, Supplier, hints_for, suppliers_of
+from atc.graph.structure import suppliers_of
+from atc.graph.suppliers import Scope, Supplier
+from atc.graph.tool_graph import ToolGraph
 from atc.tools.protocol import Protocol, Source
+
+
+def hints_for(tools: Sequence[Protocol]) -> Mapping[str, Mapping[str, str]]:
+    return ToolGraph(tools).hints
 
 
 def taking(name: str, *arguments: str, returns: dict[str, Any] | None = None) -> Protocol:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from atc.graph.suppliers import suppliers_of
+from atc.graph.structure import suppliers_of
 from atc.programs.program import Program
 from atc.programs.repair.context import RepairContext
 from atc.programs.repair.lookups import look_up_ids, search_tool_beside

@@ -13,7 +13,7 @@ import pytest
 from atc import Agent, Effect, Protocol, Settings, Toolset, tool
 from atc.errors import SettingsError
 from atc.facts import Fault, Finding, Invocation, Place, Raised
-from atc.graph.suppliers import suppliers_of
+from atc.graph.structure import suppliers_of
 from atc.models.fake import FakeModel
 from atc.outcome import Outcome, ProgramError
 from atc.programs.attribution.attribute import Attribution

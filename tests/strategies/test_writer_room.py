@@ -12,7 +12,7 @@ from atc import Agent, Protocol, Settings, Tool, Toolset
 from atc.atlas import Atlas, atlas_toolset
 from atc.errors import ContextExceeded, ModelError
 from atc.facts import Finding
-from atc.graph.suppliers import hints_for
+from atc.graph.tool_graph import ToolGraph
 from atc.models import FakeModel
 from atc.programs.check.checker import Checker
 from atc.programs.program import Program
@@ -59,7 +59,7 @@ def write(each: Writer, *notes: str) -> None:
 def test_a_prompt_that_fits_is_as_ever() -> None:
     model = Small([GOOD])
     write(writer(model))
-    hints = hints_for(ATLAS.protocols)
+    hints = ToolGraph(ATLAS.protocols).hints
     whole = [whole_stub(protocol, hints.get(protocol.name, {}), plain=True) for protocol in ATLAS.protocols]
     stubs = SEPARATOR.join(stub.text for stub in whole if stub is not None)
     wanted = f"Tools:\n```python\n{stubs}\n```\n\nTask: {TASK}"

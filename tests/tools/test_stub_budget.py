@@ -10,7 +10,8 @@ from typing import Any
 import pytest
 
 from atc.atlas import Atlas, atlas_toolset
-from atc.graph.suppliers import hints_for, suppliers_of
+from atc.graph.structure import suppliers_of
+from atc.graph.tool_graph import ToolGraph
 from atc.models.base import bounded_tokens
 from atc.result import Effect
 from atc.schemas.limits import limits_of
@@ -60,7 +61,7 @@ WIDE = [f"field_{n}" for n in range(60)]
 
 
 def test_what_fits_is_shown_as_ever() -> None:
-    hints = hints_for(ATLAS)
+    hints = ToolGraph(ATLAS).hints
     whole = SEPARATOR.join(render_stub(protocol, hints.get(protocol.name)) for protocol in ATLAS)
     fit = fitted(ATLAS, bounded_tokens(whole))
     assert fit.text == whole

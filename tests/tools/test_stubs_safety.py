@@ -10,7 +10,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from atc.errors import ToolImportError
-from atc.graph.suppliers import hints_for, suppliers_of
+from atc.graph.structure import suppliers_of
+from atc.graph.tool_graph import ToolGraph
 from atc.tools import stubs
 from atc.tools.fit import Fitter
 from atc.tools.grades import LADDER, NAME, short_stub
@@ -136,7 +137,7 @@ def test_a_tools_text_never_leaves_its_place(
         examples=(Example(response=example, description=description),),
     )
     other = Protocol(name="other", returns={"type": "object", "properties": {name: {} for name in properties}})
-    hints = hints_for([made, other])
+    hints = ToolGraph([made, other]).hints
     ranked = Outline([made, other], suppliers_of([made, other]), description)
     grade = LADDER[1 + len(description) % (len(LADDER) - 1)]
     for source in (
@@ -161,7 +162,7 @@ def test_a_hint_cannot_leave_the_docstring() -> None:
         {"type": "object", "properties": {evil: {}, 'a"""\n': {"type": "object", "properties": {"city_id": {}}}}},
         "give",
     )
-    hints = hints_for([taker, giver])
+    hints = ToolGraph([taker, giver]).hints
     assert "city_id" in hints["take"]
     assert_only_declarations(render_stub(taker, hints["take"]), {"take"})
 

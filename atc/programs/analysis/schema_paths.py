@@ -9,7 +9,7 @@ from typing import Any, Literal
 from atc.programs.analysis.values import MEMBER, Step
 from atc.schemas.validate import resolve, types_of
 from atc.tools.protocol import JsonSchema
-from atc.tools.types import merge_all_of
+from atc.tools.types import OBSERVED, merge_all_of
 
 _NOT_FOLLOWED = ("if", "not", "dependentSchemas", "unevaluatedProperties", "discriminator", "$dynamicRef")
 _ALTERNATIVES = ("anyOf", "oneOf")
@@ -98,6 +98,8 @@ def _below(root: JsonSchema, place: JsonSchema, step: Step | int) -> list[JsonSc
 
 
 def _shape(place: JsonSchema) -> Shape:
+    if OBSERVED in place:
+        return OPEN
     types = types_of(place) - {"null"}
     if (types == {"object"} or not types) and isinstance(place.get("properties"), dict) and place["properties"]:
         closed = not place.get("additionalProperties") and not place.get("patternProperties")

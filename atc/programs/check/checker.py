@@ -17,7 +17,8 @@ from collections.abc import Collection, Sequence
 
 from atc.answers.types import AnswerType
 from atc.facts import Finding, FindingCase, Place
-from atc.graph.suppliers import expression_of, fields_of, hints_for
+from atc.graph.suppliers import expression_of, fields_of
+from atc.graph.tool_graph import ToolGraph
 from atc.programs.analysis.flow import Flow
 from atc.programs.analysis.interpreter import Access
 from atc.programs.analysis.schema_paths import Shape, shape_at
@@ -45,7 +46,7 @@ class Checker:
     def __init__(self, protocols: Sequence[Protocol], *, types: bool = True, rules: Rules = DEFAULT) -> None:
         self._rules = rules
         self._protocols = {protocol.name: protocol for protocol in protocols}
-        self._hints = hints_for(protocols)
+        self._hints = ToolGraph(protocols).hints
         self._types = TypeChecker(protocols) if types else None
 
     async def check(

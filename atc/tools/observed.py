@@ -1,0 +1,69 @@
+"""Responses that were observed and that no document describes: marked, so that nothing enforces what is shown.
+
+One answer shows what is there, not what else may be. So a type that was only seen stands under
+:data:`~atc.tools.types.OBSERVED` in place of ``type``: a stub shows it and says so, and to the checks it is open.
+"""
+
+from __future__ import annotations
+
+from itertools import islice
+from typing import Any
+
+from atc.schemas.validate import types_of
+from atc.tools.protocol import JsonSchema, Protocol
+from atc.tools.types import OBSERVED
+
+MAX_DEPTH, MAX_KEYS, MAX_NODES = 8, 200, 2_000
+"""Levels, keys of one object and schemas of an observed response that are kept: a stranger's tool answered it."""
+_SAYS = ("properties", "items", "prefixItems", "additionalProperties", "patternProperties", "anyOf", "oneOf", "allOf",
+         "$ref")  # fmt: skip
+_TYPES = ("object", "array", "string", "integer", "number", "boolean", "null")
+
+
+def says_nothing(returns: JsonSchema | None) -> bool:
+    """Whether a response schema names no field and no item: that it is an object, any object, at most."""
+    return not returns or not any(returns.get(keyword) for keyword in _SAYS if returns.get(keyword) is not True)
+
+
+def is_observed(returns: JsonSchema | None) -> bool:
+    """Whether a response was only observed: no document describes it."""
+    return bool(returns) and OBSERVED in (returns or {})
+
+
+def with_shape(protocol: Protocol, shape: JsonSchema) -> Protocol:
+    """The protocol with an observed shape as its response, marked.
+
+    Args:
+        protocol: of a tool that documents no response.
+        shape: a JSON Schema of keys and types; whatever else stands in it is left out.
+    """
+    marked = _Marker().mark(shape)
+    return protocol.model_copy(update={"returns": marked}) if marked else protocol
+
+
+class _Marker:
+    """Copies a schema of keys and types, each type as one that was seen. Anything else does not pass."""
+
+    def __init__(self) -> None:
+        self._nodes = 0
+
+    def mark(self, schema: Any, depth: int = 0) -> JsonSchema:
+        self._nodes += 1
+        if not isinstance(schema, dict) or depth > MAX_DEPTH or self._nodes > MAX_NODES:
+            return {}
+        named = types_of(schema) or types_of({"type": schema.get(OBSERVED)})
+        types = [each for each in _TYPES if each in named]
+        made: JsonSchema = {OBSERVED: types[0] if len(types) == 1 else types} if types else {}
+        if isinstance(properties := schema.get("properties"), dict):
+            kept = {key: value for key, value in islice(properties.items(), MAX_KEYS) if isinstance(key, str)}
+            made["properties"] = {key: self.mark(value, depth + 1) for key, value in kept.items()}
+            listed = schema.get("required")
+            if isinstance(listed, list):
+                made["required"] = [key for key in kept if key in listed]
+        for keyword in ("items", "additionalProperties"):
+            if isinstance(schema.get(keyword), dict) and (below := self.mark(schema[keyword], depth + 1)):
+                made[keyword] = below
+        if isinstance(members := schema.get("anyOf"), list):
+            marked = [self.mark(member, depth + 1) for member in members[:MAX_KEYS]]
+            made["anyOf"] = [member for member in marked if member] or [{}]
+        return {OBSERVED: True, **made} if made else {}
