@@ -162,29 +162,24 @@ class Structure:
     Args:
         tools: by key; a name may repeat, as in a catalogue.
         scopes: by key, where the scope of a tool is not what its source states.
-        facts: what was read off these protocols before.
+        facts: what was read off protocols before, by key; what is read now is added to it.
     """
 
     def __init__(
         self,
         tools: Mapping[str, Protocol],
         scopes: Mapping[str, Scope] | None = None,
-        facts: Mapping[str, ToolFacts] | None = None,
+        facts: dict[str, ToolFacts] | None = None,
     ) -> None:
         self.tools = tools
         self._scopes = scopes or {}
-        known = facts or {}
-        self._facts = {key: known[key] for key, each in tools.items() if key in known and known[key].protocol is each}
+        self._facts = {} if facts is None else facts
         self._postings: dict[tuple[_Service, tuple[object, ...]], _Posting] = {}
         self._indexed: set[str] = set()
 
-    def only(self, keys: Collection[str]) -> Structure:
-        """The structure of some of these tools; nothing is read anew."""
-        return Structure({key: self.tools[key] for key in keys}, self._scopes, self._facts)
-
     def facts(self, key: str) -> ToolFacts:
         """What is read off a tool's protocol."""
-        if (found := self._facts.get(key)) is None:
+        if (found := self._facts.get(key)) is None or found.protocol is not self.tools[key]:
             found = self._facts[key] = ToolFacts(self.tools[key])
         return found
 

@@ -13,7 +13,7 @@ from typing import get_args
 
 from atc.graph.edges import NOTHING_LEARNT, Counts, Evidence, Feed, Learnt, Path, Substitute
 from atc.graph.layers import layers_of
-from atc.graph.structure import Structure
+from atc.graph.structure import Structure, ToolFacts
 from atc.graph.suppliers import Scope, Supplier, Suppliers, has_place, hints_from
 from atc.graph.weights import WORTH, reliability, weight_of
 from atc.tools.observed import says_nothing, with_shape
@@ -22,6 +22,10 @@ from atc.tools.protocol import Protocol
 _End = tuple[str, tuple[str, Path]]
 """A parameter of a consumer, and a tool with the place of a field in its response."""
 _SUREST: tuple[Evidence, ...] = get_args(Evidence)
+LEAST_PREDICTED = 0.5
+"""Weight from which a predicted edge is one."""
+MAX_READ = 4_000
+"""Protocols of which it is kept what was read."""
 LEAST_TRUST = 0.5
 """Reliability below which a supplier stands behind all others: it failed more often than not."""
 _OPTIONAL = 0.25
@@ -36,7 +40,6 @@ class ToolGraph:
         learnt: what runs have taught about them. An edge counts where both tools are there, the parameter exists, and
             the place in the response too: in the schema, or in the shape that was observed.
         scopes: by key, where the scope of a tool is not what its source states.
-        structure: of these tools, where it is known already.
 
     Attributes:
         protocols: by key.
@@ -48,17 +51,15 @@ class ToolGraph:
         learnt: Learnt = NOTHING_LEARNT,
         *,
         scopes: Mapping[str, Scope] | None = None,
-        structure: Structure | None = None,
     ) -> None:
         self.protocols = dict(tools) if isinstance(tools, Mapping) else {each.name: each for each in tools}
-        self.learnt, self._taught, self._scopes, self._known = learnt, _Taught(learnt), scopes, structure
+        self.learnt, self._scopes, self._shared = learnt, scopes, _Shared(learnt)
         self._feeds: dict[str, tuple[Feed, ...]] = {}
 
     @cached_property
     def structure(self) -> Structure:
         """What the protocols alone tell, those with an observed shape read with it."""
-        tools = self.protocols_with_shapes
-        return Structure(tools, self._scopes) if self._known is None else self._known
+        return Structure(self.protocols_with_shapes, self._scopes, self._shared.facts)
 
     @cached_property
     def protocols_with_shapes(self) -> Mapping[str, Protocol]:
@@ -66,11 +67,7 @@ class ToolGraph:
 
         For stubs and for the graph alone: a program is never refused by what was only observed.
         """
-        shapes = self.learnt.shapes
-        return {
-            key: with_shape(each, shapes[key]) if key in shapes and says_nothing(each.returns) else each
-            for key, each in self.protocols.items()
-        }
+        return {key: self._shared.with_shape(key, each) for key, each in self.protocols.items()}
 
     # -- what feeds what -----------------------------------------------------------------------------------------------
 
@@ -128,7 +125,7 @@ class ToolGraph:
         parameters = {each.original for each in self.structure.facts(consumer).parameters}
         edges = [
             (parameter, (tool, path))
-            for tool, path, parameter in self._taught.into.get(consumer, ())
+            for tool, path, parameter in self._shared.edges_into.get(consumer, ())
             if parameter in parameters and tool != consumer and self._has_place(tool, path)
         ]
         feeds, corrected, predicted = self.learnt.feeds, self.learnt.corrected_feeds, self.learnt.predicted
@@ -151,7 +148,7 @@ class ToolGraph:
                 made[end] = Feed(supplier, consumer, parameter, "seen", WORTH["seen"] * share, seen[end])
                 if path:  # the place is known now
                     made.pop((parameter, (tool, ())), None)
-            elif known is None and (weight := predicted.get(_edge(consumer, end), 0.0)) > 0:
+            elif known is None and (weight := predicted.get(_edge(consumer, end), 0.0)) >= LEAST_PREDICTED:
                 made[end] = Feed(supplier, consumer, parameter, "predicted", WORTH["predicted"] * min(1.0, weight))
         return made
 
@@ -198,12 +195,35 @@ class ToolGraph:
 
     # -- the whole -----------------------------------------------------------------------------------------------------
 
-    def only(self, keys: Collection[str]) -> ToolGraph:
-        """The graph of some of these tools; what was read off them is not read again."""
-        some, structure = {key: self.protocols[key] for key in keys}, self.structure.only(keys)
-        made = ToolGraph(some, self.learnt, scopes=self._scopes, structure=structure)
-        made._taught = self._taught
+    def of(
+        self, tools: Sequence[Protocol] | Mapping[str, Protocol], scopes: Mapping[str, Scope] | None = None
+    ) -> ToolGraph:
+        """The graph of other tools, with the same that was learnt; what was read off a tool is not read again.
+
+        Args:
+            tools: as the graph itself takes them.
+            scopes: by key, in place of this graph's.
+        """
+        made = ToolGraph(tools, self.learnt, scopes=self._scopes if scopes is None else scopes)
+        if len(self._shared.facts) < MAX_READ:
+            made._shared = self._shared
+        else:  # a catalogue is looked at in parts: what was read is not kept without end
+            self._shared = made._shared
         return made
+
+    def suppliers_taught(self, consumer: str, parameter: str) -> list[str]:
+        """The tools that runs, the user or a model name as suppliers of a parameter, whether they are in this graph or
+        not, in the order of their keys."""
+        edges = self._shared.edges_into.get(consumer, ())
+        return [*dict.fromkeys(tool for tool, _, taken_by in edges if taken_by == parameter)]
+
+    def only(self, keys: Collection[str]) -> ToolGraph:
+        """The graph of some of these tools.
+
+        Raises:
+            KeyError: there is no such tool.
+        """
+        return self.of({key: self.protocols[key] for key in keys})
 
 
 def _edge(consumer: str, end: _End) -> tuple[str, Path, str, str]:
@@ -212,14 +232,25 @@ def _edge(consumer: str, end: _End) -> tuple[str, Path, str, str]:
     return tool, path, consumer, parameter
 
 
-class _Taught:
-    """What was learnt of feeds, sorted once for a graph and all its parts."""
+class _Shared:
+    """What a graph and those made of it have in common: what was learnt, sorted once, and what was read off tools."""
 
     def __init__(self, learnt: Learnt) -> None:
         self._learnt = learnt
+        self.facts: dict[str, ToolFacts] = {}
+        self._shaped: dict[str, tuple[Protocol, Protocol]] = {}
+
+    def with_shape(self, key: str, protocol: Protocol) -> Protocol:
+        """The protocol; where it documents no response, with the shape that was observed."""
+        shape = self._learnt.shapes.get(key)
+        if shape is None or not says_nothing(protocol.returns):
+            return protocol
+        if key not in self._shaped or self._shaped[key][0] is not protocol:
+            self._shaped[key] = protocol, with_shape(protocol, shape)
+        return self._shaped[key][1]
 
     @cached_property
-    def into(self) -> Mapping[str, Sequence[tuple[str, Path, str]]]:
+    def edges_into(self) -> Mapping[str, Sequence[tuple[str, Path, str]]]:
         """By consumer: supplier, place and parameter, in an order that does not depend on how they were learnt."""
         found: dict[str, set[tuple[str, Path, str]]] = {}
         for kind in (self._learnt.feeds, self._learnt.corrected_feeds, self._learnt.predicted):

@@ -14,6 +14,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from atc.errors import BudgetExceeded, ModelError, ModelUnavailable
+from atc.graph.tool_graph import ToolGraph
 from atc.models.base import Message, Reply
 from atc.retrieval.dialogue import MAX_QUERIES, TOP, answer, begin, opening, parse_plan, parse_query
 from atc.retrieval.example import worked_example
@@ -90,6 +91,7 @@ def search_without_plan(
     *,
     prerequisites: bool = True,
     offered: Container[str] | None = None,
+    graph: ToolGraph | None = None,
 ) -> Trajectory:
     """Search once, by the task's own words, and seek the prerequisites of the likeliest tools.
 
@@ -98,10 +100,11 @@ def search_without_plan(
         mode: as :meth:`ToolIndex.search` takes it.
         prerequisites: seek them.
         offered: the ids whose prerequisites count; all when not given.
+        graph: what was learnt of the tools, by id.
     """
     hits = tuple(index.search(task, limit, mode))
     likeliest = [hit.id for hit in hits if offered is None or hit.id in offered][:SURE]
-    sought = Prerequisites(index).of(likeliest, task) if prerequisites else []
+    sought = Prerequisites(index, graph).of(likeliest, task) if prerequisites else []
     return Trajectory(task, turns=[Turn(task, hits)], prerequisites=sought)
 
 
@@ -115,6 +118,7 @@ class QueryPlanner:
         eager: search for the sub-goals as they are, before the model writes queries.
         adaptive: spend no call of the model where one tool fits clearly and needs nothing.
         queries: that the model may write at most.
+        graph: what was learnt of the tools, by id.
     """
 
     def __init__(
@@ -126,10 +130,11 @@ class QueryPlanner:
         eager: bool = True,
         adaptive: bool = True,
         queries: int = MAX_QUERIES,
+        graph: ToolGraph | None = None,
     ) -> None:
         self._index, self._ask, self._queries = index, ask, queries
         self._eager, self._adaptive = eager, adaptive
-        self._prerequisites = Prerequisites(index) if prerequisites else None
+        self._prerequisites = Prerequisites(index, graph) if prerequisites else None
 
     async def search(self, task: str) -> Trajectory:
         """Search for the tools of a task. Where the model fails, what was found without it stands."""

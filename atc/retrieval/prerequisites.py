@@ -8,15 +8,16 @@ it is the tool that the description names, or whose response has the identifier,
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 
+from atc.graph.edges import Feed
 from atc.graph.identifiers import NAMES, words_of
 from atc.graph.mentions import names_a_supplier
 from atc.graph.name_affinity import GENERIC, VERBS
-from atc.graph.structure import suppliers_of
-from atc.graph.suppliers import Scope, Supplier, Suppliers, is_handed_out
+from atc.graph.suppliers import Scope, Supplier, is_handed_out
+from atc.graph.tool_graph import ToolGraph
 from atc.result import Effect
 from atc.retrieval.document_fields import service_of
 from atc.retrieval.index import ToolIndex
@@ -31,6 +32,8 @@ SURE = 6
 """Prerequisites are sought for so many of the likeliest tools that were found."""
 MOST = 6
 """Providers that are added to what was found."""
+MOSTLY = 0.5
+"""Share of the arguments of a parameter that other tools supplied, from which one of them is sought."""
 _KEPT = 1_000  # protocols that are not read again
 _LOOKUP_VERBS = (
     frozenset({"search", "find", "lookup", "query", "resolve"}),
@@ -69,10 +72,16 @@ class Prerequisite:
 
 
 class Prerequisites:
-    """Finds prerequisites in one index."""
+    """Finds prerequisites in one index.
 
-    def __init__(self, index: ToolIndex) -> None:
+    Args:
+        index: of the tools.
+        graph: what was learnt of them, by their ids in the index. Suppliers that runs have shown come first.
+    """
+
+    def __init__(self, index: ToolIndex, graph: ToolGraph | None = None) -> None:
         self._index = index
+        self._graph = graph or ToolGraph(())
         self._protocol = lru_cache(maxsize=_KEPT)(index.protocol)
 
     def of(self, found: Sequence[str], task: str) -> list[Prerequisite]:
@@ -94,12 +103,13 @@ class Prerequisites:
     def _of(self, tool: str, have: Sequence[str], task: str) -> Iterator[Prerequisite]:
         protocol = self._protocol(tool)
         wanted, one_suffices = _wanted(protocol)
+        wanted += self._taught(tool, [p for p in parameters_of(protocol) if p.required and p not in wanted])
         if not wanted:
             return
-        supplied = self._suppliers(tool, have)
+        supplied = self._graph_of(tool, have).suppliers_into(tool)
         taken: set[str] = set()
         for parameter in wanted:
-            suppliers = supplied.get((tool, parameter.original), ())
+            suppliers = supplied.get(parameter.original, ())
             if any(self._can_supply(each, task) for each in suppliers) or _in_task(parameter, task):
                 if one_suffices:
                     return
@@ -111,8 +121,18 @@ class Prerequisites:
                 if one_suffices:
                     return
 
-    def _suppliers(self, tool: str, others: Iterable[str]) -> Suppliers:
-        """The suppliers of one tool's arguments among some tools.
+    def _taught(self, tool: str, parameters: Sequence[Parameter]) -> list[Parameter]:
+        """The parameters of a tool whose arguments came from other tools in most runs, whatever their names say."""
+        found = []
+        for parameter in parameters:
+            taught = [id for id in self._graph.suppliers_taught(tool, parameter.original) if id in self._index]
+            feeds = self._graph_of(tool, taught).feeds(tool) if taught else ()
+            if sum(f.weight for f in feeds if f.parameter == parameter.original and _is_proven(f)) >= MOSTLY:
+                found.append(parameter)
+        return found
+
+    def _graph_of(self, tool: str, others: Iterable[str]) -> ToolGraph:
+        """What feeds one tool, of some others.
 
         In a catalogue a function takes what functions give alone, though its own values may serve any service's tool.
         """
@@ -121,7 +141,7 @@ class Prerequisites:
             id: Scope(service_of(id, each), open=id != tool and each.source.kind == "function")
             for id, each in protocols.items()
         }
-        return suppliers_of(protocols, [tool], scopes=scopes)
+        return self._graph.of(protocols, scopes)
 
     def _provided(self, tool: str, protocol: Protocol, parameter: Parameter) -> Prerequisite | None:
         """The likeliest provider of the same service: identifiers mean nothing elsewhere."""
@@ -130,16 +150,16 @@ class Prerequisites:
         if names_a_supplier(parameter.schema):
             queries.append(parameter.schema["description"])
         found = [self._index.search_beside(tool, query, limit=CANDIDATES) for query in queries]
-        ranks = {id: rank for rank, id in enumerate(dict.fromkeys(hit.id for each in found for hit in each))}
-        suppliers: dict[str, Supplier] = {}
-        for supplier in self._suppliers(tool, ranks).get((tool, parameter.original), ()):
-            suppliers.setdefault(supplier.tool, supplier)
-        if suppliers:
-            best = min(
-                suppliers.values(),
-                key=lambda each: (each.refers, _asked_of(self._protocol(each.tool)), ranks[each.tool]),
-            )
-            return Prerequisite(tool, parameter.original, best.tool, best)
+        hits = [hit.id for each in found for hit in each]
+        taught = [id for id in self._graph.suppliers_taught(tool, parameter.original) if id in self._index]
+        ranks = {id: rank for rank, id in enumerate(dict.fromkeys([*hits, *taught]))}
+        feeds: dict[str, Feed] = {}
+        for feed in self._graph_of(tool, ranks).feeds(tool):
+            if feed.parameter == parameter.original:
+                feeds.setdefault(feed.supplier.tool, feed)
+        if feeds:
+            best = min(feeds.values(), key=lambda each: (*_unproven(each), *self._effort(each.supplier, ranks)))
+            return Prerequisite(tool, parameter.original, best.supplier.tool, best.supplier)
         if not is_handed_out(parameter.original, parameter.schema):
             return None
         by_name = [
@@ -148,6 +168,10 @@ class Prerequisites:
             if (unlikeness := _lookup_unlikeness(self._protocol(id), about)) is not None
         ]
         return Prerequisite(tool, parameter.original, min(by_name)[-1]) if by_name else None
+
+    def _effort(self, supplier: Supplier, ranks: Mapping[str, int]) -> tuple[bool, int, int]:
+        """How far a supplier is from the argument: what only refers to a thing, and what must be known to call it."""
+        return supplier.refers, _asked_of(self._protocol(supplier.tool)), ranks[supplier.tool]
 
     def _can_supply(self, supplier: Supplier, task: str) -> bool:
         """Whether a found tool can supply the argument before the tool that takes it has run.
@@ -160,6 +184,16 @@ class Prerequisites:
         protocol = self._protocol(supplier.tool)
         required = [p for p in parameters_of(protocol) if p.required and _may_be_supplied(p)]
         return protocol.effect is not Effect.WRITE and all(_in_task(p, task) for p in required)
+
+
+def _unproven(feed: Feed) -> tuple[bool, float]:
+    """Sorts what the user set or runs showed before all else, the most used first."""
+    proven = _is_proven(feed)
+    return not proven, -feed.weight if proven else 0.0
+
+
+def _is_proven(feed: Feed) -> bool:
+    return feed.evidence in ("corrected", "seen")
 
 
 def _wanted(protocol: Protocol) -> tuple[list[Parameter], bool]:

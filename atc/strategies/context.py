@@ -19,6 +19,7 @@ from atc.calls.contract import CallRequest
 from atc.calls.pages import Pages
 from atc.errors import UsageError
 from atc.facts import Misfit
+from atc.graph.tool_graph import ToolGraph
 from atc.models.base import Message, Model, Reply
 from atc.models.images import Image
 from atc.outcome import Outcome
@@ -56,6 +57,7 @@ class RunContext:
         images: that the user shows with the task (:meth:`task_message`).
         frame: the user's standing instructions, and the earlier tasks of a conversation; a prompt shows them apart.
         answer_type: the type that the answer shall have; ``None`` where none was asked for.
+        whole_graph: what was learnt of the agent's tools; the graphs of what is offered are made of it.
     """
 
     task: str
@@ -74,6 +76,7 @@ class RunContext:
     images: tuple[Image, ...] = ()
     frame: Frame = field(default_factory=Frame)
     answer_type: AnswerType | None = None
+    whole_graph: ToolGraph = field(default_factory=lambda: ToolGraph(()))
 
     def __post_init__(self) -> None:
         self._pages = Pages(self.broker)
@@ -83,6 +86,7 @@ class RunContext:
         """Whether a call without a program succeeded since the last stage began."""
         self._grouped = False
         self._acting = asyncio.Lock()
+        self._graph: tuple[Toolset, ToolGraph] | None = None
 
     @property
     def calls(self) -> list[Call]:
@@ -111,6 +115,17 @@ class RunContext:
     def last_calls(self) -> list[Call]:
         """The calls of the program that ran last."""
         return [call for call in self.calls if call.attempt == self.broker.journal.attempt]
+
+    @property
+    def graph(self) -> ToolGraph:
+        """What feeds what among the tools that are offered now."""
+        return self.graph_of(self.tools)
+
+    def graph_of(self, tools: Toolset) -> ToolGraph:
+        """What feeds what among some tools; the same graph as long as they are the same."""
+        if self._graph is None or [*self._graph[0].values()] != [*tools.values()]:
+            self._graph = tools, self.whole_graph.of(tools.protocols)
+        return self._graph[1]
 
     # -- tools ---------------------------------------------------------------------------------------------------------
 

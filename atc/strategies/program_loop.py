@@ -50,6 +50,7 @@ class ProgramLoop:
             frame=context.frame,
             images=context.images,
             recurring=len(context.tools) == len(context.all_tools),
+            graph_of=context.graph_of,
         )
         self.requests = ToolRequests(context, self.writer)
         self._checker: Checker | None = None
@@ -133,8 +134,8 @@ class ProgramLoop:
         """Check against the tools that are offered now."""
         self._close_checker()
         self._checked = self.context.tools
-        rules = self.context.settings.active_rules
-        self._checker = Checker(self._checked.protocols, rules=rules) if self.ways.check else None
+        rules, graph = self.context.settings.active_rules, self.context.graph
+        self._checker = Checker(self._checked.protocols, rules=rules, graph=graph) if self.ways.check else None
 
     def _close_checker(self) -> None:
         if self._checker is not None:

@@ -81,6 +81,7 @@ class Writer:
         frame: what stands before the task.
         images: that the user shows with the task.
         recurring: the tools are all that there are, so the next task is likely to have the same.
+        graph_of: gives what feeds what among some tools.
     """
 
     def __init__(
@@ -96,7 +97,9 @@ class Writer:
         frame: Frame = NO_FRAME,
         images: Sequence[Image] = (),
         recurring: bool = False,
+        graph_of: Callable[[Toolset], ToolGraph] | None = None,
     ) -> None:
+        self._graph_of = graph_of or _structural
         self._images = images
         self._ways = ways.under(settings)
         self._model, self._settings, self._emit, self._task = model, settings, emit, task
@@ -116,13 +119,12 @@ class Writer:
         if offered == self._offered:
             return
         self._offered, self._tools = offered, tools
-        graph = ToolGraph(tools.protocols)
-        self._hints, self._suppliers = graph.hints, graph.suppliers
+        self._graph = self._graph_of(tools)
         self._asking = asking_tools(tools)
         self._pages = ALL_PAGES not in tools
         self._fitter = Fitter(
-            tools.protocols,
-            self._suppliers,
+            [*self._graph.protocols_with_shapes.values()],
+            self._graph.suppliers,
             self._query,
             keep=self._asking,
             first=self._asked_for,
@@ -280,7 +282,7 @@ class Writer:
             return Draft(Program(""), problem=found.problem)
         protocols = {protocol.name: protocol for protocol in self._tools.protocols}
         observed = with_observed_responses(protocols, calls) if "observed-responses" in self._rules else protocols
-        context = RepairContext(protocols, observed, self._suppliers, calls, self._words, self._rules, inputs)
+        context = RepairContext(protocols, observed, self._graph.suppliers, calls, self._words, self._rules, inputs)
         passes = PASSES if self._ways.check else FRAME
         program, rewrites = repair_program(found.program, context, passes)
         return Draft(program, tuple(rewrite.note for rewrite in rewrites))
@@ -302,7 +304,7 @@ class Writer:
             edits = self._edits(history, calls)
         else:
             likely = self._likely(history) if "likely-tools" in self._rules else ()
-            sentences = feedback_from(history, self._hints, self._tools.protocols, likely, self._rules)
+            sentences = feedback_from(history, self._graph.hints, self._tools.protocols, likely, self._rules)
             if again:
                 sentences.append(SAME_PROGRAM)
             notes = prompt("notes", notes=sentences, done=done_calls(calls)) if sentences else ""
@@ -357,7 +359,7 @@ class Writer:
         """The tools as JSON. What is too long is shown as stubs instead, which can be shortened."""
         kept = {"name", "description", "parameters", "returns", "statuses"}
         texts = []
-        for protocol in self._tools.protocols:
+        for protocol in self._graph.protocols_with_shapes.values():
             paged = {"pages": line} if self._pages and (line := paging_line(protocol)) else {}
             document = protocol.model_dump(mode="json", include=kept) | {"examples": shown_examples(protocol)} | paged
             for name in ("statuses", "examples"):
@@ -391,3 +393,8 @@ class Writer:
                 )
             )
         return messages
+
+
+def _structural(tools: Toolset) -> ToolGraph:
+    """What feeds what by the protocols alone."""
+    return ToolGraph(tools.protocols)

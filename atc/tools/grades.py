@@ -7,12 +7,13 @@ from dataclasses import dataclass
 
 from atc.result import Effect
 from atc.schemas.limits import limits_of
+from atc.tools.observed import is_observed
 from atc.tools.outline import Outline, names_a_word
 from atc.tools.paging import paging_line
 from atc.tools.parameters import Parameter, parameters_of
 from atc.tools.protocol import JsonSchema, Protocol
 from atc.tools.shortened import Shortener, keys_text
-from atc.tools.stubs import Stub, about, guarded, parameter_text
+from atc.tools.stubs import OBSERVED_RESPONSE, OBSERVED_RETURNS, Stub, about, guarded, parameter_text
 from atc.tools.types import RESERVED, TypeWriter, camel, one_line
 
 MAX_LISTED = 40
@@ -105,6 +106,7 @@ def short_stub(
         keys = keys_text(shortener.root, shortener.cut(protocol.returns, protocol.returns))
         returns = "Any" if keys else returns
     notes = [_note(protocol.parameters, p, grade, shortener, hints) for p in shown]
+    observed = protocol.returns is not None and is_observed(protocol.returns)
     lines = [one_line(protocol.description, grade.description) or protocol.name, *filter(None, notes)]
     seen = {parameter.name for parameter in shown}
     if hidden := [p.name for p in parameters if p.name not in seen]:
@@ -114,7 +116,9 @@ def short_stub(
     if protocol.effect is not Effect.READ:
         lines.append("Has an effect: call it once." if protocol.effect is Effect.WRITE else "May have an effect.")
     if keys:
-        lines.append(f"Response: {keys}")
+        lines.append(f"{OBSERVED_RETURNS if observed else 'Response'}: {keys}")
+    elif observed:
+        lines.append(OBSERVED_RESPONSE)
     if more and (hidden or "..." in keys):
         lines.append(f"More{more}")
     arrow = f" -> {returns}" if returns != "Any" else ""

@@ -18,6 +18,7 @@ from atc.schemas.limits import limits_of
 from atc.tools.binary import takes_bytes
 from atc.tools.demonstrations import demonstration
 from atc.tools.inline_types import inline_type
+from atc.tools.observed import is_observed
 from atc.tools.paging import paging_line
 from atc.tools.parameters import Parameter, parameters_of
 from atc.tools.protocol import JsonSchema, Protocol
@@ -29,6 +30,9 @@ MAX_EXAMPLE = 400
 MAX_CHECKED = 60_000
 """Characters of the classes of one tool that a type checker reads; what lies beyond them is ``Any`` to it."""
 MAX_DESCRIPTION, MAX_HINT = 260, 300
+OBSERVED_RETURNS = "Returned before, not documented"
+OBSERVED_RESPONSE = "The response is as it was before; it is not documented."
+"""What a stub says of a response that no document describes (:mod:`atc.tools.observed`)."""
 _BOUNDS = ("minimum", "maximum", "exclusiveMinimum", "exclusiveMaximum", "maxLength", "maxItems")
 COMMENT, COMMENT_BESIDE_EXAMPLE = 80, 40
 """Characters of a response field's description; a longer text beside an example is left out."""
@@ -106,7 +110,8 @@ def whole_stub(
     if writer.full or arguments.full:
         return None
     example = _example_of(protocol)
-    response = [] if example is None else [f"Example response: {_example_text(example)}"]
+    response = [OBSERVED_RESPONSE] if is_observed(protocol.returns) else []
+    response += [] if example is None else [f"Example response: {_example_text(example)}"]
     about_it = _docstring(protocol, hints, pages, demonstrate, response)
     lines = [f"def {protocol.name}({signature}) -> {returns}:", *about_it]
     return guarded(Stub(writer.classes, "\n".join(lines)), protocol.name)
@@ -125,7 +130,8 @@ def _plain_stub(
     if typed is None or arguments.full:
         return None
     response = typed.text
-    lines = [] if response in _NAMES else [f"Returns: {response}"]
+    label = OBSERVED_RETURNS if is_observed(protocol.returns) else "Returns"
+    lines = [] if response in _NAMES else [f"{label}: {response}"]
     example = _example_of(protocol)
     text = _CUT if example is None else _example_text(example)
     if not text.endswith(_CUT) and typed.keys <= _keys(_cut(example, 1)):

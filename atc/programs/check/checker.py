@@ -41,12 +41,20 @@ class Checker:
         protocols: the tools that a program is offered.
         types: run the type checker too (the ladder in ``benchmarks`` turns parts off).
         rules: the ids of the rules that are on (:mod:`atc.programs.rules`).
+        graph: what feeds what among these tools; by their protocols alone, if not given.
     """
 
-    def __init__(self, protocols: Sequence[Protocol], *, types: bool = True, rules: Rules = DEFAULT) -> None:
+    def __init__(
+        self,
+        protocols: Sequence[Protocol],
+        *,
+        types: bool = True,
+        rules: Rules = DEFAULT,
+        graph: ToolGraph | None = None,
+    ) -> None:
         self._rules = rules
         self._protocols = {protocol.name: protocol for protocol in protocols}
-        self._hints = ToolGraph(protocols).hints
+        self._hints = (ToolGraph(protocols) if graph is None else graph).hints
         self._types = TypeChecker(protocols) if types else None
 
     async def check(
