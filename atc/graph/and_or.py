@@ -133,7 +133,7 @@ class _Search:
         self, needs: Callable[[int], Sequence[Need]], target: int, budget: int, call: int, free: frozenset[int]
     ) -> None:
         self._ask, self._target, self._budget, self._call, self._free = needs, target, budget, call, free
-        self._needs: dict[int, Sequence[Need]] = {node: () for node in free}
+        self._needs: dict[int, Sequence[Need]] = dict.fromkeys(free, ())
         self._own: dict[int, int] = {}  # what a node costs at least, where its needs are known
         self._steps = self._number = 0
         self._queue: list[tuple[int, int, int, _Partial, int]] = []
