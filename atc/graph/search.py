@@ -145,7 +145,7 @@ class _View:
     def needs(self, node: int) -> list[Need]:
         key = self._keys[node]
         made: list[tuple[str, Need, dict[int, Feed]]] = []
-        for parameter, feeds in _wanted(self._graph, key, self._have):
+        for parameter, feeds in needs_in(self._graph, key, self._have):
             priced = sorted((_price(feed), supplier, feed) for supplier, feed in feeds.items())
             numbered = [(price, self.number(supplier), feed) for price, supplier, feed in priced]
             made.append((
@@ -174,10 +174,11 @@ class _View:
         return ToolPath(tools, tuple(feeds), solution.cost / _UNIT, tuple(left), solution.proved, found.stopped)
 
 
-def _wanted(graph: Graph, key: str, have: frozenset[str]) -> Iterator[tuple[str, dict[str, Feed]]]:
+def needs_in(graph: Graph, key: str, have: Collection[str] = frozenset()) -> Iterator[tuple[str, dict[str, Feed]]]:
     """The parameters of a tool that others must supply, each with its surest feed from each supplier.
 
-    It is the required ones that tools can supply, and those that tools hand out and none here does.
+    It is the required ones that tools can supply, and those that tools hand out and none here does; without what the
+    task gives (``have``, as :func:`best_paths` takes it).
     """
     suppliers: dict[str, dict[str, Feed]] = {}
     for feed in graph.feeds(key):
@@ -250,7 +251,7 @@ def _towards(graph: Graph, target: str, budget: int) -> tuple[dict[str, list[tup
             continue
         rest[consumer] = away
         best: dict[str, int] = {}
-        for _, feeds in _wanted(graph, consumer, frozenset()):
+        for _, feeds in needs_in(graph, consumer):
             for supplier, feed in feeds.items():
                 price = _price(feed) + _UNIT
                 best[supplier] = min(price, best.get(supplier, price))
@@ -266,7 +267,7 @@ def _chain(graph: Graph, cost: int, chain: tuple[str, ...], stopped: Stopped) ->
     feeds: list[Feed] = []
     left: list[tuple[str, str]] = []
     for place, key in enumerate(chain[1:], 1):
-        for parameter, suppliers in _wanted(graph, key, frozenset()):
+        for parameter, suppliers in needs_in(graph, key):
             before = [suppliers[each] for each in chain[:place] if each in suppliers]
             if before:
                 feeds.append(max(before, key=lambda feed: (feed.weight, chain.index(feed.supplier.tool))))
