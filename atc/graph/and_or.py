@@ -12,7 +12,8 @@ with the same nodes the cheapest counts. The search returns the ``k`` cheapest, 
 that no completion undercuts (A*): what is paid, and for each open need the least of its alternatives, where the price
 of a node that several open needs could share is divided among these. To find a cheapest solution with shared nodes is
 NP-hard (set cover is a special case), so steps are bounded: where they are used up, solutions are still returned, with
-the bound that says how far from the cheapest they may be. Costs are whole numbers: sums do not depend on their order.
+the bound that says how far from the cheapest they may be. Steps are counted, not seconds, costs are whole numbers, and
+ties are broken by the nodes' numbers: equal input gives equal solutions on every machine.
 
 The paper searches with two heuristics instead (:mod:`atc.graph.naviagent`; NaviAgent App. B.2).
 """
@@ -82,7 +83,7 @@ def cheapest(
     needs: Callable[[int], Sequence[Need]],
     target: int,
     k: int = 1,
-    budget: int = 20_000,
+    budget: int = 8_000,
     *,
     call: int = 1_000,
     free: Collection[int] = (),
@@ -135,7 +136,7 @@ class _Search:
         self._ask, self._target, self._budget, self._call, self._free = needs, target, budget, call, free
         self._needs: dict[int, Sequence[Need]] = dict.fromkeys(free, ())
         self._own: dict[int, int] = {}  # what a node costs at least, where its needs are known
-        self._steps = self._number = 0
+        self._steps = self._number = self._greed = 0
         self._queue: list[tuple[int, int, int, _Partial, int]] = []
         # the partial solution in hand, written out
         self._inside: set[int] = {target, *free}
@@ -146,47 +147,66 @@ class _Search:
         found: list[Solution] = []
         seen: set[tuple[int, ...]] = set()
         self._look(self._at)
-        self._push(self._at.bound, self._at, -1)
-        while self._queue and len(found) < k and self._steps < self._budget:
-            bound, _, _, partial, option = heappop(self._queue)
+        self._push(self._at, -1)
+        self._go_on(k, self._budget * 3 // 4, found, seen)
+        if len(found) == k or not self._queue:
+            bound = self._bound(*self._queue[0][-2:]) if self._queue else None
+            return Solutions(tuple(found), "found" if len(found) == k else "all", bound, self._steps)
+        bound = self._bound(*self._queue[0][-2:])
+        proved, self._greed = len(found), 1
+        queue, self._queue = self._queue, []
+        for *_, partial, option in queue:
+            self._push(partial, option)
+        self._go_on(k, self._budget, found, seen)
+        while self._queue and len(found) <= proved:
+            self._keep(self._completed(*heappop(self._queue)[-2:]), found, seen)
+        more = sorted(found[proved:], key=lambda each: each.cost)
+        found[proved:] = [replace(each, proved=each.cost <= bound) for each in more]
+        return Solutions(tuple(found), "budget", bound, self._steps)
+
+    def _go_on(self, k: int, budget: int, found: list[Solution], seen: set[tuple[int, ...]]) -> None:
+        """Take partial solutions up, the most promising first, until there are ``k`` solutions or no steps left."""
+        while self._queue and len(found) < k and self._steps < budget:
+            *_, partial, option = heappop(self._queue)
             if option >= 0:
+                bound = self._bound(partial, option)
                 if option + 1 < len(partial.options):
-                    self._push(partial.options[option + 1][0], partial, option + 1)
+                    self._push(partial, option + 1)
                 partial = self._decided(partial, partial.options[option][1])
                 self._look(partial)
                 if partial.bound > bound:
-                    self._push(partial.bound, partial, -1)
+                    self._push(partial, -1)
                     continue
-            self._go(partial)
             if partial.agenda is not None:
-                self._push(partial.options[0][0], partial, 0)
+                self._push(partial, 0)
             else:
-                self._keep(partial, found, seen, proved=True)
-        bound_left = self._queue[0][0] if self._queue else None
-        if len(found) == k or bound_left is None:
-            return Solutions(tuple(found), "found" if len(found) == k else "all", bound_left, self._steps)
-        more: list[Solution] = []
-        while self._queue and len(found) + len(more) < k:
-            _, _, _, partial, option = heappop(self._queue)
-            self._keep(self._completed(partial, option), more, seen, proved=False)
-            if len(seen) > len(found) + len(more) + k:
-                break
-        more = [replace(each, proved=each.cost <= bound_left) for each in sorted(more, key=lambda each: each.cost)]
-        return Solutions((*found, *more), "budget", bound_left, self._steps)
+                self._keep(partial, found, seen)
 
-    def _keep(self, partial: _Partial, found: list[Solution], seen: set[tuple[int, ...]], *, proved: bool) -> None:
+    @staticmethod
+    def _bound(partial: _Partial, option: int) -> int:
+        return partial.bound if option < 0 else partial.options[option][0]
+
+    def _keep(self, partial: _Partial, found: list[Solution], seen: set[tuple[int, ...]]) -> None:
         """Write the solution down, unless a cheaper one has the same nodes."""
         self._go(partial)
         nodes = self._ordered()
         key = tuple(sorted(nodes))
         if key not in seen:
             seen.add(key)
-            found.append(Solution(partial.paid, nodes, dict(self._chosen), proved))
+            found.append(Solution(partial.paid, nodes, dict(self._chosen)))
 
-    def _push(self, bound: int, partial: _Partial, option: int) -> None:
-        """Of equal bounds what has decided most comes first: it is nearest to a solution."""
+    def _push(self, partial: _Partial, option: int) -> None:
+        """Queue a partial solution, or one alternative for its next open need.
+
+        The least bound comes first; of equal ones what has decided most, as it is nearest to a solution. Once most
+        steps are used up, what is still to be paid counts twice: a solution is to be had soon, if not the cheapest.
+        """
         self._number += 1
-        heappush(self._queue, (bound, -partial.depth, self._number, partial, option))
+        bound = self._bound(partial, option)
+        heappush(
+            self._queue,
+            (bound + self._greed * (bound - partial.paid), -partial.depth, self._number, partial, option),
+        )
 
     def _with_needs_of(self, node: int, rest: _Agenda) -> _Agenda:
         for number in reversed(range(len(self._needs_of(node)))):

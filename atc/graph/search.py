@@ -3,9 +3,9 @@
 A tool needs its required parameters (AND); of each that other tools can supply, one of these supplies it (OR), or it
 stays open. A path costs the sum of
 
-- a call for each tool but the target,
-- ``-log(weight)`` for each feed: what is less sure is dearer,
-- for each parameter that stays open a price (:class:`Prices`).
+- a call for each tool but the target, more if it writes, and something for each parameter that only the task gives,
+- for each feed ``-log(weight)``, and more where it is less likely meant,
+- for each parameter that stays open though some tool could supply it a price (:class:`~atc.graph.prices.Prices`).
 
 A tool that supplies several parameters is called, and paid, once. :func:`best_paths` gives the ``k`` cheapest paths
 that differ in their tools, each with its cheapest feeds; :mod:`atc.graph.and_or` says how, and what "exact" means.
@@ -17,21 +17,18 @@ from __future__ import annotations
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from heapq import heappop, heappush
-from math import log
 from typing import Protocol as Shape
 
 from atc.errors import UsageError
-from atc.graph.and_or import OPEN, Need, Solution, Solutions, Stopped, cheapest
+from atc.graph.and_or import OPEN, Need, Solution, Stopped, cheapest
 from atc.graph.edges import Feed
+from atc.graph.prices import PRICES, UNIT, Prices, whole
 from atc.graph.suppliers import is_handed_out
 from atc.tools.parameters import parameters_of
 from atc.tools.protocol import Protocol
 
-BUDGET = 20_000
-"""Steps of a search: some tens of milliseconds at most. A usual search takes some hundred."""
-_UNIT = 1_000
-"""A cost of one, in the whole numbers that are summed."""
-_LEAST_WEIGHT = 1e-6
+BUDGET = 8_000
+"""Steps of a search: some ten milliseconds at most. A usual search takes a hundred."""
 
 
 class Graph(Shape):
@@ -41,26 +38,6 @@ class Graph(Shape):
     def protocols(self) -> Mapping[str, Protocol]: ...
 
     def feeds(self, consumer: str) -> Sequence[Feed]: ...
-
-
-@dataclass(frozen=True)
-class Prices:
-    """What a path pays, beside its feeds.
-
-    Attributes:
-        call: one more tool.
-        given: a parameter that no tool supplies, so that the task has to state it.
-        open: a supplier's parameter that some tool could supply, and that is left to the task.
-        target: the same for a parameter of the target, which is what is asked about.
-    """
-
-    call: float = 1.0
-    given: float = 0.5
-    open: float = 6.0
-    target: float = 12.0
-
-
-PRICES = Prices()
 
 
 @dataclass(frozen=True)
@@ -116,8 +93,8 @@ def best_paths(
     _check(graph, target, k, budget)
     view = _View(graph, target, frozenset(have), prices)
     free = [view.number(each) for each in sorted(set(have)) if each in graph.protocols and each != target]
-    found = cheapest(view.needs, view.number(target), k, budget, call=round(prices.call * _UNIT), free=free)
-    return [view.path(each, found) for each in found.found]
+    found = cheapest(view.needs, view.number(target), k, budget, call=whole(prices.call), free=free)
+    return [view.path(each, found.stopped) for each in found.found]
 
 
 def _check(graph: Graph, tool: str, k: int, budget: int) -> None:
@@ -135,6 +112,7 @@ class _View:
         self._keys: list[str] = []
         self._numbers: dict[str, int] = {}
         self._items: dict[int, list[tuple[str, dict[int, Feed]]]] = {}
+        self._left: dict[int, list[str]] = {}
 
     def number(self, key: str) -> int:
         if key not in self._numbers:
@@ -143,35 +121,42 @@ class _View:
         return self._numbers[key]
 
     def needs(self, node: int) -> list[Need]:
+        """What a tool needs; nothing supplies the last need, which stands for all that the task has to state."""
         key = self._keys[node]
-        made: list[tuple[str, Need, dict[int, Feed]]] = []
-        for parameter, feeds in needs_in(self._graph, key, self._have):
-            priced = sorted((_price(feed), supplier, feed) for supplier, feed in feeds.items())
-            numbered = [(price, self.number(supplier), feed) for price, supplier, feed in priced]
-            made.append((
-                parameter,
-                Need(self._open(key, bool(feeds)), [(price, supplier) for price, supplier, _ in numbered]),
-                {supplier: feed for _, supplier, feed in numbered},
-            ))  # fmt: skip
-        self._items[node] = [(parameter, feeds) for parameter, _, feeds in made]
-        return [need for _, need, _ in made]
+        protocols, prices = self._graph.protocols, self._prices
+        found = dict(needs_in(self._graph, key, self._have))
+        supplied = [(parameter, feeds) for parameter, feeds in found.items() if feeds]
+        left = [parameter for parameter, feeds in found.items() if not feeds]
+        needs: list[Need] = []
+        for _, feeds in supplied:
+            priced = sorted(
+                (prices.of_feed(feed, protocols[supplier], protocols[key]), supplier)
+                for supplier, feed in feeds.items()
+            )
+            open_at = whole(prices.target if key == self._target else prices.open)
+            needs.append(Need(open_at, [(price, self.number(supplier)) for price, supplier in priced]))
+        self._items[node] = [
+            (parameter, {self.number(supplier): feed for supplier, feed in feeds.items()})
+            for parameter, feeds in supplied
+        ]
+        self._left[node] = left
+        stated = prices.of_tool(protocols[key], len(left))
+        return [*needs, Need(stated)] if stated and key != self._target else needs
 
-    def _open(self, key: str, could_be_supplied: bool) -> int:
-        prices = self._prices
-        price = prices.given if not could_be_supplied else prices.target if key == self._target else prices.open
-        return round(price * _UNIT)
-
-    def path(self, solution: Solution, found: Solutions) -> ToolPath:
-        feeds, left = [], []
+    def path(self, solution: Solution, stopped: Stopped) -> ToolPath:
+        feeds: list[Feed] = []
+        left: list[tuple[str, str]] = []
         for node in solution.nodes:
-            for number, (parameter, suppliers) in enumerate(self._items.get(node, ())):
+            key = self._keys[node]
+            left += [(key, parameter) for parameter in self._left[node]]
+            for number, (parameter, suppliers) in enumerate(self._items[node]):
                 supplier = solution.chosen[node, number]
                 if supplier == OPEN:
-                    left.append((self._keys[node], parameter))
+                    left.append((key, parameter))
                 else:
                     feeds.append(suppliers[supplier])
         tools = tuple(self._keys[node] for node in solution.nodes)
-        return ToolPath(tools, tuple(feeds), solution.cost / _UNIT, tuple(left), solution.proved, found.stopped)
+        return ToolPath(tools, tuple(feeds), solution.cost / UNIT, tuple(left), solution.proved, stopped)
 
 
 def needs_in(graph: Graph, key: str, have: Collection[str] = frozenset()) -> Iterator[tuple[str, dict[str, Feed]]]:
@@ -197,10 +182,6 @@ def _unsureness(feed: Feed) -> tuple[float, bool, int, tuple[str, ...]]:
     """For the surest of the fields of one supplier, whatever their order: one that is known, and not nested deep."""
     path = feed.supplier.path
     return -feed.weight, not path, len(path), path
-
-
-def _price(feed: Feed) -> int:
-    return round(-log(min(1.0, max(feed.weight, _LEAST_WEIGHT))) * _UNIT)
 
 
 def paths_between(graph: Graph, source: str, target: str, k: int = 3, budget: int = BUDGET) -> list[ToolPath]:
@@ -253,7 +234,7 @@ def _towards(graph: Graph, target: str, budget: int) -> tuple[dict[str, list[tup
         best: dict[str, int] = {}
         for _, feeds in needs_in(graph, consumer):
             for supplier, feed in feeds.items():
-                price = _price(feed) + _UNIT
+                price = PRICES.of_feed(feed, graph.protocols[supplier], graph.protocols[consumer]) + UNIT
                 best[supplier] = min(price, best.get(supplier, price))
         for supplier, price in sorted(best.items()):
             steps += 1
@@ -273,4 +254,4 @@ def _chain(graph: Graph, cost: int, chain: tuple[str, ...], stopped: Stopped) ->
                 feeds.append(max(before, key=lambda feed: (feed.weight, chain.index(feed.supplier.tool))))
             else:
                 left.append((key, parameter))
-    return ToolPath(chain, tuple(feeds), cost / _UNIT, tuple(left), True, stopped)
+    return ToolPath(chain, tuple(feeds), cost / UNIT, tuple(left), True, stopped)
