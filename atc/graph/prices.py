@@ -1,0 +1,71 @@
+"""What a path through the tool graph costs: its prices, and the evidence that they are put on.
+
+Runs that were seen say best what supplies what. Where there are none, equal names leave many suppliers alike; then the
+one is likeliest that is about the thing itself: ``search_movie`` for a ``movie_id``, not ``get_movie_credits``.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from math import log
+
+from atc.graph.edges import Feed
+from atc.graph.identifiers import words_of
+from atc.graph.name_affinity import GENERIC, VERBS
+from atc.result import Effect
+from atc.tools.protocol import Protocol
+
+UNIT = 1_000
+"""A cost of one, in the whole numbers that are summed."""
+_LEAST_WEIGHT = 1e-6
+_METHODS = frozenset({"get", "post", "put", "delete", "patch"})
+
+
+@dataclass(frozen=True)
+class Prices:
+    """What a path pays; the price of one call is the unit. Chosen by ``python -m benchmarks.graph_search``.
+
+    Attributes:
+        call: one more tool. ``write``: as much more if it is known to write.
+        given: a parameter that tools hand out and none here supplies, so that the task has to state it.
+        open: a supplier's parameter that some tool could supply, and that is left to the task.
+        target: the same for a parameter of the target, which is what is asked about.
+        detour: of a feed that is known by names alone, each word of the supplier's name that is not about the thing.
+    """
+
+    call: float = 1.0
+    write: float = 1.0
+    given: float = 0.5
+    open: float = 6.0
+    target: float = 12.0
+    detour: float = 0.25
+
+    def of_feed(self, feed: Feed, supplier: Protocol, consumer: Protocol) -> int:
+        """What a feed costs: ``-log(weight)`` and more."""
+        price = -log(min(1.0, max(feed.weight, _LEAST_WEIGHT)))
+        if feed.evidence in ("names", "predicted"):
+            price += self.detour * _words_aside(feed.parameter, supplier, consumer)
+        return whole(price)
+
+    def of_tool(self, protocol: Protocol, given: int) -> int:
+        """What a call of a tool costs beside :attr:`call`, with so many parameters that the task has to state."""
+        return whole(self.write * (protocol.effect is Effect.WRITE) + self.given * given)
+
+
+PRICES = Prices()
+
+
+def whole(price: float) -> int:
+    """A price in the whole numbers that are summed."""
+    return round(price * UNIT)
+
+
+def _words_aside(parameter: str, supplier: Protocol, consumer: Protocol) -> int:
+    """How far a supplier's name is from that of a look-up of the thing: ``search_movie`` 0, ``get_movie_credits`` 1."""
+    about = {word for word in words_of(parameter) if word not in GENERIC} or _subject(consumer)
+    subject = _subject(supplier)
+    return len(subject - about) + (not subject & about)
+
+
+def _subject(protocol: Protocol) -> set[str]:
+    return {word for word in words_of(protocol.name) if not word.isdigit()} - VERBS - _METHODS

@@ -1,0 +1,257 @@
+"""Paths through the tool graph: what to call first so that a tool gets its arguments, exactly and in order of cost.
+
+A tool needs its required parameters (AND); of each that other tools can supply, one of these supplies it (OR), or it
+stays open. A path costs the sum of
+
+- a call for each tool but the target, more if it writes, and something for each parameter that only the task gives,
+- for each feed ``-log(weight)``, and more where it is less likely meant,
+- for each parameter that stays open though some tool could supply it a price (:class:`~atc.graph.prices.Prices`).
+
+A tool that supplies several parameters is called, and paid, once. :func:`best_paths` gives the ``k`` cheapest paths
+that differ in their tools, each with its cheapest feeds; :mod:`atc.graph.and_or` says how, and what "exact" means.
+The paper's two heuristics (NaviAgent App. B.2) stand in :mod:`atc.graph.naviagent` for comparison.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from heapq import heappop, heappush
+from typing import Protocol as Shape
+
+from atc.errors import UsageError
+from atc.graph.and_or import OPEN, Need, Solution, Stopped, cheapest
+from atc.graph.edges import Feed
+from atc.graph.prices import PRICES, UNIT, Prices, whole
+from atc.graph.suppliers import is_handed_out
+from atc.tools.parameters import parameters_of
+from atc.tools.protocol import Protocol
+
+BUDGET = 8_000
+"""Steps of a search: some ten milliseconds at most. A usual search takes a hundred."""
+
+
+class Graph(Shape):
+    """What is searched: a :class:`~atc.graph.tool_graph.ToolGraph`, or what answers as one."""
+
+    @property
+    def protocols(self) -> Mapping[str, Protocol]: ...
+
+    def feeds(self, consumer: str) -> Sequence[Feed]: ...
+
+
+@dataclass(frozen=True)
+class ToolPath:
+    """Tools that lead to a target.
+
+    Attributes:
+        tools: in an order in which they can be called: suppliers first, the target last.
+        feeds: what supplies which parameter; the supplier may be one that the task has already.
+        cost: as the module says.
+        open: ``(tool, parameter)`` that no tool of the path supplies, though tools hand out such values.
+        proved: no path of other tools that follows in the list, or is not in it, is cheaper.
+        stopped: why the search ended: ``found`` as many as were asked for, ``all`` that there are, or its ``budget``
+            was used up.
+    """
+
+    tools: tuple[str, ...]
+    feeds: tuple[Feed, ...] = ()
+    cost: float = 0.0
+    open: tuple[tuple[str, str], ...] = ()
+    proved: bool = True
+    stopped: Stopped = "found"
+
+    @property
+    def complete(self) -> bool:
+        """Whether every parameter that other tools could supply is supplied."""
+        return not self.open
+
+
+def best_paths(
+    graph: Graph,
+    target: str,
+    have: Collection[str] = (),
+    k: int = 3,
+    budget: int = BUDGET,
+    *,
+    prices: Prices = PRICES,
+) -> list[ToolPath]:
+    """The cheapest paths to a tool, at least one.
+
+    Args:
+        graph: only what the search touches is asked of it.
+        target: the key of the tool that is to be called.
+        have: what is there already: keys of tools that were found (they cost nothing and need nothing, and are not in a
+            path's ``tools``), and parameters whose values the task gives, as ``parameter`` or ``tool.parameter``.
+        k: paths at most.
+        budget: steps: alternatives looked at. Equal input gives equal paths, however quick the machine is.
+        prices: in the unit of one call.
+
+    Raises:
+        UsageError: the target is no tool of the graph, or a number is below its least.
+    """
+    _check(graph, target, k, budget)
+    view = _View(graph, target, frozenset(have), prices)
+    free = [view.number(each) for each in sorted(set(have)) if each in graph.protocols and each != target]
+    found = cheapest(view.needs, view.number(target), k, budget, call=whole(prices.call), free=free)
+    return [view.path(each, found.stopped) for each in found.found]
+
+
+def _check(graph: Graph, tool: str, k: int, budget: int) -> None:
+    if tool not in graph.protocols:
+        raise UsageError(f"{tool!r} is no tool of the graph: give the key of one of its {len(graph.protocols)} tools")
+    if k < 1 or budget < 1:
+        raise UsageError(f"k and budget are at least 1, not {k} and {budget}")
+
+
+class _View:
+    """A graph in numbers. They are given in the order of the search, which the names alone decide."""
+
+    def __init__(self, graph: Graph, target: str, have: frozenset[str], prices: Prices) -> None:
+        self._graph, self._target, self._have, self._prices = graph, target, have, prices
+        self._keys: list[str] = []
+        self._numbers: dict[str, int] = {}
+        self._items: dict[int, list[tuple[str, dict[int, Feed]]]] = {}
+        self._left: dict[int, list[str]] = {}
+
+    def number(self, key: str) -> int:
+        if key not in self._numbers:
+            self._numbers[key] = len(self._keys)
+            self._keys.append(key)
+        return self._numbers[key]
+
+    def needs(self, node: int) -> list[Need]:
+        """What a tool needs; nothing supplies the last need, which stands for all that the task has to state."""
+        key = self._keys[node]
+        protocols, prices = self._graph.protocols, self._prices
+        found = dict(needs_in(self._graph, key, self._have))
+        supplied = [(parameter, feeds) for parameter, feeds in found.items() if feeds]
+        left = [parameter for parameter, feeds in found.items() if not feeds]
+        needs: list[Need] = []
+        for _, feeds in supplied:
+            priced = sorted(
+                (prices.of_feed(feed, protocols[supplier], protocols[key]), supplier)
+                for supplier, feed in feeds.items()
+            )
+            open_at = whole(prices.target if key == self._target else prices.open)
+            needs.append(Need(open_at, [(price, self.number(supplier)) for price, supplier in priced]))
+        self._items[node] = [
+            (parameter, {self.number(supplier): feed for supplier, feed in feeds.items()})
+            for parameter, feeds in supplied
+        ]
+        self._left[node] = left
+        stated = prices.of_tool(protocols[key], len(left))
+        return [*needs, Need(stated)] if stated and key != self._target else needs
+
+    def path(self, solution: Solution, stopped: Stopped) -> ToolPath:
+        feeds: list[Feed] = []
+        left: list[tuple[str, str]] = []
+        for node in solution.nodes:
+            key = self._keys[node]
+            left += [(key, parameter) for parameter in self._left[node]]
+            for number, (parameter, suppliers) in enumerate(self._items[node]):
+                supplier = solution.chosen[node, number]
+                if supplier == OPEN:
+                    left.append((key, parameter))
+                else:
+                    feeds.append(suppliers[supplier])
+        tools = tuple(self._keys[node] for node in solution.nodes)
+        return ToolPath(tools, tuple(feeds), solution.cost / UNIT, tuple(left), solution.proved, stopped)
+
+
+def needs_in(graph: Graph, key: str, have: Collection[str] = frozenset()) -> Iterator[tuple[str, dict[str, Feed]]]:
+    """The parameters of a tool that others must supply, each with its surest feed from each supplier.
+
+    It is the required ones that tools can supply, and those that tools hand out and none here does; without what the
+    task gives (``have``, as :func:`best_paths` takes it).
+    """
+    suppliers: dict[str, dict[str, Feed]] = {}
+    for feed in graph.feeds(key):
+        if feed.supplier.tool != key and feed.supplier.tool in graph.protocols and feed.weight > 0:
+            known = suppliers.setdefault(feed.parameter, {})
+            known[feed.supplier.tool] = min(feed, known.get(feed.supplier.tool, feed), key=_unsureness)
+    for parameter in sorted(parameters_of(graph.protocols[key]), key=lambda each: each.original):
+        name = parameter.original
+        if not parameter.required or name in have or f"{key}.{name}" in have:
+            continue
+        if name in suppliers or is_handed_out(name, parameter.schema):
+            yield name, suppliers.get(name, {})
+
+
+def _unsureness(feed: Feed) -> tuple[float, bool, int, tuple[str, ...]]:
+    """For the surest of the fields of one supplier, whatever their order: one that is known, and not nested deep."""
+    path = feed.supplier.path
+    return -feed.weight, not path, len(path), path
+
+
+def paths_between(graph: Graph, source: str, target: str, k: int = 3, budget: int = BUDGET) -> list[ToolPath]:
+    """The cheapest chains from one tool to another, each link a feed; none where there is no chain.
+
+    Other than with :func:`best_paths`, a tool of the chain may need what the chain does not supply; that is ``open``.
+
+    Args:
+        source: the key of the tool whose response is used. ``target``: of the one that it is wanted for.
+        k: chains at most; they differ in their tools or in the order of these.
+        budget: steps: feeds looked at.
+
+    Raises:
+        UsageError: one of them is no tool of the graph, they are the same, or a number is below its least.
+    """
+    _check(graph, source, k, budget)
+    _check(graph, target, k, budget)
+    if source == target:
+        raise UsageError(f"a path leads from one tool to another, not from {source!r} to itself")
+    links, rest, steps = _towards(graph, target, budget)
+    if source not in rest:
+        return []
+    queue: list[tuple[int, tuple[str, ...]]] = [(rest[source], (source,))]
+    chains: list[tuple[int, tuple[str, ...]]] = []
+    while queue and len(chains) < k and steps < 2 * budget:
+        cost, chain = heappop(queue)
+        if chain[-1] == target:
+            chains.append((cost, chain))
+            continue
+        paid = cost - rest[chain[-1]]
+        for consumer, price in links.get(chain[-1], ()):
+            steps += 1
+            if consumer not in chain:
+                heappush(queue, (paid + price + rest[consumer], (*chain, consumer)))
+    stopped: Stopped = "found" if len(chains) == k else "all" if steps < budget else "budget"
+    return [_chain(graph, cost, chain, stopped) for cost, chain in chains]
+
+
+def _towards(graph: Graph, target: str, budget: int) -> tuple[dict[str, list[tuple[str, int]]], dict[str, int], int]:
+    """The links to all that leads to a target, ``supplier -> (consumer, cost)``, and what each is away from it."""
+    rest: dict[str, int] = {}
+    links: dict[str, list[tuple[str, int]]] = {}
+    queue: list[tuple[int, str]] = [(0, target)]
+    steps = 0
+    while queue and steps < budget:
+        away, consumer = heappop(queue)
+        if consumer in rest:
+            continue
+        rest[consumer] = away
+        best: dict[str, int] = {}
+        for _, feeds in needs_in(graph, consumer):
+            for supplier, feed in feeds.items():
+                price = PRICES.of_feed(feed, graph.protocols[supplier], graph.protocols[consumer]) + UNIT
+                best[supplier] = min(price, best.get(supplier, price))
+        for supplier, price in sorted(best.items()):
+            steps += 1
+            links.setdefault(supplier, []).append((consumer, price))
+            heappush(queue, (away + price, supplier))
+    return links, rest, steps
+
+
+def _chain(graph: Graph, cost: int, chain: tuple[str, ...], stopped: Stopped) -> ToolPath:
+    """A chain as a path: each parameter from the chain's tool that supplies it surest, if it comes before."""
+    feeds: list[Feed] = []
+    left: list[tuple[str, str]] = []
+    for place, key in enumerate(chain[1:], 1):
+        for parameter, suppliers in needs_in(graph, key):
+            before = [suppliers[each] for each in chain[:place] if each in suppliers]
+            if before:
+                feeds.append(max(before, key=lambda feed: (feed.weight, chain.index(feed.supplier.tool))))
+            else:
+                left.append((key, parameter))
+    return ToolPath(chain, tuple(feeds), cost / UNIT, tuple(left), True, stopped)
