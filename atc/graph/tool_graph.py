@@ -49,8 +49,10 @@ class ToolGraph:
         return [Feed(each, consumer, parameter, "names", 0.5) for parameter, each in found]
 
     def substitutes(self, tool: str) -> Sequence[Substitute]:
-        """What can take a tool's place, the likeliest first."""
-        return ()
+        """What can take a tool's place, the likeliest first (:mod:`atc.graph.substitutes`)."""
+        from atc.graph.substitutes import substitutes_of
+
+        return substitutes_of(self, tool)
 
     def only(self, keys: Sequence[str]) -> ToolGraph:
         """The graph of some of these tools."""
