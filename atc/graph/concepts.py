@@ -36,10 +36,12 @@ _SAME = {
     "tz": "timezone", "ccy": "currency", "identifier": "id", "uuid": "id", "guid": "id", "amount": "value",
     "nearby": "near", "max": "limit", "maximum": "limit",
 }  # fmt: skip
-_FILLER = frozenset("""
+_FILLER = frozenset(
+    """
 a an and are as at be by can each for from give given has have how if in is it its no not of on one only or than that
 the their them there these this those to was were what when where which who with will out other all any
-""".split())
+""".split()
+)
 _SCALAR = frozenset({"string", "integer", "number", "boolean"})
 _TIMES = frozenset({"date", "date-time"})
 
@@ -71,8 +73,7 @@ class Concept:
 
 
 def parameter_concepts(protocol: Protocol) -> list[Concept]:
-    """The parameters of a tool, by their original names. What a thing is found by is one concept, however it is called.
-    """
+    """The parameters of a tool, by their original names. What a thing is found by is one concept for all tools."""
     made = []
     for parameter in parameters_of(protocol)[:MAX_FIELDS]:
         schema = resolve(protocol.parameters, parameter.schema)
@@ -217,7 +218,7 @@ def _named(one: Concept, other: Concept) -> float:
 
 
 def _described(one: Concept, other: Concept) -> float:
-    """By the words of both descriptions: the one's name stands in the other's, or most of the fewer words are shared."""
+    """By the words of both descriptions: the one has the other's name, or they share most of the fewer words."""
     shared = one.described & other.described - GENERIC
     if not shared:
         return 0.0

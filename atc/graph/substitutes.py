@@ -97,7 +97,7 @@ def _matched(graph: ToolGraph, index: _Index, tool: str, by: str, reads: Collect
     missing = [each for i, each in enumerate(wanted) if each.required and i not in filled]
     unmet = [each for each in missing if not (each.members or each.types == {"boolean"})]
     own = foreign and all(_is_own(each.name) for each in (*untaken, *unmet)) and len(untaken) == len(unmet)
-    if (untaken or unmet) and not own or missing and not reads_only:
+    if ((untaken or unmet) and not own) or (missing and not reads_only):
         return _Match(0.0, arguments)
     response = _covered(index.fields(tool), index.fields(by), given, reads)
     if not reads_only:
@@ -113,9 +113,7 @@ def _matched(graph: ToolGraph, index: _Index, tool: str, by: str, reads: Collect
     return _Match(worth * response, arguments)
 
 
-def _paired(
-    given: Sequence[Concept], wanted: Sequence[Concept], foreign: bool
-) -> list[tuple[int, int, float]]:
+def _paired(given: Sequence[Concept], wanted: Sequence[Concept], foreign: bool) -> list[tuple[int, int, float]]:
     """Parameters that mean the same, one to one, the surest first.
 
     Args:
@@ -146,9 +144,9 @@ def _likeness_of_parameters(one: Concept, other: Concept) -> float:
     return likeness(one, other)
 
 
-_SIDE = dict.fromkeys(("from", "origin", "source", "start", "first", "departure", "begin", "a"), "from") | dict.fromkeys(
-    ("to", "destination", "target", "end", "second", "arrival", "b"), "to"
-)
+_SIDE = dict.fromkeys(
+    ("from", "origin", "source", "start", "first", "departure", "begin", "a"), "from"
+) | dict.fromkeys(("to", "destination", "target", "end", "second", "arrival", "b"), "to")
 _END = frozenset(_SIDE)
 
 
@@ -223,7 +221,7 @@ class _Index:
 
     def candidates(self, key: str) -> list[str]:
         """The tools whose responses share the most telling words with a tool's."""
-        words = [word for word in keys_of(self.fields(key)) if 1 < len(self._postings.get(word, ()))]
+        words = [word for word in keys_of(self.fields(key)) if len(self._postings.get(word, ())) > 1]
         words = sorted(words, key=lambda word: (len(self._postings[word]), word))[:MAX_KEYS]
         total = len(self._graph.protocols)
         scores: Counter[str] = Counter()
