@@ -6,13 +6,14 @@ what the types allow, and count for nothing alone.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any
 
 from atc.graph.edges import Path
-from atc.graph.identifiers import NAMES, words_of
+from atc.graph.identifiers import NAMES, singular, words_of
 from atc.graph.name_affinity import GENERIC, QUALIFIERS, VERBS, affinity, owner_of
 from atc.schemas.validate import resolve, types_of
 from atc.tools.parameters import parameters_of
@@ -42,6 +43,7 @@ a an and are as at be by can each for from give given has have how if in is it i
 the their them there these this those to was were what when where which who with will out other all any
 """.split()
 )
+_RUN = re.compile(r"[A-Za-z0-9]+")
 _SCALAR = frozenset({"string", "integer", "number", "boolean"})
 _TIMES = frozenset({"date", "date-time"})
 
@@ -70,6 +72,11 @@ class Concept:
     format: str = ""
     members: frozenset[str] = frozenset()
     required: bool = False
+
+    @property
+    def about(self) -> frozenset[str]:
+        """Words of the description, and of the thing that it belongs to."""
+        return self.described | self.owner
 
 
 def parameter_concepts(protocol: Protocol) -> list[Concept]:
@@ -144,6 +151,8 @@ def _concept(root: JsonSchema, schema: JsonSchema, path: Path, tool: str, requir
     name = named[-1] if named else ""
     owner = owner_of(named[:-1], tool) - VERBS
     words = _core(name) if name else tuple(sorted(owner_of((), tool) - VERBS))
+    if len(named) > 1 and UNITS.issuperset(words):
+        words = _core(named[-2])  # `distance.miles`
     types, many = _types(root, schema), bool(path) and path[-1] == "[]"
     if types == {"array"}:
         types, many = _types(root, resolve(root, schema.get("items"))), True
@@ -165,8 +174,10 @@ def _core(name: str) -> tuple[str, ...]:
 
 @lru_cache(maxsize=65_536)
 def _content(text: str) -> frozenset[str]:
-    words = [_SAME.get(word, word) for word in words_of(text[:400])]
-    return frozenset([w for w in words if len(w) > 2 and w not in _FILLER | UNITS and not w.isdigit()][:MAX_WORDS])
+    whole = (singular(run.lower()) for run in _RUN.findall(text[:400]))  # "GeoNames" is a name, too
+    words = dict.fromkeys([*words_of(text[:400]), *whole])
+    telling = [w for w in words if len(w) > 2 and w not in _FILLER | UNITS and not w.isdigit()]
+    return frozenset([_SAME.get(word, word) for word in telling[:MAX_WORDS]])
 
 
 def likeness(one: Concept, other: Concept) -> float:
@@ -185,14 +196,17 @@ def likeness(one: Concept, other: Concept) -> float:
 
 
 def _are_apart(one: Concept, other: Concept) -> bool:
-    """Whether two have the same general last word and are of different things: a currency's code is no country's."""
+    """Whether two have the same general last word and are of different things: a currency's code is no country's.
+
+    What both descriptions name is one thing: the ``city_id`` "of GeoNames" and the ``geoname_id`` "of a city".
+    """
     a, b = ({word for word in each.words if word not in GENERIC} for each in (one, other))
-    return bool(a and b) and one.words[-1] == other.words[-1] and one.words[-1] in GENERIC and not a & b
+    if not (a and b) or one.words[-1] != other.words[-1] or one.words[-1] not in GENERIC or a & b:
+        return False
+    return not (a <= other.described and b <= one.described)
 
 
 def _fits(one: Concept, other: Concept) -> bool:
-    if one.many != other.many and (one.path[-1:] == ("[]",)) != (other.path[-1:] == ("[]",)):
-        return False
     if one.format and other.format and one.format != other.format and not {one.format, other.format} <= _TIMES:
         return False
     return bool(_wider(one.types) & _wider(other.types) & _SCALAR)
@@ -209,7 +223,7 @@ def _named(one: Concept, other: Concept) -> float:
     if set(one.words) == set(other.words):
         if not GENERIC.issuperset(one.words):
             return 1.0
-        return 0.85 if shared_owner or one.described & other.described - GENERIC else 0.0
+        return 0.85 if shared_owner or one.about & other.about - GENERIC else 0.0
     short, long = sorted((one.words, other.words), key=len)
     if set(short) < set(long) and short[-1] == long[-1] and not GENERIC.issuperset(short):
         return 0.75
@@ -219,12 +233,13 @@ def _named(one: Concept, other: Concept) -> float:
 
 def _described(one: Concept, other: Concept) -> float:
     """By the words of both descriptions: the one has the other's name, or they share most of the fewer words."""
-    shared = one.described & other.described - GENERIC
+    both = one.described & other.described
+    shared = both - GENERIC
     if not shared:
         return 0.0
     for a, b in ((one, other), (other, one)):
         specific = set(a.words) - GENERIC
-        if specific and specific <= b.described and (len(shared) > 1 or len(a.words) == len(specific) == 1):
+        if specific and specific <= b.described and (len(both) > 1 or len(a.words) == len(specific) == 1):
             return 0.7
     share = len(shared) / min(len(one.described - GENERIC), len(other.described - GENERIC))
     return 0.65 if len(shared) > 1 and share >= 0.5 else 0.0

@@ -99,9 +99,9 @@ def _matched(graph: ToolGraph, index: _Index, tool: str, by: str, reads: Collect
     own = foreign and all(_is_own(each.name) for each in (*untaken, *unmet)) and len(untaken) == len(unmet)
     if ((untaken or unmet) and not own) or (missing and not reads_only):
         return _Match(0.0, arguments)
-    response = _covered(index.fields(tool), index.fields(by), given, reads)
+    response = _covered(index.told(tool, reads), index.told(by), wholly=bool(reads))
     if not reads_only:
-        response = min(response, _covered(index.fields(by), index.fields(tool), wanted, ()))
+        response = min(response, _covered(index.told(by), index.told(tool)))
     if response < LEAST_RESPONSE:
         return _Match(0.0, arguments)
     scores = [taken[i] for i, each in enumerate(given) if each.required and i in taken]
@@ -137,41 +137,31 @@ def _paired(given: Sequence[Concept], wanted: Sequence[Concept], foreign: bool) 
 
 
 def _likeness_of_parameters(one: Concept, other: Concept) -> float:
-    """As of fields, but ``from_city`` is never ``to_city``."""
-    ends = [_END.intersection(words_of(each.name)) for each in (one, other)]
-    if all(ends) and {_SIDE[w] for w in ends[0]} != {_SIDE[w] for w in ends[1]}:
+    """As of fields, but ``from_city`` is never ``to_city``, and the ``start`` of a period is its ``first_day``."""
+    sides = [{_SIDE[word] for word in words_of(each.name) if word in _SIDE} for each in (one, other)]
+    if all(sides) and sides[0] != sides[1]:
         return 0.0
-    return likeness(one, other)
+    found = likeness(one, other)
+    same = all(sides) and bool(one.format) and one.format == other.format
+    return max(found, 0.75) if same else found
 
 
-_SIDE = dict.fromkeys(
-    ("from", "origin", "source", "start", "first", "departure", "begin", "a"), "from"
-) | dict.fromkeys(("to", "destination", "target", "end", "second", "arrival", "b"), "to")
-_END = frozenset(_SIDE)
+_SIDE = {
+    **dict.fromkeys(("from", "origin", "source", "start", "begin", "beginning", "first", "since"), "begin"),
+    **dict.fromkeys(("to", "destination", "target", "end", "second", "last", "until"), "end"),
+}
+"""Which end of a way or a period a word of a name stands for."""
 
 
 def _is_own(name: str) -> bool:
     return is_identifier(name, THINGS | HANDED_OUT)
 
 
-def _covered(
-    fields: Sequence[Concept], others: Sequence[Concept], given: Sequence[Concept], reads: Collection[Path]
-) -> float:
-    """What share of the fields the other response has; of those that are read all, or nothing.
-
-    What a response only repeats of the arguments is known without it.
-    """
-    if reads:
-        fields = [each for each in fields if any(_is_read(each.path, path) for path in reads)] or list(fields)
-    told = [each for each in fields if not any(_repeats(each, argument) for argument in given if argument.required)]
-    told = told or (list(fields) if reads else [])
-    if not told:
-        return 0.0
-    best = [max((_likeness_of_fields(each, other) for other in others), default=0.0) for each in told]
+def _covered(fields: Sequence[Concept], others: Sequence[Concept], *, wholly: bool = False) -> float:
+    """What share of some fields another response has. ``wholly``: it has all of them, or nothing counts."""
+    best = [max((_likeness_of_fields(each, other) for other in others), default=0.0) for each in fields]
     best = [score if score >= LEAST else 0.0 for score in best]
-    if reads and not all(best):
-        return 0.0
-    return sum(best) / len(best)
+    return sum(best) / len(best) if best and (all(best) or not wholly) else 0.0
 
 
 def _likeness_of_fields(one: Concept, other: Concept) -> float:
@@ -213,6 +203,19 @@ class _Index:
         if key not in self._fields:
             self._fields[key] = self._response(key)
         return self._fields[key]
+
+    def told(self, key: str, reads: Collection[Path] = ()) -> list[Concept]:
+        """The fields that a tool tells: not those that only repeat what it must be given.
+
+        Args:
+            key: of the tool.
+            reads: the places that are read, where that is known: no other field counts.
+        """
+        fields = self.fields(key)
+        read = [each for each in fields if any(_is_read(each.path, path) for path in reads)] or fields
+        needed = [each for each in self.parameters(key) if each.required]
+        told = [each for each in read if not any(_repeats(each, argument) for argument in needed)]
+        return told or (read if reads else [])
 
     def foreign(self, one: str, other: str) -> bool:
         """Whether two tools are of services that do not share identifiers."""
