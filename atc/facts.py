@@ -29,6 +29,7 @@ FindingKind = Literal[
     "undefined_name",
     "unknown_tool", "unknown_argument", "missing_argument", "wrong_type", "not_in_enum", "unknown_field", "unknown_key",
     "type_error", "not_paged", "invented_id", "from_memory", "name_for_id", "unused_fact", "answer_type",
+    "broken_tool",
 ]  # fmt: skip
 FindingCase = Literal[
     "", "typed", "call", "frames", "dunder", "no_tool", "too_many", "literal", "record", "list", "scalar", "text",
@@ -136,6 +137,18 @@ class Misfit(Record):
     expected: str
     found: Observed
     problems: tuple[Mismatch, ...] = ()
+
+
+class Replacement(Record):
+    """What gives the same as a tool that broke.
+
+    Attributes:
+        tool: the one that takes its place.
+        arguments: its arguments, each with the one of the broken tool that means the same; by original names.
+    """
+
+    tool: str
+    arguments: tuple[tuple[str, str], ...] = ()
 
 
 class Raised(Record):
@@ -259,6 +272,7 @@ class Fault(_Worded):
         answered: a call, and its answer, that may explain the failure.
         origins: which arguments of the refused call came from which response.
         offered: tools that the program asked for, and that the next one can call.
+        substitutes: ``tool`` broke and is banned for this run: these give the same, and the next program can call them.
         message: what is wrong in one sentence. ``evidence``: what the tool really answered there, or where the
             arguments came from that it refused; short text.
     """
@@ -290,6 +304,7 @@ class Fault(_Worded):
     answered: Answered | None = None
     origins: tuple[tuple[str, Place], ...] = ()
     offered: tuple[str, ...] = ()
+    substitutes: tuple[Replacement, ...] = ()
 
     @computed_field  # type: ignore[prop-decorator]
     @property

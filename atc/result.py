@@ -79,6 +79,7 @@ class Revision(Record):
     Attributes:
         rewrites: one note for each change that a repair made to it.
         stage: number of the stage that it belongs to, from 0.
+        substituted: of the program that answered: a tool that had broken, and the one that it called in its place.
     """
 
     attempt: int
@@ -87,6 +88,7 @@ class Revision(Record):
     fault: Fault | None = None
     rewrites: tuple[str, ...] = Field(default=(), validation_alias=AliasChoices("rewrites", "mended"))
     stage: int = 0
+    substituted: tuple[tuple[str, str], ...] = ()
 
     @property
     def mended(self) -> tuple[str, ...]:

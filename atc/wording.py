@@ -11,7 +11,20 @@ import json
 from collections.abc import Iterable, Sequence
 from typing import Any
 
-from atc.facts import Answered, Drift, Fault, Finding, Invocation, Misfit, Mismatch, Observed, Part, Place, Raised
+from atc.facts import (
+    Answered,
+    Drift,
+    Fault,
+    Finding,
+    Invocation,
+    Misfit,
+    Mismatch,
+    Observed,
+    Part,
+    Place,
+    Raised,
+    Replacement,
+)
 from atc.packing import as_text
 from atc.result import Call
 
@@ -102,6 +115,8 @@ def _finding(f: Finding) -> str:
             return f"the task says {f.name!r}, which an earlier program used and this one does not"
         case "unused_fact":
             return f"the task says {f.name}, but the program uses it nowhere"
+        case "broken_tool":
+            return f"{f.tool} is down in this run: call {' or '.join(f.instead)} in its place"
         case "answer_type":
             wanted = " or ".join(f.expected)
             return f"`{f.source_line}`: `answer` must be of type `{wanted}`, but this is of type `{f.found[:300]}`"
@@ -364,6 +379,23 @@ def done(made: Call) -> str:
     """A call that had an effect, as a program writes it, and what it returned."""
     arguments = ", ".join(f"{name}={value!r}" for name, value in made.arguments.items())
     return f"{made.tool}({arguments}) returned {as_text(made.value)[:300]}"
+
+
+def is_down(tool: str, substitutes: Sequence[Replacement]) -> str:
+    """A tool that broke and is not called again in this run, and what gives the same, the likeliest first."""
+    gives = "gives" if len(substitutes) == 1 else "give"
+    return f"{tool} is down in this run: {' or '.join(map(_replacement, substitutes))} {gives} the same"
+
+
+def takes_place(instead_of: Sequence[str]) -> str:
+    """Of a write that is asked for because another one failed and surely did nothing."""
+    return f"in place of {' and '.join(instead_of)}, which failed"
+
+
+def _replacement(made: Replacement) -> str:
+    """``city_details (its place is the city_id)``."""
+    pairs = " and ".join(f"its {mine} is the {theirs}" for mine, theirs in made.arguments)
+    return f"{made.tool} ({pairs})" if pairs else made.tool
 
 
 # -- parts -----------------------------------------------------------------------------------------------------------

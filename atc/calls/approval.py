@@ -1,7 +1,9 @@
 """Decides over calls that are not reads: all are made, none is, the user is asked, or a function decides.
 
 One vocabulary for the agent, the settings and the command line: ``"ask"``, ``"never"``, ``"always"`` or a function. A
-program that runs with an unresolved warning makes no such call unasked, also under ``"always"``.
+program that runs with an unresolved warning makes no such call unasked, also under ``"always"``. Nor is a write made
+unasked that takes the place of another tool's: who said yes to all did not know of it. ``"always"`` asks at a terminal,
+and without one the answer is no.
 """
 
 from __future__ import annotations
@@ -10,6 +12,7 @@ from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from typing import Any, Literal, get_args
 
+from atc import wording
 from atc.calls import question
 from atc.errors import UsageError
 from atc.result import Effect
@@ -25,6 +28,7 @@ class ApprovalRequest:
 
     Attributes:
         warnings: what the check warned about in the program that makes the call, one sentence each.
+        instead_of: tools in whose place it is made: they failed, and surely did nothing.
     """
 
     tool: str
@@ -32,6 +36,7 @@ class ApprovalRequest:
     effect: Effect
     description: str
     warnings: tuple[str, ...] = ()
+    instead_of: tuple[str, ...] = ()
 
 
 Asker = Callable[[ApprovalRequest], bool | Awaitable[bool]]
@@ -55,7 +60,8 @@ def checked_approve(choice: Approve | None, setting: ApproveChoice | None = None
 
 async def ask_at_terminal(request: ApprovalRequest) -> bool:
     """Ask the user on standard error and read a line of standard input (:mod:`atc.calls.question`)."""
-    heading = f"allow {question.visible_name(request.tool)}? effect: {request.effect.value}"
+    instead = f" {wording.takes_place(list(map(question.visible_name, request.instead_of)))}" * bool(request.instead_of)
+    heading = f"allow {question.visible_name(request.tool)}{instead}? effect: {request.effect.value}"
     return await question.ask(heading, request.arguments, request.warnings)
 
 
@@ -78,6 +84,8 @@ class Approval:
                 return "denied"
             case "ask":
                 return ask_at_terminal
+            case "always" if request.instead_of:
+                return ask_at_terminal if question.has_terminal() else "denied"
             case "always" if not request.warnings or self.warnings == "allow":
                 return "allowed"
             case "always":

@@ -16,6 +16,7 @@ from functools import partial
 from typing import Any
 
 from atc.calls.approval import Approval, ApprovalRequest
+from atc.calls.bans import Bans
 from atc.calls.clock import Clock
 from atc.calls.contract import CallReply, CallRequest
 from atc.calls.journal import CallKey, Entry, Journal, call_key
@@ -26,7 +27,7 @@ from atc.calls.redact import Redactor
 from atc.calls.responses import MAX_ERROR, Responses
 from atc.calls.sending import Sender
 from atc.errors import CallRefused, ToolError
-from atc.facts import Drift
+from atc.facts import Drift, Replacement
 from atc.packing import pack
 from atc.result import Call, Effect
 from atc.schemas.repair import repaired
@@ -88,6 +89,7 @@ class Broker:
         calls: every call of the run that has ended, in order.
         made: calls that were let through to approval; :attr:`CallPolicy.max_calls` bounds it.
         warnings: what the check warned about in the program that runs.
+        bans: tools that broke, and what may be called in their place.
 
     Raises:
         ToolImportError: a tool's schema is not a valid JSON Schema.
@@ -111,6 +113,7 @@ class Broker:
     def __post_init__(self) -> None:
         self._approving = asyncio.Lock()
         self._denied: set[CallKey] = set()
+        self.bans = Bans(self.journal.banned)
         policy = self.policy
         self._exceptions = OwnExceptions(self.redactor, self.task, self.calls, self.keep_traceback)
         self._sender = Sender(self.clock, policy.call_timeout_s, policy.read_attempts, policy.retry_wait_s)
@@ -127,6 +130,15 @@ class Broker:
         """
         check_schemas(tools)
         self.tools = Toolset({**self.tools, **tools}.values())
+
+    def ban(self, tool: str, substitutes: Sequence[Replacement]) -> None:
+        """Refuse a tool that broke until the run ends (:mod:`atc.calls.bans`); these may be called in its place.
+
+        Where it is a write, this and what may be called in its place hold for later tasks of a conversation, too.
+        """
+        self.bans.add(tool, substitutes)
+        if tool not in self.tools or self.tools[tool].protocol.effect is not Effect.READ:
+            self.journal.banned[tool] = tuple(substitutes)
 
     def begin_program(self, warnings: Sequence[str] = ()) -> None:
         """Begin a new program. ``warnings``: what the check warned about in it and the program does not resolve."""
@@ -225,6 +237,7 @@ class Broker:
             if (earlier := self._earlier_read(record, tool, key)) is not None:
                 return earlier.value
             refuse_repetition(self.journal, record, key)
+        self.bans.refuse(record, self.journal)
         if self.made >= self.policy.max_calls:
             raise CallRefused(f"this run has used up its {self.policy.max_calls} tool calls", status="too_many_calls")
         self.made += 1
@@ -272,10 +285,13 @@ class Broker:
         if record.effect is Effect.READ:
             return
         description = tool.protocol.description
-        request = ApprovalRequest(record.tool, record.arguments, record.effect, description, self.warnings)
+        instead_of = tuple(self.bans.instead_of(record.tool))
+        request = ApprovalRequest(record.tool, record.arguments, record.effect, description, self.warnings, instead_of)
         verdict = self.approval.decide(request)
         if verdict == "allowed":
             return
+        if verdict == "denied" and instead_of:
+            raise _not_approved(f"it takes the place of {', '.join(instead_of)}, and nobody could be asked about that")
         if verdict == "denied":
             raise _not_approved("calls with effects are not approved in this run")
         if verdict == "warned":
@@ -284,7 +300,7 @@ class Broker:
         async with self._approving:  # one question at a time
             if key in self._denied:
                 raise _not_approved("the user did not approve this call before")
-            self._emit_asked(record)
+            self._emit_asked(record, instead_of)
             try:
                 with self.waiting():
                     answer = verdict(request)
@@ -327,8 +343,12 @@ class Broker:
         if entry.effect is not Effect.READ:
             self.emit("call_sent", {"index": entry.number})
 
-    def _emit_asked(self, record: CallRecord) -> None:
-        asked: ApprovalAsked = {**record.started(), "warnings": list(self.warnings)}
+    def _emit_asked(self, record: CallRecord, instead_of: Sequence[str]) -> None:
+        asked: ApprovalAsked = {
+            **record.started(),
+            "warnings": list(self.warnings),
+            "instead_of": list(instead_of),
+        }
         self.emit("approval_asked", pack(self.redactor.value(asked)))
 
     def _note_drift(self, record: CallRecord, tool: Tool, value: Any) -> None:

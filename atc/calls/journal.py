@@ -37,6 +37,7 @@ from atc.calls.entry import CallKey, Entry, call_key, next_page_of
 from atc.calls.journal_file import WHAT_NOW, JournalFile, boot_id
 from atc.calls.json_values import to_json_value
 from atc.errors import CallRefused, JournalError
+from atc.facts import Replacement
 from atc.packing import pack, unpack
 from atc.result import Effect
 from atc.tools.tool import NextPage
@@ -59,6 +60,8 @@ class Journal:
         inputs: what was handed to the current stage: values of earlier ones, by name.
         new_request: whether the current stage may do again what earlier stages did.
         request: number of the current task of a conversation, from 0. ``before``: the last call of the task before.
+        banned: writes that were surely refused and in whose place others may be called, for as long as this journal is
+            used: what the one was asked for, the other may have done.
         kept: the file stays open and locked when a task ends, for the next one: see :meth:`handed_over`.
 
     Raises:
@@ -73,6 +76,7 @@ class Journal:
         self.inputs: dict[str, Any] = {}
         self.new_request = False
         self.request = self.before = 0
+        self.banned: dict[str, tuple[Replacement, ...]] = {}
         self.kept = False
         self._request_inputs: dict[str, Any] = {}
         self._left: dict[CallKey, Entry] = {}  # done for earlier requests that had no answer
@@ -199,11 +203,14 @@ class Journal:
     def doubtful(self, key: CallKey) -> Entry | None:
         """Return the same call with effects, begun before, whose outcome is unknown; not one that is under way."""
         for entry in self.entries.values():
-            under_way = entry.state == "open" and not self._is_earlier(entry) and entry.number not in self._cut_off
-            if entry.key == key and entry.in_doubt and not under_way:
+            if entry.key == key and entry.in_doubt and not self._is_under_way(entry):
                 self._met.add(entry.number)
                 return entry
         return None
+
+    def doubtful_tools(self) -> set[str]:
+        """The tools of all calls with effects whose outcome is unknown; not of those that are under way."""
+        return {entry.tool for entry in self.entries.values() if entry.in_doubt and not self._is_under_way(entry)}
 
     def unasked(self, tool: str) -> Entry | None:
         """Return a write that an earlier program did, or may have done, and that this one has not asked for (yet)."""
@@ -332,6 +339,10 @@ class Journal:
     def _is_earlier(self, entry: Entry) -> bool:
         """Whether another program made a call than the one that runs."""
         return entry.number not in self._own or (entry.stage, entry.attempt) < (self.stage, self.attempt)
+
+    def _is_under_way(self, entry: Entry) -> bool:
+        """Whether the program that runs waits for this call."""
+        return entry.state == "open" and not self._is_earlier(entry) and entry.number not in self._cut_off
 
     def _is_of_last_program(self, entry: Entry) -> bool:
         """Whether it is a write that the program that ran last did, or was answered from here."""

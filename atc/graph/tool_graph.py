@@ -171,8 +171,10 @@ class ToolGraph:
     # -- what would do instead -----------------------------------------------------------------------------------------
 
     def substitutes(self, tool: str) -> Sequence[Substitute]:
-        """What can take a tool's place, the likeliest first."""
-        return ()
+        """What can take a tool's place, the likeliest first (:mod:`atc.graph.substitutes`)."""
+        from atc.graph.substitutes import substitutes_of
+
+        return substitutes_of(self, tool)
 
     def layers(self, tools: Sequence[str]) -> tuple[tuple[str, ...], ...]:
         """Tools in layers: those that supply others stand in earlier ones; circles are broken, always alike.

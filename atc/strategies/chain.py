@@ -54,6 +54,6 @@ class Chain(Strategy):
                 loop.record(draft, fault)
                 if fault is None:
                     return Ending("answered", outcome.value)
-                if fault.cause is not None:  # no other program can help
+                if fault.cause is not None and not fault.substitutes:  # no other program can help
                     return Ending(STATUS[fault.cause], fault=fault)
             return Ending("unsolved", fault=policy.fault())

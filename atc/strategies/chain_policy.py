@@ -17,6 +17,9 @@ from atc.strategies.candidates import best_candidate
 from atc.strategies.program_loop import ProgramLoop
 from atc.strategies.writer import Draft
 
+MAX_ROUTED = 3
+"""Tools that broke in a run and were routed round, none of which costs one of the α revisions."""
+
 
 class ChainPolicy:
     """What the chain decides in one run, by the programs so far.
@@ -37,7 +40,8 @@ class ChainPolicy:
     async def next_program(self) -> Draft | None:
         """The program to go on with: one that waits, or a new one; ``None`` once a bound is used up (α, §3.3)."""
         rejections = sum(bool(revision.findings) for revision in self._history)
-        if len(self._history) - rejections > self._settings.max_revisions:
+        broken = sum(r.fault is not None and bool(r.fault.substitutes) for r in self._history)  # each bans a tool
+        if len(self._history) - rejections - min(broken, MAX_ROUTED) > self._settings.max_revisions:
             return None
         if waiting := self._waiting():
             self._loop.announce(waiting)

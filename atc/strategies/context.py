@@ -32,6 +32,7 @@ from atc.settings import Settings
 from atc.strategies.answer_note import type_note
 from atc.strategies.asking import ask, task_message
 from atc.strategies.frame import Frame
+from atc.strategies.recover import Recovery
 from atc.tools.parameters import signatures
 from atc.tools.tool import Toolset
 from atc.traces.events import Emit
@@ -58,6 +59,7 @@ class RunContext:
         frame: the user's standing instructions, and the earlier tasks of a conversation; a prompt shows them apart.
         answer_type: the type that the answer shall have; ``None`` where none was asked for.
         whole_graph: what was learnt of the agent's tools; the graphs of what is offered are made of it.
+        recovery: what is done about tools that break.
     """
 
     task: str
@@ -80,6 +82,7 @@ class RunContext:
 
     def __post_init__(self) -> None:
         self._pages = Pages(self.broker)
+        self.recovery = Recovery(self)
         self._open: set[str] = set()
         self._requests = count(1)
         self._called = False
@@ -138,6 +141,8 @@ class RunContext:
         Raises:
             ToolImportError: a tool's schema is not valid.
         """
+        if stored is not None:
+            self.recovery.restore(stored)
         before = stored.last("tools_chosen") if stored is not None else None
         if before is not None and all(name in self.all_tools for name in before["tools"]):
             self.plan = before.get("plan", "")

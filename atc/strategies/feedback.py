@@ -98,7 +98,9 @@ def _of(
     for finding in found:
         if finding.kind in _ABOUT_ARGUMENTS and finding.tool is not None:
             yield from _supplies(finding.tool, finding.arguments, hints)
-    if revision.fault is not None:
+    if revision.fault is not None and revision.fault.substitutes:
+        yield wording.is_down(revision.fault.tool or "", revision.fault.substitutes)
+    elif revision.fault is not None:
         yield wording.fault_feedback(revision.fault)
         if evidence := revision.fault.evidence:
             yield evidence[:500]

@@ -15,10 +15,12 @@ from atc.facts import Fault, Finding
 from atc.outcome import Outcome
 from atc.packing import as_text
 from atc.programs.attribution.attribute import Attribution
+from atc.programs.check.broken import broken_tool_findings
 from atc.programs.check.checker import Checker
 from atc.result import Call, Revision
 from atc.strategies.context import RunContext
 from atc.strategies.endings import advised
+from atc.strategies.recover import broken_tools
 from atc.strategies.tool_requests import ToolRequests
 from atc.strategies.ways import DEFAULT_WAYS, Ways
 from atc.strategies.writer import Draft, Writer
@@ -52,6 +54,7 @@ class ProgramLoop:
             recurring=len(context.tools) == len(context.all_tools),
             graph_of=context.graph_of,
         )
+        self.writer.down = context.broker.bans.all
         self.requests = ToolRequests(context, self.writer)
         self._checker: Checker | None = None
         self._checked: Toolset | None = None
@@ -122,6 +125,7 @@ class ProgramLoop:
         given += self.context.inputs.values()
         known = " ".join([self.context.task, self.context.frame.known, *map(as_text, given)])
         found = await self._checker.check(draft.program, known, self.context.inputs, self.context.answer_type)
+        found += broken_tool_findings(draft.program, broken_tools(self.context))
         return list(map(_if_read_from_an_image, found)) if self.context.images else found
 
     def reject(self, draft: Draft, findings: Sequence[Finding]) -> None:
@@ -184,7 +188,7 @@ class ProgramLoop:
         elif fault.cause is None and (way == "model" or untraced):
             named = await self.writer.name_culprit(draft.source, fault.message)
             fault = fault.model_copy(update={"tool": named, "call": None, "by": "model"})
-        fault = advised(fault)
+        fault = advised(await self.context.recovery.recovered(fault, self.requests.add, draft.program))
         made = next((call for call in own if call.index == fault.call), None)
         if made is not None and made.traceback is not None:
             fault = fault.model_copy(update={"traceback": made.traceback})
@@ -193,9 +197,15 @@ class ProgramLoop:
 
     def record(self, draft: Draft, fault: Fault | None) -> None:
         """Record a program that ran, and how it went."""
-        self._record(draft, fault=fault)
+        self._record(draft, fault=fault, substituted=tuple(self.context.recovery.told()) if fault is None else ())
 
-    def _record(self, draft: Draft, findings: tuple[Finding, ...] = (), fault: Fault | None = None) -> None:
+    def _record(
+        self,
+        draft: Draft,
+        findings: tuple[Finding, ...] = (),
+        fault: Fault | None = None,
+        substituted: tuple[tuple[str, str], ...] = (),
+    ) -> None:
         self.context.record(
             Revision(
                 attempt=len(self.context.revisions),
@@ -203,6 +213,7 @@ class ProgramLoop:
                 findings=findings,
                 fault=fault,
                 rewrites=draft.rewrites,
+                substituted=substituted,
             )
         )
 

@@ -65,6 +65,12 @@ class ToolRequests:
         self._context.emit("tools_chosen", {"tools": offered, "found": list(found), "whole": whole})
         return asked
 
+    async def add(self, tools: Toolset) -> None:
+        """Offer these tools too, from the next program on."""
+        await self._offer(self._context.tools + tools)
+        offered = [name for name in self._context.tools if not self.is_request(name)]
+        self._context.emit("tools_chosen", {"tools": offered, "found": list(tools)})
+
     def _with_finder(self, tools: Toolset) -> Toolset:
         """These tools, and beside them the one that looks for the others, where there are any."""
         context = self._context

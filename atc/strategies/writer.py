@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Awaitable, Callable, Collection, Sequence
+from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import TypeVar
 
+from atc import wording
 from atc.answers.types import AnswerType
 from atc.errors import ContextExceeded
+from atc.facts import Replacement
 from atc.graph.tool_graph import ToolGraph
 from atc.models.base import Message, Model, Reply, estimate_tokens
 from atc.models.images import Image
@@ -111,6 +113,8 @@ class Writer:
         self._room = PromptRoom(model, settings)
         self._asked_for: list[str] = []
         self._offered: tuple[tuple[Tool, ...], tuple[str, ...]] | None = None
+        self.down: Callable[[], Mapping[str, Sequence[Replacement]]] = dict
+        """Tools that are not called any more, and what gives the same."""
         self.offer(tools)
 
     def offer(self, tools: Toolset) -> None:
@@ -305,6 +309,8 @@ class Writer:
         else:
             likely = self._likely(history) if "likely-tools" in self._rules else ()
             sentences = feedback_from(history, self._graph.hints, self._tools.protocols, likely, self._rules)
+            down = [fenced(wording.is_down(tool, some)) for tool, some in self.down().items()]
+            sentences = [*(each for each in down if each not in sentences), *sentences]
             if again:
                 sentences.append(SAME_PROGRAM)
             notes = prompt("notes", notes=sentences, done=done_calls(calls)) if sentences else ""
@@ -377,6 +383,8 @@ class Writer:
             tool = self._tools.get(fault.tool or "") if last and fault else None
             shown = Fitter([tool.protocol] if tool else [], {}, self._task, pages=self._pages).within(MAX_CULPRIT)
             problem = "\n".join(f.message for f in revision.findings) or (fault.message if fault else "")
+            if fault is not None and fault.substitutes:
+                problem += f"\n{wording.is_down(fault.tool or '', fault.substitutes)}"
             messages.append(
                 Message("assistant", f"```python\n{revision.program}```" if revision.program else "(no program)")
             )

@@ -32,6 +32,8 @@ EventKind = Literal[
     "call_ended",
     "program_ended",
     "fault",
+    "tool_banned",
+    "substituted",
     "answered",
     "run_ended",
 ]
@@ -162,9 +164,10 @@ class CallSent(TypedDict):
 
 
 class ApprovalAsked(CallStarted):
-    """The user is asked whether to make a call."""
+    """The user is asked whether to make a call. ``instead_of``: tools that failed, whose place it takes."""
 
     warnings: list[str]
+    instead_of: list[str]
 
 
 class ProgramEnded(TypedDict):
@@ -184,6 +187,23 @@ class FaultFound(TypedDict):
 
     attempt: int
     fault: dict[str, Any]
+
+
+class ToolBanned(TypedDict):
+    """A tool broke and is not called again in this run. Each of ``substitutes`` is an
+    :class:`atc.facts.Replacement`, and can be called in its place. ``call``: the number of the call that showed it."""
+
+    tool: str
+    call: int
+    effect: str
+    substitutes: list[dict[str, Any]]
+
+
+class Substituted(TypedDict):
+    """The program that answered called ``by`` in the place of ``tool``, which had broken."""
+
+    tool: str
+    by: str
 
 
 class Answered(TypedDict):
@@ -209,6 +229,8 @@ DATA: Mapping[EventKind, Any] = {
     "call_ended": dict[str, Any],  # a whole atc.result.Call
     "program_ended": ProgramEnded,
     "fault": FaultFound,
+    "tool_banned": ToolBanned,
+    "substituted": Substituted,
     "answered": Answered,
     # an atc.result.Result without calls and revisions; ``raised``: it ended by an exception
     "run_ended": dict[str, Any],
@@ -262,6 +284,10 @@ class Emit(Protocol):
     def __call__(self, kind: Literal["call_sent"], data: CallSent, /) -> None: ...
     @overload
     def __call__(self, kind: Literal["fault"], data: FaultFound, /) -> None: ...
+    @overload
+    def __call__(self, kind: Literal["tool_banned"], data: ToolBanned, /) -> None: ...
+    @overload
+    def __call__(self, kind: Literal["substituted"], data: Substituted, /) -> None: ...
     @overload
     def __call__(self, kind: Literal["answered"], data: Answered, /) -> None: ...
     @overload

@@ -126,6 +126,10 @@ def test_an_event_is_plain_data() -> None:
     assert json.loads(json.dumps(record)) == record == {"v": 1, "kind": "answered", "data": {"value": [1]}, "at": 5.0}
 
 
+BROKEN = {"tool_banned", "substituted"}
+"""Of a run in which a tool broke: tests/strategies/test_recover.py."""
+
+
 def test_the_events_of_a_run_have_the_fields_that_are_documented() -> None:
     """A refused program, one that fails, a call that is approved, an answer: nearly every kind of event."""
     programs = ["answer = unknown_tool()", "answer = put(n='x', m=1)", "answer = put(n='1')"]
@@ -142,7 +146,7 @@ def test_the_events_of_a_run_have_the_fields_that_are_documented() -> None:
         [put], model=FakeModel(programs), approve=lambda _: True, sentence=False, on_event=events.append
     ) as agent:
         assert agent.run("Put 1.").status == "answered"
-    assert {event.kind for event in events} == set(get_args(EventKind)) - {"model_waiting", "stage_started"}
+    assert {event.kind for event in events} == set(get_args(EventKind)) - {"model_waiting", "stage_started"} - BROKEN
     for event in events:
         record = DATA[event.kind]
         if record == dict[str, Any]:

@@ -54,6 +54,12 @@ REFUSED_CODES = {400, 404, 409, 410, 422}
 _ALLOW_WARNINGS = 'approve it at a terminal or by a function, or set warnings="allow" (--warnings allow)'
 
 
+def blames_arguments(call: Call) -> bool:
+    """Whether a call was refused or failed for its arguments, so that others may help."""
+    status = call.error_status
+    return call.status == "refused" or status in REFUSED_CODES or status in REFUSED_WORDS
+
+
 @dataclass
 class Attribution:
     """Traces the failure of one program.
@@ -168,7 +174,7 @@ class Attribution:
             kind, case = "limit", "not_called"
         elif call.cause is not None:
             kind, case = "tool", "refused" if call.status == "refused" else "failed"
-        elif call.status == "refused" or status in REFUSED_CODES or status in REFUSED_WORDS:
+        elif blames_arguments(call):
             kind, case = "arguments", "invalid_arguments" if status == "invalid_arguments" else "refused"
         else:
             kind, case = "tool", "failed"

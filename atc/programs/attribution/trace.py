@@ -122,7 +122,7 @@ class Tracer:
     def in_handler(self) -> bool:
         """Whether the program raised it while it handled what may have been a tool's error."""
         handlers = [node for node in self.around if isinstance(node, ast.ExceptHandler)]
-        return self._raised_by_itself() and any(_may_catch_a_tools_error(node.type) for node in handlers)
+        return self._raised_by_itself() and any(may_catch_a_tools_error(node.type) for node in handlers)
 
     def _guard(self) -> Suspect | None:
         """A call that answered nothing, on which it depended that the program came here."""
@@ -204,7 +204,8 @@ def parts_of(node: ast.AST) -> list[Part]:
             return [(child, None) for child in ast.iter_child_nodes(node) if isinstance(child, ast.expr)]
 
 
-def _may_catch_a_tools_error(caught: ast.expr | None) -> bool:
+def may_catch_a_tools_error(caught: ast.expr | None) -> bool:
+    """Whether a handler of this type of exception may catch that of a tool. ``None`` catches all."""
     if caught is None:
         return True
     kinds = caught.elts if isinstance(caught, ast.Tuple) else [caught]

@@ -1,0 +1,133 @@
+"""Tools that broke in a run and are not called again in it, and what is called in their place.
+
+A read that broke is banned so that no program waits for it again. A write is banned once it was surely refused: from
+then on its substitute may be asked for, and the two never both act. What succeeded before stays readable.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from dataclasses import InitVar, dataclass, field
+from typing import Any
+
+from atc.calls.canonical import canonical
+from atc.calls.entry import Entry
+from atc.calls.journal import Journal
+from atc.calls.record import CallRecord
+from atc.errors import CallRefused
+from atc.facts import Replacement
+from atc.packing import as_text
+from atc.result import Effect
+
+Alike = Callable[[str], Collection[str]]
+"""The names of the tools that would do the same as one."""
+
+
+def nothing_alike(tool: str) -> Collection[str]:
+    """Where no tool is known to do the same as another."""
+    return ()
+
+
+@dataclass
+class Bans:
+    """The bans of one run.
+
+    Args:
+        banned: what is banned from the first, with what may be called in its place.
+
+    Attributes:
+        alike: which tools would do the same as one; asked only while a write is in doubt.
+    """
+
+    banned: InitVar[Mapping[str, tuple[Replacement, ...]]]
+    alike: Alike = nothing_alike
+    _banned: dict[str, tuple[Replacement, ...]] = field(default_factory=dict)
+
+    def __post_init__(self, banned: Mapping[str, tuple[Replacement, ...]]) -> None:
+        self._banned.update(banned)
+
+    def __contains__(self, tool: object) -> bool:
+        return tool in self._banned
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._banned)
+
+    def add(self, tool: str, substitutes: Sequence[Replacement]) -> None:
+        """Ban a tool; these may be called in its place."""
+        self._banned[tool] = tuple(substitutes)
+
+    def all(self) -> Mapping[str, tuple[Replacement, ...]]:
+        """What is banned, each with what may be called in its place."""
+        return dict(self._banned)
+
+    def substitutes(self, tool: str) -> tuple[Replacement, ...]:
+        """What may be called in a tool's place."""
+        return self._banned.get(tool, ())
+
+    def instead_of(self, by: str) -> dict[str, Replacement]:
+        """The banned tools in whose place one is called."""
+        return {tool: each for tool, some in self._banned.items() for each in some if each.tool == by}
+
+    def refuse(self, record: CallRecord, journal: Journal) -> None:
+        """Refuse a call of a banned tool, and a write that another tool may have done already.
+
+        Args:
+            record: of the call, which the journal cannot answer.
+            journal: of the run.
+
+        Raises:
+            CallRefused: the tool is banned; or it would do what another one did, or may have done.
+        """
+        if record.tool in self._banned:
+            others = " or ".join(each.tool for each in self._banned[record.tool])
+            raise CallRefused(f"it broke in this run and is not called again: call {others}", status="banned")
+        if record.effect is Effect.READ:
+            return
+        self._refuse_beside_doubt(record, journal)
+        for tool, replacement in self.instead_of(record.tool).items():
+            self._refuse_repetition(record, journal, tool, replacement)
+
+    def _refuse_beside_doubt(self, record: CallRecord, journal: Journal) -> None:
+        """A write in doubt is never routed round: nothing that does the same is called."""
+        for tool in sorted(journal.doubtful_tools() - {record.tool}):
+            if tool in self.instead_of(record.tool) or record.tool in self.alike(tool):
+                raise CallRefused(
+                    f"{tool} was begun and its outcome is unknown; {record.tool} could do the same a second time",
+                    status="in_doubt",
+                    cause="in_doubt",
+                )
+
+    def _refuse_repetition(self, record: CallRecord, journal: Journal, tool: str, replacement: Replacement) -> None:
+        if (earlier := journal.unasked(tool)) is not None:
+            raise CallRefused(
+                f"an earlier program already did {tool} with {as_text(earlier.arguments)[:500]}; call it with exactly "
+                f"these arguments to get its recorded answer before you call {record.tool} in its place",
+                status="already_done",
+            )
+        for entry in journal.entries.values():
+            if entry.tool == tool and entry.state == "done" and _same_request(record, entry, replacement):
+                raise CallRefused(
+                    f"{tool} already did this with {as_text(entry.arguments)[:500]}, and it is not done again",
+                    status="already_done",
+                )
+
+
+def _same_request(record: CallRecord, entry: Entry, replacement: Replacement) -> bool:
+    """Whether two calls ask two services for the same: all matched arguments say the same. Without any, they may."""
+    return all(
+        _plain(record.arguments.get(mine)) == _plain(entry.arguments.get(theirs))
+        for mine, theirs in replacement.arguments
+    )
+
+
+def _plain(value: Any) -> str:
+    """A value as it is compared: ``"3"``, ``3`` and ``3.0`` are one; so are two texts that differ in case."""
+    if isinstance(value, str):
+        value = value.strip().casefold()
+        try:
+            value = float(value)
+        except ValueError:
+            return canonical(value)
+    if isinstance(value, int | float) and not isinstance(value, bool):
+        return str(float(value)) if abs(value) < 1e300 else str(value)
+    return canonical(value)

@@ -1,0 +1,254 @@
+"""Substitutes: which tool can take the place of one that breaks (NaviAgent, recombination).
+
+The evidence is of types and of meaning. A substitute's arguments can be filled from those of the tool, its response has
+the fields of the tool's, and both have the same effect. Or it took the tool's place in a run that was answered, or the
+user says so. What a tool's description says of other tools counts for nothing, and a response that nobody knows is no
+evidence: a poisoned document gains nothing by words, nor by another tool's parameter names.
+"""
+
+from __future__ import annotations
+
+import math
+from collections import Counter
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from heapq import nlargest
+from typing import TYPE_CHECKING, Literal
+from weakref import WeakKeyDictionary
+
+from atc.graph.concepts import ALIKE, Concept, keys_of, likeness, parameter_concepts, response_concepts
+from atc.graph.edges import Path, Substitute
+from atc.graph.identifiers import HANDED_OUT, THINGS, is_identifier, words_of
+from atc.graph.suppliers import scope_of
+from atc.result import Effect
+
+if TYPE_CHECKING:
+    from atc.graph.tool_graph import ToolGraph
+
+MOST = 3
+"""Substitutes of one tool."""
+LEAST_RESPONSE, LEAST = 0.6, 0.4
+"""Share of the tool's fields that a substitute has, and that times how well its arguments are filled."""
+MAX_CANDIDATES, MAX_POSTINGS, MAX_KEYS = 40, 2_000, 40
+"""Tools that are compared with one; tools that share a word beyond which it tells nothing; words that are looked up."""
+FEWER, AMONG = 0.7, 0.9
+"""What a field of one thing is worth where there were several, and of several where there was one."""
+CHOSEN, SUPPLIED = 0.8, 0.6
+"""What a required argument is worth that the tool has not: a program can choose it, or take it from another tool."""
+
+
+def substitutes_of(graph: ToolGraph, tool: str, reads: Collection[Path] = ()) -> tuple[Substitute, ...]:
+    """The tools that can take a tool's place, the likeliest first; at most :data:`MOST`.
+
+    Args:
+        graph: the tools, and what was learnt of them.
+        tool: the key of the one that breaks.
+        reads: the fields of its response that are needed, where that is known: a substitute has all of them.
+    """
+    if tool not in graph.protocols:
+        return ()
+    index = _index_of(graph)
+    learnt = graph.learnt
+    effect = graph.protocols[tool].effect
+    named = {by for (of, by), there in learnt.corrected_substitutes.items() if of == tool and there}
+    used = {by: counts for (of, by), counts in learnt.replaced.items() if of == tool and counts.ok > 0}
+    found = []
+    for by in dict.fromkeys([*named, *used, *index.candidates(tool)]):
+        if by == tool or by not in graph.protocols or graph.protocols[by].effect is not effect:
+            continue
+        if learnt.corrected_substitutes.get((tool, by)) is False:
+            continue
+        match = _matched(graph, index, tool, by, reads)
+        why: list[Literal["types", "use", "corrected"]] = []
+        weight = match.weight
+        if weight >= LEAST:
+            why.append("types")
+        if by in used:
+            why.append("use")
+            weight = max(weight, used[by].ok / (used[by].ok + used[by].failed + 1))
+        if by in named:
+            why.append("corrected")
+            weight = 1.0
+        if why:
+            found.append(Substitute(tool, by, round(min(weight, 1.0), 3), match.arguments, tuple(why)))
+    return tuple(sorted(found, key=lambda each: (-each.weight, each.by))[:MOST])
+
+
+@dataclass(frozen=True)
+class _Match:
+    weight: float
+    arguments: Mapping[str, str]
+
+
+def _matched(graph: ToolGraph, index: _Index, tool: str, by: str, reads: Collection[Path]) -> _Match:
+    """How well one tool's arguments and response fit those of another.
+
+    All that the tool must be given means something to the other, and the other needs no more. Two things are allowed
+    for between reads: an identifier that another service calls by its own, which the program asks that service for,
+    and a choice among a few words, which it makes.
+    """
+    given, wanted = index.parameters(tool), index.parameters(by)
+    foreign = index.foreign(tool, by)
+    pairs = _paired(given, wanted, foreign)
+    arguments = {wanted[b].name: given[a].name for a, b, _ in pairs if wanted[b].required}
+    taken, filled = {a: score for a, _, score in pairs}, {b for _, b, _ in pairs}
+    reads_only = graph.protocols[tool].effect is Effect.READ
+    untaken = [each for i, each in enumerate(given) if each.required and i not in taken]
+    missing = [each for i, each in enumerate(wanted) if each.required and i not in filled]
+    unmet = [each for each in missing if not (each.members or each.types == {"boolean"})]
+    own = foreign and all(_is_own(each.name) for each in (*untaken, *unmet)) and len(untaken) == len(unmet)
+    if ((untaken or unmet) and not own) or (missing and not reads_only):
+        return _Match(0.0, arguments)
+    response = _covered(index.told(tool, reads), index.told(by), wholly=bool(reads))
+    if not reads_only:
+        response = min(response, _covered(index.told(by), index.told(tool)))
+    if response < LEAST_RESPONSE:
+        return _Match(0.0, arguments)
+    scores = [taken[i] for i, each in enumerate(given) if each.required and i in taken]
+    worth = sum(scores) / len(scores) if scores else 1.0
+    worth *= CHOSEN ** (len(missing) - len(unmet))
+    if unmet:
+        supplied = {feed.parameter for feed in graph.feeds(by) if feed.supplier.tool not in (tool, by)}
+        worth *= math.prod(SUPPLIED * (each.name in supplied) for each in unmet)
+    return _Match(worth * response, arguments)
+
+
+def _paired(given: Sequence[Concept], wanted: Sequence[Concept], foreign: bool) -> list[tuple[int, int, float]]:
+    """Parameters that mean the same, one to one, the surest first.
+
+    Args:
+        foreign: the tools are of two services: what one of them calls a thing by means nothing to the other.
+    """
+    scored = [
+        (score, a, b)
+        for a, one in enumerate(given)
+        for b, other in enumerate(wanted)
+        if one.many == other.many
+        and not (foreign and _is_own(one.name) and _is_own(other.name))
+        and (score := _likeness_of_parameters(one, other)) >= ALIKE
+    ]
+    pairs, left, right = [], set(range(len(given))), set(range(len(wanted)))
+    for score, a, b in sorted(scored, key=lambda each: (-each[0], each[1], each[2])):
+        if a in left and b in right:
+            pairs.append((a, b, score))
+            left.remove(a)
+            right.remove(b)
+    return pairs
+
+
+def _likeness_of_parameters(one: Concept, other: Concept) -> float:
+    """As of fields, but ``from_city`` is never ``to_city``, and the ``start`` of a period is its ``first_day``."""
+    sides = [{_SIDE[word] for word in words_of(each.name) if word in _SIDE} for each in (one, other)]
+    if all(sides) and sides[0] != sides[1]:
+        return 0.0
+    found = likeness(one, other)
+    same = all(sides) and bool(one.format) and one.format == other.format
+    return max(found, 0.75) if same else found
+
+
+_SIDE = {
+    **dict.fromkeys(("from", "origin", "source", "start", "begin", "beginning", "first", "since"), "begin"),
+    **dict.fromkeys(("to", "destination", "target", "end", "second", "last", "until"), "end"),
+}
+"""Which end of a way or a period a word of a name stands for."""
+
+
+def _is_own(name: str) -> bool:
+    return is_identifier(name, THINGS | HANDED_OUT)
+
+
+def _covered(fields: Sequence[Concept], others: Sequence[Concept], *, wholly: bool = False) -> float:
+    """What share of some fields another response has. ``wholly``: it has all of them, or nothing counts."""
+    best = [max((_likeness_of_fields(each, other) for other in others), default=0.0) for each in fields]
+    best = [score if score >= LEAST else 0.0 for score in best]
+    return sum(best) / len(best) if best and (all(best) or not wholly) else 0.0
+
+
+def _likeness_of_fields(one: Concept, other: Concept) -> float:
+    """One thing is less than several of them; a list that has it is nearly as good."""
+    score = likeness(one, other)
+    if score < ALIKE:
+        return 0.0
+    several = "[]" in one.path, "[]" in other.path
+    return score * {(True, False): FEWER, (False, True): AMONG}.get(several, 1.0)
+
+
+def _is_read(field: Path, path: Path) -> bool:
+    """Whether a field is read by one who reads at a path, or below it."""
+    return field[: len(path)] == path or path[: len(field)] == field
+
+
+def _repeats(field: Concept, argument: Concept) -> bool:
+    return len(field.path) == 1 and field.name == argument.name and field.types == argument.types
+
+
+class _Index:
+    """The tools of one graph by the words of their responses. Built once: linear in all fields."""
+
+    def __init__(self, graph: ToolGraph) -> None:
+        self._graph = graph
+        self._parameters: dict[str, list[Concept]] = {}
+        self._fields: dict[str, list[Concept]] = {}
+        self._postings: dict[str, list[str]] = {}
+        for key in graph.protocols:
+            for word in keys_of(self._response(key)):
+                self._postings.setdefault(word, []).append(key)
+
+    def parameters(self, key: str) -> list[Concept]:
+        if key not in self._parameters:
+            self._parameters[key] = parameter_concepts(self._graph.protocols[key])
+        return self._parameters[key]
+
+    def fields(self, key: str) -> list[Concept]:
+        if key not in self._fields:
+            self._fields[key] = self._response(key)
+        return self._fields[key]
+
+    def told(self, key: str, reads: Collection[Path] = ()) -> list[Concept]:
+        """The fields that a tool tells: not those that only repeat what it must be given.
+
+        Args:
+            key: of the tool.
+            reads: the places that are read, where that is known: no other field counts.
+        """
+        fields = self.fields(key)
+        read = [each for each in fields if any(_is_read(each.path, path) for path in reads)] or fields
+        needed = [each for each in self.parameters(key) if each.required]
+        told = [each for each in read if not any(_repeats(each, argument) for argument in needed)]
+        return told or (read if reads else [])
+
+    def foreign(self, one: str, other: str) -> bool:
+        """Whether two tools are of services that do not share identifiers."""
+        a, b = (scope_of(self._graph.protocols[key]) for key in (one, other))
+        return bool(a.service and b.service) and a.service != b.service and not (a.open or b.open)
+
+    def candidates(self, key: str) -> list[str]:
+        """The tools whose responses share the most telling words with a tool's."""
+        words = [word for word in keys_of(self.fields(key)) if len(self._postings.get(word, ())) > 1]
+        words = sorted(words, key=lambda word: (len(self._postings[word]), word))[:MAX_KEYS]
+        total = len(self._graph.protocols)
+        scores: Counter[str] = Counter()
+        for word in words:
+            postings = self._postings[word][:MAX_POSTINGS]
+            for other in postings:
+                scores[other] += math.log(1 + total / len(self._postings[word]))  # type: ignore[assignment]
+        del scores[key]
+        return _first(scores.items())
+
+    def _response(self, key: str) -> list[Concept]:
+        protocol = self._graph.protocols[key]
+        found = response_concepts(protocol)
+        return found or response_concepts(protocol, self._graph.learnt.shapes.get(key))
+
+
+def _first(scores: Iterable[tuple[str, float]]) -> list[str]:
+    return [key for key, _ in nlargest(MAX_CANDIDATES, scores, key=lambda each: (each[1], each[0]))]
+
+
+_INDEXES: WeakKeyDictionary[ToolGraph, _Index] = WeakKeyDictionary()
+
+
+def _index_of(graph: ToolGraph) -> _Index:
+    if graph not in _INDEXES:
+        _INDEXES[graph] = _Index(graph)
+    return _INDEXES[graph]

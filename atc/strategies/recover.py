@@ -1,0 +1,201 @@
+"""Recombination: a tool that breaks is routed round in the same run (NaviAgent, paths without what failed).
+
+A *read* that fails as a tool, and not by its arguments, is banned for this run, and its substitutes are offered. A
+write in doubt is never routed round: it may have acted. Another write is offered only after a sure refusal, and only
+where a person or a function of the user's is asked about it. The journal stays: what succeeded is not done again.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+from atc.calls.approval import ApprovalRequest
+from atc.errors import TRANSIENT_STATUSES, Cause
+from atc.facts import Fault, Replacement
+from atc.graph.edges import Path
+from atc.graph.substitutes import substitutes_of
+from atc.graph.tool_graph import ToolGraph
+from atc.programs.analysis.flow import Flow
+from atc.programs.attribution.attribute import blames_arguments
+from atc.programs.attribution.responses import is_empty_response
+from atc.programs.program import Program
+from atc.result import Call, Effect
+from atc.tools.tool import Toolset
+from atc.traces.store import StoredRun
+
+if TYPE_CHECKING:
+    from atc.strategies.context import RunContext
+
+RULE = "recombine"
+Offer = Callable[[Toolset], Awaitable[None]]
+"""Offers these tools beside those that are offered now."""
+
+_DOWN: frozenset[Cause] = frozenset({"broken", "bad_response", "unreachable", "credential"})
+_DOWN_WORDS = frozenset({
+    "timeout", "cancelled", "unreachable", "unavailable", "broken", "bad_response", "internal", "internal_error",
+    "TimeoutError", "ConnectionError", "ConnectionResetError", "ConnectionRefusedError", "ConnectionAbortedError",
+    "BrokenPipeError", "MemoryError", "NotImplementedError",
+})  # fmt: skip
+"""Statuses that no arguments bring about: of the broker, of services, and names of Python's exceptions."""
+UNSURE = 2
+"""Programs in which a tool failed that never answered in the run, after which it counts as broken. Each failure alone
+may have meant its arguments."""
+
+
+class Recovery:
+    """What one run does about tools that break.
+
+    Args:
+        context: the run.
+    """
+
+    def __init__(self, context: RunContext) -> None:
+        self._context = context
+        self._graph: ToolGraph | None = None
+        context.broker.bans.alike = self.alike
+
+    @property
+    def graph(self) -> ToolGraph:
+        """All tools of the agent."""
+        if self._graph is None:
+            self._graph = ToolGraph(self._context.all_tools.protocols)
+        return self._graph
+
+    def alike(self, tool: str) -> Collection[str]:
+        """The tools that would do the same as one."""
+        return [each.by for each in substitutes_of(self.graph, tool)]
+
+    async def recovered(self, fault: Fault, offer: Offer, program: Program | None = None) -> Fault:
+        """A fault, after what can be done about the tool that it is traced to.
+
+        Where that tool broke and something else gives the same: the tool is banned, this is offered, and the fault
+        names it in ``substitutes``. Any other fault comes back as it is.
+
+        Args:
+            fault: as it was attributed.
+            offer: offers further tools.
+            program: what failed: its substitute has all that the program reads of the tool.
+        """
+        context = self._context
+        call = next((each for each in context.broker.calls if each.index == fault.call), None)
+        if RULE not in context.settings.active_rules or call is None or fault.kind == "arguments":
+            return fault
+        if call.tool in context.broker.bans or not self._broke(call, fault):
+            return fault
+        found = self._substitutes(call, _read_of(program, call.tool, context.tools) if program is not None else ())
+        if not found:
+            return fault
+        context.broker.ban(call.tool, found)
+        context.emit(
+            "tool_banned",
+            {
+                "tool": call.tool,
+                "call": call.index,
+                "effect": call.effect.value,
+                "substitutes": [each.model_dump(mode="json") for each in found],
+            },
+        )
+        new = [each.tool for each in found if each.tool not in context.tools]
+        if new:
+            await offer(context.all_tools.only(*new))
+        return fault.model_copy(update={"tool": call.tool, "substitutes": found})
+
+    def restore(self, stored: StoredRun) -> None:
+        """Ban again what was banned before the run was cut off; of the tasks of a conversation, all writes."""
+        current = stored.run_id and list(stored.latest())
+        for event in stored.events():
+            if event["kind"] == "tool_banned" and (
+                event["data"].get("effect") != Effect.READ.value or event in (current or ())
+            ):
+                found = tuple(Replacement.model_validate(each) for each in event["data"]["substitutes"])
+                self._context.broker.ban(event["data"]["tool"], found)
+
+    def told(self) -> list[tuple[str, str]]:
+        """For each tool that broke, what the last program called in its place with success; the trace has it, too."""
+        bans = self._context.broker.bans
+        called = {call.tool for call in self._context.last_calls if call.succeeded}
+        pairs = [(tool, each.tool) for tool in bans for each in bans.substitutes(tool) if each.tool in called]
+        for tool, by in pairs:
+            self._context.emit("substituted", {"tool": tool, "by": by})
+        return pairs
+
+    # ------------------------------------------------------------------------------------------------------------------
+
+    def _substitutes(self, call: Call, reads: Collection[Path]) -> tuple[Replacement, ...]:
+        """What can be called in the place of a call's tool: granted, callable, and not broken itself."""
+        context = self._context
+        made = []
+        for each in substitutes_of(self.graph, call.tool, reads):
+            tool = context.all_tools.get(each.by)
+            if tool is None or tool.transport is None or each.by in context.broker.bans:
+                continue
+            if call.effect is not Effect.READ and not self._can_be_asked(call.tool, each.by):
+                continue
+            made.append(Replacement(tool=each.by, arguments=tuple(each.arguments.items())))
+        return tuple(made)
+
+    def _can_be_asked(self, tool: str, by: str) -> bool:
+        protocol = self._context.all_tools[by].protocol
+        request = ApprovalRequest(by, {}, protocol.effect, protocol.description, (), (tool,))
+        return self._context.broker.approval.decide(request) != "denied"
+
+    def _broke(self, call: Call, fault: Fault) -> bool:
+        """Whether a call shows that its tool is broken: no other arguments would help."""
+        if call.succeeded:
+            nothing = is_empty_response(call) and bool(call.drift)
+            return call.effect is Effect.READ and (nothing or fault.drift is not None)
+        if call.status != "failed" or blames_arguments(call):
+            return False
+        if call.effect is not Effect.READ:
+            return self._surely_refused(call) and _is_down(call)
+        return _is_down(call) or self._fails_again_and_again(call.tool)
+
+    def _surely_refused(self, call: Call) -> bool:
+        """Whether a write did nothing, and no other write of the run may have done it."""
+        journal = self._context.broker.journal
+        entry = journal.entries.get(call.index)
+        return entry is not None and entry.state == "refused" and not journal.doubtful_tools()
+
+    def _fails_again_and_again(self, tool: str) -> bool:
+        calls = [call for call in self._context.broker.calls if call.tool == tool]
+        failed = {call.attempt for call in calls if call.status == "failed" and not blames_arguments(call)}
+        return len(failed) >= UNSURE and not any(call.succeeded for call in calls)
+
+
+def _is_down(call: Call) -> bool:
+    """Whether a failure is not about the arguments, by its cause or its status."""
+    status = call.error_status
+    if call.cause is not None:
+        return call.cause in _DOWN
+    if isinstance(status, int):
+        return status >= 500 or status in TRANSIENT_STATUSES
+    return status in _DOWN_WORDS
+
+
+def _read_of(program: Program, tool: str, tools: Toolset) -> Sequence[Path]:
+    """The places of a tool's response that a program reads, as far as they are known; the deepest alone."""
+    if program.tree is None:
+        return ()
+    flow: Flow = program.flow({protocol.name: protocol for protocol in tools.protocols})
+    paths = {
+        (*map(_step, origin.path), _step(access.key))
+        for access in flow.accesses.values()
+        for origin in access.base.origins
+        if origin.tool == tool and not access.attribute
+    }
+    return sorted(path for path in paths if not any(path == other[: len(path)] for other in paths - {path}))
+
+
+def _step(step: Any) -> str:
+    return step if isinstance(step, str) else "[]"
+
+
+def broken_tools(context: RunContext) -> Mapping[str, Collection[str]]:
+    """The tools that no program need call any more, each with what gives the same.
+
+    A tool that answered in this run is not among them: its answers can be read again.
+    """
+    answered = {call.tool for call in context.broker.calls if call.succeeded}
+    bans = context.broker.bans
+    return {tool: [each.tool for each in bans.substitutes(tool)] for tool in bans if tool not in answered}
