@@ -29,6 +29,7 @@ from atc.sandboxes.drivers import limits_from
 from atc.sandboxes.inputs import check_names
 from atc.settings import Settings
 from atc.strategies.answer_note import type_note
+from atc.strategies.ask_user import Questions
 from atc.strategies.asking import ask, task_message
 from atc.strategies.frame import Frame
 from atc.tools.parameters import signatures
@@ -56,6 +57,7 @@ class RunContext:
         images: that the user shows with the task (:meth:`task_message`).
         frame: the user's standing instructions, and the earlier tasks of a conversation; a prompt shows them apart.
         answer_type: the type that the answer shall have; ``None`` where none was asked for.
+        questions: answers ``ask_user``, which is then offered beside all tools; ``None``: programs cannot ask.
     """
 
     task: str
@@ -74,6 +76,7 @@ class RunContext:
     images: tuple[Image, ...] = ()
     frame: Frame = field(default_factory=Frame)
     answer_type: AnswerType | None = None
+    questions: Questions | None = None
 
     def __post_init__(self) -> None:
         self._pages = Pages(self.broker)
@@ -164,6 +167,8 @@ class RunContext:
         Raises:
             ToolImportError: a tool's schema is not valid.
         """
+        if self.questions is not None:
+            tools = self.questions.beside(tools)
         new = Toolset(tool for name, tool in tools.items() if name not in self._open)
         await self.held.enter_async_context(new.opened())
         self._open.update(new)
