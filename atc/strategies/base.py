@@ -31,6 +31,7 @@ BUNDLED = {
     "react": "atc.strategies.react:ReAct",
     "plan": "atc.strategies.plan:Plan",
     "codeact": "atc.strategies.codeact:CodeAct",
+    "navigate": "atc.strategies.navigate:Navigate",
 }
 """The strategies of this package. No other can take their names."""
 FORMS = "FILE.py:NAME, MODULE:NAME, or the name of an installed one"
