@@ -11,11 +11,12 @@ from typing import Any, Self, overload
 from atc.answers.opening import open_answer
 from atc.blocking import wait_for
 from atc.calls.approval import Approval, Approve, checked_approve
+from atc.calls.ask_user import AskUser, answerer_of, checked_ask_user
 from atc.calls.broker import Broker, CallPolicy, check_schemas
 from atc.calls.journal import Journal
 from atc.calls.redact import Redactor
 from atc.conversation import Conversation, Upcoming
-from atc.errors import BudgetExceeded, JournalError, ModelError, ModelUnavailable, UsageError
+from atc.errors import BudgetExceeded, InputNeeded, JournalError, ModelError, ModelUnavailable, UsageError
 from atc.facts import Fault
 from atc.models import resolve_model
 from atc.models.base import Message, Model
@@ -29,6 +30,8 @@ from atc.sandboxes.contract import Sandbox
 from atc.sandboxes.drivers import open_sandbox
 from atc.settings import Settings
 from atc.strategies import sentence
+from atc.strategies.ask_user import NAME as ASK_USER
+from atc.strategies.ask_user import Questions, asked_fault
 from atc.strategies.base import Ending, Strategy, checked, open_strategy, resumed_strategy, typed_ending
 from atc.strategies.context import RunContext
 from atc.strategies.session import Session, fault_of
@@ -50,6 +53,10 @@ class Agent:
         approve: decides over every call that is not a read: ``"ask"`` (the user, at the terminal), ``"never"``,
             ``"always"``, or a function; by default what the settings say, else ``"ask"`` on a terminal and ``"never"``
             elsewhere.
+        ask_user: lets programs ask the user: a function from a question to the user's words (``None``: no answer),
+            sync or async; or ``"ask"`` (at the terminal, else as ``"stop"``), ``"stop"`` (the run ends as
+            ``needs_input`` and is resumed with the answer) or ``"never"``; by default what the settings say, else
+            ``"never"``.
         strategy: how it acts: a strategy, or the name of one (:func:`atc.strategies.base.open_strategy`); by default
             what the settings say, else ``"chain"``.
         retriever: finds the tools to offer where there are more than ``max_tools``; by default an index over them, as
@@ -65,8 +72,8 @@ class Agent:
 
     Raises:
         SettingsError: a setting is wrong.
-        UsageError: no tools were given, ``approve`` is neither a word nor a function, there is no such strategy, or
-            ``answer`` cannot be the type of an answer.
+        UsageError: no tools were given, ``approve`` or ``ask_user`` is neither a word nor a function, there is no such
+            strategy, or ``answer`` cannot be the type of an answer.
     """
 
     def __init__(
@@ -75,6 +82,7 @@ class Agent:
         *,
         model: Model | str | None = None,
         approve: Approve | None = None,
+        ask_user: AskUser | None = None,
         strategy: Strategy | str | None = None,
         retriever: Retriever | None = None,
         sandbox: Sandbox | str | None = None,
@@ -96,6 +104,9 @@ class Agent:
         if taken := [name for name in RESERVED_NAMES if name in self.tools]:
             raise UsageError(f"no tool may be named {taken[0]!r}, which means something else in a program: rename it")
         self._approval = Approval(checked_approve(approve, self.settings.approve), self.settings.warnings)
+        self._ask_user = checked_ask_user(ask_user, self.settings.ask_user)
+        if self._ask_user != "never" and ASK_USER in self.tools:
+            raise UsageError(f"a tool is named {ASK_USER!r}, by which programs ask the user: rename it, or do without")
         self._given_strategy = strategy
         self._strategy = strategy or open_strategy(self.settings.strategy)  # now, so that a wrong name is found now
         wanted = self.settings.answer if answer is None else answer
@@ -197,7 +208,9 @@ class Agent:
             async for event in events:
                 yield event
 
-    def resume(self, run_id: str, *, answer: Any = None, images: Iterable[ImageSource] = ()) -> Result[Any]:
+    def resume(
+        self, run_id: str, *, answer: Any = None, images: Iterable[ImageSource] = (), reply: str | None = None
+    ) -> Result[Any]:
         """Go on with a run that was cut off, by its own strategy: what succeeded comes from the journal.
 
         Args:
@@ -205,20 +218,23 @@ class Agent:
             answer: the type that the run was begun with, where it was a type of Python and not named by a text.
                 Without it the value is held to that type's JSON Schema, and is JSON.
             images: those of the run that came as bytes, or whose files have gone. The others are read again.
+            reply: the user's answer to the question of a run that ended as ``needs_input``.
 
         Raises:
-            UsageError: there is no such run, it has ended with an answer, its strategy or an image cannot be had, or it
-                was begun with another ``answer``.
+            UsageError: there is no such run, it has ended with an answer, its strategy or an image cannot be had, it
+                was begun with another ``answer``, or it has asked nothing that ``reply`` could answer.
             JournalError: its journal is damaged, or another process works on the run.
         """
-        return wait_for(self.aresume(run_id, answer=answer, images=images))
+        return wait_for(self.aresume(run_id, answer=answer, images=images, reply=reply))
 
-    async def aresume(self, run_id: str, *, answer: Any = None, images: Iterable[ImageSource] = ()) -> Result[Any]:
+    async def aresume(
+        self, run_id: str, *, answer: Any = None, images: Iterable[ImageSource] = (), reply: str | None = None
+    ) -> Result[Any]:
         """:meth:`resume` for asynchronous code."""
         stored = self.store.find(run_id)
         started = resumable(stored)
         strategy, name = resumed_strategy(stored.run_id, started, self._given_strategy)
-        request = resumed_request(stored.run_id, started, answer, self._answer, images)
+        request = resumed_request(stored, started, answer, self._answer, images, reply)
         return await self._begin(request, resumed=stored, strategy=strategy, opened_by=name)
 
     def close(self) -> None:
@@ -320,7 +336,8 @@ class Agent:
                 strategy, opened_by = self._strategy, None if self._given_strategy else self.settings.strategy
             if turn is not None:
                 turn.begin(broker, self.tools)
-            emit("run_started", self._started(run_id, model, strategy, opened_by) | request.for_trace())
+            ask_user = self._asked_in(request)
+            emit("run_started", self._started(run_id, model, strategy, opened_by, ask_user) | request.for_trace())
             try:
                 context = session.context = RunContext(
                     task,
@@ -335,6 +352,9 @@ class Agent:
                     answer_type=request.answer,
                     images=request.images,
                     frame=request.frame,
+                    questions=None
+                    if ask_user == "never"
+                    else Questions(answerer_of(ask_user), broker, emit, request.given),
                 )
                 await context.choose_tools(resumed)
                 result = await self._to_the_end(session, context, strategy, resumed)
@@ -366,6 +386,8 @@ class Agent:
                 raise
             text = f"the run used up its {self.settings.budget_s:g} seconds"
             ending = ending or Ending("budget", fault=Fault(kind="limit", reason=text))
+        except InputNeeded as needed:
+            ending = Ending("needs_input", fault=asked_fault(needed, session.run_id if session.stored else ""))
         except (ModelError, JournalError) as error:
             ending = Ending("failed", fault=fault_of(error))
         return session.result(ending, sentence_text, fitted if ending.status == "answered" else None)
@@ -376,9 +398,17 @@ class Agent:
                 return await sentence.answer_sentence(context, value)
         return sentence.value_text(value)
 
-    def _started(self, run_id: str, model: Model, strategy: Strategy, opened_by: str | None) -> dict[str, Any]:
+    def _asked_in(self, request: Request) -> AskUser:
+        """Who answers what the programs of a run ask."""
+        choice = request.ask_user if request.ask_user is not None and self._ask_user == "never" else self._ask_user
+        return "never" if ASK_USER in self.tools else choice
+
+    def _started(
+        self, run_id: str, model: Model, strategy: Strategy, opened_by: str | None, ask_user: AskUser
+    ) -> dict[str, Any]:
         settings = self.settings.model_dump(mode="json", exclude={"api_key"})
         settings["approve"] = "function" if callable(self._approval.approve) else self._approval.approve
+        settings["ask_user"] = "function" if callable(ask_user) else ask_user
         return {
             "run_id": run_id,
             "model": model.name,

@@ -14,6 +14,7 @@ AtcError
 ├── ToolError               a tool refused or failed; the program in the sandbox may catch its twin
 │   └── CallRefused         the broker would not make the call: not granted, bad arguments, over a limit
 ├── FrameError              bytes out of the sandbox that are not the protocol
+├── InputNeeded             a program asked the user, and nobody is there: the run ends with ``needs_input``
 ├── BudgetExceeded          a run used up its model calls, tokens, seconds or tool calls
 ├── JournalError            a run's journal cannot be read or written
 └── RunFailed               raised by ``Result.unwrap()`` when a run has no answer
@@ -165,6 +166,18 @@ class BudgetExceeded(AtcError):
     def __init__(self, which: str, message: str) -> None:
         super().__init__(message)
         self.which = which
+
+
+class InputNeeded(AtcError):
+    """A program asked the user, and nobody can answer now. A strategy lets it pass: the run ends as ``needs_input``.
+
+    Args:
+        question: in the program's words.
+    """
+
+    def __init__(self, question: str) -> None:
+        super().__init__(f"the program asks the user: {question!r}")
+        self.question = question
 
 
 class JournalError(AtcError):

@@ -8,6 +8,7 @@ from typing import Any
 
 from atc.answers.opening import resumed as resumed_answer
 from atc.answers.types import AnswerType
+from atc.calls.ask_user import AskUser, AskUserChoice, checked_reply
 from atc.conversation import Upcoming
 from atc.errors import JournalError, UsageError
 from atc.models.images import Image, ImageSource, read_again, read_images
@@ -30,6 +31,8 @@ class Request:
         frame: what stands before the task: standing instructions, and the earlier tasks of a conversation.
         source: where the tools are, for a resume.
         turn: the task's place in a conversation.
+        ask_user: who answers what programs ask; ``None``: as the agent has it.
+        given: of a resumed run, the question that it ended with, and the user's answer.
     """
 
     task: str
@@ -38,6 +41,8 @@ class Request:
     frame: Frame = NO_FRAME
     source: str | None = None
     turn: Upcoming | None = None
+    ask_user: AskUser | None = None
+    given: tuple[tuple[str, str], ...] = ()
 
     def for_trace(self) -> dict[str, Any]:
         """Its fields of ``run_started``: what a resume needs."""
@@ -95,24 +100,54 @@ def resumable(stored: StoredRun) -> dict[str, Any]:
 
 
 def resumed_request(
-    run_id: str, started: Mapping[str, Any], answer: Any, default: AnswerType | None, images: Iterable[ImageSource]
+    stored: StoredRun,
+    started: Mapping[str, Any],
+    answer: Any,
+    default: AnswerType | None,
+    images: Iterable[ImageSource],
+    reply: str | None = None,
 ) -> Request:
     """The request of a stored run, read back from its trace.
 
     Args:
-        run_id: the run.
+        stored: the run.
         started: its ``run_started``.
         answer: the type of the answer, where the user gives it again.
         default: the agent's type of answer.
         images: those that the user gives again.
+        reply: the user's answer to the question that it ended with.
 
     Raises:
-        UsageError: an image cannot be had, another type or image is given, or the trace holds something else.
+        UsageError: an image cannot be had, another type or image is given, the run has asked nothing that ``reply``
+            could answer, or the trace holds something else.
     """
+    run_id = stored.run_id
     return Request(
         started["task"],
         resumed_answer(run_id, started.get("answer"), answer, default),
         read_again(run_id, started.get("images", ()), read_images(images)),
         Frame.from_trace(started),
         started.get("source"),
+        ask_user=_asked_as_before(started),
+        given=() if reply is None else ((_open_question(stored), checked_reply(reply)),),
     )
+
+
+def _asked_as_before(started: Mapping[str, Any]) -> AskUserChoice:
+    """Who answers a resumed run's questions, where its agent does not say; a function of before is nobody now."""
+    settings = started.get("settings")
+    before = settings.get("ask_user") if isinstance(settings, Mapping) else None
+    return "ask" if before == "ask" else "stop" if before in ("stop", "function") else "never"
+
+
+def _open_question(stored: StoredRun) -> str:
+    """The question that a run ended with.
+
+    Raises:
+        UsageError: it ended otherwise.
+    """
+    ended = stored.last("run_ended") or {}
+    question = ended.get("question")
+    if ended.get("status") != "needs_input" or not isinstance(question, str):
+        raise UsageError(f"run {stored.run_id} has asked nothing: reply is for a run that ended as needs_input")
+    return question

@@ -19,7 +19,9 @@ T = TypeVar("T", default=Any)
 CallStatus = Literal["ok", "replayed", "refused", "failed", "in_doubt"]
 Money = Annotated[Decimal, PlainSerializer(float, when_used="json")]
 """An exact amount; in JSON a number, which says the same digits."""
-RunStatus = Literal["answered", "unsolved", "budget", "failed", "denied", "missing", "tool_broken", "in_doubt"]
+RunStatus = Literal[
+    "answered", "unsolved", "budget", "failed", "denied", "missing", "tool_broken", "in_doubt", "needs_input"
+]
 
 
 class Effect(StrEnum):
@@ -116,13 +118,15 @@ class Result(Record, Generic[T]):
         status: ``answered``; ``unsolved`` (all revisions used up); ``budget`` (a budget was used up); ``failed`` (the
             model or the sandbox failed in the middle). No other program helps after ``denied`` (the user did not
             approve a call), ``missing`` (a credential or a service is not there), ``tool_broken`` (a tool fails though
-            its arguments are valid) and ``in_doubt`` (a write may have been done, and is not repeated).
+            its arguments are valid) and ``in_doubt`` (a write may have been done, and is not repeated). After
+            ``needs_input`` a program waits for the user's answer: ``resume(run_id, reply=…)`` goes on with it.
         value: what the program computed, as the type that was asked for (``answer=``); else, and in a result that is
             read back, JSON values and bytes; ``None`` where there is no answer. ``answer`` says it in a sentence,
             grounded in value and calls only.
         program: the last program. ``revisions`` holds every one, in order.
         calls: every call that the broker saw. ``in_doubt`` names writes that may or may not have happened.
         fault: why it ended without an answer.
+        question: what the program asks the user, in its own words, after ``needs_input``; else ``None``.
         cost: what the model's replies cost, in ``currency``; ``None`` where the settings have no price for it. A reply
             that failed, and embeddings at an endpoint, are not in it.
         isolation: the sandbox driver and the tier that held for the program that ran last (``process/N``); empty if
@@ -138,6 +142,7 @@ class Result(Record, Generic[T]):
     calls: tuple[Call, ...] = ()
     revisions: tuple[Revision, ...] = ()
     fault: Fault | None = None
+    question: str | None = None
     usage: Usage = Field(default_factory=Usage)
     cost: Money | None = None
     currency: str = ""

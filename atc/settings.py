@@ -13,6 +13,7 @@ from pydantic_core import PydanticCustomError
 from pydantic_settings import BaseSettings, NoDecode, PydanticBaseSettingsSource, SettingsConfigDict
 
 from atc.calls.approval import ApproveChoice, WarningsChoice
+from atc.calls.ask_user import AskUserChoice
 from atc.errors import SettingsError
 from atc.prices import Price
 from atc.programs.rules import Rules, parse_rules
@@ -108,6 +109,12 @@ class Settings(BaseSettings):
     )
     warnings: WarningsChoice = Field(
         "ask", description="such calls of a program with an unresolved warning: ask (always needs a yes), or allow"
+    )
+
+    ask_user: AskUserChoice = Field(
+        "never",
+        description="programs may ask the user: `never`, `ask` (at the terminal; elsewhere as `stop`), or `stop` (the "
+        "run ends with the question, and is resumed with its answer)",
     )
 
     sandbox: str = Field(

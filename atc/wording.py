@@ -250,6 +250,8 @@ def _fault(f: Fault) -> str:
             return f"the program ended wrongly: {f.reason}"
         case "stopped":
             return "the run was stopped from outside"
+        case "asked":
+            return f"the program asks the user: {f.reason!r}"
         case "no_answer" | "nothing_found" | "no_calls" | "no_success":
             return _no_answer(f)
         case "empty":

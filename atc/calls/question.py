@@ -1,4 +1,5 @@
-"""One question to the user at the terminal: what a call would do, shown so that nothing in it can steer the screen.
+"""One question to the user at the terminal: what a call would do, or what a program asks; nothing in it can steer the
+screen.
 
 The answer is one line of standard input. At a terminal, what was typed before the question is thrown away: nobody
 approves what he has not seen. From a pipe or a file each question takes one line, as whoever wrote the lines meant it.
@@ -14,7 +15,7 @@ import shutil
 import sys
 import threading
 import unicodedata
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
 from typing import Any
 
 SHOWN = 2_000
@@ -23,6 +24,8 @@ SHOWN_OF_ONE = 80
 """Characters of one argument that are always shown, however many there are."""
 MOST_ARGUMENTS = 40
 MOST_WARNINGS, SHOWN_OF_WARNING = 10, 500
+MOST_LINES = 12
+"""Lines that a program's own question may have; what follows stands on the last one."""
 MAX_MARKS = 2
 """Combining marks on one letter; more of them climb over the lines above."""
 _MAX_ANSWER = 100
@@ -41,9 +44,7 @@ def has_terminal() -> bool:
 
 async def ask(heading: str, arguments: Mapping[str, Any], warnings: Sequence[str] = ()) -> bool:
     """Ask once. The end of the input, and any answer but yes, is a no."""
-    while not _one_at_a_time.acquire(blocking=False):  # noqa: ASYNC110 - who has it may be in another event loop
-        await asyncio.sleep(0.05)
-    try:
+    async with _alone():
         whole = False
         while True:
             lines, cut = _lines(arguments, whole)
@@ -57,6 +58,38 @@ async def ask(heading: str, arguments: Mapping[str, Any], warnings: Sequence[str
             if not (cut and answer in _WHOLE):
                 return answer in _YES
             whole = True
+
+
+async def ask_words(heading: str, text: str, limit: int) -> str:
+    """Ask for an answer in words, of one line.
+
+    Args:
+        heading: ours, before the question.
+        text: the question, from outside.
+        limit: bytes of an answer.
+
+    Returns:
+        It without the spaces around it; empty at the end of the input, and for an empty line or one over the limit.
+    """
+    async with _alone():
+        *lines, last = text.strip().split("\n", MOST_LINES - 1)
+        shown = [_GUTTER + piece for line in (*lines, last) for piece in _pieces(visible(line))]
+        _show("\n".join([heading, *shown]) + "\n")
+        _forget_what_was_typed()
+        _show("[your answer, or an empty line if you cannot say]: ")
+        answer = (await _line(limit)).strip()
+        if not _echoes():
+            _show("\n")
+        return answer
+
+
+@contextlib.asynccontextmanager
+async def _alone() -> AsyncIterator[None]:
+    """One question at a time: two runs share one terminal."""
+    while not _one_at_a_time.acquire(blocking=False):  # noqa: ASYNC110 - who has it may be in another event loop
+        await asyncio.sleep(0.05)
+    try:
+        yield
     finally:
         _one_at_a_time.release()
 
@@ -169,10 +202,11 @@ def _echoes() -> bool:
     return sys.stdin is not None and sys.stdin.isatty()
 
 
-async def _line() -> str:
+async def _line(limit: int = _MAX_ANSWER) -> str:
     """The next line of standard input, read without a thread, so that an interrupt need not wait for the next key.
 
-    It is read byte by byte: not a byte after it is taken, for that is the next question's.
+    Empty where it has more bytes than ``limit``. It is read byte by byte: not a byte after it is taken, for that is the
+    next question's.
     """
     try:
         descriptor = sys.stdin.fileno()
@@ -180,8 +214,8 @@ async def _line() -> str:
         return sys.stdin.readline() if sys.stdin is not None else ""  # no real input: nobody has to wait for it
     line = bytearray()
     while (byte := await _byte(descriptor)) not in (b"", b"\n"):
-        line += byte[: _MAX_ANSWER + 1 - len(line)]
-    return line.decode("utf-8", "replace") if len(line) <= _MAX_ANSWER else ""
+        line += byte[: limit + 1 - len(line)]
+    return line.decode("utf-8", "replace") if len(line) <= limit else ""
 
 
 async def _byte(descriptor: int) -> bytes:

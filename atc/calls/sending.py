@@ -15,7 +15,7 @@ import tenacity
 from atc.calls.clock import Clock
 from atc.calls.record import CallRecord
 from atc.calls.retries import pause
-from atc.errors import CallRefused, Cause, ToolError
+from atc.errors import CallRefused, Cause, InputNeeded, ToolError
 from atc.result import Effect
 from atc.tools.tool import Answered, Tool, answer_of
 
@@ -46,6 +46,7 @@ class Sender:
 
         Raises:
             ToolError: the tool failed, or refused the call.
+            InputNeeded: only the user can answer it, and nobody is there.
             Exception: whatever ``mark_sent`` raised, also if the transport caught it.
         """
         mark = _SentMark(mark_sent)
@@ -60,7 +61,7 @@ class Sender:
             async with self.clock.timeout(self.timeout_s):
                 trying = self._with_retries(tool, record, mark)
                 return await asyncio.create_task(trying)  # a tool may cancel its task, never ours
-        except ToolError:
+        except (ToolError, InputNeeded):
             raise
         except TimeoutError:
             remote = tool.protocol.source.remote  # a function may be slow with these arguments

@@ -19,6 +19,7 @@ from atc.cli.console import WRONG_USE, clean, err, exit_code_of, exit_code_of_ru
 from atc.cli.run import (
     Answer,
     ApproveOption,
+    Ask,
     BudgetMoney,
     BudgetS,
     Cache,
@@ -73,6 +74,7 @@ def chat(
     sandbox_require: SandboxRequire = None,
     approve: ApproveOption = None,
     warnings: WarningsOption = None,
+    ask: Ask = None,
     rules: RuleIds = None,
     instructions: options.Instructions = None,
     reuse_reads_s: Annotated[
@@ -119,6 +121,7 @@ def chat(
         sentence=sentence,
         approve=approve,
         warnings=warnings,
+        ask_user="ask" if ask else None,
         on_event=view,
     )
     source = options.source_of(tools, only=only, service_url=service_url, documents=documents, openapi=openapi)

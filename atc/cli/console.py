@@ -18,13 +18,14 @@ from atc.errors import AtcError, EnvironmentProblem, ModelError, UsageError
 from atc.result import RunStatus
 
 SOLVED, NOT_SOLVED, WRONG_USE, ENVIRONMENT, INTERRUPTED = 0, 1, 2, 3, 130
-DENIED, TOOL_BROKEN, IN_DOUBT = 4, 5, 6
+DENIED, TOOL_BROKEN, IN_DOUBT, NEEDS_INPUT = 4, 5, 6, 7
 _OF_STATUS: dict[RunStatus, int] = {
     "answered": SOLVED,
     "missing": ENVIRONMENT,
     "denied": DENIED,
     "tool_broken": TOOL_BROKEN,
     "in_doubt": IN_DOUBT,
+    "needs_input": NEEDS_INPUT,
 }
 
 out = Console(highlight=False, soft_wrap=True, width=None if sys.stdout.isatty() else 1000)  # in a pipe a row is a line
@@ -92,7 +93,7 @@ def exit_code_of(error: BaseException) -> int:
 
 
 def exit_code_of_run(status: RunStatus) -> int:
-    """Return a run's exit code: 0 answered, 3 something is missing, 4 to 6 no program can help, 1 for the rest."""
+    """Return a run's exit code: 0 answered, 3 something is missing, 4 to 6 no program helps, 7 it asks, 1 the rest."""
     return _OF_STATUS.get(status, NOT_SOLVED)
 
 

@@ -43,6 +43,13 @@ WarningsOption = Annotated[
         "`--approve always`; or allow.",
     ),
 ]
+Ask = Annotated[
+    bool | None,
+    typer.Option(
+        "--ask",
+        help="Programs may ask you, here on the terminal; elsewhere the run ends with the question (exit code 7).",
+    ),
+]
 
 ToolIndex = Annotated[
     str | None, typer.Option("--index", "-i", help="Folder of an index of the tools (`atc tools index`).")
@@ -121,6 +128,7 @@ def run(
     sandbox_require: SandboxRequire = None,
     approve: ApproveOption = None,
     warnings: WarningsOption = None,
+    ask: Ask = None,
     rules: RuleIds = None,
     instructions: options.Instructions = None,
     budget_s: BudgetS = None,
@@ -135,7 +143,8 @@ def run(
     """Solve a task: write a program over the tools, run it in the sandbox, revise what fails.
 
     Exit codes: 0 answered, 1 not solved, 2 wrong use, 3 something is missing (a model, a sandbox, a credential, a
-    service), 4 a call was not approved, 5 a tool is broken, 6 a call with effects may or may not have happened.
+    service), 4 a call was not approved, 5 a tool is broken, 6 a call with effects may or may not have happened, 7 the
+    program asks you something (`atc resume RUN --reply TEXT` goes on).
     """
     sizes = {"context_tokens": context_tokens, "prompt_tokens": prompt_tokens, "candidates": candidates}
     prepare_model(model, base_url=base_url, cache=cache, **sizes)  # it loads while the rest is imported
@@ -169,6 +178,7 @@ def run(
         sentence=sentence,
         approve=approve,
         warnings=warnings,
+        ask_user="ask" if ask else None,
         on_event=view,
     )
     source = options.source_of(tools, only=only, service_url=service_url, documents=documents, openapi=openapi)

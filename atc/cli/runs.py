@@ -16,6 +16,7 @@ from atc.cli import options
 from atc.cli.console import clean, guarded, out, print_json, print_table, short
 from atc.cli.run import (
     ApproveOption,
+    Ask,
     BudgetMoney,
     BudgetS,
     Images,
@@ -123,6 +124,10 @@ def resume(
     auth: options.Auth = None,
     approve: ApproveOption = None,
     warnings: WarningsOption = None,
+    ask: Ask = None,
+    reply: Annotated[
+        str | None, typer.Option(metavar="<text>", help="Your answer to the question that the run ended with.")
+    ] = None,
     budget_s: BudgetS = None,
     budget_money: BudgetMoney = None,
     answer: Annotated[
@@ -149,13 +154,14 @@ def resume(
         base_url=base_url,
         approve=approve,
         warnings=warnings,
+        ask_user="ask" if ask or _asks(stored) else None,
         budget_s=budget_s,
         budget_money=budget_money,
         sentence=sentence,
         on_event=view,
     )
     try:
-        result = asyncio.run(agent.aresume(stored.run_id, answer=answer, images=image or ()))
+        result = asyncio.run(agent.aresume(stored.run_id, answer=answer, images=image or (), reply=reply))
     finally:
         if view is not None:
             view.close()
@@ -164,6 +170,11 @@ def resume(
 
 def _store() -> RunStore:
     return RunStore(Settings.load().runs_dir)
+
+
+def _asks(stored: StoredRun) -> bool:
+    """Whether the run ended with a question: who goes on with it at a terminal is asked there."""
+    return (stored.last("run_ended") or {}).get("status") == "needs_input"
 
 
 def _source(stored: StoredRun) -> dict[str, Any]:

@@ -43,6 +43,7 @@ _ENDINGS = {
     "missing": "something is missing",
     "tool_broken": "a tool is broken",
     "in_doubt": "in doubt",
+    "needs_input": "waits for your answer",
 }
 
 
@@ -158,6 +159,9 @@ class RunView:
 
     def _on_approval_asked(self, data: dict[str, Any]) -> None:
         self._wait_for(None)  # a spinner would write over the question
+
+    def _on_question_asked(self, data: dict[str, Any]) -> None:
+        self._wait_for(None)  # the call that asks is shown by itself
 
     def _on_call_started(self, data: dict[str, Any]) -> None:
         self._wait_for(f"{data['tool']} …")

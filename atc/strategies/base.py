@@ -31,6 +31,7 @@ BUNDLED = {
     "react": "atc.strategies.react:ReAct",
     "plan": "atc.strategies.plan:Plan",
     "codeact": "atc.strategies.codeact:CodeAct",
+    "navigate": "atc.strategies.navigate:Navigate",
 }
 """The strategies of this package. No other can take their names."""
 FORMS = "FILE.py:NAME, MODULE:NAME, or the name of an installed one"
@@ -91,8 +92,8 @@ class Strategy(abc.ABC):
         """Act on ``context.task`` until it is answered, or nothing more can be done.
 
         Raises:
-            ModelError, ModelUnavailable, SandboxUnavailable, BudgetExceeded, JournalError: from the context's methods.
-                Let them pass: the agent makes the run's ending of them.
+            ModelError, ModelUnavailable, SandboxUnavailable, BudgetExceeded, JournalError, InputNeeded: from the
+                context's methods. Let them pass: the agent makes the run's ending of them.
         """
 
     async def resume(self, context: RunContext, stored: StoredRun) -> Ending:

@@ -30,6 +30,7 @@ from atc.sandboxes.drivers import limits_from
 from atc.sandboxes.inputs import check_names
 from atc.settings import Settings
 from atc.strategies.answer_note import type_note
+from atc.strategies.ask_user import Questions
 from atc.strategies.asking import ask, task_message
 from atc.strategies.frame import Frame
 from atc.strategies.recover import Recovery
@@ -60,6 +61,7 @@ class RunContext:
         answer_type: the type that the answer shall have; ``None`` where none was asked for.
         whole_graph: what was learnt of the agent's tools; the graphs of what is offered are made of it.
         recovery: what is done about tools that break.
+        questions: answers ``ask_user``, which is then offered beside all tools; ``None``: programs cannot ask.
     """
 
     task: str
@@ -79,6 +81,7 @@ class RunContext:
     frame: Frame = field(default_factory=Frame)
     answer_type: AnswerType | None = None
     whole_graph: ToolGraph = field(default_factory=lambda: ToolGraph(()))
+    questions: Questions | None = None
 
     def __post_init__(self) -> None:
         self._pages = Pages(self.broker)
@@ -184,6 +187,8 @@ class RunContext:
         Raises:
             ToolImportError: a tool's schema is not valid.
         """
+        if self.questions is not None:
+            tools = self.questions.beside(tools)
         new = Toolset(tool for name, tool in tools.items() if name not in self._open)
         await self.held.enter_async_context(new.opened())
         self._open.update(new)

@@ -12,6 +12,8 @@ from atc.errors import ModelUnavailable, ToolError
 from atc.models.base import bounded_tokens
 from atc.result import Effect
 from atc.retrieval.retriever import Retriever
+from atc.strategies.ask_user import NAME as ASK_USER
+from atc.strategies.ask_user import is_ask_user
 from atc.tools.paging import ALL_PAGES
 from atc.tools.protocol import Protocol
 from atc.tools.stubs import render_stub
@@ -168,7 +170,7 @@ class Docs:
 
 def finder_for(offered: Toolset, tools: Toolset, retriever: Retriever) -> Finder | None:
     """Looks among the tools that are not offered, without the model; ``None`` where there are none."""
-    if len(offered) == len(tools) or NAME in tools:
+    if NAME in tools or all(name in offered for name in tools):
         return None
 
     async def search(query: str, limit: int) -> Toolset:
@@ -183,9 +185,10 @@ def docs_for(offered: Toolset, tools: Toolset) -> Docs | None:
 
 
 def asking_tools(tools: Toolset) -> list[str]:
-    """Which of these are ``find_tools`` and ``tool_docs``, and no user's tools of those names."""
+    """Which of these are ``find_tools``, ``tool_docs`` and ``ask_user``, and no user's tools of those names."""
     ours = (_PROTOCOL, _DOCS_PROTOCOL)
-    return [own.name for own in ours if own.name in tools and tools[own.name].protocol is own]
+    asking = [own.name for own in ours if own.name in tools and tools[own.name].protocol is own]
+    return [*asking, ASK_USER] if is_ask_user(tools.get(ASK_USER)) else asking
 
 
 async def _nobody(*_: Any) -> Any:

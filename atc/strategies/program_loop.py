@@ -11,6 +11,7 @@ from collections.abc import AsyncIterator, Coroutine, Sequence
 from typing import Any, Self, TypeVar
 
 from atc import wording
+from atc.errors import InputNeeded
 from atc.facts import Fault, Finding
 from atc.outcome import Outcome
 from atc.packing import as_text
@@ -18,6 +19,7 @@ from atc.programs.attribution.attribute import Attribution
 from atc.programs.check.broken import broken_tool_findings
 from atc.programs.check.checker import Checker
 from atc.result import Call, Revision
+from atc.strategies.ask_user import asked_fault
 from atc.strategies.context import RunContext
 from atc.strategies.endings import advised
 from atc.strategies.recover import broken_tools
@@ -51,7 +53,7 @@ class ProgramLoop:
             answer=context.answer_type,
             frame=context.frame,
             images=context.images,
-            recurring=len(context.tools) == len(context.all_tools),
+            recurring=all(name in context.tools for name in context.all_tools),
             graph_of=context.graph_of,
         )
         self.writer.down = context.broker.bans.all
@@ -149,8 +151,12 @@ class ProgramLoop:
     # -- execute, attribute, record ------------------------------------------------------------------------------------
 
     async def execute(self, draft: Draft, warnings: Sequence[str] = ()) -> Outcome:
-        """Run a program: see :meth:`RunContext.execute`."""
-        return await self.context.execute(draft.source, warnings)
+        """Run a program: see :meth:`RunContext.execute`. One that asks the user, who is not there, is recorded."""
+        try:
+            return await self.context.execute(draft.source, warnings)
+        except InputNeeded as needed:
+            self.record(draft, asked_fault(needed))
+            raise
 
     @property
     def grounds(self) -> list[Call]:

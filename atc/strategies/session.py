@@ -66,6 +66,7 @@ class Session:
             calls=tuple(sorted(calls, key=lambda call: call.index)),
             revisions=revisions,
             fault=ending.fault,
+            question=ending.fault.reason if ending.fault is not None and ending.fault.case == "asked" else None,
             usage=usage,
             cost=budget.cost,
             currency=budget.currency if budget.cost is not None else "",

@@ -8,6 +8,7 @@ import contextlib
 
 from atc.errors import ModelError
 from atc.outcome import Outcome
+from atc.strategies.ask_user import is_ask_user
 from atc.strategies.context import RunContext
 from atc.strategies.find_tools import MAX_ASKS, Docs, Finder, docs_for, finder_for
 from atc.strategies.writer import Writer
@@ -61,7 +62,8 @@ class ToolRequests:
             return []
         self._writer.show_whole(asked)
         await self._offer(self._context.tools + found)
-        offered = [name for name in self._context.tools if not self.is_request(name)]
+        tools = self._context.tools
+        offered = [name for name, tool in tools.items() if not self.is_request(name) and not is_ask_user(tool)]
         self._context.emit("tools_chosen", {"tools": offered, "found": list(found), "whole": whole})
         return asked
 

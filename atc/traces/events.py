@@ -27,6 +27,7 @@ EventKind = Literal[
     "findings",
     "program_started",
     "approval_asked",
+    "question_asked",
     "call_started",
     "call_sent",
     "call_ended",
@@ -170,6 +171,13 @@ class ApprovalAsked(CallStarted):
     instead_of: list[str]
 
 
+class QuestionAsked(TypedDict):
+    """A program asks the user, in words that it or a tool wrote. ``number`` counts the questions of the run from 1."""
+
+    question: str
+    number: int
+
+
 class ProgramEnded(TypedDict):
     """A program ended. ``kind`` is that of :class:`atc.outcome.Outcome`; ``isolation`` names driver and tier."""
 
@@ -224,6 +232,7 @@ DATA: Mapping[EventKind, Any] = {
     "findings": Findings,
     "program_started": ProgramStarted,
     "approval_asked": ApprovalAsked,
+    "question_asked": QuestionAsked,
     "call_started": CallStarted,
     "call_sent": CallSent,
     "call_ended": dict[str, Any],  # a whole atc.result.Call
@@ -278,6 +287,8 @@ class Emit(Protocol):
     def __call__(self, kind: Literal["program_started"], data: ProgramStarted, /) -> None: ...
     @overload
     def __call__(self, kind: Literal["approval_asked"], data: ApprovalAsked, /) -> None: ...
+    @overload
+    def __call__(self, kind: Literal["question_asked"], data: QuestionAsked, /) -> None: ...
     @overload
     def __call__(self, kind: Literal["call_started"], data: CallStarted, /) -> None: ...
     @overload

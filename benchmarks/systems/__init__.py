@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from atc.errors import UsageError
 from atc.programs.rules import IDS
 from atc.strategies.chain import Chain
+from atc.strategies.navigate import Navigate
 from atc.strategies.ways import Ways
 from benchmarks.systems.atc import Atc
 from benchmarks.systems.base import Answer, Job, System
@@ -47,6 +48,11 @@ SYSTEMS: dict[str, System] = {
         Atc("react", "one JSON call a step, with thoughts", {"strategy": "react"}),
         Atc("plan", "one JSON plan, then its calls, then the answer", {"strategy": "plan"}),
         Atc("codeact", "code step by step, variables kept", {"strategy": "codeact"}),
+        Atc("navigate", "NaviAgent's agent: a JSON decision a turn, over the tool graph", {"strategy": "navigate"}),
+        Atc("navigate-base", "the same without the graph", {"strategy": Navigate("none")}),
+        Atc("navigate-static-a", "with the graph of the documents", {"strategy": Navigate("static", "alpha_beta")}),
+        Atc("navigate-learnt-a", "with what runs taught too", {"strategy": Navigate("learnt", "alpha_beta")}),
+        Atc("navigate-learnt-h", "the same with the heuristic search", {"strategy": Navigate("learnt", "heuristic")}),
         Peer("smolagents-code", "smolagents' CodeAgent", "run_smolagents", "'smolagents[openai]'", "code"),
         Peer("smolagents-tools", "smolagents' ToolCallingAgent", "run_smolagents", "'smolagents[openai]'", "tools"),
         Peer(
@@ -60,7 +66,8 @@ SYSTEMS: dict[str, System] = {
         Peer("langgraph-codeact", "langgraph-codeact", "run_langgraph_codeact", "langgraph-codeact langchain-openai"),
     )
 }
-"""Names with a minus are ATC with one part taken away; `react`, `plan` and `codeact` are strategies of ATC."""
+"""Names with a minus are ATC with one part taken away; `react`, `plan`, `codeact` and `navigate` (with its parts:
+Base, Static+A, Dynamic+A and Dynamic+H of its paper) are strategies of ATC."""
 
 
 def named_system(name: str) -> System | None:

@@ -132,7 +132,7 @@ BROKEN = {"tool_banned", "substituted"}
 
 def test_the_events_of_a_run_have_the_fields_that_are_documented() -> None:
     """A refused program, one that fails, a call that is approved, an answer: nearly every kind of event."""
-    programs = ["answer = unknown_tool()", "answer = put(n='x', m=1)", "answer = put(n='1')"]
+    programs = ["answer = unknown_tool()", "answer = put(n='x', m=1)", "answer = put(n=ask_user(question='1 or 2?'))"]
 
     @tool(effect="write")
     def put(n: str, m: int = 0) -> str:
@@ -143,7 +143,12 @@ def test_the_events_of_a_run_have_the_fields_that_are_documented() -> None:
 
     events: list[Event] = []
     with Agent(
-        [put], model=FakeModel(programs), approve=lambda _: True, sentence=False, on_event=events.append
+        [put],
+        model=FakeModel(programs),
+        approve=lambda _: True,
+        ask_user=lambda _: "1",
+        sentence=False,
+        on_event=events.append,
     ) as agent:
         assert agent.run("Put 1.").status == "answered"
     assert {event.kind for event in events} == set(get_args(EventKind)) - {"model_waiting", "stage_started"} - BROKEN

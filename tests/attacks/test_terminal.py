@@ -15,6 +15,7 @@ HOSTILE = "\x1b[2J\x1b]0;owned\x07\x1b]52;c;cm0gLXJm\x07\x9b31m\x08\x08\r\x00\u2
 EVENTS: dict[str, dict[str, Any]] = {
     "program_started": {"attempt": 0, "warnings": [HOSTILE]},
     "approval_asked": {"tool": HOSTILE, "index": 1, "arguments": {HOSTILE: HOSTILE}, "warnings": [HOSTILE]},
+    "question_asked": {"question": HOSTILE, "number": 1},
     "program_ended": {"stdout": HOSTILE, "stderr": HOSTILE},
     "program_written": {"attempt": 0, "program": f"answer = '{HOSTILE}'", "rewrites": [HOSTILE]},
     "findings": {"findings": [{"message": HOSTILE, "line": 1, "kind": "syntax"}]},

@@ -233,3 +233,52 @@ def test_a_terminal_is_there_only_where_a_question_is_seen_and_can_be_answered(
         monkeypatch.setattr(sys, "stdin", nothing)
         assert not question.has_terminal()
     assert not question.has_terminal(), "it is closed"
+
+
+# -- an answer in words ------------------------------------------------------------------------------------------------
+
+
+def words(text: str, limit: int = 1_000) -> str:
+    return asyncio.run(question.ask_words("the program asks you:", text, limit))
+
+
+@given(st.text())
+def test_no_line_of_a_programs_question_begins_with_its_own_text(text: str) -> None:
+    with open(os.devnull) as stdin, pytest.MonkeyPatch.context() as patch:
+        shown: list[str] = []
+        patch.setattr(sys, "stdin", stdin)
+        patch.setattr(question, "_show", shown.append)
+        assert words(text) == ""
+    lines = shown[0].rstrip("\n").split("\n")
+    assert lines[0] == "the program asks you:"
+    assert all(line.startswith("  | ") and line.isprintable() for line in lines[1:])
+
+
+@pytest.mark.usefixtures("no_answer")
+def test_a_programs_question_has_few_lines(capsys: pytest.CaptureFixture[str]) -> None:
+    words("1) a\n2) b")
+    assert capsys.readouterr().err.split("\n")[1:3] == ["  | 1) a", "  | 2) b"]
+    words("a\n" * 500)
+    assert len(capsys.readouterr().err.split("\n")) < 60
+
+
+@pytest.mark.parametrize(
+    ("typed", "answer"), [("Rome \n", "Rome"), ("\n", ""), ("\x04", ""), ("x" * 60 + "\n", ""), ("Zürich\n", "Zürich")]
+)
+def test_an_answer_is_a_line_of_words(monkeypatch: pytest.MonkeyPatch, terminal: int, typed: str, answer: str) -> None:
+    os.write(terminal, b"yes, to whatever comes\n")
+    typing(monkeypatch, terminal, typed)
+    assert words("Which city?", limit=50) == answer
+
+
+def test_an_interrupt_at_the_question_gives_the_terminal_back(terminal: int) -> None:
+    async def go() -> None:
+        asking = asyncio.create_task(question.ask_words("the program asks you:", "Which?", 100))
+        await asyncio.sleep(0.05)
+        asking.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await asking
+
+    asyncio.run(go())
+    assert question._one_at_a_time.acquire(blocking=False)
+    question._one_at_a_time.release()
