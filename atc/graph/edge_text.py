@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import difflib
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 
 from atc.errors import UsageError
 from atc.graph.edges import Evidence, Feed, Path
@@ -27,7 +27,7 @@ WORDS_OF_SUBSTITUTES = {
 _LISTED = 8
 
 
-def path_text(path: Path) -> str:
+def path_text(path: Sequence[str]) -> str:
     """A place in a response: ``results[].id``; ``[]`` alone for the items of a response that is a list."""
     text = ""
     for step in path:
@@ -35,7 +35,7 @@ def path_text(path: Path) -> str:
     return text
 
 
-def place_text(tool: str, path: Path) -> str:
+def place_text(tool: str, path: Sequence[str]) -> str:
     """A field of a tool's response: ``search_user.results[].id``; the tool alone where the place is not known."""
     text = path_text(path)
     return f"{tool}{'' if text.startswith('[]') or not text else '.'}{text}"
@@ -78,9 +78,8 @@ def read_feed(
     taking, parameter = _split(consumer, tools, "the second")
     known = {name: each.original for each in parameters_of(tools[taking]) for name in (each.name, each.original)}
     if parameter not in known:
-        what = f"{parameter[:80]!r} is no argument of {taking}" if parameter else f"no argument of {taking} is named"
-        listed = _nearest(parameter, known, "it takes") if known else ": it takes none"
-        raise UsageError(f"{what}{listed}; write it as {taking}.ARGUMENT")
+        what = f"{parameter[:80]!r} is no argument of {taking}" if parameter else f"write {taking}.ARGUMENT"
+        raise UsageError(what + (_nearest(parameter, known, "it takes") if known else "; it takes none"))
     if giving == taking:
         raise UsageError(f"{giving} cannot feed itself: name two tools")
     return giving, _path(giving, path, tools, shapes or {}), taking, known[parameter]
