@@ -17,6 +17,7 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "runs": ("runs:runs", "List the runs that are kept, the latest first; or delete some of them."),
     "show": ("runs:show", "Read a run back: its programs, calls, faults and answer, as they happened."),
     "resume": ("runs:resume", "Go on with a run that was cut off."),
+    "graph": ("graph:app", "See what feeds what among tools, and why; draw it; correct it."),
     "atlas": ("atlas:app", "The bundled catalogue of offline tools."),
     "learn": ("learn:app", "Training data for models that search."),
     "sandbox": ("sandbox:app", "See that a sandbox keeps what it promises."),

@@ -5,8 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from pathlib import Path
 
-import jinja2
-
+from atc.pages.kit import page_of
 from atc.probing.report import Line, Report
 
 _WIDTH, _HEIGHT, _GAP_X, _GAP_Y = 170, 26, 70, 12
@@ -38,10 +37,11 @@ def write_page(report: Report, file: Path) -> None:
         OSError: it cannot be written.
     """
     boxes, arrows = drawing(report)
-    environment = jinja2.Environment(
-        loader=jinja2.FileSystemLoader(Path(__file__).parent), autoescape=True, undefined=jinja2.StrictUndefined
-    )
-    page = environment.get_template("page.html.jinja").render(
+    here = Path(__file__).parent
+    page = page_of(
+        here / "page.html.jinja",
+        title="Probing",
+        styles=[here / "page.css"],
         report=report,
         boxes=boxes,
         arrows=arrows,

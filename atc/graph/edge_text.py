@@ -1,0 +1,125 @@
+"""Edges of the tool graph as people read and type them: ``search_user.results[].id`` feeds ``get_user.user_id``."""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Iterable, Mapping, Sequence
+
+from atc.errors import UsageError
+from atc.graph.edges import Evidence, Feed, Path
+from atc.graph.suppliers import fields_of
+from atc.tools.parameters import parameters_of
+from atc.tools.protocol import JsonSchema, Protocol
+
+WORDS: Mapping[Evidence, str] = {
+    "corrected": "you say so",
+    "seen": "seen in runs",
+    "stated": "a description says so",
+    "names": "names fit",
+    "predicted": "predicted",
+}
+"""Each kind of evidence in a few words, the surest first."""
+WORDS_OF_SUBSTITUTES = {
+    "types": "its types fit",
+    "use": "it took its place in runs",
+    "corrected": "you say so",
+}
+_LISTED = 8
+
+
+def path_text(path: Sequence[str]) -> str:
+    """A place in a response: ``results[].id``; ``[]`` alone for the items of a response that is a list."""
+    text = ""
+    for step in path:
+        text += step if step == "[]" or not text else f".{step}"
+    return text
+
+
+def place_text(tool: str, path: Sequence[str]) -> str:
+    """A field of a tool's response: ``search_user.results[].id``; the tool alone where the place is not known."""
+    text = path_text(path)
+    return f"{tool}{'' if text.startswith('[]') or not text else '.'}{text}"
+
+
+def feed_text(feed: Feed) -> str:
+    """An edge: ``search_user.results[].id → get_user.user_id``."""
+    return f"{place_text(feed.supplier.tool, feed.supplier.path)} → {feed.consumer}.{feed.parameter}"
+
+
+def known_tool(name: str, tools: Mapping[str, Protocol]) -> str:
+    """A tool's key as it was typed, if there is such a tool.
+
+    Raises:
+        UsageError: there is none; the message names those that are spelt alike.
+    """
+    if name in tools:
+        return name
+    raise UsageError(f"there is no tool {name[:80]!r}{_nearest(name, tools, 'the tools are')}")
+
+
+def read_feed(
+    supplier: str,
+    consumer: str,
+    tools: Mapping[str, Protocol],
+    shapes: Mapping[str, JsonSchema] | None = None,
+) -> tuple[str, Path, str, str]:
+    """An edge as it was typed: supplier, path, consumer and parameter, as the store of what was learnt takes it.
+
+    Args:
+        supplier: ``TOOL.FIELD``, such as ``search_user.results[].id``; ``TOOL`` alone: the place is not known.
+        consumer: ``TOOL.PARAMETER``; a parameter by its original name, or as programs write it.
+        tools: by key.
+        shapes: responses that were observed, of tools that document none.
+
+    Raises:
+        UsageError: one of both is not written so, or there is no such tool, field or parameter.
+    """
+    giving, path = _split(supplier, tools, "the first")
+    taking, parameter = _split(consumer, tools, "the second")
+    known = {name: each.original for each in parameters_of(tools[taking]) for name in (each.name, each.original)}
+    if parameter not in known:
+        what = f"{parameter[:80]!r} is no argument of {taking}" if parameter else f"write {taking}.ARGUMENT"
+        raise UsageError(what + (_nearest(parameter, known, "it takes") if known else "; it takes none"))
+    if giving == taking:
+        raise UsageError(f"{giving} cannot feed itself: name two tools")
+    return giving, _path(giving, path, tools, shapes or {}), taking, known[parameter]
+
+
+def _split(text: str, tools: Mapping[str, Protocol], which: str) -> tuple[str, str]:
+    """The tool that a text begins with, the longest that fits, and what follows it."""
+    dots = [place for place, character in enumerate(text) if character in ".["]
+    for end in (len(text), *reversed(dots)):
+        if text[:end] in tools:
+            return text[:end], text[end:].removeprefix(".")
+    name = text[: dots[0]] if dots else text
+    if not name:
+        raise UsageError(
+            f"{which} part of an edge is {text[:80]!r}: write TOOL.FIELD, such as search_user.results[].id"
+        )
+    return known_tool(name, tools), ""
+
+
+def _path(tool: str, text: str, tools: Mapping[str, Protocol], shapes: Mapping[str, JsonSchema]) -> Path:
+    if not text:
+        return ()
+    returns = tools[tool].returns or shapes.get(tool)
+    if returns is None:  # nothing is known of its response: the user's word is taken
+        return tuple(step for part in text.replace("[]", ".[].").split(".") if (step := part.strip()))
+    known: dict[str, Path] = {}
+    for path in fields_of(returns):
+        known.setdefault(path_text(path), path)
+        known.setdefault(path_text((*path, "[]")), (*path, "[]"))
+    if text not in known:
+        listed = _nearest(text, [name for name in known if not name.endswith("[]")], "it returns")
+        raise UsageError(f"{text[:80]!r} is no field of what {tool} returns{listed}")
+    return known[text]
+
+
+def _nearest(name: str, known: Iterable[str], otherwise: str) -> str:
+    """What could have been meant; else the first of what there is."""
+    names = list(known)
+    near = difflib.get_close_matches(name[:80], names, 3, 0.6)
+    near += [each for each in names if name and each.lower().endswith(name.lower()[-80:]) and each not in near]
+    if near:
+        return f": did you mean {' or '.join(near[:3])}?"
+    return f"; {otherwise} {', '.join(names[:_LISTED])}{', …' if len(names) > _LISTED else ''}"
