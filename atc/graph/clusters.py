@@ -11,7 +11,7 @@ so the time grows with the number of parameters.
 
 from __future__ import annotations
 
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import lru_cache
@@ -35,6 +35,8 @@ LIKE, CLOSE = 0.6, 0.8
 """Share of telling words that two descriptions have in common, and cosine of two vectors, from which they are alike."""
 LEAST_SHARED = 2
 """Words that two descriptions must share to be alike."""
+KINDED = 0.1
+"""How often a word must have an ``id`` or a ``name`` behind it, beside standing alone, to be the word for a thing."""
 COMPARED = 8
 """Clusters of one ending that the others are compared with: the greatest."""
 MAX_TEXT, MAX_PHRASE, MAX_FIELDS = 200, 3, 200
@@ -170,7 +172,7 @@ class ParameterClusters:
         for key, protocol in tools.items():
             for each in _places_of(key, protocol):
                 self._read[each.place] = each
-        self._things = {each.thing[-1] for each in self._read.values() if each.kind and each.thing}
+        self._things = _things(self._read.values())
         self._cluster()
 
     def correct(self, one: Place, other: Place, same: bool | None) -> None:
@@ -206,7 +208,7 @@ class ParameterClusters:
         """The thing and the kind as words. A text that is called as a thing is called gives its name."""
         if read.kind:
             return (*read.thing, read.kind), read.why
-        if read.thing[-1:] and read.thing[-1] in self._things and (not read.types or read.types == _TEXT):
+        if _is_bare(read) and read.thing[-1] in self._things:
             return (*read.thing, "name"), read.why
         return read.thing, read.why
 
@@ -219,9 +221,11 @@ class ParameterClusters:
         for block in blocks.values():
             block.sort(key=lambda each: (-len(each.members), each.meaning))
             heads = block[:1]
-            alike = self._alike(block) if len(block) > 1 else {}
+            alike = self._alike(block) if len(block) > 1 else ()
             for cluster in block[1:]:
-                into = next((head for head in heads[:COMPARED] if alike.get((id(head), id(cluster)))), None)
+                into = next(
+                    (h for h in heads[:COMPARED] if _may_be_one(h, cluster) and (id(h), id(cluster)) in alike), None
+                )
                 if into is None:
                     heads.append(cluster)
                 else:
@@ -229,18 +233,18 @@ class ParameterClusters:
             kept += heads
         return kept
 
-    def _alike(self, block: Sequence[_Cluster]) -> Mapping[tuple[int, int], bool]:
-        """Which of a block are like one of its greatest, by the words or the meaning of their descriptions."""
+    def _alike(self, block: Sequence[_Cluster]) -> Collection[tuple[int, int]]:
+        """The ids of one of a block's greatest and one that it is like, by the descriptions' words or their meaning."""
         told = [each for each in block if each.texts]
         heads = told[:COMPARED]
         if self._encoder is None:
             for each in told:
                 each.words = frozenset(word for text in each.texts for word in _telling(text)) - {*each.meaning}
-            return {(id(a), id(b)): _share(a.words, b.words) >= LIKE for a in heads for b in told if a is not b}
+            return {(id(a), id(b)) for a in heads for b in told if a is not b and _share(a.words, b.words) >= LIKE}
         vectors = self._encoder.encode([f"{' '.join(each.meaning)}: {next(iter(each.texts))}" for each in told])
         close = vectors[: len(heads)] @ vectors.T
-        pairs = [(i, j) for i in range(len(heads)) for j in range(len(told)) if i != j]
-        return {(id(heads[i]), id(told[j])): bool(close[i, j] >= CLOSE) for i, j in pairs}
+        rows, columns = (close >= CLOSE).nonzero()
+        return {(id(heads[i]), id(told[j])) for i, j in zip(rows.tolist(), columns.tolist(), strict=True) if i != j}
 
     def _corrected(self, clusters: list[_Cluster]) -> list[_Cluster]:
         """The clusters as the user has them: first what is the same is joined, then what is not is taken out."""
@@ -351,6 +355,29 @@ def _schema_at(root: JsonSchema, path: Path) -> JsonSchema | None:
             return None
         node = resolve(root, below)
     return node if isinstance(node, dict) else None
+
+
+def _things(read: Iterable[_Read]) -> set[str]:
+    """The words for things that have a name or an id of their own, and are not only called by the word itself."""
+    kinded, bare = Counter[str](), Counter[str]()
+    for each in read:
+        if each.thing and each.kind in ("id", "name") and each.why != "owner":
+            kinded[each.thing[-1]] += 1
+        elif _is_bare(each):
+            bare[each.thing[-1]] += 1
+    return {word for word, times in kinded.items() if times >= KINDED * bare[word]}
+
+
+def _is_bare(read: _Read) -> bool:
+    """Whether a text is called by one word that may be for a thing: ``city``."""
+    return not read.kind and len(read.thing) == 1 and read.types <= _TEXT
+
+
+def _may_be_one(one: _Cluster, other: _Cluster) -> bool:
+    """Whether one has only more words before it than the other; identifiers may have others. ``check_in_date`` and
+    ``check_out_date`` are described alike and are not the same."""
+    short, long = sorted((one.meaning, other.meaning), key=len)
+    return long[-len(short) :] == short or one.meaning[-1] in _KINDS.keys() - {"name", "title", "number"}
 
 
 def _form(meaning: Sequence[str], types: frozenset[str]) -> str:
