@@ -84,6 +84,7 @@ def bare(words: tuple[str, ...]) -> tuple[str, ...]:
     return tuple(word for word in words if word not in QUALIFIERS) or words
 
 
+@lru_cache(maxsize=16_384)
 def spelled_words(name: str) -> tuple[str, ...]:
     """The words of a name as affinities compare them: ``lat`` is ``latitude``."""
     return _spelled_out(words_of(name))

@@ -11,9 +11,10 @@ grows with the number of tools, and not with its square where thousands of them 
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Mapping, Sequence
-from dataclasses import dataclass
-from functools import cached_property
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property, lru_cache
+from itertools import combinations
 from typing import Literal, NamedTuple
 
 from atc.graph.edges import Path
@@ -37,14 +38,17 @@ from atc.tools.protocol import Protocol
 
 LEAST, ECHO = 0.6, 0.85
 """Affinity from which a field is named as the source of a parameter, and from which it only repeats one."""
-MAX_TOOLS = 100
+MAX_TOOLS = 40
 """Tools that are named as suppliers of one parameter: those that need the fewest identifiers themselves."""
-MAX_PLACES = 8
+MAX_PLACES = 20
 """Places of one tool's response that are named as supplies of one parameter."""
-MAX_LOOKED_AT = 1_000
+MAX_LOOKED_AT = 200
 """Tools that are looked at for a parameter such as ``id``, of which the tools' names must tell what it is of."""
 MAX_WORDS = 12
 """Words of one name that it is found by."""
+BARE = 0.6
+"""Affinity of a bare ``id`` to a bare ``id``."""
+_Key = tuple[object, ...]
 _Service = tuple[Literal["of", "free", "all"], str]
 """Where a supply is sought: in one service, among what serves every service, anywhere."""
 
@@ -174,7 +178,7 @@ class Structure:
         self.tools = tools
         self._scopes = scopes or {}
         self._facts = {} if facts is None else facts
-        self._postings: dict[tuple[_Service, tuple[object, ...]], _Posting] = {}
+        self._postings: dict[tuple[_Service, _Key], _Posting] = {}
         self._indexed: set[str] = set()
 
     def facts(self, key: str) -> ToolFacts:
@@ -205,9 +209,9 @@ class Structure:
 
     def supplier(self, tool: str, path: Path, parameter: str) -> Supplier:
         """A place of a tool's response as the supplier of a parameter."""
-        facts = self.facts(tool)
-        refers = bool(path) and _refers(parameter, facts.field(path))
-        return Supplier(tool, path, facts.arguments, refers, facts.protocol.name)
+        if path:
+            return replace(self._supplier(tool, self.facts(tool).field(path), parameter), path=path)
+        return Supplier(tool, (), self.facts(tool).arguments, name=self.tools[tool].name)
 
     # -- by the words of descriptions ----------------------------------------------------------------------------------
 
@@ -244,38 +248,36 @@ class Structure:
     # -- by names ------------------------------------------------------------------------------------------------------
 
     def _by_names(self, consumer: str, parameter: str) -> list[Found]:
+        for last in endings(parameter) - self._indexed:
+            self._index(last)
         scope, tool = self.scope(consumer), self.tools[consumer].name
         everywhere = scope.open or not scope.service or not UNIVERSAL.isdisjoint(words_of(parameter)[-1:])
         for where in (("of", scope.service), ("all", "") if everywhere else ("free", "")):
-            scored = [
-                (affinity(parameter, tool, supply.field.name, supply.field.owner), supply)
-                for supply in self._candidates(where, parameter, tool)
-                if supply.tool != consumer
-            ]
-            best = max((score for score, _ in scored), default=0.0)
-            if best >= LEAST:
-                return list(self._best(parameter, best, [supply for score, supply in scored if score == best]))
+            for score, keys in _keys_of_parameter(parameter, tool):
+                postings = [found for key in keys if (found := self._postings.get((where, key))) is not None]
+                supplies = {each[:2]: each for some in postings for each in some.supplies if each.tool != consumer}
+                if score == BARE:
+                    words = frozenset(words_of(tool))
+                    supplies = {at: each for at, each in supplies.items() if _is_of(words, each.field)}
+                if supplies:
+                    return self._best(parameter, score, [supplies[at] for at in sorted(supplies)])
         return []
 
-    def _best(self, parameter: str, score: float, supplies: Sequence[_Supply]) -> Iterator[Found]:
+    def _best(self, parameter: str, score: float, supplies: Sequence[_Supply]) -> list[Found]:
         tools: set[str] = set()
-        made: dict[Supplier, None] = {}
+        made: dict[tuple[str, Path], Found] = {}  # a place may stand in several alternatives
         for supply in supplies:
             tools.add(supply.tool)
             if len(tools) > MAX_TOOLS:
                 break
-            facts = self.facts(supply.tool)
-            refers = _refers(parameter, supply.field)
-            made[Supplier(supply.tool, supply.field.path, facts.arguments, refers, facts.protocol.name)] = None
-        return (Found(supplier, "names", score) for supplier in made)
+            at = supply.tool, supply.field.path
+            if at not in made:
+                made[at] = Found(self._supplier(supply.tool, supply.field, parameter), "names", score)
+        return [*made.values()]
 
-    def _candidates(self, where: _Service, parameter: str, tool: str) -> list[_Supply]:
-        """The supplies whose names have what an affinity needs, in order."""
-        for last in endings(parameter) - self._indexed:
-            self._index(last)
-        postings = (self._postings.get((where, key)) for key in _keys_of_parameter(parameter, tool))
-        found = {supply[:2]: supply for each in postings if each is not None for supply in each.supplies}
-        return [found[at] for at in sorted(found)]
+    def _supplier(self, tool: str, field: Field, parameter: str) -> Supplier:
+        facts = self.facts(tool)
+        return Supplier(tool, field.path, facts.arguments, _refers(parameter, field), facts.protocol.name)
 
     def _index(self, last: str) -> None:
         """Enter the fields whose names end with a word."""
@@ -322,43 +324,53 @@ def suppliers_of(
 
 def _refers(parameter: str, field: Field) -> bool:
     """Whether the field only refers to the thing that the parameter is of, and is no part of it."""
-    things = {word for word in words_of(parameter) if word not in QUALIFIERS | GENERIC | UNIVERSAL}
-    return field.stated and bool(things) and not things & field.owner
+    things = _things(parameter) if field.stated else frozenset()
+    return bool(things) and things.isdisjoint(field.owner)
 
 
-def _keys_of_field(field: Field) -> Iterator[tuple[tuple[object, ...], int]]:
-    """What a field is found by, and how many tools at most; one key for each case of :func:`affinity`."""
+@lru_cache(maxsize=16_384)
+def _things(parameter: str) -> frozenset[str]:
+    """The words of a parameter that say what it is of."""
+    return frozenset(words_of(parameter)) - QUALIFIERS - GENERIC - UNIVERSAL
+
+
+def _is_of(words: frozenset[str], field: Field) -> bool:
+    """Whether a tool's name has more than half of the words for what a bare ``id`` is of: see :func:`affinity`."""
+    things = field.owner - VERBS
+    return 2 * len(things & words) > len(things)
+
+
+def _keys_of_field(field: Field) -> Iterator[tuple[_Key, int]]:
+    """What a field is found by, and how many tools at most; each key is for one case of :func:`affinity`."""
     has = spelled_words(field.name)
     yield ("same", has), MAX_TOOLS + 1  # one more: the consumer may be among them
     for start in range(max(1, len(has) - MAX_WORDS), len(has)):
         yield ("end", has[start:]), MAX_TOOLS + 1
     yield ("pair", has[-2:]), MAX_TOOLS + 1
-    things = sorted(field.owner)[:MAX_WORDS]
     if GENERIC.issuperset(has):
-        for word in things:
+        for word in sorted(field.owner)[:MAX_WORDS]:
             yield ("of", has[-1:], word), MAX_TOOLS + 1
     if GENERIC.issuperset(bare(has)):
-        for word in things:
-            if word not in VERBS:
-                yield ("one", has, word), MAX_LOOKED_AT
+        things = sorted(field.owner - VERBS)[:MAX_WORDS]
+        for some in combinations(things, min(2, len(things))):  # more than half of several are two of them
+            yield ("one", has, *some), MAX_LOOKED_AT
 
 
-def _keys_of_parameter(parameter: str, tool: str) -> Iterator[tuple[object, ...]]:
-    """What the fields are found by that may have an affinity of :data:`LEAST` to a parameter of a tool."""
+def _keys_of_parameter(parameter: str, tool: str) -> Iterator[tuple[float, Iterable[_Key]]]:
+    """What the fields are found by that have an affinity of :data:`LEAST` to a parameter of a tool, the best first."""
     wanted = spelled_words(parameter)
     core = bare(wanted)
     specific = [word for word in core if word not in GENERIC][:MAX_WORDS]
     if not specific:
-        for has in {wanted, core}:
-            yield from (("one", has, word) for word in frozenset(words_of(tool)) - VERBS)
+        things = sorted(frozenset(words_of(tool)) - VERBS)[:MAX_WORDS]
+        some = [*combinations(things, 1), *combinations(things, 2)]
+        yield BARE, [("one", has, *each) for has in dict.fromkeys((wanted, core)) for each in some]
         return
-    yield ("same", wanted)
-    yield ("same", core)
-    yield ("end", core)
-    for start in range(max(1, len(core) - MAX_WORDS), len(core)):
-        if not GENERIC.issuperset(core[start:]):
-            yield ("same", core[start:])
+    yield 1.0, [("same", wanted)]
+    yield 0.9, [("same", core)]
     if core[-1] in GENERIC:
-        yield from (("of", core[-1:], word) for word in specific)
-        if core[-2:-1] and core[-2] not in GENERIC:
-            yield ("pair", core[-2:])
+        yield 0.85, [("of", core[-1:], word) for word in specific]
+    ends = (core[start:] for start in range(max(1, len(core) - MAX_WORDS), len(core)))
+    yield 0.7, [("end", core), *(("same", end) for end in ends if not GENERIC.issuperset(end))]
+    if core[-1] in GENERIC and core[-2:-1] and core[-2] not in GENERIC:
+        yield 0.65, [("pair", core[-2:])]

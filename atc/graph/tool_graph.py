@@ -11,6 +11,7 @@ from collections.abc import Collection, Mapping, Sequence
 from functools import cached_property
 from typing import get_args
 
+from atc.graph.clusters import ParameterClusters
 from atc.graph.edges import NOTHING_LEARNT, Counts, Evidence, Feed, Learnt, Path, Substitute
 from atc.graph.layers import layers_of
 from atc.graph.structure import Structure, ToolFacts
@@ -212,6 +213,11 @@ class ToolGraph:
         else:  # a catalogue is looked at in parts: what was read is not kept without end
             self._shared = made._shared
         return made
+
+    @cached_property
+    def clusters(self) -> ParameterClusters:
+        """The parameters and fields that mean the same (NaviAgent App. A)."""
+        return ParameterClusters(self.protocols_with_shapes)
 
     def suppliers_taught(self, consumer: str, parameter: str) -> list[str]:
         """The tools that runs, the user or a model name as suppliers of a parameter, whether they are in this graph or
