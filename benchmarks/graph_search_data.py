@@ -19,7 +19,7 @@ from atc.graph.name_affinity import affinity, ending, endings, owner_of
 from atc.graph.naviagent import PaperGraph
 from atc.graph.prices import PRICES
 from atc.graph.search import needs_in
-from atc.graph.suppliers import LEAST, Scope, Supplier, fields_of
+from atc.graph.suppliers import Scope, Supplier, fields_of
 from atc.graph.tool_graph import ToolGraph
 from atc.tools.parameters import parameters_of
 from atc.tools.protocol import Protocol
@@ -34,6 +34,8 @@ SOURCES = {
     "restbench_spotify": (),
 }
 """Sources of solutions, and what the data calls their parts."""
+FITS = 0.6
+"""Name affinity from which a field and a parameter are linked by ``names``."""
 Edges = Literal["schemas", "names"]
 """Which edges a graph has: those of :class:`ToolGraph`, or one wherever the names of a field and a parameter fit."""
 
@@ -104,7 +106,7 @@ def _by_names(tools: Mapping[str, Protocol]) -> Iterator[tuple[str, list[Feed]]]
             for last in sorted(endings(parameter.original)):
                 for supplier, name, owner, path in fields.get(last, ()):
                     score = affinity(parameter.original, protocol.name, name, owner)
-                    if score >= LEAST and supplier != key:
+                    if score >= FITS and supplier != key:
                         feeds.append(Feed(Supplier(supplier, path), key, parameter.original, "names", score))
         yield key, feeds
 
