@@ -1,6 +1,6 @@
 """Searching the tool graph: are the tools that a target depends on in what is found, and how does the time grow?
 
-``python -m benchmarks.graph_search --data DIR [--source nestools,…] [--edges schemas,names]`` takes the last tool of
+``python -m benchmarks.graph_search --data DIR [--source nestools,…] [--edges schemas,seen]`` takes the last tool of
 each known solution as the target, in the catalogue of its source, and compares: the exact search's best path, all tools
 of its three best, the paper's two searches, and plain breadth-first, which finds all that can be found.
 ``python -m benchmarks.graph_search --growth`` draws graphs of a thousand to a million edges and times the same searches
@@ -75,27 +75,31 @@ class Line:
 
 def measured(source: Service, edges: Edges) -> list[Line]:
     """All searches on one source."""
-    graph = source.graph(edges)
-    graph.as_paper  # noqa: B018  made before the clock runs
-    return [_line(source, edges, graph, name, search) for name, search in SEARCHES.items()]
+    graphs = source.graphs(edges)
+    for graph, _ in graphs:
+        graph.as_paper  # noqa: B018  made before the clock runs
+    return [_line(source, edges, graphs, name, search) for name, search in SEARCHES.items()]
 
 
-def _line(source: Service, edges: Edges, graph: Fed, name: str, search: Search) -> Line:
+def _line(
+    source: Service, edges: Edges, graphs: Sequence[tuple[Fed, Sequence[Task]]], name: str, search: Search
+) -> Line:
     took: list[float] = []
     results: list[tuple[Task, frozenset[str]]] = []
-    known: dict[str, frozenset[str]] = {}
-    for task in source.tasks:
-        if task.target not in known:
-            began = time.perf_counter()
-            known[task.target] = search(graph, task.target)
-            took.append(1000 * (time.perf_counter() - began))
-        results.append((task, known[task.target]))
+    for graph, tasks in graphs:
+        known: dict[str, frozenset[str]] = {}
+        for task in tasks:
+            if task.target not in known:
+                began = time.perf_counter()
+                known[task.target] = search(graph, task.target)
+                took.append(1000 * (time.perf_counter() - began))
+            results.append((task, known[task.target]))
     return Line(
         source.name,
         edges,
         name,
         len(source.tools),
-        len(source.tasks),
+        len(results),
         whole=sum(task.chain <= found for task, found in results),
         wanted=sum(len(task.chain) - 1 for task, _ in results),
         found=sum(len((task.chain & found) - {task.target}) for task, found in results),
@@ -165,7 +169,7 @@ def main(
         Path | None, typer.Option(envvar="ATC_DATA", help="Directory with retrieval/, trajectories/ and restbench/.")
     ] = None,
     source: Annotated[str, typer.Option(help=f"Some of {', '.join(SOURCES)}.")] = ",".join(SOURCES),
-    edges: Annotated[str, typer.Option(help="schemas, names, or both.")] = "schemas,names",
+    edges: Annotated[str, typer.Option(help=f"Some of {', '.join(get_args(Edges))}.")] = "schemas,seen,names",
     growth: Annotated[bool, typer.Option("--growth", help="Time the searches on drawn graphs instead.")] = False,
     sizes: Annotated[str, typer.Option(help="Edges of the drawn graphs.")] = SIZES,
     targets: Annotated[int, typer.Option(min=1, help="Targets on each drawn graph.")] = 100,

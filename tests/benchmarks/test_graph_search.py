@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gzip
 import json
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -12,7 +13,8 @@ import typer
 from typer.testing import CliRunner
 
 from benchmarks.graph_search import main, measured, timed
-from benchmarks.graph_search_data import drawn, service
+from benchmarks.graph_search_data import Service, Task, drawn, flows_of, service
+from benchmarks.retrieval_data import protocol_of
 
 
 def _tool(name: str, takes: str = "", gives: str = "") -> dict[str, Any]:
@@ -39,8 +41,9 @@ def data(tmp_path: Path) -> Path:
         (["now"], []),  # depends on nothing
     ]
     tasks = [
-        {"source": "nestools", "calls": [{"tool": f"nestools/{name}"} for name in names], "edges": edges}
-        for names, edges in calls
+        {"id": str(number), "source": "nestools", "calls": [{"tool": f"nestools/{name}"} for name in names]}
+        | {"edges": edges}
+        for number, (names, edges) in enumerate(calls)
     ]
     files: dict[str, list[dict[str, Any]]] = {
         "retrieval/corpus_toolbench.jsonl.gz": [],
@@ -65,13 +68,34 @@ def test_a_chain_is_what_the_last_tool_depends_on(data: Path) -> None:
     assert len(found.tasks[0].gold) == 4
 
 
-@pytest.mark.parametrize("edges", ["schemas", "names"])
+@pytest.mark.parametrize("edges", ["schemas", "seen", "names"])
 def test_each_search_is_counted_by_the_same_chains(data: Path, edges: Any) -> None:
     lines = {line.search: line for line in measured(service(data, "nestools"), edges)}
     best = lines["exact, best path"]
     assert (best.tasks, best.whole, best.wanted, best.found, best.offered, best.right) == (2, 2, 3, 3, 3, 3)
     assert lines["alpha-beta (Alg. 1)"].whole == 1  # it finds what is one step away
     assert lines["breadth-first"].whole == 2
+
+
+def test_what_was_seen_teaches_the_other_half_alone() -> None:
+    tools = {name: protocol_of(_tool(name, takes, gives)) for name, takes, gives in (("a", "", "x"), ("b", "y", "z"))}
+    chain = frozenset({"a", "b"})
+    seen = Task("b", chain, chain, 0, (("b", "y"), ("b", "y")), (("a", "b", "y"),))
+    other = replace(seen, half=1, flows=())
+    first, second = Service("s", tools, [seen, other]).graphs("seen")
+    assert first[1] == [seen]
+    assert list(first[0].feeds("b")) == []
+    (feed,) = second[0].feeds("b")
+    assert (feed.supplier.tool, feed.evidence, feed.weight, feed.seen) == ("a", "seen", 0.5, 1)
+
+
+@pytest.mark.parametrize(
+    ("call", "argument"),
+    [({"label": "var1"}, "$var1.id$"), ({}, "API_call_0"), ({"output": {"id": "u77"}}, "u77")],
+)
+def test_an_argument_that_came_from_an_earlier_call_is_known(call: dict[str, Any], argument: str) -> None:
+    calls = [{"tool": "a", **call}, {"tool": "b", "args": {"user": argument, "day": "Monday"}}]
+    assert list(flows_of({"calls": calls, "edges": [[0, 1]]})) == [("a", "b", "user")]
 
 
 def test_a_drawn_graph_is_the_same_for_all_searches() -> None:
