@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import gzip
+import hashlib
 import json
 import random
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from math import log
 from pathlib import Path
-from typing import Literal
+from typing import Any, Literal
 
 from atc.errors import EnvironmentProblem
 from atc.graph.and_or import Need
@@ -19,7 +21,7 @@ from atc.graph.name_affinity import affinity, ending, endings, owner_of
 from atc.graph.naviagent import PaperGraph
 from atc.graph.prices import PRICES
 from atc.graph.search import needs_in
-from atc.graph.suppliers import LEAST, Scope, Supplier, fields_of
+from atc.graph.suppliers import Scope, Supplier, fields_of
 from atc.graph.tool_graph import ToolGraph
 from atc.tools.parameters import parameters_of
 from atc.tools.protocol import Protocol
@@ -34,8 +36,14 @@ SOURCES = {
     "restbench_spotify": (),
 }
 """Sources of solutions, and what the data calls their parts."""
-Edges = Literal["schemas", "names"]
-"""Which edges a graph has: those of :class:`ToolGraph`, or one wherever the names of a field and a parameter fit."""
+FITS = 0.6
+"""Name affinity from which a field and a parameter are linked by ``names``."""
+Edges = Literal["schemas", "seen", "names"]
+"""Which edges a graph has.
+
+``schemas``: those of :class:`ToolGraph`. ``seen``: beside these what the solutions of the other half of the tasks did,
+weighted by Eq. 4. ``names``: one wherever the names of a field and a parameter fit.
+"""
 
 
 @dataclass(frozen=True)
@@ -47,28 +55,45 @@ class Task:
         chain: the tools that the target depends on by the source's data flow, and the target; all tools of the solution
             where the source does not say what flows.
         gold: all tools of the solution.
+        half: of two, by hash; a task is searched for with what the other half did.
+        arguments: ``(tool, parameter)`` of each argument. ``flows``: ``(supplier, tool, parameter)`` of those that came
+            from another tool's response.
     """
 
     target: str
     chain: frozenset[str]
     gold: frozenset[str]
+    half: int = 0
+    arguments: tuple[tuple[str, str], ...] = ()
+    flows: tuple[tuple[str, str, str], ...] = ()
 
 
 @dataclass(frozen=True)
 class Service:
-    """One catalogue, and the tasks over it whose target depends on other tools."""
+    """One catalogue, all of it one service, and the tasks over it."""
 
     name: str
     tools: Mapping[str, Protocol]
-    tasks: Sequence[Task]
+    solved: Sequence[Task]
 
-    def graph(self, edges: Edges) -> Fed:
-        """The graph of the catalogue, all of it one service."""
-        scopes = {key: Scope(self.name) for key in self.tools}
+    @property
+    def tasks(self) -> list[Task]:
+        """Those whose target depends on other tools."""
+        return [task for task in self.solved if len(task.chain) > 1]
+
+    def graphs(self, edges: Edges) -> list[tuple[Fed, list[Task]]]:
+        """The graph of the catalogue and the tasks to search it for; two where halves of the tasks teach each other."""
         if edges == "names":
-            return Fed(self.tools, dict(_by_names(self.tools)))
-        graph = ToolGraph(self.tools, scopes=scopes)
-        return Fed(self.tools, {key: graph.feeds(key) for key in self.tools})
+            return [(Fed(self.tools, dict(_by_names(self.tools))), self.tasks)]
+        graph = ToolGraph(self.tools, scopes={key: Scope(self.name) for key in self.tools})
+        known = {key: graph.feeds(key) for key in self.tools}
+        if edges == "schemas":
+            return [(Fed(self.tools, known), self.tasks)]
+        return [
+            (Fed(self.tools, _with_seen(known, [each for each in self.solved if each.half != half])), tasks)
+            for half in (0, 1)
+            if (tasks := [task for task in self.tasks if task.half == half])
+        ]
 
 
 @dataclass(frozen=True)
@@ -92,6 +117,20 @@ class Fed:
         })  # fmt: skip
 
 
+def _with_seen(known: Mapping[str, Sequence[Feed]], solved: Sequence[Task]) -> dict[str, list[Feed]]:
+    """Edges with those of solutions; an edge that was seen takes the place of one that was not."""
+    given = Counter(argument for task in solved for argument in task.arguments)
+    times = Counter(flow for task in solved for flow in task.flows)
+    found: dict[str, list[Feed]] = {key: [] for key in known}
+    for (supplier, consumer, parameter), count in sorted(times.items()):
+        weight = count / max(count, given[consumer, parameter])
+        found[consumer].append(Feed(Supplier(supplier), consumer, parameter, "seen", weight, count))
+    for key, feeds in known.items():
+        seen = {(feed.supplier.tool, feed.parameter) for feed in found[key]}
+        found[key] += [feed for feed in feeds if (feed.supplier.tool, feed.parameter) not in seen]
+    return found
+
+
 def _by_names(tools: Mapping[str, Protocol]) -> Iterator[tuple[str, list[Feed]]]:
     fields: dict[str, list[tuple[str, str, frozenset[str], tuple[str, ...]]]] = {}
     for key, protocol in tools.items():
@@ -104,7 +143,7 @@ def _by_names(tools: Mapping[str, Protocol]) -> Iterator[tuple[str, list[Feed]]]
             for last in sorted(endings(parameter.original)):
                 for supplier, name, owner, path in fields.get(last, ()):
                     score = affinity(parameter.original, protocol.name, name, owner)
-                    if score >= LEAST and supplier != key:
+                    if score >= FITS and supplier != key:
                         feeds.append(Feed(Supplier(supplier, path), key, parameter.original, "names", score))
         yield key, feeds
 
@@ -116,7 +155,7 @@ def service(data: Path, source: str) -> Service:
         EnvironmentProblem: its data is not there.
     """
     tools, tasks = _restbench(data, source) if source.startswith("restbench") else _trajectories(data, source)
-    return Service(source, tools, [task for task in tasks if len(task.chain) > 1])
+    return Service(source, tools, tasks)
 
 
 def _restbench(data: Path, source: str) -> tuple[dict[str, Protocol], list[Task]]:
@@ -140,8 +179,24 @@ def _trajectories(data: Path, source: str) -> tuple[dict[str, Protocol], list[Ta
                 continue
             gold = frozenset(called)
             chain = frozenset(called[place] for place in _upstream(record.get("edges", ()), len(called) - 1))
-            tasks.append(Task(called[-1], chain if "edges" in record else gold, gold))
+            half = hashlib.sha256(record["id"].encode()).digest()[0] % 2
+            arguments = tuple((call["tool"], name) for call in record["calls"] for name in call.get("args") or ())
+            flows = tuple(flows_of(record))
+            tasks.append(Task(called[-1], chain if "edges" in record else gold, gold, half, arguments, flows))
     return tools, tasks
+
+
+def flows_of(record: Mapping[str, Any]) -> Iterator[tuple[str, str, str]]:
+    """The arguments that came from earlier calls: by what the source refers to them with, else by the value itself."""
+    calls = record["calls"]
+    for first, second in record.get("edges", ()):
+        supplier, consumer = calls[first], calls[second]
+        references = (f"${supplier['label']}.",) if "label" in supplier else (f"API_call_{first}",)
+        output = json.dumps(supplier.get("output"), ensure_ascii=False)
+        for name, value in (consumer.get("args") or {}).items():
+            text = json.dumps(value, ensure_ascii=False)
+            if any(each in text for each in references) or ("output" in supplier and text.strip('"') in output):
+                yield supplier["tool"], consumer["tool"], name
 
 
 def _upstream(edges: Sequence[Sequence[int]], last: int) -> set[int]:

@@ -158,7 +158,7 @@ class _Search:
         for *_, partial, option in queue:
             self._push(partial, option)
         self._go_on(k, self._budget, found, seen)
-        while self._queue and len(found) <= proved:
+        if not found:
             self._keep(self._completed(*heappop(self._queue)[-2:]), found, seen)
         more = sorted(found[proved:], key=lambda each: each.cost)
         found[proved:] = [replace(each, proved=each.cost <= bound) for each in more]

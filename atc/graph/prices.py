@@ -6,6 +6,7 @@ one is likeliest that is about the thing itself: ``search_movie`` for a ``movie_
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 from math import log
 
@@ -46,6 +47,14 @@ class Prices:
         if feed.evidence in ("names", "predicted"):
             price += self.detour * _words_aside(feed.parameter, supplier, consumer)
         return whole(price)
+
+    def of_open(self, feeds: Iterable[Feed], of_target: bool) -> float:
+        """What it costs to leave a parameter open that these could supply.
+
+        Where runs were seen, it is as much less as they had the value from elsewhere: most often from the task.
+        """
+        seen = [feed.weight for feed in feeds if feed.evidence == "seen"]
+        return (self.target if of_target else self.open) * (min(1.0, sum(seen)) if seen else 1.0)
 
     def of_tool(self, protocol: Protocol, given: int) -> int:
         """What a call of a tool costs beside :attr:`call`, with so many parameters that the task has to state."""

@@ -133,7 +133,7 @@ class _View:
                 (prices.of_feed(feed, protocols[supplier], protocols[key]), supplier)
                 for supplier, feed in feeds.items()
             )
-            open_at = whole(prices.target if key == self._target else prices.open)
+            open_at = whole(prices.of_open(feeds.values(), key == self._target))
             needs.append(Need(open_at, [(price, self.number(supplier)) for price, supplier in priced]))
         self._items[node] = [
             (parameter, {self.number(supplier): feed for supplier, feed in feeds.items()})

@@ -149,6 +149,13 @@ def test_a_lower_price_of_open_parameters_asks_the_task_instead() -> None:
     assert best_paths(graph, "pay", prices=Prices(target=1))[0].open == (("pay", "order"),)
 
 
+def test_what_runs_had_from_the_task_most_often_is_left_to_the_task() -> None:
+    often, seldom = ({"pay.order": {"order": share}} for share in (0.9, 0.1))
+    assert best_paths(fake(often, evidence="seen"), "pay")[0].tools == ("order", "pay")
+    assert best_paths(fake(seldom, evidence="seen"), "pay")[0].open == (("pay", "order"),)
+    assert best_paths(fake(seldom, evidence="stated"), "pay")[0].complete  # here the weight says which, not whether
+
+
 def test_too_few_steps_are_said() -> None:
     edges = {f"t{n}.p{p}": {f"t{(n * 7 + p * 3 + i) % 60}": 0.5 for i in range(5)} for n in range(60) for p in range(3)}
     paths = best_paths(fake(edges), "t0", budget=50)
