@@ -170,7 +170,7 @@ runs = st.lists(
 )
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=50, deadline=None)
 @given(runs, st.booleans())
 def test_no_request_is_done_by_two_services(
     tmp_path_factory: pytest.TempPathFactory, programs: Any, same: bool
@@ -191,7 +191,7 @@ def test_no_request_is_done_by_two_services(
         with contextlib.suppress(HostCrash):
             asyncio.run(run_program(host, asked, crash, at))
         entries = [e for e in host.journal.entries.values() if e.tool == "book"]
-        down = bool(entries) and entries[-1].state == "refused" and not host.journal.doubtful_tools()
+        down = bool(entries) and entries[-1].state == "refused"  # also while others are in doubt
         if down and tool == "book" and not host.dead:
             with contextlib.suppress(HostCrash):
                 host.broker.ban("book", [Replacement(tool="pay", arguments=(("n", "n"),))])
