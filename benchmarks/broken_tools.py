@@ -196,13 +196,12 @@ async def tried(cell: Cell, task: AtlasTask, expected: ReferenceRun, *, rule: bo
     """One try."""
     world = World(cell)
     made: Any = FakeModel([script(task, cell.tool)] * REPLIES) if writer == "scripted" else None
-    hangs = cell.way == "hangs"
     async with Agent(
         world.tools(),
         model=made,
         strategy=Begun(task.tools),
         approve=lambda _: True,
-        policy=CallPolicy(retry_wait_s=0.001, **({"call_timeout_s": PATIENCE_S} if hangs else {})),
+        policy=CallPolicy(retry_wait_s=0.001, call_timeout_s=PATIENCE_S if cell.way == "hangs" else 30.0),
         rules="default" if rule else f"-{RULE}",
         max_tools=len(atlas_toolset()) + len(TWINS),
         seed=seed,

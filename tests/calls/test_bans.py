@@ -118,7 +118,12 @@ def test_a_ban_that_is_none_is_damage(tmp_path: Path, line: str) -> None:
 
 def test_the_question_names_both(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
     asked: list[ApprovalRequest] = []
-    made, _, _ = house(DOWN, "done", approve=lambda request: not asked.append(request))
+
+    def yes(request: ApprovalRequest) -> bool:
+        asked.append(request)
+        return True
+
+    made, _, _ = house(DOWN, "done", approve=yes)
     made.call("book", n=1)
     made.broker.ban("book", [BY])
     made.call("reserve", n=1)

@@ -185,7 +185,7 @@ leaf: st.SearchStrategy[Any] = st.fixed_dictionaries(
     {"type": st.sampled_from(["string", "number", "array", "object", ["string", "null"], None, 3])},
     optional={"enum": st.sampled_from([["a"], [], [1, None], "a"]), "format": st.sampled_from(["date", 3])},
 )
-schemas = st.recursive(
+schemas: st.SearchStrategy[Any] = st.recursive(
     leaf | st.just({}),
     lambda inner: st.one_of(
         st.dictionaries(words, inner, max_size=4).map(lambda p: {"type": "object", "properties": p}),

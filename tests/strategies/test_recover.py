@@ -299,7 +299,12 @@ def booked(way: str, replies: list[str], effects: list[str], **more: Any) -> Res
 def test_a_write_that_was_surely_refused_is_made_elsewhere_if_the_user_says_so() -> None:
     asked: list[ApprovalRequest] = []
     effects: list[str] = []
-    result = booked("refuses", [BOOK, RESERVE], effects, approve=lambda request: not asked.append(request))
+
+    def yes(request: ApprovalRequest) -> bool:
+        asked.append(request)
+        return True
+
+    result = booked("refuses", [BOOK, RESERVE], effects, approve=yes)
     assert (result.status, result.value, effects) == ("answered", "r", ["7"])
     assert [(each.tool, each.instead_of) for each in asked] == [("book", ()), ("reserve", ("book",))]
 
