@@ -225,7 +225,9 @@ def airfields_around(
     }
 
 
-def airfield_card(iata_code: Annotated[str, Field(description="Three-letter IATA code of the airport")]) -> AirfieldFound:
+def airfield_card(
+    iata_code: Annotated[str, Field(description="Three-letter IATA code of the airport")],
+) -> AirfieldFound:
     """What is known about one airport."""
     a = airports.get_airport(iata_code)
     return {

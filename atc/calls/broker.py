@@ -134,11 +134,16 @@ class Broker:
     def ban(self, tool: str, substitutes: Sequence[Replacement]) -> None:
         """Refuse a tool that broke until the run ends (:mod:`atc.calls.bans`); these may be called in its place.
 
-        Where it is a write, this and what may be called in its place hold for later tasks of a conversation, too.
+        Where it is a write, one alone may, and this holds for later tasks of a conversation, too.
+
+        Raises:
+            JournalError: it cannot be written down, so nothing may take the write's place.
         """
-        self.bans.add(tool, substitutes)
         if tool not in self.tools or self.tools[tool].protocol.effect is not Effect.READ:
-            self.journal.banned[tool] = tuple(substitutes)
+            substitutes = substitutes[:1]
+            for each in substitutes:
+                self.journal.ban(tool, each)
+        self.bans.add(tool, substitutes)
 
     def begin_program(self, warnings: Sequence[str] = ()) -> None:
         """Begin a new program. ``warnings``: what the check warned about in it and the program does not resolve."""

@@ -60,8 +60,8 @@ class Journal:
         inputs: what was handed to the current stage: values of earlier ones, by name.
         new_request: whether the current stage may do again what earlier stages did.
         request: number of the current task of a conversation, from 0. ``before``: the last call of the task before.
-        banned: writes that were surely refused and in whose place others may be called, for as long as this journal is
-            used: what the one was asked for, the other may have done.
+        banned: writes that were surely refused, each with the one that may be called in its place, for as long as this
+            journal is used: what the one was asked for, the other may have done.
         kept: the file stays open and locked when a task ends, for the next one: see :meth:`handed_over`.
 
     Raises:
@@ -168,6 +168,16 @@ class Journal:
         entry = self.begin(number, earlier.key, arguments, Effect.READ)
         self._reads.same_time(entry, earlier)
         self.succeed(entry, earlier.value, earlier.next_page)
+
+    def ban(self, tool: str, substitute: Replacement) -> None:
+        """Write down that a write is not called again, and what may be called in its place. On disk before this
+        returns, and so before the substitute can act.
+
+        Raises:
+            JournalError: it cannot be written; nothing may take the tool's place.
+        """
+        self._append({"ban": tool, "by": substitute.tool, "arguments": dict(substitute.arguments)}, sync=True)
+        self.banned[tool] = (substitute,)
 
     def begin_again(self) -> None:
         """After a resume: what acts begins from its start, and not in the stage in which it was cut off.
@@ -373,6 +383,9 @@ class Journal:
         if "stage" in record and "call" not in record:
             self._apply_stage(record)
             return
+        if "ban" in record and "call" not in record:
+            self._apply_ban(record)
+            return
         number = record["call"]
         if "begin" in record:
             self._apply_begin(record)
@@ -393,6 +406,12 @@ class Journal:
             raise ValueError("not an outcome")
         if self._waiting.pop(number, None) is not None and entry.state != "refused":
             raise ValueError(f"call {number} was never sent")
+
+    def _apply_ban(self, record: dict[str, Any]) -> None:
+        tool, by, arguments = record["ban"], record["by"], record["arguments"]
+        if not isinstance(arguments, dict) or not all(isinstance(e, str) for e in (tool, by, *arguments.values())):
+            raise ValueError("no tool that is banned")
+        self.banned[tool] = (Replacement(tool=by, arguments=tuple(arguments.items())),)
 
     def _apply_begin(self, record: dict[str, Any]) -> None:
         entry, boot = Entry.begun(record)

@@ -24,6 +24,7 @@ from atc.strategies.steps import (
     out_of_steps,
     read_value,
     record_step,
+    routed_round,
     shown,
 )
 from atc.tools.stubs import render_stub
@@ -74,13 +75,20 @@ class CodeAct(Strategy):
             outcome = await context.execute(_SESSION.format(steps=steps) + code)
             answered = outcome.kind == "finished" and outcome.answered
             fault = checked_answer(context, outcome.value)[1] if answered else _fault_of(context, outcome)
+            instead = ""
+            if fault is not None:
+                fault, instead = await routed_round(context, fault)
             record_step(context, code, fault)
             if answered and fault is None:
                 return Ending("answered", outcome.value)
             if fault is not None and (ending := ending_of(fault)):
                 return ending
             steps.append(code)
-            messages.append(Message("user", f"It printed:\n{_printed(outcome, fault) or '(nothing)'}"))
+            messages.append(
+                Message(
+                    "user", f"It printed:\n{_printed(outcome, fault) or '(nothing)'}" + f"\n{instead}" * bool(instead)
+                )
+            )
         return out_of_steps(context)
 
 

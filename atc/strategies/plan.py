@@ -20,6 +20,7 @@ from atc.strategies.steps import (
     fault_of_call,
     read_value,
     record_step,
+    routed_round,
     shown,
     tool_lines,
 )
@@ -53,11 +54,11 @@ class Plan(Strategy):
             try:
                 results = await _execute(context, _steps(reply))
             except PlanFault as problem:
-                fault = problem.fault
+                fault, instead = await routed_round(context, problem.fault)
                 record_step(context, reply, fault)
                 if ending := ending_of(fault):
                     return ending
-                failed = f"{shown(reply)}\n{shown(fault.message)}"
+                failed = "\n".join(filter(None, (shown(reply), shown(fault.message), instead)))
                 continue
             record_step(context, reply)
             task = context.task_with_type("The answer")

@@ -19,6 +19,7 @@ from atc.strategies.steps import (
     out_of_steps,
     read_value,
     record_step,
+    routed_round,
     shown,
     tool_lines,
 )
@@ -80,4 +81,5 @@ async def _acted(context: RunContext, reply: str, action: re.Match[str] | None) 
     call = await context.call(action[1], arguments)
     if call.succeeded:
         return reply, shown(call.value), None
-    return reply, f"error: {shown(call.error)}", fault_of_call(call)
+    fault, instead = await routed_round(context, fault_of_call(call))
+    return reply, "\n".join(filter(None, (f"error: {shown(call.error)}", instead))), fault

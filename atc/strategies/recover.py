@@ -102,14 +102,12 @@ class Recovery:
         return fault.model_copy(update={"tool": call.tool, "substitutes": found})
 
     def restore(self, stored: StoredRun) -> None:
-        """Ban again what was banned before the run was cut off; of the tasks of a conversation, all writes."""
-        current = stored.run_id and list(stored.latest())
-        for event in stored.events():
-            if event["kind"] == "tool_banned" and (
-                event["data"].get("effect") != Effect.READ.value or event in (current or ())
-            ):
-                found = tuple(Replacement.model_validate(each) for each in event["data"]["substitutes"])
-                self._context.broker.ban(event["data"]["tool"], found)
+        """Ban the reads again that were banned before the run was cut off. Of writes the journal knows."""
+        for event in stored.latest():
+            data = event["data"]
+            if event["kind"] == "tool_banned" and data["effect"] == Effect.READ.value:
+                found = [Replacement.model_validate(each) for each in data["substitutes"]]
+                self._context.broker.bans.add(data["tool"], found)
 
     def told(self) -> list[tuple[str, str]]:
         """For each tool that broke, what the last program called in its place with success; the trace has it, too."""
@@ -133,7 +131,7 @@ class Recovery:
             if call.effect is not Effect.READ and not self._can_be_asked(call.tool, each.by):
                 continue
             made.append(Replacement(tool=each.by, arguments=tuple(each.arguments.items())))
-        return tuple(made)
+        return tuple(made if call.effect is Effect.READ else made[:1])
 
     def _can_be_asked(self, tool: str, by: str) -> bool:
         protocol = self._context.all_tools[by].protocol
@@ -148,7 +146,8 @@ class Recovery:
         if call.status != "failed" or blames_arguments(call):
             return False
         if call.effect is not Effect.READ:
-            return self._surely_refused(call) and _is_down(call)
+            takes_a_place = bool(self._context.broker.bans.instead_of(call.tool))  # a third one could do it again
+            return not takes_a_place and self._surely_refused(call) and _is_down(call)
         return _is_down(call) or self._fails_again_and_again(call.tool)
 
     def _surely_refused(self, call: Call) -> bool:
@@ -194,8 +193,8 @@ def _step(step: Any) -> str:
 def broken_tools(context: RunContext) -> Mapping[str, Collection[str]]:
     """The tools that no program need call any more, each with what gives the same.
 
-    A tool that answered in this run is not among them: its answers can be read again.
+    A tool that answered well in this run is not among them: its answers can be read again.
     """
-    answered = {call.tool for call in context.broker.calls if call.succeeded}
+    answered = {call.tool for call in context.broker.calls if call.succeeded and not call.drift}
     bans = context.broker.bans
     return {tool: [each.tool for each in bans.substitutes(tool)] for tool in bans if tool not in answered}

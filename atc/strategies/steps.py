@@ -7,6 +7,7 @@ import json
 from collections.abc import Iterable
 from typing import Any
 
+from atc import wording
 from atc.calls.json_values import to_json_value
 from atc.facts import Fault
 from atc.prompting import fenced
@@ -14,7 +15,7 @@ from atc.result import Call, Revision
 from atc.strategies.base import Ending
 from atc.strategies.context import RunContext
 from atc.strategies.endings import STATUS, advised
-from atc.tools.tool import Tool
+from atc.tools.tool import Tool, Toolset
 
 MAX_STEPS = 10
 """Replies of the model that act, in one run."""
@@ -87,9 +88,25 @@ def fault_of_call(call: Call) -> Fault:
     )
 
 
+async def routed_round(context: RunContext, fault: Fault) -> tuple[Fault, str]:
+    """A fault, after what can be done about a tool that broke, and what the model is told of that: nothing, or that it
+    is down and what gives the same, with the documents of what it has not seen yet.
+    """
+    shown_before = context.tools
+
+    async def offer(tools: Toolset) -> None:
+        await context.offer(context.tools + tools)
+
+    fault = await context.recovery.recovered(fault, offer)
+    if not fault.substitutes:
+        return fault, ""
+    new = [tool for name, tool in context.tools.items() if name not in shown_before]
+    return fault, "\n".join([fenced(wording.is_down(fault.tool or "", fault.substitutes)), *tool_lines(new)])
+
+
 def ending_of(fault: Fault) -> Ending | None:
     """The ending by a fault that nothing the model writes can help; ``None`` where it can."""
-    return Ending(STATUS[fault.cause], fault=fault) if fault.cause is not None else None
+    return Ending(STATUS[fault.cause], fault=fault) if fault.cause is not None and not fault.substitutes else None
 
 
 def out_of_steps(context: RunContext) -> Ending:
