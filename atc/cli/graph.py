@@ -220,7 +220,7 @@ def export_(
     if as_json:
         print_json({"file": str(file), "records": records})
     else:
-        _say(f"{_many(records)} are in {file}")
+        _say(f"wrote {_many(records)} to {file}")
 
 
 @app.command("import")
@@ -238,7 +238,7 @@ def import_(
     if as_json:
         print_json({"file": str(file), "records": records})
     else:
-        _say(f"{_many(records)} of {file} are taken in, as foreign")
+        _say(f"took in {_many(records)} of {file}, as foreign")
 
 
 def _protocols(

@@ -74,8 +74,8 @@ def read_feed(
     Raises:
         UsageError: one of both is not written so, or there is no such tool, field or parameter.
     """
-    giving, path = _split(supplier, tools, "the first")
-    taking, parameter = _split(consumer, tools, "the second")
+    giving, path = _split(supplier, tools, "the first", "TOOL.FIELD, such as search_user.results[].id")
+    taking, parameter = _split(consumer, tools, "the second", "TOOL.ARGUMENT, such as get_user.user_id")
     known = {name: each.original for each in parameters_of(tools[taking]) for name in (each.name, each.original)}
     if parameter not in known:
         what = f"{parameter[:80]!r} is no argument of {taking}" if parameter else f"write {taking}.ARGUMENT"
@@ -85,7 +85,7 @@ def read_feed(
     return giving, _path(giving, path, tools, shapes or {}), taking, known[parameter]
 
 
-def _split(text: str, tools: Mapping[str, Protocol], which: str) -> tuple[str, str]:
+def _split(text: str, tools: Mapping[str, Protocol], which: str, form: str) -> tuple[str, str]:
     """The tool that a text begins with, the longest that fits, and what follows it."""
     dots = [place for place, character in enumerate(text) if character in ".["]
     for end in (len(text), *reversed(dots)):
@@ -93,9 +93,7 @@ def _split(text: str, tools: Mapping[str, Protocol], which: str) -> tuple[str, s
             return text[:end], text[end:].removeprefix(".")
     name = text[: dots[0]] if dots else text
     if not name:
-        raise UsageError(
-            f"{which} part of an edge is {text[:80]!r}: write TOOL.FIELD, such as search_user.results[].id"
-        )
+        raise UsageError(f"{which} part of an edge is {text[:80]!r}: write {form}")
     return known_tool(name, tools), ""
 
 

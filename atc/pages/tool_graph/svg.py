@@ -16,7 +16,7 @@ _COLOURS: dict[Evidence, str] = {
     "corrected": "#b04a8f",
     "seen": "#00815c",
     "stated": "#0072b2",
-    "names": "#8a929e",
+    "names": "#7c8590",
     "predicted": "#d08700",
 }
 _SUBSTITUTE, _OTHER = "#c8500a", len(ORDER)
