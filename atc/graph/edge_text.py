@@ -8,6 +8,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from atc.errors import UsageError
 from atc.graph.edges import Evidence, Feed, Path
 from atc.graph.suppliers import fields_of
+from atc.schemas.validate import resolve
 from atc.tools.parameters import parameters_of
 from atc.tools.protocol import JsonSchema, Protocol
 
@@ -103,12 +104,13 @@ def _path(tool: str, text: str, tools: Mapping[str, Protocol], shapes: Mapping[s
     returns = tools[tool].returns or shapes.get(tool)
     if returns is None:  # nothing is known of its response: the user's word is taken
         return tuple(step for part in text.replace("[]", ".[].").split(".") if (step := part.strip()))
-    known: dict[str, Path] = {}
+    known: dict[str, Path] = {"[]": ("[]",)} if "items" in resolve(returns, returns) else {}
     for path in fields_of(returns):
         known.setdefault(path_text(path), path)
         known.setdefault(path_text((*path, "[]")), (*path, "[]"))
     if text not in known:
-        listed = _nearest(text, [name for name in known if not name.endswith("[]")], "it returns")
+        names = [name for name in known if not name.endswith("[]") or name == "[]"]
+        listed = _nearest(text, names, "it returns") if names else f"; write {tool} alone for the response as a whole"
         raise UsageError(f"{text[:80]!r} is no field of what {tool} returns{listed}")
     return known[text]
 

@@ -3,17 +3,18 @@
 from __future__ import annotations
 
 import json
-import sys
-from collections.abc import Iterator
 from pathlib import Path
-from types import ModuleType
 from typing import Any
 
 import pytest
 
-from atc.graph.edges import NOTHING_LEARNT, Counts, Learnt
+from atc.cli import graph
+from atc.graph.edge_text import WORDS
+from atc.graph.edges import Learnt
+from atc.graph.lessons import Lessons
+from atc.tools.protocol import Protocol
+from atc.tools.sources import open_tools
 from tests.support.cli import atc
-from tests.support.graph_store import FakeGraphStore
 
 TOOLS = '''
 from typing import TypedDict
@@ -46,16 +47,29 @@ T = ("-t", "tools.py")
 
 
 @pytest.fixture(autouse=True)
-def store(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[type[FakeGraphStore]]:
+def _here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
     Path("tools.py").write_text(TOOLS)
-    module = ModuleType("atc.graph.store")
-    module.GraphStore = FakeGraphStore  # type: ignore[attr-defined]
-    monkeypatch.setitem(sys.modules, "atc.graph.store", module)
-    FakeGraphStore.kept, FakeGraphStore.notice = NOTHING_LEARNT, ""
-    FakeGraphStore.asked.clear()
-    yield FakeGraphStore
-    FakeGraphStore.kept, FakeGraphStore.notice = NOTHING_LEARNT, ""
+    protocols()  # a second module of one name in one process gets another name: from here on it stays
+
+
+def protocols() -> dict[str, Protocol]:
+    return {name: tool.protocol for name, tool in open_tools(["tools.py"]).items()}
+
+
+def learnt() -> Learnt:
+    with graph._store() as store:
+        return store.learnt(protocols())
+
+
+def taught() -> None:
+    """A run in which one tool's user was another one's argument."""
+    calls = {"search_user": 1, "get_user": 2}
+    with graph._store() as store:
+        store.add(
+            Lessons("a", True, calls, ((3, "get_user"),), {("search_user", "get_user"): 1}, {EDGE: 2}), protocols()
+        )
 
 
 def printed(*arguments: str) -> Any:
@@ -71,29 +85,26 @@ def refused(*arguments: str, code: int = 2) -> str:
     return ran.stderr
 
 
-def test_show_says_what_feeds_a_tool_what_it_feeds_and_why(store: type[FakeGraphStore]) -> None:
-    store.kept = Learnt(
-        calls={"get_user": Counts(12, 1, 1.8e9)},
-        follows={("search_user", "get_user"): Counts(3, 0, 1), ("get_user", "get_orders"): Counts(2, 0, 1)},
-        corrected_feeds={("get_user", ("name",), "get_user", "user_id"): False},
-        corrected_substitutes={("get_user", "search_user"): False},
-    )
+def test_show_says_what_feeds_a_tool_what_it_feeds_and_why() -> None:
+    taught()
+    printed("correct", "get_orders[]", "get_user.user_id", "--no", *T)
+    printed("correct", "--instead", "get_user", "get_orders", "--no", *T)
     found = printed("show", "get_user", *T)
-    assert found["calls"] == {"ok": 12, "failed": 1, "last": 1.8e9}
+    assert (found["calls"]["ok"], found["calls"]["failed"]) == pytest.approx((2, 1), abs=0.2)
     fed = found["fed_by"][0]
     assert (fed["from"], fed["to"]) == ("search_user.users[].user_id", "get_user.user_id")
-    assert (fed["evidence"], fed["why"], fed["path"]) == ("names", "names fit", ["users", "[]", "user_id"])
-    assert [each["tool"] for each in found["followed_by"] + found["follows"]] == ["get_orders", "search_user"]
-    assert found["taken_away"] == [{"from": "get_user.name", "to": "get_user.user_id"}]
+    assert (fed["path"], fed["why"]) == (["users", "[]", "user_id"], WORDS[fed["evidence"]])
+    assert [each["tool"] for each in found["follows"]] == ["search_user"]
+    assert found["taken_away"] == [{"from": "get_orders[]", "to": "get_user.user_id"}]
     ran = atc("graph", "show", "get_user", *T)
     assert ran.exit_code == 0
     for text in (
         "get_user (read, functions): One user.",
-        "12 calls in answered runs, 1 that failed, the last on 2027-01-15",
+        "2 calls in answered runs, 1 that failed, the last on 2",
         "search_user.users[].user_id",
-        "ran right after it: get_orders (2×)",
-        "taken away by you: get_user.name → get_user.user_id",
-        "not in its place, you say: search_user",
+        "ran right before it: search_user (1×)",
+        "taken away by you: get_orders[] → get_user.user_id",
+        "not in its place, you say: get_orders",
     ):
         assert text in ran.stdout
     assert "\x1b" not in atc("graph", "show", "search_user", *T).stdout
@@ -111,36 +122,32 @@ def test_show_says_what_is_not_there() -> None:
     assert "there is no tool 'get_usr': did you mean get_user" in refused("show", "get_usr", *T)
 
 
-def test_a_notice_of_the_store_is_a_line_beside_the_result(store: type[FakeGraphStore]) -> None:
-    store.notice = "the store was damaged"
+def test_a_damaged_store_is_a_line_beside_the_result() -> None:
+    taught()
+    file = next(path for path in Path("cache").rglob("*.db"))
+    file.write_bytes(b"no database at all" * 1000)
     ran = atc("graph", "show", "get_user", *T, "--json")
-    assert (ran.exit_code, "the store was damaged" in ran.stderr, json.loads(ran.stdout)["tool"]) == (
-        0,
-        True,
-        "get_user",
-    )
+    assert (ran.exit_code, json.loads(ran.stdout)["calls"]["ok"]) == (0, 0)
+    assert ran.stderr.startswith("atc: ")
+    assert file.name in ran.stderr
 
 
-@pytest.mark.parametrize(("said", "there"), [("--yes", True), ("--no", False), ("--clear", None)])
-def test_an_edge_is_corrected_in_the_words_in_which_it_is_shown(
-    said: str, there: bool | None, store: type[FakeGraphStore]
-) -> None:
+@pytest.mark.parametrize(("said", "kept"), [("--yes", {EDGE: True}), ("--no", {EDGE: False}), ("--clear", {})])
+def test_an_edge_is_corrected_in_the_words_in_which_it_is_shown(said: str, kept: dict[Any, bool]) -> None:
     shown = printed("show", "get_user", *T)["fed_by"][0]
+    printed("correct", shown["from"], shown["to"], "--yes", *T)
     made = printed("correct", shown["from"], shown["to"], said, *T)
-    assert store.asked == [("feed", EDGE, there)]
+    assert learnt().corrected_feeds == kept
     assert made == {
         "supplier": EDGE[0],
         "path": list(EDGE[1]),
         "consumer": EDGE[2],
         "parameter": EDGE[3],
-        "there": there,
+        "there": kept.get(EDGE),
     }
-    assert (
-        "search_user.users[].user_id → get_user.user_id: "
-        in atc("graph", "correct", shown["from"], shown["to"], said, *T).stdout
-    )
-    printed("correct", "--instead", "get_user", "search_user", said, *T)
-    assert store.asked[-1] == ("substitute", "get_user", "search_user", there)
+    ran = atc("graph", "correct", "--instead", "get_user", "search_user", said, *T)
+    assert ran.stdout.startswith("search_user in place of get_user: ")
+    assert list(learnt().corrected_substitutes.values()) == list(kept.values())
 
 
 @pytest.mark.parametrize(
@@ -160,37 +167,45 @@ def test_an_edge_is_corrected_in_the_words_in_which_it_is_shown(
         (("get_user", "get_user", "--no", "--instead"), "a tool cannot take its own place"),
     ],
 )
-def test_a_wrong_correction_is_refused(arguments: tuple[str, ...], message: str, store: type[FakeGraphStore]) -> None:
+def test_a_wrong_correction_is_refused(arguments: tuple[str, ...], message: str) -> None:
     assert message in refused("correct", *arguments, *T)
-    assert store.asked == []
+    assert not learnt()
 
 
-def test_tools_are_forgotten_or_everything_is(store: type[FakeGraphStore]) -> None:
-    assert printed("forget", "get_user", *T) == {"forgotten": ["get_user"], "records": 3}
-    assert printed("forget", "--all") == {"forgotten": "all", "records": 3}
-    assert store.asked == [("forget", ["get_user"]), ("forget", None)]
-    assert "forgot 3 records of all tools" in atc("graph", "forget", "--all").stdout
-    asked = len(store.asked)
+def test_tools_are_forgotten_or_everything_is() -> None:
+    taught()
+    assert printed("forget", "get_orders", *T) == {"forgotten": ["get_orders"], "facts": 0}
+    forgotten = printed("forget", "get_user", *T)
+    assert (forgotten["forgotten"], forgotten["facts"] > 0) == (["get_user"], True)
+    assert list(learnt().calls) == ["search_user"]
+    assert atc("graph", "forget", "--all").stdout.endswith(" about all tools\n")
+    assert not learnt()
     assert "name the tools to forget, or give --all" in refused("forget")
     assert "name the tools to forget, or give --all" in refused("forget", "get_user", "--all")
     assert "leave --tools out" in refused("forget", "--all", *T)
     assert "say with --tools" in refused("forget", "get_user")
     assert "did you mean get_user" in refused("forget", "get_usr", *T)
-    assert len(store.asked) == asked
 
 
 def test_what_was_learnt_is_written_to_share_and_taken_in() -> None:
-    assert printed("export", "out.jsonl") == {"file": "out.jsonl", "records": 1}
+    taught()
+    facts = printed("export", "out.jsonl")["facts"]
+    assert facts
+    assert [json.loads(line) for line in Path("out.jsonl").read_text().splitlines()]
     assert "out.jsonl is there already: name another file, or write over it with --force" in refused(
         "export", "out.jsonl"
     )
-    assert atc("graph", "export", "out.jsonl", "--force").stdout == "wrote 1 record to out.jsonl\n"
-    assert printed("import", "out.jsonl") == {"file": "out.jsonl", "records": 1}
+    assert atc("graph", "export", "out.jsonl", "--force").stdout == f"wrote {facts} facts to out.jsonl\n"
+    printed("forget", "--all")
+    assert printed("import", "out.jsonl") == {"file": "out.jsonl", "facts": facts}
+    assert EDGE in learnt().feeds
+    Path("other.jsonl").write_text("{}\n")
+    assert "other.jsonl" in refused("import", "other.jsonl")
     assert "is not there: name what" in refused("import", "no.jsonl")
     assert "is no file" in refused("import", ".")
     assert "no is no folder: make it first" in refused("export", "no/out.jsonl")
     assert ". is a folder: name a file" in refused("export", ".")
-    assert "cannot be written" in refused("export", "/proc/out.jsonl", code=3)
+    assert "cannot be written" in refused("export", "/proc/out.jsonl")
 
 
 def test_a_picture_is_drawn_as_a_page_or_for_papers() -> None:

@@ -24,6 +24,8 @@ TOOLS = {
         ),
         a_tool("get_user", "user_id", "user.name", "class"),
         a_tool("get", "x"),
+        a_tool("names", "x").model_copy(update={"returns": {"type": "array", "items": STRING}}),
+        a_tool("count", "x").model_copy(update={"returns": {"type": "integer"}}),
     )
 }
 
@@ -42,6 +44,8 @@ TOOLS = {
         (("search_user.results[].home.page", "get.x"), ("search_user", ("results", "[]", "home.page"), "get", "x")),
         (("get_user.what[].ever", "get.x"), ("get_user", ("what", "[]", "ever"), "get", "x")),
         (("get_user[].id", "get.x"), ("get_user", ("[]", "id"), "get", "x")),
+        (("names[]", "get.x"), ("names", ("[]",), "get", "x")),
+        (("count", "get.x"), ("count", (), "get", "x")),
     ],
 )
 def test_an_edge_is_read_as_it_is_written(typed: tuple[str, str], edge: object) -> None:
@@ -59,6 +63,11 @@ def test_an_edge_is_read_as_it_is_written(typed: tuple[str, str], edge: object) 
         (("search_user.id", "get_user.user_id"), r"did you mean results\[\].id"),
         (("search_user.results[].id", "get_user"), "write get_user.ARGUMENT; it takes user_id, "),
         (("search_user.results[].id", "get_user.userid"), "'userid' is no argument of get_user: did you mean user_id"),
+        (("names.id", "get.x"), r"'id' is no field of what names returns; it returns \[\]"),
+        (
+            ("count.id", "get.x"),
+            "'id' is no field of what count returns; write count alone for the response as a whole",
+        ),
         (("get_user.id", "get_user.user_id"), "get_user cannot feed itself"),
         (("", "get_user.user_id"), "the first part of an edge is '': write TOOL.FIELD"),
         (("search_user", ".user_id"), "the second part of an edge is '.user_id': write TOOL.ARGUMENT"),
@@ -83,7 +92,7 @@ def test_every_evidence_has_its_words_in_the_order_of_sureness() -> None:
 
 def test_a_tool_that_is_not_there_is_answered_with_those_that_are() -> None:
     assert known_tool("get", TOOLS) == "get"
-    with pytest.raises(UsageError, match=r"the tools are search_user, get_user, get$"):
+    with pytest.raises(UsageError, match=r"the tools are search_user, get_user, get, names, count$"):
         known_tool("weather", TOOLS)
 
 
