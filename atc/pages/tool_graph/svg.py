@@ -70,11 +70,11 @@ def svg_of(drawing: Drawing) -> str:
         for number, (text, colour, dashed) in enumerate(items)
     ]
     bottom = max((item.y for item in legend), default=layout.height) + _LINE
-    notes = [Item(text, 20, bottom + number * _LINE) for number, text in enumerate(drawing.left_out)]
+    notes = [Item(text, 20, bottom + 6 + number * _LINE) for number, text in enumerate(drawing.left_out)]
     return render(
         Path(__file__).parent / "picture.svg.jinja",
         width=max(layout.width, 2 * _LEGEND),
-        height=bottom + len(notes) * _LINE,
+        height=bottom + 6 + len(notes) * _LINE,
         heads=[*(_COLOURS[kind] for kind in ORDER), _SUBSTITUTE],
         lines=list(_lines(drawing, layout)),
         boxes=[Box(tool, _cut(tool), *layout.places[tool]) for tool in drawing.tools],
