@@ -292,14 +292,18 @@ def _writable(file: Path, force: bool) -> None:
 
 def _write(file: Path, text: str) -> None:
     """Whole or not at all."""
-    draft = file.with_name(f".{file.name}.new")
+    draft = file.with_name(f".{file.name}.{os.getpid()}")
     try:
-        draft.write_text(text, encoding="utf-8")
-        os.replace(draft, file)
+        descriptor = os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o666)
+        try:
+            with os.fdopen(descriptor, "w", encoding="utf-8") as out_:
+                out_.write(text)
+            os.replace(draft, file)
+        except BaseException:
+            draft.unlink(missing_ok=True)
+            raise
     except OSError as error:
         raise EnvironmentProblem(f"{file} cannot be written ({error.strerror})", fix="name another place") from None
-    finally:
-        draft.unlink(missing_ok=True)
 
 
 def _many(facts: int) -> str:

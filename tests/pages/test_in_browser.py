@@ -103,6 +103,7 @@ def test_the_graph_is_searched_and_a_tool_is_chosen_by_keys_alone(page: Page, tm
         assert text in details
     page.run("document.querySelector('#details .link').click()")  # on to what feeds it
     assert page.text("#details h2") == "find_cities"
+    assert page.run("document.activeElement.textContent") == "find_cities"
     page.press("Escape")
     assert (page.text("#details"), page.text("#status")) == ("", "5 tools, 3 edges, 1 substitute")
     unharmed(page)

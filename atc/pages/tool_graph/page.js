@@ -13,7 +13,7 @@
 
   const shown = { evidence: new Set([...kinds.keys(), SUBSTITUTE]), services: new Set(data.services.keys()) };
   const view = { x: 0, y: 0, scale: 1 };
-  let chosen = -1, pointed = -1, hits = null, colours = {}, waiting = false;
+  let chosen = -1, pointed = -1, matches = [], hits = null, colours = {}, waiting = false;
 
   const edgesOf = tools.map(() => []);
   edges.forEach((edge, number) => { edgesOf[edge[0]].push(number); edgesOf[edge[1]].push(number); });
@@ -216,7 +216,11 @@
   };
   const link = (tool) => {
     const button = make("button", tools[tool].name, "link");
-    button.addEventListener("click", () => { choose(tool); centre(tool); });
+    button.addEventListener("click", () => {
+      choose(tool);
+      centre(tool);
+      byId("details").querySelector("h2").focus(); // what had the focus is gone
+    });
     return button;
   };
   const list = (title, lines) => {
@@ -251,8 +255,9 @@
     const panel = byId("details");
     panel.replaceChildren();
     if (chosen < 0) return;
-    const tool = tools[chosen];
-    panel.append(make("h2", tool.name), make("p", `${tool.effect} · ${data.services[tool.service]}`, "faint"));
+    const tool = tools[chosen], heading = make("h2", tool.name);
+    heading.tabIndex = -1;
+    panel.append(heading, make("p", `${tool.effect} · ${data.services[tool.service]}`, "faint"));
     if (tool.text) panel.append(make("p", tool.text, "text"));
     if (tool.calls) {
       const [good, failed, last] = tool.calls, date = last ? `, the last on ${new Date(last * 1000).toISOString().slice(0, 10)}` : "";
@@ -282,13 +287,14 @@
     const seen = [...tools.keys()].filter(visible);
     if (typed) {
       const named = (number) => tools[number].name.toLowerCase().includes(typed) ? 0 : 1;
-      const matches = seen.filter((number) => words[number].includes(typed)).sort((a, b) => named(a) - named(b) || a - b);
+      matches = seen.filter((number) => words[number].includes(typed)).sort((a, b) => named(a) - named(b) || a - b);
       hits = new Set(matches);
       found.append(...matches.slice(0, MOST_FOUND).map((number) => row(link(number))));
       byId("status").textContent = `${count(matches.length, "tool")} found` +
         (matches.length > MOST_FOUND ? `, ${MOST_FOUND} are listed` : "");
     } else {
       hits = null;
+      matches = [];
       const lines = edges.filter((edge) => kindOf(edge) >= 0).length;
       const instead = substitutes.filter((each) => open(each, SUBSTITUTE)).length;
       byId("status").textContent = `${count(seen.length, "tool")}, ${count(lines, "edge")}` +
@@ -359,8 +365,9 @@
     byId("whole").addEventListener("click", whole);
     byId("search").addEventListener("input", look);
     byId("search").addEventListener("keydown", (event) => {
-      const first = byId("found").querySelector("button");
-      if (event.key === "Enter" && first) first.click();
+      if (event.key !== "Enter" || !matches.length) return;
+      choose(matches[0]);
+      centre(matches[0]);
     });
     const keys = {
       ArrowLeft: () => move(80, 0), ArrowRight: () => move(-80, 0), ArrowUp: () => move(0, 80), ArrowDown: () => move(0, -80),
