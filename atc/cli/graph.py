@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -119,8 +119,10 @@ def draw(
     from atc.pages.tool_graph.svg import svg_of
 
     opened = _graph(tools, only, service_url, auth, documents, openapi)
-    drawing = drawing_of(opened, [known_tool(each, opened.protocols) for each in around or ()], hops)
-    _write(output, (svg_of if output.suffix.lower() == ".svg" else html_of)(drawing))
+    chosen = [known_tool(each, opened.protocols) for each in around or ()]
+    with err.status("drawing") if err.is_terminal else nullcontext():  # substitutes of thousands of tools take seconds
+        drawing = drawing_of(opened, chosen, hops)
+        _write(output, (svg_of if output.suffix.lower() == ".svg" else html_of)(drawing))
     counts = {"tools": len(drawing.tools), "edges": len(drawing.edges), "substitutes": len(drawing.substitutes)}
     if as_json:
         print_json({"file": str(output), **counts, "left_out": drawing.left_out})
