@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Iterator
+from contextlib import contextmanager, nullcontext
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -117,8 +119,10 @@ def draw(
     from atc.pages.tool_graph.svg import svg_of
 
     opened = _graph(tools, only, service_url, auth, documents, openapi)
-    drawing = drawing_of(opened, [known_tool(each, opened.protocols) for each in around or ()], hops)
-    _write(output, (svg_of if output.suffix.lower() == ".svg" else html_of)(drawing))
+    chosen = [known_tool(each, opened.protocols) for each in around or ()]
+    with err.status("drawing") if err.is_terminal else nullcontext():  # substitutes of thousands of tools take seconds
+        drawing = drawing_of(opened, chosen, hops)
+        _write(output, (svg_of if output.suffix.lower() == ".svg" else html_of)(drawing))
     counts = {"tools": len(drawing.tools), "edges": len(drawing.edges), "substitutes": len(drawing.substitutes)}
     if as_json:
         print_json({"file": str(output), **counts, "left_out": drawing.left_out})
@@ -153,17 +157,18 @@ def correct(
     if clear == (there is not None):
         raise UsageError("say one of three: --yes (it is so), --no (it is not) or --clear (take your correction back)")
     protocols = _protocols(tools, only, service_url, auth, documents, openapi)
-    store = _store()
     edge: dict[str, object]
     if instead:
         tool, by = known_tool(one, protocols), known_tool(other, protocols)
         if tool == by:
             raise UsageError("a tool cannot take its own place: name two")
-        store.correct_substitute(protocols, tool, by, there)
+        with _store() as store:
+            store.correct_substitute(protocols, tool, by, there)
         edge, what = {"tool": tool, "by": by}, f"{by} in place of {tool}"
     else:
-        feed = read_feed(one, other, protocols, store.learnt(protocols).shapes)
-        store.correct_feed(protocols, feed, there)
+        with _store() as store:
+            feed = read_feed(one, other, protocols, store.learnt(protocols).shapes)
+            store.correct_feed(protocols, feed, there)
         supplier, place, consumer, parameter = feed
         edge = {"supplier": supplier, "path": list(place), "consumer": consumer, "parameter": parameter}
         what = f"{place_text(supplier, place)} → {consumer}.{parameter}"
@@ -197,11 +202,12 @@ def forget(
     if names:
         protocols = _protocols(tools or [], only, service_url, auth, documents, openapi)
         chosen = {known_tool(name, protocols): protocols[name] for name in names}
-    records = _store().forget(chosen)
+    with _store() as store:
+        facts = store.forget(chosen)
     if as_json:
-        print_json({"forgotten": sorted(chosen) if chosen else "all", "records": records})
+        print_json({"forgotten": sorted(chosen) if chosen else "all", "facts": facts})
     else:
-        _say(f"forgot {_many(records)} of {', '.join(chosen) if chosen else 'all tools'}")
+        _say(f"forgot {_many(facts)} about {', '.join(chosen) if chosen else 'all tools'}")
 
 
 @app.command("export")
@@ -213,14 +219,12 @@ def export_(
 ) -> None:
     """Write what runs taught to a file that you can share: names, counts and types, no value of any call."""
     _writable(file, force)
-    try:
-        records = _store().export(file)
-    except OSError as error:
-        raise _not_written(file, error) from None
+    with _store() as store:
+        facts = store.export(file)
     if as_json:
-        print_json({"file": str(file), "records": records})
+        print_json({"file": str(file), "facts": facts})
     else:
-        _say(f"{_many(records)} are in {file}")
+        _say(f"wrote {_many(facts)} to {file}")
 
 
 @app.command("import")
@@ -231,14 +235,12 @@ def import_(
     """Take in what somebody else's runs taught. It counts less than your own, and never as a correction."""
     if not file.is_file():
         raise UsageError(f"{file} is {'no file' if file.exists() else 'not there'}: name what `atc graph export` wrote")
-    try:
-        records = _store().load_export(file)
-    except OSError as error:
-        raise EnvironmentProblem(f"{file} cannot be read ({error.strerror})", fix="look at its permissions") from None
+    with _store() as store:
+        facts = store.load_export(file)
     if as_json:
-        print_json({"file": str(file), "records": records})
+        print_json({"file": str(file), "facts": facts})
     else:
-        _say(f"{_many(records)} of {file} are taken in, as foreign")
+        _say(f"took in {_many(facts)} of {file}, as foreign")
 
 
 def _protocols(
@@ -263,19 +265,22 @@ def _graph(
 ) -> ToolGraph:
     """The graph of these tools with what was learnt about them."""
     protocols = _protocols(tools, only, service_url, auth, documents, openapi)
-    return ToolGraph(protocols, _store().learnt(protocols))
+    with _store() as store:
+        return ToolGraph(protocols, store.learnt(protocols))
 
 
-def _store() -> GraphStore:
+@contextmanager
+def _store() -> Iterator[GraphStore]:
     """The user's own store. What is wrong with it is a line on stderr."""
-    import platformdirs
+    from atc.graph.store import GraphStore, default_path
 
-    from atc.graph.store import GraphStore
-
-    store = GraphStore(platformdirs.user_cache_path("atc") / "graph.sqlite")
-    if store.notice:
-        err.print(f"atc: {clean(store.notice)}", markup=False, style="yellow")
-    return store
+    store = GraphStore(default_path())
+    try:
+        yield store
+    finally:
+        store.close()
+        if store.notice:
+            err.print(f"atc: {clean(store.notice)}", markup=False, style="yellow")
 
 
 def _writable(file: Path, force: bool) -> None:
@@ -289,22 +294,22 @@ def _writable(file: Path, force: bool) -> None:
 
 def _write(file: Path, text: str) -> None:
     """Whole or not at all."""
-    draft = file.with_name(f".{file.name}.new")
+    draft = file.with_name(f".{file.name}.{os.getpid()}")
     try:
-        draft.write_text(text, encoding="utf-8")
-        os.replace(draft, file)
+        descriptor = os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o666)
+        try:
+            with os.fdopen(descriptor, "w", encoding="utf-8") as out_:
+                out_.write(text)
+            os.replace(draft, file)
+        except BaseException:
+            draft.unlink(missing_ok=True)
+            raise
     except OSError as error:
-        raise _not_written(file, error) from None
-    finally:
-        draft.unlink(missing_ok=True)
+        raise EnvironmentProblem(f"{file} cannot be written ({error.strerror})", fix="name another place") from None
 
 
-def _not_written(file: Path, error: OSError) -> EnvironmentProblem:
-    return EnvironmentProblem(f"{file} cannot be written ({error.strerror})", fix="name a file somewhere else")
-
-
-def _many(records: int) -> str:
-    return f"{records:,} record{'' if records == 1 else 's'}"
+def _many(facts: int) -> str:
+    return f"{facts:,} fact{'' if facts == 1 else 's'}"
 
 
 def _say(text: str) -> None:

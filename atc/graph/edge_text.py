@@ -8,6 +8,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from atc.errors import UsageError
 from atc.graph.edges import Evidence, Feed, Path
 from atc.graph.suppliers import fields_of
+from atc.schemas.validate import resolve
 from atc.tools.parameters import parameters_of
 from atc.tools.protocol import JsonSchema, Protocol
 
@@ -74,8 +75,8 @@ def read_feed(
     Raises:
         UsageError: one of both is not written so, or there is no such tool, field or parameter.
     """
-    giving, path = _split(supplier, tools, "the first")
-    taking, parameter = _split(consumer, tools, "the second")
+    giving, path = _split(supplier, tools, "the first", "TOOL.FIELD, such as search_user.results[].id")
+    taking, parameter = _split(consumer, tools, "the second", "TOOL.ARGUMENT, such as get_user.user_id")
     known = {name: each.original for each in parameters_of(tools[taking]) for name in (each.name, each.original)}
     if parameter not in known:
         what = f"{parameter[:80]!r} is no argument of {taking}" if parameter else f"write {taking}.ARGUMENT"
@@ -85,7 +86,7 @@ def read_feed(
     return giving, _path(giving, path, tools, shapes or {}), taking, known[parameter]
 
 
-def _split(text: str, tools: Mapping[str, Protocol], which: str) -> tuple[str, str]:
+def _split(text: str, tools: Mapping[str, Protocol], which: str, form: str) -> tuple[str, str]:
     """The tool that a text begins with, the longest that fits, and what follows it."""
     dots = [place for place, character in enumerate(text) if character in ".["]
     for end in (len(text), *reversed(dots)):
@@ -93,9 +94,7 @@ def _split(text: str, tools: Mapping[str, Protocol], which: str) -> tuple[str, s
             return text[:end], text[end:].removeprefix(".")
     name = text[: dots[0]] if dots else text
     if not name:
-        raise UsageError(
-            f"{which} part of an edge is {text[:80]!r}: write TOOL.FIELD, such as search_user.results[].id"
-        )
+        raise UsageError(f"{which} part of an edge is {text[:80]!r}: write {form}")
     return known_tool(name, tools), ""
 
 
@@ -105,12 +104,13 @@ def _path(tool: str, text: str, tools: Mapping[str, Protocol], shapes: Mapping[s
     returns = tools[tool].returns or shapes.get(tool)
     if returns is None:  # nothing is known of its response: the user's word is taken
         return tuple(step for part in text.replace("[]", ".[].").split(".") if (step := part.strip()))
-    known: dict[str, Path] = {}
+    known: dict[str, Path] = {"[]": ("[]",)} if "items" in resolve(returns, returns) else {}
     for path in fields_of(returns):
         known.setdefault(path_text(path), path)
         known.setdefault(path_text((*path, "[]")), (*path, "[]"))
     if text not in known:
-        listed = _nearest(text, [name for name in known if not name.endswith("[]")], "it returns")
+        names = [name for name in known if not name.endswith("[]") or name == "[]"]
+        listed = _nearest(text, names, "it returns") if names else f"; write {tool} alone for the response as a whole"
         raise UsageError(f"{text[:80]!r} is no field of what {tool} returns{listed}")
     return known[text]
 

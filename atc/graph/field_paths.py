@@ -88,11 +88,15 @@ class Fields:
 
     @cached_property
     def _documented(self) -> frozenset[str]:
-        return vocabulary([text for tool in self._responses for text in _texts(self._tools[tool])])
+        return frozenset[str]().union(*(words_of_documents(self._tools[tool]) for tool in self._responses))
+
+
+def words_of_documents(protocol: Protocol) -> frozenset[str]:
+    """The words in which a document speaks of a tool and its parameters, as names of fields may be made of them."""
+    return vocabulary(list(_texts(protocol)))
 
 
 def _texts(protocol: Protocol) -> Iterator[str]:
-    """What a document says of a tool and its parameters."""
     yield from (protocol.name, protocol.source.operation[:MAX_TEXT], protocol.description[:MAX_TEXT])
     for parameter in parameters_of(protocol):
         yield parameter.original[:MAX_TEXT]

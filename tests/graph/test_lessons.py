@@ -13,37 +13,10 @@ from hypothesis import strategies as st
 from atc.graph.lessons import Lessons, all_lessons, lessons_of
 from atc.result import Call, Effect, Result
 from atc.schemas.infer.outline import outline_of
-from atc.tools.protocol import JsonSchema, Protocol
+from atc.tools.protocol import Protocol
 from atc.traces.events import Event
 from atc.traces.store import StoredRun, TraceWriter
-
-CITIES: JsonSchema = {
-    "type": "object",
-    "properties": {
-        "cities": {
-            "type": "array",
-            "items": {"type": "object", "properties": {"id": {"type": "integer"}, "name": {"type": "string"}}},
-        }
-    },
-}
-
-
-def tool(name: str, *parameters: str, returns: JsonSchema | None = None, description: str = "") -> Protocol:
-    properties: JsonSchema = {parameter: {} for parameter in parameters}
-    schema = {"type": "object", "properties": properties, "required": list(parameters)}
-    return Protocol(name=name, parameters=schema, returns=returns, description=description)
-
-
-def tools(*protocols: Protocol) -> dict[str, Protocol]:
-    return {protocol.name: protocol for protocol in protocols}
-
-
-TOOLS = tools(
-    tool("find_cities", "name", returns=CITIES),
-    tool("weather", "cityId", "days"),
-    tool("alerts", "city_ids"),
-    tool("log", "text"),
-)
+from tests.support.graph import TOOLS, tool, tools
 
 
 class Run:
@@ -54,18 +27,20 @@ class Run:
         self.calls: list[Call] = []
 
     def call(self, tool: str, line: int, value: Any = None, status: str = "ok", **more: Any) -> Run:
-        more = {"attempt": 0, "arguments": {}, "effect": Effect.READ} | more
-        self.calls.append(Call(index=len(self.calls) + 1, tool=tool, line=line, value=value, status=status, **more))  # type: ignore[arg-type]
+        made: dict[str, Any] = {
+            "index": len(self.calls) + 1,
+            "tool": tool,
+            "line": line,
+            "value": value,
+            "status": status,
+        }
+        made |= {"attempt": 0, "arguments": {}, "effect": Effect.READ} | more
+        self.calls.append(Call(**made))
         return self
 
     def result(self) -> Result[Any]:
-        return Result(
-            run_id=self.run_id,
-            task="t",
-            status=self.status,
-            program=self.program,
-            calls=tuple(self.calls),  # type: ignore[arg-type]
-        )
+        ended: dict[str, Any] = {"run_id": self.run_id, "task": "t", "status": self.status, "program": self.program}
+        return Result(**ended, calls=tuple(self.calls))
 
     def events(self, turn: int = 0) -> Iterator[Event]:
         yield Event("run_started", {"run_id": self.run_id, "turn": turn})
@@ -245,9 +220,9 @@ def test_a_resumed_run_is_one_request() -> None:
 
 def test_damaged_traces_teach_nothing() -> None:
     assert not lessons_of([], TOOLS)
-    odd = [Event("run_started", {"run_id": "r"}), Event("call_ended", {"tool": 3, "index": "x", "arguments": [], "line": None}),
-           Event("run_ended", {"status": "answered", "program": "answer = 1"})]  # fmt: skip
-    assert not lessons_of(odd, TOOLS)
+    odd = Event("call_ended", {"tool": 3, "index": "x", "arguments": [], "line": None})
+    end = Event("run_ended", {"status": "answered", "program": "answer = 1"})
+    assert not lessons_of([Event("run_started", {"run_id": "r"}), odd, end], TOOLS)
 
 
 JSON = st.recursive(

@@ -16,7 +16,7 @@ from atc.pages.tool_graph.drawing import Drawing, Edge
 
 WIDTH, HEIGHT = 180, 26
 _BETWEEN_COLUMNS, _WITHIN_COLUMN, _BETWEEN_ROWS, _MARGIN = 120, 44, 12, 20
-_LEAST_ROWS = 12
+_LEAST_ROWS, _MOST_COLUMNS = 12, 40
 _SWEEPS = 8
 
 
@@ -38,7 +38,7 @@ def layout_of(drawing: Drawing) -> Layout:
     """Place all tools of a drawing; those without an edge stand below the others."""
     linked = {end for edge in drawing.edges for end in (edge.supplier, edge.consumer)}
     linked |= {end for each in drawing.substitutes for end in (each.tool, each.by)}
-    column = columns_of([tool for tool in drawing.tools if tool in linked], drawing.edges)
+    column = _folded(columns_of([tool for tool in drawing.tools if tool in linked], drawing.edges))
     rows = max(_LEAST_ROWS, round(2 * math.sqrt(len(drawing.tools))))
     places = _placed(_ordered(column, drawing), rows, drawing)
     right = max((x for x, _ in places.values()), default=0.0) + WIDTH
@@ -89,6 +89,12 @@ def columns_of(tools: Sequence[str], edges: Iterable[Edge]) -> dict[str, int]:
                 least[consumer] = max(least[consumer], column[tool] + 1)
                 heapq.heappush(waiting, entry(consumer))
     return column
+
+
+def _folded(column: dict[str, int]) -> dict[str, int]:
+    """At most :data:`_MOST_COLUMNS`; of more, neighbouring ones share a column."""
+    most = max(column.values(), default=0) + 1
+    return column if most <= _MOST_COLUMNS else {tool: at * _MOST_COLUMNS // most for tool, at in column.items()}
 
 
 def _ordered(column: Mapping[str, int], drawing: Drawing) -> list[list[str]]:

@@ -13,7 +13,7 @@
 
   const shown = { evidence: new Set([...kinds.keys(), SUBSTITUTE]), services: new Set(data.services.keys()) };
   const view = { x: 0, y: 0, scale: 1 };
-  let chosen = -1, pointed = -1, hits = null, colours = {}, waiting = false;
+  let chosen = -1, pointed = -1, matches = [], hits = null, colours = {}, waiting = false;
 
   const edgesOf = tools.map(() => []);
   edges.forEach((edge, number) => { edgesOf[edge[0]].push(number); edgesOf[edge[1]].push(number); });
@@ -71,35 +71,42 @@
     path.moveTo(x, y); path.lineTo(x - 8, y - 4); path.lineTo(x - 8, y + 4); path.closePath();
   };
 
+  // many short paths are stroked far sooner than a long one
+  const BATCH = 200;
   const strokes = (only, faded) => {
-    const near = view.scale > 0.25, window_ = region();
-    const paths = () => kinds.map(() => new Path2D());
-    const lines = paths(), back = paths(), heads = paths(), instead = new Path2D();
-    const drawn = only ? only : edges;
-    for (const edge of drawn) {
-      const kind = kindOf(edge);
+    const near = view.scale > 0.25 || only !== null, window_ = region();
+    const strong = faded ? 0.08 : only ? 1 : edges.length > 2000 && !near ? 0.3 : 0.8;
+    const lines = new Map();
+    const put = (colour, alpha, from, to, headed) => {
+      const key = `${colour}${alpha}`;
+      let line = lines.get(key);
+      if (!line) lines.set(key, line = { colour, alpha, path: new Path2D(), heads: new Path2D(), many: 0 });
+      trace(line.path, from, to, near, window_);
+      if (headed) head(line.heads, from, to);
+      if (++line.many >= BATCH) { stroke(line); lines.delete(key); }
+    };
+    const stroke = (line) => {
+      pen.strokeStyle = pen.fillStyle = line.colour;
+      pen.globalAlpha = line.alpha;
+      pen.stroke(line.path);
+      pen.fill(line.heads);
+    };
+    pen.lineWidth = Math.max(only ? 2 : 1, 0.6 / view.scale);
+    const drawn = only || edges;
+    for (let number = drawn.length - 1; number >= 0; number--) { // the surest last, on top
+      const edge = drawn[number], kind = kindOf(edge);
       if (kind < 0) continue;
-      const onward = tools[edge[1]].at[0] > tools[edge[0]].at[0];
-      trace((onward ? lines : back)[kind], edge[0], edge[1], near || only, window_);
-      if ((near || only) && !faded) head(heads[kind], edge[0], edge[1]);
+      // against the order, or beside each other, are alternatives and circles: fainter
+      const onward = tools[edge[1]].at[0] > tools[edge[0]].at[0], weak = kinds[kind] === "names" ? 0.7 : 1;
+      put(colours[kinds[kind]], strong * (only ? 1 : onward ? weak : 0.4 * weak), edge[0], edge[1], near && !faded);
     }
+    lines.forEach(stroke);
+    lines.clear();
+    pen.setLineDash([7, 5]);
     for (const each of substitutes)
       if (open(each, SUBSTITUTE) && (!only || each[0] === chosen || each[1] === chosen))
-        trace(instead, each[0], each[1], true, window_);
-    pen.lineWidth = Math.max(only ? 2 : 1, 0.6 / view.scale);
-    const strong = faded ? 0.08 : only ? 1 : edges.length > 2000 && !near ? 0.3 : 0.8;
-    for (let kind = kinds.length - 1; kind >= 0; kind--) {
-      pen.strokeStyle = pen.fillStyle = colours[kinds[kind]];
-      pen.globalAlpha = only ? strong : strong * (kinds[kind] === "names" ? 0.3 : 0.4);
-      pen.stroke(back[kind]); // against the order, or beside each other: alternatives and circles
-      pen.globalAlpha = only ? strong : strong * (kinds[kind] === "names" ? 0.7 : 1);
-      pen.stroke(lines[kind]);
-      pen.fill(heads[kind]);
-    }
-    pen.globalAlpha = strong;
-    pen.strokeStyle = colours.substitute;
-    pen.setLineDash([7, 5]);
-    pen.stroke(instead);
+        put(colours.substitute, strong, each[0], each[1], false);
+    lines.forEach(stroke);
     pen.setLineDash([]);
     pen.globalAlpha = 1;
   };
@@ -128,7 +135,7 @@
     tools.forEach((tool, number) => {
       const [x, y] = tool.at;
       if (!visible(number) || x > window_.right || x + boxWidth < window_.left || y > window_.bottom || y + boxHeight < window_.top) return;
-      const dim = (neighbours && !neighbours.has(number)) || (hits && !hits.has(number));
+      const dim = neighbours ? !neighbours.has(number) : hits && !hits.has(number);
       pen.globalAlpha = dim ? 0.25 : 1;
       pen.fillStyle = number === chosen ? colours.chosen : colours.box;
       pen.strokeStyle = number === chosen || number === pointed || (hits && hits.has(number)) ? colours.accent : colours.edge;
@@ -158,8 +165,8 @@
       for (const each of substitutes)
         if (open(each, SUBSTITUTE) && (each[0] === chosen || each[1] === chosen)) neighbours.add(each[0]).add(each[1]);
       strokes(null, true);
-      boxes(neighbours);
       strokes(own, false);
+      boxes(neighbours);
     } else {
       strokes(null, false);
       boxes(null);
@@ -184,9 +191,12 @@
     redraw();
   };
   const centre = (tool) => {
+    const [x, y] = tools[tool].at, window_ = region();
+    const inside = x > window_.left && y > window_.top && x + boxWidth < window_.right && y + boxHeight < window_.bottom;
+    if (inside && view.scale >= 0.5) return;
     view.scale = Math.max(view.scale, 0.6);
-    view.x = canvas.clientWidth / 2 - (tools[tool].at[0] + boxWidth / 2) * view.scale;
-    view.y = canvas.clientHeight / 2 - (tools[tool].at[1] + boxHeight / 2) * view.scale;
+    view.x = canvas.clientWidth / 2 - (x + boxWidth / 2) * view.scale;
+    view.y = canvas.clientHeight / 2 - (y + boxHeight / 2) * view.scale;
     redraw();
   };
   const at = (event) => {
@@ -206,7 +216,11 @@
   };
   const link = (tool) => {
     const button = make("button", tools[tool].name, "link");
-    button.addEventListener("click", () => { choose(tool); centre(tool); });
+    button.addEventListener("click", () => {
+      choose(tool);
+      centre(tool);
+      byId("details").querySelector("h2").focus(); // what had the focus is gone
+    });
     return button;
   };
   const list = (title, lines) => {
@@ -241,8 +255,9 @@
     const panel = byId("details");
     panel.replaceChildren();
     if (chosen < 0) return;
-    const tool = tools[chosen];
-    panel.append(make("h2", tool.name), make("p", `${tool.effect} · ${data.services[tool.service]}`, "faint"));
+    const tool = tools[chosen], heading = make("h2", tool.name);
+    heading.tabIndex = -1;
+    panel.append(heading, make("p", `${tool.effect} · ${data.services[tool.service]}`, "faint"));
     if (tool.text) panel.append(make("p", tool.text, "text"));
     if (tool.calls) {
       const [good, failed, last] = tool.calls, date = last ? `, the last on ${new Date(last * 1000).toISOString().slice(0, 10)}` : "";
@@ -272,13 +287,14 @@
     const seen = [...tools.keys()].filter(visible);
     if (typed) {
       const named = (number) => tools[number].name.toLowerCase().includes(typed) ? 0 : 1;
-      const matches = seen.filter((number) => words[number].includes(typed)).sort((a, b) => named(a) - named(b) || a - b);
+      matches = seen.filter((number) => words[number].includes(typed)).sort((a, b) => named(a) - named(b) || a - b);
       hits = new Set(matches);
       found.append(...matches.slice(0, MOST_FOUND).map((number) => row(link(number))));
       byId("status").textContent = `${count(matches.length, "tool")} found` +
         (matches.length > MOST_FOUND ? `, ${MOST_FOUND} are listed` : "");
     } else {
       hits = null;
+      matches = [];
       const lines = edges.filter((edge) => kindOf(edge) >= 0).length;
       const instead = substitutes.filter((each) => open(each, SUBSTITUTE)).length;
       byId("status").textContent = `${count(seen.length, "tool")}, ${count(lines, "edge")}` +
@@ -349,8 +365,9 @@
     byId("whole").addEventListener("click", whole);
     byId("search").addEventListener("input", look);
     byId("search").addEventListener("keydown", (event) => {
-      const first = byId("found").querySelector("button");
-      if (event.key === "Enter" && first) first.click();
+      if (event.key !== "Enter" || !matches.length) return;
+      choose(matches[0]);
+      centre(matches[0]);
     });
     const keys = {
       ArrowLeft: () => move(80, 0), ArrowRight: () => move(-80, 0), ArrowUp: () => move(0, 80), ArrowDown: () => move(0, -80),

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from atc.graph.edge_text import WORDS, WORDS_OF_SUBSTITUTES, path_text
-from atc.graph.edges import Counts, Feed, Substitute
+from atc.graph.edges import Feed, Learnt, Substitute
 from atc.graph.suppliers import fields_of
 from atc.pages.kit import page_of
 from atc.pages.tool_graph.drawing import ORDER, Drawing, Edge
@@ -49,7 +49,7 @@ def data_of(drawing: Drawing) -> dict[str, Any]:
             {
                 "at": list(layout.places[tool]),
                 "service": service[_service(drawing.graph.protocols[tool])],
-                **_tool(tool, drawing.graph.protocols[tool], learnt.calls.get(tool)),
+                **_tool(tool, drawing.graph.protocols[tool], learnt),
             }
             for tool in drawing.tools
         ],
@@ -63,10 +63,10 @@ def _service(protocol: Protocol) -> str:
     return protocol.source.service or "no service"
 
 
-def _tool(key: str, protocol: Protocol, calls: Counts | None) -> dict[str, Any]:
+def _tool(key: str, protocol: Protocol, learnt: Learnt) -> dict[str, Any]:
     parameters = parameters_of(protocol)
-    fields = list(dict.fromkeys(path_text(path) for path in fields_of(protocol.returns)))
-    description = protocol.description
+    fields = list(dict.fromkeys(path_text(path) for path in fields_of(protocol.returns or learnt.shapes.get(key))))
+    description, calls = protocol.description, learnt.calls.get(key)
     return {
         "name": key,
         "effect": protocol.effect.value,

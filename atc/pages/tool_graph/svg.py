@@ -16,7 +16,7 @@ _COLOURS: dict[Evidence, str] = {
     "corrected": "#b04a8f",
     "seen": "#00815c",
     "stated": "#0072b2",
-    "names": "#8a929e",
+    "names": "#7c8590",
     "predicted": "#d08700",
 }
 _SUBSTITUTE, _OTHER = "#c8500a", len(ORDER)
@@ -70,11 +70,11 @@ def svg_of(drawing: Drawing) -> str:
         for number, (text, colour, dashed) in enumerate(items)
     ]
     bottom = max((item.y for item in legend), default=layout.height) + _LINE
-    notes = [Item(text, 20, bottom + number * _LINE) for number, text in enumerate(drawing.left_out)]
+    notes = [Item(text, 20, bottom + 6 + number * _LINE) for number, text in enumerate(drawing.left_out)]
     return render(
         Path(__file__).parent / "picture.svg.jinja",
         width=max(layout.width, 2 * _LEGEND),
-        height=bottom + len(notes) * _LINE,
+        height=bottom + 6 + len(notes) * _LINE,
         heads=[*(_COLOURS[kind] for kind in ORDER), _SUBSTITUTE],
         lines=list(_lines(drawing, layout)),
         boxes=[Box(tool, _cut(tool), *layout.places[tool]) for tool in drawing.tools],

@@ -1,0 +1,251 @@
+"""`atc graph`: what it prints and asks of the store, and what it says to wrong input."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from atc.cli import graph
+from atc.graph.edge_text import WORDS
+from atc.graph.edges import Learnt
+from atc.graph.lessons import Lessons
+from atc.tools.protocol import Protocol
+from atc.tools.sources import open_tools
+from tests.support.cli import atc
+
+TOOLS = '''
+from typing import TypedDict
+from atc import tool
+
+class User(TypedDict):
+    user_id: int
+    name: str
+
+class Users(TypedDict):
+    users: list[User]
+
+@tool(effect="read")
+def search_user(name: str) -> Users:
+    """Find users.\\x1b[2J"""
+    return {"users": []}
+
+@tool(effect="read")
+def get_user(user_id: int) -> User:
+    """One user."""
+    return {"user_id": user_id, "name": "x"}
+
+@tool(effect="read")
+def get_orders(user_id: int) -> list[str]:
+    """What a user ordered."""
+    return []
+'''
+EDGE = ("search_user", ("users", "[]", "user_id"), "get_user", "user_id")
+T = ("-t", "tools.py")
+
+
+@pytest.fixture(autouse=True)
+def _here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    Path("tools.py").write_text(TOOLS)
+    protocols()  # a second module of one name in one process gets another name: from here on it stays
+
+
+def protocols() -> dict[str, Protocol]:
+    return {name: tool.protocol for name, tool in open_tools(["tools.py"]).items()}
+
+
+def learnt() -> Learnt:
+    with graph._store() as store:
+        return store.learnt(protocols())
+
+
+def taught() -> None:
+    """A run in which one tool's user was another one's argument."""
+    calls = {"search_user": 1, "get_user": 2}
+    with graph._store() as store:
+        store.add(
+            Lessons("a", True, calls, ((3, "get_user"),), {("search_user", "get_user"): 1}, {EDGE: 2}), protocols()
+        )
+
+
+def printed(*arguments: str) -> Any:
+    ran = atc("graph", *arguments, "--json")
+    assert ran.exit_code == 0, ran.output
+    return json.loads(ran.stdout)
+
+
+def refused(*arguments: str, code: int = 2) -> str:
+    ran = atc("graph", *arguments)
+    assert ran.exit_code == code, ran.output
+    assert json.loads(atc("graph", *arguments, "--json").stdout)["error"]["message"] in ran.stderr.replace("\n", " ")
+    return ran.stderr
+
+
+def test_show_says_what_feeds_a_tool_what_it_feeds_and_why() -> None:
+    taught()
+    printed("correct", "get_orders[]", "get_user.user_id", "--no", *T)
+    printed("correct", "--instead", "get_user", "get_orders", "--no", *T)
+    found = printed("show", "get_user", *T)
+    assert (found["calls"]["ok"], found["calls"]["failed"]) == pytest.approx((2, 1), abs=0.2)
+    fed = found["fed_by"][0]
+    assert (fed["from"], fed["to"]) == ("search_user.users[].user_id", "get_user.user_id")
+    assert (fed["path"], fed["why"]) == (["users", "[]", "user_id"], WORDS[fed["evidence"]])
+    assert [each["tool"] for each in found["follows"]] == ["search_user"]
+    assert found["taken_away"] == [{"from": "get_orders[]", "to": "get_user.user_id"}]
+    ran = atc("graph", "show", "get_user", *T)
+    assert ran.exit_code == 0
+    for text in (
+        "get_user (read, functions): One user.",
+        "2 calls in answered runs, 1 that failed, the last on 2",
+        "search_user.users[].user_id",
+        "ran right before it: search_user (1×)",
+        "taken away by you: get_orders[] → get_user.user_id",
+        "not in its place, you say: get_orders",
+    ):
+        assert text in ran.stdout
+    assert "\x1b" not in atc("graph", "show", "search_user", *T).stdout
+
+
+def test_show_says_what_is_not_there() -> None:
+    ran = atc("graph", "show", "search_user", *T)
+    for text in (
+        "no run has called it yet",
+        "what feeds it: nothing",
+        "nothing feeds name",
+        "what can take its place: nothing",
+    ):
+        assert text in ran.stdout
+    assert "there is no tool 'get_usr': did you mean get_user" in refused("show", "get_usr", *T)
+
+
+def test_a_damaged_store_is_a_line_beside_the_result() -> None:
+    taught()
+    file = next(path for path in Path("cache").rglob("*.db"))
+    file.write_bytes(b"no database at all" * 1000)
+    ran = atc("graph", "show", "get_user", *T, "--json")
+    assert (ran.exit_code, json.loads(ran.stdout)["calls"]["ok"]) == (0, 0)
+    assert ran.stderr.startswith("atc: ")
+    assert file.name in ran.stderr
+
+
+@pytest.mark.parametrize(("said", "kept"), [("--yes", {EDGE: True}), ("--no", {EDGE: False}), ("--clear", {})])
+def test_an_edge_is_corrected_in_the_words_in_which_it_is_shown(said: str, kept: dict[Any, bool]) -> None:
+    shown = printed("show", "get_user", *T)["fed_by"][0]
+    printed("correct", shown["from"], shown["to"], "--yes", *T)
+    made = printed("correct", shown["from"], shown["to"], said, *T)
+    assert learnt().corrected_feeds == kept
+    assert made == {
+        "supplier": EDGE[0],
+        "path": list(EDGE[1]),
+        "consumer": EDGE[2],
+        "parameter": EDGE[3],
+        "there": kept.get(EDGE),
+    }
+    ran = atc("graph", "correct", "--instead", "get_user", "search_user", said, *T)
+    assert ran.stdout.startswith("search_user in place of get_user: ")
+    assert list(learnt().corrected_substitutes.values()) == list(kept.values())
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (("search_user.users[].user_id", "get_user.user_id"), "say one of three: --yes"),
+        (("search_user.users[].user_id", "get_user.user_id", "--yes", "--clear"), "say one of three"),
+        (("search_user.users[].userid", "get_user.user_id", "--yes"), "did you mean users[].user_id"),
+        (
+            ("search_user.users[].user_id", "get_user.id", "--no"),
+            "'id' is no argument of get_user: did you mean user_id?",
+        ),
+        (
+            ("search_user.users[].user_id", "get_user.user_id", "--no", "--instead"),
+            "there is no tool 'search_user.users[]",
+        ),
+        (("get_user", "get_user", "--no", "--instead"), "a tool cannot take its own place"),
+    ],
+)
+def test_a_wrong_correction_is_refused(arguments: tuple[str, ...], message: str) -> None:
+    assert message in refused("correct", *arguments, *T)
+    assert not learnt()
+
+
+def test_tools_are_forgotten_or_everything_is() -> None:
+    taught()
+    assert printed("forget", "get_orders", *T) == {"forgotten": ["get_orders"], "facts": 0}
+    forgotten = printed("forget", "get_user", *T)
+    assert (forgotten["forgotten"], forgotten["facts"] > 0) == (["get_user"], True)
+    assert list(learnt().calls) == ["search_user"]
+    assert atc("graph", "forget", "--all").stdout.endswith(" about all tools\n")
+    assert not learnt()
+    assert "name the tools to forget, or give --all" in refused("forget")
+    assert "name the tools to forget, or give --all" in refused("forget", "get_user", "--all")
+    assert "leave --tools out" in refused("forget", "--all", *T)
+    assert "say with --tools" in refused("forget", "get_user")
+    assert "did you mean get_user" in refused("forget", "get_usr", *T)
+
+
+def test_what_was_learnt_is_written_to_share_and_taken_in() -> None:
+    taught()
+    facts = printed("export", "out.jsonl")["facts"]
+    assert facts
+    assert [json.loads(line) for line in Path("out.jsonl").read_text().splitlines()]
+    assert "out.jsonl is there already: name another file, or write over it with --force" in refused(
+        "export", "out.jsonl"
+    )
+    assert atc("graph", "export", "out.jsonl", "--force").stdout == f"wrote {facts} facts to out.jsonl\n"
+    printed("forget", "--all")
+    assert printed("import", "out.jsonl") == {"file": "out.jsonl", "facts": facts}
+    assert EDGE in learnt().feeds
+    Path("other.jsonl").write_text("{}\n")
+    assert "other.jsonl" in refused("import", "other.jsonl")
+    assert "is not there: name what" in refused("import", "no.jsonl")
+    assert "is no file" in refused("import", ".")
+    assert "no is no folder: make it first" in refused("export", "no/out.jsonl")
+    assert ". is a folder: name a file" in refused("export", ".")
+    assert "cannot be written" in refused("export", "/proc/out.jsonl")
+
+
+def test_a_picture_is_drawn_as_a_page_or_for_papers() -> None:
+    assert printed("draw", *T, "-o", "g.html") == {
+        "file": "g.html",
+        "tools": 3,
+        "edges": 2,
+        "substitutes": 0,
+        "left_out": [],
+    }
+    page = Path("g.html").read_text()
+    assert "Content-Security-Policy" in page
+    assert "\x1b" not in page
+    assert atc("graph", "draw", *T, "-o", "g.svg", "--around", "get_user", "--hops", "1").exit_code == 0
+    assert Path("g.svg").read_text().startswith("<svg")
+    assert "g.html is there already" in refused("draw", *T, "-o", "g.html")
+    assert printed("draw", *T, "-o", "g.html", "--force")["tools"] == 3
+    assert "name a file that ends in .html (a page) or .svg" in refused("draw", *T, "-o", "g.png")
+    assert "did you mean get_user" in refused("draw", *T, "-o", "n.html", "--around", "get_usr")
+    assert sorted(path.name for path in Path().iterdir() if path.is_file()) == ["g.html", "g.svg", "tools.py"]
+
+
+def test_what_a_picture_leaves_out_is_said() -> None:
+    ran = atc("graph", "draw", *T, "-o", "g.html", "--around", "get_user", "--hops", "0")
+    assert ran.stderr == "1 of 3 tools are shown: what is near get_user.\n"
+    assert "1 of 3 tools are shown" in Path("g.html").read_text()
+
+
+def test_the_way_from_one_tool_to_another_is_shown() -> None:
+    pytest.importorskip("atc.graph.search")
+    found = printed("path", "search_user", "get_orders", *T)
+    assert found[0]["tools"] == ["search_user", "get_orders"]
+    assert [each["from"] for each in found[0]["feeds"]] == ["search_user.users[].user_id"]
+    ran = atc("graph", "path", "search_user", "get_orders", *T)
+    assert ran.stdout.startswith(
+        "search_user → get_orders\n  search_user.users[].user_id → get_orders.user_id  names fit"
+    )
+    none = atc("graph", "path", "get_orders", "search_user", *T)
+    assert (none.exit_code, none.stdout) == (1, "")
+    assert "no tool's response leads from get_orders to search_user" in none.stderr
+    assert json.loads(atc("graph", "path", "get_orders", "search_user", *T, "--json").stdout) == []
+    assert "FROM and TO are the same tool" in refused("path", "get_user", "get_user", *T)
+    assert "did you mean get_user" in refused("path", "get_usr", "get_orders", *T)
