@@ -52,6 +52,18 @@ class ToolGraph:
         """What can take a tool's place, the likeliest first."""
         return ()
 
+    def layers(self, tools: Sequence[str]) -> tuple[tuple[str, ...], ...]:
+        """These tools in layers, each after those that supply its parameters; a circle is cut at its first tool."""
+        left = dict.fromkeys(tools)
+        sources = {tool: {each.supplier.tool for each in self.feeds(tool)} for tool in left}
+        made: list[tuple[str, ...]] = []
+        while left:
+            free = [tool for tool in left if not (sources[tool] - {tool}) & left.keys()] or [next(iter(left))]
+            made.append(tuple(free))
+            for tool in free:
+                del left[tool]
+        return tuple(made)
+
     def only(self, keys: Sequence[str]) -> ToolGraph:
         """The graph of some of these tools."""
         return ToolGraph({key: self.protocols[key] for key in keys}, self.learnt, scopes=self._scopes)

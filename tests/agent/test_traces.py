@@ -142,7 +142,7 @@ def test_the_events_of_a_run_have_the_fields_that_are_documented() -> None:
         [put], model=FakeModel(programs), approve=lambda _: True, sentence=False, on_event=events.append
     ) as agent:
         assert agent.run("Put 1.").status == "answered"
-    assert {event.kind for event in events} == set(get_args(EventKind)) - {"model_waiting", "stage_started"}
+    assert {event.kind for event in events} == set(get_args(EventKind)) - {"indexing", "model_waiting", "stage_started"}
     for event in events:
         record = DATA[event.kind]
         if record == dict[str, Any]:
