@@ -8,11 +8,13 @@ never values (:mod:`atc.graph.lessons`).
 from __future__ import annotations
 
 import logging
+import os
 import threading
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import suppress
 from dataclasses import replace
+from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from typing import Protocol as Interface
@@ -31,10 +33,11 @@ from atc.tools.tool import Tool, Toolset
 
 if TYPE_CHECKING:
     from atc.graph.lessons import Lessons
+    from atc.graph.store import GraphStore
     from atc.traces.store import StoredRun
 
-STORE = "graph.sqlite"
-"""The file of what runs have taught, in the folder of the setting ``catalogue``."""
+STORE = "learnt-"
+"""How the name of the file of what runs have taught begins; the version of its form follows."""
 PATIENCE_S = 0.05
 """Seconds that a sketch waits for what the run before it has taught; without it the sketch is of what was known."""
 MAX_WAITING = 100
@@ -88,10 +91,10 @@ class Catalogue:
             settings.tool_index, settings.retrieval, folder=self._folder / "indexes"
         )
         self._store = store
-        self._path = None if store is not None else self._folder / STORE
+        self._own_store = store is None
         self._lock = threading.Lock()
         self._seen: Any = None
-        self._learnt = NOTHING_LEARNT
+        self._learnt: Learnt = NOTHING_LEARNT
         self._graph: ToolGraph | None = None
         self._whole: tuple[ToolGraph, Sketch] | None = None
         self._added = 0
@@ -166,11 +169,13 @@ class Catalogue:
         try:
             from atc.graph.lessons import lessons_of
 
-            known = {name: self.tools[name].protocol for name in _called(run) if name in self.tools}
-            stable = {name: protocol for name, protocol in known.items() if _is_stable(protocol)}
-            if stable and (lessons := lessons_of(run, stable, request=request)):
-                self._opened().add(lessons, stable)
+            known = {name: self._stable[name] for name in _called(run) if name in self._stable}
+            if known and (lessons := lessons_of(run, known, request=request)):
+                self._opened().add(lessons, known)
                 self._added += 1
+                self._heed_store()
+                if self._seen is not None:
+                    self._refresh()  # here, where nobody waits
         except Exception as error:  # a run is worth more than what it teaches
             self._note(f"nothing is learnt from runs now: {_reason(error)}")
 
@@ -202,44 +207,72 @@ class Catalogue:
 
     # -- what was learnt -----------------------------------------------------------------------------------------------
 
+    @cached_property
+    def _stable(self) -> Mapping[str, Protocol]:
+        """The protocols of the tools that are known again in another process: their source is no address in memory."""
+        known = protocols_of(self.tools)
+        return {
+            name: each for name, each in known.items() if each.source.location and " at 0x" not in each.source.location
+        }
+
     def _now_learnt(self) -> Learnt:
         """The view of the store; read again when it has changed, also by another process."""
-        if not self._learns:
-            return NOTHING_LEARNT
-        self.settle(PATIENCE_S)
-        seen = (self._added, _stamp(self._path))
-        if seen != self._seen:
-            self._seen = seen
-            if self._store is None and not seen[1]:
-                self._learnt = NOTHING_LEARNT  # nothing was ever learnt: no database is made for that
-                return self._learnt
-            try:
-                stable = {name: each for name, each in protocols_of(self.tools).items() if _is_stable(each)}
-                self._learnt = self._opened().learnt(stable) or NOTHING_LEARNT
-            except Exception as error:  # the run goes on without
-                self._learnt = NOTHING_LEARNT
-                self._note(f"what runs have taught cannot be read: {_reason(error)}")
+        if self._learns:
+            self.settle(PATIENCE_S)
+            self._refresh()
         return self._learnt
+
+    def _refresh(self) -> None:
+        seen = (self._added, *self._stamps())
+        if seen == self._seen:
+            return
+        self._seen = seen
+        if self._store is None and len(seen) == 1:
+            self._learnt = NOTHING_LEARNT  # nothing was ever learnt: no database is opened for that
+            return
+        try:
+            self._learnt = self._opened().learnt(self._stable) or NOTHING_LEARNT
+            self._heed_store()
+        except Exception as error:  # the run goes on without
+            self._learnt = NOTHING_LEARNT
+            self._note(f"what runs have taught cannot be read: {_reason(error)}")
+
+    def _stamps(self) -> Iterator[tuple[str, int, int]]:
+        """What changes when the user's own store does; nothing where there is none."""
+        if not self._own_store:
+            return
+        with suppress(OSError), os.scandir(self._folder) as found:
+            for each in sorted(found, key=lambda entry: entry.name):
+                if each.name.startswith(STORE) and not each.name.endswith("-shm"):
+                    state = each.stat()
+                    yield each.name, state.st_mtime_ns, state.st_size
 
     def _opened(self) -> Memory:
         with self._lock:
             if self._store is None:
-                from atc.graph.store import GraphStore
+                self._store = store_in(self._folder)
+            return self._store
 
-                assert self._path is not None
-                self._store = made = GraphStore(self._path)
-                notice = made.notice
-            else:
-                return self._store
-        if notice:
+    def _heed_store(self) -> None:
+        if notice := getattr(self._store, "notice", ""):
             self._note(notice)
-        return made
 
     def _note(self, text: str) -> None:
         """Tell something once. A trace may have ended by now, so it goes where a trace's own failure goes."""
         if text not in self._told:
             self._told.add(text)
             _log.warning("%s", text)
+
+
+def store_in(folder: Path) -> GraphStore:
+    """The store of what runs have taught.
+
+    Args:
+        folder: of the setting ``catalogue``.
+    """
+    from atc.graph.store import GraphStore, default_path
+
+    return GraphStore(folder / default_path().name)
 
 
 def toolset_of(tools: Toolset | Iterable[Tool | Callable[..., Any]]) -> Toolset:
@@ -259,26 +292,11 @@ def toolset_of(tools: Toolset | Iterable[Tool | Callable[..., Any]]) -> Toolset:
     return made
 
 
-def _is_stable(protocol: Protocol) -> bool:
-    """Whether the same tool is known again in another process: it has a source, and that is no address in memory."""
-    return bool(protocol.source.location) and " at 0x" not in protocol.source.location
-
-
 def _called(run: StoredRun | Result) -> dict[str, None]:
     """The tools that a run called, by name."""
     if isinstance(run, Result):
         return dict.fromkeys(call.tool for call in run.calls)
     return dict.fromkeys(str(e["data"].get("tool")) for e in run.latest() if e["kind"] == "call_ended")
-
-
-def _stamp(path: Path | None) -> tuple[tuple[int, int], ...]:
-    """What changes when a database does; empty where there is none."""
-    found = []
-    for each in (path, path.with_name(f"{path.name}-wal")) if path is not None else ():
-        with suppress(OSError):
-            state = each.stat()
-            found.append((state.st_mtime_ns, state.st_size))
-    return tuple(found)
 
 
 def _reason(error: Exception) -> str:

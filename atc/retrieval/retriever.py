@@ -90,11 +90,10 @@ class IndexRetriever:
         index: of the tools, its ids being their names, or the folder of one that was saved; made of the tools that are
             given when not given.
         way: ``auto`` (words, and meaning where an encoder is there), ``lexical``, ``hybrid`` (as the index can), or
-            ``planned``: hybrid, with queries that the model plans. An index that is made here has vectors for ``auto``
-            alone.
+            ``planned``: hybrid, with queries that the model plans.
         prerequisites: add what found tools need and others supply.
         folder: where the indexes that are made here are kept; nowhere when not given.
-        encoder: of ``auto``; the one of this machine when not given.
+        encoder: of the vectors of such an index; the one of this machine for ``auto`` when not given.
     """
 
     def __init__(
@@ -178,7 +177,7 @@ class IndexRetriever:
 
         with self._lock:  # another run of this agent may be making it
             if self._own is None or self._own[0] is not tools:
-                encoder, notices = (self._encoder, []) if self._way == "auto" else (None, [])
+                encoder, notices = self._encoder, list[str]()
                 if self._way == "auto" and encoder is None:
                     encoder, notices = encoder_for(len(tools))
                 index, problem = kept_index(tools, encoder, self._folder, told)
