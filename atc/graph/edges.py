@@ -88,6 +88,7 @@ class Learnt:
         shapes: the response of tools that document none, as it was observed: keys and types, never values.
         corrected: edges that the user set (true) or took away (false), of each of these kinds.
         predicted: weights of feeds that a trained model gives.
+        foreign: the tools of which some of this was loaded from another user's export.
     """
 
     calls: Mapping[str, Counts] = field(default_factory=dict)
@@ -98,6 +99,7 @@ class Learnt:
     corrected_feeds: Mapping[tuple[str, Path, str, str], bool] = field(default_factory=dict)
     corrected_substitutes: Mapping[tuple[str, str], bool] = field(default_factory=dict)
     predicted: Mapping[tuple[str, Path, str, str], float] = field(default_factory=dict)
+    foreign: frozenset[str] = frozenset()
 
     def __bool__(self) -> bool:
         return any(getattr(self, name) for name in self.__dataclass_fields__)

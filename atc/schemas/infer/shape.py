@@ -34,6 +34,11 @@ class Shape:
         """How many values were added."""
         return self._root.count
 
+    @property
+    def root(self) -> Node:
+        """The evidence of the whole value."""
+        return self._root
+
     def add(self, value: Any) -> None:
         """Take a JSON value as evidence. What is no JSON value may be anything from then on."""
         self._root.tree.serial += 1

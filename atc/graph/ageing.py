@@ -1,0 +1,51 @@
+"""How evidence ages and what is given up first (NaviAgent §3.2.4, Eq. 11 and 12). The paper leaves η, τ and λ open."""
+
+from __future__ import annotations
+
+import math
+
+DAY_S = 86_400
+LONG_TERM = 0.5
+"""η of Eq. 12: what all before the window weighs beside the window itself. At one half, what the last days show counts
+as much as all before: a habit that ended falls to one half in one window, and to nothing only as it is forgotten."""
+WINDOW_DAYS = 7
+"""τ of Eq. 12: a week, so that every weekday is in it once."""
+FAILURES = 0.5
+"""λ of Eq. 11: failures weigh as much as rare use."""
+CHANGED = 0.5
+"""What the evidence of a tool is worth after each change of its schemas."""
+
+
+def weight_now(before: float, of_before: float, recent: float, of_recent: float) -> float:
+    """The weight of an edge now: η · long-term share + (1 − η) · share within the window (Eq. 12).
+
+    Where nothing happened in one of the two, the other says it alone.
+
+    Args:
+        before: counts of the edge before the window, out of ``of_before`` of its tool.
+        recent: counts of the edge within it, out of ``of_recent``.
+
+    Returns:
+        From 0 to 1; 0 where nothing ever happened.
+    """
+    shares = [part / whole for part, whole in ((before, of_before), (recent, of_recent)) if whole > 0]
+    if not shares:
+        return 0.0
+    mixed = shares[0] if len(shares) == 1 else LONG_TERM * shares[0] + (1 - LONG_TERM) * shares[1]
+    return min(max(mixed, 0.0), 1.0)
+
+
+def prune_score(failed: float, total: float, days: float) -> float:
+    """How little something is worth to be kept (Eq. 11): λσ(share of failures) + (1 − λ)σ(1 / frequency).
+
+    Args:
+        failed: times that it failed, out of ``total``.
+        days: since it was used last. Its frequency is ``total``, faded by η for each window that passed since.
+    """
+    frequency = total * LONG_TERM ** min(max(days, 0.0) / WINDOW_DAYS, 60.0)
+    rare = min(1 / frequency, 60.0) if frequency > 0 else 60.0
+    return FAILURES * _sigmoid(failed / total if total > 0 else 0.0) + (1 - FAILURES) * _sigmoid(rare)
+
+
+def _sigmoid(value: float) -> float:
+    return 1 / (1 + math.exp(-value))

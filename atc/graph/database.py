@@ -1,0 +1,270 @@
+"""The file of the graph store: an SQLite database that several processes read and write at once.
+
+Made for its owner's eyes alone. A file that is damaged, or of another version, is renamed and begun anew. What goes
+wrong is one exception, :class:`StoreProblem`, which says what to do.
+"""
+
+from __future__ import annotations
+
+import os
+import sqlite3
+import threading
+import time
+from collections.abc import Callable
+from contextlib import closing, suppress
+from pathlib import Path
+from typing import TypeVar
+
+from atc.errors import EnvironmentProblem
+from atc.locks import lock
+
+VERSION = 1
+"""Of the tables."""
+APPLICATION = 0x41544347
+"""In the header of every such file: "ATCG"."""
+BUSY_S = 3.0
+"""How long one waits while another process writes."""
+KEPT_ASIDE = 3
+"""Files that were set aside and are kept, the latest ones."""
+_TABLES = {
+    "tool": "id INTEGER PRIMARY KEY, service TEXT, name TEXT, digest TEXT, is_foreign INTEGER, last REAL, "
+    "UNIQUE (service, name, digest, is_foreign)",
+    "edge": "id INTEGER PRIMARY KEY, kind TEXT, a INTEGER, b INTEGER, path TEXT, parameter TEXT, last REAL, "
+    "UNIQUE (b, kind, a, path, parameter)",
+    "uses": "edge INTEGER, day INTEGER, ok REAL, failed REAL, PRIMARY KEY (edge, day)",
+    "shape": "tool INTEGER PRIMARY KEY, outline TEXT",
+    "run": "number INTEGER PRIMARY KEY, id TEXT UNIQUE, answered INTEGER, failed_to INTEGER",
+    "correction": "kind TEXT, a_service TEXT, a_name TEXT, path TEXT, b_service TEXT, b_name TEXT, parameter TEXT, "
+    "there INTEGER, PRIMARY KEY (kind, b_service, b_name, a_service, a_name, path, parameter)",
+    "prediction": "b INTEGER, a INTEGER, path TEXT, parameter TEXT, weight REAL, PRIMARY KEY (b, a, path, parameter)",
+}
+_DAMAGED = {sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB, sqlite3.SQLITE_FORMAT, sqlite3.SQLITE_ERROR}
+"""Results of SQLite that mean that the file is not what was written; the last one, that a table is not there."""
+_OF_PARENTS: list[sqlite3.Connection] = []
+"""Connections that a fork copied: they stay open, unused."""
+T = TypeVar("T")
+
+
+class StoreProblem(EnvironmentProblem):
+    """The store cannot be read or written now."""
+
+
+class Database:
+    """One file. Nothing is opened before it is needed, and nothing is made before something is written.
+
+    Args:
+        path: of the file; its folder is made.
+
+    Attributes:
+        notice: what the user should read about the file; empty where all is well.
+    """
+
+    def __init__(self, path: Path) -> None:
+        self.path, self.notice = path, ""
+        self._connection: sqlite3.Connection | None = None
+        self._opened: tuple[int, int, int] | None = None
+        """The process, device and inode that the connection belongs to."""
+        self._turn = threading.RLock()
+
+    def read(self, work: Callable[[sqlite3.Connection], T], nothing: T) -> T:
+        """What ``work`` returns of the file as it is at one moment; ``nothing`` where there is no file.
+
+        Raises:
+            StoreProblem: it cannot be read.
+        """
+        return self._run(work, "BEGIN") if self.path.exists() else nothing
+
+    def write(self, work: Callable[[sqlite3.Connection], T]) -> T:
+        """What ``work`` returns, which is written whole or not at all.
+
+        Raises:
+            StoreProblem: it cannot be written.
+        """
+        return self._run(work, "BEGIN IMMEDIATE")
+
+    def compact(self) -> None:
+        """Take what was deleted out of the file.
+
+        Raises:
+            StoreProblem: it cannot be written.
+        """
+        with self._turn:
+            try:
+                connection = self._open()
+                connection.execute("VACUUM")
+                connection.execute("PRAGMA wal_checkpoint(TRUNCATE)")
+            except (sqlite3.Error, OSError) as error:
+                raise self._problem(error) from None
+
+    def close(self) -> None:
+        """Close the file; the next use opens it again."""
+        with self._turn:
+            connection, opened = self._connection, self._opened
+            self._connection = self._opened = None
+            if connection is None:
+                return
+            if opened is not None and opened[0] != os.getpid():
+                _OF_PARENTS.append(connection)  # to close it here would take it from the process that opened it
+                return
+            with suppress(sqlite3.Error):
+                connection.close()
+
+    def __del__(self) -> None:
+        self.close()
+
+    # -- one piece of work ---------------------------------------------------------------------------------------------
+
+    def _run(self, work: Callable[[sqlite3.Connection], T], begin: str) -> T:
+        with self._turn:
+            for last_try in (False, True):
+                try:
+                    return self._transaction(work, begin)
+                except (sqlite3.Error, OSError) as error:
+                    damaged = getattr(error, "sqlite_errorcode", sqlite3.SQLITE_OK) & 0xFF in _DAMAGED
+                    if last_try or not damaged:
+                        raise self._problem(error) from None
+                    self._set_aside()
+        raise AssertionError("unreachable")
+
+    def _transaction(self, work: Callable[[sqlite3.Connection], T], begin: str) -> T:
+        connection = self._open()
+        connection.execute(begin)
+        try:
+            made = work(connection)
+            connection.execute("COMMIT")
+        except BaseException:
+            with suppress(sqlite3.Error):
+                connection.execute("ROLLBACK")
+            raise
+        return made
+
+    def _problem(self, error: BaseException) -> StoreProblem:
+        what = getattr(error, "strerror", None) or str(error)
+        return StoreProblem(
+            f"what runs teach cannot be kept in {self.path}: {what}; see that there is room, and that you may write"
+        )
+
+    # -- opening -------------------------------------------------------------------------------------------------------
+
+    def _open(self) -> sqlite3.Connection:
+        """The connection of this process to the file that is there now."""
+        if self._connection is not None and self._opened == self._place():
+            return self._connection
+        self.close()
+        self._make()
+        connection = self._connected()
+        try:
+            if not _is_ours(connection):
+                connection.close()
+                self._set_aside()
+                self._make()
+                connection = self._connected()
+            _begin(connection)
+        except BaseException:
+            connection.close()
+            raise
+        self._connection, self._opened = connection, self._place()
+        return connection
+
+    def _place(self) -> tuple[int, int, int] | None:
+        try:
+            about = os.stat(self.path)
+        except OSError:
+            return None
+        return os.getpid(), about.st_dev, about.st_ino
+
+    def _make(self) -> None:
+        """Make the file, readable by its owner alone, or see to it that it is.
+
+        Raises:
+            OSError: it cannot be made, or is another user's.
+        """
+        self.path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+        with suppress(FileExistsError):
+            os.close(os.open(self.path, os.O_CREAT | os.O_EXCL | os.O_RDWR | os.O_CLOEXEC, 0o600))
+        about = os.stat(self.path)
+        if about.st_uid != os.getuid():
+            raise PermissionError(1, "the file is another user's")
+        if about.st_mode & 0o077:
+            os.chmod(self.path, 0o600)
+
+    def _connected(self) -> sqlite3.Connection:
+        connection = sqlite3.connect(self.path, timeout=BUSY_S, isolation_level=None, check_same_thread=False)
+        connection.execute("PRAGMA trusted_schema=OFF")
+        connection.execute("PRAGMA secure_delete=ON")
+        connection.execute("PRAGMA synchronous=NORMAL")
+        return connection
+
+    def _set_aside(self) -> None:
+        """Rename a file that is not sound, with what belongs to it. Of several processes that see it, one does."""
+        self.close()
+        with open(self.path.with_name(f"{self.path.name}.lock"), "ab") as guard:
+            os.chmod(guard.name, 0o600)
+            until = time.monotonic() + BUSY_S
+            while True:
+                try:
+                    lock(guard)
+                    break
+                except BlockingIOError:
+                    if time.monotonic() > until:
+                        raise
+                    time.sleep(0.02)
+            if not self.path.exists() or self._is_sound():
+                return
+            aside = self.path.with_name(f"{self.path.name}.set-aside-{time.time_ns()}")
+            for ending in ("", "-wal", "-shm"):
+                with suppress(FileNotFoundError):
+                    os.rename(f"{self.path}{ending}", f"{aside}{ending}")
+            times = {file.name.split("-")[2] for file in self.path.parent.glob(f"{self.path.name}.set-aside-*")}
+            for old in sorted(times)[:-KEPT_ASIDE]:
+                for ending in ("", "-wal", "-shm"):
+                    self.path.with_name(f"{self.path.name}.set-aside-{old}{ending}").unlink(missing_ok=True)
+        self.notice = (
+            f"{self.path} was damaged, or of another version: it is kept as {aside.name}, and learning begins anew"
+        )
+
+    def _is_sound(self) -> bool:
+        try:
+            with closing(self._connected()) as connection:
+                names = {name for (name,) in connection.execute("SELECT name FROM sqlite_master WHERE type = 'table'")}
+                whole = connection.execute("PRAGMA quick_check(1)").fetchone() == ("ok",)
+                return _is_ours(connection) and whole and (not names or names >= _TABLES.keys())
+        except sqlite3.DatabaseError:
+            return False
+
+
+def _is_ours(connection: sqlite3.Connection) -> bool:
+    """Whether a file is empty, or has the tables of this version."""
+    (application,) = connection.execute("PRAGMA application_id").fetchone()
+    (version,) = connection.execute("PRAGMA user_version").fetchone()
+    if (application, version) == (APPLICATION, VERSION):
+        return True
+    (tables,) = connection.execute("SELECT COUNT(*) FROM sqlite_master").fetchone()
+    return (application, version, tables) == (0, 0, 0)
+
+
+def _begin(connection: sqlite3.Connection) -> None:
+    """Make the tables of a new file; another process may be doing so."""
+    until = time.monotonic() + BUSY_S
+    while connection.execute("PRAGMA user_version").fetchone() == (0,):
+        try:
+            _make_tables(connection)
+        except sqlite3.OperationalError as error:  # the switch to WAL does not wait by itself
+            if error.sqlite_errorcode & 0xFF != sqlite3.SQLITE_BUSY or time.monotonic() > until:
+                raise
+            time.sleep(0.02)
+
+
+def _make_tables(connection: sqlite3.Connection) -> None:
+    connection.execute("PRAGMA journal_mode=WAL")
+    connection.execute("BEGIN IMMEDIATE")
+    try:
+        for name, columns in _TABLES.items():
+            connection.execute(f"CREATE TABLE IF NOT EXISTS {name} ({columns})")
+        connection.execute("CREATE INDEX IF NOT EXISTS edge_a ON edge (a)")
+        connection.execute(f"PRAGMA application_id={APPLICATION}")
+        connection.execute(f"PRAGMA user_version={VERSION}")
+        connection.execute("COMMIT")
+    except BaseException:
+        connection.execute("ROLLBACK")
+        raise

@@ -1,0 +1,145 @@
+"""One transaction that adds to the graph store: what a run teaches, counted by day."""
+
+from __future__ import annotations
+
+import json
+import sqlite3
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+
+from atc.graph.ageing import DAY_S, WINDOW_DAYS
+from atc.graph.edges import Path
+from atc.graph.identity import Identity
+from atc.graph.lessons import Lessons
+from atc.graph.pruning import MAX_RUNS, prune_edges, prune_shapes, prune_versions
+from atc.schemas.infer.outline import Outline, merged
+from atc.tools.protocol import Protocol
+
+MAX_OUTLINE = 16_000
+"""Characters of the outline of a response; one that grew larger stays as it was."""
+IdentityOf = Callable[[Protocol], Identity]
+
+
+class Learning:
+    """Adds to a file, within a transaction of the caller's.
+
+    Args:
+        tools: the protocols by the names that lessons use.
+        identity: of a protocol.
+        moment: seconds since the epoch.
+    """
+
+    def __init__(
+        self, file: sqlite3.Connection, tools: Mapping[str, Protocol], identity: IdentityOf, moment: float
+    ) -> None:
+        self._file, self._tools, self._identity = file, tools, identity
+        self._moment, self._today = moment, int(moment // DAY_S)
+        self._ids: dict[str, int] = {}
+        self._grown: set[int] = set()
+        """Tools into which there is a new edge."""
+
+    def add(self, lessons: Lessons) -> None:
+        """Count what a run teaches, as far as it was not learnt before."""
+        new = self._new(lessons)
+        for tool, count in new.calls.items():
+            self._count("call", tool, tool, ok=count)
+        for _, tool in new.failed:
+            self._count("call", tool, tool, failed=1)
+        for (a, b), count in new.follows.items():
+            self._count("follow", a, b, ok=count)
+        for (a, path, b, parameter), count in new.feeds.items():
+            self._count("feed", a, b, path, parameter, ok=count)
+        for (a, b), worked in new.replaced.items():
+            self._count("replace", a, b, ok=int(worked), failed=int(not worked))
+        for tool, outline in new.shapes.items():
+            self._observe(tool, outline)
+        if self._grown:
+            prune_edges(self._file, self._grown, self._today)
+
+    def _new(self, lessons: Lessons) -> Lessons:
+        """What was not learnt of this request before: it may have been interrupted, and gone on."""
+        held = self._file.execute("SELECT answered, failed_to FROM run WHERE id = ?", (lessons.id,)).fetchone()
+        answered, failed_to = held or (0, 0)
+        failed = tuple((number, tool) for number, tool in lessons.failed if number > failed_to)
+        self._file.execute(
+            "INSERT INTO run (id, answered, failed_to) VALUES (?, ?, ?)"
+            " ON CONFLICT (id) DO UPDATE SET answered = excluded.answered, failed_to = excluded.failed_to",
+            (lessons.id, int(bool(answered) or lessons.answered), max([failed_to, *(number for number, _ in failed)])),
+        )
+        self._file.execute("DELETE FROM run WHERE number <= (SELECT MAX(number) FROM run) - ?", (MAX_RUNS,))
+        if answered:
+            return Lessons(lessons.id, failed=failed)
+        if lessons.answered or held is None:
+            return replace(lessons, failed=failed)
+        return Lessons(lessons.id, failed=failed)
+
+    def _count(
+        self, kind: str, a: str, b: str, path: Path = (), parameter: str = "", *, ok: int = 0, failed: int = 0
+    ) -> None:
+        if a not in self._tools or b not in self._tools:
+            return
+        key = (self.id_of(b), kind, self.id_of(a), json.dumps(path), parameter)
+        found = self._file.execute(
+            "SELECT id FROM edge WHERE (b, kind, a, path, parameter) = (?, ?, ?, ?, ?)", key
+        ).fetchone()
+        if found is None:
+            made = self._file.execute(
+                "INSERT INTO edge (b, kind, a, path, parameter, last) VALUES (?, ?, ?, ?, ?, ?)", (*key, self._moment)
+            )
+            edge = made.lastrowid
+            self._grown.add(key[0])
+        else:
+            (edge,) = found
+            self._file.execute("UPDATE edge SET last = MAX(last, ?) WHERE id = ?", (self._moment, edge))
+            self._fold(edge)
+        self._file.execute(
+            "INSERT INTO uses VALUES (?, ?, ?, ?)"
+            " ON CONFLICT (edge, day) DO UPDATE SET ok = ok + excluded.ok, failed = failed + excluded.failed",
+            (edge, self._today, ok, failed),
+        )
+
+    def _fold(self, edge: int) -> None:
+        """Add the days that left the window to the long term, day 0."""
+        left = (edge, self._today - WINDOW_DAYS)
+        ok, failed = self._file.execute(
+            "SELECT SUM(ok), SUM(failed) FROM uses WHERE edge = ? AND day BETWEEN 1 AND ?", left
+        ).fetchone()
+        if ok is not None:
+            self._file.execute("DELETE FROM uses WHERE edge = ? AND day BETWEEN 1 AND ?", left)
+            self._file.execute(
+                "INSERT INTO uses VALUES (?, 0, ?, ?)"
+                " ON CONFLICT (edge, day) DO UPDATE SET ok = ok + excluded.ok, failed = failed + excluded.failed",
+                (edge, ok, failed),
+            )
+
+    def _observe(self, tool: str, outline: Outline) -> None:
+        if tool not in self._tools:
+            return
+        id = self.id_of(tool)
+        held = self._file.execute("SELECT outline FROM shape WHERE tool = ?", (id,)).fetchone()
+        if held is not None:
+            outline = merged(Outline.model_validate_json(held[0]), outline)
+        text = outline.model_dump_json(exclude_defaults=True)
+        if len(text) <= MAX_OUTLINE:
+            self._file.execute("INSERT OR REPLACE INTO shape VALUES (?, ?)", (id, text))
+        if held is None:
+            prune_shapes(self._file)
+
+    def id_of(self, key: str) -> int:
+        """The row of a tool, made where there is none."""
+        if key not in self._ids:
+            identity = self._identity(self._tools[key])
+            found = self._file.execute(
+                "SELECT id FROM tool WHERE (service, name, digest, is_foreign) = (?, ?, ?, 0)", identity
+            ).fetchone()
+            if found is None:
+                made = self._file.execute(
+                    "INSERT INTO tool (service, name, digest, is_foreign, last) VALUES (?, ?, ?, 0, ?)",
+                    (*identity, self._moment),
+                )
+                found = (made.lastrowid,)
+                prune_versions(self._file, identity.service, identity.name)
+            else:
+                self._file.execute("UPDATE tool SET last = MAX(last, ?) WHERE id = ?", (self._moment, found[0]))
+            self._ids[key] = int(found[0])
+        return self._ids[key]

@@ -1,0 +1,227 @@
+"""How a program's answer came about: the calls whose values reached it, and what fed their arguments, each witnessed.
+
+A :class:`~atc.programs.analysis.flow.Flow` says what may have been; a call that was made says what was. An edge counts
+where both say so and the value is the same on both sides.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any, NamedTuple
+
+from atc.calls.json_values import holds_nothing, is_empty
+from atc.graph.edges import Path
+from atc.graph.field_paths import Fields
+from atc.programs.analysis.flow import Flow
+from atc.programs.analysis.interpreter import ToolCall
+from atc.programs.analysis.values import NOTHING, Cell, Origin, Value
+from atc.programs.attribution.responses import MISSING, places
+from atc.programs.program import Program
+from atc.result import Effect
+from atc.tools.parameters import parameters_of
+from atc.tools.protocol import Protocol
+
+MAX_LEAVES, MAX_VISITED = 200, 1_000
+"""Scalars of a value that can witness an edge, and parts of it that are looked at."""
+MAX_NUMBER = 10**30
+Site = tuple[str, int, int]
+"""Where a call stands: its tool, line and column."""
+_Edge = tuple[str, Path, str, str]
+
+
+class Made(NamedTuple):
+    """A call that was made, as far as it teaches: some fields of :class:`atc.result.Call`. ``number`` is its index."""
+
+    number: int
+    tool: str
+    arguments: Mapping[str, Any]
+    value: Any
+    status: str
+    effect: str
+    line: int
+    attempt: int
+    error_status: int | str | None
+    cause: str | None
+
+    @property
+    def succeeded(self) -> bool:
+        """Whether it has a value."""
+        return self.status in ("ok", "replayed")
+
+    @property
+    def is_empty(self) -> bool:
+        """Whether a read found nothing."""
+        return is_empty(self.value) or (self.effect != Effect.WRITE and holds_nothing(self.value))
+
+
+class Answer:
+    """A program that answered, and the calls that it made.
+
+    Args:
+        flow: its analysis.
+        calls: its calls, in order, each with the places in the program where it can have been made.
+        tools: the protocols by name.
+
+    Attributes:
+        counted: the calls whose values reached the answer.
+        fields: of the responses.
+    """
+
+    def __init__(
+        self, flow: Flow, calls: Sequence[tuple[Made, Sequence[ToolCall]]], tools: Mapping[str, Protocol]
+    ) -> None:
+        self._flow, self._tools = flow, tools
+        reached = _reached(flow)
+        self._counted = [
+            (call, at) for call, at in calls if not call.is_empty and all(_site(place) in reached for place in at)
+        ]
+        self.counted = [call for call, _ in self._counted]
+        self._made: dict[Site, list[Made]] = {}
+        responses: dict[str, list[Any]] = {}
+        for call, at in self._counted:
+            responses.setdefault(call.tool, []).append(call.value)
+            for place in at:
+                self._made.setdefault(_site(place), []).append(call)
+        self.fields = Fields(tools, responses)
+        self._tables: dict[tuple[Origin, bool], dict[str, dict[Path, int]]] = {}
+
+    @classmethod
+    def of(cls, source: str, calls: Sequence[Made], tools: Mapping[str, Protocol]) -> Answer | None:
+        """The answer of a program; ``None`` where its flow cannot be followed, or the calls are not its own."""
+        program = Program(source)
+        if program.tree is None:
+            return None
+        named = {word for node in program.nodes if (word := getattr(node, "id", None) or _text(node))}
+        flow = program.flow({name: tools[name] for name in sorted(named & tools.keys())})
+        if not flow.complete:
+            return None
+        placed = []
+        for call in calls:
+            if call.tool in tools and call.succeeded:
+                at = [place for place in flow.calls.values() if place.tool == call.tool and _covers(place, call.line)]
+                if not at:
+                    return None
+                placed.append((call, at))
+        return cls(flow, placed, tools)
+
+    def feeds(self) -> Counter[_Edge]:
+        """For each field and parameter: how many calls of the consumer took the value from there."""
+        found: Counter[_Edge] = Counter()
+        for call, at in self._counted:
+            found.update({edge for place in at for edge in self._into(call, place)})
+        return Counter({edge: count for edge, count in found.items() if self.fields.are_names(edge[0], edge[1])})
+
+    def _into(self, call: Made, place: ToolCall) -> Iterator[_Edge]:
+        parameters = parameters_of(self._tools[call.tool])
+        originals = {parameter.name: parameter.original for parameter in parameters}
+        for key, value in place.arguments.items():
+            if isinstance(key, int):
+                name = parameters[key].original if key < len(parameters) else None
+            else:
+                name = originals.get(key)
+            if name is None or name not in call.arguments:
+                continue
+            given = set(_scalars(call.arguments[name]))
+            for origin, is_exact in _origins(value):
+                if origin.tool != call.tool and origin.tool in self._tools:
+                    table = self._table(origin, is_exact)
+                    for text in given & table.keys():
+                        before = (path for path, first in table[text].items() if first < call.number)
+                        yield from ((origin.tool, path, call.tool, name) for path in before)
+
+    def _table(self, origin: Origin, is_exact: bool) -> dict[str, dict[Path, int]]:
+        """What stands at an origin's place in the responses: each scalar, with its path and its first call."""
+        if (origin, is_exact) not in self._tables:
+            table: dict[str, dict[Path, int]] = {}
+            for call in self._made.get((origin.tool, *origin.site), ()):
+                for at, value in places(call.value, origin.path):
+                    path = _named(origin, at)
+                    if path is None or value is MISSING:
+                        continue
+                    for text in _scalars(value) if is_exact else _scalar(value):
+                        table.setdefault(text, {}).setdefault(path, call.number)
+            self._tables[origin, is_exact] = table
+        return self._tables[origin, is_exact]
+
+
+def _text(node: object) -> str | None:
+    """A text in a program: ``all_pages`` may be given a tool's name."""
+    value = getattr(node, "value", None)
+    return value if isinstance(value, str) else None
+
+
+def _covers(place: ToolCall, line: int) -> bool:
+    return place.node.lineno <= line <= (place.node.end_lineno or place.node.lineno)
+
+
+def _site(place: ToolCall) -> Site:
+    return place.tool, place.node.lineno, place.node.col_offset
+
+
+def _reached(flow: Flow) -> set[Site]:
+    """The calls from which a value came to the answer, by way of other calls' arguments too."""
+    arguments: dict[Site, list[Value]] = {}
+    for place in flow.calls.values():
+        arguments.setdefault(_site(place), []).extend(place.arguments.values())
+    reached: set[Site] = set()
+    todo = [flow.scope.names.get("answer", NOTHING)]
+    while todo:
+        for origin in todo.pop().derived().origins:
+            site = (origin.tool, *origin.site)
+            if site not in reached:
+                reached.add(site)
+                todo += arguments.get(site, ())
+    return reached
+
+
+def _origins(value: Value) -> Iterator[tuple[Origin, bool]]:
+    """The parts of responses in a value, or in what it holds; and whether it is the part itself, not made from it."""
+    seen: set[Cell] = set()
+    todo = [value]
+    while todo:
+        part = todo.pop()
+        yield from ((origin, not part.open) for origin in sorted(part.origins))
+        for cell in part.cells - seen:
+            seen.add(cell)
+            todo.append(cell.everything())
+
+
+def _named(origin: Origin, at: Sequence[str | int]) -> Path | None:
+    """The path of a place by names of fields; ``None`` where a key is not written in the program."""
+    path: list[str] = []
+    for step, found in zip(origin.path, at, strict=False):
+        if isinstance(step, str):
+            path.append(step)
+        elif isinstance(found, int):
+            path.append("[]")
+        else:
+            return None
+    return tuple(path) if len(at) == len(origin.path) else None
+
+
+def _scalars(value: Any) -> Iterator[str]:
+    """The scalars in a value, the first of a large one."""
+    todo, left = [value], MAX_LEAVES
+    for _ in range(MAX_VISITED):
+        if not todo or left <= 0:
+            return
+        part = todo.pop()
+        if isinstance(part, dict):
+            todo += part.values()
+        elif isinstance(part, list):
+            todo += part
+        else:
+            for text in _scalar(part):
+                left -= 1
+                yield text
+
+
+def _scalar(value: Any) -> Iterator[str]:
+    """A scalar as text: 5, 5.0 and "5" are the same value. Null and empty texts are none; nor are truth values, which
+    agree by chance."""
+    if isinstance(value, str):
+        if value.strip():
+            yield value
+    elif isinstance(value, int | float) and not isinstance(value, bool) and abs(value) < MAX_NUMBER:
+        yield str(int(value) if value == int(value) else value)
