@@ -342,18 +342,18 @@ class Agent:
                 await context.choose_tools(resumed)
                 result = await self._to_the_end(session, context, strategy, resumed)
             except BaseException as error:
-                self._learn(session.end_with_error(error), turn)
+                self._learn(session.end_with_error(error), frame.number)
                 raise
             if turn is not None:
                 turn.result = result
             session.end(result)
-            self._learn(result, turn)
+            self._learn(result, frame.number)
             return result
 
-    def _learn(self, result: Result | None, turn: Upcoming | None) -> None:
+    def _learn(self, result: Result | None, request: int) -> None:
         """Hand a run that has ended to the catalogue, which learns from it in a thread of its own."""
         if result is not None and self.settings.learns:
-            self.catalogue.learn_soon(result, turn.number if turn is not None else 0)
+            self.catalogue.learn_soon(result, request)
 
     async def _to_the_end(
         self, session: Session, context: RunContext, strategy: Strategy, resumed: StoredRun | None

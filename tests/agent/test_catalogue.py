@@ -40,7 +40,7 @@ def weather(place: str = "https://weather.example") -> Toolset:
 
 
 def crowd(count: int = 40) -> Toolset:
-    return weather() + Toolset(from_somewhere(make_tool(f"unrelated_{n}", lambda _: n)) for n in range(count))
+    return weather() + Toolset(from_somewhere(make_tool(f"unrelated_{n}", lambda _: 1)) for n in range(count))
 
 
 def agent(tools: Toolset, *replies: str, **settings: Any) -> Agent:
