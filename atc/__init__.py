@@ -12,6 +12,7 @@ if TYPE_CHECKING:
     from atc.calls.approval import ApprovalRequest
     from atc.calls.broker import CallPolicy
     from atc.calls.contract import CallReply, CallRequest
+    from atc.catalogue import Catalogue
     from atc.conversation import Conversation
     from atc.errors import (
         AtcError,
@@ -48,6 +49,7 @@ if TYPE_CHECKING:
     from atc.sandboxes.conformance import check_sandbox
     from atc.sandboxes.contract import Job, Limits, Sandbox
     from atc.settings import Settings
+    from atc.sketch import Sketch
     from atc.strategies.base import Ending, Strategy
     from atc.strategies.chain import Chain
     from atc.strategies.context import RunContext
@@ -72,6 +74,7 @@ __all__ = [
     "CallRefused",
     "CallReply",
     "CallRequest",
+    "Catalogue",
     "Chain",
     "ContextExceeded",
     "Conversation",
@@ -114,6 +117,7 @@ __all__ = [
     "SandboxUnavailable",
     "Settings",
     "SettingsError",
+    "Sketch",
     "Source",
     "Status",
     "Strategy",
@@ -140,6 +144,7 @@ _MODULES = {
     "atc.calls.approval": ("ApprovalRequest",),
     "atc.calls.broker": ("CallPolicy",),
     "atc.calls.contract": ("CallReply", "CallRequest"),
+    "atc.catalogue": ("Catalogue",),
     "atc.conversation": ("Conversation",),
     "atc.errors": (
         "AtcError",
@@ -176,6 +181,7 @@ _MODULES = {
     "atc.sandboxes.conformance": ("check_sandbox",),
     "atc.sandboxes.contract": ("Job", "Limits", "Sandbox"),
     "atc.settings": ("Settings",),
+    "atc.sketch": ("Sketch",),
     "atc.strategies.base": ("Ending", "Strategy"),
     "atc.strategies.chain": ("Chain",),
     "atc.strategies.context": ("RunContext",),

@@ -6,6 +6,7 @@ import asyncio
 import contextlib
 from collections.abc import AsyncGenerator, AsyncIterator, Callable, Iterable, Mapping
 from contextlib import AsyncExitStack
+from pathlib import Path
 from typing import Any, Self, overload
 
 from atc.answers.opening import open_answer
@@ -15,6 +16,7 @@ from atc.calls.ask_user import AskUser, answerer_of, checked_ask_user
 from atc.calls.broker import Broker, CallPolicy, check_schemas
 from atc.calls.journal import Journal
 from atc.calls.redact import Redactor
+from atc.catalogue import Catalogue, toolset_of
 from atc.conversation import Conversation, Upcoming
 from atc.errors import BudgetExceeded, InputNeeded, JournalError, ModelError, ModelUnavailable, UsageError
 from atc.facts import Fault
@@ -25,7 +27,7 @@ from atc.models.images import ImageSource, read_images
 from atc.prices import missing_price
 from atc.request import Request, checked_task, framed, resumable, resumed_request
 from atc.result import Result, T
-from atc.retrieval.retriever import IndexRetriever, Retriever
+from atc.retrieval.retriever import Retriever
 from atc.sandboxes.contract import Sandbox
 from atc.sandboxes.drivers import open_sandbox
 from atc.settings import Settings
@@ -35,7 +37,6 @@ from atc.strategies.ask_user import Questions, asked_fault
 from atc.strategies.base import Ending, Strategy, checked, open_strategy, resumed_strategy, typed_ending
 from atc.strategies.context import RunContext
 from atc.strategies.session import Session, fault_of
-from atc.tools.functions import tool_from_function
 from atc.tools.names import RESERVED_NAMES
 from atc.tools.tool import Tool, Toolset
 from atc.traces.events import Emit, Event, EventKind
@@ -47,7 +48,7 @@ class Agent:
     """Solves tasks with tools.
 
     Args:
-        tools: a toolset; or Python functions, and tools of toolsets, one by one.
+        tools: a toolset; or Python functions, and tools of toolsets, one by one. Not needed beside a catalogue.
         model: a model, or how to open one (see :func:`atc.models.open_model`); by default what the settings say, else
             the embedded model.
         approve: decides over every call that is not a read: ``"ask"`` (the user, at the terminal), ``"never"``,
@@ -61,6 +62,8 @@ class Agent:
             what the settings say, else ``"chain"``.
         retriever: finds the tools to offer where there are more than ``max_tools``; by default an index over them, as
             the settings say.
+        catalogue: of the tools, shared with other agents; or the folder of the setting of that name. By default the
+            agent makes one.
         sandbox: where programs run: a sandbox, which stays yours to close, or the setting of that name.
         policy: the broker's limits; by default from the settings.
         answer: the type that values of all runs shall have: any type that pydantic takes (``int``, ``list[City]``, a
@@ -72,19 +75,20 @@ class Agent:
 
     Raises:
         SettingsError: a setting is wrong.
-        UsageError: no tools were given, ``approve`` or ``ask_user`` is neither a word nor a function, there is no such
-            strategy, or ``answer`` cannot be the type of an answer.
+        UsageError: no tools were given, or others than the catalogue's; ``approve`` or ``ask_user`` is neither a word
+            nor a function, there is no such strategy, or ``answer`` cannot be the type of an answer.
     """
 
     def __init__(
         self,
-        tools: Toolset | Iterable[Tool | Callable[..., Any]],
+        tools: Toolset | Iterable[Tool | Callable[..., Any]] | None = None,
         *,
         model: Model | str | None = None,
         approve: Approve | None = None,
         ask_user: AskUser | None = None,
         strategy: Strategy | str | None = None,
         retriever: Retriever | None = None,
+        catalogue: Catalogue | str | Path | None = None,
         sandbox: Sandbox | str | None = None,
         policy: CallPolicy | None = None,
         answer: Any = None,
@@ -97,10 +101,11 @@ class Agent:
             settings["strategy"], strategy = strategy, None
         if isinstance(answer, str | bool):
             settings["answer"], answer = answer, None
+        if isinstance(catalogue, str | Path):
+            settings["catalogue"], catalogue = catalogue, None
         self.settings = Settings.load(**settings)
-        self.tools = _toolset(tools)
-        if not self.tools:
-            raise UsageError("an agent needs at least one tool")
+        self.catalogue = _catalogue(tools, catalogue, retriever, self.settings)
+        self.tools = self.catalogue.tools
         if taken := [name for name in RESERVED_NAMES if name in self.tools]:
             raise UsageError(f"no tool may be named {taken[0]!r}, which means something else in a program: rename it")
         self._approval = Approval(checked_approve(approve, self.settings.approve), self.settings.warnings)
@@ -114,7 +119,6 @@ class Agent:
         self._model, self._sandbox, self._on_event = model, sandbox, on_event
         self._opened: Model | None = None
         self._own_sandbox: Sandbox | None = None
-        self._retriever: Retriever = retriever or IndexRetriever(self.settings.tool_index, self.settings.retrieval)
         self._policy = policy or CallPolicy(
             max_calls=self.settings.max_calls, call_timeout_s=self.settings.call_timeout_s
         )
@@ -345,8 +349,7 @@ class Agent:
                     BudgetedModel(model, budget),
                     broker,
                     self._opened_sandbox(),
-                    self._retriever,
-                    self.tools,
+                    self.catalogue,
                     emit,
                     stack,
                     answer_type=request.answer,
@@ -359,12 +362,18 @@ class Agent:
                 await context.choose_tools(resumed)
                 result = await self._to_the_end(session, context, strategy, resumed)
             except BaseException as error:
-                session.end_with_error(error)
+                self._learn(session.end_with_error(error), frame.number)
                 raise
             if turn is not None:
                 turn.result = result
             session.end(result)
+            self._learn(result, frame.number)
             return result
+
+    def _learn(self, result: Result | None, request: int) -> None:
+        """Hand a run that has ended to the catalogue, which learns from it in a thread of its own."""
+        if result is not None and self.settings.learns:
+            self.catalogue.learn_soon(result, request)
 
     async def _to_the_end(
         self, session: Session, context: RunContext, strategy: Strategy, resumed: StoredRun | None
@@ -465,9 +474,21 @@ class Agent:
         return [secret for each in kept if each is not None and (secret := each.get_secret_value())]
 
 
-def _toolset(tools: Toolset | Iterable[Tool | Callable[..., Any]]) -> Toolset:
-    if isinstance(tools, Toolset):
-        return tools
-    if isinstance(tools, str | bytes) or not isinstance(tools, Iterable):
-        raise UsageError(f"tools must be a Toolset or a list of functions, not {type(tools).__name__}")
-    return Toolset(tool if isinstance(tool, Tool) else tool_from_function(tool) for tool in tools)
+def _catalogue(
+    tools: Toolset | Iterable[Tool | Callable[..., Any]] | None,
+    catalogue: Catalogue | None,
+    retriever: Retriever | None,
+    settings: Settings,
+) -> Catalogue:
+    """The catalogue that was given, or one of these tools.
+
+    Raises:
+        UsageError: there are no tools, or the catalogue is given with what it has already.
+    """
+    if catalogue is None:
+        return Catalogue(tools, retriever=retriever, settings=settings)  # type: ignore[arg-type]  # None is refused there
+    if retriever is not None:
+        raise UsageError("a catalogue has its retriever: give it there, Catalogue(tools, retriever=…), or no catalogue")
+    if tools is not None and tools is not catalogue.tools and toolset_of(tools) != catalogue.tools:
+        raise UsageError("the tools are not those of the catalogue: give one of them, or a catalogue of these tools")
+    return catalogue

@@ -13,6 +13,7 @@ from typing_extensions import TypeVar
 from atc.errors import Cause, RunFailed
 from atc.facts import Arguments, Drift, Fault, Finding, Record, Value, value_from_json
 from atc.packing import pack
+from atc.sketch_facts import SketchFacts
 
 T = TypeVar("T", default=Any)
 
@@ -131,6 +132,7 @@ class Result(Record, Generic[T]):
             that failed, and embeddings at an endpoint, are not in it.
         isolation: the sandbox driver and the tier that held for the program that ran last (``process/N``); empty if
             none ran.
+        sketch: the tools that were offered, and why; ``None`` where the run ended before, or an older version ran it.
     """
 
     run_id: str
@@ -148,6 +150,7 @@ class Result(Record, Generic[T]):
     currency: str = ""
     isolation: str = ""
     trace: str | None = None
+    sketch: SketchFacts | None = None
 
     _plain: tuple[Any, Any] | None = PrivateAttr(None)
     """A typed value, and its JSON form."""

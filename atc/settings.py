@@ -76,8 +76,10 @@ class Settings(BaseSettings):
     )
 
     max_tools: int = Field(20, ge=1, description="offered to the model at once; from more, the best are picked")
-    retrieval: Literal["lexical", "hybrid", "planned"] = Field(
-        "hybrid", description="how they are found: by words, by meaning too, or with queries that the model plans"
+    retrieval: Literal["auto", "lexical", "hybrid", "planned"] = Field(
+        "auto",
+        description="how they are found: `auto` (by words, and by meaning where an encoder is there), `lexical`, "
+        "`hybrid` (as the index can), or `planned`: with queries that the model plans",
     )
     tool_index: str | None = Field(None, description="folder of an index of the tools (`atc tools index`)")
     find_tools: bool = Field(True, description="let programs ask for tools that were not picked, and for what was cut")
@@ -152,6 +154,14 @@ class Settings(BaseSettings):
         500, ge=1, description="how many of the newest runs are kept, besides all in progress or in doubt"
     )
 
+    learn: bool = Field(
+        True, description="learn from runs which tools work together: names and counts, never values; and use it"
+    )
+    catalogue: Path = Field(
+        default_factory=lambda: Path(platformdirs.user_cache_dir("atc")) / "catalogue",
+        description="folder of what runs have taught, and of the indexes that are made unasked",
+    )
+
     tool_format: Literal["stubs", "json"] | None = Field(None, exclude=True, description=_LEFT.format("tools"))
     revision: Literal["notes", "edit"] | None = Field(None, exclude=True, description=_LEFT.format("revision"))
     attribution: Literal["structure", "model", "none"] | None = Field(
@@ -166,6 +176,11 @@ class Settings(BaseSettings):
         except ValueError as error:
             raise PydanticCustomError("rules", "{problem}", {"problem": str(error)}) from None
         return text
+
+    @property
+    def learns(self) -> bool:
+        """Whether runs are learnt from. One that is not kept is not, unless ``learn`` was set too."""
+        return self.learn and (self.keep_runs or "learn" in self.model_fields_set)
 
     @property
     def active_rules(self) -> Rules:

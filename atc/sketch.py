@@ -2,11 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass, field
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any
 
+from atc import sketch_wording
 from atc.graph.edges import Feed
+from atc.graph.suppliers import Supplier
+from atc.graph.tool_graph import ToolGraph
+from atc.sketch_facts import FeedFacts, SketchFacts, Why, WhyKind
+from atc.tools.protocol import Protocol
 from atc.tools.tool import Toolset
+
+__all__ = ["FeedFacts", "Sketch", "SketchFacts", "Why", "WhyKind"]
+
+MAX_FEEDS, A_PARAMETER = 200, 2
+"""Edges that a sketch names, and those into one parameter: the surest."""
+MAX_SUBSTITUTES = 3
+"""Substitutes that a sketch names for one tool."""
 
 
 @dataclass(frozen=True)
@@ -15,23 +28,145 @@ class Sketch:
 
     Attributes:
         tools: the likeliest first.
+        of: the number of tools that these were chosen from.
         subgoals: what the model planned; empty where nothing was planned. ``plan`` is its text.
         layers: names of tools, suppliers in earlier layers than what they supply.
         feeds: what supplies which argument.
         substitutes: by name of an offered tool, what would do in its place; not offered until needed.
-        why: by name of a tool, why it is offered, in a few words for people.
+        why: by name of a tool, why it is offered.
         sure: the choice needs no plan: all tools are offered, or one fits clearly.
         queries: with which tools were sought beside the task's own words.
         stopped: why the model's part of a plan ended early, if it did.
+        notices: what the user may want to know of how tools are found, a sentence each.
     """
 
     tools: Toolset
+    of: int = 0
     subgoals: tuple[str, ...] = ()
     plan: str = ""
     layers: tuple[tuple[str, ...], ...] = ()
     feeds: tuple[Feed, ...] = ()
     substitutes: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
-    why: Mapping[str, str] = field(default_factory=dict)
+    why: Mapping[str, Why] = field(default_factory=dict)
     sure: bool = True
     queries: tuple[str, ...] = ()
     stopped: str = ""
+    notices: tuple[str, ...] = ()
+
+    def facts(self) -> SketchFacts:
+        """The sketch as a trace and a result hold it."""
+        return SketchFacts(
+            tools=tuple(self.tools),
+            of=self.of,
+            subgoals=self.subgoals,
+            plan=self.plan,
+            layers=self.layers,
+            feeds=tuple(map(_facts_of, self.feeds)),
+            substitutes={tool: tuple(some) for tool, some in self.substitutes.items()},
+            why=dict(self.why),
+            sure=self.sure,
+            queries=self.queries,
+            stopped=self.stopped,
+            notices=self.notices,
+        )
+
+    @classmethod
+    def of_facts(cls, facts: SketchFacts, tools: Toolset) -> Sketch:
+        """The sketch that these facts are of.
+
+        Args:
+            facts: of a trace.
+            tools: the tools of those names.
+        """
+        return cls(
+            tools,
+            facts.of,
+            facts.subgoals,
+            facts.plan,
+            facts.layers,
+            tuple(map(_feed_of, facts.feeds)),
+            facts.substitutes,
+            facts.why,
+            facts.sure,
+            facts.queries,
+            facts.stopped,
+        )
+
+    def offering(self, tools: Toolset, kind: WhyKind) -> Sketch:
+        """This sketch with other tools offered; those that it did not offer before for this reason."""
+        why = {name: self.why.get(name) or Why(kind=kind) for name in tools}
+        return replace(self, tools=tools, why=why)
+
+    def with_graph(self, graph: ToolGraph, nearby: Iterable[str] = ()) -> Sketch:
+        """This sketch with the layers and the feeds of its tools, beside those that it has, and with substitutes.
+
+        Args:
+            graph: that has all its tools.
+            nearby: keys of other tools of the graph that may take their place.
+        """
+        names = [name for name in self.tools if name in graph.protocols]
+        own = graph.only(names)
+        known = {(each.consumer, each.parameter, each.supplier.tool) for each in self.feeds}
+        more = [
+            each for each in feeds_of(own, names) if (each.consumer, each.parameter, each.supplier.tool) not in known
+        ]
+        wider = graph.only(list(dict.fromkeys([*names, *nearby])))
+        found = ((name, tuple(each.by for each in wider.substitutes(name))[:MAX_SUBSTITUTES]) for name in names)
+        return replace(
+            self,
+            layers=own.layers(names),
+            feeds=(*self.feeds, *more)[:MAX_FEEDS],
+            substitutes={name: some for name, some in found if some},
+        )
+
+
+def chosen_event(sketch: Sketch) -> dict[str, Any]:
+    """The event ``tools_chosen``. Where tools were sought, ``needs`` has for people what the edges say."""
+    facts = sketch.facts()
+    data: dict[str, Any] = {"tools": list(facts.tools), "of": facts.of}
+    if any(why.kind != "all" for why in facts.why.values()):
+        needed = {(why.tool, why.parameter, name) for name, why in facts.why.items() if why.kind == "supplies"}
+        needs = [f for f in facts.feeds if (f.consumer, f.parameter, f.supplier) in needed]
+        data |= {"plan": facts.plan, "queries": list(facts.queries), "stopped": facts.stopped}
+        data["needs"] = list(map(sketch_wording.need, needs))
+    return data | facts.model_dump(mode="json", exclude_defaults=True, exclude={"tools", "of"})
+
+
+def feeds_of(graph: ToolGraph, consumers: Sequence[str]) -> list[Feed]:
+    """The surest edges into each parameter of some tools."""
+    chosen: list[Feed] = []
+    for consumer in consumers:
+        taken: dict[str, int] = {}
+        for feed in graph.feeds(consumer):
+            taken[feed.parameter] = taken.get(feed.parameter, 0) + 1
+            if taken[feed.parameter] <= A_PARAMETER:
+                chosen.append(feed)
+    return chosen
+
+
+def all_of(tools: Toolset) -> Sketch:
+    """The sketch that offers all tools."""
+    return Sketch(tools, len(tools), why={name: Why(kind="all") for name in tools})
+
+
+def protocols_of(tools: Toolset) -> dict[str, Protocol]:
+    """The protocols of tools by name."""
+    return {name: tool.protocol for name, tool in tools.items()}
+
+
+def _facts_of(feed: Feed) -> FeedFacts:
+    return FeedFacts(
+        supplier=feed.supplier.tool,
+        path=feed.supplier.path,
+        arguments=feed.supplier.arguments,
+        consumer=feed.consumer,
+        parameter=feed.parameter,
+        evidence=feed.evidence,
+        weight=round(feed.weight, 4),
+        seen=round(feed.seen, 4),
+    )
+
+
+def _feed_of(facts: FeedFacts) -> Feed:
+    supplier = Supplier(facts.supplier, facts.path, facts.arguments)
+    return Feed(supplier, facts.consumer, facts.parameter, facts.evidence, facts.weight, facts.seen)

@@ -24,7 +24,7 @@ from atc.cli.console import INTERRUPTED, err
 from atc.errors import EncoderUnavailable, EnvironmentProblem, UsageError
 from atc.graph import link_features, link_model
 from atc.graph.link_features import Matrix
-from atc.graph.suppliers import suppliers_of
+from atc.graph.structure import suppliers_of
 from atc.learn import link_fit
 from atc.retrieval.minilm import MiniLM
 from benchmarks import links_data, links_methods

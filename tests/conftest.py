@@ -38,6 +38,8 @@ def _own_world(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
         if name.startswith(("ATC_", "OPENAI_")):
             monkeypatch.delenv(name)
     monkeypatch.setenv("ATC_RUNS_DIR", str(tmp_path / "runs"))
+    monkeypatch.setenv("ATC_CATALOGUE", str(tmp_path / "catalogue"))
+    monkeypatch.setenv("ATC_RETRIEVAL", "hybrid")  # the default finds by meaning where this machine has an encoder
     monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path / "config"))
 
 

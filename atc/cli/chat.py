@@ -28,6 +28,7 @@ from atc.cli.run import (
     MaxRevisions,
     Model,
     ModelUrl,
+    NoLearn,
     PromptTokens,
     Retrieval,
     RuleIds,
@@ -36,6 +37,7 @@ from atc.cli.run import (
     Sentence,
     StrategyName,
     ToolIndex,
+    Verbose,
     WarningsOption,
     report,
 )
@@ -86,6 +88,8 @@ def chat(
     cache: Cache = None,
     answer: Answer = None,
     sentence: Sentence = None,
+    no_learn: NoLearn = False,
+    verbose: Verbose = False,
     as_json: Annotated[bool, typer.Option("--json", help="Print a JSON document instead, a line a task.")] = False,
 ) -> None:
     """Solve tasks one after the other, each of which may refer to those before ("and in Rome?").
@@ -97,7 +101,7 @@ def chat(
     sizes = {"context_tokens": context_tokens, "prompt_tokens": prompt_tokens, "candidates": candidates}
     prepare_model(model, base_url=base_url, cache=cache, **sizes)  # it loads while the first task is typed
     toolset = options.opened(tools, only=only, service_url=service_url, auth=auth, documents=documents, openapi=openapi)
-    view = None if as_json else RunView(out)
+    view = None if as_json else RunView(out, verbose=verbose)
     agent = Agent(
         toolset,
         model=model,
@@ -119,6 +123,7 @@ def chat(
         cache=cache,
         answer=answer,
         sentence=sentence,
+        learn=False if no_learn else None,
         approve=approve,
         warnings=warnings,
         ask_user="ask" if ask else None,

@@ -23,11 +23,13 @@ from atc.models.base import Message, Reply
 from atc.retrieval.encoder import Encoder
 from atc.retrieval.endpoint import EndpointEncoder
 from atc.retrieval.index import ToolIndex
+from atc.retrieval.index_cache import INDEXES, kept_index
 from atc.retrieval.minilm import MiniLM
 from atc.retrieval.planner import QueryPlanner, Trajectory, search_without_plan
-from atc.retrieval.retriever import Way
+from atc.retrieval.retriever import Way, encoder_for
 from atc.settings import Settings
 from atc.tools.sources import FORMS
+from atc.tools.tool import Toolset
 
 Sources = Annotated[list[str], typer.Argument(help=f"Where the tools are: {FORMS}.")]
 
@@ -72,7 +74,10 @@ def search(
         Path | None, typer.Option("--index", "-i", help="Folder of an index (`atc tools index`).")
     ] = None,
     limit: Annotated[int, typer.Option("--limit", "-n", min=1, help="Tools to show.")] = 10,
-    way: Annotated[Way, typer.Option(help="By words, by meaning too, or with queries that a model plans.")] = "hybrid",
+    way: Annotated[
+        Way | None,
+        typer.Option(help="auto (by words, and by meaning where an encoder is there), lexical, hybrid or planned."),
+    ] = None,
     model: Annotated[str | None, typer.Option(help="That plans; as for `atc run`.")] = None,
     openapi: options.OpenApi = None,
     as_json: options.Json = False,
@@ -80,10 +85,11 @@ def search(
     """Find the tools for a task: the likeliest first, and those that they need."""
     if (folder is None) == (not sources):
         raise UsageError("give either an index with --index DIR or tools with --tools, not both")
+    way = way or Settings.load().retrieval
     if folder is not None:
         searched = ToolIndex.load(folder)
     else:
-        searched = ToolIndex.build(options.opened(sources or [], openapi=openapi))
+        searched = _index_of(options.opened(sources or [], openapi=openapi), way)
     began = time.perf_counter()
     with warnings.catch_warnings(record=True) as warned:
         warnings.simplefilter("always", LexicalOnly)
@@ -101,6 +107,16 @@ def search(
         print_json({"query": query, "seconds": round(seconds, 4), "tools": tools, "said": messages} | found.summary())
         return
     _print(searched, found, ranked)
+
+
+def _index_of(tools: Toolset, way: Way) -> ToolIndex:
+    """An index of tools: the one that a run of this way would search."""
+    encoder, notices = encoder_for(len(tools)) if way == "auto" else (None, [])
+    with _progress() as report:
+        made, problem = kept_index(tools, encoder, Settings.load().catalogue / INDEXES, report)
+    for notice in (*notices, *([problem] if problem else [])):
+        err.print(notice, style="yellow", markup=False)
+    return made
 
 
 async def _planned(index: ToolIndex, query: str, spec: str | None) -> Trajectory:

@@ -55,7 +55,7 @@ ToolIndex = Annotated[
     str | None, typer.Option("--index", "-i", help="Folder of an index of the tools (`atc tools index`).")
 ]
 Retrieval = Annotated[
-    str | None, typer.Option(help="How tools are picked of many: lexical, hybrid (default) or planned.")
+    str | None, typer.Option(help="How tools are picked of many: auto (default), lexical, hybrid or planned.")
 ]
 StrategyName = Annotated[
     str | None, typer.Option(help="How to act: `chain` (default), an installed one, MODULE:NAME or FILE.py:NAME.")
@@ -99,6 +99,12 @@ BudgetMoney = Annotated[
     float | None, typer.Option(help="What one task may cost, by the `prices` of the settings (docs/models.md).")
 ]
 Cache = Annotated[bool | None, typer.Option("--cache", help="Keep the model's replies on disk and use them again.")]
+NoLearn = Annotated[
+    bool, typer.Option("--no-learn", help="Neither learn from this run nor use what earlier ones taught.")
+]
+Verbose = Annotated[
+    bool, typer.Option("--verbose", "-v", help="Say of every tool why it is offered, and what feeds what.")
+]
 Sentence = Annotated[
     bool | None,
     typer.Option("--sentence/--no-sentence", help="Say the result in a sentence (one more model call)."),
@@ -136,8 +142,10 @@ def run(
     cache: Cache = None,
     answer: Answer = None,
     sentence: Sentence = None,
+    no_learn: NoLearn = False,
     no_answer: Annotated[bool, typer.Option("--no-answer", hidden=True)] = False,
     trace: Annotated[bool, typer.Option("--trace", help="Print the path of the run's trace at the end.")] = False,
+    verbose: Verbose = False,
     as_json: options.Json = False,
 ) -> None:
     """Solve a task: write a program over the tools, run it in the sandbox, revise what fails.
@@ -155,7 +163,7 @@ def run(
     if no_answer:
         err.print("--no-answer is --no-sentence now; it works for one more version", markup=False)
         sentence = False if sentence is None else sentence
-    view = None if as_json else RunView(out)
+    view = None if as_json else RunView(out, verbose=verbose)
     agent = Agent(
         toolset,
         model=model,
@@ -176,6 +184,7 @@ def run(
         cache=cache,
         answer=answer,
         sentence=sentence,
+        learn=False if no_learn else None,
         approve=approve,
         warnings=warnings,
         ask_user="ask" if ask else None,

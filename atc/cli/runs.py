@@ -22,7 +22,9 @@ from atc.cli.run import (
     Images,
     Model,
     ModelUrl,
+    NoLearn,
     Sentence,
+    Verbose,
     WarningsOption,
     finish,
 )
@@ -94,20 +96,20 @@ def _print_deleted(pruned: Pruned, *, as_json: bool) -> None:
 
 
 @guarded
-def show(run: RunName, as_json: options.Json = False) -> None:
+def show(run: RunName, verbose: Verbose = False, as_json: options.Json = False) -> None:
     """Read a run back: its programs, calls, faults and answer, as they happened."""
     stored = _store().find(run)
     events = list(stored.events())
     if as_json:
         print_json(events)
         return
-    view = RunView(out, stored=True)
+    view = RunView(out, stored=True, verbose=verbose)
     task = None
     for event in events:
         if event["kind"] == "run_started" and (event["data"].get("turn"), event["data"]["task"]) != task:
             task = (event["data"].get("turn"), event["data"]["task"])  # a conversation has several; a resume none
             view.line(f"task: {task[1]}", "bold")
-        if event["kind"] not in ("model_started", "model_waiting", "call_started"):
+        if event["kind"] not in ("indexing", "model_started", "model_waiting", "call_started"):
             view(Event(event["kind"], event["data"], event["at"]))
     view.close()
 
@@ -135,6 +137,7 @@ def resume(
         typer.Option(metavar="<type>", help="The type that the run was begun with, where only Python named it."),
     ] = None,
     sentence: Sentence = None,
+    no_learn: NoLearn = False,
     as_json: options.Json = False,
 ) -> None:
     """Go on with a run that was cut off. What succeeded is not done again; a write in doubt is not repeated.
@@ -158,6 +161,7 @@ def resume(
         budget_s=budget_s,
         budget_money=budget_money,
         sentence=sentence,
+        learn=False if no_learn else None,
         on_event=view,
     )
     try:

@@ -12,12 +12,13 @@ from rich.status import Status
 from rich.syntax import Syntax
 from rich.text import Text
 
-from atc import wording
+from atc import sketch_wording, wording
 from atc.calls.question import visible_name
 from atc.cli.console import clean
 from atc.facts import Drift
 from atc.packing import as_text, unpack
 from atc.prices import money_text
+from atc.sketch_facts import SketchFacts
 from atc.traces.events import Event
 
 _MARKS = {
@@ -53,10 +54,11 @@ class RunView:
     Args:
         console: a terminal gets colours and a spinner, anything else lines.
         stored: the run is read back: no exception shows how it broke off.
+        verbose: tell of every tool why it is offered, and what feeds what.
     """
 
-    def __init__(self, console: Console, *, stored: bool = False) -> None:
-        self._console, self._stored = console, stored
+    def __init__(self, console: Console, *, stored: bool = False, verbose: bool = False) -> None:
+        self._console, self._stored, self._verbose = console, stored, verbose
         self._status: Status | None = None
         self._program = ""
         self._wrong: list[str] = []
@@ -90,6 +92,7 @@ class RunView:
             self.line(f"image {image['name']} ({image['type']}, {image['bytes']:,} bytes)", "dim")
 
     def _on_tools_chosen(self, data: dict[str, Any]) -> None:
+        self._wait_for(None)
         if "found" in data:
             for what, names in (("found", data["found"]), ("shown whole", data.get("whole", ()))):
                 if names:
@@ -97,8 +100,20 @@ class RunView:
             return
         names = ", ".join(data["tools"])
         self.line(f"tools ({len(data['tools'])} of {data['of']}): {names}", "dim")
-        for need in data.get("needs", ()):
-            self.line(f"  {need}", "dim")
+        sketch = SketchFacts.of_trace(data)
+        notes = [] if sketch.why else list(data.get("needs", ()))  # an older version wrote it
+        for line in (*notes, *sketch_wording.lines(sketch, whole=self._verbose)):
+            self.line(f"  {line}", "dim")
+        for notice in sketch.notices:
+            self.line(f"  note: {notice}", "yellow")
+
+    def _on_indexing(self, data: dict[str, Any]) -> None:
+        of = f" of {data['total']:,}" if data["total"] else ""
+        what = f"making the index of the tools, {data['stage']}: {data['done']:,}{of}"
+        if self._console.is_terminal:
+            self._wait_for(f"{what} …")
+        else:
+            self.line(what, "dim")
 
     def _on_model_started(self, data: dict[str, Any]) -> None:
         self._wait_for(f"{_PURPOSES.get(data['purpose'], data['purpose'])} …")

@@ -42,6 +42,7 @@ class ToolIndex:
         encoder: Encoder | None = None,
         folder: str | Path | None = None,
         progress: Progress | None = None,
+        parts: str | Path | None = None,
     ) -> ToolIndex:
         """Index tools.
 
@@ -51,6 +52,7 @@ class ToolIndex:
             encoder: makes the vectors of dense search; without one the index works by words alone.
             folder: where it is saved. A build that is interrupted while it embeds goes on from there.
             progress: told of each stage.
+            parts: where vectors are kept while the others are made, if not in ``folder``: :meth:`save` there ends it.
 
         Raises:
             UsageError: two tools have the same id, or something is no protocol.
@@ -59,7 +61,8 @@ class ToolIndex:
             ModelError: the encoder failed in the middle of work.
         """
         index = cls(_EMPTY, encoder, _coded(encoder))
-        index._change(set(), tools, progress, Path(folder) if folder else None)
+        kept = folder or parts
+        index._change(set(), tools, progress, Path(kept) if kept else None)
         if folder is not None:
             report = progress or (lambda stage, done, total: None)
             report("writing", 0, len(index))

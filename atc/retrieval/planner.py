@@ -9,26 +9,24 @@ beside the results (:mod:`atc.retrieval.prerequisites`). And a task that one too
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Container, Sequence
+from collections.abc import Container, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
 from atc.errors import BudgetExceeded, ModelError, ModelUnavailable
 from atc.graph.tool_graph import ToolGraph
-from atc.models.base import Message, Reply
+from atc.models.base import Message
 from atc.retrieval.dialogue import MAX_QUERIES, TOP, answer, begin, opening, parse_plan, parse_query
 from atc.retrieval.example import worked_example
 from atc.retrieval.index import Hit, Mode, ToolIndex
 from atc.retrieval.prerequisites import SURE, Prerequisite, Prerequisites
 from atc.retrieval.rank_fusion import Fusion, anchored_similarity
+from atc.retrieval.retriever import Ask
 from atc.retrieval.skip_planning import one_tool_suffices
 
 DEPTH = 20
 """Tools kept of each query, to rank by."""
 PLAN_TOKENS, QUERY_TOKENS = 250, 60
-
-Ask = Callable[[Sequence[Message], int], Awaitable[Reply]]
-"""Asks a model: the messages, and how many tokens it may reply with."""
 
 
 @dataclass(frozen=True)

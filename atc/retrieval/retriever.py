@@ -1,28 +1,42 @@
-"""Which tools a task needs, of more than a model can be shown: the way from a task to the tools that are offered.
-
-The seam: anything with :meth:`Retriever.retrieve` can take its place.
-"""
+"""The seam by which the agent finds the tools for a task; by default an index is searched."""
 
 from __future__ import annotations
 
+import asyncio
+import threading
+import warnings
+from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Literal
+from typing import TYPE_CHECKING, Literal
 from typing import Protocol as Interface
 
-from atc.errors import UsageError
-from atc.retrieval.index import Mode, ToolIndex
-from atc.retrieval.planner import Ask, QueryPlanner, Trajectory, search_without_plan
+from atc.errors import EncoderUnavailable, UsageError
+from atc.models.base import Message, Reply
+from atc.sketch import Sketch, all_of
 from atc.tools.tool import Toolset
 
-Way = Literal["lexical", "hybrid", "planned"]
+if TYPE_CHECKING:
+    from atc.retrieval.encoder import Encoder
+    from atc.retrieval.index import ToolIndex
+    from atc.retrieval.planner import Trajectory
+    from atc.retrieval.search import Mode
+    from atc.retrieval.snapshot import Progress
+
+Ask = Callable[[Sequence[Message], int], Awaitable[Reply]]
+"""Asks a model: the messages, and how many tokens it may reply with."""
+Way = Literal["auto", "lexical", "hybrid", "planned"]
 _OTHERS = 2_000
 """Tools of an index that are passed over because the agent does not have them."""
+NEARBY = 40
+"""Tools behind those that are offered, among which substitutes may be."""
+MAX_EMBEDDED = 5_000
+"""Tools that ``auto`` reads for their meaning at the first search; it takes the encoder some ten seconds a thousand."""
 
 
 @dataclass(frozen=True)
 class Retrieved:
-    """What is offered for a task.
+    """What a retriever gave before it gave a :class:`~atc.sketch.Sketch`; it works for one more version.
 
     Attributes:
         tools: the likeliest first.
@@ -36,8 +50,8 @@ class Retrieved:
 class Retriever(Interface):
     """Finds the tools for a task."""
 
-    async def retrieve(self, task: str, tools: Toolset, limit: int, ask: Ask) -> Retrieved:
-        """At most ``limit`` of ``tools``, the likeliest first.
+    async def retrieve(self, task: str, tools: Toolset, limit: int, ask: Ask) -> Sketch:
+        """At most ``limit`` of ``tools``, the likeliest first; ``Sketch(tools)`` is enough, the rest is filled in.
 
         Args:
             ask: asks the language model of the run, within its budget.
@@ -45,28 +59,82 @@ class Retriever(Interface):
         ...
 
 
+def as_sketch(found: Sketch | Retrieved, retriever: object) -> Sketch:
+    """What a retriever gave, as a sketch.
+
+    Raises:
+        UsageError: it is none.
+    """
+    if isinstance(found, Sketch):
+        return found
+    if not isinstance(found, Retrieved):
+        name, given = type(retriever).__name__, type(found).__name__
+        raise UsageError(f"{name}.retrieve must return an atc.Sketch of tools, not {given}: Sketch(tools.only(*names))")
+    warnings.warn(
+        f"{type(retriever).__name__}.retrieve returns Retrieved, which works for one more version: return "
+        "atc.Sketch(tools)",
+        DeprecationWarning,
+        stacklevel=2,
+    )
+    if found.trajectory is None:
+        return Sketch(found.tools)
+    from atc.retrieval.reasons import sketch_of
+
+    return sketch_of(found.tools, len(found.tools), found.trajectory)
+
+
 class IndexRetriever:
     """Searches an index: by words, by meaning too where there is an encoder, or by a plan of the model.
 
     Args:
         index: of the tools, its ids being their names, or the folder of one that was saved; made of the tools that are
-            given, by words alone, when not given.
-        way: ``lexical``, ``hybrid`` (words and meaning), or ``planned``: hybrid, with queries that the model plans.
+            given when not given.
+        way: ``auto`` (words, and meaning where an encoder is there), ``lexical``, ``hybrid`` (as the index can), or
+            ``planned``: hybrid, with queries that the model plans.
         prerequisites: add what found tools need and others supply.
+        folder: where the indexes that are made here are kept; nowhere when not given.
+        encoder: of the vectors of such an index; the one of this machine for ``auto`` when not given.
     """
 
     def __init__(
-        self, index: ToolIndex | str | Path | None = None, way: Way = "hybrid", *, prerequisites: bool = True
+        self,
+        index: ToolIndex | str | Path | None = None,
+        way: Way = "hybrid",
+        *,
+        prerequisites: bool = True,
+        folder: Path | None = None,
+        encoder: Encoder | None = None,
     ) -> None:
-        self._index = ToolIndex.load(index) if isinstance(index, str | Path) else index
+        if isinstance(index, str | Path):
+            from atc.retrieval.index import ToolIndex
+
+            index = ToolIndex.load(index)
+        self._index = index
         self._own: tuple[Toolset, ToolIndex] | None = None
         self._way, self._prerequisites = way, prerequisites
+        self._folder, self._encoder = folder, encoder
+        self._lock = threading.Lock()
+        self.notices: tuple[str, ...] = ()
+        """What the user may want to know of the index that was made last."""
 
-    async def retrieve(self, task: str, tools: Toolset, limit: int, ask: Ask) -> Retrieved:
+    async def retrieve(self, task: str, tools: Toolset, limit: int, ask: Ask) -> Sketch:
         """All tools where they fit the limit anyway; no index is asked then."""
+        return (await self.search(task, tools, limit, ask))[0]
+
+    async def search(
+        self, task: str, tools: Toolset, limit: int, ask: Ask, report: Progress | None = None
+    ) -> tuple[Sketch, list[str]]:
+        """As :meth:`retrieve`, and the names of the likeliest tools that are not offered.
+
+        Args:
+            report: told, in another thread, how far an index is that has to be made.
+        """
         if len(tools) <= limit:
-            return Retrieved(tools)
-        index = self._of(tools)
+            return all_of(tools), []
+        from atc.retrieval.planner import QueryPlanner, search_without_plan
+        from atc.retrieval.reasons import sketch_of
+
+        index = await self._of(tools, report)
         more = limit + min(max(0, len(index) - len(tools)), _OTHERS)  # an index may be of more tools than these
         if self._way == "planned":
             found = await QueryPlanner(index, ask, prerequisites=self._prerequisites).search(task)
@@ -76,17 +144,68 @@ class IndexRetriever:
                 index, task, more, mode, prerequisites=self._prerequisites, offered=tools.keys()
             )
         ranked = found.ranked(more + len(found.prerequisites))
-        names = [name for name in ranked if name in tools][:limit]
+        names = [name for name in ranked if name in tools]
         if ranked and not names:
             raise UsageError(
                 f"the index has no tool of these, but {ranked[0]!r} and the like: build it of the same tools"
             )
         # where no tool has a word in common with the task, the first ones are offered
-        return Retrieved(tools.only(*names or list(tools)[:limit]), found)
+        offered = tools.only(*(names or list(tools))[:limit])
+        return sketch_of(offered, len(tools), found, self.notices), names[limit : limit + NEARBY]
 
-    def _of(self, tools: Toolset) -> ToolIndex:
+    async def _of(self, tools: Toolset, report: Progress | None) -> ToolIndex:
         if self._index is not None:
             return self._index
         if self._own is None or self._own[0] is not tools:
-            self._own = (tools, ToolIndex.build(tools))
+            stopped = threading.Event()
+            try:
+                await asyncio.to_thread(self._make, tools, report, stopped)
+            except asyncio.CancelledError:
+                stopped.set()  # the thread ends at its next step; what it has embedded is kept
+                raise
+        assert self._own is not None
         return self._own[1]
+
+    def _make(self, tools: Toolset, report: Progress | None, stopped: threading.Event) -> None:
+        from atc.retrieval.index_cache import kept_index
+
+        def told(stage: str, done: int, total: int) -> None:
+            if stopped.is_set():
+                raise _Stopped
+            if report is not None:
+                report(stage, done, total)
+
+        with self._lock:  # another run of this agent may be making it
+            if self._own is None or self._own[0] is not tools:
+                encoder, notices = self._encoder, list[str]()
+                if self._way == "auto" and encoder is None:
+                    encoder, notices = encoder_for(len(tools))
+                index, problem = kept_index(tools, encoder, self._folder, told)
+                self.notices = (*notices, *([problem] if problem else []))
+                self._own = (tools, index)
+
+
+def encoder_for(count: int) -> tuple[Encoder | None, list[str]]:
+    """The encoder of this machine, where it is there and the tools are not too many; else what to tell the user.
+
+    Args:
+        count: of the tools.
+    """
+    from atc.retrieval.minilm import MiniLM
+
+    encoder = MiniLM()
+    try:
+        encoder.check()
+    except EncoderUnavailable as problem:
+        how = f": {problem.fix}" if problem.fix else ""
+        return None, [f"tools are found by words alone; an encoder finds them by meaning too{how}"]
+    if count > MAX_EMBEDDED:
+        return None, [
+            f"{count:,} tools are found by words alone, for to read them takes minutes: `atc tools index` makes an "
+            "index by meaning too, and `--index` names it"
+        ]
+    return encoder, []
+
+
+class _Stopped(BaseException):
+    """The run that an index was made for has been stopped."""

@@ -7,9 +7,11 @@ in the jail, and calls pass the broker's gates, its journal and the user's appro
 from __future__ import annotations
 
 import asyncio
+import time
 from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager, contextmanager
 from dataclasses import dataclass, field
+from functools import cached_property
 from itertools import count
 from typing import Any
 
@@ -17,6 +19,7 @@ from atc.answers.types import AnswerType
 from atc.calls.broker import Broker
 from atc.calls.contract import CallRequest
 from atc.calls.pages import Pages
+from atc.catalogue import Catalogue, Report
 from atc.errors import UsageError
 from atc.facts import Misfit
 from atc.graph.tool_graph import ToolGraph
@@ -24,11 +27,11 @@ from atc.models.base import Message, Model, Reply
 from atc.models.images import Image
 from atc.outcome import Outcome
 from atc.result import Call, Revision
-from atc.retrieval.retriever import Retrieved, Retriever
 from atc.sandboxes.contract import Job, Sandbox
 from atc.sandboxes.drivers import limits_from
 from atc.sandboxes.inputs import check_names
 from atc.settings import Settings
+from atc.sketch import Sketch, SketchFacts, chosen_event
 from atc.strategies.answer_note import type_note
 from atc.strategies.ask_user import Questions
 from atc.strategies.asking import ask, task_message
@@ -41,6 +44,8 @@ from atc.traces.store import StoredRun
 
 MAX_OUTPUT = 20_000
 """Characters of what a program prints that the trace keeps: the last of them."""
+REPORT_S = 2.0
+"""Seconds from one report of an index that is being made to the next."""
 
 
 @dataclass
@@ -49,17 +54,16 @@ class RunContext:
 
     Attributes:
         task: what the user wants.
-        all_tools: the tools of the agent. ``tools``: those that are offered now.
+        catalogue: the tools of the agent, and what is known about them. ``tools``: those that are offered now.
         model: held to the run's budget.
         broker: makes the calls. ``emit``: writes an event into the trace.
         held: what is open until the run ends.
-        plan: by which the first tools were found; empty where none was made.
+        sketch: what was chosen for the task, and why (:class:`atc.sketch.Sketch`).
         revisions: every program so far and how it went, in order.
         isolation: driver and tier of the sandbox that the last program ran in; empty before.
         images: that the user shows with the task (:meth:`task_message`).
         frame: the user's standing instructions, and the earlier tasks of a conversation; a prompt shows them apart.
         answer_type: the type that the answer shall have; ``None`` where none was asked for.
-        whole_graph: what was learnt of the agent's tools; the graphs of what is offered are made of it.
         recovery: what is done about tools that break.
         questions: answers ``ask_user``, which is then offered beside all tools; ``None``: programs cannot ask.
     """
@@ -69,18 +73,16 @@ class RunContext:
     model: Model
     broker: Broker
     sandbox: Sandbox
-    retriever: Retriever
-    all_tools: Toolset
+    catalogue: Catalogue
     emit: Emit
     held: AsyncExitStack
     tools: Toolset = field(default_factory=Toolset)
-    plan: str = ""
+    sketch: Sketch = field(default_factory=lambda: Sketch(Toolset()))
     revisions: list[Revision] = field(default_factory=list)
     isolation: str = ""
     images: tuple[Image, ...] = ()
     frame: Frame = field(default_factory=Frame)
     answer_type: AnswerType | None = None
-    whole_graph: ToolGraph = field(default_factory=lambda: ToolGraph(()))
     questions: Questions | None = None
 
     def __post_init__(self) -> None:
@@ -93,6 +95,16 @@ class RunContext:
         self._grouped = False
         self._acting = asyncio.Lock()
         self._graph: tuple[Toolset, ToolGraph] | None = None
+
+    @property
+    def all_tools(self) -> Toolset:
+        """The tools of the agent."""
+        return self.catalogue.tools
+
+    @property
+    def plan(self) -> str:
+        """The plan by which the first tools were found; empty where none was made."""
+        return self.sketch.plan
 
     @property
     def calls(self) -> list[Call]:
@@ -122,6 +134,11 @@ class RunContext:
         """The calls of the program that ran last."""
         return [call for call in self.calls if call.attempt == self.broker.journal.attempt]
 
+    @cached_property
+    def whole_graph(self) -> ToolGraph:
+        """The graph of all tools, with what was known of them as the run began; other graphs are made of it."""
+        return self.catalogue.graph
+
     @property
     def graph(self) -> ToolGraph:
         """What feeds what among the tools that are offered now."""
@@ -148,14 +165,15 @@ class RunContext:
             self.recovery.restore(stored)
         before = stored.last("tools_chosen") if stored is not None else None
         if before is not None and all(name in self.all_tools for name in before["tools"]):
-            self.plan = before.get("plan", "")
-            await self.offer(self.all_tools.only(*before["tools"]))
+            tools = self.all_tools.only(*before["tools"])
+            self.sketch = Sketch.of_facts(SketchFacts.of_trace(before), tools)
+            await self.offer(tools)
             return
-        found = await self.retrieve(self.frame.query(self.task))
-        how = found.trajectory.summary() if found.trajectory is not None else {}
-        self.plan = found.trajectory.plan if found.trajectory is not None else ""
+        asked, limit = self.frame.query(self.task), self.settings.max_tools
+        found = await self.catalogue.sketch(asked, limit, self._ask_for_tools, self._reporting())
         tools = self._with_used(found.tools)
-        self.emit("tools_chosen", {"tools": list(tools), "of": len(self.all_tools)} | how)
+        self.sketch = found if tools is found.tools else found.offering(tools, "earlier")
+        self.emit("tools_chosen", chosen_event(self.sketch))
         await self.offer(tools)
 
     def _with_used(self, found: Toolset) -> Toolset:
@@ -168,17 +186,27 @@ class RunContext:
         spare = [name for name in reversed([*found]) if name not in used][: max(0, len(found) + len(missing) - most)]
         return self.all_tools.only(*(name for name in found if name not in spare), *missing)
 
-    async def retrieve(self, query: str, limit: int | None = None) -> Retrieved:
+    async def retrieve(self, query: str, limit: int | None = None) -> Sketch:
         """The likeliest tools for a query, of all that the agent has. They are not offered yet: see :meth:`offer`.
 
         Args:
             limit: how many at most; ``max_tools`` of the settings if not given.
         """
+        return await self.catalogue.find(query, limit or self.settings.max_tools, self._ask_for_tools)
 
-        async def asked(messages: Sequence[Message], max_tokens: int) -> Reply:
-            return await self.ask("tools", messages, max_tokens=max_tokens)
+    async def _ask_for_tools(self, messages: Sequence[Message], max_tokens: int) -> Reply:
+        return await self.ask("tools", messages, max_tokens=max_tokens)
 
-        return await self.retriever.retrieve(query, self.all_tools, limit or self.settings.max_tools, asked)
+    def _reporting(self) -> Report:
+        """What tells the trace, from any thread, how far an index is: when it takes long, and then now and then."""
+        loop, last = asyncio.get_running_loop(), [time.monotonic()]
+
+        def report(stage: str, done: int, total: int) -> None:
+            if time.monotonic() - last[0] >= REPORT_S:
+                last[0] = time.monotonic()
+                loop.call_soon_threadsafe(self.emit, "indexing", {"stage": stage, "done": done, "total": total})
+
+        return report
 
     async def offer(self, tools: Toolset) -> None:
         """Offer these tools from now on, in place of those before: open what they need, and let the broker call them.

@@ -8,10 +8,10 @@ from collections.abc import Awaitable, Callable
 from contextlib import AbstractAsyncContextManager
 from typing import Any
 
+from atc.catalogue import Catalogue
 from atc.errors import ModelUnavailable, ToolError
 from atc.models.base import bounded_tokens
 from atc.result import Effect
-from atc.retrieval.retriever import Retriever
 from atc.strategies.ask_user import NAME as ASK_USER
 from atc.strategies.ask_user import is_ask_user
 from atc.tools.paging import ALL_PAGES
@@ -168,13 +168,14 @@ class Docs:
         return new
 
 
-def finder_for(offered: Toolset, tools: Toolset, retriever: Retriever) -> Finder | None:
+def finder_for(offered: Toolset, catalogue: Catalogue) -> Finder | None:
     """Looks among the tools that are not offered, without the model; ``None`` where there are none."""
+    tools = catalogue.tools
     if NAME in tools or all(name in offered for name in tools):
         return None
 
     async def search(query: str, limit: int) -> Toolset:
-        return (await retriever.retrieve(query, tools, limit, _nobody)).tools
+        return (await catalogue.find(query, limit, _nobody)).tools
 
     return Finder(offered, search)
 

@@ -15,7 +15,6 @@ from atc.errors import TRANSIENT_STATUSES, Cause
 from atc.facts import Fault, Replacement
 from atc.graph.edges import Path
 from atc.graph.substitutes import substitutes_of
-from atc.graph.tool_graph import ToolGraph
 from atc.programs.analysis.flow import Flow
 from atc.programs.attribution.attribute import blames_arguments
 from atc.programs.attribution.responses import is_empty_response
@@ -52,19 +51,11 @@ class Recovery:
 
     def __init__(self, context: RunContext) -> None:
         self._context = context
-        self._graph: ToolGraph | None = None
         context.broker.bans.alike = self.alike
-
-    @property
-    def graph(self) -> ToolGraph:
-        """All tools of the agent."""
-        if self._graph is None:
-            self._graph = ToolGraph(self._context.all_tools.protocols)
-        return self._graph
 
     def alike(self, tool: str) -> Collection[str]:
         """The tools that would do the same as one."""
-        return [each.by for each in substitutes_of(self.graph, tool)]
+        return [each.by for each in substitutes_of(self._context.whole_graph, tool)]
 
     async def recovered(self, fault: Fault, offer: Offer, program: Program | None = None) -> Fault:
         """A fault, after what can be done about the tool that it is traced to.
@@ -124,7 +115,7 @@ class Recovery:
         """What can be called in the place of a call's tool: granted, callable, and not broken itself."""
         context = self._context
         made = []
-        for each in substitutes_of(self.graph, call.tool, reads):
+        for each in substitutes_of(self._context.whole_graph, call.tool, reads):
             tool = context.all_tools.get(each.by)
             if tool is None or tool.transport is None or each.by in context.broker.bans:
                 continue

@@ -72,18 +72,22 @@ class Session:
             currency=budget.currency if budget.cost is not None else "",
             isolation=context.isolation if context is not None else "",
             trace=str(self.stored.trace) if self.stored else None,
+            sketch=context.sketch.facts() if context is not None and context.sketch.tools else None,
         )
 
     def end(self, result: Result, **more: bool) -> None:
         """Write the end of the run into the trace."""
         if result.status == "answered":
             self.emit("answered", {"value": pack(result.json_value), "answer": result.answer})
-        self.emit("run_ended", result.model_dump(mode="json", exclude={"calls", "revisions"}) | more)
+        self.emit("run_ended", result.model_dump(mode="json", exclude={"calls", "revisions", "sketch"}) | more)
 
-    def end_with_error(self, error: BaseException) -> None:
-        """Write down how a run ended that raises instead of returning a result."""
+    def end_with_error(self, error: BaseException) -> Result | None:
+        """Write down how a run ended that raises instead of returning a result; the result that it would have had."""
+        result = None
         with contextlib.suppress(Exception):  # a listener may be what failed; the trace is written before it is known
-            self.end(self.result(Ending("failed", fault=fault_of(error))), raised=True)
+            result = self.result(Ending("failed", fault=fault_of(error)))
+            self.end(result, raised=True)
+        return result
 
 
 def fault_of(error: BaseException) -> Fault:

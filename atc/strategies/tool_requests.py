@@ -77,7 +77,7 @@ class ToolRequests:
         """These tools, and beside them the one that looks for the others, where there are any."""
         context = self._context
         wanted = context.settings.find_tools
-        self._finder = finder_for(tools, context.all_tools, context.retriever) if wanted else None
+        self._finder = finder_for(tools, context.catalogue) if wanted else None
         return tools if self._finder is None else tools + Toolset([self._finder.tool])
 
     async def _offer(self, tools: Toolset) -> None:

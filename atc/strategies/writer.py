@@ -24,7 +24,6 @@ from atc.programs.repair.context import RepairContext
 from atc.programs.repair.pipeline import FRAME, PASSES, repair_program
 from atc.prompting import fenced, prompt
 from atc.result import Call, Revision
-from atc.retrieval.index import ToolIndex
 from atc.settings import Settings
 from atc.strategies.answer_note import type_note
 from atc.strategies.asking import ask, emit_reply, task_message, waiting
@@ -162,6 +161,8 @@ class Writer:
         """The tools that fit the task's words best, where the last program did without any."""
         if not history or all(finding.kind != "no_call" for finding in history[-1].findings):
             return []
+        from atc.retrieval.index import ToolIndex
+
         index = ToolIndex.build(self._tools)
         found = [hit.id for hit in index.search(self._query, MAX_LIKELY_TOOLS, "lexical")]
         return found or list(self._tools)[:MAX_LIKELY_TOOLS]

@@ -18,6 +18,7 @@ VERSION = 1
 
 EventKind = Literal[
     "run_started",
+    "indexing",
     "tools_chosen",
     "model_started",
     "model_waiting",
@@ -75,8 +76,21 @@ class RunStarted(TypedDict):
     answer: NotRequired[dict[str, Any]]
 
 
+class Indexing(TypedDict):
+    """An index of the tools is being made, and that takes a while. ``total`` is 0 where nobody knows it."""
+
+    stage: str
+    done: int
+    total: int
+
+
 class ToolsChosen(TypedDict):
-    """Tools are offered to the model; again with ``found`` and ``whole``, where a program asked for more."""
+    """Tools are offered to the model; again with ``found`` and ``whole``, where a program asked for more.
+
+    The first time it has the facts of the sketch (:class:`atc.sketch_facts.SketchFacts`): ``why``, ``layers``,
+    ``feeds``, ``substitutes``, ``subgoals``, ``notices`` and ``sure``, each where there are any (``sure`` where it is
+    not). ``needs`` says in sentences what tools were added as suppliers.
+    """
 
     tools: list[str]
     of: NotRequired[int]
@@ -84,6 +98,13 @@ class ToolsChosen(TypedDict):
     queries: NotRequired[list[str]]
     needs: NotRequired[list[str]]
     stopped: NotRequired[str]
+    subgoals: NotRequired[list[str]]
+    layers: NotRequired[list[list[str]]]
+    feeds: NotRequired[list[dict[str, Any]]]
+    substitutes: NotRequired[dict[str, list[str]]]
+    why: NotRequired[dict[str, dict[str, Any]]]
+    sure: NotRequired[bool]
+    notices: NotRequired[list[str]]
     found: NotRequired[list[str]]
     whole: NotRequired[list[str]]
 
@@ -223,6 +244,7 @@ class Answered(TypedDict):
 
 DATA: Mapping[EventKind, Any] = {
     "run_started": RunStarted,
+    "indexing": Indexing,
     "tools_chosen": ToolsChosen,
     "model_started": ModelStarted,
     "model_waiting": ModelWaiting,
@@ -275,6 +297,8 @@ _Assembled = Literal[
 class Emit(Protocol):
     """How a part of a run reports what happens in it: a kind, and data of the type that :data:`DATA` names."""
 
+    @overload
+    def __call__(self, kind: Literal["indexing"], data: Indexing, /) -> None: ...
     @overload
     def __call__(self, kind: Literal["model_started"], data: ModelStarted, /) -> None: ...
     @overload

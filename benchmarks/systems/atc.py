@@ -68,7 +68,7 @@ class Atc(System):
             approve="always",
             warnings="allow",  # the other systems ask nobody either, and nothing here is real
             **more,
-            **self._settings,
+            **{"learn": False, **self._settings},  # what one try teaches must not help the next
         )
 
     async def aclose(self) -> None:

@@ -76,7 +76,8 @@ def test_the_documents_name_what_any_file_may_set() -> None:
     assert set(re.findall(r"`(\w+)`", listed)) == FREE
 
 
-def test_how_programs_are_written_any_file_may_say() -> None:
+def test_how_programs_are_written_any_file_may_say(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("ATC_RETRIEVAL")
     write("max_tools = 3\nseed = 7\nsentence = false\nretrieval = 'lexical'\n")
     loaded = Settings.load()
     assert (loaded.max_tools, loaded.seed, loaded.sentence, loaded.retrieval) == (3, 7, False, "lexical")

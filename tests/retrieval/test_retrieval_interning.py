@@ -96,12 +96,11 @@ def test_the_same_tools_are_found_for_the_same_needs() -> None:
     lines = IndexRetriever(ToolIndex.build(tools.protocols))
     needs = []
     for task in ("take a walk", "one pet", "owners"):
-        found = asyncio.run(IndexRetriever().retrieve(task, tools, 5, no_model))
-        same = asyncio.run(lines.retrieve(task, tools, 5, no_model))
+        found = asyncio.run(IndexRetriever().retrieve(task, tools, 20, no_model))
+        same = asyncio.run(lines.retrieve(task, tools, 20, no_model))
         assert list(found.tools) == list(same.tools)
-        assert found.trajectory is not None
-        assert found.trajectory == same.trajectory
-        needs += [need.provider for need in found.trajectory.prerequisites]
+        assert found.facts() == same.facts()
+        needs += [feed.supplier.tool for feed in found.feeds]
     assert "list_owners" in needs
 
 

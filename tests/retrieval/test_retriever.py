@@ -11,7 +11,8 @@ from atc import Agent, Toolset
 from atc.errors import UsageError
 from atc.models.fake import FakeModel
 from atc.retrieval.index import ToolIndex
-from atc.retrieval.retriever import IndexRetriever, Retrieved
+from atc.retrieval.retriever import IndexRetriever
+from atc.sketch import Sketch
 from atc.tools.protocol import Protocol
 from atc.tools.tool import Tool
 from tests.support.tools import make_tool
@@ -29,7 +30,7 @@ def choose(task: str, toolset: Toolset, limit: int = 20) -> list[str]:
     return list(retrieve(task, toolset, limit).tools)
 
 
-def retrieve(task: str, toolset: Toolset, limit: int) -> Retrieved:
+def retrieve(task: str, toolset: Toolset, limit: int) -> Sketch:
     return asyncio.run(IndexRetriever().retrieve(task, toolset, limit, no_model))
 
 
@@ -90,8 +91,8 @@ def test_an_agent_offers_the_chosen_tools_only() -> None:
 
 def test_a_retriever_of_ones_own_takes_its_place() -> None:
     class Last:
-        async def retrieve(self, task: str, tools: Toolset, limit: int, ask: Any) -> Retrieved:
-            return Retrieved(tools.only(list(tools)[-1]))
+        async def retrieve(self, task: str, tools: Toolset, limit: int, ask: Any) -> Sketch:
+            return Sketch(tools.only(list(tools)[-1]))
 
     model = FakeModel(["```python\nanswer = unrelated_4(n=1)\n```"])
     assert Agent(tools(5), model=model, sentence=False, retriever=Last()).run("x").value == 4

@@ -1,0 +1,130 @@
+"""How quick a sketch is: of few tools, which are all offered, and of very many, by words and meaning and the graph.
+
+``python -m benchmarks.sketch_speed [--sizes 5,20,47000] [--data DIR] [--json]``
+
+Up to 34 tools are ``atlas``; more are the ToolBench catalogue of ``--data``, or synthetic ones. Vectors are drawn
+(:class:`benchmarks.retrieval_speed.Drawn`), so that all but the encoder is measured.
+Each size has a process of its own.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import resource
+import subprocess
+import sys
+import tempfile
+import time
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+from rich import box
+from rich.table import Table
+
+from atc.atlas import atlas_toolset
+from atc.catalogue import Catalogue
+from atc.cli.console import guarded, out, print_json
+from atc.errors import EnvironmentProblem, UsageError
+from atc.retrieval.retriever import IndexRetriever
+from atc.settings import Settings
+from atc.tools.names import UniqueNames
+from atc.tools.protocol import Source
+from atc.tools.tool import Tool, Toolset
+from benchmarks.retrieval_data import Catalogues
+from benchmarks.retrieval_speed import Drawn, catalogue
+
+LIMIT, QUERIES = 20, 200
+
+
+@guarded
+def main(
+    sizes: Annotated[str, typer.Option(help="Numbers of tools, comma-separated.")] = "5,20,47000",
+    data: Annotated[Path | None, typer.Option(help="Directory with `retrieval`: real tools.")] = None,
+    as_json: Annotated[bool, typer.Option("--json", help="The figures as JSON.")] = False,
+    child: Annotated[int, typer.Option(hidden=True)] = 0,
+) -> None:
+    """Measure how quick tools are chosen, beyond the encoder."""
+    if child:
+        sys.stdout.write(json.dumps(measured(child, data)))
+        return
+    try:
+        counts = [int(size) for size in sizes.split(",")]
+    except ValueError:
+        raise UsageError(f"--sizes takes numbers and commas, not {sizes!r}") from None
+    lines = [_in_a_process(count, data) for count in counts]
+    if as_json:
+        print_json(lines)
+        return
+    table = Table("", *(f"{count:,}" for count in counts), box=box.SIMPLE_HEAD)
+    for name in lines[0]:
+        table.add_row(name, *(f"{line[name]:,.2f}" for line in lines))
+    out.print(table)
+
+
+def _in_a_process(count: int, data: Path | None) -> dict[str, float]:
+    command = [sys.executable, "-m", __spec__.name if __spec__ else __name__, "--child", str(count)]
+    ran = subprocess.run([*command, *(["--data", str(data)] if data else [])], capture_output=True, text=True)
+    if ran.returncode:
+        raise EnvironmentProblem(f"the measurement of {count} tools failed: {ran.stderr.strip()[-300:]}")
+    found: dict[str, float] = json.loads(ran.stdout)
+    return found
+
+
+def tools_of(count: int, data: Path | None) -> Toolset:
+    """So many tools, always the same."""
+    atlas = atlas_toolset()
+    if count <= len(atlas):
+        return atlas.only(*list(atlas)[:count])
+    pool = Catalogues(data).pool("toolbench") if data else catalogue(count)
+    names = UniqueNames(())
+    made = []
+    for _, (id, protocol) in zip(range(count), pool, strict=False):
+        source = Source(kind="openapi", location=id.rpartition("/")[0], operation=protocol.name)
+        made.append(Tool(protocol.model_copy(update={"name": names.take(protocol.name), "source": source})))
+    return Toolset(made)
+
+
+def measured(count: int, data: Path | None) -> dict[str, float]:
+    """Milliseconds and megabytes; of the sketches after the first the median, and what 95 of 100 stay below."""
+    tools = tools_of(count, data)
+    every = max(1, len(tools) // QUERIES)
+    queries = [tool.protocol.description[:200] or name for name, tool in list(tools.items())[::every]][:QUERIES]
+    with tempfile.TemporaryDirectory() as folder:
+        settings = Settings.load(catalogue=folder)
+
+        def opened() -> Catalogue:
+            retriever = IndexRetriever(way="auto", folder=Path(folder) / "indexes", encoder=Drawn())
+            made = Catalogue(tools, settings=settings)
+            made._retriever = retriever  # the catalogue's own, with vectors that need no encoder
+            return made
+
+        _, first = _timed(opened(), queries[0])
+        catalogue = opened()
+        _, again = _timed(catalogue, queries[0])
+        taken = sorted(_timed(catalogue, query)[1] for query in queries)
+    return {
+        "first ever, ms": first,
+        "first of a process, ms": again,
+        "later, p50 ms": taken[len(taken) // 2],
+        "later, p95 ms": taken[int(0.95 * len(taken))],
+        "resident, MB": resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024,
+    }
+
+
+def _timed(catalogue: Catalogue, query: str) -> tuple[Any, float]:
+    async def sketched() -> tuple[Any, float]:
+        began = time.perf_counter()
+        made = await catalogue.sketch(query, LIMIT, _nobody)
+        return made, 1000 * (time.perf_counter() - began)
+
+    return asyncio.run(sketched())
+
+
+async def _nobody(*_: Any) -> Any:
+    raise UsageError("no model is asked")
+
+
+if __name__ == "__main__":
+    typer.run(main)
