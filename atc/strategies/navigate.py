@@ -77,9 +77,9 @@ class Navigate(Strategy):
         for _ in range(MAX_STEPS):
             reply = await context.ask("step", state.messages(), schema=state.schema)
             if reply.problem:
-                fault = Fault(kind="program", reason=f"no decisions: {reply.problem}"[:500])
-                record_step(context, reply.text, fault)
-                state.see(reply.text, [fault.message])
+                unread = Fault(kind="program", reason=f"no decisions: {reply.problem}"[:500])
+                record_step(context, reply.text, unread)
+                state.see(reply.text, [unread.message])
                 continue
             decisions = sorted(reply.value, key=lambda decision: decision["dependency_rank"])
             fault = await state.act(decisions)
