@@ -47,17 +47,19 @@ async def attempt(
         outcome = await _tried(system, job)
     wall_s, spent = time.perf_counter() - session.began, session.spent
     outcome |= _verdict(outcome["status"], session, wall_s)
+    gold = environment.gold(task)
     row = Row(
         env=environment.name, task=task.id, system=system.name, version=version, seed=seed, model=upstream.name,
         terms=terms(caps, temperature), stated=task.stated, model_calls=spent.model_calls, kept_calls=spent.kept_calls,
         prompt_tokens=spent.prompt_tokens, shared_tokens=spent.shared_tokens,
         completion_tokens=spent.completion_tokens, tool_calls=len(episode.calls),
         writes=episode.writes, repeated_writes=episode.repeated_writes, forbidden_writes=episode.forbidden_writes,
-        path=episode.path, precision=episode.precision, seconds=round(wall_s + spent.kept_s, 3),
+        path=episode.path, precision=episode.precision, apis=len({name for name, _ in gold.calls}) if gold else None,
+        seconds=round(wall_s + spent.kept_s, 3),
         model_s=round(spent.model_s, 3), tool_s=round(spent.tool_s, 3), wall_s=round(wall_s, 3), **outcome,
     )  # fmt: skip
     if transcripts is not None and transcript is not None:
-        write_transcript(transcripts, row, transcript.text(task, environment.gold(task), row))
+        write_transcript(transcripts, row, transcript.text(task, gold, row))
     return row
 
 

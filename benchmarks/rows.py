@@ -36,6 +36,7 @@ class Row:
         repeated_writes: effects that were done again beyond what the task's own solution does.
         forbidden_writes: effects of tools that the solution has no use for.
         path, precision: Path% and Prec% of ATC §5, as shares.
+        apis: tools that the task's own solution calls; ``None`` where it is not known.
         seconds: of the whole try, with what kept replies took when they were made: ``model_s`` in the model, ``tool_s``
             in tools, the rest in the system itself. ``wall_s`` is what passed now.
     """
@@ -65,6 +66,7 @@ class Row:
     forbidden_writes: int = 0
     path: float | None = None
     precision: float | None = None
+    apis: int | None = None
     seconds: float = 0.0
     model_s: float = 0.0
     tool_s: float = 0.0

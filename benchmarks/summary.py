@@ -79,10 +79,32 @@ def _line(model: str, env: str, system: str, rows: list[Row], rulers: list[Row])
         "stated_solved": sum(row.solved for row in stated),
         "path": _mean([row.path for row in judged]),
         "precision": _mean([row.precision for row in judged]),
+        "difficulty": {name: _figures(rows) for name, rows in _by_difficulty(judged).items()},
         **{name: sum(getattr(row, name) for row in judged) for name in _SUMS},
         **{name: round(sum(getattr(row, name) for row in judged), 1) for name in _SECONDS},
         "ended": dict(sorted(Counter(row.status for row in judged).items())),
         "faults": dict(sorted(faults.items())),
+    }
+
+
+def _by_difficulty(rows: Sequence[Row]) -> dict[str, list[Row]]:
+    """The tries by how many tools their tasks need (NaviAgent §4.1), and all; only those of which that is known."""
+    found: dict[str, list[Row]] = {"easy": [], "medium": [], "hard": []}
+    for row in rows:
+        if row.apis is not None:
+            found["easy" if row.apis <= 1 else "medium" if row.apis == 2 else "hard"].append(row)
+    return {name: some for name, some in (*found.items(), ("all", list(rows))) if some}
+
+
+def _figures(rows: Sequence[Row]) -> dict[str, Any]:
+    """NaviAgent's measures of some tries: which gave an answer (TCR) and the right one (TSR), and the model's calls of
+    those that did (Steps)."""
+    solved = [row for row in rows if row.solved]
+    return {
+        "tries": len(rows),
+        "tcr": round(sum(row.status == "answered" for row in rows) / len(rows), 4),
+        "tsr": round(len(solved) / len(rows), 4),
+        "steps": round(sum(row.model_calls for row in solved) / len(solved), 2) if solved else None,
     }
 
 
@@ -123,14 +145,17 @@ def interval(rows: Sequence[Row]) -> tuple[float, float]:
 
 OUTCOME = ("solved", "(95 %)", f"± {RULER}", "stated", "first", "path", "prec")
 COST = ("asked", "tokens a try", "tools", "s a try", "model", "tools", "own")
+DIFFICULTY = ("easy", "medium", "hard", "all")
 DAMAGE = ("again", "forbidden", "failed", "broke", "ended", "faults")
 LEGEND = f"""\
 unread: the tasks that nobody has read (benchmarks/read_tasks.txt), over all environments: report these first.
 ± {RULER}: tries that it solved and {RULER} did not, and the reverse. stated: of the tasks that say all that their
 solution needs. first: by the first program or step. path, prec: Path% and Prec% (ATC §5). asked: model calls a try.
 tokens: read + written. tools: calls that reached a tool. s: seconds, kept replies at their first cost; of these in
-the model, in tools, in the system itself. again: effects that were done again, of all effects; forbidden: effects of
-tools that the solution has no use for. failed: programs or steps that failed, of all. broke: tries that crashed."""
+the model, in tools, in the system itself. Difficulty: tasks whose solution takes one tool, two, or more; of each
+what was answered (TCR) and solved (TSR), and model calls a solved try (Steps), as NaviAgent §4.1 counts.
+again: effects that were done again, of all effects; forbidden: effects of tools that the solution has no use for.
+failed: programs or steps that failed, of all. broke: tries that crashed."""
 
 
 def print_table(lines: Sequence[Line], console: Console) -> None:
@@ -142,6 +167,7 @@ def print_table(lines: Sequence[Line], console: Console) -> None:
         own = [line for line in lines if line["model"] == model]
         console.print(_table(f"Tasks solved, {model}", OUTCOME, own, _outcome))
         console.print(_table(f"What it took, {model}", COST, own, _cost))
+        console.print(_table(f"By difficulty: TCR, TSR, Steps, {model}", DIFFICULTY, own, _difficulty))
         console.print(_table(f"What it broke, {model}", DAMAGE, own, _damage))
     console.print(LEGEND, markup=False)
     if lost := sum(line["lost"] for line in lines if line["env"] not in ("all", UNREAD)):
@@ -184,6 +210,17 @@ def _cost(line: Line) -> list[str]:
         f"{line['tool_calls'] / tries:.1f}",
         *(f"{line[name] / tries:.1f}" for name in _SECONDS),
     ]
+
+
+def _difficulty(line: Line) -> list[str]:
+    def cell(name: str) -> str:
+        found = line["difficulty"].get(name)
+        if found is None:
+            return "–"
+        steps = "–" if found["steps"] is None else f"{found['steps']:.1f}"
+        return f"{found['tcr']:.0%} {found['tsr']:.0%} {steps}"
+
+    return [cell(name) for name in DIFFICULTY]
 
 
 def _damage(line: Line) -> list[str]:

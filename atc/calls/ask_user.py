@@ -16,6 +16,7 @@ AskUserChoice = Literal["never", "ask", "stop"]
 Answerer = Callable[[str], str | Awaitable[str | None] | None]
 """From a question to the user's words; ``None`` where the user cannot answer."""
 AskUser = AskUserChoice | Answerer
+HEADING = "the program asks you (what you answer goes to it, to the model and to the tools that it calls):"
 MAX_QUESTION = 1_000
 """Characters of a question."""
 MAX_REPLY = 20_000
@@ -56,4 +57,4 @@ def answerer_of(choice: AskUser) -> Answerer | None:
 
 async def ask_at_terminal(text: str) -> str | None:
     """Ask the user on standard error and read a line of standard input (:mod:`atc.calls.question`)."""
-    return await question.ask_words("the program asks you:", text, MAX_REPLY) or None
+    return await question.ask_words(HEADING, text, MAX_REPLY) or None

@@ -6,10 +6,10 @@ The searches are :mod:`atc.graph.search` (exact) and the paper's own two (:mod:`
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator
+from importlib import import_module
 from typing import Literal
 
 from atc.graph.tool_graph import ToolGraph
-from atc.loading import load_named
 from atc.tools.parameters import parameters_of
 
 SearchName = Literal["exact", "alpha_beta", "heuristic"]
@@ -32,17 +32,17 @@ def leading_to(graph: ToolGraph, targets: Collection[str], search: SearchName, h
     """
     found = {*targets}
     if search == "exact":
-        best_paths = load_named("atc.graph.search:best_paths")
+        best_paths = import_module("atc.graph.search").best_paths
         for target in targets:
             for path in best_paths(graph, target, [key for key in have if key != target], 1):
                 found.update(path.tools)
     else:
-        paper = load_named("atc.graph.naviagent:PaperGraph").of(_supplied(graph, targets))
+        naviagent = import_module("atc.graph.naviagent")
+        paper = naviagent.PaperGraph.of(_supplied(graph, targets))
         if search == "alpha_beta":
-            alpha_beta = load_named("atc.graph.naviagent:alpha_beta")
-            found.update(*(alpha_beta(paper, target) for target in targets))
+            found.update(*(naviagent.alpha_beta(paper, target) for target in targets))
         else:
-            found |= load_named("atc.graph.naviagent:hybrid")(paper, list(targets))
+            found |= naviagent.hybrid(paper, list(targets))
     return [*targets, *sorted(found.difference(targets))]
 
 

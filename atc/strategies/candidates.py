@@ -18,6 +18,7 @@ from atc.models.base import Message
 from atc.packing import as_text
 from atc.prompting import fenced, prompt
 from atc.result import Effect
+from atc.strategies.ask_user import NAME as ASK_USER
 from atc.strategies.program_loop import ProgramLoop
 from atc.strategies.writer import Draft
 
@@ -32,9 +33,10 @@ MAX_PROGRAM, MAX_VALUE = 1_500, 300
 async def best_candidate(loop: ProgramLoop, count: int, check: Check, warnings: Warnings) -> Draft:
     """Write ``count`` next programs and return the one to go on with.
 
-    Fewest findings first. If no tool on offer can have an effect, the programs without findings are run (what they read
-    is kept in the journal), and the first of those whose value most of them agree on is returned. Where several values
-    have as many programs, the model says which, if the rule ``compare-candidates`` is on.
+    Fewest findings first. If no tool on offer can have an effect, and none of them asks the user, the programs without
+    findings are run (what they read is kept in the journal), and the first of those whose value most of them agree on
+    is returned. Where several values have as many programs, the model says which, if the rule ``compare-candidates`` is
+    on.
 
     Args:
         loop: the run's steps.
@@ -47,7 +49,8 @@ async def best_candidate(loop: ProgramLoop, count: int, check: Check, warnings: 
     clean = [draft for draft, findings in checked if not findings]
     chosen = min(checked, key=lambda pair: (not pair[0].source, len(pair[1])))[0]
     only_reads = all(tool.protocol.effect is Effect.READ for tool in loop.context.tools.values())
-    if len(clean) > 1 and only_reads:
+    asks = loop.context.questions is not None and any(ASK_USER in draft.source for draft in clean)
+    if len(clean) > 1 and only_reads and not asks:  # nobody is asked for a program that is only tried
         chosen = await _agreed(loop, clean, warnings) or chosen
     loop.announce(chosen)
     return chosen

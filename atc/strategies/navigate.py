@@ -77,9 +77,9 @@ class Navigate(Strategy):
         for _ in range(MAX_STEPS):
             reply = await context.ask("step", state.messages(), schema=state.schema)
             if reply.problem:
-                fault = Fault(kind="program", reason=f"no decisions: {reply.problem}"[:500])
-                record_step(context, reply.text, fault)
-                state.see(reply.text, [fault.message])
+                unread = Fault(kind="program", reason=f"no decisions: {reply.problem}"[:500])
+                record_step(context, reply.text, unread)
+                state.see(reply.text, [unread.message])
                 continue
             decisions = sorted(reply.value, key=lambda decision: decision["dependency_rank"])
             fault = await state.act(decisions)
@@ -191,6 +191,9 @@ class _State:
         call = await self._context.call(tool, arguments)
         if call.succeeded:
             self._called[tool] = None
+            if tool in self._failed:
+                del self._failed[tool]
+                self._draw()
             line = f"{tool}({json.dumps(call.arguments, ensure_ascii=False, default=str)}) returned {shown(call.value)}"
             self._results.append(fenced(line))
             return shown(call.value), None
@@ -200,7 +203,7 @@ class _State:
         fault = fault_of_call(call)
         if fault.cause in _ROUTED_ROUND:
             self._broken = fault
-        if call.tool != ASK_USER:
+        if fault.kind == "tool" and call.tool != ASK_USER:
             self._failed[call.tool] = None
             self._draw()  # what leads to the targets without it
         return f"error: {shown(call.error)}", fault

@@ -18,6 +18,7 @@ from atc.packing import as_text
 from atc.programs.attribution.attribute import Attribution
 from atc.programs.check.broken import broken_tool_findings
 from atc.programs.check.checker import Checker
+from atc.programs.check.stated import states_all
 from atc.result import Call, Revision
 from atc.strategies.ask_user import asked_fault
 from atc.strategies.context import RunContext
@@ -128,7 +129,14 @@ class ProgramLoop:
         known = " ".join([self.context.task, self.context.frame.known, *map(as_text, given)])
         found = await self._checker.check(draft.program, known, self.context.inputs, self.context.answer_type)
         found += broken_tool_findings(draft.program, broken_tools(self.context))
+        if self._rests_on_task(draft):
+            found = [finding for finding in found if finding.kind != "no_call"]
         return list(map(_if_read_from_an_image, found)) if self.context.images else found
+
+    def _rests_on_task(self, draft: Draft) -> bool:
+        """Whether a program may do without a call: the rule is on, and the task states all."""
+        rules = self.context.settings.active_rules
+        return "no-tool-needed" in rules and states_all(self.context.task, draft.program)
 
     def reject(self, draft: Draft, findings: Sequence[Finding]) -> None:
         """Record a program that does not run, for what the check found."""
@@ -174,6 +182,7 @@ class ProgramLoop:
             context.settings.active_rules,
             context.inputs,
             context.answer_type,
+            stated=not self.grounds and self._rests_on_task(draft),
         ).fault()
 
     async def attribute(self, draft: Draft, outcome: Outcome) -> Fault | None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import json
 from collections.abc import Sequence
 from pathlib import Path
@@ -317,6 +318,24 @@ def test_the_summary_lists_systems_in_their_order_and_all_environments_together(
     assert (lines[-1]["wins"], lines[-1]["losses"]) == (1, 0)
 
 
+def test_tasks_are_grouped_by_how_many_tools_they_need() -> None:
+    rows = [
+        made("a", True, apis=0, model_calls=2),
+        made("b", True, apis=1, model_calls=3),
+        made("c", False, apis=2, model_calls=9),
+        dataclasses.replace(made("d", False, apis=5), status="unsolved"),
+        made("e", True, model_calls=1),
+    ]
+    (line,) = summarise(rows, list(SYSTEMS))
+    found = {name: (each["tcr"], each["tsr"], each["steps"]) for name, each in line["difficulty"].items()}
+    assert found == {
+        "easy": (1.0, 1.0, 2.5),
+        "medium": (1.0, 0.0, None),
+        "hard": (0.0, 0.0, None),
+        "all": (0.8, 0.6, 2.0),
+    }
+
+
 def test_only_what_both_tried_is_paired() -> None:
     mine = [made("a", True, system="react"), made("b", False, system="react"), made("c", True, system="react")]
     assert paired(mine, [made("a", False), made("b", True), made("d", True)]) == (1, 1)
@@ -333,6 +352,7 @@ def test_the_command_prints_the_summary_of_a_file_and_draws_it(tmp_path: Path) -
     ran(planned(), [GOOD], file)
     lines = json.loads(command("--summary", str(file), "--json").stdout)
     assert [(line["system"], line["solved"], line["tries"]) for line in lines] == [("atc", 3, 3)]
+    assert sum(each["tries"] for name, each in lines[0]["difficulty"].items() if name != "all") == 3
     shown = command("--summary", str(file))
     assert shown.exit_code == 0
     assert "What it broke, tiny" in shown.stdout

@@ -131,6 +131,20 @@ def test_the_window_has_three_turns_and_failed_tools_stay_known() -> None:
     assert "These tools failed, so something may be missing: weather_a" in last_turn(model, len(turns) + 1)
 
 
+def test_wrong_arguments_are_no_failure_of_the_tool_and_one_that_works_again_has_none() -> None:
+    service = Weather()
+    service.down = {"weather_a"}
+    wrong = decide(call("weather_a", town="Rome"))
+    down = decide(call("weather_a", place_id="P-1"))
+
+    def up(_: Any) -> str:
+        service.down = set()
+        return down
+
+    _, model = service.run(decide(retrieve("weather_a")), wrong, down, up, DONE, "1")
+    assert ["failed_apis" in last_turn(model, number) for number in range(2, 5)] == [False, True, False]
+
+
 def test_a_service_that_is_down_with_nothing_in_its_place_is_the_ending() -> None:
     service = Weather()
     service.down = {"weather_a"}

@@ -72,6 +72,7 @@ class Attribution:
         rules: the ids of the rules that are on (:mod:`atc.programs.rules`).
         inputs: names of the values of earlier stages in the program's scope: an answer may rest on one of them.
         answer_type: the type that the answer shall have.
+        stated: whether the answer may rest on the task alone.
     """
 
     program: Program
@@ -81,6 +82,7 @@ class Attribution:
     rules: Rules = DEFAULT
     inputs: Collection[str] = ()
     answer_type: AnswerType | None = None
+    stated: bool = False
     _tree: ast.Module | None = field(init=False, default=None)
     _flow: Flow | None = field(init=False, default=None)
 
@@ -333,8 +335,8 @@ class Attribution:
         return self._made("answer", "answer_type", self._answer_line(), **facts) if facts else None
 
     def _rests_on_inputs(self) -> bool:
-        """Whether the program reads a value of an earlier stage."""
-        return self._tree is not None and reads_one_of(self._tree, self.inputs)
+        """Whether the program reads a value of an earlier stage, or needs none."""
+        return self.stated or (self._tree is not None and reads_one_of(self._tree, self.inputs))
 
     def _unpacked(self, succeeded: Sequence[Call]) -> Iterator[Fault]:
         """``price, stock = get_product(…)`` runs, and gives the names of the fields: nobody means that."""
