@@ -7,9 +7,10 @@ one is likeliest that is about the thing itself: ``search_movie`` for a ``movie_
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from math import log
 
+from atc.errors import UsageError
 from atc.graph.edges import Feed
 from atc.graph.identifiers import words_of
 from atc.graph.name_affinity import GENERIC, VERBS
@@ -18,6 +19,8 @@ from atc.tools.protocol import Protocol
 
 UNIT = 1_000
 """A cost of one, in the whole numbers that are summed."""
+MOST = 1_000_000
+"""Calls that a price may be worth."""
 _LEAST_WEIGHT = 1e-6
 _METHODS = frozenset({"get", "post", "put", "delete", "patch"})
 
@@ -32,6 +35,9 @@ class Prices:
         open: a supplier's parameter that some tool could supply, and that is left to the task.
         target: the same for a parameter of the target, which is what is asked about.
         detour: of a feed that is known by names alone, each word of the supplier's name that is not about the thing.
+
+    Raises:
+        UsageError: a price is negative or no number.
     """
 
     call: float = 1.0
@@ -40,6 +46,11 @@ class Prices:
     open: float = 6.0
     target: float = 12.0
     detour: float = 0.25
+
+    def __post_init__(self) -> None:
+        for each in fields(self):
+            if not 0 <= getattr(self, each.name) < MOST:
+                raise UsageError(f"the price {each.name!r} is from 0 to below {MOST:,}, not {getattr(self, each.name)}")
 
     def of_feed(self, feed: Feed, supplier: Protocol, consumer: Protocol) -> int:
         """What a feed costs: ``-log(weight)`` and more."""

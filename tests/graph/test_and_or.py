@@ -100,6 +100,7 @@ def test_with_too_few_steps_it_still_answers_and_claims_no_more_than_is_true(gra
     found = cheapest(graph.__getitem__, 0, 2, budget, call=CALL)
     costs = everything(graph)
     assert found.found
+    assert found.steps <= budget + 100  # what was begun is ended, and one solution is completed
     for place, each in enumerate(found.found):
         assert each.cost == cost_of(graph, each) >= costs[0]
         if each.proved:

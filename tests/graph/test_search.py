@@ -218,6 +218,17 @@ def test_a_chain_names_what_it_leaves_open() -> None:
     assert paths_between(graph, "pay", "me") == []
 
 
+@pytest.mark.parametrize("price", [-1.0, float("nan"), float("inf")])
+def test_prices_that_make_no_sense_are_named(price: float) -> None:
+    with pytest.raises(UsageError, match="the price 'open' is from 0"):
+        Prices(open=price)
+
+
+def test_a_weight_that_is_no_number_is_no_edge() -> None:
+    graph = fake({"pay.order_id": {"odd": float("nan"), "order": 0.1}})
+    assert [each.tools for each in best_paths(graph, "pay")] == [("order", "pay"), ("pay",)]
+
+
 @pytest.mark.parametrize(
     ("call", "says"),
     [
