@@ -24,6 +24,8 @@ from atc.tools.protocol import Protocol
 
 MAX_LEAVES, MAX_VISITED = 200, 1_000
 """Scalars of a value that can witness an edge, and parts of it that are looked at."""
+MAX_COUNT = 100
+"""Times that one run counts the same thing: a loop over a thousand items is no thousand pieces of evidence."""
 MAX_NUMBER = 10**30
 Site = tuple[str, int, int]
 """Where a call stands: its tool, line and column."""
@@ -80,7 +82,8 @@ class Answer:
         self._made: dict[Site, list[Made]] = {}
         responses: dict[str, list[Any]] = {}
         for call, at in self._counted:
-            responses.setdefault(call.tool, []).append(call.value)
+            if len(kept := responses.setdefault(call.tool, [])) < MAX_COUNT:
+                kept.append(call.value)
             for place in at:
                 self._made.setdefault(_site(place), []).append(call)
         self.fields = Fields(tools, responses)
@@ -108,8 +111,11 @@ class Answer:
     def feeds(self) -> Counter[_Edge]:
         """For each field and parameter: how many calls of the consumer took the value from there."""
         found: Counter[_Edge] = Counter()
+        looked_at: Counter[str] = Counter()
         for call, at in self._counted:
-            found.update({edge for place in at for edge in self._into(call, place)})
+            looked_at[call.tool] += 1
+            if looked_at[call.tool] <= MAX_COUNT:
+                found.update({edge for place in at for edge in self._into(call, place)})
         return Counter({edge: count for edge, count in found.items() if self.fields.are_names(edge[0], edge[1])})
 
     def _into(self, call: Made, place: ToolCall) -> Iterator[_Edge]:
@@ -134,7 +140,7 @@ class Answer:
         """What stands at an origin's place in the responses: each scalar, with its path and its first call."""
         if (origin, is_exact) not in self._tables:
             table: dict[str, dict[Path, int]] = {}
-            for call in self._made.get((origin.tool, *origin.site), ()):
+            for call in self._made.get((origin.tool, *origin.site), ())[:MAX_COUNT]:
                 for at, value in places(call.value, origin.path):
                     path = _named(origin, at)
                     if path is None or value is MISSING:

@@ -170,6 +170,8 @@ def test_what_took_the_place_of_a_broken_tool() -> None:
     run = looked_up()
     pairs = [("alerts", "weather"), ("alerts", "log"), ("alerts", "unknown"), ("log", "log")]
     assert run.lessons(replaced=pairs).replaced == {("alerts", "weather"): True}
+    named = {"kind": "substituted", "data": {"tool": "alerts", "by": "weather"}}
+    assert lessons_of([*run.events(), named], TOOLS).replaced == {("alerts", "weather"): True}
     run.call("log", 2, None, "failed", error="down")
     assert run.lessons(replaced=pairs).replaced == {("alerts", "weather"): True, ("alerts", "log"): False}
 
