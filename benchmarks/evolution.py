@@ -29,7 +29,7 @@ from typing import Any
 
 from atc.agent import Agent
 from atc.errors import ToolError
-from atc.graph import ageing, view
+from atc.graph import ageing
 from atc.graph.edges import NOTHING_LEARNT, Counts, Learnt
 from atc.graph.lessons import lessons_of
 from atc.graph.store import GraphStore
@@ -79,7 +79,7 @@ def made_up_run(number: int) -> Result[Any]:
             f"answer.append(get_{n}(thing{n}_id=one['id'])['title'])",
         ]
         items = [{"id": number * 10 + i, "name": f"thing {i}"} for i in range(20)]
-        at = {"attempt": 0, "effect": Effect.READ, "status": "ok"}
+        at: dict[str, Any] = {"attempt": 0, "effect": Effect.READ, "status": "ok"}
         line = 2 + 3 * place
         calls.append(Call(index=2 * place + 1, tool=f"find_{n}", arguments={"name": "x"}, value={"items": items},
                           line=line, **at))  # fmt: skip
@@ -273,12 +273,12 @@ def of_phases(arm: Arm, tasks: int) -> list[str]:
 
 def with_constants(folder: Path, tasks: int, long_term: float, days: int) -> Arm:
     """The rounds with learning, for other η and τ."""
-    kept = ageing.LONG_TERM, view.WINDOW_DAYS
-    ageing.LONG_TERM, view.WINDOW_DAYS = long_term, days
+    kept = ageing.LONG_TERM, ageing.WINDOW_DAYS
+    ageing.LONG_TERM, ageing.WINDOW_DAYS = long_term, days
     try:
         return asyncio.run(drift(folder, tasks, True))
     finally:
-        ageing.LONG_TERM, view.WINDOW_DAYS = kept
+        ageing.LONG_TERM, ageing.WINDOW_DAYS = kept
 
 
 def main() -> int:
@@ -304,7 +304,7 @@ def main() -> int:
                 f"η {eta}, τ {tau}": of_phases(
                     with_constants(folder / f"{eta}-{tau}", options.tasks, eta, tau), options.tasks
                 )
-                for eta in (0.1, 0.3, 0.5, 0.7)
+                for eta in (0.3, 0.5, 0.7)
                 for tau in (3, 7, 14)
             }
     if options.json:

@@ -8,7 +8,8 @@ from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
-from atc.graph.ageing import CHANGED, WINDOW_DAYS, weight_now
+from atc.graph import ageing
+from atc.graph.ageing import CHANGED, weight_now
 from atc.graph.edges import Counts, Learnt, Path
 from atc.graph.field_paths import documents_response, has_field, words_of_documents
 from atc.graph.identity import Identity, name_of, place_of
@@ -187,7 +188,7 @@ def _edges(file: sqlite3.Connection, rows: Mapping[int, _Row], today: int) -> It
         " SUM(IIF(day > :start, 0, ok)), SUM(IIF(day > :start, 0, failed))"
         " FROM edge JOIN uses ON uses.edge = edge.id {where} GROUP BY edge.id"
     )
-    start = today - WINDOW_DAYS
+    start = today - ageing.WINDOW_DAYS
     if len(rows) > MANY:
         yield from file.execute(query.format(where=""), {"start": start})
         return

@@ -6,11 +6,13 @@ where both say so and the value is the same on both sides.
 
 from __future__ import annotations
 
+import ast
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from atc.calls.json_values import holds_nothing, is_empty
+from atc.graph.decisions import deciding
 from atc.graph.edges import Path
 from atc.graph.field_paths import Fields
 from atc.programs.analysis.flow import Flow
@@ -18,6 +20,7 @@ from atc.programs.analysis.interpreter import ToolCall
 from atc.programs.analysis.values import NOTHING, Cell, Origin, Value
 from atc.programs.attribution.responses import MISSING, places
 from atc.programs.program import Program
+from atc.programs.syntax import span_of
 from atc.result import Effect
 from atc.tools.parameters import parameters_of
 from atc.tools.protocol import Protocol
@@ -61,20 +64,24 @@ class Answer:
     """A program that answered, and the calls that it made.
 
     Args:
-        flow: its analysis.
+        tree: its parsed source. ``flow``: its analysis.
         calls: its calls, in order, each with the places in the program where it can have been made.
         tools: the protocols by name.
 
     Attributes:
-        counted: the calls whose values reached the answer.
+        counted: the calls whose values reached the answer, or decided on it.
         fields: of the responses.
     """
 
     def __init__(
-        self, flow: Flow, calls: Sequence[tuple[Made, Sequence[ToolCall]]], tools: Mapping[str, Protocol]
+        self,
+        tree: ast.Module,
+        flow: Flow,
+        calls: Sequence[tuple[Made, Sequence[ToolCall]]],
+        tools: Mapping[str, Protocol],
     ) -> None:
-        self._flow, self._tools = flow, tools
-        reached = _reached(flow)
+        self._tools = tools
+        reached = _reached(flow, tree)
         self._counted = [
             (call, at) for call, at in calls if not call.is_empty and all(_site(place) in reached for place in at)
         ]
@@ -106,7 +113,7 @@ class Answer:
                 if not at:
                     return None
                 placed.append((call, at))
-        return cls(flow, placed, tools)
+        return cls(program.tree, flow, placed, tools)
 
     def feeds(self) -> Counter[_Edge]:
         """For each field and parameter: how many calls of the consumer took the value from there."""
@@ -165,13 +172,13 @@ def _site(place: ToolCall) -> Site:
     return place.tool, place.node.lineno, place.node.col_offset
 
 
-def _reached(flow: Flow) -> set[Site]:
-    """The calls from which a value came to the answer, by way of other calls' arguments too."""
+def _reached(flow: Flow, tree: ast.Module) -> set[Site]:
+    """The calls from which a value came to the answer or decided on it, by way of other calls' arguments too."""
     arguments: dict[Site, list[Value]] = {}
     for place in flow.calls.values():
         arguments.setdefault(_site(place), []).extend(place.arguments.values())
     reached: set[Site] = set()
-    todo = [flow.scope.names.get("answer", NOTHING)]
+    todo = [flow.scope.names.get("answer", NOTHING), *(flow.at(span_of(test)) for test in deciding(tree))]
     while todo:
         for origin in todo.pop().derived().origins:
             site = (origin.tool, *origin.site)
