@@ -1,7 +1,9 @@
 """What the memory of runs costs, and what it is worth where a service drifts.
 
-``python -m benchmarks.evolution [--json] [--runs 10000] [--tasks 4] [--sweep]``, three parts:
+``python -m benchmarks.evolution [--json] [--runs 10000] [--tasks 4] [--sweep]``, four parts:
 
+* **Atlas**: the 40 reference programs of ``benchmarks/atlas_tasks.toml`` are run and learnt from: how many teach, how many
+  of their reads count, and which edges the names in the schemas do not give.
 * **Learning**: ``--runs`` made-up runs over 40 tools are learnt one after the other: milliseconds a run, size of the
   file, and milliseconds to read what was learnt about these tools, and about them among 47,000.
 * **Two writers**: two processes learn 1,000 runs each at once, 500 of them the same; what is counted afterwards.
@@ -21,6 +23,7 @@ import random
 import sys
 import tempfile
 import time
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass, field
@@ -28,6 +31,7 @@ from pathlib import Path
 from typing import Any
 
 from atc.agent import Agent
+from atc.atlas import Atlas, atlas_toolset
 from atc.errors import ToolError
 from atc.graph import ageing
 from atc.graph.edges import NOTHING_LEARNT, Counts, Learnt
@@ -36,9 +40,11 @@ from atc.graph.store import GraphStore
 from atc.graph.suppliers import Supplier, suppliers_of
 from atc.models.fake import FakeModel
 from atc.result import Call, Effect, Result
+from atc.sandboxes.process.driver import ProcessSandbox
 from atc.tools.protocol import Protocol, Source
 from atc.tools.tool import Tool, Toolset
-from benchmarks.common import machine, median, percentile, print_json, show
+from benchmarks.atlas import load_tasks
+from benchmarks.common import machine, median, percentile, print_json, run_program, show
 
 DAY_S = ageing.DAY_S
 BEGIN_S = 20_000 * DAY_S
@@ -128,6 +134,44 @@ def timed(work: Any) -> float:
     began = time.perf_counter()
     work()
     return 1000 * (time.perf_counter() - began)
+
+
+# -- atlas -----------------------------------------------------------------------------------------------------------
+
+
+async def atlas() -> dict[str, Any]:
+    """What the reference programs of Atlas teach."""
+    named = suppliers_of(atlas_toolset(Atlas()).protocols)
+    taught = reads = counted = 0
+    edges: Counter[tuple[str, Any, str, str]] = Counter()
+    took = []
+    async with ProcessSandbox() as sandbox:
+        tasks = load_tasks()
+        for task in tasks:
+            toolset = atlas_toolset(Atlas())
+            tools = {name: tool.protocol for name, tool in toolset.items()}
+            ran = await run_program(task.reference, toolset, sandbox)
+            run = Result(
+                run_id=task.id, task=task.task, status="answered", program=task.reference, calls=tuple(ran.calls)
+            )
+            began = time.perf_counter()
+            lessons = lessons_of(run, tools)
+            took.append(1000 * (time.perf_counter() - began))
+            taught += bool(lessons)
+            read = {call.tool for call in ran.calls if call.succeeded and call.effect is Effect.READ}
+            reads += len(read)
+            counted += len(read & lessons.calls.keys())
+            edges.update(lessons.feeds)
+    new = [edge for edge in edges if all(each.tool != edge[0] for each in named.get((edge[2], edge[3]), ()))]
+    return {
+        "programs": len(tasks),
+        "that teach": taught,
+        "tools read": reads,
+        "of them counted": counted,
+        "different edges": len(edges),
+        "whose tool names do not give": len(new),
+        "lessons_ms": round(median(took), 2),
+    }
 
 
 # -- two writers -----------------------------------------------------------------------------------------------------
@@ -292,6 +336,7 @@ def main() -> int:
         folder = Path(name)
         figures: dict[str, Any] = {
             "machine": machine(),
+            "atlas": asyncio.run(atlas()),
             "learning": learning(options.runs, folder),
             "two writers": two_writers(folder),
             "drift": {
@@ -310,7 +355,7 @@ def main() -> int:
     if options.json:
         print_json(figures)
         return 0
-    for title in ("learning", "two writers"):
+    for title in ("atlas", "learning", "two writers"):
         show(title, ["", ""], [[key, value] for key, value in figures[title].items()])
     for title in ("drift", "sweep"):
         if title in figures:

@@ -11,6 +11,8 @@ from collections import defaultdict
 from collections.abc import Iterable, Iterator
 from typing import NamedTuple
 
+_CHOICES = frozenset({"max", "min", "sorted", "filter", "nlargest", "nsmallest"})
+
 
 class _Made(NamedTuple):
     """A statement: what it reads, and what decides whether it runs or what it gives."""
@@ -77,7 +79,27 @@ def _statements(
 def _made(node: ast.AST, above: tuple[ast.expr, ...]) -> _Made:
     inside = [part.test for part in ast.walk(node) if isinstance(part, ast.IfExp)]
     inside += [test for part in ast.walk(node) if isinstance(part, ast.comprehension) for test in part.ifs]
-    return _Made(_names(node), (*above, *inside))
+    chosen = [each for part in ast.walk(node) if isinstance(part, ast.Call) for each in _chosen_by(part)]
+    return _Made(_names(node), (*above, *inside, *chosen))
+
+
+def _chosen_by(call: ast.Call) -> Iterator[ast.expr]:
+    """What a choice among things goes by: the things with all that is in them, and their key."""
+    match call.func:
+        case ast.Name(id=name) | ast.Attribute(attr=name) if name in _CHOICES:
+            yield from call.args
+        case ast.Attribute(attr="sort", value=things):
+            yield things
+        case _:
+            return
+    for keyword in call.keywords:
+        match keyword.value:
+            case ast.Lambda(body=body):
+                yield body
+            case ast.Attribute(value=base):
+                yield base
+            case other:
+                yield other
 
 
 def _names(node: ast.AST) -> set[str]:
