@@ -24,6 +24,8 @@ APPLICATION = 0x41544347
 """In the header of every such file: "ATCG"."""
 BUSY_S = 3.0
 """How long one waits while another process writes."""
+WAL_PAGES = 250
+"""Pages of 4 KiB that are written ahead before they are moved into the file."""
 KEPT_ASIDE = 3
 """Files that were set aside and are kept, the latest ones."""
 _TABLES = {
@@ -193,6 +195,7 @@ class Database:
         connection.execute("PRAGMA trusted_schema=OFF")
         connection.execute("PRAGMA secure_delete=ON")
         connection.execute("PRAGMA synchronous=NORMAL")
+        connection.execute(f"PRAGMA wal_autocheckpoint={WAL_PAGES}")
         return connection
 
     def _set_aside(self) -> None:

@@ -12,6 +12,7 @@ from atc.schemas.infer.outline import is_observed
 from atc.tools.protocol import Protocol
 
 MAX_NAME = 200
+"""Characters of a name that is kept as it is."""
 _MAPS = frozenset({"properties", "patternProperties", "$defs", "definitions", "dependentSchemas"})
 """Keywords whose members have names of their own choice."""
 _WORDS = frozenset(
@@ -36,8 +37,13 @@ class Identity(NamedTuple):
 
 def place_of(protocol: Protocol) -> tuple[str, str]:
     """The service and the name of a tool: what stays when its schemas change."""
+    return _service(protocol.source.kind, protocol.source.location), name_of(protocol)
+
+
+def name_of(protocol: Protocol) -> str:
+    """The name of a tool at its source; of a very long one a digest."""
     name = protocol.source.operation or protocol.name
-    return _service(protocol.source.kind, protocol.source.location), name if len(name) <= MAX_NAME else _digest(name)
+    return name if len(name) <= MAX_NAME else _digest(name)
 
 
 def identity_of(protocol: Protocol) -> Identity:

@@ -7,7 +7,8 @@ import sqlite3
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 
-from atc.graph.ageing import DAY_S, WINDOW_DAYS
+from atc.graph import ageing
+from atc.graph.ageing import DAY_S
 from atc.graph.edges import Path
 from atc.graph.identity import Identity
 from atc.graph.lessons import Lessons
@@ -100,7 +101,7 @@ class Learning:
 
     def _fold(self, edge: int) -> None:
         """Add the days that left the window to the long term, day 0."""
-        left = (edge, self._today - WINDOW_DAYS)
+        left = (edge, self._today - ageing.WINDOW_DAYS)
         ok, failed = self._file.execute(
             "SELECT SUM(ok), SUM(failed) FROM uses WHERE edge = ? AND day BETWEEN 1 AND ?", left
         ).fetchone()

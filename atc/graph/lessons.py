@@ -18,7 +18,7 @@ from itertools import pairwise
 from typing import Any, NamedTuple
 
 from atc.graph.edges import Path
-from atc.graph.witness import Answer, Made
+from atc.graph.witness import MAX_COUNT, Answer, Made
 from atc.programs.attribution.attribute import REFUSED_CODES, REFUSED_WORDS
 from atc.result import Result
 from atc.schemas.infer.outline import Outline
@@ -26,8 +26,6 @@ from atc.tools.protocol import Protocol
 from atc.traces.events import Event
 from atc.traces.store import StoredRun
 
-MAX_COUNT = 100
-"""Times that one run counts the same thing: a loop over a thousand items is no thousand pieces of evidence."""
 _NO_FAILURE_OF_THE_TOOL = {"denied", "credential", "in_doubt"}
 """Causes that say nothing about the tool."""
 
@@ -61,7 +59,8 @@ class Lessons:
 
 
 class _Request(NamedTuple):
-    """One request of a run: the program that answered it, that program's calls, and all calls."""
+    """One request of a run: the program that answered it, that program's calls, all calls, and the tools that broke
+    with those that were used in their place."""
 
     run_id: str
     number: int
@@ -69,6 +68,7 @@ class _Request(NamedTuple):
     program: str
     own: Sequence[Made]
     calls: Sequence[Made]
+    replaced: Sequence[tuple[str, str]] = ()
 
 
 def lessons_of(
@@ -83,7 +83,8 @@ def lessons_of(
     Args:
         run: a run on disk, its result, or the events of its trace.
         tools: the protocols by the names that programs call them by; calls of other tools teach nothing.
-        replaced: tools that broke in this run, each with the one that was used in its place.
+        replaced: tools that broke in this run, each with the one that was used in its place; beside those that the run
+            itself names.
         request: of a result that belongs to a conversation, the number of its task; a trace has it.
 
     Raises:
@@ -95,7 +96,7 @@ def lessons_of(
     else:
         requests = list(_of_events(run.latest() if isinstance(run, StoredRun) else run))
         found = requests[-1] if requests else _Request("", 0, False, "", (), ())
-    return _lessons(found, tools, tuple(replaced))
+    return _lessons(found._replace(replaced=(*found.replaced, *replaced)), tools)
 
 
 def all_lessons(run: StoredRun, tools: Mapping[str, Protocol]) -> Iterator[Lessons]:
@@ -105,7 +106,7 @@ def all_lessons(run: StoredRun, tools: Mapping[str, Protocol]) -> Iterator[Lesso
         UsageError, OSError: as :func:`lessons_of`.
     """
     for request in _of_events(run.events()):
-        yield _lessons(request, tools, ())
+        yield _lessons(request, tools)
 
 
 # -- what happened ---------------------------------------------------------------------------------------------------
@@ -115,7 +116,8 @@ def _of_result(result: Result[Any], number: int) -> _Request:
     calls = [_made(dict(call)) for call in result.calls]
     last = max((call.attempt for call in calls), default=0)
     own = [call for call in calls if call.attempt == last]
-    return _Request(result.run_id, number, result.status == "answered", result.program, own, calls)
+    replaced = [pair for revision in result.revisions for pair in getattr(revision, "substituted", ())]
+    return _Request(result.run_id, number, result.status == "answered", result.program, own, calls, replaced)
 
 
 def _of_events(events: Iterable[Event | Mapping[str, Any]]) -> Iterator[_Request]:
@@ -124,14 +126,19 @@ def _of_events(events: Iterable[Event | Mapping[str, Any]]) -> Iterator[_Request
     answered, program = False, ""
     own: list[Made] = []
     calls: list[Made] = []
+    replaced: list[tuple[str, str]] = []
+
+    def request() -> _Request:
+        return _Request(run_id, number, answered, running if running == program else "", own, calls, replaced)
+
     for event in events:
         kind, data = (event.kind, event.data) if isinstance(event, Event) else (event["kind"], event["data"])
         match kind:
             case "run_started":
                 turn = data.get("turn", 0)
                 if turn != number and run_id:
-                    yield _Request(run_id, number, answered, running if running == program else "", own, calls)
-                    answered, program, own, calls = False, "", [], []
+                    yield request()
+                    answered, program, own, calls, replaced = False, "", [], [], []
                 run_id, number = str(data.get("run_id", "")), turn
             case "program_written":
                 written = data.get("program", "")
@@ -143,8 +150,10 @@ def _of_events(events: Iterable[Event | Mapping[str, Any]]) -> Iterator[_Request
                 calls.append(made)
             case "run_ended":
                 answered, program = data.get("status") == "answered", data.get("program", "")
+            case "substituted":
+                replaced.append((str(data.get("tool")), str(data.get("by"))))
     if run_id:
-        yield _Request(run_id, number, answered, running if running == program else "", own, calls)
+        yield request()
 
 
 def _made(call: Mapping[str, Any]) -> Made:
@@ -167,9 +176,9 @@ def _made(call: Mapping[str, Any]) -> Made:
 # -- what it teaches -------------------------------------------------------------------------------------------------
 
 
-def _lessons(request: _Request, tools: Mapping[str, Protocol], replaced: Sequence[tuple[str, str]]) -> Lessons:
+def _lessons(request: _Request, tools: Mapping[str, Protocol]) -> Lessons:
     failed = tuple((call.number, call.tool) for call in request.calls if call.tool in tools and _failed_as_a_tool(call))
-    known = [(tool, by) for tool, by in replaced if tool in tools and by in tools and tool != by]
+    known = [(tool, by) for tool, by in request.replaced if tool in tools and by in tools and tool != by]
     digest = hashlib.sha256(f"{request.run_id}:{request.number}".encode("utf-8", "replace")).hexdigest()[:32]
     answer = Answer.of(request.program, request.own, tools) if request.answered and request.run_id else None
     if answer is None:

@@ -10,8 +10,8 @@ from atc.graph.ageing import prune_score
 
 MAX_EDGES, MAX_INTO = 50_000, 64
 """Edges in all, and those of one kind into one tool."""
-MAX_RUNS, MAX_SHAPES, MAX_VERSIONS = 20_000, 2_000, 4
-"""Runs whose names are kept so that each is learnt once; shapes; versions of one tool."""
+MAX_RUNS, MAX_SHAPES, MAX_VERSIONS, MAX_PREDICTIONS = 20_000, 2_000, 4, 100_000
+"""Runs whose names are kept so that each is learnt once; shapes; versions of one tool; predicted edges."""
 _KEPT = 0.9
 """What is left after a bound was met, so that it is not met again at once."""
 _SUMS = (
@@ -53,6 +53,14 @@ def prune_shapes(file: sqlite3.Connection) -> None:
             " (SELECT shape.tool FROM shape JOIN tool ON tool.id = shape.tool ORDER BY tool.last DESC LIMIT ?)",
             (int(MAX_SHAPES * _KEPT),),
         )
+
+
+def prune_predictions(file: sqlite3.Connection) -> None:
+    """Keep the bound on predictions: the greatest stay."""
+    file.execute(
+        "DELETE FROM prediction WHERE rowid IN (SELECT rowid FROM prediction ORDER BY weight DESC LIMIT -1 OFFSET ?)",
+        (MAX_PREDICTIONS,),
+    )
 
 
 def prune_versions(file: sqlite3.Connection, service: str, name: str) -> None:

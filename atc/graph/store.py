@@ -23,12 +23,12 @@ from atc.graph.exchange import exported, imported
 from atc.graph.identity import Identity, identity_of, place_of
 from atc.graph.learning import Learning
 from atc.graph.lessons import Lessons
-from atc.graph.pruning import forget
+from atc.graph.pruning import MAX_PREDICTIONS, forget, prune_predictions
 from atc.graph.view import learnt_of
 from atc.tools.parameters import parameters_of
 from atc.tools.protocol import Protocol
 
-MAX_CORRECTIONS, MAX_PREDICTIONS = 10_000, 100_000
+MAX_CORRECTIONS = 10_000
 Edge = tuple[str, Path, str, str]
 """A feed: the supplier, the path in its response, the consumer and its parameter."""
 
@@ -172,11 +172,16 @@ class GraphStore:
         fit = sorted(fit, key=lambda each: -each[1])[:MAX_PREDICTIONS]
 
         def work(file: sqlite3.Connection) -> None:
-            learning = Learning(file, tools, self._identity, time.time())
-            ids = {key: learning.id_of(key) for key in tools}
-            file.executemany("DELETE FROM prediction WHERE b = ?", [(id,) for id in set(ids.values())])
-            rows = [(ids[b], ids[a], json.dumps(path), parameter, weight) for (a, path, b, parameter), weight in fit]
+            known = {self._identity(protocol) for protocol in tools.values()}
+            stored = file.execute("SELECT id, service, name, digest FROM tool WHERE NOT is_foreign").fetchall()
+            earlier = [(id,) for id, *identity in stored if Identity(*identity) in known]
+            file.executemany("DELETE FROM prediction WHERE b = ?", earlier)
+            id_of = Learning(file, tools, self._identity, time.time()).id_of
+            rows = [
+                (id_of(b), id_of(a), json.dumps(path), parameter, weight) for (a, path, b, parameter), weight in fit
+            ]
             file.executemany("INSERT OR REPLACE INTO prediction VALUES (?, ?, ?, ?, ?)", rows)
+            prune_predictions(file)
 
         self._file.write(work)
 

@@ -8,10 +8,11 @@ from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
-from atc.graph.ageing import CHANGED, WINDOW_DAYS, weight_now
+from atc.graph import ageing
+from atc.graph.ageing import CHANGED, weight_now
 from atc.graph.edges import Counts, Learnt, Path
 from atc.graph.field_paths import documents_response, has_field, words_of_documents
-from atc.graph.identity import Identity, place_of
+from atc.graph.identity import Identity, name_of, place_of
 from atc.schemas.infer.field_words import is_field_name
 from atc.schemas.infer.outline import Outline
 from atc.tools.parameters import parameters_of
@@ -83,8 +84,8 @@ def learnt_of(
         today: days since the epoch.
     """
     keys_at: defaultdict[tuple[str, str], list[str]] = defaultdict(list)
-    for key, protocol in tools.items():
-        keys_at[place_of(protocol)].append(key)
+    for key in _named(file, tools):
+        keys_at[place_of(tools[key])].append(key)
     rows = _rows(file, tools, keys_at, identity)
     sums = _sums(file, rows, today)
     kept = {key: each for key, each in sums.items() if _fits(tools, key, each, rows)}
@@ -110,6 +111,15 @@ def learnt_of(
         predicted=_predictions(file, rows),
         foreign=frozenset(key for row in rows.values() if row.foreign for key in row.keys),
     )
+
+
+def _named(file: sqlite3.Connection, tools: Mapping[str, Protocol]) -> Iterable[str]:
+    """The tools that may be in a file: of very many those alone whose names are."""
+    if len(tools) <= MANY:
+        return tools
+    known = "SELECT name FROM tool UNION SELECT a_name FROM correction UNION SELECT b_name FROM correction"
+    names = {name for (name,) in file.execute(known)}
+    return [key for key, each in tools.items() if name_of(each) in names]
 
 
 def _rows(
@@ -178,7 +188,7 @@ def _edges(file: sqlite3.Connection, rows: Mapping[int, _Row], today: int) -> It
         " SUM(IIF(day > :start, 0, ok)), SUM(IIF(day > :start, 0, failed))"
         " FROM edge JOIN uses ON uses.edge = edge.id {where} GROUP BY edge.id"
     )
-    start = today - WINDOW_DAYS
+    start = today - ageing.WINDOW_DAYS
     if len(rows) > MANY:
         yield from file.execute(query.format(where=""), {"start": start})
         return

@@ -6,11 +6,13 @@ where both say so and the value is the same on both sides.
 
 from __future__ import annotations
 
+import ast
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from atc.calls.json_values import holds_nothing, is_empty
+from atc.graph.decisions import deciding
 from atc.graph.edges import Path
 from atc.graph.field_paths import Fields
 from atc.programs.analysis.flow import Flow
@@ -18,12 +20,15 @@ from atc.programs.analysis.interpreter import ToolCall
 from atc.programs.analysis.values import NOTHING, Cell, Origin, Value
 from atc.programs.attribution.responses import MISSING, places
 from atc.programs.program import Program
+from atc.programs.syntax import span_of
 from atc.result import Effect
 from atc.tools.parameters import parameters_of
 from atc.tools.protocol import Protocol
 
 MAX_LEAVES, MAX_VISITED = 200, 1_000
 """Scalars of a value that can witness an edge, and parts of it that are looked at."""
+MAX_COUNT = 100
+"""Times that one run counts the same thing: a loop over a thousand items is no thousand pieces of evidence."""
 MAX_NUMBER = 10**30
 Site = tuple[str, int, int]
 """Where a call stands: its tool, line and column."""
@@ -59,20 +64,24 @@ class Answer:
     """A program that answered, and the calls that it made.
 
     Args:
-        flow: its analysis.
+        tree: its parsed source. ``flow``: its analysis.
         calls: its calls, in order, each with the places in the program where it can have been made.
         tools: the protocols by name.
 
     Attributes:
-        counted: the calls whose values reached the answer.
+        counted: the calls whose values reached the answer, or decided on it.
         fields: of the responses.
     """
 
     def __init__(
-        self, flow: Flow, calls: Sequence[tuple[Made, Sequence[ToolCall]]], tools: Mapping[str, Protocol]
+        self,
+        tree: ast.Module,
+        flow: Flow,
+        calls: Sequence[tuple[Made, Sequence[ToolCall]]],
+        tools: Mapping[str, Protocol],
     ) -> None:
-        self._flow, self._tools = flow, tools
-        reached = _reached(flow)
+        self._tools = tools
+        reached = _reached(flow, tree)
         self._counted = [
             (call, at) for call, at in calls if not call.is_empty and all(_site(place) in reached for place in at)
         ]
@@ -80,7 +89,8 @@ class Answer:
         self._made: dict[Site, list[Made]] = {}
         responses: dict[str, list[Any]] = {}
         for call, at in self._counted:
-            responses.setdefault(call.tool, []).append(call.value)
+            if len(kept := responses.setdefault(call.tool, [])) < MAX_COUNT:
+                kept.append(call.value)
             for place in at:
                 self._made.setdefault(_site(place), []).append(call)
         self.fields = Fields(tools, responses)
@@ -103,13 +113,16 @@ class Answer:
                 if not at:
                     return None
                 placed.append((call, at))
-        return cls(flow, placed, tools)
+        return cls(program.tree, flow, placed, tools)
 
     def feeds(self) -> Counter[_Edge]:
         """For each field and parameter: how many calls of the consumer took the value from there."""
         found: Counter[_Edge] = Counter()
+        looked_at: Counter[str] = Counter()
         for call, at in self._counted:
-            found.update({edge for place in at for edge in self._into(call, place)})
+            looked_at[call.tool] += 1
+            if looked_at[call.tool] <= MAX_COUNT:
+                found.update({edge for place in at for edge in self._into(call, place)})
         return Counter({edge: count for edge, count in found.items() if self.fields.are_names(edge[0], edge[1])})
 
     def _into(self, call: Made, place: ToolCall) -> Iterator[_Edge]:
@@ -134,7 +147,7 @@ class Answer:
         """What stands at an origin's place in the responses: each scalar, with its path and its first call."""
         if (origin, is_exact) not in self._tables:
             table: dict[str, dict[Path, int]] = {}
-            for call in self._made.get((origin.tool, *origin.site), ()):
+            for call in self._made.get((origin.tool, *origin.site), ())[:MAX_COUNT]:
                 for at, value in places(call.value, origin.path):
                     path = _named(origin, at)
                     if path is None or value is MISSING:
@@ -159,13 +172,13 @@ def _site(place: ToolCall) -> Site:
     return place.tool, place.node.lineno, place.node.col_offset
 
 
-def _reached(flow: Flow) -> set[Site]:
-    """The calls from which a value came to the answer, by way of other calls' arguments too."""
+def _reached(flow: Flow, tree: ast.Module) -> set[Site]:
+    """The calls from which a value came to the answer or decided on it, by way of other calls' arguments too."""
     arguments: dict[Site, list[Value]] = {}
     for place in flow.calls.values():
         arguments.setdefault(_site(place), []).extend(place.arguments.values())
     reached: set[Site] = set()
-    todo = [flow.scope.names.get("answer", NOTHING)]
+    todo = [flow.scope.names.get("answer", NOTHING), *(flow.at(span_of(test)) for test in deciding(tree))]
     while todo:
         for origin in todo.pop().derived().origins:
             site = (origin.tool, *origin.site)

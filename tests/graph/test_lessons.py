@@ -92,6 +92,31 @@ def test_only_calls_whose_value_reached_the_answer_count() -> None:
     assert run.lessons().calls == {"find_cities": 1, "weather": 1}
 
 
+@pytest.mark.parametrize(
+    "program",
+    [
+        "w = weather(7, 1)\nanswer = 'warm' if w['temp'] > 9 else 'cold'\n",
+        "w = weather(7, 1)\nanswer = 'cold'\nif w['temp'] > 9:\n    answer = 'warm'\n",
+        "w = weather(7, 1)\nsaid = []\nif w['temp'] < 9:\n    said.append('cold')\nanswer = said\n",
+        "w = weather(7, 1)\nanswer = [word for word in ('cold', 'warm') if w['temp'] < 9 or word == 'warm']\n",
+        "w = weather(7, 1)\ndef of(t):\n    if t < 9:\n        return 'cold'\n    return 1\nanswer = of(w['temp'])\n",
+        "w = weather(7, 1)\nn = 0\nwhile n < w['temp']:\n    n += 1\nanswer = {'n': n}\n",
+        "w = weather(7, 1)\nat = {'a': w['temp'], 'b': 3}\nanswer = max(at, key=at.get)\n",
+        "w = weather(7, 1)\nat = [(w['temp'], 'a'), (3, 'b')]\nanswer = sorted(at)[0][1]\n",
+        "w = weather(7, 1)\nat = ['a', 'b']\nat.sort(key=lambda one: w['sky'] == one)\nanswer = at[0]\n",
+        "w = weather(7, 1)\nn = 0\nfor _ in w['sky']:\n    n += 1\nanswer = n\n",
+        "w = weather(7, 1)\nmatch w['sky']:\n    case 'clear':\n        answer = 1\n    case _:\n        answer = 2\n",
+        "w = weather(7, 1)\nanswer = {}\nwith open('x') as f:\n    if w['temp']:\n        answer['cold'] = True\n",
+    ],
+)
+def test_what_decides_on_the_answer_reached_it(program: str) -> None:
+    run = Run(program + "log(text='done') if answer else None\n").call(
+        "weather", 1, SKY, arguments={"cityId": 7, "days": 1}
+    )
+    run.call("log", program.count("\n") + 1, {"ok": True}, arguments={"text": "done"})
+    assert run.lessons().calls == {"weather": 1}
+
+
 def test_an_edge_needs_the_value_that_was_really_given() -> None:
     run = looked_up()
     run.calls[1] = run.calls[1].model_copy(update={"arguments": {"cityId": 8, "days": 3}})
@@ -170,6 +195,8 @@ def test_what_took_the_place_of_a_broken_tool() -> None:
     run = looked_up()
     pairs = [("alerts", "weather"), ("alerts", "log"), ("alerts", "unknown"), ("log", "log")]
     assert run.lessons(replaced=pairs).replaced == {("alerts", "weather"): True}
+    named = {"kind": "substituted", "data": {"tool": "alerts", "by": "weather"}}
+    assert lessons_of([*run.events(), named], TOOLS).replaced == {("alerts", "weather"): True}
     run.call("log", 2, None, "failed", error="down")
     assert run.lessons(replaced=pairs).replaced == {("alerts", "weather"): True, ("alerts", "log"): False}
 
