@@ -18,7 +18,7 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "show": ("runs:show", "Read a run back: its programs, calls, faults and answer, as they happened."),
     "resume": ("runs:resume", "Go on with a run that was cut off."),
     "atlas": ("atlas:app", "The bundled catalogue of offline tools."),
-    "learn": ("learn:app", "Training data for models that search."),
+    "learn": ("learn:app", "Learn from your own runs; make training data for models that search."),
     "sandbox": ("sandbox:app", "See that a sandbox keeps what it promises."),
     "serve": ("serve:serve", "Run programs for agents elsewhere."),
     "trust": ("trust:trust", "Let the atc.toml of a folder decide where keys, data and programs go."),
