@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import hashlib
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -14,16 +16,50 @@ from atc.learn.link_fit import Examples, fit, none
 from atc.retrieval.encoder import Encoder
 from benchmarks.links_data import Gold, Part, by_consumer
 
+if TYPE_CHECKING:
+    from atc.learn.link_gnn import LinkGraph
+
 _BLOCK = 256
 
 
-class Features:
-    """The features of each source's tools, and the vectors of an encoder, made once and kept in a folder."""
+class KeptVectors:
+    """An encoder whose vectors of some texts are kept in a folder, and made once.
 
-    def __init__(self, folder: Path, encoder: Encoder | None) -> None:
-        self._folder, self._encoder = folder, encoder
+    Args:
+        encoder: makes them.
+        folder: where they are.
+    """
+
+    def __init__(self, encoder: Encoder, folder: Path) -> None:
+        self._encoder, self._folder = encoder, folder
+        self.name, self.digest, self.dimensions = encoder.name, encoder.digest, encoder.dimensions
+
+    def check(self) -> None:
+        """As the encoder itself."""
+        self._encoder.check()
+
+    def encode(self, texts: Sequence[str]) -> Matrix:
+        """Vectors of texts, from the folder where the same texts were asked for before."""
+        digest = hashlib.sha256("\0".join((self.digest, *texts)).encode("utf-8", "replace")).hexdigest()[:24]
+        path = self._folder / f"{digest}.npy"
+        if not path.is_file():
+            blocks = [self._encoder.encode(texts[at : at + _BLOCK]) for at in range(0, len(texts), _BLOCK)]
+            path.parent.mkdir(parents=True, exist_ok=True)
+            scratch = path.with_suffix(".part.npy")
+            np.save(scratch, np.concatenate(blocks), allow_pickle=False)
+            scratch.replace(path)
+        made: Matrix = np.load(path, allow_pickle=False)
+        return made
+
+
+class Features:
+    """The features of each source's tools, with the vectors of an encoder where there is one."""
+
+    def __init__(self, encoder: KeptVectors | None) -> None:
+        self._encoder = encoder
         self._made: dict[str, LinkFeatures] = {}
         self._rows: dict[tuple[str, str], Matrix] = {}
+        self._graphs: dict[str, LinkGraph] = {}
 
     def of(self, gold: Gold) -> LinkFeatures:
         if gold.source not in self._made:
@@ -39,16 +75,18 @@ class Features:
         """Of each tool its name and description as a vector; ``None`` without an encoder."""
         if self._encoder is None:
             return None
-        path = self._folder / f"links-{gold.source}-{self._encoder.digest[:12]}-{len(gold.protocols)}.npy"
-        if not path.is_file():
-            texts = [f"{each.name.replace('_', ' ')}: {each.description}" for each in gold.protocols.values()]
-            blocks = [self._encoder.encode(texts[at : at + _BLOCK]) for at in range(0, len(texts), _BLOCK)]
-            path.parent.mkdir(parents=True, exist_ok=True)
-            scratch = path.with_suffix(".part.npy")
-            np.save(scratch, np.concatenate(blocks), allow_pickle=False)
-            scratch.replace(path)
-        made: Matrix = np.load(path, allow_pickle=False)
-        return made
+        return self._encoder.encode(
+            [f"{each.name.replace('_', ' ')}: {each.description}" for each in gold.protocols.values()]
+        )
+
+    def graph(self, gold: Gold) -> LinkGraph:
+        """The structure of a source's tools, for networks alone."""
+        from atc.learn.link_gnn import LinkGraph
+
+        if gold.source not in self._graphs:
+            assert self._encoder is not None
+            self._graphs[gold.source] = LinkGraph.of(gold.protocols, self._encoder, self.vectors(gold))
+        return self._graphs[gold.source]
 
     def examples(self, part: Part) -> Examples:
         """A part as examples to learn from."""

@@ -19,7 +19,7 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "resume": ("runs:resume", "Go on with a run that was cut off."),
     "graph": ("graph:app", "See what feeds what among tools, and why; draw it; correct it."),
     "atlas": ("atlas:app", "The bundled catalogue of offline tools."),
-    "learn": ("learn:app", "Training data for models that search."),
+    "learn": ("learn:app", "Learn from your own runs; make training data for models that search."),
     "sandbox": ("sandbox:app", "See that a sandbox keeps what it promises."),
     "serve": ("serve:serve", "Run programs for agents elsewhere."),
     "trust": ("trust:trust", "Let the atc.toml of a folder decide where keys, data and programs go."),

@@ -8,6 +8,7 @@ of its reverse never are both high. A prediction is the least of all evidence, a
 from __future__ import annotations
 
 import json
+import os
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
@@ -27,6 +28,8 @@ VERSION = 1
 """Of the file's form."""
 MAX_BYTES = 100_000
 """Of a file of weights; a larger one is none."""
+MAX_PREDICTIONS = 50_000_000
+"""Bytes of a file of predicted edges."""
 THRESHOLD = 0.9
 """Probability from which an edge is told. Chosen on held-out tools: ``python -m benchmarks.links``."""
 MOST = 3
@@ -107,20 +110,24 @@ class LinkModel:
         return cls(both[:, 0], both[:-1, 1], record.get("vectors") is True, str(record.get("made") or "")[:1_000])
 
 
+def _is_chance(value: object) -> bool:
+    return _is_weight(value) and 0 <= value <= 1  # type: ignore[operator]
+
+
 def _is_weight(value: object) -> bool:
     return isinstance(value, int | float) and not isinstance(value, bool) and abs(value) < 1e6
 
 
-def load(path: File) -> dict[str, Any]:
-    """The JSON object in a file of weights.
+def load(path: File, most: int = MAX_BYTES) -> dict[str, Any]:
+    """The JSON object in a file of weights; one of more than ``most`` bytes is none.
 
     Raises:
         UsageError: it cannot be read, is too large, or is no JSON object.
     """
     try:
         with path.open("rb") as file:
-            text = file.read(MAX_BYTES + 1)
-        record = json.loads(text) if len(text) <= MAX_BYTES else None
+            text = file.read(most + 1)
+        record = json.loads(text) if len(text) <= most else None
     except OSError as error:
         raise UsageError(f"{path} cannot be read: {error.strerror}") from None
     except (ValueError, RecursionError):
@@ -128,6 +135,43 @@ def load(path: File) -> dict[str, Any]:
     if not isinstance(record, dict):
         raise UsageError(f"{path} holds no link model")
     return record
+
+
+def write_private(path: File, record: Mapping[str, Any]) -> None:
+    """Put a JSON object in a file that its owner alone can read, in place of the one before.
+
+    Raises:
+        UsageError: it cannot be written.
+    """
+    scratch = path.with_name(f"{path.name}.{os.getpid()}.part")
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+        descriptor = os.open(scratch, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
+        with os.fdopen(descriptor, "w", encoding="utf-8") as file:
+            json.dump(record, file)
+        os.replace(scratch, path)
+    except OSError as error:
+        scratch.unlink(missing_ok=True)
+        raise UsageError(f"{path} cannot be written: {error.strerror}") from None
+
+
+def read_predictions(path: File) -> dict[Edge, float]:
+    """The edges that a network predicted, as :func:`atc.learn.link_gnn.write_predictions` left them.
+
+    Raises:
+        UsageError: the file cannot be read, or holds none.
+    """
+    edges = load(path, MAX_PREDICTIONS).get("edges")
+    if not isinstance(edges, list) or not all(map(_is_prediction, edges)):
+        raise UsageError(f"{path} holds no predicted edges")
+    return {(row[0], tuple(row[1]), row[2], row[3]): float(row[4]) for row in edges}
+
+
+def _is_prediction(row: object) -> bool:
+    if not isinstance(row, list) or len(row) != 5 or not isinstance(row[1], list):
+        return False
+    provider, path, consumer, parameter, chance = row
+    return all(isinstance(name, str) for name in (provider, *path, consumer, parameter)) and _is_chance(chance)
 
 
 @cache
