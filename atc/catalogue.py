@@ -10,7 +10,7 @@ from __future__ import annotations
 import logging
 import os
 import threading
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import suppress
 from dataclasses import replace
@@ -133,25 +133,19 @@ class Catalogue:
             if self._whole is None or self._whole[0] is not graph:
                 self._whole = (graph, all_of(self.tools).with_graph(graph))
             return self._whole[1]
-        found, nearby = await self._found(task, limit, ask, report)
+        found = await self.find(task, limit, ask, report)
         if self._given is None:
             found = with_used_together(found, self.tools, graph.learnt, limit)
-        return found.with_graph(graph, nearby)
+        return found.with_graph(graph)
 
-    async def find(self, task: str, limit: int, ask: Ask) -> Sketch:
+    async def find(self, task: str, limit: int, ask: Ask, report: Report | None = None) -> Sketch:
         """As :meth:`sketch`, with nothing of the graph: the likeliest tools, and why."""
-        return (await self._found(task, limit, ask))[0]
-
-    async def _found(
-        self, task: str, limit: int, ask: Ask, report: Report | None = None
-    ) -> tuple[Sketch, Sequence[str]]:
         if isinstance(self._retriever, IndexRetriever):
-            found, nearby = await self._retriever.search(task, self.tools, limit, ask, report)
+            found = await self._retriever.search(task, self.tools, limit, ask, report)
         else:
             found = as_sketch(await self._retriever.retrieve(task, self.tools, limit, ask), self._retriever)
-            nearby = []
         why = {name: found.why.get(name) or Why(kind="given") for name in found.tools}
-        return replace(found, of=len(self.tools), why=why), nearby
+        return replace(found, of=len(self.tools), why=why)
 
     # -- learn ---------------------------------------------------------------------------------------------------------
 

@@ -350,3 +350,26 @@ def test_a_tool_that_is_gone_is_not_offered() -> None:
     gone = Learnt(calls={"forecast": Counts(4)}, follows={("forecast", "no_more"): Counts(4)})
     sketch = sketched(Catalogue(crowd(), store=Remembers(gone)), "the forecast of tomorrow", 4)
     assert "no_more" not in sketch.tools
+
+
+def test_what_took_a_place_before_is_named_and_what_the_user_took_away_is_not() -> None:
+    known = Learnt(
+        replaced={
+            ("forecast", "unrelated_1"): Counts(1),
+            ("forecast", "unrelated_2"): Counts(5),
+            ("forecast", "unrelated_3"): Counts(9),
+            ("forecast", "unrelated_4"): Counts(0, 3),
+            ("forecast", "no_more"): Counts(9),
+        },
+        corrected_substitutes={("forecast", "unrelated_3"): False, ("forecast", "unrelated_5"): True},
+    )
+    sketch = sketched(Catalogue(crowd(), store=Remembers(known)), "the forecast of tomorrow", 4)
+    assert sketch.substitutes == {"forecast": ("unrelated_5", "unrelated_2", "unrelated_1")}
+    assert "unrelated_5" not in sketch.tools
+
+
+def test_tools_that_say_nothing_of_themselves_are_offered_too() -> None:
+    bare = [Tool(Protocol(name=f"f{n}", parameters={}, returns=None)) for n in range(30)]
+    odd = [Tool(Protocol(name="g", parameters={"properties": {"x_id": True}}, returns={"$ref": "#"}))]
+    assert len(sketched(Catalogue(Toolset(bare)), "anything", 20).tools) == 20
+    assert len(sketched(Catalogue(Toolset([*bare[:5], *odd])), "anything", 20).tools) == 6
