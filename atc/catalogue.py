@@ -7,6 +7,7 @@ never values (:mod:`atc.graph.lessons`).
 
 from __future__ import annotations
 
+import asyncio
 import logging
 import os
 import threading
@@ -128,7 +129,7 @@ class Catalogue:
             UsageError: the retriever gives no sketch, or the index is of other tools.
             ModelError: the encoder failed in the middle of work.
         """
-        graph = self.graph
+        graph = await asyncio.to_thread(lambda: self.graph) if self._learns else self.graph  # a disk may be slow
         if self._given is None and len(self.tools) <= limit:
             if self._whole is None or self._whole[0] is not graph:
                 self._whole = (graph, all_of(self.tools).with_graph(graph))

@@ -318,6 +318,21 @@ def test_a_conversation_is_learnt_task_by_task() -> None:
     assert len({lessons.id for lessons in store.added}) == 2
 
 
+def test_a_run_that_goes_on_is_learnt_once() -> None:
+    failing = "```python\nanswer = forecast(city_id=find_city()['city_id'])[99]\n```"
+    tools = weather()
+    with agent(tools, failing, max_revisions=0) as solving:
+        first = solving.run("the forecast")
+    assert first.status == "unsolved"
+    for _ in range(2):
+        with agent(tools) as solving:
+            if first.status == "unsolved":
+                first = solving.resume(first.run_id)
+            assert solving.catalogue.settle()
+    assert first.status == "answered"
+    assert Catalogue(tools).graph.learnt.calls["forecast"].ok == 1
+
+
 # What was used together
 
 
