@@ -7,10 +7,11 @@ never values (:mod:`atc.graph.lessons`).
 
 from __future__ import annotations
 
+import asyncio
 import logging
 import os
 import threading
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import suppress
 from dataclasses import replace
@@ -128,30 +129,24 @@ class Catalogue:
             UsageError: the retriever gives no sketch, or the index is of other tools.
             ModelError: the encoder failed in the middle of work.
         """
-        graph = self.graph
+        graph = await asyncio.to_thread(lambda: self.graph) if self._learns else self.graph  # a disk may be slow
         if self._given is None and len(self.tools) <= limit:
             if self._whole is None or self._whole[0] is not graph:
                 self._whole = (graph, all_of(self.tools).with_graph(graph))
             return self._whole[1]
-        found, nearby = await self._found(task, limit, ask, report)
+        found = await self.find(task, limit, ask, report)
         if self._given is None:
             found = with_used_together(found, self.tools, graph.learnt, limit)
-        return found.with_graph(graph, nearby)
+        return found.with_graph(graph)
 
-    async def find(self, task: str, limit: int, ask: Ask) -> Sketch:
+    async def find(self, task: str, limit: int, ask: Ask, report: Report | None = None) -> Sketch:
         """As :meth:`sketch`, with nothing of the graph: the likeliest tools, and why."""
-        return (await self._found(task, limit, ask))[0]
-
-    async def _found(
-        self, task: str, limit: int, ask: Ask, report: Report | None = None
-    ) -> tuple[Sketch, Sequence[str]]:
         if isinstance(self._retriever, IndexRetriever):
-            found, nearby = await self._retriever.search(task, self.tools, limit, ask, report)
+            found = await self._retriever.search(task, self.tools, limit, ask, report)
         else:
             found = as_sketch(await self._retriever.retrieve(task, self.tools, limit, ask), self._retriever)
-            nearby = []
         why = {name: found.why.get(name) or Why(kind="given") for name in found.tools}
-        return replace(found, of=len(self.tools), why=why), nearby
+        return replace(found, of=len(self.tools), why=why)
 
     # -- learn ---------------------------------------------------------------------------------------------------------
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence, Set
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -32,7 +32,8 @@ class Sketch:
         subgoals: what the model planned; empty where nothing was planned. ``plan`` is its text.
         layers: names of tools, suppliers in earlier layers than what they supply.
         feeds: what supplies which argument.
-        substitutes: by name of an offered tool, what would do in its place; not offered until needed.
+        substitutes: by name of an offered tool, what took its place in earlier runs, or does by the user's word; not
+            offered for that. What else would do is sought when a tool breaks.
         why: by name of a tool, why it is offered.
         sure: the choice needs no plan: all tools are offered, or one fits clearly.
         queries: with which tools were sought beside the task's own words.
@@ -97,12 +98,11 @@ class Sketch:
         why = {name: self.why.get(name) or Why(kind=kind) for name in tools}
         return replace(self, tools=tools, why=why)
 
-    def with_graph(self, graph: ToolGraph, nearby: Iterable[str] = ()) -> Sketch:
+    def with_graph(self, graph: ToolGraph) -> Sketch:
         """This sketch with the layers and the feeds of its tools, beside those that it has, and with substitutes.
 
         Args:
             graph: that has all its tools.
-            nearby: keys of other tools of the graph that may take their place.
         """
         names = [name for name in self.tools if name in graph.protocols]
         own = graph.only(names)
@@ -110,14 +110,28 @@ class Sketch:
         more = [
             each for each in feeds_of(own, names) if (each.consumer, each.parameter, each.supplier.tool) not in known
         ]
-        wider = graph.only(list(dict.fromkeys([*names, *nearby])))
-        found = ((name, tuple(each.by for each in wider.substitutes(name))[:MAX_SUBSTITUTES]) for name in names)
         return replace(
             self,
             layers=own.layers(names),
             feeds=(*self.feeds, *more)[:MAX_FEEDS],
-            substitutes={name: some for name, some in found if some},
+            substitutes=proven_substitutes(graph, set(names)),
         )
+
+
+def proven_substitutes(graph: ToolGraph, tools: Set[str]) -> dict[str, tuple[str, ...]]:
+    """By tool what took its place in runs that were answered, or does by the user's word, the surest first.
+
+    What would do by its types alone is sought when a tool breaks: it takes too long here.
+    """
+    learnt = graph.learnt
+    found: dict[str, list[tuple[float, str]]] = {}
+    by_hand = ((pair, float("inf")) for pair, there in learnt.corrected_substitutes.items() if there)
+    by_use = ((pair, counts.ok) for pair, counts in learnt.replaced.items() if counts.ok > 0)
+    for (tool, by), worth in (*by_hand, *by_use):
+        said = learnt.corrected_substitutes.get((tool, by), True)
+        if tool in tools and by in graph.protocols and said:
+            found.setdefault(tool, []).append((-worth, by))
+    return {tool: tuple(dict.fromkeys(by for _, by in sorted(found[tool])))[:MAX_SUBSTITUTES] for tool in sorted(found)}
 
 
 def chosen_event(sketch: Sketch) -> dict[str, Any]:

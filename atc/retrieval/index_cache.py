@@ -52,14 +52,14 @@ def kept_index(
     if cache is None or (encoder is None and len(tools) < KEPT_FROM):
         return ToolIndex.build(tools, encoder, progress=progress), ""
     folder = cache / digest_of(tools, encoder)
-    with suppress(ToolIndexError, UsageError):  # there is none, or it is damaged: it is made anew
-        kept = ToolIndex.load(folder, encoder)
-        with suppress(OSError):
-            os.utime(folder / MANIFEST)  # pruning sees that it is used
-        return kept, ""
     index: ToolIndex | None = None
     try:
-        _make_private(cache)
+        _make_private(cache)  # first: what others could have put there is not read
+        with suppress(ToolIndexError, UsageError):  # there is none, or it is damaged: it is made anew
+            kept = ToolIndex.load(folder, encoder)
+            with suppress(OSError):
+                os.utime(folder / MANIFEST)  # pruning sees that it is used
+            return kept, ""
         folder.mkdir(mode=0o700, exist_ok=True)
         index = ToolIndex.build(tools, encoder, progress=progress, parts=folder)
         progress("writing", 0, len(index))

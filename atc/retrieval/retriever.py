@@ -28,8 +28,6 @@ Ask = Callable[[Sequence[Message], int], Awaitable[Reply]]
 Way = Literal["auto", "lexical", "hybrid", "planned"]
 _OTHERS = 2_000
 """Tools of an index that are passed over because the agent does not have them."""
-NEARBY = 40
-"""Tools behind those that are offered, among which substitutes may be."""
 MAX_EMBEDDED = 5_000
 """Tools that ``auto`` reads for their meaning at the first search; it takes the encoder some ten seconds a thousand."""
 
@@ -119,18 +117,12 @@ class IndexRetriever:
 
     async def retrieve(self, task: str, tools: Toolset, limit: int, ask: Ask) -> Sketch:
         """All tools where they fit the limit anyway; no index is asked then."""
-        return (await self.search(task, tools, limit, ask))[0]
+        return await self.search(task, tools, limit, ask)
 
-    async def search(
-        self, task: str, tools: Toolset, limit: int, ask: Ask, report: Progress | None = None
-    ) -> tuple[Sketch, list[str]]:
-        """As :meth:`retrieve`, and the names of the likeliest tools that are not offered.
-
-        Args:
-            report: told, in another thread, how far an index is that has to be made.
-        """
+    async def search(self, task: str, tools: Toolset, limit: int, ask: Ask, report: Progress | None = None) -> Sketch:
+        """As :meth:`retrieve`; ``report`` is told, in another thread, how far an index is that has to be made."""
         if len(tools) <= limit:
-            return all_of(tools), []
+            return all_of(tools)
         from atc.retrieval.planner import QueryPlanner, search_without_plan
         from atc.retrieval.reasons import sketch_of
 
@@ -151,7 +143,7 @@ class IndexRetriever:
             )
         # where no tool has a word in common with the task, the first ones are offered
         offered = tools.only(*(names or list(tools))[:limit])
-        return sketch_of(offered, len(tools), found, self.notices), names[limit : limit + NEARBY]
+        return sketch_of(offered, len(tools), found, self.notices)
 
     async def _of(self, tools: Toolset, report: Progress | None) -> ToolIndex:
         if self._index is not None:

@@ -318,6 +318,21 @@ def test_a_conversation_is_learnt_task_by_task() -> None:
     assert len({lessons.id for lessons in store.added}) == 2
 
 
+def test_a_run_that_goes_on_is_learnt_once() -> None:
+    failing = "```python\nanswer = forecast(city_id=find_city()['city_id'])[99]\n```"
+    tools = weather()
+    with agent(tools, failing, max_revisions=0) as solving:
+        first = solving.run("the forecast")
+    assert first.status == "unsolved"
+    for _ in range(2):
+        with agent(tools) as solving:
+            if first.status == "unsolved":
+                first = solving.resume(first.run_id)
+            assert solving.catalogue.settle()
+    assert first.status == "answered"
+    assert Catalogue(tools).graph.learnt.calls["forecast"].ok == 1
+
+
 # What was used together
 
 
@@ -350,3 +365,26 @@ def test_a_tool_that_is_gone_is_not_offered() -> None:
     gone = Learnt(calls={"forecast": Counts(4)}, follows={("forecast", "no_more"): Counts(4)})
     sketch = sketched(Catalogue(crowd(), store=Remembers(gone)), "the forecast of tomorrow", 4)
     assert "no_more" not in sketch.tools
+
+
+def test_what_took_a_place_before_is_named_and_what_the_user_took_away_is_not() -> None:
+    known = Learnt(
+        replaced={
+            ("forecast", "unrelated_1"): Counts(1),
+            ("forecast", "unrelated_2"): Counts(5),
+            ("forecast", "unrelated_3"): Counts(9),
+            ("forecast", "unrelated_4"): Counts(0, 3),
+            ("forecast", "no_more"): Counts(9),
+        },
+        corrected_substitutes={("forecast", "unrelated_3"): False, ("forecast", "unrelated_5"): True},
+    )
+    sketch = sketched(Catalogue(crowd(), store=Remembers(known)), "the forecast of tomorrow", 4)
+    assert sketch.substitutes == {"forecast": ("unrelated_5", "unrelated_2", "unrelated_1")}
+    assert "unrelated_5" not in sketch.tools
+
+
+def test_tools_that_say_nothing_of_themselves_are_offered_too() -> None:
+    bare = [Tool(Protocol(name=f"f{n}", parameters={}, returns=None)) for n in range(30)]
+    odd = [Tool(Protocol(name="g", parameters={"properties": {"x_id": True}}, returns={"$ref": "#"}))]
+    assert len(sketched(Catalogue(Toolset(bare)), "anything", 20).tools) == 20
+    assert len(sketched(Catalogue(Toolset([*bare[:5], *odd])), "anything", 20).tools) == 6
