@@ -272,9 +272,9 @@ def _graph(
 @contextmanager
 def _store() -> Iterator[GraphStore]:
     """The user's own store. What is wrong with it is a line on stderr."""
-    from atc.graph.store import GraphStore, default_path
+    from atc.catalogue import store_in
 
-    store = GraphStore(default_path())
+    store = store_in(Settings.load().catalogue)
     try:
         yield store
     finally:

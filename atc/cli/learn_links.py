@@ -8,12 +8,13 @@ from typing import Any
 
 import typer
 
+from atc.catalogue import store_in
 from atc.cli import options
 from atc.cli.console import NOT_SOLVED, SOLVED, clean, err, out, print_json
 from atc.errors import UsageError
 from atc.graph.lessons import all_lessons
 from atc.graph.link_model import predict_feeds
-from atc.graph.store import GraphStore, default_path
+from atc.graph.store import GraphStore
 from atc.learn.links import KINDS, OwnModel, Retrained, TooLittle, Used, retrain
 from atc.settings import Settings
 from atc.tools.protocol import Protocol
@@ -29,9 +30,10 @@ def learn(
     as_json: bool,
 ) -> None:
     """Retrain, or roll back; print what came of it, and end with an exit code."""
-    runs = RunStore(Settings.load().runs_dir)
+    settings = Settings.load()
+    runs = RunStore(settings.runs_dir)
     protocols = _protocols(runs, tools, given, auth)
-    store = GraphStore(default_path())
+    store = store_in(settings.catalogue)
     own = OwnModel(store.path.parent)
     try:
         if rollback:

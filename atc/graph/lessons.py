@@ -116,7 +116,7 @@ def _of_result(result: Result[Any], number: int) -> _Request:
     calls = [_made(dict(call)) for call in result.calls]
     last = max((call.attempt for call in calls), default=0)
     own = [call for call in calls if call.attempt == last]
-    replaced = [pair for revision in result.revisions for pair in getattr(revision, "substituted", ())]
+    replaced = [pair for revision in result.revisions for pair in revision.substituted]
     return _Request(result.run_id, number, result.status == "answered", result.program, own, calls, replaced)
 
 
