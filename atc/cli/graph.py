@@ -16,6 +16,7 @@ from atc.cli.console import NOT_SOLVED, SOLVED, clean, err, guarded, out, print_
 from atc.errors import EnvironmentProblem, UsageError
 from atc.graph.edge_text import known_tool, place_text, read_feed
 from atc.graph.tool_graph import ToolGraph
+from atc.settings import Settings
 from atc.tools.protocol import Protocol
 
 if TYPE_CHECKING:
