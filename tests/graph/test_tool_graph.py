@@ -10,8 +10,8 @@ from hypothesis import strategies as st
 
 from atc.graph.edges import NOTHING_LEARNT, Counts, Feed, Learnt
 from atc.graph.name_affinity import affinity, endings
-from atc.graph.structure import LEAST, MAX_PLACES, MAX_TOOLS, ToolFacts, suppliers_of
-from atc.graph.suppliers import has_place, is_handed_out
+from atc.graph.structure import MAX_PLACES, MAX_TOOLS, ToolFacts, suppliers_of
+from atc.graph.suppliers import LEAST, has_place, is_handed_out
 from atc.graph.tool_graph import ToolGraph
 from atc.tools.protocol import Protocol
 
