@@ -32,12 +32,10 @@ from atc.graph.name_affinity import (
     owner_of,
     spelled_words,
 )
-from atc.graph.suppliers import Scope, Supplier, fields_of, is_handed_out, scope_of
+from atc.graph.suppliers import ECHO, LEAST, Scope, Supplier, fields_of, is_handed_out, scope_of
 from atc.tools.parameters import Parameter, parameters_of
 from atc.tools.protocol import Protocol
 
-LEAST, ECHO = 0.6, 0.85
-"""Affinity from which a field is named as the source of a parameter, and from which it only repeats one."""
 MAX_TOOLS = 40
 """Tools that are named as suppliers of one parameter: those that need the fewest identifiers themselves."""
 MAX_PLACES = 20

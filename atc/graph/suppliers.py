@@ -13,6 +13,8 @@ from atc.tools.protocol import JsonSchema, Protocol
 
 MAX_DEPTH = 5
 MAX_NODES = 5000
+LEAST, ECHO = 0.6, 0.85
+"""Affinity from which a field is named as the source of a parameter, and from which it only repeats one."""
 MAX_ALTERNATIVES = 50
 """Choices that are followed at one step of a path."""
 _CHOICES = ("allOf", "anyOf", "oneOf")

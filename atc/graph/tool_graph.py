@@ -25,6 +25,8 @@ _End = tuple[str, tuple[str, Path]]
 _SUREST: tuple[Evidence, ...] = get_args(Evidence)
 LEAST_PREDICTED = 0.5
 """Weight from which a predicted edge is one."""
+MAX_TAUGHT = 500
+"""Learnt edges into one tool that count: a store from elsewhere may hold any number."""
 MAX_READ = 4_000
 """Protocols of which it is kept what was read."""
 LEAST_TRUST = 0.5
@@ -259,9 +261,21 @@ class _Shared:
 
     @cached_property
     def edges_into(self) -> Mapping[str, Sequence[tuple[str, Path, str]]]:
-        """By consumer: supplier, place and parameter, in an order that does not depend on how they were learnt."""
+        """By consumer: supplier, place and parameter, in an order that does not depend on how they were learnt.
+
+        Of very many those that the user set, and of the others those that were seen most.
+        """
+        seen, corrected = self._learnt.feeds, self._learnt.corrected_feeds
         found: dict[str, set[tuple[str, Path, str]]] = {}
-        for kind in (self._learnt.feeds, self._learnt.corrected_feeds, self._learnt.predicted):
+        for kind in (seen, corrected, self._learnt.predicted):
             for tool, path, consumer, parameter in kind:
                 found.setdefault(consumer, set()).add((tool, path, parameter))
-        return {consumer: sorted(edges) for consumer, edges in found.items()}
+
+        def worth(consumer: str, edge: tuple[str, Path, str]) -> tuple[bool, float]:
+            at = (*edge[:2], consumer, edge[2])
+            return at not in corrected, -seen[at].ok if at in seen else 0.0
+
+        return {
+            consumer: sorted(sorted(edges, key=lambda edge: (worth(consumer, edge), edge))[:MAX_TAUGHT])
+            for consumer, edges in found.items()
+        }

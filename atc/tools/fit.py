@@ -54,7 +54,7 @@ class Fitter:
 
     Args:
         protocols: the tools, by rank.
-        suppliers: who can supply which argument (:func:`atc.graph.tool_graph.ToolGraph.suppliers`).
+        suppliers: who can supply which argument (:attr:`atc.graph.tool_graph.ToolGraph.suppliers`).
         task: the user's words: what they name is shown before the rest.
         keep: names of tools that are always shown whole.
         first: names of tools that have as much room as they need, before all others.

@@ -68,7 +68,7 @@ class Outline:
 
     Args:
         protocols: the tools; they must not change meanwhile.
-        suppliers: who can supply which argument (:func:`atc.graph.tool_graph.ToolGraph.suppliers`).
+        suppliers: who can supply which argument (:attr:`atc.graph.tool_graph.ToolGraph.suppliers`).
         task: the user's words.
     """
 

@@ -57,7 +57,7 @@ def render_stub(
 
     Args:
         protocol: the tool.
-        hints: for a parameter, where its value can be had (see :mod:`atc.graph.suppliers`).
+        hints: for a parameter, where its value can be had (see :mod:`atc.graph.tool_graph`).
         pages: say of a paged tool how all its pages are read (see :mod:`atc.tools.paging`).
         plain: as :func:`whole_stub` takes it.
     """

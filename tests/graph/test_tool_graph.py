@@ -10,9 +10,9 @@ from hypothesis import strategies as st
 
 from atc.graph.edges import NOTHING_LEARNT, Counts, Feed, Learnt
 from atc.graph.name_affinity import affinity, endings
-from atc.graph.structure import LEAST, MAX_PLACES, MAX_TOOLS, ToolFacts, suppliers_of
-from atc.graph.suppliers import has_place, is_handed_out
-from atc.graph.tool_graph import ToolGraph
+from atc.graph.structure import MAX_PLACES, MAX_TOOLS, ToolFacts, suppliers_of
+from atc.graph.suppliers import LEAST, has_place, is_handed_out
+from atc.graph.tool_graph import MAX_TAUGHT, ToolGraph
 from atc.tools.protocol import Protocol
 
 
@@ -131,6 +131,17 @@ def test_an_observed_shape_stands_for_a_response_that_is_not_documented() -> Non
     both = ToolGraph([silent, WEATHER], Learnt(shapes={"locate": shape}, feeds={edge: Counts(ok=1)}))
     assert edges(both) == [("locate", "city_id", "seen", 1.0)]
     assert edges(ToolGraph([silent, WEATHER], Learnt(feeds={edge: Counts(ok=1)}))) == []
+
+
+def test_of_very_many_learnt_edges_those_count_that_the_user_set_or_that_were_seen_most() -> None:
+    fields = {f"f{n}": {"type": "string"} for n in range(3 * MAX_TAUGHT)}
+    giver = tool("give", returns=record(**fields))
+    edges_ = [("give", (name,), "weather", "caption") for name in fields]
+    seen = {edge: Counts(ok=n) for n, edge in enumerate(edges_, 1)}
+    graph = ToolGraph([giver, WEATHER], Learnt(feeds=seen, corrected_feeds={edges_[0]: True}))
+    feeds = [feed for feed in graph.feeds("weather") if feed.parameter == "caption"]
+    assert len(feeds) == MAX_TAUGHT
+    assert [feed.supplier.path for feed in feeds[:2]] == [("f0",), (f"f{3 * MAX_TAUGHT - 1}",)]
 
 
 def test_the_place_of_a_source_that_a_description_names_is_learnt() -> None:

@@ -9,6 +9,8 @@ from pathlib import Path
 import pytest
 
 from atc.errors import BudgetExceeded, ModelError, UsageError
+from atc.graph.edges import Counts, Learnt
+from atc.graph.tool_graph import ToolGraph
 from atc.models.base import Message, Reply
 from atc.result import Effect
 from atc.retrieval.index import Hit, ToolIndex
@@ -184,6 +186,25 @@ def test_what_supplies_a_missing_id_is_found_in_the_same_service(index: ToolInde
     (need,) = Prerequisites(index).of(["town/book_table"], "book a table")
     assert (need.parameter, need.provider) == ("place_id", "town/find_place")
     assert str(need) == "town/book_table needs place_id: find_place(name=...)['place_id'] supplies it"
+
+
+def test_what_runs_have_shown_supplies_an_argument_whatever_its_name(index: ToolIndex) -> None:
+    edge = ("town/tell_weather", ("summary",), "town/send_letter", "text")
+    shapes = {"town/tell_weather": {"type": "object", "properties": {"summary": {"type": "string"}}}}
+    often = Learnt(feeds={edge: Counts(ok=3)}, calls={"town/send_letter": Counts(ok=4)}, shapes=shapes)
+    (need,) = Prerequisites(index, ToolGraph((), often)).of(["town/send_letter"], "write to Ann")
+    assert str(need) == "town/send_letter needs text: tell_weather(day=...)['summary'] supplies it"
+    seldom = Learnt(feeds={edge: Counts(ok=1)}, calls={"town/send_letter": Counts(ok=4)}, shapes=shapes)
+    assert Prerequisites(index, ToolGraph((), seldom)).of(["town/send_letter"], "write to Ann") == []
+    assert Prerequisites(index).of(["town/send_letter"], "write to Ann") == []
+
+
+def test_a_provider_that_runs_have_shown_comes_before_one_that_names_suggest(index: ToolIndex) -> None:
+    edge = ("town/nearest_bench", ("place_id",), "town/book_table", "place_id")
+    gone = ("town/removed", ("place_id",), "town/book_table", "place_id")
+    learnt = Learnt(feeds={edge: Counts(ok=2), gone: Counts(ok=9)})
+    needs = Prerequisites(index, ToolGraph((), learnt)).of(["town/book_table"], "book a table")
+    assert (needs[0].parameter, needs[0].provider) == ("place_id", "town/nearest_bench")
 
 
 def test_a_service_is_where_a_tool_comes_from_when_its_id_does_not_tell() -> None:
