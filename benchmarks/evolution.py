@@ -2,8 +2,8 @@
 
 ``python -m benchmarks.evolution [--json] [--runs 10000] [--tasks 4] [--sweep]``, four parts:
 
-* **Atlas**: the 40 reference programs of ``benchmarks/atlas_tasks.toml`` are run and learnt from: how many teach, how many
-  of their reads count, and which edges the names in the schemas do not give.
+* **Atlas**: the 40 reference programs of ``benchmarks/atlas_tasks.toml`` are run and learnt from: how many teach, how
+  many of their reads count, and which edges the names in the schemas do not give.
 * **Learning**: ``--runs`` made-up runs over 40 tools are learnt one after the other: milliseconds a run, size of the
   file, and milliseconds to read what was learnt about these tools, and about them among 47,000.
 * **Two writers**: two processes learn 1,000 runs each at once, 500 of them the same; what is counted afterwards.
