@@ -5,11 +5,11 @@ from __future__ import annotations
 import math
 
 DAY_S = 86_400
-LONG_TERM = 0.5
-"""η of Eq. 12: what all before the window weighs beside the window itself. At one half, what the last days show counts
-as much as all before: a habit that ended falls to one half in one window, and to nothing only as it is forgotten."""
+LONG_TERM = 0.3
+"""η of Eq. 12: what all before the window weighs beside the window itself. The less, the sooner the weights follow a
+service that drifts (``benchmarks.evolution --sweep``); below one half, the window alone can turn an order round."""
 WINDOW_DAYS = 7
-"""τ of Eq. 12: a week, so that every weekday is in it once."""
+"""τ of Eq. 12: a week, so that every weekday is in it once. A shorter one follows sooner and forgets a weekly task."""
 FAILURES = 0.5
 """λ of Eq. 11: failures weigh as much as rare use."""
 CHANGED = 0.5

@@ -28,7 +28,11 @@ def documents_response(protocol: Protocol) -> bool:
         return False
     given = schema.get("type")
     types = {given} if isinstance(given, str) else set(given) if isinstance(given, list) else set()
-    return any(schema.get(word) for word in _STRUCTURE) or not types <= {"object", "array"}
+    return any(schema.get(word) and schema[word] is not True for word in _STRUCTURE) or not types <= {
+        "object",
+        "array",
+        "null",
+    }
 
 
 def has_field(schema: JsonSchema | None, path: Path) -> bool:

@@ -19,8 +19,8 @@ from typing import Any, NamedTuple
 
 from atc.graph.edges import Path
 from atc.graph.witness import MAX_COUNT, Answer, Made
-from atc.programs.attribution.attribute import REFUSED_CODES, REFUSED_WORDS
-from atc.result import Result
+from atc.programs.attribution.attribute import blames_arguments
+from atc.result import Call, Result
 from atc.schemas.infer.outline import Outline
 from atc.tools.protocol import Protocol
 from atc.traces.events import Event
@@ -207,5 +207,6 @@ def _bounded(counts: Mapping[Any, int]) -> dict[Any, int]:
 
 
 def _failed_as_a_tool(call: Made) -> bool:
-    blames_arguments = call.error_status in REFUSED_CODES or call.error_status in REFUSED_WORDS
-    return call.status == "failed" and not blames_arguments and call.cause not in _NO_FAILURE_OF_THE_TOOL
+    if call.status != "failed" or call.cause in _NO_FAILURE_OF_THE_TOOL:
+        return False
+    return not blames_arguments(Call.model_construct(status="failed", error_status=call.error_status))

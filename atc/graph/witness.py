@@ -107,12 +107,16 @@ class Answer:
         if not flow.complete:
             return None
         placed = []
+        on_line: dict[tuple[str, int], list[ToolCall]] = {}
         for call in calls:
             if call.tool in tools and call.succeeded:
-                at = [place for place in flow.calls.values() if place.tool == call.tool and _covers(place, call.line)]
-                if not at:
+                line = call.tool, call.line
+                if line not in on_line:
+                    some = flow.calls.values()
+                    on_line[line] = [each for each in some if each.tool == call.tool and _covers(each, call.line)]
+                if not on_line[line]:
                     return None
-                placed.append((call, at))
+                placed.append((call, on_line[line]))
         return cls(program.tree, flow, placed, tools)
 
     def feeds(self) -> Counter[_Edge]:

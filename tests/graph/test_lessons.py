@@ -10,13 +10,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from atc.graph.field_paths import documents_response
 from atc.graph.lessons import Lessons, all_lessons, lessons_of
 from atc.result import Call, Effect, Result
 from atc.schemas.infer.outline import outline_of
-from atc.tools.protocol import Protocol
+from atc.tools.protocol import JsonSchema, Protocol
 from atc.traces.events import Event
 from atc.traces.store import StoredRun, TraceWriter
-from tests.support.graph import TOOLS, tool, tools
+from tests.support.graph import CITIES, TOOLS, tool, tools
 
 
 class Run:
@@ -210,6 +211,24 @@ def test_keys_that_are_data_are_neither_in_shapes_nor_in_edges() -> None:
     assert lessons.calls == {"people": 1, "pay": 1}
     assert lessons.feeds == {}
     assert list(lessons.shapes["people"].fields) == ["count"]
+
+
+@pytest.mark.parametrize(
+    ("returns", "documented"),
+    [
+        (None, False),
+        ({}, False),
+        ({"type": "object"}, False),
+        ({"type": "object", "additionalProperties": True}, False),
+        ({"type": ["array", "null"]}, False),
+        ({"x-atc-observed": "object", "properties": {"a": {}}}, False),
+        ({"type": "string"}, True),
+        ({"type": "object", "additionalProperties": {"type": "integer"}}, True),
+        (CITIES, True),
+    ],
+)
+def test_which_documents_say_what_a_response_is(returns: JsonSchema | None, documented: bool) -> None:
+    assert documents_response(tool("t", returns=returns)) == documented
 
 
 def test_words_of_the_documents_may_be_names_of_fields() -> None:

@@ -19,7 +19,7 @@ from hypothesis import strategies as st
 
 from atc.errors import EnvironmentProblem, UsageError
 from atc.graph import database, pruning
-from atc.graph.ageing import prune_score, weight_now
+from atc.graph.ageing import LONG_TERM, prune_score, weight_now
 from atc.graph.edges import NOTHING_LEARNT, Counts
 from atc.graph.identity import identity_of
 from atc.graph.lessons import Lessons, lessons_of
@@ -95,7 +95,7 @@ def test_a_field_that_a_new_document_does_not_have_is_no_edge(store: GraphStore)
     assert not store.learnt(TOOLS | tools(tool("find_cities", "name", returns=other)), NOW).feeds
 
 
-def test_what_was_seen_lately_counts_as_much_as_all_before(store: GraphStore) -> None:
+def test_what_was_seen_lately_counts_more_than_all_before(store: GraphStore) -> None:
     other = ("alerts", ("id",), "weather", "cityId")
     store.add(lessons("a", times=30), TOOLS, NOW)
     later = NOW + 10 * DAY
@@ -103,11 +103,11 @@ def test_what_was_seen_lately_counts_as_much_as_all_before(store: GraphStore) ->
     store.add(lessons("b", times=2, feeds={other: 2}), TOOLS, later)
     found = store.learnt(TOOLS, later)
     assert found.calls["weather"] == Counts(32.0, 0.0, later)
-    assert found.feeds[EDGE].ok == pytest.approx(16)
-    assert found.feeds[other].ok == pytest.approx(16)
+    assert found.feeds[EDGE].ok == pytest.approx(32 * LONG_TERM)
+    assert found.feeds[other].ok == pytest.approx(32 * (1 - LONG_TERM))
     store.add(Lessons("c", failed=((1, "weather"), (2, "weather"))), TOOLS, later)
     failing = store.learnt(TOOLS, later).calls["weather"]
-    assert [failing.ok, failing.failed] == pytest.approx([34 * 0.75, 34 * 0.25])
+    assert [failing.ok, failing.failed] == pytest.approx([34 * (1 + LONG_TERM) / 2, 34 * (1 - LONG_TERM) / 2])
 
 
 @given(st.lists(st.tuples(st.integers(0, 60), st.integers(1, 5), st.booleans()), min_size=1, max_size=12))
@@ -124,14 +124,16 @@ def test_the_weight_of_an_edge_is_that_of_equation_12(tmp_path_factory: Any, run
     before = [(times, fed) for day, times, fed in runs if day <= today - 7]
     shares = [sum(t for t, fed in part if fed) / sum(t for t, _ in part) for part in (before, recent) if part]
     weight = found.feeds[EDGE].ok / found.calls["weather"].ok if EDGE in found.feeds else 0.0
-    assert weight == pytest.approx(sum(shares) / len(shares))
+    assert weight == pytest.approx(
+        shares[0] if len(shares) == 1 else LONG_TERM * shares[0] + (1 - LONG_TERM) * shares[1]
+    )
     assert found.calls["weather"].ok == sum(times for _, times, _ in runs)
 
 
 def test_the_weights_of_ageing() -> None:
     assert weight_now(0, 0, 0, 0) == 0
     assert weight_now(1, 2, 0, 0) == weight_now(0, 0, 1, 2) == weight_now(1, 2, 1, 2) == 0.5
-    assert weight_now(1, 1, 0, 3) == 0.5
+    assert weight_now(1, 1, 0, 3) == LONG_TERM
     failing, rare, good = prune_score(9, 10, 0), prune_score(0, 1, 0), prune_score(0, 10, 0)
     assert good < rare
     assert good < failing

@@ -48,16 +48,15 @@ _PROGRAM_ERRORS = {
     "NotImplementedError",
     "PermissionError",
 }
-REFUSED_WORDS = {"invalid_arguments", "not_found", "invalid", "bad_request", "unknown_id", "conflict"}
-REFUSED_CODES = {400, 404, 409, 410, 422}
-"""With what a tool refuses a call for its arguments."""
+_REFUSED_WORDS = {"invalid_arguments", "not_found", "invalid", "bad_request", "unknown_id", "conflict"}
+_REFUSED_CODES = {400, 404, 409, 410, 422}
 _ALLOW_WARNINGS = 'approve it at a terminal or by a function, or set warnings="allow" (--warnings allow)'
 
 
 def blames_arguments(call: Call) -> bool:
     """Whether a call was refused or failed for its arguments, so that others may help."""
     status = call.error_status
-    return call.status == "refused" or status in REFUSED_CODES or status in REFUSED_WORDS
+    return call.status == "refused" or status in _REFUSED_CODES or status in _REFUSED_WORDS
 
 
 @dataclass
