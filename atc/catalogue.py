@@ -219,7 +219,11 @@ class Catalogue:
 
     def _is_current(self) -> bool:
         """Whether nothing has to be waited for or read."""
-        return not self._learns or (self.settle(0) and self._seen == (self._added, *self._stamps()))
+        if not self._learns:
+            return True
+        seen = (self._added, *self._stamps())
+        nothing = self._own_store and len(seen) == 1  # was ever learnt
+        return self.settle(0) and (nothing or seen == self._seen)
 
     def _refresh(self) -> None:
         seen = (self._added, *self._stamps())
