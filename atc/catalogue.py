@@ -129,7 +129,7 @@ class Catalogue:
             UsageError: the retriever gives no sketch, or the index is of other tools.
             ModelError: the encoder failed in the middle of work.
         """
-        graph = await asyncio.to_thread(lambda: self.graph) if self._learns else self.graph  # a disk may be slow
+        graph = self.graph if self._is_current() else await asyncio.to_thread(lambda: self.graph)  # a disk may be slow
         if self._given is None and len(self.tools) <= limit:
             if self._whole is None or self._whole[0] is not graph:
                 self._whole = (graph, all_of(self.tools).with_graph(graph))
@@ -216,6 +216,14 @@ class Catalogue:
             self.settle(PATIENCE_S)
             self._refresh()
         return self._learnt
+
+    def _is_current(self) -> bool:
+        """Whether nothing has to be waited for or read."""
+        if not self._learns:
+            return True
+        seen = (self._added, *self._stamps())
+        nothing = self._own_store and len(seen) == 1  # was ever learnt
+        return self.settle(0) and (nothing or seen == self._seen)
 
     def _refresh(self) -> None:
         seen = (self._added, *self._stamps())
