@@ -217,10 +217,10 @@ class _Search:
         known = self._needs.get(node)
         if known is None:
             known = self._needs[node] = self._ask(node)
-            least = sum(min((need.open, *(cost for cost, _ in need.suppliers[:1]))) for need in known)
-            self._own[node] = self._call + least
-            if least < 0:
+            least = [min((need.open, *(cost for cost, _ in need.suppliers[:1]))) for need in known]
+            if min(least, default=0) < 0:
                 raise ValueError(f"node {node} has a need with a negative price")
+            self._own[node] = self._call + sum(least)
         return known
 
     def _decided(self, parent: _Partial, supplier: int) -> _Partial:

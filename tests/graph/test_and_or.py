@@ -167,4 +167,4 @@ def test_numbers_that_make_no_sense_are_named(k: int, budget: int, call: int) ->
     with pytest.raises(ValueError, match="at least"):
         cheapest(lambda node: (), 0, k, budget, call=call)
     with pytest.raises(ValueError, match="negative"):
-        cheapest(lambda node: [Need(-1)], 0)
+        cheapest(lambda node: [Need(5), Need(-1)], 0)
