@@ -253,6 +253,7 @@ def main(
     ] = None,
     method: Annotated[str, typer.Option(help="Only these, by name, separated by `;`.")] = "",
     seeds: Annotated[int, typer.Option(min=1, max=50, help="Splits by tools.")] = 5,
+    held_out: Annotated[str, typer.Option(help="`tools`, `source`, or both.")] = "tools,source",
     graph_networks: Annotated[bool, typer.Option(help="Train graph networks too, where torch is installed.")] = True,
     file: Annotated[Path, typer.Option("--out", help="Where each result is kept as a JSON line.")] = RESULTS
     / "links.jsonl",
@@ -285,7 +286,7 @@ def main(
     try:
         with file.open("a", encoding="utf-8") as out:
             for name in names:
-                for split in every:
+                for split in (each for each in every if each.name in held_out.split(",")):
                     if (version, name, split.name, split.seed) in kept:
                         continue
                     rows = list(measured(known[name](), split, features))

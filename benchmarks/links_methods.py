@@ -43,7 +43,8 @@ class KeptVectors:
         digest = hashlib.sha256("\0".join((self.digest, *texts)).encode("utf-8", "replace")).hexdigest()[:24]
         path = self._folder / f"{digest}.npy"
         if not path.is_file():
-            blocks = [self._encoder.encode(texts[at : at + _BLOCK]) for at in range(0, len(texts), _BLOCK)]
+            starts = range(0, max(1, len(texts)), _BLOCK)  # none at all is a block, too
+            blocks = [self._encoder.encode(texts[at : at + _BLOCK]) for at in starts]
             path.parent.mkdir(parents=True, exist_ok=True)
             scratch = path.with_suffix(".part.npy")
             np.save(scratch, np.concatenate(blocks), allow_pickle=False)

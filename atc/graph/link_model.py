@@ -204,9 +204,13 @@ def predict_feeds(
         most: providers for each consumer, the likeliest.
 
     Raises:
-        UsageError: the model was trained with vectors, and there are none.
+        UsageError: a consumer is none of the tools; or the model was trained with vectors, and there are none.
     """
     protocols = graph.protocols if isinstance(graph, ToolGraph) else graph
+    if unknown := set(consumers or ()) - protocols.keys():
+        raise UsageError(
+            f"no tool is named {sorted(unknown)[0]!r}: name one of the tools that links are predicted among"
+        )
     model = model or shipped(vectors is not None)
     if model.vectors and vectors is None:
         raise UsageError("this link model was trained with an encoder's vectors: give them, or take another model")

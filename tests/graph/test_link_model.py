@@ -54,6 +54,8 @@ def test_a_predicted_edge_names_field_and_parameter() -> None:
     assert all(0.5 <= chance <= 1 for chance in found.values())
     assert not any(provider == consumer for provider, _, consumer, _ in found)
     assert predict_feeds(TOOLS, ["reserve_room"], threshold=0.5).keys() <= found.keys()
+    with pytest.raises(UsageError, match="no tool is named 'gone'"):
+        predict_feeds(TOOLS, ["gone"])
     assert predict_feeds(TOOLS, threshold=1.0) == {}
     assert predict_feeds({}) == predict_feeds({"play_song": TOOLS["play_song"]}) == {}
 

@@ -48,6 +48,7 @@ def tools() -> dict[str, Protocol]:
     return made
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", ["hgt", "gcn", "sage"])
 def test_a_small_network_learns_its_edges(kind: str) -> None:
     pytest.importorskip("torch")
