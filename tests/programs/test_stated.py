@@ -62,6 +62,7 @@ def test_an_answer_that_only_repeats_is_sent_back_with_the_rule_too() -> None:
     assert Agent([double], model=model, **settings).run(PERCENT).status == "unsolved"  # type: ignore[arg-type]
 
 
+@pytest.mark.slow
 def test_of_the_tasks_that_need_a_tool_none_is_answered_without() -> None:
     figures = measured()
     assert figures.wrong.total() == 0
