@@ -7,6 +7,7 @@ where a person or a function of the user's is asked about it. The journal stays:
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -84,7 +85,7 @@ class Recovery:
         if call.tool in context.broker.bans or not self._broke(call, fault):
             return fault
         reads = _read_of(program, call.tool, context.tools) if program is not None else ()
-        found = self._substitutes(call.tool, call.effect, reads)
+        found = await asyncio.to_thread(self._substitutes, call.tool, call.effect, reads)  # of 100,000 a while
         if not found:
             return fault
         await self._ban(call.tool, call.effect, call.index, found, offer)
@@ -101,7 +102,7 @@ class Recovery:
         for name, tool in list(context.tools.items()):
             if not tool.drifted or tool.protocol.effect is not Effect.READ or name in context.broker.bans:
                 continue
-            found = self._substitutes(name, Effect.READ)
+            found = await asyncio.to_thread(self._substitutes, name, Effect.READ)
             if found:
                 await self._ban(name, Effect.READ, 0, found, offer)
 
