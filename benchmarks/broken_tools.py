@@ -282,7 +282,7 @@ def figures(tries: Sequence[Try]) -> dict[str, Any]:
                 [each for each in own if each.way in (WAYS if way == "all" else (way,)) and each.rule is rule]
                 for rule in (False, True)
             )
-            if not without:
+            if not without or not with_rule:
                 continue
             before = sum(each.solved for each in whole) / len(whole) if whole else 1.0
             a, b = (sum(each.solved for each in some) / len(some) for some in (without, with_rule))

@@ -15,7 +15,7 @@ from rich.text import Text
 from atc import sketch_wording, wording
 from atc.calls.question import visible_name
 from atc.cli.console import clean
-from atc.facts import Drift
+from atc.facts import Drift, Replacement
 from atc.packing import as_text, unpack
 from atc.prices import money_text
 from atc.sketch_facts import SketchFacts
@@ -213,6 +213,13 @@ class RunView:
             self.line(f"  {fault['evidence'][:400]}", "dim")
         if fault.get("traceback"):
             self.line(f"  traceback: {fault['traceback']}", "dim")
+
+    def _on_tool_banned(self, data: dict[str, Any]) -> None:
+        substitutes = [Replacement.model_validate(each) for each in data["substitutes"]]
+        self.line(f"  {clean(wording.is_down(data['tool'], substitutes))}", "yellow")
+
+    def _on_substituted(self, data: dict[str, Any]) -> None:
+        self.line(f"{data['by']} took the place of {data['tool']}", "dim")
 
     def _on_answered(self, data: dict[str, Any]) -> None:
         self.line("── answer ──", "bold green")

@@ -166,6 +166,7 @@ def _concept(root: JsonSchema, schema: JsonSchema, path: Path, tool: str, requir
     )
 
 
+@lru_cache(maxsize=65_536)
 def _core(name: str) -> tuple[str, ...]:
     """The words of a name that say what it is: without units and qualifiers, unless there are no others."""
     words = tuple(_SAME.get(word, word) for word in words_of(name))

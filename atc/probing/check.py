@@ -12,6 +12,8 @@ from atc.probing.runner import Runner
 from atc.schemas.infer.shape import Shape
 
 _MASKS = (MASK, MASKED)
+BREAKING = frozenset({"gone", "type_changed", "now_dictionary", "now_required"})
+"""Kinds of changes by which programs fail that were written before."""
 AGAIN = 3
 """Instances of a tool that are run again."""
 
@@ -36,6 +38,11 @@ class Drift(BaseModel):
     def moved(self) -> bool:
         """Whether more changed than chance explains: a field that is seldom there may be there now."""
         return bool(self.problem) or any(change.kind != "newly_seen" for change in self.changes)
+
+    @property
+    def breaks(self) -> bool:
+        """Whether programs that were written by the document are likely to fail."""
+        return bool(self.problem) or any(change.kind in BREAKING for change in self.changes)
 
 
 async def look_again(runner: Runner, record: Record) -> Drift:

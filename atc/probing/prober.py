@@ -109,7 +109,10 @@ class Prober:
         return report_of(self.tools, records, meter, spent)
 
     def check(self) -> list[Drift]:
-        """Look again at the tools that ``folder`` documents: has one moved? Nothing is written. Blocks.
+        """Look again at the tools that ``folder`` documents: has one moved? Blocks.
+
+        Of the folder nothing is changed but the list of the tools by whose documents programs would fail
+        (:attr:`Tool.drifted`).
 
         Raises:
             UsageError: the folder holds no record of a probing.
@@ -131,6 +134,7 @@ class Prober:
                 made.append(await look_again(runner, record))
                 if self.on_progress is not None:
                     self.on_progress(Progress(record, 0, meter.total))
+        store.note_drifted(drift.tool for drift in made if drift.breaks)
         return made
 
     @asynccontextmanager

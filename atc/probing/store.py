@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
+from collections.abc import Iterable
 from pathlib import Path
 
 from atc.errors import UsageError
 from atc.probing.document import protocol_of
 from atc.probing.record import Record
-from atc.tools.documents import dump_protocols
+from atc.tools.documents import DRIFTED, drifted_tools, dump_protocols
 from atc.tools.protocol import Protocol
 from atc.tools.tool import Toolset
 
@@ -54,7 +56,7 @@ class Store:
         """
         if self._folder is None:
             return {}
-        names = sorted(file.stem for file in (self._folder / STATE).glob("*.json"))
+        names = sorted(file.stem for file in (self._folder / STATE).glob("*.json") if file.name != DRIFTED.name)
         return {name: record for name in names if (record := self._read(name)) is not None}
 
     def save(self, record: Record) -> None:
@@ -70,6 +72,20 @@ class Store:
         """Write the tool's document."""
         if self._folder is not None:
             dump_protocols([protocol_of(declared, record)], self._folder)
+            if record.name in (drifted := drifted_tools(self._folder)):
+                self.note_drifted(drifted - {record.name})
+
+    def note_drifted(self, names: Iterable[str]) -> None:
+        """Keep which tools answer otherwise than their documents say, for those who load them; a folder that cannot be
+        written keeps none.
+        """
+        if self._folder is None:
+            return
+        file = self._folder / DRIFTED
+        draft = file.with_suffix(".new")
+        with contextlib.suppress(OSError):
+            draft.write_text(json.dumps(sorted(names)), encoding="utf-8")
+            os.replace(draft, file)
 
     def _read(self, name: str) -> Record | None:
         if self._folder is None:

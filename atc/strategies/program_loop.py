@@ -69,6 +69,7 @@ class ProgramLoop:
         loop = cls(context, ways)
         try:
             await loop.requests.begin()
+            await context.recovery.begin(loop.requests.add)
             loop._renew_checker()  # before the model is paid for a program that cannot be checked
             yield loop
         finally:

@@ -7,6 +7,7 @@ where a person or a function of the user's is asked about it. The journal stays:
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -74,23 +75,27 @@ class Recovery:
             return fault
         if call.tool in context.broker.bans or not self._broke(call, fault):
             return fault
-        found = self._substitutes(call, _read_of(program, call.tool, context.tools) if program is not None else ())
+        reads = _read_of(program, call.tool, context.tools) if program is not None else ()
+        found = await asyncio.to_thread(self._substitutes, call.tool, call.effect, reads)  # of 100,000 a while
         if not found:
             return fault
-        context.broker.ban(call.tool, found)
-        context.emit(
-            "tool_banned",
-            {
-                "tool": call.tool,
-                "call": call.index,
-                "effect": call.effect.value,
-                "substitutes": [each.model_dump(mode="json") for each in found],
-            },
-        )
-        new = [each.tool for each in found if each.tool not in context.tools]
-        if new:
-            await offer(context.all_tools.only(*new))
+        await self._ban(call.tool, call.effect, call.index, found, offer)
         return fault.model_copy(update={"tool": call.tool, "substitutes": found})
+
+    async def begin(self, offer: Offer) -> None:
+        """Count reads as broken that are known to answer otherwise than their documents say (``atc probe --check``).
+
+        Where something else gives the same, that is offered beside them, and they are not called.
+        """
+        context = self._context
+        if RULE not in context.settings.active_rules:
+            return
+        for name, tool in list(context.tools.items()):
+            if not tool.drifted or tool.protocol.effect is not Effect.READ or name in context.broker.bans:
+                continue
+            found = await asyncio.to_thread(self._substitutes, name, Effect.READ)
+            if found:
+                await self._ban(name, Effect.READ, 0, found, offer)
 
     def restore(self, stored: StoredRun) -> None:
         """Ban the reads again that were banned before the run was cut off. Of writes the journal knows."""
@@ -111,18 +116,27 @@ class Recovery:
 
     # ------------------------------------------------------------------------------------------------------------------
 
-    def _substitutes(self, call: Call, reads: Collection[Path]) -> tuple[Replacement, ...]:
-        """What can be called in the place of a call's tool: granted, callable, and not broken itself."""
+    async def _ban(self, name: str, effect: Effect, call: int, found: Sequence[Replacement], offer: Offer) -> None:
+        context = self._context
+        context.broker.ban(name, found)
+        told = [each.model_dump(mode="json") for each in found]
+        context.emit("tool_banned", {"tool": name, "call": call, "effect": effect.value, "substitutes": told})
+        new = [each.tool for each in found if each.tool not in context.tools]
+        if new:
+            await offer(context.all_tools.only(*new))
+
+    def _substitutes(self, name: str, effect: Effect, reads: Collection[Path] = ()) -> tuple[Replacement, ...]:
+        """What can be called in the place of a tool: callable, and not broken itself. Of a write one alone."""
         context = self._context
         made = []
-        for each in substitutes_of(self._context.whole_graph, call.tool, reads):
+        for each in substitutes_of(context.whole_graph, name, reads):
             tool = context.all_tools.get(each.by)
-            if tool is None or tool.transport is None or each.by in context.broker.bans:
+            if tool is None or tool.transport is None or tool.drifted or each.by in context.broker.bans:
                 continue
-            if call.effect is not Effect.READ and not self._can_be_asked(call.tool, each.by):
+            if effect is not Effect.READ and not self._can_be_asked(name, each.by):
                 continue
             made.append(Replacement(tool=each.by, arguments=tuple(each.arguments.items())))
-        return tuple(made if call.effect is Effect.READ else made[:1])
+        return tuple(made if effect is Effect.READ else made[:1])
 
     def _can_be_asked(self, tool: str, by: str) -> bool:
         protocol = self._context.all_tools[by].protocol

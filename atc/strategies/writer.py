@@ -114,6 +114,7 @@ class Writer:
         self._offered: tuple[tuple[Tool, ...], tuple[str, ...]] | None = None
         self.down: Callable[[], Mapping[str, Sequence[Replacement]]] = dict
         """Tools that are not called any more, and what gives the same."""
+        self._down: list[str] = []
         self.offer(tools)
 
     def offer(self, tools: Toolset) -> None:
@@ -305,16 +306,18 @@ class Writer:
             )
             base.append(Message("assistant", prompt("example_program"), fixed=True))
         notes, edits = "", []
+        told: list[str] = []
         if self._ways.revision == "edit" and history:
             edits = self._edits(history, calls)
         else:
             likely = self._likely(history) if "likely-tools" in self._rules else ()
             sentences = feedback_from(history, self._graph.hints, self._tools.protocols, likely, self._rules)
-            down = [fenced(wording.is_down(tool, some)) for tool, some in self.down().items()]
-            sentences = [*(each for each in down if each not in sentences), *sentences]
+            told = sentences
             if again:
                 sentences.append(SAME_PROGRAM)
             notes = prompt("notes", notes=sentences, done=done_calls(calls)) if sentences else ""
+        down = (fenced(wording.is_down(tool, some)) for tool, some in self.down().items())
+        self._down = [each for each in down if each not in told]  # what no note says
         shown = await self._tools_within(base, [Message("user", notes), *edits])
         asked = replace(task_message(self._task_message(shown) + notes, self._images), stable=self._stable(shown))
         return [*base, asked, *edits]
@@ -337,6 +340,7 @@ class Writer:
             answer_type=self._answer_type,
             plan=self._plan,
             asked=self._asked_for,
+            down=self._down,
             shortened=shown.shortened,
             unlisted=len(shown.left_out),
             finder=FINDER if FINDER in self._asking else "",
@@ -384,8 +388,6 @@ class Writer:
             tool = self._tools.get(fault.tool or "") if last and fault else None
             shown = Fitter([tool.protocol] if tool else [], {}, self._task, pages=self._pages).within(MAX_CULPRIT)
             problem = "\n".join(f.message for f in revision.findings) or (fault.message if fault else "")
-            if fault is not None and fault.substitutes:
-                problem += f"\n{wording.is_down(fault.tool or '', fault.substitutes)}"
             messages.append(
                 Message("assistant", f"```python\n{revision.program}```" if revision.program else "(no program)")
             )

@@ -24,6 +24,8 @@ from atc.tools.protocol import Protocol
 from atc.tools.tool import Tool, Toolset
 
 SCHEMA_FILE = "protocol.schema.json"
+DRIFTED = Path(".probe") / "drifted-tools.json"
+"""In a folder of documents: the names of the tools that answer otherwise than these say (``atc probe --check``)."""
 _SUFFIXES = (".json", ".yaml", ".yml")
 
 
@@ -55,6 +57,16 @@ def load_protocols(source: str | Path) -> Toolset:
             origin[protocol.name] = file
             tools.append(Tool(protocol))
     return Toolset(tools)
+
+
+def drifted_tools(directory: str | Path) -> frozenset[str]:
+    """The tools of a folder of documents that have moved since; none where nobody looked, or the list is damaged."""
+    file = Path(directory) / DRIFTED
+    try:
+        names = json.loads(file.read_text(encoding="utf-8")) if file.stat().st_size <= MAX_BYTES else []
+    except (OSError, ValueError, RecursionError):
+        return frozenset()
+    return frozenset(name for name in names if isinstance(name, str)) if isinstance(names, list) else frozenset()
 
 
 def dump_protocols(protocols: Toolset | Iterable[Protocol], directory: str | Path) -> list[Path]:

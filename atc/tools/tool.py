@@ -106,10 +106,15 @@ async def answer_of(transport: Transport, arguments: dict[str, Any], sending: Se
 
 @dataclass(frozen=True)
 class Tool:
-    """One tool: what is known about it and how it is called. Without a transport it can be shown, not called."""
+    """One tool: what is known about it and how it is called. Without a transport it can be shown, not called.
+
+    Attributes:
+        drifted: it answers otherwise than its document says; a program written by that is likely to fail.
+    """
 
     protocol: Protocol
     transport: Transport | None = None
+    drifted: bool = False
 
     @property
     def name(self) -> str:
@@ -192,13 +197,15 @@ class Toolset(Mapping[str, Tool]):
         """These tools with the protocol documents of a folder in place of their own, by name; others stay as they are.
 
         Args:
-            directory: what ``atc probe -o`` wrote, or documents of your own. Effects are not taken from there.
+            directory: what ``atc probe -o`` wrote, or documents of your own. Effects are not taken from there. A tool
+                that ``atc probe --check`` found to have moved is marked (:attr:`Tool.drifted`).
 
         Raises:
             ToolImportError: the folder cannot be read, or none of its documents is of one of these tools.
         """
-        from atc.tools.documents import load_protocols
+        from atc.tools.documents import drifted_tools, load_protocols
 
+        moved = drifted_tools(directory)
         known = {tool.name: tool.protocol for tool in load_protocols(directory).values()}
         if not known.keys() & self._tools.keys():
             raise ToolImportError(f"{directory} documents none of these tools, but {', '.join(list(known)[:5])}")
@@ -206,7 +213,7 @@ class Toolset(Mapping[str, Tool]):
         for tool in self._tools.values():
             protocol = known.get(tool.name, tool.protocol)
             kept = {"effect": tool.protocol.effect, "source": tool.protocol.source}
-            made.append(replace(tool, protocol=protocol.model_copy(update=kept)))
+            made.append(replace(tool, protocol=protocol.model_copy(update=kept), drifted=tool.name in moved))
         return Toolset(made)
 
     @classmethod

@@ -219,8 +219,11 @@ class FaultFound(TypedDict):
 
 
 class ToolBanned(TypedDict):
-    """A tool broke and is not called again in this run. Each of ``substitutes`` is an
-    :class:`atc.facts.Replacement`, and can be called in its place. ``call``: the number of the call that showed it."""
+    """A tool broke and is not called again in this run.
+
+    Each of ``substitutes`` is an :class:`atc.facts.Replacement`, and can be called in its place. ``call``: the number
+    of the call that showed it; 0 where it was known before the run.
+    """
 
     tool: str
     call: int

@@ -16,7 +16,9 @@ from atc import Agent, ApprovalRequest, Result, ToolError
 from atc.calls.broker import CallPolicy
 from atc.models.base import Message
 from atc.models.fake import FakeModel
+from atc.probing.store import Store
 from atc.result import Effect
+from atc.tools.documents import DRIFTED, dump_protocols
 from atc.tools.tool import Tool, Toolset
 from tests.support.tools import make_tool
 
@@ -372,3 +374,28 @@ def test_the_events_are_as_documented(tmp_path: Path) -> None:
     }
     assert events["substituted"] == {"tool": "weather_a", "by": "weather_b"}
     json.dumps(events)
+
+
+def test_a_tool_that_is_known_to_have_moved_is_routed_round_from_the_first(tmp_path: Path) -> None:
+    def never(arguments: dict[str, Any]) -> Any:
+        raise AssertionError("it was called")
+
+    moved = make_tool("weather_a", never, returns=WEATHER, required=("city",), city=TEXT)
+    tools = Toolset([moved, weather("ok")[1]])
+    dump_protocols(tools, tmp_path)
+    store = Store(tmp_path)
+    assert not tools.documented(tmp_path)["weather_a"].drifted
+    store.note_drifted(["weather_a", "gone"])
+    known = tools.documented(tmp_path)
+    assert [tool.drifted for tool in known.values()] == [True, False]
+    made = Agent(known, model=FakeModel(writes_what_it_sees()), sentence=False)
+    result = made.run("How warm is it in Lyon?")
+    assert (result.value, len(result.revisions), result.revisions[0].substituted) == (
+        3,
+        1,
+        (("weather_a", "weather_b"),),
+    )
+    assert "weather_a is down in this run: weather_b" in prompts(made)[0]
+    for damage in ("{", "3", '[3, {"a": 1}]'):
+        (tmp_path / DRIFTED).write_text(damage)
+        assert not tools.documented(tmp_path)["weather_a"].drifted
