@@ -142,7 +142,7 @@ class Catalogue:
     async def find(self, task: str, limit: int, ask: Ask, report: Report | None = None) -> Sketch:
         """As :meth:`sketch`, with nothing of the graph: the likeliest tools, and why."""
         if isinstance(self._retriever, IndexRetriever):
-            found = await self._retriever.search(task, self.tools, limit, ask, report)
+            found = await self._retriever.search(task, self.tools, limit, ask, report, self.graph)
         else:
             found = as_sketch(await self._retriever.retrieve(task, self.tools, limit, ask), self._retriever)
         why = {name: found.why.get(name) or Why(kind="given") for name in found.tools}

@@ -99,15 +99,16 @@ def made_up_run(number: int) -> Result[Any]:
 def learning(runs: int, folder: Path) -> dict[str, Any]:
     """Milliseconds of a run's lessons, and of adding them; the size of the file."""
     tools, store = made_up_tools(), GraphStore(folder / "learning" / "learnt.db")
-    read, added = [], []
+    read, added, cpu = [], [], []
     for number in range(runs):
         run = made_up_run(number)
-        began = time.perf_counter()
+        began, busy = time.perf_counter(), time.process_time()
         lessons = lessons_of(run, tools)
         between = time.perf_counter()
         store.add(lessons, tools, BEGIN_S + number * 60)
         added.append(1000 * (time.perf_counter() - between))
         read.append(1000 * (between - began))
+        cpu.append(1000 * (time.process_time() - busy))
     whole = [a + b for a, b in zip(read, added, strict=True)]
     now = BEGIN_S + runs * 60
     learnt = store.learnt(tools, now)
@@ -123,6 +124,8 @@ def learning(runs: int, folder: Path) -> dict[str, Any]:
         "add_ms": round(median(added), 2),
         "run_ms": round(median(whole), 2),
         "run_p95_ms": round(percentile(whole, 95), 2),
+        "run_cpu_ms": round(median(cpu), 2),
+        "run_cpu_p95_ms": round(percentile(cpu, 95), 2),
         "size_kb": size // 1024,
         "view_ms": round(median([timed(lambda: store.learnt(tools, now)) for _ in range(9)]), 2),
         "view_47k_ms": round(median([timed(lambda: store.learnt(many, now)) for _ in range(5)]), 1),

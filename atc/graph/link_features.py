@@ -19,8 +19,7 @@ from numpy.typing import NDArray
 
 from atc.graph.identifiers import is_identifier, singular, split
 from atc.graph.name_affinity import affinity, ending, endings, owner_of
-from atc.graph.structure import ECHO
-from atc.graph.suppliers import fields_of
+from atc.graph.suppliers import ECHO, fields_of
 from atc.schemas.validate import resolve, types_of
 from atc.tools.parameters import Parameter, parameters_of
 from atc.tools.protocol import JsonSchema, Protocol

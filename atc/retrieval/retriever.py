@@ -17,6 +17,7 @@ from atc.sketch import Sketch, all_of
 from atc.tools.tool import Toolset
 
 if TYPE_CHECKING:
+    from atc.graph.tool_graph import ToolGraph
     from atc.retrieval.encoder import Encoder
     from atc.retrieval.index import ToolIndex
     from atc.retrieval.planner import Trajectory
@@ -119,8 +120,21 @@ class IndexRetriever:
         """All tools where they fit the limit anyway; no index is asked then."""
         return await self.search(task, tools, limit, ask)
 
-    async def search(self, task: str, tools: Toolset, limit: int, ask: Ask, report: Progress | None = None) -> Sketch:
-        """As :meth:`retrieve`; ``report`` is told, in another thread, how far an index is that has to be made."""
+    async def search(
+        self,
+        task: str,
+        tools: Toolset,
+        limit: int,
+        ask: Ask,
+        report: Progress | None = None,
+        graph: ToolGraph | None = None,
+    ) -> Sketch:
+        """As :meth:`retrieve`.
+
+        Args:
+            report: told, in another thread, how far an index is that has to be made.
+            graph: what was learnt of the tools.
+        """
         if len(tools) <= limit:
             return all_of(tools)
         from atc.retrieval.planner import QueryPlanner, search_without_plan
@@ -129,11 +143,11 @@ class IndexRetriever:
         index = await self._of(tools, report)
         more = limit + min(max(0, len(index) - len(tools)), _OTHERS)  # an index may be of more tools than these
         if self._way == "planned":
-            found = await QueryPlanner(index, ask, prerequisites=self._prerequisites).search(task)
+            found = await QueryPlanner(index, ask, prerequisites=self._prerequisites, graph=graph).search(task)
         else:
             mode: Mode | None = "lexical" if self._way == "lexical" else None
             found = search_without_plan(
-                index, task, more, mode, prerequisites=self._prerequisites, offered=tools.keys()
+                index, task, more, mode, prerequisites=self._prerequisites, offered=tools.keys(), graph=graph
             )
         ranked = found.ranked(more + len(found.prerequisites))
         names = [name for name in ranked if name in tools]

@@ -238,8 +238,9 @@ class _State:
         if self._graph_name == "none":
             return None
         tools = Toolset(tool for name, tool in self._context.all_tools.items() if name not in self._failed)
-        learnt = getattr(self._context, "graph_of", None) if self._graph_name == "learnt" else None
-        return learnt(tools) if learnt is not None else ToolGraph(tools.protocols)
+        if self._graph_name == "learnt":
+            return self._context.whole_graph.of(tools.protocols)
+        return ToolGraph(tools.protocols)
 
 
 def _schema(actions: list[str]) -> dict[str, Any]:
