@@ -273,9 +273,9 @@ def store_in(folder: Path) -> GraphStore:
     Args:
         folder: of the setting ``catalogue``.
     """
-    from atc.graph.store import GraphStore, default_path
+    from atc.graph.store import FILE, GraphStore
 
-    return GraphStore(folder / default_path().name)
+    return GraphStore(folder / FILE)
 
 
 def toolset_of(tools: Toolset | Iterable[Tool | Callable[..., Any]]) -> Toolset:

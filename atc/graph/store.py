@@ -13,8 +13,6 @@ import time
 from collections.abc import Mapping
 from pathlib import Path as FilePath
 
-import platformdirs
-
 from atc.errors import UsageError
 from atc.graph.ageing import DAY_S
 from atc.graph.database import VERSION, Database, StoreProblem
@@ -29,13 +27,10 @@ from atc.tools.parameters import parameters_of
 from atc.tools.protocol import Protocol
 
 MAX_CORRECTIONS = 10_000
+FILE = f"learnt-{VERSION}.db"
+"""The name of a store in its folder. It has the version, so that two versions of ATC keep out of each other's."""
 Edge = tuple[str, Path, str, str]
 """A feed: the supplier, the path in its response, the consumer and its parameter."""
-
-
-def default_path() -> FilePath:
-    """The file in the user's cache. Its name has the version, so that two versions of ATC keep out of each other's."""
-    return platformdirs.user_cache_path("atc") / "graph" / f"learnt-{VERSION}.db"
 
 
 class GraphStore:

@@ -23,7 +23,7 @@ from atc.graph.ageing import LONG_TERM, prune_score, weight_now
 from atc.graph.edges import NOTHING_LEARNT, Counts
 from atc.graph.identity import identity_of
 from atc.graph.lessons import Lessons, lessons_of
-from atc.graph.store import GraphStore, default_path
+from atc.graph.store import GraphStore
 from atc.schemas.infer.outline import outline_of
 from atc.tools.protocol import Source
 from tests.graph.test_lessons import Run
@@ -294,11 +294,6 @@ def test_a_locked_file_is_a_notice(store: GraphStore, monkeypatch: pytest.Monkey
     late.add(lessons("b"), TOOLS, NOW)
     assert not late.notice
     late.close()
-
-
-def test_the_file_in_the_users_cache_is_named_by_version(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
-    assert default_path() == tmp_path / "atc" / "graph" / f"learnt-{database.VERSION}.db"
 
 
 # -- several at once -------------------------------------------------------------------------------------------------

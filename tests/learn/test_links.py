@@ -131,7 +131,6 @@ def test_a_damaged_model_does_not_count_and_says_so(tmp_path: Path, text: str) -
 @pytest.fixture
 def memory(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> list[dict[Any, float]]:
     """The command with runs and a store that the test gives."""
-    pytest.importorskip("atc.graph.lessons")
     from atc.cli import learn_links
     from atc.tools.tool import Tool, Toolset
 
@@ -150,7 +149,7 @@ def memory(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> list[dict[Any, fl
             pass
 
     toolset = Toolset(map(Tool, tools().values()))
-    monkeypatch.setattr(learn_links, "GraphStore", Store)
+    monkeypatch.setattr(learn_links, "store_in", Store)
     monkeypatch.setattr(learn_links, "_used", lambda *_: runs())
     monkeypatch.setattr(learn_links.options, "opened", lambda *_, **__: toolset)
     return predicted

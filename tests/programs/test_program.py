@@ -66,7 +66,7 @@ def analysed(monkeypatch: pytest.MonkeyPatch) -> list[ast.Module]:
 
 def solve(folder: Path, *programs: str) -> Any:
     model = FakeModel([f"```python\n{program}```" for program in programs])
-    with Agent([find], model=model, runs_dir=folder, sentence=False) as agent:
+    with Agent([find], model=model, runs_dir=folder, sentence=False, learn=False) as agent:
         return agent.run("Count a")
 
 
