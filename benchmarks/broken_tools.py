@@ -14,7 +14,8 @@ Only the tools of the task are offered at first. A try is one run of an agent, w
 
 ``scripted`` asks no model: a script writes the reference program, and, once the prompt shows the twin, the same program
 with the twin's call. So it measures what the runtime does, and not whether a model heeds it. ``model`` is the embedded
-one, on ``--limit`` cells that ``--seed`` draws; tries that stand in ``--out`` are not made again.
+one, on ``--limit`` cells that ``--seed`` draws, of those whose task it solves whole; tries that stand in ``--out`` are
+not made again.
 
 What breaking costs is the share of tries that are solved less once tools are broken, without the rule; what comes back
 is the part of it that is solved with the rule. Every write is counted at both services: none may happen twice.
@@ -247,27 +248,41 @@ def kept(file: Path | None) -> list[Try]:
 
 
 async def run(args: argparse.Namespace) -> list[Try]:
-    """All tries that were asked for; those that the file holds are taken from there."""
+    """All tries that were asked for; those that the file holds are taken from there.
+
+    With a model each task is tried whole first; where that is not solved, there is nothing that breaking could cost.
+    """
     tasks = {task.id: task for task in load_tasks()}
-    todo = drawn([c for c in cells(tasks.values()) if c.way or args.limit is None], args.limit, args.seed)
+    todo = drawn([c for c in cells(tasks.values()) if c.way or args.writer == "scripted"], args.limit, args.seed)
     before = {
         (t.task, t.tool, t.way, t.rule): t for t in kept(args.out) if (t.writer, t.seed) == (args.writer, args.seed)
     }
     references: dict[str, ReferenceRun] = {}
-    made = []
+    made: list[Try] = []
+
+    async def make(cell: Cell, rule: bool, place: str) -> Try:
+        found = before.get((cell.task, cell.tool, cell.way, rule))
+        if found is None:
+            task = tasks[cell.task]
+            if cell.task not in references:
+                references[cell.task] = await asyncio.to_thread(reference_answer, task)
+            found = await tried(cell, task, references[cell.task], rule=rule, writer=args.writer, seed=args.seed)
+            if args.out is not None:
+                with args.out.open("a", encoding="utf-8") as file:
+                    file.write(json.dumps(asdict(found)) + "\n")
+        made.append(found)
+        print(f"{place} {cell.key} rule={rule}: {found.status}", file=sys.stderr, flush=True)
+        return found
+
     for number, cell in enumerate(todo, 1):
+        place = f"{number}/{len(todo)}"
+        if args.writer == "model":
+            known = next((t for t in (*made, *before.values()) if t.task == cell.task and t.way is None), None)
+            whole = known or await make(replace(cell, way=None), True, place)
+            if not whole.solved:
+                continue
         for rule in (False, True):
-            found = before.get((cell.task, cell.tool, cell.way, rule))
-            if found is None:
-                task = tasks[cell.task]
-                if cell.task not in references:
-                    references[cell.task] = await asyncio.to_thread(reference_answer, task)
-                found = await tried(cell, task, references[cell.task], rule=rule, writer=args.writer, seed=args.seed)
-                if args.out is not None:
-                    with args.out.open("a", encoding="utf-8") as file:
-                        file.write(json.dumps(asdict(found)) + "\n")
-            made.append(found)
-            print(f"{number}/{len(todo)} {cell.key} rule={rule}: {found.status}", file=sys.stderr, flush=True)
+            await make(cell, rule, place)
     return made
 
 
@@ -276,7 +291,7 @@ def figures(tries: Sequence[Try]) -> dict[str, Any]:
     groups: dict[str, Any] = {}
     for effect, names in (("read", READS), ("write", WRITES)):
         own = [each for each in tries if each.tool in names]
-        whole = [each for each in own if each.way is None and each.rule]
+        whole = [each for each in own if each.way is None and each.rule and each.writer == "scripted"]
         for way in ("all", *WAYS):
             without, with_rule = (
                 [each for each in own if each.way in (WAYS if way == "all" else (way,)) and each.rule is rule]
