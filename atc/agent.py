@@ -486,7 +486,11 @@ def _catalogue(
         UsageError: there are no tools, or the catalogue is given with what it has already.
     """
     if catalogue is None:
-        return Catalogue(tools, retriever=retriever, settings=settings)  # type: ignore[arg-type]  # None is refused there
+        if tools is None:
+            raise UsageError("an agent needs tools: Agent([function, …]), Agent(Toolset…) or Agent(catalogue=…)")
+        return Catalogue(tools, retriever=retriever, settings=settings)
+    if not isinstance(catalogue, Catalogue):
+        raise UsageError(f"catalogue must be a Catalogue or a folder, not {type(catalogue).__name__}")
     if retriever is not None:
         raise UsageError("a catalogue has its retriever: give it there, Catalogue(tools, retriever=…), or no catalogue")
     if tools is not None and tools is not catalogue.tools and toolset_of(tools) != catalogue.tools:

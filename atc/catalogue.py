@@ -261,7 +261,7 @@ class Catalogue:
             self._note(notice)
 
     def _note(self, text: str) -> None:
-        """Tell something once. A trace may have ended by now, so it goes where a trace's own failure goes."""
+        """Log a line once. The trace may have ended by now, so it goes where a trace's own failure goes."""
         if text not in self._told:
             self._told.add(text)
             _log.warning("%s", text)

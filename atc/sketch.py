@@ -106,14 +106,15 @@ class Sketch:
         """
         names = [name for name in self.tools if name in graph.protocols]
         own = graph.only(names)
-        known = {(each.consumer, each.parameter, each.supplier.tool) for each in self.feeds}
-        more = [
-            each for each in feeds_of(own, names) if (each.consumer, each.parameter, each.supplier.tool) not in known
-        ]
+        consumers = dict.fromkeys(each.consumer for each in self.feeds)
+        surer = {_ends(each): each for name in consumers for each in own.feeds(name) if each.evidence != "names"}
+        found = [surer.get(_ends(each), each) for each in self.feeds]  # who searched goes by names alone
+        known = set(map(_ends, found))
+        more = [each for each in feeds_of(own, names) if _ends(each) not in known]
         return replace(
             self,
             layers=own.layers(names),
-            feeds=(*self.feeds, *more)[:MAX_FEEDS],
+            feeds=(*found, *more)[:MAX_FEEDS],
             substitutes=proven_substitutes(graph, set(names)),
         )
 
@@ -166,6 +167,10 @@ def all_of(tools: Toolset) -> Sketch:
 def protocols_of(tools: Toolset) -> dict[str, Protocol]:
     """The protocols of tools by name."""
     return {name: tool.protocol for name, tool in tools.items()}
+
+
+def _ends(feed: Feed) -> tuple[str, str, str]:
+    return feed.consumer, feed.parameter, feed.supplier.tool
 
 
 def _facts_of(feed: Feed) -> FeedFacts:

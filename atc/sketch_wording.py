@@ -4,15 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from atc.graph.edge_text import WORDS
 from atc.sketch_facts import FeedFacts, SketchFacts, Why
-
-_EVIDENCE = {
-    "corrected": "you say so",
-    "seen": "seen in runs",
-    "stated": "its document says so",
-    "names": "by the names",
-    "predicted": "predicted",
-}
 
 
 def need(feed: FeedFacts) -> str:
@@ -79,4 +72,4 @@ def lines(chosen: SketchFacts, *, whole: bool = False) -> Iterator[str]:
 def feed(edge: FeedFacts) -> str:
     """One line for an edge, with its evidence."""
     times = f", {edge.seen:.0f} times" if edge.evidence == "seen" and edge.seen >= 1 else ""
-    return f"{edge.consumer}({edge.parameter}) ← {source(edge)}  ({_EVIDENCE[edge.evidence]}{times})"
+    return f"{edge.consumer}({edge.parameter}) ← {source(edge)}  ({WORDS[edge.evidence]}{times})"

@@ -113,7 +113,7 @@ class Bans:
 
 
 def _same_request(record: CallRecord, entry: Entry, replacement: Replacement) -> bool:
-    """Whether two calls ask two services for the same: all matched arguments say the same. Without any, they may."""
+    """Whether two services may have got the same request: all matched arguments are equal, or none is matched."""
     return all(
         _plain(record.arguments.get(mine)) == _plain(entry.arguments.get(theirs))
         for mine, theirs in replacement.arguments

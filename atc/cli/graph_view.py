@@ -161,7 +161,8 @@ def _calls_text(calls: Mapping[str, float]) -> str:
     if not calls["ok"] and not calls["failed"]:
         return "no run has called it yet"
     last = f", the last on {time.strftime('%Y-%m-%d', time.gmtime(calls['last']))}" if calls["last"] else ""
-    return f"{calls['ok']:g} calls in answered runs, {calls['failed']:g} that failed{last}"
+    times = "1 call" if calls["ok"] == 1 else f"{calls['ok']:g} calls"
+    return f"{times} in answered runs, {calls['failed']:g} that failed{last}"
 
 
 def _pairs(arguments: Mapping[str, str]) -> str:

@@ -16,7 +16,7 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "model": ("model:app", "Get a language model, serve it, and see which one is used."),
     "runs": ("runs:runs", "List the runs that are kept, the latest first; or delete some of them."),
     "show": ("runs:show", "Read a run back: its programs, calls, faults and answer, as they happened."),
-    "resume": ("runs:resume", "Go on with a run that was cut off."),
+    "resume": ("runs:resume", "Go on with a run that was cut off, or that asks you something."),
     "graph": ("graph:app", "See what feeds what among tools, and why; draw it; correct it."),
     "atlas": ("atlas:app", "The bundled catalogue of offline tools."),
     "learn": ("learn:app", "Learn from your own runs; make training data for models that search."),

@@ -140,7 +140,9 @@ def resume(
     no_learn: NoLearn = False,
     as_json: options.Json = False,
 ) -> None:
-    """Go on with a run that was cut off. What succeeded is not done again; a write in doubt is not repeated.
+    """Go on with a run that was cut off, or that asks you something (`--reply`).
+
+    What succeeded is not done again; a write in doubt is not repeated.
 
     Exit codes are those of `atc run`.
     """

@@ -19,6 +19,7 @@ from atc.facts import Drift, Replacement
 from atc.packing import as_text, unpack
 from atc.prices import money_text
 from atc.sketch_facts import SketchFacts
+from atc.strategies.ask_user import NAME as ASK_USER
 from atc.traces.events import Event
 
 _MARKS = {
@@ -189,6 +190,8 @@ class RunView:
         if status == "refused":
             status = _REFUSALS.get(str(data.get("error_status")), status)
         result = f"{status}: {data['error']}" if data["error"] is not None else _short(data["value"], 100)
+        if data["tool"] == ASK_USER and status == "failed" and data.get("error_status") == "stopped":
+            mark, style, result = "?", "yellow", "not answered yet"
         took = "from the journal" if data["status"] == "replayed" else f"{data['seconds'] * 1000:.0f} ms"
         self.line(f"  {mark} {data['index']}. {data['tool']}({arguments})  {took}", style)
         self.line(f"      → {result}", "dim")

@@ -106,9 +106,9 @@ def retrain(runs: Iterable[Used], protocols: Mapping[str, Protocol], before: Lin
     asked = frozenset().union(*(each.feeds for each in useful if each.held_out)) - learnt
     if len(useful) < MIN_RUNS or len(learnt) < MIN_EDGES or len(asked) < MIN_HELD_OUT:
         raise TooLittle(
-            f"too little to learn from: {len(useful)} runs passed a value from tool to tool, with {len(learnt)} edges"
-            f" to learn from and {len(asked)} others to compare on;"
-            f" it takes {MIN_RUNS} runs, {MIN_EDGES} edges and {MIN_HELD_OUT} others"
+            f"too little to learn from: {len(useful)} runs passed a value between these tools (it takes {MIN_RUNS}),"
+            f" {len(learnt)} different edges are there to learn from ({MIN_EDGES}),"
+            f" and {len(asked)} that only held-out runs have ({MIN_HELD_OUT})"
         )
     features = LinkFeatures(protocols)
     made = f"atc learn: {len(taught)} runs, {len(learnt)} edges"

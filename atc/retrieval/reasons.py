@@ -1,4 +1,4 @@
-"""Why each tool was found: a search, told as data."""
+"""A search as data: why each tool was found."""
 
 from __future__ import annotations
 

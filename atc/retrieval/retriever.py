@@ -191,6 +191,9 @@ class IndexRetriever:
                 self._own = (tools, index)
 
 
+_QUIET = "`ATC_RETRIEVAL=lexical` keeps to words, without this line"
+
+
 def encoder_for(count: int) -> tuple[Encoder | None, list[str]]:
     """The encoder of this machine, where it is there and the tools are not too many; else what to tell the user.
 
@@ -204,7 +207,7 @@ def encoder_for(count: int) -> tuple[Encoder | None, list[str]]:
         encoder.check()
     except EncoderUnavailable as problem:
         how = f": {problem.fix}" if problem.fix else ""
-        return None, [f"tools are found by words alone; an encoder finds them by meaning too{how}"]
+        return None, [f"tools are found by words alone; an encoder finds them by meaning too{how}; {_QUIET}"]
     if count > MAX_EMBEDDED:
         return None, [
             f"{count:,} tools are found by words alone, for to read them takes minutes: `atc tools index` makes an "

@@ -1,4 +1,4 @@
-"""Tools that were used together with likely ones in answered runs: they come in, bounded, behind what was found."""
+"""Tools that answered runs used together with likely ones: they are offered behind what was found, within a bound."""
 
 from __future__ import annotations
 

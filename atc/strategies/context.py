@@ -198,7 +198,7 @@ class RunContext:
         return await self.ask("tools", messages, max_tokens=max_tokens)
 
     def _reporting(self) -> Report:
-        """What tells the trace, from any thread, how far an index is: when it takes long, and then now and then."""
+        """A callback for any thread that writes into the trace how far an index is, once in :data:`REPORT_S`."""
         loop, last = asyncio.get_running_loop(), [time.monotonic()]
 
         def report(stage: str, done: int, total: int) -> None:

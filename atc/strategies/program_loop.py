@@ -56,8 +56,8 @@ class ProgramLoop:
             images=context.images,
             recurring=all(name in context.tools for name in context.all_tools),
             graph_of=context.graph_of,
+            down=context.broker.bans.all,
         )
-        self.writer.down = context.broker.bans.all
         self.requests = ToolRequests(context, self.writer)
         self._checker: Checker | None = None
         self._checked: Toolset | None = None

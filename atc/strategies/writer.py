@@ -83,6 +83,7 @@ class Writer:
         images: that the user shows with the task.
         recurring: the tools are all that there are, so the next task is likely to have the same.
         graph_of: gives what feeds what among some tools.
+        down: gives the tools that are not called any more in this run, each with its substitutes.
     """
 
     def __init__(
@@ -99,8 +100,9 @@ class Writer:
         images: Sequence[Image] = (),
         recurring: bool = False,
         graph_of: Callable[[Toolset], ToolGraph] | None = None,
+        down: Callable[[], Mapping[str, Sequence[Replacement]]] = dict,
     ) -> None:
-        self._graph_of = graph_of or _structural
+        self._graph_of, self._broken = graph_of or _structural, down
         self._images = images
         self._ways = ways.under(settings)
         self._model, self._settings, self._emit, self._task = model, settings, emit, task
@@ -112,8 +114,6 @@ class Writer:
         self._room = PromptRoom(model, settings)
         self._asked_for: list[str] = []
         self._offered: tuple[tuple[Tool, ...], tuple[str, ...]] | None = None
-        self.down: Callable[[], Mapping[str, Sequence[Replacement]]] = dict
-        """Tools that are not called any more, and what gives the same."""
         self._down: list[str] = []
         self.offer(tools)
 
@@ -316,7 +316,7 @@ class Writer:
             if again:
                 sentences.append(SAME_PROGRAM)
             notes = prompt("notes", notes=sentences, done=done_calls(calls)) if sentences else ""
-        down = (fenced(wording.is_down(tool, some)) for tool, some in self.down().items())
+        down = (fenced(wording.is_down(tool, some)) for tool, some in self._broken().items())
         self._down = [each for each in down if each not in told]  # what no note says
         shown = await self._tools_within(base, [Message("user", notes), *edits])
         asked = replace(task_message(self._task_message(shown) + notes, self._images), stable=self._stable(shown))

@@ -38,12 +38,17 @@ def test_a_task_is_not_endless() -> None:
         (Toolset(), "at least one tool"),
         (double, "not function"),
         ("atlas", "not str"),
-        (None, "not NoneType"),
+        (None, "an agent needs tools"),
     ],
 )
 def test_an_agent_needs_tools(tools: Any, words: str) -> None:
     with pytest.raises(UsageError, match=words):
         Agent(tools)
+
+
+def test_a_catalogue_is_a_catalogue_or_a_folder() -> None:
+    with pytest.raises(UsageError, match="a Catalogue or a folder, not int"):
+        Agent([double], catalogue=3)  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize("name", ["answer", "parallel", "ToolError"])

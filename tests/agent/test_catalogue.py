@@ -111,6 +111,16 @@ def test_of_many_tools_each_says_why_it_is_offered() -> None:
     assert (sketch.of, sketch.sure) == (42, False)
 
 
+def test_an_edge_of_the_search_has_the_evidence_that_the_graph_has() -> None:
+    edge = ("find_city", ("city_id",), "forecast", "city_id")
+    known = Learnt(calls={"find_city": Counts(9), "forecast": Counts(9)}, feeds={edge: Counts(9)})
+    for store, evidence in ((Remembers(), "names"), (Remembers(known), "seen")):
+        sketch = sketched(Catalogue(crowd(), store=store), "the forecast of tomorrow", 3)
+        assert sketch.why["find_city"].kind == "supplies"
+        edges = [(each.supplier.tool, each.evidence) for each in sketch.feeds if each.consumer == "forecast"]
+        assert edges == [("find_city", evidence)]
+
+
 def test_where_nothing_fits_the_first_are_offered() -> None:
     sketch = sketched(Catalogue(crowd()), "????", 3)
     assert [why.kind for why in sketch.why.values()] == ["first"] * 3

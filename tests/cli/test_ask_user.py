@@ -35,6 +35,7 @@ def test_what_a_program_asks_ends_a_run_without_a_terminal_and_its_reply_goes_on
     assert ran.exit_code == 7
     assert "── waits for your answer ──" in ran.stdout
     assert "the program asks the user: 'How many?\\n\\x1b[2J'" in ran.stdout
+    assert "→ not answered yet" in ran.stdout
     assert "\x1b" not in ran.stdout + ran.stderr
     assert "--reply TEXT" in ran.stdout
     assert json.loads(atc("runs", "--json").stdout)[0]["status"] == "needs_input"

@@ -65,7 +65,7 @@ def test_verbose_says_it_all() -> None:
         "  tide: the meaning of the task",
         "  clock: an earlier task used it",
         "  in this order: find_cities, moon; then sun",
-        "  sun(city_id) ← find_cities(name=...)['cities'][0]['city_id']  (by the names)",
+        "  sun(city_id) ← find_cities(name=...)['cities'][0]['city_id']  (names fit)",
         "  instead of sun: sun_times or day",
     ]
 

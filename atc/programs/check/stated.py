@@ -22,7 +22,7 @@ _FREE = frozenset({0.0, 1.0, 2.0, 10.0, 100.0})
 _SHORT = 2
 """Characters of a text that stands for no fact, such as a separator."""
 _MODULES = frozenset({"math", "statistics", "decimal", "fractions", "re", "itertools", "collections", "functools"})
-"""What a program may import: nothing that knows of the world, such as what time it is."""
+"""Modules that a program may import: none that reads anything of the world, such as the time."""
 _COMPUTES = (ast.BinOp, ast.Call, ast.Compare, ast.Subscript, ast.comprehension)
 _LEAST = 2
 
