@@ -110,8 +110,10 @@ class Catalogue:
     def graph(self) -> ToolGraph:
         """The graph of all tools, with what runs have taught until now."""
         learnt = self._now_learnt()
-        if self._graph is None or self._graph.learnt is not learnt:
+        if self._graph is None:
             self._graph = ToolGraph(protocols_of(self.tools), learnt)
+        elif self._graph.learnt is not learnt:
+            self._graph = self._graph.with_learnt(learnt)
         return self._graph
 
     # -- sketch --------------------------------------------------------------------------------------------------------

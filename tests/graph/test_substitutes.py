@@ -125,6 +125,18 @@ def test_an_identifier_of_another_service_is_asked_for_there() -> None:
     assert dict(made.arguments) == {}
 
 
+def test_of_a_great_catalogue_a_service_alone_is_searched_for_what_supplies_an_identifier(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr("atc.graph.substitutes.MAX_NEAR", 2)
+    one = protocol("get_hotel", {"hotel_id": WHOLE}, record(price=NUMBER, stars=WHOLE), service="a")
+    other = protocol("hotel_card", {"hotel_id": WHOLE}, record(price=NUMBER, stars=WHOLE), service="b")
+    search = protocol("search_hotels", {"query": TEXT}, record(hotel_id=WHOLE), service="b")
+    elsewhere = search.model_copy(update={"source": Source(kind="openapi", location="c")})
+    assert "hotel_card" in found(one, other, search, tool="get_hotel")
+    assert "hotel_card" not in found(one, other, elsewhere, tool="get_hotel")
+
+
 def test_a_write_takes_all_that_the_other_takes_and_tells_all_that_it_tells() -> None:
     done = record(booking_id=TEXT, status={"enum": ["booked", "waiting"]})
     book = protocol("book", {"room": TEXT, "night": {**TEXT, "format": "date"}}, done, effect=Effect.WRITE)
