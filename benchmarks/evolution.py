@@ -35,11 +35,11 @@ from atc.atlas import Atlas, atlas_toolset
 from atc.errors import ToolError
 from atc.graph import ageing
 from atc.graph.edges import NOTHING_LEARNT, Counts, Learnt
-from atc.graph.lessons import lessons_of
 from atc.graph.store import GraphStore
 from atc.graph.structure import suppliers_of
 from atc.graph.suppliers import Supplier
 from atc.models.fake import FakeModel
+from atc.programs.lessons.reading import lessons_of
 from atc.result import Call, Effect, Result
 from atc.sandboxes.process.driver import ProcessSandbox
 from atc.tools.protocol import Protocol, Source

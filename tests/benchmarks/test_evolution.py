@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from atc.graph.lessons import lessons_of
+from atc.programs.lessons.reading import lessons_of
 from benchmarks import evolution
 
 

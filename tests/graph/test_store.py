@@ -22,11 +22,12 @@ from atc.graph import database, pruning
 from atc.graph.ageing import LONG_TERM, prune_score, weight_now
 from atc.graph.edges import NOTHING_LEARNT, Counts
 from atc.graph.identity import identity_of
-from atc.graph.lessons import Lessons, lessons_of
+from atc.graph.lessons import Lessons
 from atc.graph.store import GraphStore
+from atc.programs.lessons.reading import lessons_of
 from atc.schemas.infer.outline import outline_of
 from atc.tools.protocol import Source
-from tests.graph.test_lessons import Run
+from tests.programs.test_lessons import Run
 from tests.support.graph import CITIES, DAY, EDGE, NOW, TOOLS, lessons, tool, tools
 
 

@@ -11,7 +11,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from atc.graph.field_paths import documents_response
-from atc.graph.lessons import Lessons, all_lessons, lessons_of
+from atc.graph.lessons import Lessons
+from atc.programs.lessons.reading import all_lessons, lessons_of
 from atc.result import Call, Effect, Result
 from atc.schemas.infer.outline import outline_of
 from atc.tools.protocol import JsonSchema, Protocol
