@@ -11,10 +11,12 @@ from typing import Any, NamedTuple
 from atc.graph import ageing
 from atc.graph.ageing import CHANGED, weight_now
 from atc.graph.edges import Counts, Learnt, Path
-from atc.graph.field_paths import documents_response, has_field, words_of_documents
+from atc.graph.field_paths import words_of_documents
 from atc.graph.identity import Identity, name_of, place_of
+from atc.graph.suppliers import has_place
 from atc.schemas.infer.field_words import is_field_name
 from atc.schemas.infer.outline import Outline
+from atc.tools.observed import is_documented
 from atc.tools.parameters import parameters_of
 from atc.tools.protocol import JsonSchema, Protocol
 
@@ -213,9 +215,9 @@ def _fits(tools: Mapping[str, Protocol], key: _Key, sums: _Sums, rows: Mapping[i
         return True
     if parameter not in (each.original for each in parameters_of(tools[b])):
         return False
-    if not path or has_field(tools[a].returns, path):
+    if has_place(tools[a].returns, path):
         return True
-    if documents_response(tools[a]):
+    if is_documented(tools[a].returns):
         return sums.own > 0 and sums.recent > 0  # the service answers otherwise than its document says
     return sums.own > 0 or all(step == "[]" or is_field_name(step, words_of_documents(tools[a])) for step in path)
 
@@ -224,7 +226,7 @@ def _shapes(file: sqlite3.Connection, tools: Mapping[str, Protocol], rows: Mappi
     """The observed responses of tools as they are now; one's own before a foreign one."""
     found: dict[str, JsonSchema] = {}
     for id, row in sorted(rows.items(), key=lambda each: each[1].foreign):
-        keys = [key for key in row.keys if row.current and key not in found and not documents_response(tools[key])]
+        keys = [key for key in row.keys if row.current and key not in found and not is_documented(tools[key].returns)]
         held = file.execute("SELECT outline FROM shape WHERE tool = ?", (id,)).fetchone() if keys else None
         if held is not None:
             try:

@@ -19,7 +19,7 @@ from hypothesis import strategies as st
 
 from atc.errors import EnvironmentProblem, UsageError
 from atc.graph import database, pruning
-from atc.graph.ageing import LONG_TERM, prune_score, weight_now
+from atc.graph.ageing import LONG_TERM, score_after, weight_now
 from atc.graph.edges import NOTHING_LEARNT, Counts
 from atc.graph.identity import identity_of
 from atc.graph.lessons import Lessons
@@ -135,11 +135,11 @@ def test_the_weights_of_ageing() -> None:
     assert weight_now(0, 0, 0, 0) == 0
     assert weight_now(1, 2, 0, 0) == weight_now(0, 0, 1, 2) == weight_now(1, 2, 1, 2) == 0.5
     assert weight_now(1, 1, 0, 3) == LONG_TERM
-    failing, rare, good = prune_score(9, 10, 0), prune_score(0, 1, 0), prune_score(0, 10, 0)
+    failing, rare, good = score_after(9, 10, 0), score_after(0, 1, 0), score_after(0, 10, 0)
     assert good < rare
     assert good < failing
-    assert prune_score(0, 10, 400) > rare
-    assert prune_score(0, 0, 1e9) <= 1
+    assert score_after(0, 10, 400) > rare
+    assert score_after(0, 0, 1e9) <= 1
 
 
 def test_substitutes_shapes_corrections_and_predictions(store: GraphStore) -> None:
