@@ -94,7 +94,7 @@ def _matched(graph: ToolGraph, index: _Index, tool: str, by: str, reads: Collect
     """
     given, wanted = index.parameters(tool), index.parameters(by)
     foreign = index.foreign(tool, by)
-    pairs = _paired(given, wanted, foreign)
+    pairs = _paired(given, wanted, foreign, _said(graph, tool, by))
     arguments = {wanted[b].name: given[a].name for a, b, _ in pairs if wanted[b].required}
     taken, filled = {a: score for a, _, score in pairs}, {b for _, b, _ in pairs}
     reads_only = graph.protocols[tool].effect is Effect.READ
@@ -119,19 +119,37 @@ def _matched(graph: ToolGraph, index: _Index, tool: str, by: str, reads: Collect
     return _Match(worth * response, arguments)
 
 
-def _paired(given: Sequence[Concept], wanted: Sequence[Concept], foreign: bool) -> list[tuple[int, int, float]]:
+def _said(graph: ToolGraph, tool: str, by: str) -> dict[tuple[str, str], bool]:
+    """What the user said of the parameters of two tools: that one of the one means the same as one of the other."""
+    said = {}
+    for pair, same in graph.learnt.corrected_same.items():
+        for one, other in (pair, pair[::-1]):
+            if (one.tool, other.tool) == (tool, by):
+                said[one.path[0], other.path[0]] = same
+    return said
+
+
+def _paired(
+    given: Sequence[Concept], wanted: Sequence[Concept], foreign: bool, said: Mapping[tuple[str, str], bool]
+) -> list[tuple[int, int, float]]:
     """Parameters that mean the same, one to one, the surest first.
 
     Args:
         foreign: the tools are of two services: what one of them calls a thing by means nothing to the other.
+        said: by the names of two parameters, whether they mean the same by the user's word, which counts above all.
     """
+
+    def likeness_of(one: Concept, other: Concept) -> float:
+        if (same := said.get((one.name, other.name))) is not None:
+            return float(same)
+        apart = foreign and _is_own(one.name) and _is_own(other.name)
+        return 0.0 if apart else _likeness_of_parameters(one, other)
+
     scored = [
         (score, a, b)
         for a, one in enumerate(given)
         for b, other in enumerate(wanted)
-        if one.many == other.many
-        and not (foreign and _is_own(one.name) and _is_own(other.name))
-        and (score := _likeness_of_parameters(one, other)) >= ALIKE
+        if one.many == other.many and (score := likeness_of(one, other)) >= ALIKE
     ]
     pairs, left, right = [], set(range(len(given))), set(range(len(wanted)))
     for score, a, b in sorted(scored, key=lambda each: (-each[0], each[1], each[2])):

@@ -223,8 +223,8 @@ class ToolGraph:
 
     @cached_property
     def clusters(self) -> ParameterClusters:
-        """The parameters and fields that mean the same (NaviAgent App. A)."""
-        return ParameterClusters(self.protocols_with_shapes)
+        """The parameters and fields that mean the same (NaviAgent App. A), the user's word first."""
+        return ParameterClusters(self.protocols_with_shapes, self.learnt.corrected_same)
 
     def suppliers_taught(self, consumer: str, parameter: str) -> list[str]:
         """The tools that runs, the user or a model name as suppliers of a parameter, whether they are in this graph or
@@ -240,10 +240,10 @@ class ToolGraph:
         """
         made = copy(self)
         made.learnt, made._shared, made._feeds = learnt, self._shared.with_learnt(learnt), {}
-        for name in ("suppliers", "hints"):
+        for name in ("suppliers", "hints", "clusters"):
             made.__dict__.pop(name, None)
         if learnt.shapes != self.learnt.shapes:
-            for name in ("structure", "protocols_with_shapes", "clusters"):
+            for name in ("structure", "protocols_with_shapes"):
                 made.__dict__.pop(name, None)
         return made
 

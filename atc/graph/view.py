@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 
 from atc.graph import ageing
 from atc.graph.ageing import CHANGED, weight_now
-from atc.graph.edges import Counts, Learnt, Path
+from atc.graph.edges import Counts, Learnt, Path, Place
 from atc.graph.field_paths import words_of_documents
 from atc.graph.identity import Identity, name_of, place_of
 from atc.graph.suppliers import has_place
@@ -34,6 +34,14 @@ class _Row(NamedTuple):
     worth: float
     current: bool
     foreign: bool
+
+
+class _Corrections(NamedTuple):
+    """What the user said: of feeds, of substitutes, and of parameters that mean the same."""
+
+    feeds: dict[_Feed, bool]
+    substitutes: dict[tuple[str, str], bool]
+    same: dict[tuple[Place, Place], bool]
 
 
 class _Sums:
@@ -101,15 +109,16 @@ def learnt_of(
             learnt[kind][name] = whole.counts()
         elif kind in learnt:
             learnt[kind][name] = whole.share_of(calls.get(b))
-    feeds, substitutes = _corrections(file, keys_at)
+    said = _corrections(file, keys_at)
     return Learnt(
         calls={tool: each.counts() for tool, each in calls.items()},
         follows=learnt["follow"],
         feeds=learnt["feed"],
         replaced=learnt["replace"],
         shapes=_shapes(file, tools, rows),
-        corrected_feeds=feeds,
-        corrected_substitutes=substitutes,
+        corrected_feeds=said.feeds,
+        corrected_substitutes=said.substitutes,
+        corrected_same=said.same,
         predicted=_predictions(file, rows),
         foreign=frozenset(key for row in rows.values() if row.foreign for key in row.keys),
     )
@@ -237,20 +246,20 @@ def _shapes(file: sqlite3.Connection, tools: Mapping[str, Protocol], rows: Mappi
     return found
 
 
-def _corrections(
-    file: sqlite3.Connection, keys_at: Mapping[tuple[str, str], Sequence[str]]
-) -> tuple[dict[_Feed, bool], dict[tuple[str, str], bool]]:
-    feeds: dict[_Feed, bool] = {}
-    substitutes: dict[tuple[str, str], bool] = {}
+def _corrections(file: sqlite3.Connection, keys_at: Mapping[tuple[str, str], Sequence[str]]) -> _Corrections:
+    """What the user said of these tools."""
+    said = _Corrections({}, {}, {})
     for kind, a_service, a_name, text, b_service, b_name, parameter, there in file.execute("SELECT * FROM correction"):
         path = _path(text)
         for a in keys_at.get((a_service, a_name), ()):
             for b in keys_at.get((b_service, b_name), ()):
                 if kind == "replace":
-                    substitutes[a, b] = bool(there)
-                elif path is not None:
-                    feeds[a, path, b, parameter] = bool(there)
-    return feeds, substitutes
+                    said.substitutes[a, b] = bool(there)
+                elif kind == "same" and path:
+                    said.same[Place(a, path, True), Place(b, (parameter,), True)] = bool(there)
+                elif kind == "feed" and path is not None:
+                    said.feeds[a, path, b, parameter] = bool(there)
+    return said
 
 
 def _predictions(file: sqlite3.Connection, rows: Mapping[int, _Row]) -> dict[_Feed, float]:

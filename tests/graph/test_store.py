@@ -20,7 +20,7 @@ from hypothesis import strategies as st
 from atc.errors import EnvironmentProblem, UsageError
 from atc.graph import database, pruning
 from atc.graph.ageing import LONG_TERM, score_after, weight_now
-from atc.graph.edges import NOTHING_LEARNT, Counts
+from atc.graph.edges import NOTHING_LEARNT, Counts, Place
 from atc.graph.identity import identity_of
 from atc.graph.lessons import Lessons
 from atc.graph.store import GraphStore
@@ -156,10 +156,14 @@ def test_substitutes_shapes_corrections_and_predictions(store: GraphStore) -> No
     store.correct_feed(TOOLS, EDGE, False)
     store.correct_feed(TOOLS, EDGE, True)
     store.correct_substitute(TOOLS, "alerts", "log", False)
+    store.correct_same(TOOLS, ("weather", "days"), ("weather", "cityId"), True)
+    store.correct_same(TOOLS, ("weather", "cityId"), ("weather", "days"), False)  # the same pair
     store.predict(TOOLS, {EDGE: 0.7, ("log", ("id",), "weather", "days"): 2.0, ("gone", (), "weather", "days"): 0.5})
     found = store.learnt(TOOLS, NOW)
     assert found.corrected_feeds == {EDGE: True}
     assert found.corrected_substitutes == {("alerts", "log"): False}
+    pair = Place("weather", ("cityId",), True), Place("weather", ("days",), True)
+    assert found.corrected_same == {pair: False}
     assert found.predicted == {EDGE: 0.7}
     store.predict(TOOLS, {})
     store.correct_feed(TOOLS, EDGE, None)
@@ -174,6 +178,8 @@ def test_substitutes_shapes_corrections_and_predictions(store: GraphStore) -> No
     [
         (lambda s: s.correct_feed(TOOLS, ("log", (), "weather", "city"), True), "'city': take one of cityId, days"),
         (lambda s: s.correct_feed(TOOLS, ("find", (), "weather", "cityId"), True), "no tool 'find'"),
+        (lambda s: s.correct_same(TOOLS, ("weather", "days"), ("weather", "town"), True), "no parameter 'town'"),
+        (lambda s: s.correct_same(TOOLS, ("weather", "days"), ("weather", "days"), True), "the same as itself"),
         (lambda s: s.correct_substitute(TOOLS, "log", "log", True), "cannot take its own place"),
     ],
 )  # fmt: skip
