@@ -96,8 +96,12 @@ def made_up_run(number: int) -> Result[Any]:
     return Result(run_id=f"run-{number}", task="t", status="answered", program=program, calls=tuple(calls))
 
 
-def learning(runs: int, folder: Path) -> dict[str, Any]:
-    """Milliseconds of a run's lessons, and of adding them; the size of the file."""
+def learning(runs: int, folder: Path, beside: int = 47_000) -> dict[str, Any]:
+    """Milliseconds of a run's lessons, and of adding them; the size of the file.
+
+    Args:
+        beside: tools that no run called, among which what was learnt is looked up.
+    """
     tools, store = made_up_tools(), GraphStore(folder / "learning" / "learnt.db")
     read, added, cpu = [], [], []
     for number in range(runs):
@@ -117,7 +121,7 @@ def learning(runs: int, folder: Path) -> dict[str, Any]:
     assert runs < 100 or sum(each.ok for each in learnt.calls.values()) == 6 * runs
     store.close()
     size = sum(file.stat().st_size for file in store.path.parent.iterdir())
-    many = tools | {f"t{n}": protocol(f"t{n}", {"q": {}}, None) for n in range(47_000)}
+    many = tools | {f"t{n}": protocol(f"t{n}", {"q": {}}, None) for n in range(beside)}
     figures = {
         "runs": runs,
         "lessons_ms": round(median(read), 2),

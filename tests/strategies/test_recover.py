@@ -339,7 +339,7 @@ def test_a_write_that_was_done_and_answered_otherwise_is_not_made_elsewhere() ->
 programs = st.lists(st.sampled_from([BOOK, RESERVE, ROUNDS_ABOUT, BOOK + "\n"]), min_size=1, max_size=4)
 
 
-@settings(max_examples=8, deadline=None)
+@settings(max_examples=5, deadline=None)
 @given(
     st.sampled_from(["refuses", "lost before", "lost after", "hangs after", "drifts", "ok"]),
     programs,

@@ -9,7 +9,7 @@ from itertools import pairwise
 from typing import Any, NamedTuple
 
 from atc.graph.lessons import Lessons
-from atc.programs.attribution.attribute import blames_arguments
+from atc.programs.attribution.blame import blames_arguments
 from atc.programs.lessons.witness import MAX_COUNT, Answer, Made
 from atc.result import Call, Result
 from atc.tools.protocol import Protocol
