@@ -77,7 +77,7 @@ def agent(tools: Any, replies: list[Any] | None = None, **more: Any) -> Agent:
 
 
 def prompts(made: Agent) -> list[str]:
-    model = made._model
+    model = made._held.model()
     assert isinstance(model, FakeModel)
     return [messages[-1].content for messages in model.prompts]
 
@@ -252,7 +252,7 @@ def test_other_strategies_are_told_too(strategy: str) -> None:
     made = agent(weather("bug"), replies, strategy=strategy)
     result = made.run("How warm is it in Lyon?")
     assert (result.status, result.value) == ("answered", 3)
-    assert any("weather_a is down" in message.content for message in made._model.prompts[1])  # type: ignore[union-attr]
+    assert any("weather_a is down" in message.content for message in made._held.model().prompts[1])  # type: ignore[union-attr]
 
 
 # -- writes ----------------------------------------------------------------------------------------------------------
