@@ -16,27 +16,23 @@ from atc.calls.ask_user import AskUser, answerer_of, checked_ask_user
 from atc.calls.broker import Broker, CallPolicy, check_schemas
 from atc.calls.journal import Journal
 from atc.calls.redact import Redactor
-from atc.catalogue import Catalogue, toolset_of
+from atc.catalogue import Catalogue
 from atc.conversation import Conversation, Upcoming
-from atc.errors import BudgetExceeded, InputNeeded, JournalError, ModelError, ModelUnavailable, UsageError
-from atc.facts import Fault
-from atc.models import resolve_model
+from atc.errors import UsageError
+from atc.held import Held, catalogue_of, limits_of
 from atc.models.base import Message, Model
-from atc.models.budget import Budget, BudgetedModel
+from atc.models.budget import BudgetedModel
 from atc.models.images import ImageSource, read_images
-from atc.prices import missing_price
 from atc.request import Request, checked_task, framed, resumable, resumed_request
 from atc.result import Result, T
 from atc.retrieval.retriever import Retriever
 from atc.sandboxes.contract import Sandbox
-from atc.sandboxes.drivers import open_sandbox
 from atc.settings import Settings
-from atc.strategies import sentence
 from atc.strategies.ask_user import NAME as ASK_USER
-from atc.strategies.ask_user import Questions, asked_fault
-from atc.strategies.base import Ending, Strategy, checked, open_strategy, resumed_strategy, typed_ending
+from atc.strategies.ask_user import Questions
+from atc.strategies.base import Strategy, open_strategy, resumed_strategy
 from atc.strategies.context import RunContext
-from atc.strategies.session import Session, fault_of
+from atc.strategies.session import Session
 from atc.tools.names import RESERVED_NAMES
 from atc.tools.tool import Tool, Toolset
 from atc.traces.events import Emit, Event, EventKind
@@ -104,7 +100,7 @@ class Agent:
         if isinstance(catalogue, str | Path):
             settings["catalogue"], catalogue = catalogue, None
         self.settings = Settings.load(**settings)
-        self.catalogue = _catalogue(tools, catalogue, retriever, self.settings)
+        self.catalogue = catalogue_of(tools, catalogue, retriever, self.settings)
         self.tools = self.catalogue.tools
         if taken := [name for name in RESERVED_NAMES if name in self.tools]:
             raise UsageError(f"no tool may be named {taken[0]!r}, which means something else in a program: rename it")
@@ -116,9 +112,7 @@ class Agent:
         self._strategy = strategy or open_strategy(self.settings.strategy)  # now, so that a wrong name is found now
         wanted = self.settings.answer if answer is None else answer
         self._answer = open_answer(wanted) if wanted is not None else None
-        self._model, self._sandbox, self._on_event = model, sandbox, on_event
-        self._opened: Model | None = None
-        self._own_sandbox: Sandbox | None = None
+        self._held, self._on_event = Held(self.settings, model, sandbox), on_event
         self._policy = policy or CallPolicy(
             max_calls=self.settings.max_calls, call_timeout_s=self.settings.call_timeout_s
         )
@@ -247,11 +241,7 @@ class Agent:
 
     async def aclose(self) -> None:
         """:meth:`close` for asynchronous code."""
-        async with AsyncExitStack() as stack:  # the one is closed, too, where the other fails to
-            for held in (self._own_sandbox, self._opened):
-                if held is not None:
-                    stack.push_async_callback(held.aclose)
-            self._own_sandbox = self._opened = None
+        await self._held.aclose()
 
     def __enter__(self) -> Self:
         return self
@@ -316,11 +306,11 @@ class Agent:
         if len(self.tools) <= self.settings.max_tools:
             check_schemas(self.tools)  # all are offered: a wrong one is found before a run begins
         stored = resumed or (self.store.run(run_id) if self.settings.keep_runs else None)
-        redactor = Redactor(self._secrets())
+        redactor = Redactor(self.settings.secrets)
         async with AsyncExitStack() as stack:
-            model = self._opened_model()
+            model = self._held.model()
             model.check_images([Message("user", task, images=request.images)])
-            budget = self._budget(model)
+            budget = limits_of(self.settings, model)
             model.prepare()
             if stored is not None:
                 stored.make()
@@ -348,7 +338,7 @@ class Agent:
                     self.settings,
                     BudgetedModel(model, budget),
                     broker,
-                    self._opened_sandbox(),
+                    self._held.sandbox(),
                     self.catalogue,
                     emit,
                     stack,
@@ -360,7 +350,7 @@ class Agent:
                     else Questions(answerer_of(ask_user), broker, emit, request.given),
                 )
                 await context.choose_tools(resumed)
-                result = await self._to_the_end(session, context, strategy, resumed)
+                result = await session.acted(context, strategy, resumed)
             except BaseException as error:
                 self._learn(session.end_with_error(error), frame.number)
                 raise
@@ -374,38 +364,6 @@ class Agent:
         """Hand a run that has ended to the catalogue, which learns from it in a thread of its own."""
         if result is not None and self.settings.learns:
             self.catalogue.learn_soon(result, request)
-
-    async def _to_the_end(
-        self, session: Session, context: RunContext, strategy: Strategy, resumed: StoredRun | None
-    ) -> Result:
-        """Let the strategy act; what stops it from outside becomes the result's status."""
-        ending: Ending | None = None
-        sentence_text, fitted = "", None
-        try:
-            async with asyncio.timeout(self.settings.budget_s) as clock:
-                ending = await (strategy.solve(context) if resumed is None else strategy.resume(context, resumed))
-                ending, fitted = typed_ending(context, checked(ending, strategy.name))
-                if ending.status == "answered":
-                    sentence_text = sentence.value_text(ending.value)  # it stands if the model's fails
-                    sentence_text = await self._sentence(context, ending.value)
-        except BudgetExceeded as error:
-            ending = Ending("budget", fault=Fault(kind="limit", reason=str(error)))
-        except TimeoutError:
-            if not clock.expired():
-                raise
-            text = f"the run used up its {self.settings.budget_s:g} seconds"
-            ending = ending or Ending("budget", fault=Fault(kind="limit", reason=text))
-        except InputNeeded as needed:
-            ending = Ending("needs_input", fault=asked_fault(needed, session.run_id if session.stored else ""))
-        except (ModelError, JournalError) as error:
-            ending = Ending("failed", fault=fault_of(error))
-        return session.result(ending, sentence_text, fitted if ending.status == "answered" else None)
-
-    async def _sentence(self, context: RunContext, value: Any) -> str:
-        if self.settings.sentence:
-            with contextlib.suppress(ModelError, ModelUnavailable, BudgetExceeded):  # the value is there all the same
-                return await sentence.answer_sentence(context, value)
-        return sentence.value_text(value)
 
     def _asked_in(self, request: Request) -> AskUser:
         """Who answers what the programs of a run ask."""
@@ -438,61 +396,3 @@ class Agent:
                 each(event)
 
         return emit
-
-    def _budget(self, model: Model) -> Budget:
-        """The limits of a run.
-
-        Raises:
-            SettingsError: it is limited in money, and the model has no price.
-        """
-        settings = self.settings
-        price = settings.prices.get(model.name)
-        if settings.budget_money is not None and price is None:
-            raise missing_price(model.name)
-        used = (settings.budget_model_calls, settings.budget_tokens, settings.budget_s)
-        return Budget(*used, settings.budget_money, price, settings.currency)
-
-    def _opened_model(self) -> Model:
-        if isinstance(self._model, Model):
-            return self._model
-        if self._opened is None:
-            replies = self.settings.runs_dir.parent / "replies" if self.settings.cache else None
-            slots = max(self.settings.candidates, self.settings.revision_candidates)
-            self._opened = resolve_model(self.settings, self._model, cache_dir=replies, slots=slots)
-        return self._opened
-
-    def _opened_sandbox(self) -> Sandbox:
-        """Kept from run to run: its jails wait for the next program."""
-        if self._sandbox is not None:
-            return self._sandbox
-        if self._own_sandbox is None:
-            self._own_sandbox = open_sandbox(self.settings)
-        return self._own_sandbox
-
-    def _secrets(self) -> list[str]:
-        kept = (self.settings.api_key, self.settings.sandbox_token)
-        return [secret for each in kept if each is not None and (secret := each.get_secret_value())]
-
-
-def _catalogue(
-    tools: Toolset | Iterable[Tool | Callable[..., Any]] | None,
-    catalogue: Catalogue | None,
-    retriever: Retriever | None,
-    settings: Settings,
-) -> Catalogue:
-    """The catalogue that was given, or one of these tools.
-
-    Raises:
-        UsageError: there are no tools, or the catalogue is given with what it has already.
-    """
-    if catalogue is None:
-        if tools is None:
-            raise UsageError("an agent needs tools: Agent([function, …]), Agent(Toolset…) or Agent(catalogue=…)")
-        return Catalogue(tools, retriever=retriever, settings=settings)
-    if not isinstance(catalogue, Catalogue):
-        raise UsageError(f"catalogue must be a Catalogue or a folder, not {type(catalogue).__name__}")
-    if retriever is not None:
-        raise UsageError("a catalogue has its retriever: give it there, Catalogue(tools, retriever=…), or no catalogue")
-    if tools is not None and tools is not catalogue.tools and toolset_of(tools) != catalogue.tools:
-        raise UsageError("the tools are not those of the catalogue: give one of them, or a catalogue of these tools")
-    return catalogue

@@ -2,7 +2,7 @@
 
 :class:`atc.Agent` makes one by itself. For a task it gives a :class:`~atc.sketch.Sketch`: the tools to offer, and why.
 Few tools are all offered: nothing is searched, read or written for that. After a run it learns names, counts and edges,
-never values (:mod:`atc.graph.lessons`).
+never values (:mod:`atc.programs.lessons`).
 """
 
 from __future__ import annotations
@@ -110,8 +110,10 @@ class Catalogue:
     def graph(self) -> ToolGraph:
         """The graph of all tools, with what runs have taught until now."""
         learnt = self._now_learnt()
-        if self._graph is None or self._graph.learnt is not learnt:
+        if self._graph is None:
             self._graph = ToolGraph(protocols_of(self.tools), learnt)
+        elif self._graph.learnt is not learnt:
+            self._graph = self._graph.with_learnt(learnt)
         return self._graph
 
     # -- sketch --------------------------------------------------------------------------------------------------------
@@ -162,7 +164,7 @@ class Catalogue:
         if not self._learns:
             return
         try:
-            from atc.graph.lessons import lessons_of
+            from atc.programs.lessons.reading import lessons_of
 
             known = {name: self._stable[name] for name in _called(run) if name in self._stable}
             if known and (lessons := lessons_of(run, known, request=request)):

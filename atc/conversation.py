@@ -122,7 +122,7 @@ class Conversation:
         self._journal: Journal | None = None
         self._answered = False
         self._last_call = 0
-        self._redactor = Redactor(agent._secrets())
+        self._redactor = Redactor(agent.settings.secrets)
         self._busy = threading.Lock()
         self._closed = False
 

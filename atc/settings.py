@@ -183,6 +183,12 @@ class Settings(BaseSettings):
         return self.learn and (self.keep_runs or "learn" in self.model_fields_set)
 
     @property
+    def secrets(self) -> list[str]:
+        """What no trace may show: the keys of the model and of the sandbox service."""
+        kept = (self.api_key, self.sandbox_token)
+        return [secret for each in kept if each is not None and (secret := each.get_secret_value())]
+
+    @property
     def active_rules(self) -> Rules:
         """The ids of the rules that are on (:mod:`atc.programs.rules`)."""
         return parse_rules(self.rules)

@@ -35,11 +35,11 @@ from atc.atlas import Atlas, atlas_toolset
 from atc.errors import ToolError
 from atc.graph import ageing
 from atc.graph.edges import NOTHING_LEARNT, Counts, Learnt
-from atc.graph.lessons import lessons_of
 from atc.graph.store import GraphStore
 from atc.graph.structure import suppliers_of
 from atc.graph.suppliers import Supplier
 from atc.models.fake import FakeModel
+from atc.programs.lessons.reading import lessons_of
 from atc.result import Call, Effect, Result
 from atc.sandboxes.process.driver import ProcessSandbox
 from atc.tools.protocol import Protocol, Source
@@ -96,8 +96,12 @@ def made_up_run(number: int) -> Result[Any]:
     return Result(run_id=f"run-{number}", task="t", status="answered", program=program, calls=tuple(calls))
 
 
-def learning(runs: int, folder: Path) -> dict[str, Any]:
-    """Milliseconds of a run's lessons, and of adding them; the size of the file."""
+def learning(runs: int, folder: Path, beside: int = 47_000) -> dict[str, Any]:
+    """Milliseconds of a run's lessons, and of adding them; the size of the file.
+
+    Args:
+        beside: tools that no run called, among which what was learnt is looked up.
+    """
     tools, store = made_up_tools(), GraphStore(folder / "learning" / "learnt.db")
     read, added, cpu = [], [], []
     for number in range(runs):
@@ -117,7 +121,7 @@ def learning(runs: int, folder: Path) -> dict[str, Any]:
     assert runs < 100 or sum(each.ok for each in learnt.calls.values()) == 6 * runs
     store.close()
     size = sum(file.stat().st_size for file in store.path.parent.iterdir())
-    many = tools | {f"t{n}": protocol(f"t{n}", {"q": {}}, None) for n in range(47_000)}
+    many = tools | {f"t{n}": protocol(f"t{n}", {"q": {}}, None) for n in range(beside)}
     figures = {
         "runs": runs,
         "lessons_ms": round(median(read), 2),

@@ -14,7 +14,7 @@ from rich.text import Text
 from atc.cli import options
 from atc.cli.console import NOT_SOLVED, SOLVED, clean, err, guarded, out, print_json
 from atc.errors import EnvironmentProblem, UsageError
-from atc.graph.edge_text import known_tool, place_text, read_feed
+from atc.graph.edge_text import known_tool, place_text, read_feed, read_parameter
 from atc.graph.tool_graph import ToolGraph
 from atc.settings import Settings
 from atc.tools.protocol import Protocol
@@ -136,14 +136,15 @@ def draw(
 @app.command()
 @guarded
 def correct(
-    one: Annotated[str, typer.Argument(metavar="FROM", help="TOOL.FIELD that feeds; with --instead a tool.")],
-    other: Annotated[str, typer.Argument(metavar="TO", help="TOOL.ARGUMENT that is fed; with --instead a tool.")],
+    one: Annotated[str, typer.Argument(metavar="FROM", help="TOOL.FIELD; of --instead TOOL, of --same TOOL.ARGUMENT.")],
+    other: Annotated[str, typer.Argument(metavar="TO", help="TOOL.ARGUMENT that is fed; of --instead a tool.")],
     tools: options.Tools,
     there: Annotated[
         bool | None, typer.Option("--yes/--no", help="It is so, whatever runs and documents say; or it is not.")
     ] = None,
     clear: Annotated[bool, typer.Option("--clear", help="Take your correction back.")] = False,
     instead: Annotated[bool, typer.Option("--instead", help="About tools: TO can take the place of FROM.")] = False,
+    same: Annotated[bool, typer.Option("--same", help="About arguments of two tools: they mean the same.")] = False,
     only: options.Only = None,
     service_url: options.BaseUrl = None,
     auth: options.Auth = None,
@@ -151,15 +152,23 @@ def correct(
     openapi: options.OpenApi = None,
     as_json: options.Json = False,
 ) -> None:
-    """Say that a field feeds an argument, or a tool can take another's place; or that it does not.
+    """Say that a field feeds an argument, a tool can take another's place, or two arguments mean the same; or not.
 
     atc graph correct -t shop.yaml search_user.results[].id get_user.user_id --yes
     """
     if clear == (there is not None):
         raise UsageError("say one of three: --yes (it is so), --no (it is not) or --clear (take your correction back)")
     protocols = _protocols(tools, only, service_url, auth, documents, openapi)
+    if instead and same:
+        raise UsageError("--instead is about two tools, --same about two arguments: give one of them")
     edge: dict[str, object]
-    if instead:
+    if same:
+        first, second = read_parameter(one, protocols, "the first"), read_parameter(other, protocols, "the second")
+        with _store() as store:
+            store.correct_same(protocols, first, second, there)
+        edge = {"same": [".".join(first), ".".join(second)]}
+        what = f"{'.'.join(first)} means the same as {'.'.join(second)}"
+    elif instead:
         tool, by = known_tool(one, protocols), known_tool(other, protocols)
         if tool == by:
             raise UsageError("a tool cannot take its own place: name two")

@@ -11,13 +11,16 @@ from rich.text import Text
 
 from atc.cli.console import clean, out, print_table, short
 from atc.graph.edge_text import WORDS, WORDS_OF_SUBSTITUTES, path_text, place_text
-from atc.graph.edges import Counts, Evidence, Feed, Substitute
+from atc.graph.edges import Counts, Evidence, Feed, Place, Substitute
 from atc.graph.tool_graph import ToolGraph
+from atc.tools.observed import is_documented
 from atc.tools.parameters import parameters_of
 
 if TYPE_CHECKING:
     from atc.graph.search import ToolPath
 
+SAME = 6
+"""Arguments of other tools that are named as meaning the same."""
 _STYLES: Mapping[Evidence, str] = {
     "corrected": "magenta",
     "seen": "green",
@@ -39,7 +42,7 @@ def described(graph: ToolGraph, tool: str) -> dict[str, Any]:
         "description": protocol.description,
         "arguments": [{"name": each.original, "required": each.required} for each in parameters_of(protocol)],
         "response": "documented"
-        if protocol.returns is not None
+        if is_documented(protocol.returns)
         else "observed"
         if tool in learnt.shapes
         else "unknown",
@@ -54,10 +57,29 @@ def described(graph: ToolGraph, tool: str) -> dict[str, Any]:
             for (supplier, path, consumer, parameter), there in learnt.corrected_feeds.items()
             if not there and tool in (supplier, consumer)
         ],
+        "means": _meanings(graph, tool),
         "not_substitutes": sorted(
             by for (one, by), there in learnt.corrected_substitutes.items() if one == tool and not there
         ),
     }
+
+
+def _meanings(graph: ToolGraph, tool: str) -> list[dict[str, Any]]:
+    """For each argument what it means, on what that rests, and arguments of other tools that mean the same."""
+    made = []
+    for each in parameters_of(graph.protocols[tool]):
+        found = graph.clusters.of(Place(tool, (each.original,), True))
+        others = [place for place in graph.clusters.members(found.cluster) if place.taken and place.tool != tool]
+        made.append(
+            {
+                "name": each.original,
+                "means": found.cluster,
+                "evidence": list(found.why),
+                "same": [f"{place.tool}.{place.path[0]}" for place in others[:SAME]],
+                "others": len(others),
+            }
+        )
+    return made
 
 
 def _fed(feed: Feed) -> dict[str, Any]:
@@ -125,6 +147,10 @@ def print_tool(found: Mapping[str, Any]) -> None:
             for each in found["substitutes"]
         ],
     )
+    for each in found["means"]:
+        if each["same"]:
+            more = f" and {each['others'] - SAME:,} more" if each["others"] > SAME else ""
+            _say(f"{each['name']} is {each['means']}, as {', '.join(each['same'])}{more}")
     for title, rows in (("ran right after it", found["followed_by"]), ("ran right before it", found["follows"])):
         if rows:
             _say(f"{title}: " + ", ".join(f"{row['tool']} ({row['ok']:g}×)" for row in rows[:10]))

@@ -12,10 +12,10 @@ from atc.catalogue import store_in
 from atc.cli import options
 from atc.cli.console import NOT_SOLVED, SOLVED, clean, err, out, print_json
 from atc.errors import UsageError
-from atc.graph.lessons import all_lessons
 from atc.graph.link_model import predict_feeds
 from atc.graph.store import GraphStore
 from atc.learn.links import KINDS, OwnModel, Retrained, TooLittle, Used, retrain
+from atc.programs.lessons.reading import all_lessons
 from atc.settings import Settings
 from atc.tools.protocol import Protocol
 from atc.traces.store import RunStore

@@ -1,8 +1,8 @@
-"""How evidence ages and what is given up first (NaviAgent §3.2.4, Eq. 11 and 12). The paper leaves η, τ and λ open."""
+"""How evidence ages and what is given up first (NaviAgent §3.2.4, Eq. 11 and 12). The paper leaves η and τ open."""
 
 from __future__ import annotations
 
-import math
+from atc.graph.weights import pruning_score
 
 DAY_S = 86_400
 LONG_TERM = 0.3
@@ -10,8 +10,6 @@ LONG_TERM = 0.3
 service that drifts (``benchmarks.evolution --sweep``); below one half, the window alone can turn an order round."""
 WINDOW_DAYS = 7
 """τ of Eq. 12: a week, so that every weekday is in it once. A shorter one follows sooner and forgets a weekly task."""
-FAILURES = 0.5
-"""λ of Eq. 11: failures weigh as much as rare use."""
 CHANGED = 0.5
 """What the evidence of a tool is worth after each change of its schemas."""
 
@@ -35,17 +33,12 @@ def weight_now(before: float, of_before: float, recent: float, of_recent: float)
     return min(max(mixed, 0.0), 1.0)
 
 
-def prune_score(failed: float, total: float, days: float) -> float:
-    """How little something is worth to be kept (Eq. 11): λσ(share of failures) + (1 − λ)σ(1 / frequency).
+def score_after(failed: float, total: float, days: float) -> float:
+    """How little something is worth to be kept (Eq. 11), when it was not used for a while.
 
     Args:
         failed: times that it failed, out of ``total``.
         days: since it was used last. Its frequency is ``total``, faded by η for each window that passed since.
     """
     frequency = total * LONG_TERM ** min(max(days, 0.0) / WINDOW_DAYS, 60.0)
-    rare = min(1 / frequency, 60.0) if frequency > 0 else 60.0
-    return FAILURES * _sigmoid(failed / total if total > 0 else 0.0) + (1 - FAILURES) * _sigmoid(rare)
-
-
-def _sigmoid(value: float) -> float:
-    return 1 / (1 + math.exp(-value))
+    return pruning_score(failed / total if total > 0 else 0.0, frequency)

@@ -17,7 +17,7 @@ from dataclasses import dataclass, field
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
-from atc.graph.edges import Counts, Learnt, Path
+from atc.graph.edges import Counts, Learnt, Path, Place
 from atc.graph.identifiers import HANDED_OUT, LABELS, REGISTERED, words_of
 from atc.graph.name_affinity import CONTAINERS, QUALIFIERS, VERBS, owner_of, spelled_words
 from atc.graph.suppliers import fields_of
@@ -55,20 +55,6 @@ _ENDS = _ARTICLES | frozenset(
 _FILLER = _ENDS | VERBS | frozenset({"value", "string", "number", "example", "optional", "default", "search"})
 _TEXT = frozenset({"string"})
 _NUMBER = frozenset({"integer", "number"})
-
-
-class Place(NamedTuple):
-    """A parameter, or a field of a response.
-
-    Attributes:
-        tool: its key.
-        path: of a field as :func:`~atc.graph.suppliers.fields_of` gives it; of a parameter its original name alone.
-        taken: it is a parameter.
-    """
-
-    tool: str
-    path: Path
-    taken: bool
 
 
 @dataclass(frozen=True)

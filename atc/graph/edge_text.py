@@ -76,14 +76,29 @@ def read_feed(
         UsageError: one of both is not written so, or there is no such tool, field or parameter.
     """
     giving, path = _split(supplier, tools, "the first", "TOOL.FIELD, such as search_user.results[].id")
-    taking, parameter = _split(consumer, tools, "the second", "TOOL.ARGUMENT, such as get_user.user_id")
-    known = {name: each.original for each in parameters_of(tools[taking]) for name in (each.name, each.original)}
-    if parameter not in known:
-        what = f"{parameter[:80]!r} is no argument of {taking}" if parameter else f"write {taking}.ARGUMENT"
-        raise UsageError(what + (_nearest(parameter, known, "it takes") if known else "; it takes none"))
+    taking, parameter = read_parameter(consumer, tools, "the second")
     if giving == taking:
         raise UsageError(f"{giving} cannot feed itself: name two tools")
-    return giving, _path(giving, path, tools, shapes or {}), taking, known[parameter]
+    return giving, _path(giving, path, tools, shapes or {}), taking, parameter
+
+
+def read_parameter(text: str, tools: Mapping[str, Protocol], which: str) -> tuple[str, str]:
+    """A parameter as it was typed, ``TOOL.PARAMETER``: the tool, and the parameter's original name.
+
+    Args:
+        text: the parameter by its original name, or as programs write it.
+        tools: by key.
+        which: part of what was typed it is: ``the second``.
+
+    Raises:
+        UsageError: it is not written so, or there is no such tool or parameter.
+    """
+    tool, parameter = _split(text, tools, which, "TOOL.ARGUMENT, such as get_user.user_id")
+    known = {name: each.original for each in parameters_of(tools[tool]) for name in (each.name, each.original)}
+    if parameter not in known:
+        what = f"{parameter[:80]!r} is no argument of {tool}" if parameter else f"write {tool}.ARGUMENT"
+        raise UsageError(what + (_nearest(parameter, known, "it takes") if known else "; it takes none"))
+    return tool, known[parameter]
 
 
 def _split(text: str, tools: Mapping[str, Protocol], which: str, form: str) -> tuple[str, str]:

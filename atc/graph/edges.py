@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Literal
+from typing import Literal, NamedTuple
 
 from atc.graph.suppliers import Supplier
 from atc.tools.protocol import JsonSchema
@@ -18,6 +18,20 @@ Path = tuple[str, ...]
 Evidence = Literal["corrected", "seen", "stated", "names", "predicted"]
 """Why an edge is there, the surest first: the user says so; a program of an answered run did it; the parameter's
 description names the tool; the names of field and parameter fit; a trained model says so."""
+
+
+class Place(NamedTuple):
+    """A parameter, or a field of a response.
+
+    Attributes:
+        tool: its key.
+        path: of a field a path; of a parameter its original name alone.
+        taken: it is a parameter.
+    """
+
+    tool: str
+    path: Path
+    taken: bool
 
 
 @dataclass(frozen=True)
@@ -86,7 +100,8 @@ class Learnt:
         feeds: of a field and a parameter: ``(supplier, path, consumer, parameter)``, exactly as data flowed.
         replaced: of a tool and the one that took its place after it broke.
         shapes: the response of tools that document none, as it was observed: keys and types, never values.
-        corrected: edges that the user set (true) or took away (false), of each of these kinds.
+        corrected_feeds, corrected_substitutes: edges that the user set (true) or took away (false).
+        corrected_same: pairs of parameters that mean the same by the user's word (true), or do not (false).
         predicted: weights of feeds that a trained model gives.
         foreign: the tools of which some of this was loaded from another user's export.
     """
@@ -98,6 +113,7 @@ class Learnt:
     shapes: Mapping[str, JsonSchema] = field(default_factory=dict)
     corrected_feeds: Mapping[tuple[str, Path, str, str], bool] = field(default_factory=dict)
     corrected_substitutes: Mapping[tuple[str, str], bool] = field(default_factory=dict)
+    corrected_same: Mapping[tuple[Place, Place], bool] = field(default_factory=dict)
     predicted: Mapping[tuple[str, Path, str, str], float] = field(default_factory=dict)
     foreign: frozenset[str] = frozenset()
 

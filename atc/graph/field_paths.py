@@ -7,56 +7,15 @@ from functools import cached_property
 from typing import Any
 
 from atc.graph.edges import Path
+from atc.graph.suppliers import has_place
 from atc.schemas.infer.field_words import vocabulary
-from atc.schemas.infer.outline import Outline, is_observed, outline_of
-from atc.schemas.validate import resolve
+from atc.schemas.infer.outline import Outline, outline_of
+from atc.tools.observed import is_documented
 from atc.tools.parameters import parameters_of
 from atc.tools.protocol import JsonSchema, Protocol
 
 MAX_TEXT = 2_000
 """Characters of a description whose words may be parts of fields' names."""
-MAX_PLACES, MAX_CHOICES = 50, 200
-"""Schemas at one place of a path, and choices looked through to find them."""
-_STRUCTURE = ("properties", "items", "prefixItems", "additionalProperties", "patternProperties", "$ref", "allOf",
-              "anyOf", "oneOf", "enum", "const")  # fmt: skip
-
-
-def documents_response(protocol: Protocol) -> bool:
-    """Whether a tool's document says what its response looks like; what runs observed is no document."""
-    schema = protocol.returns
-    if not schema or is_observed(schema):
-        return False
-    given = schema.get("type")
-    types = {given} if isinstance(given, str) else set(given) if isinstance(given, list) else set()
-    return any(schema.get(word) and schema[word] is not True for word in _STRUCTURE) or not types <= {
-        "object",
-        "array",
-        "null",
-    }
-
-
-def has_field(schema: JsonSchema | None, path: Path) -> bool:
-    """Whether a response schema names every field of a path; ``[]`` stands for the items of a list."""
-    places: list[Any] = [schema] if schema else []
-    for step in path:
-        places = [below for place in places for below in _below(schema or {}, place, step)][:MAX_PLACES]
-    return bool(places)
-
-
-def _below(root: JsonSchema, place: Any, step: str) -> Iterator[Any]:
-    todo = [place]
-    for _ in range(MAX_CHOICES):
-        if not todo:
-            return
-        node = resolve(root, todo.pop())
-        for word in ("allOf", "anyOf", "oneOf"):
-            members = node.get(word)
-            todo += [each for each in members if isinstance(each, dict)] if isinstance(members, list) else []
-        if step == "[]":
-            if "items" in node:
-                yield node["items"]
-        elif isinstance(fields := node.get("properties"), dict) and step in fields:
-            yield fields[step]
 
 
 class Fields:
@@ -74,15 +33,15 @@ class Fields:
 
     def are_names(self, tool: str, path: Path) -> bool:
         """Whether each step of a path is a field's name, and no key that is data."""
-        if not path or has_field(self._tools[tool].returns, path):
+        if has_place(self._tools[tool].returns, path):
             return True
         if tool not in self._schemas:
             self._schemas[tool] = self._outline(tool).schema_seen()
-        return has_field(self._schemas[tool], path)
+        return has_place(self._schemas[tool], path)
 
     def outlines(self, tools: Iterable[str]) -> dict[str, Outline]:
         """The observed responses of those tools that document none."""
-        undocumented = [tool for tool in tools if not documents_response(self._tools[tool])]
+        undocumented = [tool for tool in tools if not is_documented(self._tools[tool].returns)]
         return {tool: outline for tool in undocumented if (outline := self._outline(tool)).schema_seen()}
 
     def _outline(self, tool: str) -> Outline:

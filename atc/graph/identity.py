@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from functools import lru_cache
 from typing import Any, NamedTuple
 
-from atc.schemas.infer.outline import is_observed
+from atc.tools.observed import is_observed
 from atc.tools.protocol import Protocol
 
 MAX_NAME = 200

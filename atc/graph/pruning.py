@@ -6,7 +6,7 @@ import sqlite3
 from collections.abc import Collection, Iterable
 from typing import Any
 
-from atc.graph.ageing import prune_score
+from atc.graph.ageing import score_after
 
 MAX_EDGES, MAX_INTO = 50_000, 64
 """Edges in all, and those of one kind into one tool."""
@@ -34,7 +34,7 @@ def prune_edges(file: sqlite3.Connection, grown: Iterable[int], today: int) -> N
 
 
 def _drop_worst(file: sqlite3.Connection, rows: list[tuple[int, float, float, int]], keep: int, today: int) -> None:
-    worth = sorted(rows, key=lambda row: (prune_score(row[1], row[2], today - row[3]), -row[3], row[0]))
+    worth = sorted(rows, key=lambda row: (score_after(row[1], row[2], today - row[3]), -row[3], row[0]))
     _drop_edges(file, [row[0] for row in worth[keep:]])
 
 

@@ -118,9 +118,7 @@ class GraphStore:
             StoreProblem: it cannot be kept.
         """
         supplier, path, consumer, parameter = edge
-        known = [each.original for each in parameters_of(_of(tools, consumer))]
-        if parameter not in known:
-            raise UsageError(f"{consumer} has no parameter {parameter!r}: take one of {', '.join(known) or 'none'}")
+        _check_parameter(tools, consumer, parameter)
         self._correct("feed", _of(tools, supplier), path, _of(tools, consumer), parameter, there)
 
     def correct_substitute(self, tools: Mapping[str, Protocol], tool: str, by: str, there: bool | None) -> None:
@@ -132,6 +130,24 @@ class GraphStore:
         if tool == by:
             raise UsageError(f"{tool} cannot take its own place: name another tool")
         self._correct("replace", _of(tools, tool), (), _of(tools, by), "", there)
+
+    def correct_same(
+        self, tools: Mapping[str, Protocol], one: tuple[str, str], other: tuple[str, str], same: bool | None
+    ) -> None:
+        """Say that two parameters mean the same, or that they do not; with ``None`` take back what was said.
+
+        Args:
+            one, other: each a tool and one of its parameters, by its original name; in any order.
+
+        Raises:
+            UsageError, StoreProblem: as :meth:`correct_feed`; or the two are one parameter.
+        """
+        for tool, parameter in (one, other):
+            _check_parameter(tools, tool, parameter)
+        if one == other:
+            raise UsageError(f"{one[0]}.{one[1]} is the same as itself: name another parameter")
+        (a, first), (b, second) = sorted((one, other), key=lambda each: (place_of(tools[each[0]]), each[1]))
+        self._correct("same", tools[a], (first,), tools[b], second, same)
 
     def _correct(self, kind: str, a: Protocol, path: Path, b: Protocol, parameter: str, there: bool | None) -> None:
         row = (kind, *place_of(a), json.dumps(path), *place_of(b), parameter)
@@ -223,6 +239,12 @@ class GraphStore:
             StoreProblem: the store cannot be written.
         """
         return imported(self._file, path)
+
+
+def _check_parameter(tools: Mapping[str, Protocol], tool: str, parameter: str) -> None:
+    known = [each.original for each in parameters_of(_of(tools, tool))]
+    if parameter not in known:
+        raise UsageError(f"{tool} has no parameter {parameter!r}: take one of {', '.join(known) or 'none'}")
 
 
 def _of(tools: Mapping[str, Protocol], key: str) -> Protocol:

@@ -178,6 +178,7 @@ class Structure:
         self._facts = {} if facts is None else facts
         self._postings: dict[tuple[_Service, _Key], _Posting] = {}
         self._indexed: set[str] = set()
+        self._into: dict[str, dict[str, list[Found]]] = {}
 
     def facts(self, key: str) -> ToolFacts:
         """What is read off a tool's protocol."""
@@ -189,14 +190,16 @@ class Structure:
         """Within which service the identifiers of a tool mean something."""
         return self._scopes.get(key) or scope_of(self.tools[key])
 
-    def into(self, consumer: str) -> dict[str, list[Found]]:
+    def into(self, consumer: str) -> Mapping[str, Sequence[Found]]:
         """For each parameter of a tool that others can supply, by its original name: these, the best ones alone.
 
         Tools of the same service come before all others, and an identifier of another service is no supply. Tools that
         need no identifier come first. A tool that the parameter's description names as the source is taken even where
         its response is not known to have such a field.
         """
-        found = {}
+        if (kept := self._into.get(consumer)) is not None:
+            return kept
+        found = self._into[consumer] = {}
         for parameter in self.facts(consumer).parameters:
             some = self._stated(consumer, parameter)
             if not some and is_handed_out(parameter.original, parameter.schema):

@@ -12,6 +12,7 @@ import math
 from collections import Counter
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from heapq import nlargest
 from typing import TYPE_CHECKING, Literal
 from weakref import WeakKeyDictionary
@@ -21,8 +22,10 @@ from atc.graph.edges import Path, Substitute
 from atc.graph.identifiers import HANDED_OUT, THINGS, is_identifier, words_of
 from atc.graph.suppliers import scope_of
 from atc.result import Effect
+from atc.tools.protocol import JsonSchema, Protocol
 
 if TYPE_CHECKING:
+    from atc.graph.structure import Structure
     from atc.graph.tool_graph import ToolGraph
 
 MOST = 3
@@ -31,6 +34,8 @@ LEAST_RESPONSE, LEAST = 0.6, 0.4
 """Share of the tool's fields that a substitute has, and that times how well its arguments are filled."""
 MAX_CANDIDATES, MAX_POSTINGS, MAX_KEYS = 40, 2_000, 40
 """Tools that are compared with one; tools that share a word beyond which it tells nothing; words that are looked up."""
+MAX_NEAR = 2_000
+"""Tools among which it is sought what supplies the arguments of one: of a greater catalogue its service's."""
 FEWER, AMONG = 0.7, 0.9
 """What a field of one thing is worth where there were several, and of several where there was one."""
 CHOSEN, SUPPLIED = 0.8, 0.6
@@ -89,7 +94,7 @@ def _matched(graph: ToolGraph, index: _Index, tool: str, by: str, reads: Collect
     """
     given, wanted = index.parameters(tool), index.parameters(by)
     foreign = index.foreign(tool, by)
-    pairs = _paired(given, wanted, foreign)
+    pairs = _paired(given, wanted, foreign, _said(graph, tool, by))
     arguments = {wanted[b].name: given[a].name for a, b, _ in pairs if wanted[b].required}
     taken, filled = {a: score for a, _, score in pairs}, {b for _, b, _ in pairs}
     reads_only = graph.protocols[tool].effect is Effect.READ
@@ -108,24 +113,43 @@ def _matched(graph: ToolGraph, index: _Index, tool: str, by: str, reads: Collect
     worth = sum(scores) / len(scores) if scores else 1.0
     worth *= CHOSEN ** (len(missing) - len(unmet))
     if unmet:
-        supplied = {feed.parameter for feed in graph.feeds(by) if feed.supplier.tool not in (tool, by)}
+        near = graph if len(graph.protocols) <= MAX_NEAR else graph.only(index.near(by))
+        supplied = {feed.parameter for feed in near.feeds(by) if feed.supplier.tool not in (tool, by)}
         worth *= math.prod(SUPPLIED * (each.name in supplied) for each in unmet)
     return _Match(worth * response, arguments)
 
 
-def _paired(given: Sequence[Concept], wanted: Sequence[Concept], foreign: bool) -> list[tuple[int, int, float]]:
+def _said(graph: ToolGraph, tool: str, by: str) -> dict[tuple[str, str], bool]:
+    """What the user said of the parameters of two tools: that one of the one means the same as one of the other."""
+    said = {}
+    for pair, same in graph.learnt.corrected_same.items():
+        for one, other in (pair, pair[::-1]):
+            if (one.tool, other.tool) == (tool, by):
+                said[one.path[0], other.path[0]] = same
+    return said
+
+
+def _paired(
+    given: Sequence[Concept], wanted: Sequence[Concept], foreign: bool, said: Mapping[tuple[str, str], bool]
+) -> list[tuple[int, int, float]]:
     """Parameters that mean the same, one to one, the surest first.
 
     Args:
         foreign: the tools are of two services: what one of them calls a thing by means nothing to the other.
+        said: by the names of two parameters, whether they mean the same by the user's word, which counts above all.
     """
+
+    def likeness_of(one: Concept, other: Concept) -> float:
+        if (same := said.get((one.name, other.name))) is not None:
+            return float(same)
+        apart = foreign and _is_own(one.name) and _is_own(other.name)
+        return 0.0 if apart else _likeness_of_parameters(one, other)
+
     scored = [
         (score, a, b)
         for a, one in enumerate(given)
         for b, other in enumerate(wanted)
-        if one.many == other.many
-        and not (foreign and _is_own(one.name) and _is_own(other.name))
-        and (score := _likeness_of_parameters(one, other)) >= ALIKE
+        if one.many == other.many and (score := likeness_of(one, other)) >= ALIKE
     ]
     pairs, left, right = [], set(range(len(given))), set(range(len(wanted)))
     for score, a, b in sorted(scored, key=lambda each: (-each[0], each[1], each[2])):
@@ -183,20 +207,25 @@ def _repeats(field: Concept, argument: Concept) -> bool:
 
 
 class _Index:
-    """The tools of one graph by the words of their responses. Built once: linear in all fields."""
+    """Tools by the words of their responses. Built once: linear in all fields.
 
-    def __init__(self, graph: ToolGraph) -> None:
-        self._graph = graph
+    Args:
+        protocols: of the tools, by key.
+        shapes: of responses that were observed where none is documented.
+    """
+
+    def __init__(self, protocols: Mapping[str, Protocol], shapes: Mapping[str, JsonSchema]) -> None:
+        self._protocols, self._shapes = protocols, shapes
         self._parameters: dict[str, list[Concept]] = {}
         self._fields: dict[str, list[Concept]] = {}
         self._postings: dict[str, list[str]] = {}
-        for key in graph.protocols:
+        for key in protocols:
             for word in keys_of(self._response(key)):
                 self._postings.setdefault(word, []).append(key)
 
     def parameters(self, key: str) -> list[Concept]:
         if key not in self._parameters:
-            self._parameters[key] = parameter_concepts(self._graph.protocols[key])
+            self._parameters[key] = parameter_concepts(self._protocols[key])
         return self._parameters[key]
 
     def fields(self, key: str) -> list[Concept]:
@@ -219,14 +248,29 @@ class _Index:
 
     def foreign(self, one: str, other: str) -> bool:
         """Whether two tools are of services that do not share identifiers."""
-        a, b = (scope_of(self._graph.protocols[key]) for key in (one, other))
+        a, b = (scope_of(self._protocols[key]) for key in (one, other))
         return bool(a.service and b.service) and a.service != b.service and not (a.open or b.open)
+
+    @cached_property
+    def _of_service(self) -> Mapping[str, Sequence[str]]:
+        """The keys of the tools of each service; of none, and of those that serve all, under an empty name."""
+        found: dict[str, list[str]] = {}
+        for key, protocol in self._protocols.items():
+            scope = scope_of(protocol)
+            found.setdefault("" if scope.open else scope.service, []).append(key)
+        return found
+
+    def near(self, key: str) -> list[str]:
+        """A tool and those of its service and of none, at most :data:`MAX_NEAR`: they may supply its identifiers."""
+        scope = scope_of(self._protocols[key])
+        own = () if scope.open else self._of_service.get(scope.service, ())
+        return [*dict.fromkeys([key, *own, *self._of_service.get("", ())])][:MAX_NEAR]
 
     def candidates(self, key: str) -> list[str]:
         """The tools whose responses share the most telling words with a tool's."""
         words = [word for word in keys_of(self.fields(key)) if len(self._postings.get(word, ())) > 1]
         words = sorted(words, key=lambda word: (len(self._postings[word]), word))[:MAX_KEYS]
-        total = len(self._graph.protocols)
+        total = len(self._protocols)
         scores: Counter[str] = Counter()
         for word in words:
             postings = self._postings[word][:MAX_POSTINGS]
@@ -236,19 +280,20 @@ class _Index:
         return _first(scores.items())
 
     def _response(self, key: str) -> list[Concept]:
-        protocol = self._graph.protocols[key]
+        protocol = self._protocols[key]
         found = response_concepts(protocol)
-        return found or response_concepts(protocol, self._graph.learnt.shapes.get(key))
+        return found or response_concepts(protocol, self._shapes.get(key))
 
 
 def _first(scores: Iterable[tuple[str, float]]) -> list[str]:
     return [key for key, _ in nlargest(MAX_CANDIDATES, scores, key=lambda each: (each[1], each[0]))]
 
 
-_INDEXES: WeakKeyDictionary[ToolGraph, _Index] = WeakKeyDictionary()
+_INDEXES: WeakKeyDictionary[Structure, _Index] = WeakKeyDictionary()
+"""By what graphs have in common that know the same tools and shapes, whatever else was learnt."""
 
 
 def _index_of(graph: ToolGraph) -> _Index:
-    if graph not in _INDEXES:
-        _INDEXES[graph] = _Index(graph)
-    return _INDEXES[graph]
+    if (index := _INDEXES.get(graph.structure)) is None:
+        index = _INDEXES[graph.structure] = _Index(graph.protocols, graph.learnt.shapes)
+    return index

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Collection, Mapping, Sequence
+from copy import copy
 from functools import cached_property
 from typing import get_args
 
@@ -18,7 +19,7 @@ from atc.graph.structure import Structure, ToolFacts
 from atc.graph.suppliers import Scope, Supplier, Suppliers, has_place, hints_from
 from atc.graph.weights import WORTH, reliability, weight_of
 from atc.tools.observed import says_nothing, with_shape
-from atc.tools.protocol import Protocol
+from atc.tools.protocol import JsonSchema, Protocol
 
 _End = tuple[str, tuple[str, Path]]
 """A parameter of a consumer, and a tool with the place of a field in its response."""
@@ -205,11 +206,15 @@ class ToolGraph:
     ) -> ToolGraph:
         """The graph of other tools, with the same that was learnt; what was read off a tool is not read again.
 
+        Of the same tools it is this graph.
+
         Args:
             tools: as the graph itself takes them.
             scopes: by key, in place of this graph's.
         """
         made = ToolGraph(tools, self.learnt, scopes=self._scopes if scopes is None else scopes)
+        if scopes is None and _are_the_same(made.protocols, self.protocols):
+            return self
         if len(self._shared.facts) < MAX_READ:
             made._shared = self._shared
         else:  # a catalogue is looked at in parts: what was read is not kept without end
@@ -218,14 +223,29 @@ class ToolGraph:
 
     @cached_property
     def clusters(self) -> ParameterClusters:
-        """The parameters and fields that mean the same (NaviAgent App. A)."""
-        return ParameterClusters(self.protocols_with_shapes)
+        """The parameters and fields that mean the same (NaviAgent App. A), the user's word first."""
+        return ParameterClusters(self.protocols_with_shapes, self.learnt.corrected_same)
 
     def suppliers_taught(self, consumer: str, parameter: str) -> list[str]:
         """The tools that runs, the user or a model name as suppliers of a parameter, whether they are in this graph or
         not, in the order of their keys."""
         edges = self._shared.edges_into.get(consumer, ())
         return [*dict.fromkeys(tool for tool, _, taken_by in edges if taken_by == parameter)]
+
+    def with_learnt(self, learnt: Learnt) -> ToolGraph:
+        """The graph of the same tools with something else learnt; what was read off their protocols stays.
+
+        Args:
+            learnt: in place of what this graph has.
+        """
+        made = copy(self)
+        made.learnt, made._shared, made._feeds = learnt, self._shared.with_learnt(learnt), {}
+        for name in ("suppliers", "hints", "clusters"):
+            made.__dict__.pop(name, None)
+        if learnt.shapes != self.learnt.shapes:
+            for name in ("structure", "protocols_with_shapes"):
+                made.__dict__.pop(name, None)
+        return made
 
     def only(self, keys: Collection[str]) -> ToolGraph:
         """The graph of some of these tools.
@@ -234,6 +254,14 @@ class ToolGraph:
             KeyError: there is no such tool.
         """
         return self.of({key: self.protocols[key] for key in keys})
+
+
+def _are_the_same(some: Mapping[str, Protocol], others: Mapping[str, Protocol]) -> bool:
+    """Whether these are the same protocols, by the same keys and in the same order."""
+    if len(some) != len(others):
+        return False
+    pairs = zip(some.items(), others.items(), strict=True)
+    return all(key == other and one is two for (key, one), (other, two) in pairs)
 
 
 def _edge(consumer: str, end: _End) -> tuple[str, Path, str, str]:
@@ -248,16 +276,23 @@ class _Shared:
     def __init__(self, learnt: Learnt) -> None:
         self._learnt = learnt
         self.facts: dict[str, ToolFacts] = {}
-        self._shaped: dict[str, tuple[Protocol, Protocol]] = {}
+        self._shaped: dict[str, tuple[Protocol, JsonSchema, Protocol]] = {}
+
+    def with_learnt(self, learnt: Learnt) -> _Shared:
+        """The same that was read off tools, with something else learnt."""
+        made = _Shared(learnt)
+        made.facts, made._shaped = self.facts, self._shaped
+        return made
 
     def with_shape(self, key: str, protocol: Protocol) -> Protocol:
         """The protocol; where it documents no response, with the shape that was observed."""
         shape = self._learnt.shapes.get(key)
         if shape is None or not says_nothing(protocol.returns):
             return protocol
-        if key not in self._shaped or self._shaped[key][0] is not protocol:
-            self._shaped[key] = protocol, with_shape(protocol, shape)
-        return self._shaped[key][1]
+        kept = self._shaped.get(key)
+        if kept is None or kept[0] is not protocol or kept[1] != shape:
+            kept = self._shaped[key] = protocol, shape, with_shape(protocol, shape)
+        return kept[2]
 
     @cached_property
     def edges_into(self) -> Mapping[str, Sequence[tuple[str, Path, str]]]:

@@ -10,11 +10,13 @@ from typing import Any, NamedTuple
 
 from atc.graph import ageing
 from atc.graph.ageing import CHANGED, weight_now
-from atc.graph.edges import Counts, Learnt, Path
-from atc.graph.field_paths import documents_response, has_field, words_of_documents
+from atc.graph.edges import Counts, Learnt, Path, Place
+from atc.graph.field_paths import words_of_documents
 from atc.graph.identity import Identity, name_of, place_of
+from atc.graph.suppliers import has_place
 from atc.schemas.infer.field_words import is_field_name
 from atc.schemas.infer.outline import Outline
+from atc.tools.observed import is_documented
 from atc.tools.parameters import parameters_of
 from atc.tools.protocol import JsonSchema, Protocol
 
@@ -32,6 +34,14 @@ class _Row(NamedTuple):
     worth: float
     current: bool
     foreign: bool
+
+
+class _Corrections(NamedTuple):
+    """What the user said: of feeds, of substitutes, and of parameters that mean the same."""
+
+    feeds: dict[_Feed, bool]
+    substitutes: dict[tuple[str, str], bool]
+    same: dict[tuple[Place, Place], bool]
 
 
 class _Sums:
@@ -99,15 +109,16 @@ def learnt_of(
             learnt[kind][name] = whole.counts()
         elif kind in learnt:
             learnt[kind][name] = whole.share_of(calls.get(b))
-    feeds, substitutes = _corrections(file, keys_at)
+    said = _corrections(file, keys_at)
     return Learnt(
         calls={tool: each.counts() for tool, each in calls.items()},
         follows=learnt["follow"],
         feeds=learnt["feed"],
         replaced=learnt["replace"],
         shapes=_shapes(file, tools, rows),
-        corrected_feeds=feeds,
-        corrected_substitutes=substitutes,
+        corrected_feeds=said.feeds,
+        corrected_substitutes=said.substitutes,
+        corrected_same=said.same,
         predicted=_predictions(file, rows),
         foreign=frozenset(key for row in rows.values() if row.foreign for key in row.keys),
     )
@@ -213,9 +224,9 @@ def _fits(tools: Mapping[str, Protocol], key: _Key, sums: _Sums, rows: Mapping[i
         return True
     if parameter not in (each.original for each in parameters_of(tools[b])):
         return False
-    if not path or has_field(tools[a].returns, path):
+    if has_place(tools[a].returns, path):
         return True
-    if documents_response(tools[a]):
+    if is_documented(tools[a].returns):
         return sums.own > 0 and sums.recent > 0  # the service answers otherwise than its document says
     return sums.own > 0 or all(step == "[]" or is_field_name(step, words_of_documents(tools[a])) for step in path)
 
@@ -224,7 +235,7 @@ def _shapes(file: sqlite3.Connection, tools: Mapping[str, Protocol], rows: Mappi
     """The observed responses of tools as they are now; one's own before a foreign one."""
     found: dict[str, JsonSchema] = {}
     for id, row in sorted(rows.items(), key=lambda each: each[1].foreign):
-        keys = [key for key in row.keys if row.current and key not in found and not documents_response(tools[key])]
+        keys = [key for key in row.keys if row.current and key not in found and not is_documented(tools[key].returns)]
         held = file.execute("SELECT outline FROM shape WHERE tool = ?", (id,)).fetchone() if keys else None
         if held is not None:
             try:
@@ -235,20 +246,20 @@ def _shapes(file: sqlite3.Connection, tools: Mapping[str, Protocol], rows: Mappi
     return found
 
 
-def _corrections(
-    file: sqlite3.Connection, keys_at: Mapping[tuple[str, str], Sequence[str]]
-) -> tuple[dict[_Feed, bool], dict[tuple[str, str], bool]]:
-    feeds: dict[_Feed, bool] = {}
-    substitutes: dict[tuple[str, str], bool] = {}
+def _corrections(file: sqlite3.Connection, keys_at: Mapping[tuple[str, str], Sequence[str]]) -> _Corrections:
+    """What the user said of these tools."""
+    said = _Corrections({}, {}, {})
     for kind, a_service, a_name, text, b_service, b_name, parameter, there in file.execute("SELECT * FROM correction"):
         path = _path(text)
         for a in keys_at.get((a_service, a_name), ()):
             for b in keys_at.get((b_service, b_name), ()):
                 if kind == "replace":
-                    substitutes[a, b] = bool(there)
-                elif path is not None:
-                    feeds[a, path, b, parameter] = bool(there)
-    return feeds, substitutes
+                    said.substitutes[a, b] = bool(there)
+                elif kind == "same" and path:
+                    said.same[Place(a, path, True), Place(b, (parameter,), True)] = bool(there)
+                elif kind == "feed" and path is not None:
+                    said.feeds[a, path, b, parameter] = bool(there)
+    return said
 
 
 def _predictions(file: sqlite3.Connection, rows: Mapping[int, _Row]) -> dict[_Feed, float]:

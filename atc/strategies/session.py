@@ -11,12 +11,14 @@ from typing import Any
 from atc.answers.types import Fitted
 from atc.calls.broker import Broker
 from atc.calls.journal import Entry
-from atc.errors import JournalError, SandboxUnavailable
+from atc.errors import BudgetExceeded, InputNeeded, JournalError, ModelError, ModelUnavailable, SandboxUnavailable
 from atc.facts import Fault
 from atc.models.budget import Budget
 from atc.packing import pack
 from atc.result import Call, Result, Usage
-from atc.strategies.base import Ending
+from atc.strategies import sentence
+from atc.strategies.ask_user import asked_fault
+from atc.strategies.base import Ending, Strategy, checked, typed_ending
 from atc.strategies.context import RunContext
 from atc.traces.events import Emit
 from atc.traces.store import StoredRun
@@ -34,6 +36,31 @@ class Session:
     emit: Emit
     context: RunContext | None = None
     began: float = field(default_factory=time.perf_counter)
+
+    async def acted(self, context: RunContext, strategy: Strategy, resumed: StoredRun | None = None) -> Result:
+        """Let the strategy act; what stops it from outside becomes the result's status."""
+        settings = context.settings
+        ending: Ending | None = None
+        sentence_text, fitted = "", None
+        try:
+            async with asyncio.timeout(settings.budget_s) as clock:
+                ending = await (strategy.solve(context) if resumed is None else strategy.resume(context, resumed))
+                ending, fitted = typed_ending(context, checked(ending, strategy.name))
+                if ending.status == "answered":
+                    sentence_text = sentence.value_text(ending.value)  # it stands if the model's fails
+                    sentence_text = await _sentence(context, ending.value)
+        except BudgetExceeded as error:
+            ending = Ending("budget", fault=Fault(kind="limit", reason=str(error)))
+        except TimeoutError:
+            if not clock.expired():
+                raise
+            text = f"the run used up its {settings.budget_s:g} seconds"
+            ending = ending or Ending("budget", fault=Fault(kind="limit", reason=text))
+        except InputNeeded as needed:
+            ending = Ending("needs_input", fault=asked_fault(needed, self.run_id if self.stored else ""))
+        except (ModelError, JournalError) as error:
+            ending = Ending("failed", fault=fault_of(error))
+        return self.result(ending, sentence_text, fitted if ending.status == "answered" else None)
 
     def result(self, ending: Ending, answer: str = "", fitted: Fitted | None = None) -> Result:
         """The result of the run: its ending, its calls and what it used. ``fitted``: its value, of the user's type."""
@@ -88,6 +115,13 @@ class Session:
             result = self.result(Ending("failed", fault=fault_of(error)))
             self.end(result, raised=True)
         return result
+
+
+async def _sentence(context: RunContext, value: Any) -> str:
+    if context.settings.sentence:
+        with contextlib.suppress(ModelError, ModelUnavailable, BudgetExceeded):  # the value is there all the same
+            return await sentence.answer_sentence(context, value)
+    return sentence.value_text(value)
 
 
 def fault_of(error: BaseException) -> Fault:

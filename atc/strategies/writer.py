@@ -27,6 +27,7 @@ from atc.result import Call, Revision
 from atc.settings import Settings
 from atc.strategies.answer_note import type_note
 from atc.strategies.asking import ask, emit_reply, task_message, waiting
+from atc.strategies.edits import edits_of
 from atc.strategies.feedback import done_calls, feedback_from
 from atc.strategies.find_tools import DOCS, asking_tools
 from atc.strategies.find_tools import NAME as FINDER
@@ -51,8 +52,6 @@ COPY_OF_STUBS = "(TypedDict):"
 COPIED = "the reply copies the tools' documents: the tools exist, so write only the program that calls them"
 MAX_LIKELY_TOOLS = 5
 """Tools that are named to a model whose program did without any."""
-MAX_CULPRIT = 20_000
-"""Characters of the stub of a failed tool that stands beside its error (``Ways(revision="edit")``)."""
 _CLASS_BEGUN = re.compile(r"(?:^|\n)class \w+\s*\Z")
 
 
@@ -308,7 +307,7 @@ class Writer:
         notes, edits = "", []
         told: list[str] = []
         if self._ways.revision == "edit" and history:
-            edits = self._edits(history, calls)
+            edits = edits_of(history, calls, self._tools, self._task, pages=self._pages)
         else:
             likely = self._likely(history) if "likely-tools" in self._rules else ()
             sentences = feedback_from(history, self._graph.hints, self._tools.protocols, likely, self._rules)
@@ -378,32 +377,6 @@ class Writer:
                     del document[name]
             texts.append(json.dumps(document, ensure_ascii=False))
         return Fit(SEPARATOR.join(texts), dict.fromkeys(self._tools, WHOLE.name))
-
-    def _edits(self, history: Sequence[Revision], calls: Sequence[Call]) -> list[Message]:
-        """The pairs (program, result) so far, the last with the tool's protocol and what it answered (Eq. 2)."""
-        messages = []
-        for revision in history:
-            last = revision is history[-1]
-            fault = revision.fault
-            tool = self._tools.get(fault.tool or "") if last and fault else None
-            shown = Fitter([tool.protocol] if tool else [], {}, self._task, pages=self._pages).within(MAX_CULPRIT)
-            problem = "\n".join(f.message for f in revision.findings) or (fault.message if fault else "")
-            messages.append(
-                Message("assistant", f"```python\n{revision.program}```" if revision.program else "(no program)")
-            )
-            messages.append(
-                Message(
-                    "user",
-                    prompt(
-                        "edit",
-                        problem=fenced(problem),
-                        protocol=fenced(shown.text),
-                        evidence=fenced(fault.evidence if fault and last else ""),
-                        done=done_calls(calls) if last else [],
-                    ),
-                )
-            )
-        return messages
 
 
 def _structural(tools: Toolset) -> ToolGraph:

@@ -16,13 +16,20 @@ from atc.tools.types import OBSERVED
 MAX_DEPTH, MAX_KEYS, MAX_NODES = 8, 200, 2_000
 """Levels, keys of one object and schemas of an observed response that are kept: a stranger's tool answered it."""
 _SAYS = ("properties", "items", "prefixItems", "additionalProperties", "patternProperties", "anyOf", "oneOf", "allOf",
-         "$ref")  # fmt: skip
+         "$ref", "enum", "const")  # fmt: skip
 _TYPES = ("object", "array", "string", "integer", "number", "boolean", "null")
 
 
 def says_nothing(returns: JsonSchema | None) -> bool:
-    """Whether a response schema names no field and no item: that it is an object, any object, at most."""
-    return not returns or not any(returns.get(keyword) for keyword in _SAYS if returns.get(keyword) is not True)
+    """Whether a response schema tells no more than that it is an object or a list, any of them."""
+    if not returns or not types_of(returns) <= {"object", "array", "null"}:
+        return not returns
+    return not any(returns.get(keyword) for keyword in _SAYS if returns.get(keyword) is not True)
+
+
+def is_documented(returns: JsonSchema | None) -> bool:
+    """Whether a document says what a response looks like; what runs observed is no document."""
+    return not says_nothing(returns) and not is_observed(returns)
 
 
 def is_observed(returns: JsonSchema | None) -> bool:

@@ -36,7 +36,7 @@ def shown(prompts: Sequence[Sequence[Message]]) -> list[list[int]]:
 
 
 def model_of(made: Agent) -> FakeModel:
-    model = made._opened_model()
+    model = made._held.model()
     assert isinstance(model, FakeModel)
     return model
 

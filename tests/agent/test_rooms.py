@@ -46,6 +46,14 @@ def test_the_two_sides_of_the_jail_import_nothing_of_each_other() -> None:
     assert not [name for name in outside if name.split(".")[0] == "sandbox"]
 
 
+def test_the_graph_is_below_the_programs_that_are_checked_by_it() -> None:
+    above = ("atc.programs", "atc.strategies", "atc.retrieval", "atc.calls", "atc.traces", "atc.models", "atc.cli")
+    graph = {name: path for name, path in MODULES.items() if f"{name}.".startswith("atc.graph.")}
+    assert len(graph) > 20
+    found = {(name, used) for name, path in graph.items() for used in imports(ast.parse(path.read_text()))}
+    assert not [(name, used) for name, used in found if f"{used}.".startswith(tuple(f"{room}." for room in above))]
+
+
 @pytest.mark.parametrize(
     ("module", "names"),
     [

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from atc.graph.lessons import lessons_of
+from atc.programs.lessons.reading import lessons_of
 from benchmarks import evolution
 
 
@@ -19,7 +19,7 @@ def test_a_made_up_run_teaches_three_edges() -> None:
 
 
 def test_what_is_learnt_is_counted(tmp_path: Path) -> None:
-    assert evolution.learning(30, tmp_path)["runs"] == 30
+    assert evolution.learning(30, tmp_path, beside=500)["runs"] == 30
 
 
 @pytest.mark.slow

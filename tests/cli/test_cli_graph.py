@@ -148,6 +148,10 @@ def test_an_edge_is_corrected_in_the_words_in_which_it_is_shown(said: str, kept:
     ran = atc("graph", "correct", "--instead", "get_user", "search_user", said, *T)
     assert ran.stdout.startswith("search_user in place of get_user: ")
     assert list(learnt().corrected_substitutes.values()) == list(kept.values())
+    printed("correct", "--same", "get_user.user_id", "get_orders.user_id", said, *T)
+    assert list(learnt().corrected_same.values()) == list(kept.values())
+    (means,) = printed("show", "get_user", *T)["means"]
+    assert (means["same"] == ["get_orders.user_id"]) is (said != "--no")
 
 
 @pytest.mark.parametrize(
@@ -164,6 +168,9 @@ def test_an_edge_is_corrected_in_the_words_in_which_it_is_shown(said: str, kept:
             ("search_user.users[].user_id", "get_user.user_id", "--no", "--instead"),
             "there is no tool 'search_user.users[]",
         ),
+        (("get_user.user_id", "get_user.user_id", "--no", "--same"), "is the same as itself"),
+        (("get_user.user_id", "get_orders", "--no", "--same"), "write get_orders.ARGUMENT"),
+        (("get_user", "get_orders", "--no", "--same", "--instead"), "give one of them"),
         (("get_user", "get_user", "--no", "--instead"), "a tool cannot take its own place"),
     ],
 )

@@ -10,8 +10,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from atc.graph.clusters import ParameterClusters, Place
-from atc.graph.edges import Counts, Learnt
+from atc.graph.clusters import ParameterClusters
+from atc.graph.edges import Counts, Learnt, Place
 from atc.tools.protocol import Protocol
 
 

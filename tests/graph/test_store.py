@@ -19,14 +19,15 @@ from hypothesis import strategies as st
 
 from atc.errors import EnvironmentProblem, UsageError
 from atc.graph import database, pruning
-from atc.graph.ageing import LONG_TERM, prune_score, weight_now
-from atc.graph.edges import NOTHING_LEARNT, Counts
+from atc.graph.ageing import LONG_TERM, score_after, weight_now
+from atc.graph.edges import NOTHING_LEARNT, Counts, Place
 from atc.graph.identity import identity_of
-from atc.graph.lessons import Lessons, lessons_of
+from atc.graph.lessons import Lessons
 from atc.graph.store import GraphStore
+from atc.programs.lessons.reading import lessons_of
 from atc.schemas.infer.outline import outline_of
 from atc.tools.protocol import Source
-from tests.graph.test_lessons import Run
+from tests.programs.test_lessons import Run
 from tests.support.graph import CITIES, DAY, EDGE, NOW, TOOLS, lessons, tool, tools
 
 
@@ -134,11 +135,11 @@ def test_the_weights_of_ageing() -> None:
     assert weight_now(0, 0, 0, 0) == 0
     assert weight_now(1, 2, 0, 0) == weight_now(0, 0, 1, 2) == weight_now(1, 2, 1, 2) == 0.5
     assert weight_now(1, 1, 0, 3) == LONG_TERM
-    failing, rare, good = prune_score(9, 10, 0), prune_score(0, 1, 0), prune_score(0, 10, 0)
+    failing, rare, good = score_after(9, 10, 0), score_after(0, 1, 0), score_after(0, 10, 0)
     assert good < rare
     assert good < failing
-    assert prune_score(0, 10, 400) > rare
-    assert prune_score(0, 0, 1e9) <= 1
+    assert score_after(0, 10, 400) > rare
+    assert score_after(0, 0, 1e9) <= 1
 
 
 def test_substitutes_shapes_corrections_and_predictions(store: GraphStore) -> None:
@@ -155,10 +156,14 @@ def test_substitutes_shapes_corrections_and_predictions(store: GraphStore) -> No
     store.correct_feed(TOOLS, EDGE, False)
     store.correct_feed(TOOLS, EDGE, True)
     store.correct_substitute(TOOLS, "alerts", "log", False)
+    store.correct_same(TOOLS, ("weather", "days"), ("weather", "cityId"), True)
+    store.correct_same(TOOLS, ("weather", "cityId"), ("weather", "days"), False)  # the same pair
     store.predict(TOOLS, {EDGE: 0.7, ("log", ("id",), "weather", "days"): 2.0, ("gone", (), "weather", "days"): 0.5})
     found = store.learnt(TOOLS, NOW)
     assert found.corrected_feeds == {EDGE: True}
     assert found.corrected_substitutes == {("alerts", "log"): False}
+    pair = Place("weather", ("cityId",), True), Place("weather", ("days",), True)
+    assert found.corrected_same == {pair: False}
     assert found.predicted == {EDGE: 0.7}
     store.predict(TOOLS, {})
     store.correct_feed(TOOLS, EDGE, None)
@@ -173,6 +178,8 @@ def test_substitutes_shapes_corrections_and_predictions(store: GraphStore) -> No
     [
         (lambda s: s.correct_feed(TOOLS, ("log", (), "weather", "city"), True), "'city': take one of cityId, days"),
         (lambda s: s.correct_feed(TOOLS, ("find", (), "weather", "cityId"), True), "no tool 'find'"),
+        (lambda s: s.correct_same(TOOLS, ("weather", "days"), ("weather", "town"), True), "no parameter 'town'"),
+        (lambda s: s.correct_same(TOOLS, ("weather", "days"), ("weather", "days"), True), "the same as itself"),
         (lambda s: s.correct_substitute(TOOLS, "log", "log", True), "cannot take its own place"),
     ],
 )  # fmt: skip

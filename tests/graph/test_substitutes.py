@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from atc.graph.edges import Counts, Learnt
+from atc.graph.edges import Counts, Learnt, Place
 from atc.graph.substitutes import MOST, substitutes_of
 from atc.graph.tool_graph import ToolGraph
 from atc.result import Effect
@@ -125,6 +125,18 @@ def test_an_identifier_of_another_service_is_asked_for_there() -> None:
     assert dict(made.arguments) == {}
 
 
+def test_of_a_great_catalogue_a_service_alone_is_searched_for_what_supplies_an_identifier(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr("atc.graph.substitutes.MAX_NEAR", 2)
+    one = protocol("get_hotel", {"hotel_id": WHOLE}, record(price=NUMBER, stars=WHOLE), service="a")
+    other = protocol("hotel_card", {"hotel_id": WHOLE}, record(price=NUMBER, stars=WHOLE), service="b")
+    search = protocol("search_hotels", {"query": TEXT}, record(hotel_id=WHOLE), service="b")
+    elsewhere = search.model_copy(update={"source": Source(kind="openapi", location="c")})
+    assert "hotel_card" in found(one, other, search, tool="get_hotel")
+    assert "hotel_card" not in found(one, other, elsewhere, tool="get_hotel")
+
+
 def test_a_write_takes_all_that_the_other_takes_and_tells_all_that_it_tells() -> None:
     done = record(booking_id=TEXT, status={"enum": ["booked", "waiting"]})
     book = protocol("book", {"room": TEXT, "night": {**TEXT, "format": "date"}}, done, effect=Effect.WRITE)
@@ -149,6 +161,19 @@ def test_use_and_the_users_word_count_without_types_and_a_no_counts_most() -> No
     assert not found(A, B, learnt=never)
     write = protocol("crystal_ball", {"question": TEXT}, None, effect=Effect.WRITE)
     assert not found(A, write, learnt=said)  # a read is never replaced by a write, whoever says so
+
+
+def test_what_means_the_same_is_the_users_to_say() -> None:
+    one = protocol("area_of", {"plot": TEXT}, record(hectares=NUMBER, owner=TEXT))
+    other = protocol("parcel", {"zzz": TEXT}, record(hectares=NUMBER, owner=TEXT))
+    pair = Place("parcel", ("zzz",), True), Place("area_of", ("plot",), True)
+    assert not found(one, other, tool="area_of")
+    made = found(one, other, tool="area_of", learnt=Learnt(corrected_same={pair: True}))["parcel"]
+    assert dict(made.arguments) == {"zzz": "plot"}
+    twin = protocol("parcel", {"plot": TEXT}, record(hectares=NUMBER, owner=TEXT))
+    pair = Place("area_of", ("plot",), True), Place("parcel", ("plot",), True)
+    assert found(one, twin, tool="area_of")
+    assert not found(one, twin, tool="area_of", learnt=Learnt(corrected_same={pair: False}))
 
 
 def test_at_most_three_and_always_the_same() -> None:

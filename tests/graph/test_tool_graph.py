@@ -163,6 +163,33 @@ def test_a_part_of_a_graph_is_the_graph_of_these_tools() -> None:
     assert part.of([FIND, changed]).suppliers == {}
 
 
+def test_the_same_tools_are_the_same_graph() -> None:
+    graph = ToolGraph(TOOLS)
+    assert graph.of(TOOLS) is graph is graph.only([*graph.protocols])
+    assert graph.of([*reversed(TOOLS)]) is not graph
+
+
+def test_with_something_else_learnt_the_protocols_are_not_read_again() -> None:
+    graph = ToolGraph(TOOLS)
+    before, hints = edges(graph), graph.hints
+    taught = graph.with_learnt(Learnt(corrected_feeds={OF_ALSO: True}))
+    assert taught.structure is graph.structure
+    assert edges(taught) == edges(ToolGraph(TOOLS, taught.learnt)) != before == edges(graph)
+    assert taught.hints == ToolGraph(TOOLS, taught.learnt).hints != hints == graph.hints
+    assert edges(taught.with_learnt(NOTHING_LEARNT)) == before
+
+
+def test_a_shape_that_is_observed_later_is_read() -> None:
+    tools = [tool("look_up", "name"), tool("weather", "city_id")]
+    graph = ToolGraph(tools)
+    assert edges(graph) == []
+    for name in ("city_id", "town"):
+        shapes = {"look_up": record(**{name: {"type": "integer"}})}
+        taught = graph.with_learnt(Learnt(shapes=shapes))
+        assert edges(taught) == edges(ToolGraph(tools, taught.learnt))
+        assert bool(edges(taught)) is (name == "city_id")
+
+
 def test_layers_put_suppliers_before_what_they_supply() -> None:
     make = tool("make_report", "summary_id", returns=record(report_id={}))
     sum_up = tool("sum_up", "city_id", returns=record(summary_id={}))

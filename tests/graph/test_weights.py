@@ -61,7 +61,7 @@ def test_layers_hold_all_once_and_keep_every_edge_outside_of_circles(edges: dict
 
 
 def test_a_long_chain_and_a_great_circle_end() -> None:
-    chain = {n: {n + 1: 1.0} for n in range(20_000)}
-    assert len(layers_of(list(range(20_001)), chain)) == 20_001
-    circle = {n: {(n + 1) % 20_000: 1.0, (n + 7) % 20_000: 0.5} for n in range(20_000)}
-    assert sum(map(len, layers_of(list(range(20_000)), circle))) == 20_000
+    chain = {n: {n + 1: 1.0} for n in range(5_000)}
+    assert len(layers_of(list(range(5_001)), chain)) == 5_001
+    circle = {n: {(n + 1) % 5_000: 1.0, (n + 7) % 5_000: 0.5} for n in range(5_000)}
+    assert sum(map(len, layers_of(list(range(5_000)), circle))) == 5_000

@@ -7,6 +7,7 @@ import re
 from itertools import combinations, pairwise
 from xml.etree import ElementTree
 
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as some
 
@@ -139,6 +140,7 @@ def test_the_drawing_is_well_formed_static_and_plain() -> None:
     assert ElementTree.fromstring(svg_of(drawing_of(GivenGraph([])))) is not None
 
 
+@pytest.mark.slow
 def test_two_thousand_tools_with_ten_thousand_edges_are_drawn() -> None:
     names = [f"t{number}" for number in range(2000)]
     ends = [(names[n % 2000], names[(n * 7919 + n // 2000 + 1) % 2000]) for n in range(10_000)]

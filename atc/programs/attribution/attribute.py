@@ -17,6 +17,7 @@ from atc.facts import Fault, FaultCase, FaultKind, Part, Place
 from atc.outcome import Outcome, ProgramError
 from atc.programs.analysis.flow import Flow
 from atc.programs.analysis.values import NOTHING, Origin
+from atc.programs.attribution.blame import blames_arguments
 from atc.programs.attribution.misfits import misfit_facts
 from atc.programs.attribution.responses import (
     MISSING,
@@ -48,15 +49,7 @@ _PROGRAM_ERRORS = {
     "NotImplementedError",
     "PermissionError",
 }
-_REFUSED_WORDS = {"invalid_arguments", "not_found", "invalid", "bad_request", "unknown_id", "conflict"}
-_REFUSED_CODES = {400, 404, 409, 410, 422}
 _ALLOW_WARNINGS = 'approve it at a terminal or by a function, or set warnings="allow" (--warnings allow)'
-
-
-def blames_arguments(call: Call) -> bool:
-    """Whether a call was refused or failed for its arguments, so that others may help."""
-    status = call.error_status
-    return call.status == "refused" or status in _REFUSED_CODES or status in _REFUSED_WORDS
 
 
 @dataclass

@@ -63,11 +63,6 @@ class Outline(BaseModel):
         )
 
 
-def is_observed(schema: JsonSchema | None) -> bool:
-    """Whether a response schema was made by :meth:`Outline.schema_seen`, and not documented."""
-    return schema is not None and OBSERVED in schema
-
-
 def outline_of(values: Sequence[Any], documented: Collection[str] = frozenset()) -> Outline:
     """The outline of responses of one tool.
 

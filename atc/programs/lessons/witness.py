@@ -12,13 +12,13 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from atc.calls.json_values import holds_nothing, is_empty
-from atc.graph.decisions import deciding
 from atc.graph.edges import Path
 from atc.graph.field_paths import Fields
 from atc.programs.analysis.flow import Flow
 from atc.programs.analysis.interpreter import ToolCall
 from atc.programs.analysis.values import NOTHING, Cell, Origin, Value
 from atc.programs.attribution.responses import MISSING, places
+from atc.programs.lessons.decisions import deciding
 from atc.programs.program import Program
 from atc.programs.syntax import span_of
 from atc.result import Effect

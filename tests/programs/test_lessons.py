@@ -10,10 +10,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from atc.graph.field_paths import documents_response
-from atc.graph.lessons import Lessons, all_lessons, lessons_of
+from atc.graph.lessons import Lessons
+from atc.programs.lessons.reading import all_lessons, lessons_of
 from atc.result import Call, Effect, Result
 from atc.schemas.infer.outline import outline_of
+from atc.tools.observed import is_documented
 from atc.tools.protocol import JsonSchema, Protocol
 from atc.traces.events import Event
 from atc.traces.store import StoredRun, TraceWriter
@@ -228,7 +229,7 @@ def test_keys_that_are_data_are_neither_in_shapes_nor_in_edges() -> None:
     ],
 )
 def test_which_documents_say_what_a_response_is(returns: JsonSchema | None, documented: bool) -> None:
-    assert documents_response(tool("t", returns=returns)) == documented
+    assert is_documented(returns) == documented
 
 
 def test_words_of_the_documents_may_be_names_of_fields() -> None:

@@ -1,0 +1,174 @@
+"""Reads off a run what it teaches: off its result, its events, or its trace on disk."""
+
+from __future__ import annotations
+
+import hashlib
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from itertools import pairwise
+from typing import Any, NamedTuple
+
+from atc.graph.lessons import Lessons
+from atc.programs.attribution.blame import blames_arguments
+from atc.programs.lessons.witness import MAX_COUNT, Answer, Made
+from atc.result import Call, Result
+from atc.tools.protocol import Protocol
+from atc.traces.events import Event
+from atc.traces.store import StoredRun
+
+_NO_FAILURE_OF_THE_TOOL = {"denied", "credential", "in_doubt"}
+"""Causes that say nothing about the tool."""
+
+
+class _Request(NamedTuple):
+    """One request of a run: the program that answered it, that program's calls, all calls, and the tools that broke
+    with those that were used in their place."""
+
+    run_id: str
+    number: int
+    answered: bool
+    program: str
+    own: Sequence[Made]
+    calls: Sequence[Made]
+    replaced: Sequence[tuple[str, str]] = ()
+
+
+def lessons_of(
+    run: StoredRun | Result[Any] | Iterable[Event | Mapping[str, Any]],
+    tools: Mapping[str, Protocol],
+    *,
+    replaced: Iterable[tuple[str, str]] = (),
+    request: int = 0,
+) -> Lessons:
+    """What a finished run teaches; of a conversation its last request. Linear in the run.
+
+    Args:
+        run: a run on disk, its result, or the events of its trace.
+        tools: the protocols by the names that programs call them by; calls of other tools teach nothing.
+        replaced: tools that broke in this run, each with the one that was used in its place; beside those that the run
+            itself names.
+        request: of a result that belongs to a conversation, the number of its task; a trace has it.
+
+    Raises:
+        UsageError: a newer version of ATC wrote the trace.
+        OSError: it cannot be read.
+    """
+    if isinstance(run, Result):
+        found = _of_result(run, request)
+    else:
+        requests = list(_of_events(run.latest() if isinstance(run, StoredRun) else run))
+        found = requests[-1] if requests else _Request("", 0, False, "", (), ())
+    return _lessons(found._replace(replaced=(*found.replaced, *replaced)), tools)
+
+
+def all_lessons(run: StoredRun, tools: Mapping[str, Protocol]) -> Iterator[Lessons]:
+    """What each request of a run on disk teaches, in order: a conversation has several.
+
+    Raises:
+        UsageError, OSError: as :func:`lessons_of`.
+    """
+    for request in _of_events(run.events()):
+        yield _lessons(request, tools)
+
+
+# -- what happened ---------------------------------------------------------------------------------------------------
+
+
+def _of_result(result: Result[Any], number: int) -> _Request:
+    calls = [_made(dict(call)) for call in result.calls]
+    last = max((call.attempt for call in calls), default=0)
+    own = [call for call in calls if call.attempt == last]
+    replaced = [pair for revision in result.revisions for pair in revision.substituted]
+    return _Request(result.run_id, number, result.status == "answered", result.program, own, calls, replaced)
+
+
+def _of_events(events: Iterable[Event | Mapping[str, Any]]) -> Iterator[_Request]:
+    """The requests of a trace. A run that was resumed goes on with the same request."""
+    run_id, number, written, running = "", -1, "", ""
+    answered, program = False, ""
+    own: list[Made] = []
+    calls: list[Made] = []
+    replaced: list[tuple[str, str]] = []
+
+    def request() -> _Request:
+        return _Request(run_id, number, answered, running if running == program else "", own, calls, replaced)
+
+    for event in events:
+        kind, data = (event.kind, event.data) if isinstance(event, Event) else (event["kind"], event["data"])
+        match kind:
+            case "run_started":
+                turn = data.get("turn", 0)
+                if turn != number and run_id:
+                    yield request()
+                    answered, program, own, calls, replaced = False, "", [], [], []
+                run_id, number = str(data.get("run_id", "")), turn
+            case "program_written":
+                written = data.get("program", "")
+            case "program_started":
+                running, own = written, []
+            case "call_ended":
+                made = _made(data)
+                own.append(made)
+                calls.append(made)
+            case "run_ended":
+                answered, program = data.get("status") == "answered", data.get("program", "")
+            case "substituted":
+                replaced.append((str(data.get("tool")), str(data.get("by"))))
+    if run_id:
+        yield request()
+
+
+def _made(call: Mapping[str, Any]) -> Made:
+    """A call of a trace, whose file anybody may have edited: what is no call teaches nothing."""
+    index, tool, arguments, line = (call.get(name) for name in ("index", "tool", "arguments", "line"))
+    return Made(
+        index if isinstance(index, int) else 0,
+        tool if isinstance(tool, str) else "",
+        arguments if isinstance(arguments, dict) else {},
+        call.get("value"),
+        str(call.get("status")),
+        str(call.get("effect")),
+        line if isinstance(line, int) else 0,
+        attempt if isinstance(attempt := call.get("attempt"), int) else 0,
+        status if isinstance(status := call.get("error_status"), int | str) else None,
+        cause if isinstance(cause := call.get("cause"), str) else None,
+    )
+
+
+# -- what it teaches -------------------------------------------------------------------------------------------------
+
+
+def _lessons(request: _Request, tools: Mapping[str, Protocol]) -> Lessons:
+    failed = tuple((call.number, call.tool) for call in request.calls if call.tool in tools and _failed_as_a_tool(call))
+    known = [(tool, by) for tool, by in request.replaced if tool in tools and by in tools and tool != by]
+    digest = hashlib.sha256(f"{request.run_id}:{request.number}".encode("utf-8", "replace")).hexdigest()[:32]
+    answer = Answer.of(request.program, request.own, tools) if request.answered and request.run_id else None
+    if answer is None:
+        return Lessons(digest, failed=failed, replaced={pair: False for pair in known if _broke(pair[1], failed)})
+    counted = answer.counted
+    follows = Counter((a.tool, b.tool) for a, b in pairwise(counted) if a.tool != b.tool)
+    calls = Counter(call.tool for call in counted)
+    return Lessons(
+        digest,
+        True,
+        _bounded(calls),
+        failed,
+        _bounded(follows),
+        _bounded(answer.feeds()),
+        {pair: pair[1] in calls for pair in known if pair[1] in calls or _broke(pair[1], failed)},
+        answer.fields.outlines(calls),
+    )
+
+
+def _broke(tool: str, failed: Iterable[tuple[int, str]]) -> bool:
+    return any(name == tool for _, name in failed)
+
+
+def _bounded(counts: Mapping[Any, int]) -> dict[Any, int]:
+    return {key: min(count, MAX_COUNT) for key, count in counts.items()}
+
+
+def _failed_as_a_tool(call: Made) -> bool:
+    if call.status != "failed" or call.cause in _NO_FAILURE_OF_THE_TOOL:
+        return False
+    return not blames_arguments(Call.model_construct(status="failed", error_status=call.error_status))

@@ -1,0 +1,51 @@
+"""Revision as a dialogue: each program with its result, as the paper's revision prompt has them (ATC Eq. 2)."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from atc.models.base import Message
+from atc.prompting import fenced, prompt
+from atc.result import Call, Revision
+from atc.strategies.feedback import done_calls
+from atc.tools.fit import Fitter
+from atc.tools.tool import Toolset
+
+MAX_CULPRIT = 20_000
+"""Characters of the stub of a failed tool that stands beside its error."""
+
+
+def edits_of(
+    history: Sequence[Revision], calls: Sequence[Call], tools: Toolset, task: str, *, pages: bool
+) -> list[Message]:
+    """The pairs (program, result) so far, the last with the tool's protocol and what it answered.
+
+    Args:
+        history: the programs so far. ``calls``: all calls of the run.
+        tools: that are offered.
+        task: in the user's words.
+        pages: stubs say which tools are paged.
+    """
+    messages = []
+    for revision in history:
+        last = revision is history[-1]
+        fault = revision.fault
+        tool = tools.get(fault.tool or "") if last and fault else None
+        shown = Fitter([tool.protocol] if tool else [], {}, task, pages=pages).within(MAX_CULPRIT)
+        problem = "\n".join(f.message for f in revision.findings) or (fault.message if fault else "")
+        messages.append(
+            Message("assistant", f"```python\n{revision.program}```" if revision.program else "(no program)")
+        )
+        messages.append(
+            Message(
+                "user",
+                prompt(
+                    "edit",
+                    problem=fenced(problem),
+                    protocol=fenced(shown.text),
+                    evidence=fenced(fault.evidence if fault and last else ""),
+                    done=done_calls(calls) if last else [],
+                ),
+            )
+        )
+    return messages

@@ -1,0 +1,176 @@
+"""Faults of runs in words."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from atc.facts import (
+    Fault,
+    Misfit,
+    Mismatch,
+    Observed,
+    Part,
+)
+from atc.wording.findings import ALL_PAGES, finding, finding_alone
+from atc.wording.parts import (
+    answer,
+    call,
+    described,
+    drift,
+    exception,
+    expression,
+    keys_of,
+)
+
+MAX_MESSAGE = 1000
+"""Characters of a fault's sentence."""
+
+
+def fault(failed: Fault) -> str:
+    """One sentence, which begins with the line."""
+    if failed.finding is not None:
+        return finding(failed.finding)
+    text = _fault(failed) or failed.kind
+    return (f"line {failed.line}: {text}" if failed.line else text)[:MAX_MESSAGE]
+
+
+def fault_alone(failed: Fault) -> str:
+    """The sentence without the line, which means nothing to another program."""
+    if failed.finding is not None:
+        return finding_alone(failed.finding)
+    return (_fault(failed) or failed.kind)[:MAX_MESSAGE]
+
+
+def evidence(failed: Fault) -> str:
+    """What the tool really answered, where refused arguments came from, and which tools can be called now."""
+    parts = [] if failed.answered is None or _names_answer(failed) else [answer(failed.answered)]
+    if failed.origins:
+        parts.append("; ".join(f"argument {name} came from {expression(place)}" for name, place in failed.origins))
+    if failed.offered:
+        parts.append(f"{', '.join(failed.offered)}, which it asked for, can be called now")
+    return " ".join(parts)
+
+
+def _names_answer(f: Fault) -> bool:
+    """Whether the fault's sentence itself says what the call was answered."""
+    return f.case in ("no_answer", "nothing_found") or (f.case == "empty" and f.place is None)
+
+
+def _fault(f: Fault) -> str:
+    match f.case:
+        case "raised":
+            return exception(f.raised) if f.raised is not None else f.reason
+        case "warned":
+            return f"{_called(f, 80)} was not called: {f.reason}"
+        case "not_called" | "invalid_arguments" | "refused" | "failed":
+            return _refused(f)
+        case "went_on":
+            return f"{f.tool} failed ({f.reason}), and the program went on with what it did not get"
+        case "supplied":
+            return f"{_at(f)}, and {_called(f, 80)} refused that: {f.reason}"
+        case "misread":
+            return f"{_at(f)} ({exception(f.raised)})"
+        case "nothing_kept":
+            return f"{_at(f)}, and the program kept nothing of it ({exception(f.raised)})"
+        case "partial":
+            return _partial(f)
+        case "unpacked":
+            return f"{_at(f)}: to unpack it gives its keys, not what stands there"
+        case "memory":
+            return "the program used up its memory"
+        case "time":
+            return f"the program was stopped: {f.reason}"
+        case "ended":
+            return f"the program ended wrongly: {f.reason}"
+        case "stopped":
+            return "the run was stopped from outside"
+        case "asked":
+            return f"the program asks the user: {f.reason!r}"
+        case "no_answer" | "nothing_found" | "no_calls" | "no_success":
+            return _no_answer(f)
+        case "empty":
+            return _empty(f)
+        case "answer_type":
+            return _misfit(f)
+    return f.reason  # a budget's, an exception's: it is a sentence already
+
+
+def _refused(f: Fault) -> str:
+    outcome = {
+        "not_called": "was not called", "invalid_arguments": "refused its arguments", "refused": "refused",
+    }.get(f.case, "failed")  # fmt: skip
+    idle = f"; the program uses nothing of what {f.tool} returns: leave this call out" if f.idle else ""
+    return f"{_called(f, 80)} {outcome}: {f.reason}{idle}"
+
+
+def _no_answer(f: Fault) -> str:
+    match f.case:
+        case "no_answer":
+            text = "the program ended without setting `answer`"
+        case "nothing_found":
+            text = "the answer rests on nothing: every tool that was called answered emptily"
+        case _:
+            text = "the answer rests on no successful call of a tool"
+    if f.case == "no_success":
+        return f"{text}: {f.tool} said {f.reason}"
+    return f"{text}: {answer(f.answered)}" if f.answered is not None else text
+
+
+def _empty(f: Fault) -> str:
+    text = f"the program's answer is empty ({f.value!r})"
+    if f.reason:
+        return f"{text}: {f.tool} failed: {f.reason}"
+    if f.place is not None:
+        return f"{text}: {_at(f)}"
+    if f.part is not None:
+        return f"{text}: {_partial(f)}"
+    if f.answered is not None:
+        return f"{text}: {answer(f.answered)}"
+    return f"{text}, although every tool answered something"
+
+
+def _misfit(f: Fault) -> str:
+    found = f.misfit or Misfit(expected="Any", found=Observed(type="missing"))
+    source = f"`{f.source_line}`: " if f.source_line else ""
+    came = f", as it came from {expression(f.place)}" if f.place is not None else ""
+    text = f"{source}`answer` must be of type `{found.expected}`, but it {_stands(found.found)}{came}"
+    if parts := [_mismatch(each) for each in found.problems if each.path]:
+        return f"{text}; {'; '.join(parts)}"
+    return f"{text} ({found.problems[0].what})" if found.problems else text
+
+
+def _mismatch(problem: Mismatch) -> str:
+    where = f"answer{_steps(problem.path)}"
+    if problem.found is None:
+        return f"{where}: {problem.what}"
+    stands = _stands(problem.found)
+    return f"{where} {stands}" if problem.found.type == "missing" else f"{where}: {problem.what}, but it {stands}"
+
+
+def _stands(found: Observed) -> str:
+    return f"is a dict with the keys {keys_of(found)}" if found.keys else described(found)
+
+
+def _steps(path: Iterable[str | int]) -> str:
+    return "".join(f"[{step!r}]" for step in path)
+
+
+def _partial(f: Fault) -> str:
+    part = f.part or Part(shown=0, total=0)
+    advice = f"call {part.instead} instead" if part.instead else "ask for exactly what is wanted, or for more of them"
+    if part.pages:
+        advice = f"{ALL_PAGES}({f.tool}, ...) gives them all"
+    answered = f"only {part.shown} of {part.total}"
+    return f"{_called(f, 60)} answered {answered}, and what was looked for is not among them: {advice}"
+
+
+def _called(f: Fault, limit: int) -> str:
+    return call(f.invocation, limit) if f.invocation is not None else f.tool or "a call"
+
+
+def _at(f: Fault) -> str:
+    """What stands at the place that is at fault."""
+    where = expression(f.place) if f.place is not None else "the response"
+    lacks = f"has no {f.key!r}: it " if f.key is not None else ""
+    note = f", which is not what its schema says ({drift(f.drift)})" if f.drift is not None else ""
+    return f"{where} {lacks}{described(f.observed) if f.observed is not None else 'is not there'}{note}"

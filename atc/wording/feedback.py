@@ -1,0 +1,71 @@
+"""What a model is told for its next program."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from atc.facts import (
+    Fault,
+    Replacement,
+)
+from atc.packing import as_text
+from atc.result import Call
+from atc.wording.faults import fault_alone
+
+MAX_NOTE = 400
+"""Characters of a note."""
+
+
+def fault_feedback(failed: Fault) -> str:
+    """The fault, with the program's text there where the program alone is at fault."""
+    text = fault_alone(failed)
+    shown = f"`{failed.source_line}` failed: {text}" if failed.kind == "program" and failed.source_line else text
+    return shown[:MAX_NOTE]
+
+
+def failed_again(line: str, times: int) -> str:
+    """A line that was wrong in several programs."""
+    return f"`{line}` failed in {times} programs: write it differently"
+
+
+def likely_tools(names: Sequence[str]) -> str:
+    """The tools that fit the task."""
+    return f"call the tools: {', '.join(names)} fit the task's words best"
+
+
+def about_argument(name: str, tool: str, description: str) -> str:
+    """What a tool's document says of an argument."""
+    return f"{name} of {tool}: {description}"
+
+
+def supplied_by(name: str, tool: str, source: str, *, is_id: bool) -> str:
+    """Where an argument comes from."""
+    return f"{name} of {tool}{' is an id, not a name' if is_id else ''}: take it {source}"
+
+
+def comes_first(tool: str) -> str:
+    """A tool whose name has the words of a refusal."""
+    return f"the words of this refusal are those of {tool}: see whether it comes first"
+
+
+def done(made: Call) -> str:
+    """A call that had an effect, as a program writes it, and what it returned."""
+    arguments = ", ".join(f"{name}={value!r}" for name, value in made.arguments.items())
+    return f"{made.tool}({arguments}) returned {as_text(made.value)[:300]}"
+
+
+def is_down(tool: str, substitutes: Sequence[Replacement]) -> str:
+    """A tool that broke and is not called again in this run, and what gives the same, the likeliest first."""
+    gives = "gives" if len(substitutes) == 1 else "give"
+    return f"{tool} is down in this run: {' or '.join(map(_replacement, substitutes))} {gives} the same"
+
+
+def takes_place(instead_of: Sequence[str]) -> str:
+    """Of a write that is asked for because another one failed and surely did nothing."""
+    return f"in place of {' and '.join(instead_of)}, which failed"
+
+
+def _replacement(made: Replacement) -> str:
+    """``city_details (its place is the city_id)``."""
+    pairs = " and ".join(f"its {mine} is the {theirs}" for mine, theirs in made.arguments)
+    return f"{made.tool} ({pairs})" if pairs else made.tool

@@ -1,0 +1,159 @@
+"""Findings of the check in words."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from atc.facts import (
+    Finding,
+)
+from atc.wording.parts import (
+    either,
+    expression,
+    listed,
+)
+
+MAX_FINDING = 4000
+"""Characters of a finding's sentence: names and keys in it may be as long as a document likes."""
+ALL_PAGES = "all_pages"
+
+
+def finding(found: Finding) -> str:
+    """One sentence. Of an error it begins with the line; a warning is about the whole program."""
+    text = finding_alone(found)
+    return f"line {found.line}: {text}" if found.line and found.severity == "error" else text
+
+
+def finding_alone(found: Finding) -> str:
+    """The sentence without the line, which means nothing to another program."""
+    return _finding(found)[:MAX_FINDING] or found.kind
+
+
+def no_keys(found: Finding, keys: Sequence[str | int]) -> str:
+    """One sentence for several keys that are looked up in the same object and are not there."""
+    where = "the dict that the program made" if found.place is None else expression(found.place)
+    return f"{where} has no key {' and no '.join(map(repr, keys))}; its keys are {listed(found.known) or 'none'}"
+
+
+def _finding(f: Finding) -> str:
+    match f.kind:
+        case "syntax":
+            return f"`{f.source_line}`: {f.reason}" if f.source_line else f.reason
+        case "no_program":
+            return f.reason
+        case "no_answer":
+            return "the program never sets `answer`: end it with `answer = …`"
+        case "no_call":
+            return "the program calls no tool: its facts must come from tools"
+        case "forbidden_import":
+            return f"the sandbox does not have the module {f.name!r}: use the tools and the standard library"
+        case "forbidden_name":
+            return {
+                "call": f"{f.name}() is not for programs: use the tools",
+                "frames": f"the attribute {f.name} leads to the frames and code of objects: programs do without it",
+            }.get(f.case, f"the name {f.name} reaches behind objects: programs do without it")
+        case "forbidden_syntax":
+            return f"{f.name} is syntax that the check does not know: write it in another way"
+        case "undefined_name" | "unknown_tool":
+            return _undefined(f)
+        case "unknown_argument" | "missing_argument":
+            return _argument(f)
+        case "wrong_type" | "not_in_enum":
+            return _wrong_type(f)
+        case "unknown_field" | "unknown_key":
+            return _unknown_key(f)
+        case "type_error":
+            return f"`{f.source_line}`: {_type_error(f)[:300]}"
+        case "not_paged" if f.case == "no_tool":
+            return f"{ALL_PAGES} takes the tool itself, then its arguments: {ALL_PAGES}({f.tool or 'list_things'}, ...)"
+        case "not_paged":
+            return f"{ALL_PAGES} reads tools that are paged, and {f.tool} is not: call {f.tool}(...) itself"
+        case "invented_id" if f.severity == "warning":
+            what = "an e-mail address" if f.case == "address" else f"the {f.arguments[0]} given to {f.tool}"
+            return f"{what} stands in neither the task nor a response: keep it only if an image shows exactly this"
+        case "invented_id" if f.case == "address":
+            way = f"{' or '.join(f.instead)} may tell it" if f.instead else "the task gives none"
+            return f"an e-mail address in the program is made up: {way}"
+        case "invented_id":
+            return f"the {f.arguments[0]} given to {f.tool} is made up: take it {f.sources[0]}"
+        case "from_memory":
+            ways = "; ".join(f"take {name} {source}" for name, source in zip(f.arguments, f.sources, strict=True))
+            return f"what {f.tool} is given as {' and '.join(f.arguments)} is from memory: {ways}"
+        case "name_for_id":
+            return f"{f.arguments[0]} of {f.tool} is an id, and a name is given: take it {f.sources[0]}"
+        case "unused_fact" if f.case == "forgotten":
+            return f"the task says {f.name!r}, which an earlier program used and this one does not"
+        case "unused_fact":
+            return f"the task says {f.name}, but the program uses it nowhere"
+        case "broken_tool":
+            return f"{f.tool} is down in this run: call {' or '.join(f.instead)} in its place"
+        case "answer_type":
+            wanted = " or ".join(f.expected)
+            return f"`{f.source_line}`: `answer` must be of type `{wanted}`, but this is of type `{f.found[:300]}`"
+
+
+def _undefined(f: Finding) -> str:
+    if f.case == "unset":
+        return "`answer` is used before it is set: set it first, to an empty list for instance"
+    is_tool = f.kind == "unknown_tool"
+    hint = f"did you mean {'the tool ' * is_tool}{f.instead[0]}?" if f.instead else "only the listed tools exist"
+    return f"{f.name!r} is not defined; {hint}"
+
+
+def _argument(f: Finding) -> str:
+    if f.kind == "missing_argument":
+        return f"{f.tool}() needs the argument {' and '.join(f.arguments)}"
+    listed = f"its arguments are {', '.join(f.known) or 'none'}"
+    if f.case == "too_many":
+        return f"{f.tool}() is given too many arguments; {listed}"
+    kin = f". {' and '.join(f.instead)} {'have' if len(f.instead) > 1 else 'has'} one" if f.instead else ""
+    return f"{f.tool}() has no argument {f.name!r}; {listed}{kin}"
+
+
+def _wrong_type(f: Finding) -> str:
+    if f.case == "typed":
+        return f"an argument of {f.tool}() must be {' or '.join(f.expected)}, but it is {f.found}"
+    argument = f.arguments[0] if f.arguments else f.name
+    if f.case == "literal":
+        return f"{f.tool}({argument}={f.value!r}) is not allowed: {f.reason}"
+    where = expression(f.place) if f.place is not None else ""
+    given = {
+        "record": f"the whole object {where}: give one of its fields {listed(f.known)}",
+        "list": f"the whole list {where}: give an item",
+        "scalar": f"{where}, which is {either([f.found])}",
+        "text": f"{where}, which is a text like {f.value!r}: find the field that holds the number",
+    }.get(f.case, "a list or a dict")
+    return f"{f.tool}({argument}=…) must be {either(f.expected)}, but it is given {given}"
+
+
+def _unknown_key(f: Finding) -> str:
+    key, elsewhere = f.name, f". {f.name!r} is at {' or at '.join(f.instead)}" if f.instead else ""
+    if f.case == "typed":
+        return f"there is no key {key!r} in that object{elsewhere}"
+    where = expression(f.place) if f.place is not None else ""
+    match f.case:
+        case "attribute":
+            return f"{where} is plain dicts and lists: write [{key!r}], not .{key}"
+        case "list":
+            first = "take an item (a loop, or [0] after a check that it is not empty)"
+            return f"{where} is a list: {first} before [{key!r}]"
+        case "scalar":
+            return f"{where} is a plain {f.found}: it has no key {key!r}"
+        case "position":
+            return f"{where} is no list, it has the keys {listed(f.known)}: [{key}] is not among them"
+    return f"{no_keys(f, [key])}{elsewhere}"
+
+
+def _type_error(f: Finding) -> str:
+    match f.case:
+        case "attribute":
+            plain = "a response is plain dicts and lists"
+            return f"a value of this kind has no attribute .{f.name}; {plain}: use [{f.name!r}]"
+        case "list":
+            return f"{f.name} is looked up in a list: take an item with [0] or a loop first"
+        case "text":
+            keys = "a loop over a dict gives its keys, so loop over the list inside it"
+            return f"{f.name} is looked up in a text: {keys}"
+        case "container":
+            return f"{f.name} is looked up in a {f.found}, which has no such keys"
+    return f.reason
