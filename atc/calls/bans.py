@@ -6,7 +6,7 @@ then on its substitute may be asked for, and the two never both act. What succee
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import InitVar, dataclass, field
 from typing import Any
 
@@ -19,13 +19,13 @@ from atc.facts import Replacement
 from atc.packing import as_text
 from atc.result import Effect
 
-Alike = Callable[[str], Collection[str]]
-"""The names of the tools that would do the same as one."""
+Alike = Callable[[str, str], bool]
+"""Whether a write, the second, may do what another one did."""
 
 
-def nothing_alike(tool: str) -> Collection[str]:
+def nothing_alike(tool: str, by: str) -> bool:
     """Where no tool is known to do the same as another."""
-    return ()
+    return False
 
 
 @dataclass
@@ -36,7 +36,7 @@ class Bans:
         banned: what is banned from the first, with what may be called in its place.
 
     Attributes:
-        alike: which tools would do the same as one; asked only while a write is in doubt.
+        alike: whether one tool may do what another did; asked only while a write is in doubt.
     """
 
     banned: InitVar[Mapping[str, tuple[Replacement, ...]]]
@@ -90,7 +90,7 @@ class Bans:
     def _refuse_beside_doubt(self, record: CallRecord, journal: Journal) -> None:
         """A write in doubt is never routed round: nothing that does the same is called."""
         for tool in sorted(journal.doubtful_tools() - {record.tool}):
-            if tool in self.instead_of(record.tool) or record.tool in self.alike(tool):
+            if tool in self.instead_of(record.tool) or self.alike(tool, record.tool):
                 raise CallRefused(
                     f"{tool} was begun and its outcome is unknown; {record.tool} could do the same a second time",
                     status="in_doubt",

@@ -12,6 +12,7 @@ import math
 from collections import Counter
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from heapq import nlargest
 from typing import TYPE_CHECKING, Literal
 from weakref import WeakKeyDictionary
@@ -31,6 +32,8 @@ LEAST_RESPONSE, LEAST = 0.6, 0.4
 """Share of the tool's fields that a substitute has, and that times how well its arguments are filled."""
 MAX_CANDIDATES, MAX_POSTINGS, MAX_KEYS = 40, 2_000, 40
 """Tools that are compared with one; tools that share a word beyond which it tells nothing; words that are looked up."""
+MAX_COMPARED = 150_000
+"""Pairs of parameters and fields that are compared for one tool, a second or two: schemas may be of any width."""
 FEWER, AMONG = 0.7, 0.9
 """What a field of one thing is worth where there were several, and of several where there was one."""
 CHOSEN, SUPPLIED = 0.8, 0.6
@@ -52,13 +55,16 @@ def substitutes_of(graph: ToolGraph, tool: str, reads: Collection[Path] = ()) ->
     effect = graph.protocols[tool].effect
     named = {by for (of, by), there in learnt.corrected_substitutes.items() if of == tool and there}
     used = {by: counts for (of, by), counts in learnt.replaced.items() if of == tool and counts.ok > 0}
-    found = []
+    found, left = [], MAX_COMPARED
     for by in dict.fromkeys([*named, *used, *index.candidates(tool)]):
         if by == tool or by not in graph.protocols or graph.protocols[by].effect is not effect:
             continue
         if learnt.corrected_substitutes.get((tool, by)) is False:
             continue
-        match = _matched(graph, index, tool, by, reads)
+        left -= index.pairs(tool, by)
+        match = _matched(graph, index, tool, by, reads) if left > 0 else _NO_MATCH
+        if effect is not Effect.READ and acts_otherwise(tool, by):
+            match = _Match(0.0, match.arguments)
         why: list[Literal["types", "use", "corrected"]] = []
         weight = match.weight
         if weight >= LEAST:
@@ -74,10 +80,84 @@ def substitutes_of(graph: ToolGraph, tool: str, reads: Collection[Path] = ()) ->
     return tuple(sorted(found, key=lambda each: (-each.weight, each.by))[:MOST])
 
 
+def may_repeat(graph: ToolGraph, tool: str, by: str) -> bool:
+    """Whether a write may do what another one did: by any evidence, in either direction, whatever else would do.
+
+    Not bounded by :data:`MOST`, and no matter which of the two only may write: it keeps a write from being made twice.
+    The time depends on these two tools alone.
+
+    Args:
+        graph: the tools, and what was learnt of them.
+        tool: the key of the one that may have acted.
+        by: of the one that is called after it.
+    """
+    if tool == by or not {tool, by} <= graph.protocols.keys():
+        return tool == by
+    learnt, index = graph.learnt, _index_of(graph)
+    for pair in ((tool, by), (by, tool)):
+        if (said := learnt.corrected_substitutes.get(pair)) is not None:
+            return said
+    if any(pair in learnt.replaced and learnt.replaced[pair].ok > 0 for pair in ((tool, by), (by, tool))):
+        return True
+    if _undoes(tool, by):
+        return False
+    return any(_matched(graph, index, one, other, ()).weight >= LEAST for one, other in ((tool, by), (by, tool)))
+
+
+def acts_otherwise(one: str, other: str) -> bool:
+    """Whether the names of two tools that write say different acts, as ``confirm_order`` and ``cancel_order`` do.
+
+    What they take and give may be the same to the last field. A name without an act that is known says nothing.
+    """
+    first, second = _acts(one, other)
+    return bool(first and second) and not first & second
+
+
+def _undoes(one: str, other: str) -> bool:
+    """Whether one of two tools takes back what the other does, as far as their names say."""
+    first, second = ({_ACTS[act] for act in acts} for acts in _acts(one, other))
+    return bool(first and second) and not first & second
+
+
+def _acts(one: str, other: str) -> tuple[set[str], set[str]]:
+    """The acts in which the names of two tools differ: the ``order`` of both says nothing."""
+    words = set(words_of(one)), set(words_of(other))
+    alone = words[0] - words[1], words[1] - words[0]
+    first, second = ({_ACT_OF[word] for word in some if word in _ACT_OF} for some in alone)
+    return first, second
+
+
+_ACTS = {
+    "create add book reserve make open place new order insert register buy purchase schedule start begin activate "
+    "enable resume restore undelete": True,
+    "update edit change modify set adjust patch replace": True,
+    "move rename transfer": True,
+    "confirm approve accept allow grant": True,
+    "pay charge debit": True,
+    "send post publish share submit notify": True,
+    "lock block ban freeze mute": True,
+    "subscribe follow join": True,
+    "increase raise increment": True,
+    "delete remove cancel drop close stop end terminate unregister destroy clear deactivate disable unschedule suspend "
+    "pause revoke abort withdraw archive hide": False,
+    "reject decline deny refuse": False,
+    "refund reimburse": False,
+    "recall unpublish retract unsend unshare": False,
+    "unlock unblock unban unfreeze unmute": False,
+    "unsubscribe unfollow leave": False,
+    "decrease lower decrement reduce": False,
+}
+"""Acts, as words of names of tools that write, and whether they do a thing or take it back."""
+_ACT_OF = {word: act for act in _ACTS for word in act.split()}
+
+
 @dataclass(frozen=True)
 class _Match:
     weight: float
     arguments: Mapping[str, str]
+
+
+_NO_MATCH = _Match(0.0, {})
 
 
 def _matched(graph: ToolGraph, index: _Index, tool: str, by: str, reads: Collection[Path]) -> _Match:
@@ -183,16 +263,20 @@ def _repeats(field: Concept, argument: Concept) -> bool:
 
 
 class _Index:
-    """The tools of one graph by the words of their responses. Built once: linear in all fields."""
+    """The tools of one graph by the words of their responses. Built once, where it is searched: linear in all fields."""
 
     def __init__(self, graph: ToolGraph) -> None:
         self._graph = graph
         self._parameters: dict[str, list[Concept]] = {}
         self._fields: dict[str, list[Concept]] = {}
-        self._postings: dict[str, list[str]] = {}
-        for key in graph.protocols:
+
+    @cached_property
+    def _postings(self) -> dict[str, list[str]]:
+        made: dict[str, list[str]] = {}
+        for key in self._graph.protocols:
             for word in keys_of(self._response(key)):
-                self._postings.setdefault(word, []).append(key)
+                made.setdefault(word, []).append(key)
+        return made
 
     def parameters(self, key: str) -> list[Concept]:
         if key not in self._parameters:
@@ -216,6 +300,11 @@ class _Index:
         needed = [each for each in self.parameters(key) if each.required]
         told = [each for each in read if not any(_repeats(each, argument) for argument in needed)]
         return told or (read if reads else [])
+
+    def pairs(self, one: str, other: str) -> int:
+        """How many parameters and fields of two tools are compared."""
+        pairs = [(len(of(one)), len(of(other))) for of in (self.parameters, self.fields)]
+        return sum(a * b for a, b in pairs)
 
     def foreign(self, one: str, other: str) -> bool:
         """Whether two tools are of services that do not share identifiers."""

@@ -71,7 +71,7 @@ def test_what_is_in_doubt_is_not_asked_of_another_service() -> None:
 def test_nor_where_a_program_routes_round_by_itself() -> None:
     """It caught the error of the one and calls the other: known to do the same, that one is refused."""
     made, _, reserved = house(LOST, "done")
-    made.broker.bans.alike = lambda tool: ["reserve"] if tool == "book" else []
+    made.broker.bans.alike = lambda tool, by: (tool, by) == ("book", "reserve")
     made.call("book", n=1)
     assert made.call("reserve", n=1).status == "in_doubt"
     assert reserved == []

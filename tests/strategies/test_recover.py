@@ -399,3 +399,29 @@ def test_a_tool_that_is_known_to_have_moved_is_routed_round_from_the_first(tmp_p
     for damage in ("{", "3", '[3, {"a": 1}]'):
         (tmp_path / DRIFTED).write_text(damage)
         assert not tools.documented(tmp_path)["weather_a"].drifted
+
+
+@pytest.mark.parametrize("effect", [Effect.WRITE, Effect.UNKNOWN])
+def test_no_twin_of_many_repeats_a_write_in_doubt(effect: Effect) -> None:
+    """However many do the same, and whatever their documents say of their effect."""
+    done: list[str] = []
+
+    async def hangs(arguments: dict[str, Any]) -> Any:
+        done.append("pay")
+        await asyncio.sleep(30)
+
+    def pays(arguments: dict[str, Any]) -> Any:
+        done.append("again")
+        return {"receipt": "r", "total": 3}
+
+    receipt = record(receipt=TEXT, total=NUMBER)
+    needs = {"required": ("account", "price"), "account": TEXT, "price": NUMBER, "returns": receipt}
+    names = [f"settle_{n}" for n in range(6)]
+    tools = [make_tool("pay", hangs, Effect.WRITE, **needs), *(make_tool(n, pays, effect, **needs) for n in names)]
+    tries = "".join(
+        f"try:\n    answer = {name}(account='x', price=3)['receipt']\nexcept ToolError:\n    pass\n"
+        for name in ("pay", *names)
+    )
+    made = agent(tools, [f"```python\n{tries}```"] * 3, approve=lambda request: True)
+    assert made.run("Pay 3 from x").status == "failed"
+    assert done == ["pay"]
