@@ -17,6 +17,7 @@ from heapq import nlargest
 from typing import TYPE_CHECKING, Literal
 from weakref import WeakKeyDictionary
 
+from atc.graph.acts import acts_otherwise, undoes
 from atc.graph.concepts import ALIKE, Concept, keys_of, likeness, parameter_concepts, response_concepts
 from atc.graph.edges import Path, Substitute
 from atc.graph.identifiers import HANDED_OUT, THINGS, is_identifier, words_of
@@ -99,56 +100,9 @@ def may_repeat(graph: ToolGraph, tool: str, by: str) -> bool:
             return said
     if any(pair in learnt.replaced and learnt.replaced[pair].ok > 0 for pair in ((tool, by), (by, tool))):
         return True
-    if _undoes(tool, by):
+    if undoes(tool, by):
         return False
     return any(_matched(graph, index, one, other, ()).weight >= LEAST for one, other in ((tool, by), (by, tool)))
-
-
-def acts_otherwise(one: str, other: str) -> bool:
-    """Whether the names of two tools that write say different acts, as ``confirm_order`` and ``cancel_order`` do.
-
-    What they take and give may be the same to the last field. A name without an act that is known says nothing.
-    """
-    first, second = _acts(one, other)
-    return bool(first and second) and not first & second
-
-
-def _undoes(one: str, other: str) -> bool:
-    """Whether one of two tools takes back what the other does, as far as their names say."""
-    first, second = ({_ACTS[act] for act in acts} for acts in _acts(one, other))
-    return bool(first and second) and not first & second
-
-
-def _acts(one: str, other: str) -> tuple[set[str], set[str]]:
-    """The acts in which the names of two tools differ: the ``order`` of both says nothing."""
-    words = set(words_of(one)), set(words_of(other))
-    alone = words[0] - words[1], words[1] - words[0]
-    first, second = ({_ACT_OF[word] for word in some if word in _ACT_OF} for some in alone)
-    return first, second
-
-
-_ACTS = {
-    "create add book reserve make open place new order insert register buy purchase schedule start begin activate "
-    "enable resume restore undelete": True,
-    "update edit change modify set adjust patch replace": True,
-    "move rename transfer": True,
-    "confirm approve accept allow grant": True,
-    "pay charge debit": True,
-    "send post publish share submit notify": True,
-    "lock block ban freeze mute": True,
-    "subscribe follow join": True,
-    "increase raise increment": True,
-    "delete remove cancel drop close stop end terminate unregister destroy clear deactivate disable unschedule suspend "
-    "pause revoke abort withdraw archive hide": False,
-    "reject decline deny refuse": False,
-    "refund reimburse": False,
-    "recall unpublish retract unsend unshare": False,
-    "unlock unblock unban unfreeze unmute": False,
-    "unsubscribe unfollow leave": False,
-    "decrease lower decrement reduce": False,
-}
-"""Acts, as words of names of tools that write, and whether they do a thing or take it back."""
-_ACT_OF = {word: act for act in _ACTS for word in act.split()}
 
 
 @dataclass(frozen=True)
@@ -263,7 +217,7 @@ def _repeats(field: Concept, argument: Concept) -> bool:
 
 
 class _Index:
-    """The tools of one graph by the words of their responses. Built once, where it is searched: linear in all fields."""
+    """The tools of one graph by the words of their responses. Built where it is searched: linear in all fields."""
 
     def __init__(self, graph: ToolGraph) -> None:
         self._graph = graph

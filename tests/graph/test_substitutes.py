@@ -260,9 +260,9 @@ def test_every_tool_that_may_repeat_a_write_is_known_not_the_likeliest_alone() -
 
 def test_wide_schemas_are_compared_up_to_a_bound(monkeypatch: pytest.MonkeyPatch) -> None:
     from atc.graph import substitutes
+    from atc.graph.concepts import likeness as alike
 
     compared = 0
-    alike = substitutes.likeness
 
     def counting(one: Any, other: Any) -> float:
         nonlocal compared
