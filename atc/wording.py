@@ -27,12 +27,15 @@ from atc.facts import (
 )
 from atc.packing import as_text
 from atc.result import Call
+from atc.tools.names import parameter_name
 
 MAX_MESSAGE, MAX_NOTE = 1000, 400
 """Characters of a fault's sentence, and of a note for the model."""
 MAX_FINDING = 4000
 """Characters of a finding's sentence: names and keys in it may be as long as a document likes."""
 ALL_PAGES = "all_pages"
+MAX_PAIRS = 12
+"""Arguments of a substitute that a note matches with those of the tool that broke."""
 _SHOWN_OF_EMPTY, _SHOWN_OF_ANSWER, _SHOWN_OF_VALUE = 150, 500, 120
 
 
@@ -395,8 +398,9 @@ def takes_place(instead_of: Sequence[str]) -> str:
 
 
 def _replacement(made: Replacement) -> str:
-    """``city_details (its place is the city_id)``."""
-    pairs = " and ".join(f"its {mine} is the {theirs}" for mine, theirs in made.arguments)
+    """``city_details (its place is the city_id)``, by the names that a program writes: those of documents are text."""
+    named = [(parameter_name(mine), parameter_name(theirs)) for mine, theirs in made.arguments]
+    pairs = " and ".join(f"its {mine} is the {theirs}" for mine, theirs in named[:MAX_PAIRS])
     return f"{made.tool} ({pairs})" if pairs else made.tool
 
 

@@ -14,6 +14,7 @@ from atc.calls.canonical import canonical
 from atc.calls.entry import Entry
 from atc.calls.journal import Journal
 from atc.calls.record import CallRecord
+from atc.calls.redact import Redactor
 from atc.errors import CallRefused
 from atc.facts import Replacement
 from atc.packing import as_text
@@ -68,12 +69,13 @@ class Bans:
         """The banned tools in whose place one is called."""
         return {tool: each for tool, some in self._banned.items() for each in some if each.tool == by}
 
-    def refuse(self, record: CallRecord, journal: Journal) -> None:
+    def refuse(self, record: CallRecord, journal: Journal, redactor: Redactor) -> None:
         """Refuse a call of a banned tool, and a write that another tool may have done already.
 
         Args:
             record: of the call, which the journal cannot answer.
-            journal: of the run.
+            journal: of the run, which has arguments without secrets.
+            redactor: takes the secrets out of this call's arguments, to compare them.
 
         Raises:
             CallRefused: the tool is banned; or it would do what another one did, or may have done.
@@ -84,8 +86,10 @@ class Bans:
         if record.effect is Effect.READ:
             return
         self._refuse_beside_doubt(record, journal)
-        for tool, replacement in self.instead_of(record.tool).items():
-            self._refuse_repetition(record, journal, tool, replacement)
+        instead_of = self.instead_of(record.tool)
+        arguments = redactor.value(record.arguments) if instead_of else {}
+        for tool, replacement in instead_of.items():
+            self._refuse_repetition(record.tool, arguments, journal, tool, replacement)
 
     def _refuse_beside_doubt(self, record: CallRecord, journal: Journal) -> None:
         """A write in doubt is never routed round: nothing that does the same is called."""
@@ -97,26 +101,27 @@ class Bans:
                     cause="in_doubt",
                 )
 
-    def _refuse_repetition(self, record: CallRecord, journal: Journal, tool: str, replacement: Replacement) -> None:
+    def _refuse_repetition(
+        self, by: str, arguments: Mapping[str, Any], journal: Journal, tool: str, replacement: Replacement
+    ) -> None:
         if (earlier := journal.unasked(tool)) is not None:
             raise CallRefused(
                 f"an earlier program already did {tool} with {as_text(earlier.arguments)[:500]}; call it with exactly "
-                f"these arguments to get its recorded answer before you call {record.tool} in its place",
+                f"these arguments to get its recorded answer before you call {by} in its place",
                 status="already_done",
             )
         for entry in journal.entries.values():
-            if entry.tool == tool and entry.state == "done" and _same_request(record, entry, replacement):
+            if entry.tool == tool and entry.state == "done" and _same_request(arguments, entry, replacement):
                 raise CallRefused(
                     f"{tool} already did this with {as_text(entry.arguments)[:500]}, and it is not done again",
                     status="already_done",
                 )
 
 
-def _same_request(record: CallRecord, entry: Entry, replacement: Replacement) -> bool:
+def _same_request(arguments: Mapping[str, Any], entry: Entry, replacement: Replacement) -> bool:
     """Whether two calls ask two services for the same: all matched arguments say the same. Without any, they may."""
     return all(
-        _plain(record.arguments.get(mine)) == _plain(entry.arguments.get(theirs))
-        for mine, theirs in replacement.arguments
+        _plain(arguments.get(mine)) == _plain(entry.arguments.get(theirs)) for mine, theirs in replacement.arguments
     )
 
 

@@ -90,6 +90,21 @@ def test_what_the_one_did_the_other_does_not_do_again(other: Any) -> None:
     assert (len(booked), len(reserved)) == (1, 1)
 
 
+def test_a_request_with_a_secret_in_it_is_the_same_request() -> None:
+    """The journal has no secrets: a call is compared as the journal would have it."""
+    booked, first = counted("done")
+    reserved, second = counted("done")
+    text = {"type": "string"}
+    tools = make_tool("book", first, WRITE, note=text), make_tool("reserve", second, WRITE, note=text)
+    made = House(*tools, secrets=("hunter2-hunter2",), approve=lambda _: True)
+    made.call("book", note="for hunter2-hunter2")
+    made.broker.ban("book", [Replacement(tool="reserve", arguments=(("note", "note"),))])
+    made.broker.begin_program()
+    assert made.call("book", note="for hunter2-hunter2").value == "done"
+    assert made.call("reserve", note="for hunter2-hunter2").status == "already_done"
+    assert (len(booked), reserved) == (1, [])
+
+
 def test_a_ban_of_a_write_outlives_the_process_and_the_task(tmp_path: Path) -> None:
     journal = Journal(tmp_path / "journal.jsonl")
     journal.ban("book", BY)
