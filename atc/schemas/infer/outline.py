@@ -95,7 +95,7 @@ def _looked_at(value: Any, left: list[int], depth: int = 0) -> Any:
     if depth > MAX_DEPTH and isinstance(value, list | dict):  # what lies in it is left out
         return type(value)()
     if isinstance(value, list):
-        items = []
+        items: list[Any] = []
         for item in value[:MAX_ITEMS]:
             if left[0] <= 0 and items:
                 break
