@@ -6,7 +6,7 @@ then on its substitute may be asked for, and the two never both act. What succee
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import InitVar, dataclass, field
 from typing import Any
 
@@ -14,18 +14,19 @@ from atc.calls.canonical import canonical
 from atc.calls.entry import Entry
 from atc.calls.journal import Journal
 from atc.calls.record import CallRecord
+from atc.calls.redact import Redactor
 from atc.errors import CallRefused
 from atc.facts import Replacement
 from atc.packing import as_text
 from atc.result import Effect
 
-Alike = Callable[[str], Collection[str]]
-"""The names of the tools that would do the same as one."""
+Alike = Callable[[str, str], bool]
+"""Whether a write, the second, may do what another one did."""
 
 
-def nothing_alike(tool: str) -> Collection[str]:
+def nothing_alike(tool: str, by: str) -> bool:
     """Where no tool is known to do the same as another."""
-    return ()
+    return False
 
 
 @dataclass
@@ -36,7 +37,7 @@ class Bans:
         banned: what is banned from the first, with what may be called in its place.
 
     Attributes:
-        alike: which tools would do the same as one; asked only while a write is in doubt.
+        alike: whether one tool may do what another did; asked only while a write is in doubt.
     """
 
     banned: InitVar[Mapping[str, tuple[Replacement, ...]]]
@@ -68,12 +69,13 @@ class Bans:
         """The banned tools in whose place one is called."""
         return {tool: each for tool, some in self._banned.items() for each in some if each.tool == by}
 
-    def refuse(self, record: CallRecord, journal: Journal) -> None:
+    def refuse(self, record: CallRecord, journal: Journal, redactor: Redactor) -> None:
         """Refuse a call of a banned tool, and a write that another tool may have done already.
 
         Args:
             record: of the call, which the journal cannot answer.
-            journal: of the run.
+            journal: of the run, which has arguments without secrets.
+            redactor: takes the secrets out of this call's arguments, to compare them.
 
         Raises:
             CallRefused: the tool is banned; or it would do what another one did, or may have done.
@@ -84,39 +86,42 @@ class Bans:
         if record.effect is Effect.READ:
             return
         self._refuse_beside_doubt(record, journal)
-        for tool, replacement in self.instead_of(record.tool).items():
-            self._refuse_repetition(record, journal, tool, replacement)
+        instead_of = self.instead_of(record.tool)
+        arguments = redactor.value(record.arguments) if instead_of else {}
+        for tool, replacement in instead_of.items():
+            self._refuse_repetition(record.tool, arguments, journal, tool, replacement)
 
     def _refuse_beside_doubt(self, record: CallRecord, journal: Journal) -> None:
         """A write in doubt is never routed round: nothing that does the same is called."""
         for tool in sorted(journal.doubtful_tools() - {record.tool}):
-            if tool in self.instead_of(record.tool) or record.tool in self.alike(tool):
+            if tool in self.instead_of(record.tool) or self.alike(tool, record.tool):
                 raise CallRefused(
                     f"{tool} was begun and its outcome is unknown; {record.tool} could do the same a second time",
                     status="in_doubt",
                     cause="in_doubt",
                 )
 
-    def _refuse_repetition(self, record: CallRecord, journal: Journal, tool: str, replacement: Replacement) -> None:
+    def _refuse_repetition(
+        self, by: str, arguments: Mapping[str, Any], journal: Journal, tool: str, replacement: Replacement
+    ) -> None:
         if (earlier := journal.unasked(tool)) is not None:
             raise CallRefused(
                 f"an earlier program already did {tool} with {as_text(earlier.arguments)[:500]}; call it with exactly "
-                f"these arguments to get its recorded answer before you call {record.tool} in its place",
+                f"these arguments to get its recorded answer before you call {by} in its place",
                 status="already_done",
             )
         for entry in journal.entries.values():
-            if entry.tool == tool and entry.state == "done" and _same_request(record, entry, replacement):
+            if entry.tool == tool and entry.state == "done" and _same_request(arguments, entry, replacement):
                 raise CallRefused(
                     f"{tool} already did this with {as_text(entry.arguments)[:500]}, and it is not done again",
                     status="already_done",
                 )
 
 
-def _same_request(record: CallRecord, entry: Entry, replacement: Replacement) -> bool:
+def _same_request(arguments: Mapping[str, Any], entry: Entry, replacement: Replacement) -> bool:
     """Whether two services may have got the same request: all matched arguments are equal, or none is matched."""
     return all(
-        _plain(record.arguments.get(mine)) == _plain(entry.arguments.get(theirs))
-        for mine, theirs in replacement.arguments
+        _plain(arguments.get(mine)) == _plain(entry.arguments.get(theirs)) for mine, theirs in replacement.arguments
     )
 
 

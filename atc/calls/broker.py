@@ -242,7 +242,7 @@ class Broker:
             if (earlier := self._earlier_read(record, tool, key)) is not None:
                 return earlier.value
             refuse_repetition(self.journal, record, key)
-        self.bans.refuse(record, self.journal)
+        self.bans.refuse(record, self.journal, self.redactor)
         if self.made >= self.policy.max_calls:
             raise CallRefused(f"this run has used up its {self.policy.max_calls} tool calls", status="too_many_calls")
         self.made += 1

@@ -10,6 +10,7 @@ import os
 import sqlite3
 import threading
 import time
+from collections import deque
 from collections.abc import Callable
 from contextlib import closing, suppress
 from pathlib import Path
@@ -24,6 +25,8 @@ APPLICATION = 0x41544347
 """In the header of every such file: "ATCG"."""
 BUSY_S = 3.0
 """How long one waits while another process writes."""
+IMPATIENT_S = 60.0
+"""After one waited so in vain, how long nobody waits: what many runs would teach does not add up to a long wait."""
 WAL_PAGES = 250
 """Pages of 4 KiB that are written ahead before they are moved into the file."""
 KEPT_ASIDE = 3
@@ -67,6 +70,7 @@ class Database:
         self._opened: tuple[int, int, int] | None = None
         """The process, device and inode that the connection belongs to."""
         self._turn = threading.RLock()
+        self._impatient_until = 0.0
 
     def read(self, work: Callable[[sqlite3.Connection], T], nothing: T) -> T:
         """What ``work`` returns of the file as it is at one moment; ``nothing`` where there is no file.
@@ -95,7 +99,7 @@ class Database:
                 connection = self._open()
                 connection.execute("VACUUM")
                 connection.execute("PRAGMA wal_checkpoint(TRUNCATE)")
-            except (sqlite3.Error, OSError) as error:
+            except (sqlite3.Error, OSError, UnicodeDecodeError) as error:
                 raise self._problem(error) from None
 
     def close(self) -> None:
@@ -121,8 +125,8 @@ class Database:
             for last_try in (False, True):
                 try:
                     return self._transaction(work, begin)
-                except (sqlite3.Error, OSError) as error:
-                    damaged = getattr(error, "sqlite_errorcode", sqlite3.SQLITE_OK) & 0xFF in _DAMAGED
+                except (sqlite3.Error, OSError, UnicodeDecodeError) as error:
+                    damaged = _shows_damage(error)
                     if last_try or not damaged:
                         raise self._problem(error) from None
                     self._set_aside()
@@ -130,7 +134,15 @@ class Database:
 
     def _transaction(self, work: Callable[[sqlite3.Connection], T], begin: str) -> T:
         connection = self._open()
-        connection.execute(begin)
+        try:
+            connection.execute(f"PRAGMA busy_timeout={int(1000 * self._patience())}")
+            connection.execute(begin)
+        except sqlite3.OperationalError as error:
+            if _is_busy(error) and self._patience():
+                self._impatient_until = time.monotonic() + IMPATIENT_S
+            raise
+        if begin != "BEGIN":  # to read may be possible all the while
+            self._impatient_until = 0.0
         try:
             made = work(connection)
             connection.execute("COMMIT")
@@ -139,6 +151,10 @@ class Database:
                 connection.execute("ROLLBACK")
             raise
         return made
+
+    def _patience(self) -> float:
+        """Seconds to wait for another process."""
+        return 0.0 if time.monotonic() < self._impatient_until else BUSY_S
 
     def _problem(self, error: BaseException) -> StoreProblem:
         what = getattr(error, "strerror", None) or str(error)
@@ -201,8 +217,8 @@ class Database:
     def _set_aside(self) -> None:
         """Rename a file that is not sound, with what belongs to it. Of several processes that see it, one does."""
         self.close()
-        with open(self.path.with_name(f"{self.path.name}.lock"), "ab") as guard:
-            os.chmod(guard.name, 0o600)
+        flags = os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW  # to open a pipe so waits for nobody
+        with open(os.open(self.path.with_name(f"{self.path.name}.lock"), flags, 0o600), "r+b", buffering=0) as guard:
             until = time.monotonic() + BUSY_S
             while True:
                 try:
@@ -230,10 +246,24 @@ class Database:
         try:
             with closing(self._connected()) as connection:
                 names = {name for (name,) in connection.execute("SELECT name FROM sqlite_master WHERE type = 'table'")}
-                whole = connection.execute("PRAGMA quick_check(1)").fetchone() == ("ok",)
+                whole = connection.execute("PRAGMA integrity_check(1)").fetchone() == ("ok",)
+                for table in names & _TABLES.keys():  # its texts can be read
+                    deque(connection.execute(f"SELECT * FROM {table}"), maxlen=0)
                 return _is_ours(connection) and whole and (not names or names >= _TABLES.keys())
-        except sqlite3.DatabaseError:
-            return False
+        except (sqlite3.Error, UnicodeDecodeError) as error:
+            return not _shows_damage(error)
+
+
+def _shows_damage(error: Exception) -> bool:
+    """Whether a file is not what was written: so SQLite says, or a text of it is none."""
+    if isinstance(error, UnicodeDecodeError):
+        return True
+    code = getattr(error, "sqlite_errorcode", None)  # Python's own errors have none: of a text that is none
+    return isinstance(error, sqlite3.Error) and (code is None or code & 0xFF in _DAMAGED)
+
+
+def _is_busy(error: sqlite3.Error) -> bool:
+    return getattr(error, "sqlite_errorcode", sqlite3.SQLITE_OK) & 0xFF == sqlite3.SQLITE_BUSY
 
 
 def _is_ours(connection: sqlite3.Connection) -> bool:
@@ -253,7 +283,7 @@ def _begin(connection: sqlite3.Connection) -> None:
         try:
             _make_tables(connection)
         except sqlite3.OperationalError as error:  # the switch to WAL does not wait by itself
-            if error.sqlite_errorcode & 0xFF != sqlite3.SQLITE_BUSY or time.monotonic() > until:
+            if not _is_busy(error) or time.monotonic() > until:
                 raise
             time.sleep(0.02)
 

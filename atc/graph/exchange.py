@@ -26,8 +26,8 @@ from atc.schemas.infer.field_words import vocabulary
 from atc.schemas.infer.outline import Outline
 
 FORMAT = "atc tool graph"
-MAX_FACTS, MAX_LINE = 100_000, 64_000
-"""Lines of a file, and bytes of one."""
+MAX_FACTS, MAX_LINE, MAX_BYTES = 100_000, 64_000, 64_000_000
+"""Lines of a file, bytes of one, and bytes in all: more than a full store gives."""
 MAX_FOREIGN = 20.0
 """Successes of one tool that count of what another user saw; edges into it are scaled alike."""
 _Name = Annotated[str, Field(min_length=1, max_length=200, pattern=r"^[^\x00-\x1f\x7f]+$")]
@@ -155,10 +155,14 @@ def _read(path: Path) -> Iterator[_Tool | _Call | _Follow | _Feed]:
     identities: set[tuple[str, str, str]] = set()
     try:
         with path.open("rb") as file:
+            left = MAX_BYTES
             for number in range(MAX_FACTS + 2):
                 line = file.readline(MAX_LINE + 1)
                 if not line and number:
                     return
+                left -= len(line)
+                if left < 0:
+                    raise UsageError(f"{path} has more than {MAX_BYTES // 1_000_000} MB: load a smaller one")
                 try:
                     if len(line) > MAX_LINE:
                         raise ValueError(f"it has more than {MAX_LINE:,} bytes")

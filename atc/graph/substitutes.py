@@ -17,6 +17,7 @@ from heapq import nlargest
 from typing import TYPE_CHECKING, Literal
 from weakref import WeakKeyDictionary
 
+from atc.graph.acts import acts_otherwise, undoes
 from atc.graph.concepts import ALIKE, Concept, keys_of, likeness, parameter_concepts, response_concepts
 from atc.graph.edges import Path, Substitute
 from atc.graph.identifiers import HANDED_OUT, THINGS, is_identifier, words_of
@@ -36,6 +37,8 @@ MAX_CANDIDATES, MAX_POSTINGS, MAX_KEYS = 40, 2_000, 40
 """Tools that are compared with one; tools that share a word beyond which it tells nothing; words that are looked up."""
 MAX_NEAR = 2_000
 """Tools among which it is sought what supplies the arguments of one: of a greater catalogue its service's."""
+MAX_COMPARED = 150_000
+"""Pairs of parameters and fields that are compared for one tool, a second or two: schemas may be of any width."""
 FEWER, AMONG = 0.7, 0.9
 """What a field of one thing is worth where there were several, and of several where there was one."""
 CHOSEN, SUPPLIED = 0.8, 0.6
@@ -57,13 +60,16 @@ def substitutes_of(graph: ToolGraph, tool: str, reads: Collection[Path] = ()) ->
     effect = graph.protocols[tool].effect
     named = {by for (of, by), there in learnt.corrected_substitutes.items() if of == tool and there}
     used = {by: counts for (of, by), counts in learnt.replaced.items() if of == tool and counts.ok > 0}
-    found = []
+    found, left = [], MAX_COMPARED
     for by in dict.fromkeys([*named, *used, *index.candidates(tool)]):
         if by == tool or by not in graph.protocols or graph.protocols[by].effect is not effect:
             continue
         if learnt.corrected_substitutes.get((tool, by)) is False:
             continue
-        match = _matched(graph, index, tool, by, reads)
+        left -= index.pairs(tool, by)
+        match = _matched(graph, index, tool, by, reads) if left > 0 else _NO_MATCH
+        if effect is not Effect.READ and acts_otherwise(tool, by):
+            match = _Match(0.0, match.arguments)
         why: list[Literal["types", "use", "corrected"]] = []
         weight = match.weight
         if weight >= LEAST:
@@ -79,10 +85,37 @@ def substitutes_of(graph: ToolGraph, tool: str, reads: Collection[Path] = ()) ->
     return tuple(sorted(found, key=lambda each: (-each.weight, each.by))[:MOST])
 
 
+def may_repeat(graph: ToolGraph, tool: str, by: str) -> bool:
+    """Whether a write may do what another one did: by any evidence, in either direction, whatever else would do.
+
+    Not bounded by :data:`MOST`, and no matter which of the two only may write: it keeps a write from being made twice.
+    The time depends on these two tools alone.
+
+    Args:
+        graph: the tools, and what was learnt of them.
+        tool: the key of the one that may have acted.
+        by: of the one that is called after it.
+    """
+    if tool == by or not {tool, by} <= graph.protocols.keys():
+        return tool == by
+    learnt, index = graph.learnt, _index_of(graph)
+    for pair in ((tool, by), (by, tool)):
+        if (said := learnt.corrected_substitutes.get(pair)) is not None:
+            return said
+    if any(pair in learnt.replaced and learnt.replaced[pair].ok > 0 for pair in ((tool, by), (by, tool))):
+        return True
+    if undoes(tool, by):
+        return False
+    return any(_matched(graph, index, one, other, ()).weight >= LEAST for one, other in ((tool, by), (by, tool)))
+
+
 @dataclass(frozen=True)
 class _Match:
     weight: float
     arguments: Mapping[str, str]
+
+
+_NO_MATCH = _Match(0.0, {})
 
 
 def _matched(graph: ToolGraph, index: _Index, tool: str, by: str, reads: Collection[Path]) -> _Match:
@@ -207,7 +240,7 @@ def _repeats(field: Concept, argument: Concept) -> bool:
 
 
 class _Index:
-    """Tools by the words of their responses. Built once: linear in all fields.
+    """Tools by the words of their responses, which are read where it is searched: linear in all fields.
 
     Args:
         protocols: of the tools, by key.
@@ -218,10 +251,14 @@ class _Index:
         self._protocols, self._shapes = protocols, shapes
         self._parameters: dict[str, list[Concept]] = {}
         self._fields: dict[str, list[Concept]] = {}
-        self._postings: dict[str, list[str]] = {}
-        for key in protocols:
+
+    @cached_property
+    def _postings(self) -> dict[str, list[str]]:
+        made: dict[str, list[str]] = {}
+        for key in self._protocols:
             for word in keys_of(self._response(key)):
-                self._postings.setdefault(word, []).append(key)
+                made.setdefault(word, []).append(key)
+        return made
 
     def parameters(self, key: str) -> list[Concept]:
         if key not in self._parameters:
@@ -245,6 +282,11 @@ class _Index:
         needed = [each for each in self.parameters(key) if each.required]
         told = [each for each in read if not any(_repeats(each, argument) for argument in needed)]
         return told or (read if reads else [])
+
+    def pairs(self, one: str, other: str) -> int:
+        """How many parameters and fields of two tools are compared."""
+        pairs = [(len(of(one)), len(of(other))) for of in (self.parameters, self.fields)]
+        return sum(a * b for a, b in pairs)
 
     def foreign(self, one: str, other: str) -> bool:
         """Whether two tools are of services that do not share identifiers."""

@@ -15,7 +15,7 @@ from atc.calls.approval import ApprovalRequest
 from atc.errors import TRANSIENT_STATUSES, Cause
 from atc.facts import Fault, Replacement
 from atc.graph.edges import Path
-from atc.graph.substitutes import substitutes_of
+from atc.graph.substitutes import may_repeat, substitutes_of
 from atc.programs.analysis.flow import Flow
 from atc.programs.attribution.blame import blames_arguments
 from atc.programs.attribution.responses import is_empty_response
@@ -52,11 +52,14 @@ class Recovery:
 
     def __init__(self, context: RunContext) -> None:
         self._context = context
+        self._alike: dict[tuple[str, str], bool] = {}
         context.broker.bans.alike = self.alike
 
-    def alike(self, tool: str) -> Collection[str]:
-        """The tools that would do the same as one."""
-        return [each.by for each in substitutes_of(self._context.whole_graph, tool)]
+    def alike(self, tool: str, by: str) -> bool:
+        """Whether a write may do what another one did."""
+        if (tool, by) not in self._alike:
+            self._alike[tool, by] = may_repeat(self._context.whole_graph, tool, by)
+        return self._alike[tool, by]
 
     async def recovered(self, fault: Fault, offer: Offer, program: Program | None = None) -> Fault:
         """A fault, after what can be done about the tool that it is traced to.

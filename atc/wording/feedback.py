@@ -4,16 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from atc.facts import (
-    Fault,
-    Replacement,
-)
+from atc.facts import Fault, Replacement
 from atc.packing import as_text
 from atc.result import Call
+from atc.tools.names import parameter_name
 from atc.wording.faults import fault_alone
 
 MAX_NOTE = 400
 """Characters of a note."""
+MAX_PAIRS = 12
+"""Arguments of a substitute that a note matches with those of the tool that broke."""
 
 
 def fault_feedback(failed: Fault) -> str:
@@ -66,6 +66,11 @@ def takes_place(instead_of: Sequence[str]) -> str:
 
 
 def _replacement(made: Replacement) -> str:
-    """``city_details (its place is the city_id)``."""
-    pairs = " and ".join(f"its {mine} is the {theirs}" for mine, theirs in made.arguments)
+    """``city_details (its place is the city_id)``, by the names that a program writes: those of documents are text.
+
+    What both call alike is not said.
+    """
+    named = [(parameter_name(mine), parameter_name(theirs)) for mine, theirs in made.arguments]
+    told = [(mine, theirs) for mine, theirs in named if mine != theirs]
+    pairs = " and ".join(f"its {mine} is the {theirs}" for mine, theirs in told[:MAX_PAIRS])
     return f"{made.tool} ({pairs})" if pairs else made.tool

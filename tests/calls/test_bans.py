@@ -71,7 +71,7 @@ def test_what_is_in_doubt_is_not_asked_of_another_service() -> None:
 def test_nor_where_a_program_routes_round_by_itself() -> None:
     """It caught the error of the one and calls the other: known to do the same, that one is refused."""
     made, _, reserved = house(LOST, "done")
-    made.broker.bans.alike = lambda tool: ["reserve"] if tool == "book" else []
+    made.broker.bans.alike = lambda tool, by: (tool, by) == ("book", "reserve")
     made.call("book", n=1)
     assert made.call("reserve", n=1).status == "in_doubt"
     assert reserved == []
@@ -88,6 +88,21 @@ def test_what_the_one_did_the_other_does_not_do_again(other: Any) -> None:
     assert made.call("reserve", n=other).status == "already_done"
     assert made.call("reserve", n=2).value == "done"
     assert (len(booked), len(reserved)) == (1, 1)
+
+
+def test_a_request_with_a_secret_in_it_is_the_same_request() -> None:
+    """The journal has no secrets: a call is compared as the journal would have it."""
+    booked, first = counted("done")
+    reserved, second = counted("done")
+    text = {"type": "string"}
+    tools = make_tool("book", first, WRITE, note=text), make_tool("reserve", second, WRITE, note=text)
+    made = House(*tools, secrets=("hunter2-hunter2",), approve=lambda _: True)
+    made.call("book", note="for hunter2-hunter2")
+    made.broker.ban("book", [Replacement(tool="reserve", arguments=(("note", "note"),))])
+    made.broker.begin_program()
+    assert made.call("book", note="for hunter2-hunter2").value == "done"
+    assert made.call("reserve", note="for hunter2-hunter2").status == "already_done"
+    assert (len(booked), reserved) == (1, [])
 
 
 def test_a_ban_of_a_write_outlives_the_process_and_the_task(tmp_path: Path) -> None:

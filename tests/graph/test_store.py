@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import multiprocessing
 import os
+import random
 import sqlite3
 import stat
 import threading
@@ -18,7 +19,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from atc.errors import EnvironmentProblem, UsageError
-from atc.graph import database, pruning
+from atc.graph import database, exchange, pruning
 from atc.graph.ageing import LONG_TERM, score_after, weight_now
 from atc.graph.edges import NOTHING_LEARNT, Counts, Place
 from atc.graph.identity import identity_of
@@ -499,3 +500,82 @@ def test_files_that_are_not_there(store: GraphStore, tmp_path: Path) -> None:
     with pytest.raises(UsageError, match="cannot be written"):
         store.export(tmp_path / "none" / "shared.jsonl")
     assert store.export(tmp_path / "empty.jsonl") == 0
+
+
+def test_whatever_part_of_the_file_is_damaged_it_is_begun_anew_in_the_end(tmp_path: Path) -> None:
+    """A bit, a page, a tail; also a text that is none any more, and an index that does not fit its table."""
+    whole = GraphStore(tmp_path / "whole.db")
+    outline = outline_of([{"id": 1, "name": "x", "items": [1]}])
+    for number in range(20):
+        whole.add(lessons(f"r{number}", shapes={"log": outline}), TOOLS, NOW + number * DAY)
+    whole.correct_substitute(TOOLS, "log", "alerts", False)
+    whole._file.compact()
+    whole.close()
+    good = (tmp_path / "whole.db").read_bytes()
+    chance = random.Random(4)
+    for number in range(60):
+        data, at = bytearray(good), number * len(good) // 60
+        page = at // 4096 * 4096
+        match number % 4:
+            case 0:
+                data[at] ^= 1 << chance.randrange(8)
+            case 1:
+                data[at : at + 40] = chance.randbytes(40)
+            case 2:
+                data[page : page + 4096] = chance.randbytes(4096)
+            case _:
+                del data[at:]
+        file = tmp_path / f"{number}.db"
+        file.write_bytes(data)
+        store = GraphStore(file)
+        store.learnt(TOOLS, NOW)
+        store.add(lessons("new"), TOOLS, NOW)
+        store.learnt(TOOLS, NOW)
+        assert not store.notice or "learning begins anew" in store.notice, store.notice
+        store.close()
+
+
+def test_an_export_without_end_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(exchange, "MAX_BYTES", 10_000)
+    file = tmp_path / "large.jsonl"
+    tool = {"service": "0" * 32, "digest": "0" * 32}
+    lines = [{"format": exchange.FORMAT, "version": 1}, *({"tool": n, "name": f"t{n}", **tool} for n in range(1, 200))]
+    file.write_text("".join(json.dumps(line) + "\n" for line in lines))
+    with pytest.raises(UsageError, match="load a smaller one"):
+        GraphStore(tmp_path / "learnt.db").load_export(file)
+    assert not (tmp_path / "learnt.db").exists()
+
+
+def test_a_file_that_stays_locked_is_waited_for_once(store: GraphStore, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(database, "BUSY_S", 0.05)
+    store.add(lessons("first"), TOOLS, NOW)
+    waits: list[float] = []
+    patience = database.Database._patience
+
+    def noted(self: database.Database) -> float:
+        waits.append(patience(self))
+        return waits[-1]
+
+    monkeypatch.setattr(database.Database, "_patience", noted)
+    with closing(sqlite3.connect(store.path, isolation_level=None)) as other:
+        other.execute("BEGIN IMMEDIATE")
+        for number in range(4):
+            store.add(lessons(f"r{number}"), TOOLS, NOW)
+            assert "locked" in store.notice
+            assert store.learnt(TOOLS, NOW).calls
+        assert [each for each in waits if each] == [0.05] * 2  # it was set, and used up
+    store.add(lessons("last"), TOOLS, NOW)
+    assert not store.notice
+    assert store._file._patience() == 0.05
+
+
+def test_a_pipe_in_place_of_a_file_holds_nobody_up(store: GraphStore) -> None:
+    store.path.parent.mkdir(parents=True)
+    os.mkfifo(store.path)
+    store.add(lessons("a"), TOOLS, NOW)
+    assert "cannot be kept" in store.notice
+    store.path.unlink()
+    store.path.write_bytes(b"no database" * 1_000)
+    os.mkfifo(f"{store.path}.lock")
+    store.add(lessons("a"), TOOLS, NOW)
+    assert store.notice

@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from atc.graph.edges import Counts, Learnt, Place
-from atc.graph.substitutes import MOST, substitutes_of
+from atc.graph.substitutes import MOST, may_repeat, substitutes_of
 from atc.graph.tool_graph import ToolGraph
 from atc.result import Effect
 from atc.tools.protocol import Protocol, Source
@@ -242,3 +242,63 @@ def test_whatever_the_documents_say_the_effect_is_the_same_and_the_weight_a_shar
             assert 0 < substitute.weight <= 1
             assert substitute.why == ("types",)
             assert set(substitute.arguments.values()) <= set(each.parameters["properties"])
+
+
+# -- writes ----------------------------------------------------------------------------------------------------------
+
+ORDER = record(order_id=TEXT, status=TEXT, total=NUMBER)
+
+
+@pytest.mark.parametrize(
+    ("one", "other", "same"),
+    [
+        ("confirm_order", "cancel_order", False),
+        ("order_confirm", "order_cancel", False),
+        ("approvePayment", "rejectPayment", False),
+        ("enable_alarm", "disable_alarm", False),
+        ("update_order", "create_order", False),
+        ("book_room", "reserve_room", True),
+        ("cancel_order", "call_off", True),
+        ("place_order", "create_order", True),
+    ],
+)
+def test_a_write_whose_name_says_another_act_does_not_take_its_place(one: str, other: str, same: bool) -> None:
+    """Services often give and take the same for all that is done to a thing."""
+    made = [protocol(name, {"order_id": TEXT}, ORDER, effect=Effect.WRITE) for name in (one, other)]
+    assert (other in found(*made, tool=one)) is same
+    assert (one in found(*made, tool=other)) is same
+    said = Learnt(corrected_substitutes={(one, other): True})
+    assert other in found(*made, tool=one, learnt=said)
+
+
+def test_every_tool_that_may_repeat_a_write_is_known_not_the_likeliest_alone() -> None:
+    many = [protocol(f"pay_{n}", {"order_id": TEXT}, ORDER, effect=Effect.WRITE) for n in range(2 * MOST)]
+    other = protocol("settle", {"order_id": TEXT}, ORDER, effect=Effect.UNKNOWN)
+    refund = protocol("refund", {"order_id": TEXT}, ORDER, effect=Effect.WRITE)
+    graph = ToolGraph([*many, other, refund])
+    assert all(may_repeat(graph, "pay_0", each) for each in graph.protocols if each != "refund")
+    assert not may_repeat(graph, "pay_0", "refund")
+    assert not may_repeat(graph, "pay_0", "nothing")
+    graph = ToolGraph([*many, other], Learnt(corrected_substitutes={("pay_0", "settle"): False}))
+    assert not may_repeat(graph, "pay_0", "settle")
+
+
+def test_wide_schemas_are_compared_up_to_a_bound(monkeypatch: pytest.MonkeyPatch) -> None:
+    from atc.graph import substitutes
+    from atc.graph.concepts import likeness as alike
+
+    compared = 0
+
+    def counting(one: Any, other: Any) -> float:
+        nonlocal compared
+        compared += 1
+        return alike(one, other)
+
+    monkeypatch.setattr(substitutes, "likeness", counting)
+    monkeypatch.setattr(substitutes, "MAX_COMPARED", 5_000)
+    wide = [
+        protocol(f"t{n}", {f"p{i}_{n}": TEXT for i in range(30)}, record(**{f"f{i}": TEXT for i in range(30)}))
+        for n in range(20)
+    ]
+    substitutes_of(ToolGraph(wide), "t0")
+    assert compared <= 5_000

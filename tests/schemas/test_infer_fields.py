@@ -7,6 +7,8 @@ from typing import Any
 
 import pytest
 
+from atc.schemas.infer.outline import MAX_PARTS, outline_of
+from atc.schemas.infer.shape import Shape
 from atc.tools.protocol import Protocol
 from atc.tools.stubs import render_stub
 from tests.schemas.test_infer import field, fits, schema_of
@@ -210,3 +212,27 @@ def test_a_dictionary_is_written_as_one_in_the_stub() -> None:
     schema = schema_of({"rates": {"2024-01-01": {"USD": 1.5}, "2024-01-02": {"USD": 1.25}}})
     stub = render_stub(Protocol(name="rates", returns=schema))
     assert "rates: NotRequired[dict[str, RatesResponseRatesValue]]  # keys are dates" in stub
+
+
+def test_of_a_large_response_the_first_items_are_looked_at(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Megabytes of one list, of lists of lists, or far down cost what a page costs."""
+    looked: list[object] = []
+    add = Shape.add
+
+    def counting(self: Shape, value: Any) -> None:
+        todo = [value]
+        while todo:
+            part = todo.pop()
+            looked.append(part)
+            todo += part if isinstance(part, list) else part.values() if isinstance(part, dict) else ()
+        add(self, value)
+
+    monkeypatch.setattr(Shape, "add", counting)
+    deep: Any = list(range(50_000))
+    for _ in range(20):
+        deep = {"id": deep}
+    row = {"id": 1, "name": "x"}
+    outline = outline_of([[row] * 50_000, deep, [[[row] * 300] * 300] * 300, *[[row] * 200] * 500])
+    assert len(looked) < 2 * MAX_PARTS
+    assert outline.items is not None
+    assert {"id", "name"} <= outline.items.fields.keys()

@@ -23,6 +23,8 @@ from atc.tools.types import OBSERVED
 MAX_FIELDS, MAX_DEPTH, MAX_PLACES = 100, 8, 400
 """Fields of one object, levels, and places in all. An object with more fields is a dictionary; what lies deeper or
 beyond is left out."""
+MAX_ITEMS, MAX_PARTS = 200, 100_000
+"""Items of one list that are looked at, and parts of all responses of a tool: megabytes teach no more than a page."""
 _Type = Literal["null", "boolean", "string", "integer", "number", "array", "object"]
 
 
@@ -70,15 +72,33 @@ def outline_of(values: Sequence[Any], documented: Collection[str] = frozenset())
         values: JSON values.
         documented: words of the tools' documents, of which names of fields may be made.
     """
-    shape = Shape()
+    shape, left = Shape(), [MAX_PARTS]
     for value in values:
-        shape.add(value)
+        if left[0] > 0:
+            shape.add(_looked_at(value, left))
     return _outline(shape.root, documented, 0, _Places())
 
 
 def merged(first: Outline, second: Outline) -> Outline:
     """One outline of the evidence of both."""
     return _merged(first, second, _Places())
+
+
+def _looked_at(value: Any, left: list[int], depth: int = 0) -> Any:
+    """A response with the first items of its lists alone; ``left`` counts down the parts that are looked at."""
+    left[0] -= 1
+    if depth > MAX_DEPTH and isinstance(value, list | dict):  # what lies in it is left out
+        return type(value)()
+    if isinstance(value, list):
+        items: list[Any] = []
+        for item in value[:MAX_ITEMS]:
+            if left[0] <= 0 and items:
+                break
+            items.append(_looked_at(item, left, depth + 1))
+        return items
+    if isinstance(value, dict):
+        return {key: _looked_at(part, left, depth + 1) for key, part in value.items()}
+    return value
 
 
 class _Places:
