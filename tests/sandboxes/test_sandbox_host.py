@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import asyncio
+import gc
+import math
 import os
 import shutil
 import signal
 import subprocess
 import sys
+import threading
 import time
 from pathlib import Path
 from typing import Any
@@ -22,6 +25,7 @@ from atc.sandboxes.contract import TIERS, Job, Limits
 from atc.sandboxes.process import driver as process
 from atc.sandboxes.process import zygote
 from atc.sandboxes.process.driver import ProcessSandbox
+from atc.sandboxes.process.pool import Pool
 from atc.sandboxes.process.zygote import Zygote
 from tests.support.sandbox import forced, in_sandbox, left_behind, run_once
 
@@ -342,3 +346,33 @@ def test_a_moment_without_descriptors_is_survived() -> None:
         ran.stderr
     )
     assert "Traceback" not in ran.stderr
+
+
+class _Parent:
+    """A zygote that makes no programs, and says when it is closed."""
+
+    dead, running, spawned, born, tier = False, 0, 0, math.inf, "N"
+
+    def __init__(self) -> None:
+        self.closed = threading.Event()
+
+    def spawn(self) -> Any:
+        raise SandboxUnavailable("no program is made here")
+
+    def close(self) -> None:
+        self.closed.set()
+
+
+def test_a_sandbox_that_its_own_booting_thread_finds_as_garbage_is_closed() -> None:
+    held: list[process.JailSandbox] = []
+    parent = _Parent()
+
+    def start(tier: str) -> Any:
+        held.clear()
+        gc.collect()
+        return parent
+
+    pool = Pool(start, ("N",), 1)
+    held.append(process.JailSandbox(pool, Limits()))
+    pool.boot()
+    assert parent.closed.wait(30)

@@ -22,7 +22,7 @@ from atc.sandboxes.channel.descriptors import Printed, SocketChannel
 from atc.sandboxes.channel.session import Session
 from atc.sandboxes.contract import Job, Limits, Sandbox
 from atc.sandboxes.process.cgroup import Group, confine, memory_for, tasks_for
-from atc.sandboxes.process.pool import Pool, pool_size, tiers_from
+from atc.sandboxes.process.pool import Pool, close_elsewhere, pool_size, tiers_from
 from atc.sandboxes.process.zygote import Exit, Jail, Zygote, start_zygote, zygote_settings
 
 END_S = 5.0
@@ -45,7 +45,7 @@ class JailSandbox(Sandbox):
         self._pool = pool
         self._closed = False
         self._turns: WeakKeyDictionary[asyncio.AbstractEventLoop, asyncio.Semaphore] = WeakKeyDictionary()
-        weakref.finalize(self, pool.close)
+        weakref.finalize(self, close_elsewhere, pool)
 
     async def prepare(self) -> None:
         await self._booted()

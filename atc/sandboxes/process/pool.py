@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import threading
 import time
@@ -159,6 +160,19 @@ class Pool:
             self._retired = [zygote for zygote in self._retired if zygote.running]
         for zygote in over:
             zygote.close()
+
+
+def close_elsewhere(pool: Pool) -> None:
+    """Close a pool that nobody has any more, in a thread of its own; at the interpreter's end, here.
+
+    Garbage is collected in any thread: also in the one that boots this pool, which :meth:`Pool.close` waits for, or in
+    one that holds its lock.
+    """
+    if threading.main_thread().is_alive():
+        with contextlib.suppress(RuntimeError):  # no thread can be started any more
+            threading.Thread(target=pool.close, name="atc-sandbox-end").start()
+            return
+    pool.close()
 
 
 def tiers_from(require: str) -> tuple[str, ...]:
