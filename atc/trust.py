@@ -7,7 +7,6 @@ counts only once the user has trusted the file with exactly this content (``atc 
 
 from __future__ import annotations
 
-import contextlib
 import hashlib
 import os
 import stat
@@ -24,6 +23,7 @@ from pydantic_settings import PydanticBaseSettingsSource
 
 from atc.calls.question import visible
 from atc.errors import SettingsError, UsageError
+from atc.whole_file import write_whole
 
 FILE = "atc.toml"
 FREE = frozenset({
@@ -157,18 +157,9 @@ class TrustStore:
 
     def _write(self, files: Mapping[str, str]) -> None:
         text = _StoredTrust(files=dict(files)).model_dump_json(indent=1) + "\n"
-        beside = self.path.with_name(f".{self.path.name}.{os.getpid()}")
         try:
             self.path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-            descriptor = os.open(beside, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW, 0o600)
-            try:
-                with os.fdopen(descriptor, "w") as file:
-                    file.write(text)
-                os.replace(beside, self.path)
-            except BaseException:
-                with contextlib.suppress(OSError):
-                    beside.unlink()
-                raise
+            write_whole(self.path, text)
         except OSError as error:
             raise SettingsError(f"{self.path} cannot be written: {error.strerror}") from None
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Iterator
 from contextlib import contextmanager, nullcontext
 from pathlib import Path
@@ -18,6 +17,7 @@ from atc.graph.edge_text import known_tool, place_text, read_feed, read_paramete
 from atc.graph.tool_graph import ToolGraph
 from atc.settings import Settings
 from atc.tools.protocol import Protocol
+from atc.whole_file import write_whole
 
 if TYPE_CHECKING:
     from atc.graph.store import GraphStore
@@ -304,16 +304,8 @@ def _writable(file: Path, force: bool) -> None:
 
 def _write(file: Path, text: str) -> None:
     """Whole or not at all."""
-    draft = file.with_name(f".{file.name}.{os.getpid()}")
     try:
-        descriptor = os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o666)
-        try:
-            with os.fdopen(descriptor, "w", encoding="utf-8") as out_:
-                out_.write(text)
-            os.replace(draft, file)
-        except BaseException:
-            draft.unlink(missing_ok=True)
-            raise
+        write_whole(file, text, 0o666)
     except OSError as error:
         raise EnvironmentProblem(f"{file} cannot be written ({error.strerror})", fix="name another place") from None
 

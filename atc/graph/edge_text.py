@@ -6,7 +6,7 @@ import difflib
 from collections.abc import Iterable, Mapping, Sequence
 
 from atc.errors import UsageError
-from atc.graph.edges import Evidence, Feed, Path
+from atc.graph.edges import Evidence, Path
 from atc.graph.suppliers import fields_of
 from atc.schemas.validate import resolve
 from atc.tools.parameters import parameters_of
@@ -40,11 +40,6 @@ def place_text(tool: str, path: Sequence[str]) -> str:
     """A field of a tool's response: ``search_user.results[].id``; the tool alone where the place is not known."""
     text = path_text(path)
     return f"{tool}{'' if text.startswith('[]') or not text else '.'}{text}"
-
-
-def feed_text(feed: Feed) -> str:
-    """An edge: ``search_user.results[].id → get_user.user_id``."""
-    return f"{place_text(feed.supplier.tool, feed.supplier.path)} → {feed.consumer}.{feed.parameter}"
 
 
 def known_tool(name: str, tools: Mapping[str, Protocol]) -> str:

@@ -8,7 +8,6 @@ exchanged: that would send a run to a tool that nobody here has tried.
 from __future__ import annotations
 
 import json
-import os
 import sqlite3
 import time
 from collections import Counter
@@ -24,6 +23,7 @@ from atc.graph.database import Database
 from atc.graph.pruning import drop_foreign, prune_edges, prune_shapes
 from atc.schemas.infer.field_words import vocabulary
 from atc.schemas.infer.outline import Outline
+from atc.whole_file import write_whole
 
 FORMAT = "atc tool graph"
 MAX_FACTS, MAX_LINE, MAX_BYTES = 100_000, 64_000, 64_000_000
@@ -104,17 +104,8 @@ def exported(store: Database, path: Path) -> int:
         StoreProblem: the store cannot be read.
     """
     lines: list[dict[str, Any]] = store.read(lambda file: list(_lines(file)), [])
-    beside = path.with_name(f".{path.name}.{os.getpid()}")
     try:
-        descriptor = os.open(beside, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
-        try:
-            with os.fdopen(descriptor, "w", encoding="utf-8") as out:
-                out.write(json.dumps({"format": FORMAT, "version": 1}) + "\n")
-                out.writelines(json.dumps(line) + "\n" for line in lines)
-            os.replace(beside, path)
-        except BaseException:
-            beside.unlink(missing_ok=True)
-            raise
+        write_whole(path, "".join(json.dumps(line) + "\n" for line in ({"format": FORMAT, "version": 1}, *lines)))
     except OSError as error:
         raise UsageError(f"{path} cannot be written: {error.strerror}; name a file in a folder of yours") from None
     return len(lines)

@@ -8,7 +8,6 @@ of its reverse never are both high. A prediction is the least of all evidence, a
 from __future__ import annotations
 
 import json
-import os
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
@@ -23,6 +22,7 @@ from atc.graph.edges import Path
 from atc.graph.link_features import DIRECTED, FEATURES, LinkFeatures, Matrix
 from atc.graph.tool_graph import ToolGraph
 from atc.tools.protocol import Protocol
+from atc.whole_file import write_whole
 
 VERSION = 1
 """Of the file's form."""
@@ -143,15 +143,10 @@ def write_private(path: File, record: Mapping[str, Any]) -> None:
     Raises:
         UsageError: it cannot be written.
     """
-    scratch = path.with_name(f"{path.name}.{os.getpid()}.part")
     try:
         path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
-        descriptor = os.open(scratch, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
-        with os.fdopen(descriptor, "w", encoding="utf-8") as file:
-            json.dump(record, file)
-        os.replace(scratch, path)
+        write_whole(path, json.dumps(record))
     except OSError as error:
-        scratch.unlink(missing_ok=True)
         raise UsageError(f"{path} cannot be written: {error.strerror}") from None
 
 

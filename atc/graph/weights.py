@@ -1,4 +1,4 @@
-"""Weights of the tool graph: what counts are worth (NaviAgent Eq. 4, 11 and 13).
+"""Weights of the tool graph: what counts are worth (NaviAgent Eq. 4 and 11).
 
 Functions of plain numbers alone, for all who weigh: the graph, its store, its search, its pictures and its trainers.
 """
@@ -31,25 +31,9 @@ def reliability(counts: Counts) -> float:
     return (counts.ok + 1) / (counts.ok + counts.failed + 1)
 
 
-def success_rate(counts: Counts) -> float:
-    """``r = n_succ / (n_succ + n_fail)``, from 0 to 1 (NaviAgent B.1); 0 where nothing was counted."""
-    total = counts.ok + counts.failed
-    return counts.ok / total if total > 0 else 0.0
-
-
 def sigmoid(value: float) -> float:
     """``1 / (1 + e^-x)``; of what is too far from 0 to be told apart, 0 or 1."""
     return 1 / (1 + math.exp(-max(-500.0, min(500.0, value))))
-
-
-def node_features(counts: Counts, fed_by: int, feeds: int) -> tuple[float, float, float, float]:
-    """A node's features beside its text: σ(n_succ), σ(r_succ), σ(deg_in), σ(deg_out) (NaviAgent Eq. 13).
-
-    Args:
-        counts: calls of the tool, or arguments of the parameter.
-        fed_by: edges that lead to it. ``feeds``: edges that start from it.
-    """
-    return sigmoid(counts.ok), sigmoid(success_rate(counts)), sigmoid(fed_by), sigmoid(feeds)
 
 
 def pruning_score(failed_rate: float, frequency: float, lam: float = LAMBDA) -> float:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import json
-import os
 from collections.abc import Iterable
 from pathlib import Path
 
@@ -14,6 +13,7 @@ from atc.probing.record import Record
 from atc.tools.documents import DRIFTED, drifted_tools, dump_protocols
 from atc.tools.protocol import Protocol
 from atc.tools.tool import Toolset
+from atc.whole_file import write_whole
 
 STATE = ".probe"
 """The folder of records inside the folder of documents; importers pass over it."""
@@ -64,9 +64,7 @@ class Store:
         if self._folder is None:
             return
         file = self._folder / STATE / f"{record.name}.json"
-        draft = file.with_suffix(".new")
-        draft.write_text(json.dumps(record.to_json(), ensure_ascii=False), encoding="utf-8")
-        os.replace(draft, file)
+        write_whole(file, json.dumps(record.to_json(), ensure_ascii=False), 0o666)
 
     def document(self, declared: Protocol, record: Record) -> None:
         """Write the tool's document."""
@@ -82,10 +80,8 @@ class Store:
         if self._folder is None:
             return
         file = self._folder / DRIFTED
-        draft = file.with_suffix(".new")
         with contextlib.suppress(OSError):
-            draft.write_text(json.dumps(sorted(names)), encoding="utf-8")
-            os.replace(draft, file)
+            write_whole(file, json.dumps(sorted(names)), 0o666)
 
     def _read(self, name: str) -> Record | None:
         if self._folder is None:

@@ -242,7 +242,6 @@ def test_what_a_picture_leaves_out_is_said() -> None:
 
 
 def test_the_way_from_one_tool_to_another_is_shown() -> None:
-    pytest.importorskip("atc.graph.search")
     found = printed("path", "search_user", "get_orders", *T)
     assert found[0]["tools"] == ["search_user", "get_orders"]
     assert [each["from"] for each in found[0]["feeds"]] == ["search_user.users[].user_id"]

@@ -10,21 +10,15 @@ from hypothesis import strategies as st
 
 from atc.graph.edges import Counts
 from atc.graph.layers import layers_of
-from atc.graph.weights import node_features, pruning_score, reliability, sigmoid, success_rate, weight_of
+from atc.graph.weights import pruning_score, reliability, sigmoid, weight_of
 
 
 def test_the_weight_of_an_edge_is_its_share() -> None:
     assert (weight_of(3, 4), weight_of(0, 4), weight_of(0, 0), weight_of(2, 0)) == (0.75, 0, 0, 1)
 
 
-def test_rates() -> None:
-    assert (success_rate(Counts(3, 1)), success_rate(Counts())) == (0.75, 0)
+def test_reliability() -> None:
     assert (reliability(Counts()), reliability(Counts(ok=9)), reliability(Counts(failed=1))) == (1, 1, 0.5)
-
-
-def test_the_features_of_a_node() -> None:
-    assert node_features(Counts(), 0, 0) == (0.5, 0.5, 0.5, 0.5)
-    assert node_features(Counts(ok=2, failed=2), 1, 3) == (sigmoid(2), sigmoid(0.5), sigmoid(1), sigmoid(3))
 
 
 def test_pruning_weighs_failures_and_disuse() -> None:

@@ -69,6 +69,7 @@ def test_a_small_network_learns_its_edges(kind: str) -> None:
         train([LinkGraph.of(tools(), Hashed())])
 
 
+@pytest.mark.slow  # with the others that need torch: CI installs it for these
 def test_predictions_are_read_without_torch(tmp_path: Path) -> None:
     pytest.importorskip("torch")
     from atc.learn.link_gnn import write_predictions

@@ -208,8 +208,6 @@ def test_the_ablation_of_the_paper_is_in_the_ruler() -> None:
 
 @pytest.mark.parametrize("search", ["exact", "alpha_beta", "heuristic"])
 def test_each_search_keeps_what_supplies_the_target(search: Any) -> None:
-    pytest.importorskip("atc.graph.search")
-    pytest.importorskip("atc.graph.naviagent")
     graph = ToolGraph(Weather().tools.protocols)
     kept = subgraph.leading_to(graph, ["weather_a"], search)
     assert kept[0] == "weather_a"
