@@ -151,6 +151,28 @@ class Replacement(Record):
     arguments: tuple[tuple[str, str], ...] = ()
 
 
+RepairKind = Literal["respelt", "unwrapped", "nearest", "format", "wrapped", "left_out", "dropped", "default", "model"]
+"""What a repair did to arguments (RETO §3.4, Alg. 1): a key under the schema's spelling; the one fitting field, or the
+one item, in place of an object or list; the nearest value of an enumeration; the same value in another format; one
+value as a list of one; an optional ``null`` left out; an unknown key dropped; a default given; what the model gave."""
+
+
+class ArgumentRepair(Record):
+    """One change to the arguments of a call, before it was sent.
+
+    Attributes:
+        path: where, in the arguments as the program gave them.
+        given: what the program gave there, cut where it is long. ``sent``: what was sent in its place.
+        name: of a key that is ``respelt``, the one that was sent; of ``unwrapped``, the field that was taken.
+    """
+
+    kind: RepairKind
+    path: tuple[str | int, ...]
+    given: Value = None
+    sent: Value = None
+    name: str | None = None
+
+
 class Raised(Record):
     """The exception that ended a program. ``hint`` is the sandbox's advice about it."""
 

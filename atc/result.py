@@ -11,7 +11,7 @@ from pydantic import AliasChoices, BeforeValidator, Field, PlainSerializer, Priv
 from typing_extensions import TypeVar
 
 from atc.errors import Cause, RunFailed
-from atc.facts import Arguments, Drift, Fault, Finding, Record, Value, value_from_json
+from atc.facts import ArgumentRepair, Arguments, Drift, Fault, Finding, Record, Value, value_from_json
 from atc.packing import pack
 from atc.sketch_facts import SketchFacts
 
@@ -42,6 +42,7 @@ class Call(Record):
             ran and does not count here, though it has a :class:`Revision`.
         stage: number of the stage that made it, from 0 (:mod:`atc.calls.journal`).
         arguments: as they reached the tool, after repair. ``notes`` names every repair.
+        original: as the program gave them, where a repair changed them. ``repairs``: the changes.
         drift: where the response is not what its schema says.
         seconds: time at the tool; 0 for a replay.
         cause: why it failed, where no other program can help (:data:`atc.errors.Cause`).
@@ -65,6 +66,8 @@ class Call(Record):
     line: int = 0
     seconds: float = 0.0
     notes: tuple[str, ...] = ()
+    original: Arguments | None = None
+    repairs: tuple[ArgumentRepair, ...] = ()
     drift: tuple[Drift, ...] = ()
     traceback: str | None = None
     page: int = 0

@@ -26,6 +26,9 @@ class Lessons:
         feeds: of a field and a parameter: calls of the consumer that took the value from there.
         replaced: of a tool and the one that took its place: whether the value of that one reached the answer.
         shapes: responses of tools that document none.
+        levels: calls of a tool in a layer of the program's data flow: a call that takes a value of another stands one
+            layer behind it.
+        respelt: of a tool and a key that no parameter has, the parameter that was meant.
     """
 
     id: str
@@ -36,6 +39,8 @@ class Lessons:
     feeds: Mapping[tuple[str, Path, str, str], int] = field(default_factory=dict)
     replaced: Mapping[tuple[str, str], bool] = field(default_factory=dict)
     shapes: Mapping[str, Outline] = field(default_factory=dict)
+    levels: Mapping[tuple[str, int], int] = field(default_factory=dict)
+    respelt: Mapping[tuple[str, str], str] = field(default_factory=dict)
 
     def __bool__(self) -> bool:
         return bool(self.calls or self.failed or self.replaced)

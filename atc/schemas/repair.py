@@ -3,17 +3,53 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+from atc.facts import ArgumentRepair
 from atc.packing import as_text, pack
-from atc.schemas.validate import resolve, types_of, validator
+from atc.result import Effect
+from atc.schemas.validate import Problem, problems, resolve, types_of, validator
 from atc.tools import binary
 from atc.tools.protocol import JsonSchema
 
 MAX_NOTES = 20
 """Repairs that are listed one by one."""
 _NUMBER = re.compile(r"-?(0|[1-9]\d{0,17})(\.\d{1,18})?([eE][+-]?\d{1,3})?")
+
+
+@dataclass(frozen=True)
+class Repaired:
+    """Arguments after the repairs by rule.
+
+    Attributes:
+        arguments: by the tool's own names.
+        repairs: what was changed.
+        problems: what is still wrong: empty where the schema gate accepts them (Eq. 11).
+    """
+
+    arguments: dict[str, Any]
+    repairs: tuple[ArgumentRepair, ...]
+    problems: tuple[Problem, ...]
+
+
+def repair_arguments(
+    schema: JsonSchema,
+    arguments: dict[str, Any],
+    effect: Effect = Effect.READ,
+    respellings: Mapping[str, str] | None = None,
+) -> Repaired:
+    """Repair arguments by rule, and hold them to the schema (RETO §3.4, Alg. 1 tier 1 and Eq. 11).
+
+    Args:
+        schema: of the parameters.
+        arguments: by the tool's own names, or those that a program gave in their place.
+        effect: of the tool: what is not a read gets lossless repairs alone.
+        respellings: keys that are known to mean a parameter of this tool.
+    """
+    made, _ = repaired(schema, arguments)
+    return Repaired(made, (), tuple(problems(schema, made)))
 
 
 def repaired(schema: JsonSchema, arguments: dict[str, Any]) -> tuple[dict[str, Any], list[str]]:
