@@ -1,0 +1,309 @@
+"""Mistakes in one argument, as programs make them. None of them looks at the rules that repair arguments."""
+
+from __future__ import annotations
+
+import hashlib
+import re
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import date
+from typing import Any, Literal
+
+from atc.tools.protocol import JsonSchema
+
+Rule = Literal["lossless", "of a read", "refuse"]
+"""What is right: to restore; to restore it for a read alone; to refuse, for nothing says what was meant."""
+UNITS = {
+    "km": "miles",
+    "kilometers": "miles",
+    "miles": "km",
+    "meters": "feet",
+    "feet": "meters",
+    "kg": "lb",
+    "pounds": "kg",
+    "hours": "minutes",
+    "minutes": "hours",
+    "seconds": "minutes",
+    "days": "weeks",
+    "weeks": "days",
+    "months": "years",
+    "years": "months",
+    "USD": "EUR",
+    "EUR": "USD",
+    "dollars": "euros",
+    "percent": "points",
+    "pixels": "cm",
+    "px": "cm",
+    "bytes": "KB",
+    "MB": "KB",
+}
+"""A unit that a parameter's text may name, and another that a call may give instead."""
+OTHER_UNITS = ("km", "days", "items", "USD", "kg", "px")
+_MONTHS = "January February March April May June July August September October November December".split()
+_TRUE, _FALSE = ("yes", "True", "on", "TRUE", "1", "y"), ("no", "False", "off", "FALSE", "0", "n")
+
+
+class Draw:
+    """Choices that hang on nothing but the call."""
+
+    def __init__(self, seed: str) -> None:
+        self.seed = seed
+
+    def number(self, salt: str, below: int) -> int:
+        digest = hashlib.sha256(f"{salt}\n{self.seed}".encode()).digest()
+        return int.from_bytes(digest[:8], "big") % below
+
+    def one(self, salt: str, items: Sequence[Any]) -> Any:
+        return items[self.number(salt, len(items))]
+
+    def shuffled(self, salt: str, items: Sequence[str]) -> list[str]:
+        return sorted(items, key=lambda item: hashlib.sha256(f"{salt}\n{item}\n{self.seed}".encode()).digest())
+
+
+@dataclass(frozen=True)
+class Place:
+    """The argument that a corruption changes."""
+
+    key: str
+    value: Any
+    schema: JsonSchema
+    known: Mapping[str, JsonSchema]
+    draw: Draw
+    kind: str
+
+    @property
+    def wants(self) -> str:
+        kind = self.schema.get("type")
+        return kind if isinstance(kind, str) else ""
+
+    @property
+    def scalar(self) -> bool:
+        return isinstance(self.value, str | int | float) and self.wants in ("string", "number", "integer", "boolean")
+
+    @property
+    def number(self) -> bool:
+        return self.wants in ("number", "integer") and isinstance(self.value, int | float)
+
+    @property
+    def words(self) -> list[str]:
+        """``camelCase`` → camel, case."""
+        return re.findall(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+|\d+", self.key)
+
+    @property
+    def text(self) -> str:
+        return f"{self.key} {self.schema.get('description') or ''}"
+
+    def one(self, items: Sequence[Any]) -> Any:
+        return self.draw.one(self.kind + self.key, items)
+
+    def edited(self, text: str) -> str:
+        """One letter left out, doubled, swapped with its neighbour, or another in its place."""
+        at = 1 + self.draw.number("place" + self.key, max(1, len(text) - 2))
+        letter = text[at]
+        ways = [text[:at] + text[at + 1 :], text[:at] + letter + text[at:]]
+        if at + 1 < len(text) and text[at + 1] != letter:
+            ways.append(text[:at] + text[at + 1] + letter + text[at + 2 :])
+        ways.append(text[:at] + ("x" if letter != "x" else "e") + text[at + 1 :])
+        made: str = self.one(ways)
+        return made
+
+
+Changed = tuple[str, Any] | None
+
+
+def _key_case(at: Place) -> Changed:
+    ways = [at.key.upper(), at.key.lower(), at.key[:1].swapcase() + at.key[1:]]
+    ways = [way for way in ways if way != at.key]
+    return (at.one(ways), at.value) if ways else None
+
+
+def _key_separators(at: Place) -> Changed:
+    if not re.search(r"[-_. ]", at.key.strip("-_. ")):
+        return None
+    ways = [re.sub(r"[-_. ]+", with_, at.key) for with_ in ("", "_", "-")]
+    ways = [way for way in ways if way != at.key]
+    return at.one(ways), at.value
+
+
+def _key_camel_snake(at: Place) -> Changed:
+    words = at.words
+    if len(words) < 2:
+        return None
+    snake, camel = "_".join(words).lower(), words[0].lower() + "".join(word.capitalize() for word in words[1:])
+    ways = [way for way in (snake, camel) if way != at.key]
+    return at.one(ways), at.value
+
+
+def _key_plural(at: Place) -> Changed:
+    if len(at.key) < 3 or not at.key[-1].isalpha():
+        return None
+    return (at.key[:-1] if at.key.endswith("s") else at.key + "s"), at.value
+
+
+def _key_edit(at: Place) -> Changed:
+    return (at.edited(at.key), at.value) if len(at.key) > 4 else None
+
+
+def _number_as_text(at: Place) -> Changed:
+    return (at.key, str(at.value)) if at.number and not isinstance(at.value, bool) else None
+
+
+def _text_as_number(at: Place) -> Changed:
+    if at.wants != "string" or not isinstance(at.value, str) or not re.fullmatch(r"0|[1-9]\d{0,14}", at.value):
+        return None
+    return at.key, int(at.value)
+
+
+def _truth_in_words(at: Place) -> Changed:
+    if at.wants != "boolean" or not isinstance(at.value, bool):
+        return None
+    return at.key, at.one(_TRUE if at.value else _FALSE)
+
+
+def _truth_as_text(at: Place) -> Changed:
+    return (at.key, str(at.value).lower()) if at.wants == "boolean" and isinstance(at.value, bool) else None
+
+
+def _words_for_number(at: Place) -> Changed:
+    return (at.key, at.one(["many", "default", "none", "any"])) if at.number else None
+
+
+def _list_of_one(at: Place) -> Changed:
+    return (at.key, [at.value]) if at.scalar else None
+
+
+def _list_of_two(at: Place) -> Changed:
+    other = f"{at.value}x" if isinstance(at.value, str) else 7 if at.value != 7 else 8
+    return (at.key, [at.value, other]) if at.scalar and not isinstance(at.value, bool) else None
+
+
+def _item_alone(at: Place) -> Changed:
+    alone = isinstance(at.value, list) and len(at.value) == 1 and isinstance(at.value[0], str | int | float)
+    return (at.key, at.value[0]) if alone else None
+
+
+def _object_by_name(at: Place) -> Changed:
+    """The whole of what an earlier call gave, with the one field that the key names."""
+    if not at.scalar or isinstance(at.value, bool):
+        return None
+    field = at.one([at.key, (at.words or [at.key])[-1].lower()])
+    other = {"label": "first of three", "rank": 1, "active": True}
+    return at.key, {field: at.value, **{k: v for k, v in other.items() if k != field}}
+
+
+def _object_of_one(at: Place) -> Changed:
+    return (at.key, {at.one(["value", at.key]): at.value}) if at.scalar and not isinstance(at.value, bool) else None
+
+
+def _object_unclear(at: Place) -> Changed:
+    """Two fields of the type, neither of the name: nothing says which."""
+    if not at.scalar or isinstance(at.value, bool):
+        return None
+    other = f"{at.value}x" if isinstance(at.value, str) else 7 if at.value != 7 else 8
+    return at.key, {"first": at.value, "second": other}
+
+
+def _object_of_another(at: Place) -> Changed:
+    """An object without what is meant: its only field of the type is something else."""
+    if not at.scalar or isinstance(at.value, bool):
+        return None
+    return at.key, {"status": "ok"} if isinstance(at.value, str) else {"count": 7 if at.value != 7 else 8}
+
+
+def _enum_case(at: Place) -> Changed:
+    values = at.schema.get("enum")
+    if not values or not isinstance(at.value, str):
+        return None
+    ways = [way for way in (at.value.upper(), at.value.lower(), at.value.capitalize()) if way not in values]
+    return (at.key, at.one(ways)) if ways else None
+
+
+def _enum_letter(at: Place) -> Changed:
+    values = at.schema.get("enum")
+    if not values or not isinstance(at.value, str) or len(at.value) < 4:
+        return None
+    made = at.edited(at.value)
+    return (at.key, made) if made.lower() not in {value.lower() for value in values} else None
+
+
+def _enum_other(at: Place) -> Changed:
+    values = at.schema.get("enum")
+    return (at.key, at.one(["everything", "standard", "unknown"])) if values and isinstance(at.value, str) else None
+
+
+def _unit_named(at: Place) -> Changed:
+    unit = _unit_of(at)
+    return (at.key, at.one([f"{at.value} {unit}", f"{at.value}{unit}"])) if unit else None
+
+
+def _unit_other(at: Place) -> Changed:
+    unit = _unit_of(at)
+    return (at.key, f"{at.value} {UNITS[unit]}") if unit and UNITS[unit].lower() not in at.text.lower() else None
+
+
+def _unit_unnamed(at: Place) -> Changed:
+    if not at.number or isinstance(at.value, bool) or _unit_of(at):
+        return None
+    units = [unit for unit in OTHER_UNITS if unit.lower() not in at.text.lower()]
+    return (at.key, f"{at.value} {at.one(units)}") if units else None
+
+
+def _unit_of(at: Place) -> str:
+    if not at.number or isinstance(at.value, bool):
+        return ""
+    words = re.findall(r"[A-Za-z]+", at.text)
+    named = [unit for unit in UNITS if unit in words]
+    return named[0] if len(named) == 1 else ""
+
+
+def _date_otherwise(at: Place) -> Changed:
+    day = _day(at)
+    if day is None:
+        return None
+    month = _MONTHS[day.month - 1]
+    ways = [f"{day:%Y/%m/%d}", f"{day.day} {month} {day.year}", f"{month} {day.day}, {day.year}", f"{day}T00:00:00Z"]
+    return at.key, at.one([*ways, f"{day:%Y%m%d}"])
+
+
+def _date_unclear(at: Place) -> Changed:
+    """``05/06/2023``: day first or month first."""
+    day = _day(at)
+    return (at.key, f"{day:%d/%m/%Y}") if day is not None and day.day <= 12 and day.day != day.month else None
+
+
+def _day(at: Place) -> date | None:
+    if at.schema.get("format") != "date" or not isinstance(at.value, str):
+        return None
+    try:
+        return date.fromisoformat(at.value) if re.fullmatch(r"\d{4}-\d\d-\d\d", at.value) else None
+    except ValueError:
+        return None
+
+
+MISTAKES: tuple[tuple[str, Rule, Callable[[Place], Changed]], ...] = (
+    ("key: case", "lossless", _key_case),
+    ("key: separators", "lossless", _key_separators),
+    ("key: camel or snake", "lossless", _key_camel_snake),
+    ("key: plural", "lossless", _key_plural),
+    ("key: one edit", "lossless", _key_edit),
+    ("type: number as text", "lossless", _number_as_text),
+    ("type: text as number", "lossless", _text_as_number),
+    ("type: truth as text", "lossless", _truth_as_text),
+    ("type: truth in words", "lossless", _truth_in_words),
+    ("type: words for a number", "refuse", _words_for_number),
+    ("type: an item for its list", "lossless", _item_alone),
+    ("nest: list of one", "of a read", _list_of_one),
+    ("nest: list of two", "refuse", _list_of_two),
+    ("nest: object of one field", "of a read", _object_of_one),
+    ("nest: object, the field by name", "of a read", _object_by_name),
+    ("nest: object, two fields alike", "refuse", _object_unclear),
+    ("nest: object of something else", "refuse", _object_of_another),
+    ("enum: case", "lossless", _enum_case),
+    ("enum: one letter", "of a read", _enum_letter),
+    ("enum: another word", "refuse", _enum_other),
+    ("unit: the one documented", "lossless", _unit_named),
+    ("unit: not documented", "of a read", _unit_unnamed),
+    ("unit: another than documented", "refuse", _unit_other),
+    ("date: written otherwise", "lossless", _date_otherwise),
+    ("date: day or month first", "refuse", _date_unclear),
+)
