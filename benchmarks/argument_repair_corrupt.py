@@ -61,6 +61,7 @@ def corruptions(
     """
     draw = Draw(json.dumps(arguments, sort_keys=True))
     known: Mapping[str, JsonSchema] = schema["properties"]
+    lossless: list[tuple[str, str, Any]] = []
     for kind, rule, make in MISTAKES:
         for key in draw.shuffled(kind, [name for name in arguments if name in known]):
             about = known[key] if not kind.startswith("enum") else (enumerated or schema)["properties"][key]
@@ -69,15 +70,25 @@ def corruptions(
                 continue
             if changed[0] != key and (changed[0] in known or changed[0] in arguments):
                 continue
-            made = dict(changed if name == key else (name, value) for name, value in arguments.items())
-            yield _judged(kind, rule, made, arguments)
+            yield _judged(kind, rule, _with(arguments, {key: changed}), arguments)
+            if rule == "lossless" and not kind.startswith("enum"):
+                lossless.append((key, *changed))
             break
+    pairs = [(one, two) for one in lossless for two in lossless if one[0] < two[0] and one[1] != two[1]]
+    if pairs:
+        both = {key: (name, value) for key, name, value in draw.one("two", pairs)}
+        yield _judged(TWO, "lossless", _with(arguments, both), arguments)
     yield from _whole(schema, arguments, siblings, draw)
+
+
+def _with(arguments: Arguments, changed: Mapping[str, tuple[str, Any]]) -> Arguments:
+    return dict(changed.get(name, (name, value)) for name, value in arguments.items())
 
 
 def _whole(schema: JsonSchema, arguments: Arguments, siblings: Siblings, draw: Draw) -> Iterator[Corrupted]:
     known = schema["properties"]
     required = [name for name in schema.get("required", ()) if name in arguments]
+    left: Arguments = {}
     if required:
         gone = draw.one("drop", required)
         left = {name: value for name, value in arguments.items() if name != gone}
@@ -91,6 +102,8 @@ def _whole(schema: JsonSchema, arguments: Arguments, siblings: Siblings, draw: D
     if near:
         key, value = draw.one("sibling", near)
         yield _judged("extra: of a sister tool", "of a read", {**arguments, key: value}, arguments)
+        if required:
+            yield _judged("a sister tool's for a required one", "refuse", {**left, key: value}, arguments)
     absent = [k for k in known if k not in arguments and k not in schema.get("required", ()) and known[k].get("type")]
     absent = [k for k in absent if "null" not in known[k]["type"]]
     if absent:
@@ -102,9 +115,12 @@ def _judged(kind: str, rule: Rule, made: Arguments, meant: Arguments) -> Corrupt
     return Corrupted(kind, made, None if rule == "refuse" else meant, rule == "lossless", kind.startswith("enum"))
 
 
+TWO = "two mistakes, each lossless"
 KINDS = (
     *(kind for kind, _, _ in MISTAKES),
+    TWO,
     "required one dropped",
+    "a sister tool's for a required one",
     "extra: a plausible one",
     "extra: of a sister tool",
     "null for an optional one",

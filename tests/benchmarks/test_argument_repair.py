@@ -67,6 +67,7 @@ def test_what_was_meant_stays_known() -> None:
     unclear = {kind for kind, made in found.items() if made.meant is None}
     assert unclear == {
         "required one dropped",
+        "a sister tool's for a required one",
         "type: words for a number",
         "nest: list of two",
         "nest: object, two fields alike",
