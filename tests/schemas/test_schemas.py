@@ -140,7 +140,7 @@ def test_repair_follows_references_and_keeps_open_objects() -> None:
     }
     value, notes = repaired(schema, {"at": {"lat": "1.5", "lon": 2}, "tags": {"a": "b"}, "more": 1})
     assert value == {"at": {"lat": 1.5}, "tags": {"a": "b"}}
-    assert notes == ['took "1.5" as 1.5 for at.lat', "dropped unknown argument at.lon", "dropped unknown argument more"]
+    assert notes == ['took "1.5" as 1.5 for at.lat', "dropped unknown argument more", "dropped unknown argument at.lon"]
 
 
 def test_what_is_missing_stays_missing_and_null_is_kept_where_it_may_be() -> None:

@@ -21,7 +21,7 @@ from atc.graph.identifiers import words_of
 from atc.packing import as_text
 from atc.result import Effect
 from atc.schemas.repair.formats import MISSING, as_type, in_date_form, in_format
-from atc.schemas.repair.places import Gate, Place
+from atc.schemas.repair.places import Gate, Place, gate_of
 from atc.schemas.repair.spelling import is_spelling, nearest, respelt, spelling_key
 from atc.schemas.validate import MAX_PROBLEMS, Problem, problems
 from atc.tools.protocol import JsonSchema
@@ -81,10 +81,10 @@ def repair_arguments(
         respellings: keys that are known to mean a parameter of this tool.
         rules: the ids of the rules that are on; those that are not of :data:`RULES` do not count.
     """
-    gate, root = Gate(schema), Place.of(schema)
-    repair = Repair(gate, root, lossless=effect is not Effect.READ, respellings=respellings or {}, rules=rules)
+    gate = gate_of(schema)
+    repair = Repair(gate, lossless=effect is not Effect.READ, respellings=respellings or {}, rules=rules)
     made = repair.made(arguments)
-    wrong = () if repair.is_settled(made) else tuple(_problems(root, made))
+    wrong = () if repair.is_settled(made) else tuple(_problems(gate.root, made))
     return Repaired(made, tuple(repair.repairs), wrong, repair.more)
 
 
@@ -95,10 +95,8 @@ class Repair:
         lossless: what is made says the same as what was given.
     """
 
-    def __init__(
-        self, gate: Gate, root: Place, *, lossless: bool, respellings: Mapping[str, str], rules: frozenset[str]
-    ) -> None:
-        self.gate, self.root, self.lossless = gate, root, lossless
+    def __init__(self, gate: Gate, *, lossless: bool, respellings: Mapping[str, str], rules: frozenset[str]) -> None:
+        self.gate, self.root, self.lossless = gate, gate.root, lossless
         self.repairs: list[ArgumentRepair] = []
         self.more = 0
         self._respellings, self._rules = respellings, rules
@@ -323,8 +321,7 @@ class Repair:
         return {key: item for key, item in value.items() if key in members}
 
     def _has_dates(self) -> bool:
-        text = self.gate.text
-        return not self.lossless and FORMAT in self._rules and ('"format": "date' in text or "YYYY" in text.upper())
+        return self.gate.may_have_dates and not self.lossless and FORMAT in self._rules
 
     def _polish(self, place: Place, value: Any, path: Path) -> Any:
         """Give a whole number where a float without a fraction fits, and a date in its format: no validator asks."""

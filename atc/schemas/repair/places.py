@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, lru_cache
 from typing import Any
 
 from atc.packing import holds_bytes, pack
@@ -145,11 +146,35 @@ class Place:
         return not is_root or not (has_members or self.members)
 
 
-class Gate:
-    """Holds values to a schema and to parts of it."""
+def gate_of(schema: JsonSchema) -> Gate:
+    """The gate of a schema, kept for the next time.
 
-    def __init__(self, schema: JsonSchema) -> None:
-        self._text = schema_key(schema)
+    Raises:
+        TypeError, ValueError, RecursionError: the schema cannot be written as JSON.
+    """
+    return _gate(schema_key(schema))
+
+
+@lru_cache(maxsize=1024)
+def _gate(text: str) -> Gate:
+    return Gate(text)
+
+
+class Gate:
+    """Holds values to a schema and to parts of it.
+
+    Args:
+        text: the schema as JSON, as :func:`schema_key` writes it.
+
+    Attributes:
+        root: the whole schema.
+        may_have_dates: whether a format of dates may be named in it.
+    """
+
+    def __init__(self, text: str) -> None:
+        self._text = text
+        self.root = Place.of(json.loads(text))
+        self.may_have_dates = '"format": "date' in text or "YYYY" in text.upper()
 
     def accepts(self, place: Place, value: Any) -> bool:
         """Whether a value fits a place. Where that cannot be asked (a reference that leads out of it), it does."""
@@ -159,11 +184,6 @@ class Gate:
             return bool(checker.is_valid(pack(value) if with_bytes else value))
         except (ValueError, TypeError, RecursionError):
             return True
-
-    @property
-    def text(self) -> str:
-        """The schema as JSON text."""
-        return self._text
 
 
 def _length(value: Any) -> int:
