@@ -53,6 +53,8 @@ SYSTEMS: dict[str, System] = {
         Atc("navigate-static-a", "with the graph of the documents", {"strategy": Navigate("static", "alpha_beta")}),
         Atc("navigate-learnt-a", "with what runs taught too", {"strategy": Navigate("learnt", "alpha_beta")}),
         Atc("navigate-learnt-h", "the same with the heuristic search", {"strategy": Navigate("learnt", "heuristic")}),
+        Atc("layered-calls", "RETO's own form: tool calls layer by layer", {"strategy": "layered-calls"}),
+        Atc("dfsdt", "DFSDT of ToolLLM: one JSON call a step, and ways back", {"strategy": "dfsdt"}),
         Peer("smolagents-code", "smolagents' CodeAgent", "run_smolagents", "'smolagents[openai]'", "code"),
         Peer("smolagents-tools", "smolagents' ToolCallingAgent", "run_smolagents", "'smolagents[openai]'", "tools"),
         Peer(
