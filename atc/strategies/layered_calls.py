@@ -43,8 +43,8 @@ from atc.strategies.steps import (
 
 MAX_LAYERS = 5
 """L of RETO (App. A.1): what would stand in later layers is called in the last one."""
-MAX_REPLIES = 3
-"""Replies of the model in one layer: its calls, and what it makes of those that failed."""
+MAX_FAULTS = 3
+"""Replies in one layer with which something was wrong, before the next layer begins."""
 MAX_CALLS = 8
 """Calls of one reply that are made."""
 MAX_FINISHES = 2
@@ -65,14 +65,21 @@ class LayeredCalls(Strategy):
     """Tool calls layer by layer; at most :data:`~atc.strategies.steps.MAX_STEPS` replies that act, and the last one.
 
     The calls of one reply are made at once, but for those with effects: these are made in their order, and none after
-    one that failed. What succeeded of a reply is a stage: a write that was done is not done again.
+    one that failed. What succeeded of a reply is a stage: a write that was done is not done again. The last layer goes
+    on until each of its tools was called, or the model needs none of the others: nothing comes after it.
+
+    Args:
+        sketch: ``False`` puts all tools into one layer (the ablation of RETO §4.2.4).
     """
 
     name = "layered-calls"
 
+    def __init__(self, sketch: bool = True) -> None:
+        self.sketch = sketch
+
     async def solve(self, context: RunContext) -> Ending:
         state = _State(context)
-        layers = _layers(context)
+        layers = _layers(context) if self.sketch else [list(context.tools)]
         for number, names in enumerate(layers, 1):
             ending = await state.layer(number, len(layers), names)
             if ending is not None:
@@ -121,9 +128,8 @@ class _State:
             tools=tool_lines(context.tools[name] for name in names),
         )
         messages = [self._system, context.task_message(text)]
-        for _ in range(MAX_REPLIES):
-            if self.replies >= MAX_STEPS:
-                break
+        faults = 0
+        while faults < MAX_FAULTS and self.replies < MAX_STEPS:
             self.replies += 1
             reply = (await context.ask("step", messages, stop=("\nObservation:",))).text
             actions = actions_of(reply, MAX_CALLS)
@@ -132,6 +138,7 @@ class _State:
             record_step(context, kept, fault)
             if layer.ending is not None:
                 return layer.ending
+            faults += fault is not None
             if fault is None and (layer.skipped or number < of or layer.called >= set(names)):
                 break
             observed = "\n".join([*layer.observed, _AGAIN])
@@ -203,17 +210,22 @@ class _Layer:
         return [*self._made.values(), *(line for _, line in self._failed.values())]
 
     async def act(self, reply: str, actions: Sequence[Action]) -> Fault | None:
-        """Make the calls of a reply, each once; the first thing that was wrong."""
+        """Make the calls of a reply, each once; the first thing that was wrong.
+
+        A call of another layer's tool is left out; it is wrong where it stands alone.
+        """
         self.observed = []
         calls = [each for each in actions if each.tool in self._allowed or each.tool.lower() not in _SKIPS]
         self.skipped = len(calls) < len(actions) or (not actions and _SKIP.search(reply) is not None)
         if not calls and not self.skipped:
             self.observed.append(_NO_CALL)
             return Fault(kind="program", reason=_NO_CALL)
-        wrong = [fault for each in calls if (fault := each.fault or self._not_of_this_layer(each)) is not None]
+        own = [each for each in calls if each.tool in self._allowed]
+        wrong = [each.fault for each in own if each.fault is not None]
+        if not own:
+            wrong += [Fault(kind="arguments", reason=f"{each.tool} is no tool of this step") for each in calls]
         self.observed += [fenced(fault.reason) for fault in wrong]
-        new = {each.key: each for each in calls if each.fault is None and each.tool in self._allowed}
-        new = {key: each for key, each in new.items() if key not in self._made}
+        new = {each.key: each for each in own if each.fault is None and each.key not in self._made}
         self.skipped = self.skipped or (not new and not wrong)  # it only repeats what was done
         again = {each.tool for each in new.values()}
         self._failed = {key: said for key, said in self._failed.items() if said[0] not in again}
@@ -223,11 +235,6 @@ class _Layer:
             if self.ending is not None:
                 return fault
         return next(iter(wrong), None)
-
-    def _not_of_this_layer(self, action: Action) -> Fault | None:
-        if action.tool in self._allowed:
-            return None
-        return Fault(kind="arguments", reason=f"{action.tool} is no tool of this step")
 
     async def _called(self, actions: Sequence[Action]) -> list[tuple[Action, Call | None]]:
         """Make calls as one attempt, and end its stage: those that only read at once, the others in their order.

@@ -11,8 +11,7 @@ import pytest
 from atc import FakeModel, Toolset
 from atc.errors import JournalError, ModelError, ToolError
 from atc.result import Effect, Result
-from atc.strategies import layered_calls
-from atc.strategies.layered_calls import MAX_LAYERS, MAX_REPLIES, MAX_RESULTS
+from atc.strategies.layered_calls import MAX_FAULTS, MAX_LAYERS, MAX_RESULTS, LayeredCalls
 from atc.strategies.steps import MAX_OBSERVATION, MAX_STEPS
 from tests.support.agent import agent
 from tests.support.tools import make_tool
@@ -152,9 +151,30 @@ def test_what_went_wrong_in_a_layer_is_told_there_and_mended(said: str, told: st
 
 
 def test_the_replies_of_a_layer_and_of_a_run_are_bounded() -> None:
-    result, model = Travel().run(*["nothing"] * 2 * MAX_REPLIES, finish(missing="everything"))
-    assert (result.status, result.usage.model_calls) == ("unsolved", 2 * MAX_REPLIES + 1)
+    result, model = Travel().run(*["nothing"] * 2 * MAX_FAULTS, finish(missing="everything"))
+    assert (result.status, result.usage.model_calls) == ("unsolved", 2 * MAX_FAULTS + 1)
     assert "No call was made." in model.prompts[-1][-1].content
+    towns = [act("weather", place_id=str(n)) for n in range(MAX_STEPS - 1)]
+    assert Travel().run("Skip", *towns, finish(answer=1))[0].usage.model_calls == MAX_STEPS + 1
+
+
+def test_a_call_of_another_layers_tool_is_left_out() -> None:
+    service = Travel()
+    result, _ = service.run(f"{FIND}\n{TAXI}", f"{FIND}\n{WEATHER}\n{TAXI}", finish(answer=21))
+    assert (result.value, service.made) == (21, ["find_place", "weather", "taxi"])
+
+
+def test_without_the_sketch_all_tools_stand_in_one_layer() -> None:
+    made = agent(
+        FIND, f"{WEATHER}\n{TAXI}", finish(answer=21), strategy=LayeredCalls(sketch=False), tools=Travel().tools
+    )
+    assert made.run("the weather in Rome").value == 21
+    model = made._held.model()
+    assert isinstance(model, FakeModel)
+    first = model.prompts[0][-1].content
+    assert "Step 1 of 1" in first
+    assert all(f'"name": "{name}"' in first for name in ("find_place", "weather", "taxi"))
+    assert "comes in your next reply" in first
 
 
 def test_more_layers_than_five_are_joined_and_the_answer_always_has_its_turn() -> None:
@@ -332,7 +352,3 @@ def test_a_journal_that_cannot_be_written_ends_the_run(monkeypatch: pytest.Monke
     service = Travel()
     result, _ = service.run(f"{FIND}\n{act('find_place', town='Oslo')}")
     assert (result.status, service.made) == ("failed", [])
-
-
-def test_its_words_are_few() -> None:
-    assert len(layered_calls.prompt("layered_calls")) < 300
