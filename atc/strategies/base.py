@@ -32,6 +32,8 @@ BUNDLED = {
     "plan": "atc.strategies.plan:Plan",
     "codeact": "atc.strategies.codeact:CodeAct",
     "navigate": "atc.strategies.navigate:Navigate",
+    "layered-calls": "atc.strategies.layered_calls:LayeredCalls",
+    "dfsdt": "atc.strategies.dfsdt:DFSDT",
 }
 """The strategies of this package. No other can take their names."""
 FORMS = "FILE.py:NAME, MODULE:NAME, or the name of an installed one"

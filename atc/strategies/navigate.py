@@ -29,6 +29,7 @@ from atc.strategies.context import RunContext
 from atc.strategies.endings import STATUS
 from atc.strategies.steps import (
     MAX_STEPS,
+    ROUTED_ROUND,
     checked_answer,
     fault_of_call,
     out_of_steps,
@@ -48,8 +49,6 @@ MAX_CANDIDATES = 20
 """Tools that stand in a prompt: the latest."""
 MAX_DECISIONS = 6
 ANSWER, CLARIFY, RETRIEVE, CALL = "direct_answer", "clarify_intent", "retrieve_api", "call_api"
-_ROUTED_ROUND = frozenset({"unreachable", "broken", "bad_response"})
-"""Causes by which a read fails that another tool may make up for."""
 _FORM = "Give only the value that the task asks for."
 
 
@@ -84,7 +83,7 @@ class Navigate(Strategy):
             decisions = sorted(reply.value, key=lambda decision: decision["dependency_rank"])
             fault = await state.act(decisions)
             record_step(context, reply.text, fault)
-            if fault is not None and fault.cause is not None and fault.cause not in _ROUTED_ROUND:
+            if fault is not None and fault.cause is not None and fault.cause not in ROUTED_ROUND:
                 return Ending(STATUS[fault.cause], fault=fault)
             if all(decision["action"] == ANSWER for decision in decisions):
                 return await state.synthesis()
@@ -201,7 +200,7 @@ class _State:
 
     def _not_called(self, call: Call) -> tuple[str, Fault]:
         fault = fault_of_call(call)
-        if fault.cause in _ROUTED_ROUND:
+        if fault.cause in ROUTED_ROUND:
             self._broken = fault
         if fault.kind == "tool" and call.tool != ASK_USER:
             self._failed[call.tool] = None

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import json
 import re
-from typing import Any
 
 from atc.facts import Fault
 from atc.models.base import Message
@@ -13,6 +11,9 @@ from atc.strategies.base import Ending, Strategy
 from atc.strategies.context import RunContext
 from atc.strategies.steps import (
     MAX_STEPS,
+    NO_ACTION,
+    Action,
+    actions_of,
     checked_answer,
     ending_of,
     fault_of_call,
@@ -24,9 +25,8 @@ from atc.strategies.steps import (
     tool_lines,
 )
 
-_ACTION = re.compile(r"Action:\s*+`?+([\w.-]++)`?+\s++Action Input:\s*+(.*)", re.S)
 _FINAL = re.compile(r"Final Answer:\s*+(.*)", re.S)
-_NO_ACTION = "there was no Action with an Action Input, and no Final Answer: write one of them"
+_NO_ACTION = f"{NO_ACTION}, and no Final Answer: write one of them"
 
 
 class ReAct(Strategy):
@@ -43,8 +43,8 @@ class ReAct(Strategy):
         messages = [Message("system", system), context.task_message(task)]
         for _ in range(MAX_STEPS):
             reply = (await context.ask("step", messages, stop=("\nObservation:",))).text
-            action, final = _ACTION.search(reply), _FINAL.search(reply)
-            if final and not (action and action.start() < final.start()):
+            action, final = next(iter(actions_of(reply)), None), _FINAL.search(reply)
+            if final and not (action and action.begin < final.start()):
                 value, fault = checked_answer(context, read_value(final[1]), final[1])
                 record_step(context, reply, fault)
                 if fault is None:
@@ -59,26 +59,18 @@ class ReAct(Strategy):
         return out_of_steps(context)
 
 
-async def _acted(context: RunContext, reply: str, action: re.Match[str] | None) -> tuple[str, str, Fault | None]:
+async def _acted(context: RunContext, reply: str, action: Action | None) -> tuple[str, str, Fault | None]:
     """Make the call of a reply: the reply up to its end, what is observed, and what went wrong.
 
     What a model goes on to say before it has seen anything is not kept.
     """
     if action is None:
         return reply, _NO_ACTION, Fault(kind="program", reason=_NO_ACTION)
-    text = action[2].removeprefix("```json").lstrip()
-    begin = action.start(2) + len(action[2]) - len(text)
-    arguments: Any
-    try:
-        arguments, length = json.JSONDecoder().raw_decode(text)
-    except (ValueError, RecursionError) as error:
-        problem = f"the Action Input is no JSON object: {error}"
-        return reply, problem, Fault(kind="program", reason=problem)
-    reply = reply[: begin + length]
-    if not isinstance(arguments, dict):
-        problem = f"{action[1]} takes its arguments as a JSON object"
-        return reply, problem, Fault(kind="arguments", reason=problem)
-    call = await context.call(action[1], arguments)
+    if action.fault is not None:
+        kept = reply if action.fault.kind == "program" else reply[: action.end]
+        return kept, action.fault.reason, action.fault
+    reply = reply[: action.end]
+    call = await context.call(action.tool, action.arguments)
     if call.succeeded:
         return reply, shown(call.value), None
     fault, instead = await routed_round(context, fault_of_call(call))

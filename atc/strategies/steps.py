@@ -4,14 +4,18 @@ from __future__ import annotations
 
 import ast
 import json
+import re
 from collections.abc import Iterable
+from dataclasses import dataclass, field
 from typing import Any
 
 from atc import wording
+from atc.calls.entry import Entry, call_key
 from atc.calls.json_values import to_json_value
+from atc.errors import Cause
 from atc.facts import Fault
 from atc.prompting import fenced
-from atc.result import Call, Revision
+from atc.result import Call, Effect, Revision
 from atc.strategies.base import Ending
 from atc.strategies.context import RunContext
 from atc.strategies.endings import STATUS, advised
@@ -21,6 +25,63 @@ MAX_STEPS = 10
 """Replies of the model that act, in one run."""
 MAX_OBSERVATION = 2_000
 """Characters of what a step brought that the model is shown."""
+ROUTED_ROUND: frozenset[Cause] = frozenset({"unreachable", "broken", "bad_response"})
+"""Causes by which a read fails that another tool may make up for."""
+NO_ACTION = "there was no Action with an Action Input"
+
+_ACTION = re.compile(r"Action:\s*+`?+([\w.-]++)`?+\s++Action Input:\s*+(.*)", re.S)
+
+
+@dataclass(frozen=True)
+class Action:
+    """One call as a reply of the model has it: ``Action: NAME``, and ``Action Input:`` with one JSON object.
+
+    Attributes:
+        tool: the name, as it is written.
+        fault: why it cannot be made; ``None`` where it can.
+        begin, end: where it stands in the reply.
+    """
+
+    tool: str
+    arguments: dict[str, Any] = field(default_factory=dict)
+    fault: Fault | None = None
+    begin: int = 0
+    end: int = 0
+
+    @property
+    def key(self) -> str:
+        """Equal for actions that make the same call."""
+        return json.dumps([self.tool, self.arguments], sort_keys=True)
+
+
+def actions_of(reply: str, most: int = 1) -> list[Action]:
+    """The first actions of a reply, at most so many."""
+    found: list[Action] = []
+    at = 0
+    while len(found) < most and (match := _ACTION.search(reply, at)):
+        found.append(_read_action(match))
+        at = found[-1].end
+    return found
+
+
+def _read_action(match: re.Match[str]) -> Action:
+    text = match[2].removeprefix("```json").lstrip()
+    begin = match.start(2) + len(match[2]) - len(text)
+    arguments: Any
+    try:
+        arguments, length = json.JSONDecoder(parse_constant=_no_json).raw_decode(text)
+    except (ValueError, RecursionError) as error:
+        problem = Fault(kind="program", reason=f"the Action Input is no JSON object: {error}")
+        return Action(match[1], {}, problem, match.start(), begin)
+    end = begin + length
+    if not isinstance(arguments, dict):
+        problem = Fault(kind="arguments", reason=f"{match[1]} takes its arguments as a JSON object")
+        return Action(match[1], {}, problem, match.start(), end)
+    return Action(match[1], arguments, None, match.start(), end)
+
+
+def _no_json(constant: str) -> Any:
+    raise ValueError(f"{constant} is no JSON")
 
 
 def tool_lines(tools: Iterable[Tool]) -> list[str]:
@@ -109,9 +170,26 @@ def ending_of(fault: Fault) -> Ending | None:
     return Ending(STATUS[fault.cause], fault=fault) if fault.cause is not None and not fault.substitutes else None
 
 
-def out_of_steps(context: RunContext) -> Ending:
-    """The ending without an answer, or with one of another type."""
+def passed_by(call: Call, fault: Fault) -> bool:
+    """Whether it is a read that failed by a cause that other tools may make up for, so that a run may go on."""
+    return call.effect is Effect.READ and fault.cause in ROUTED_ROUND
+
+
+def done_before(context: RunContext, call: Call) -> Entry | None:
+    """The same write, done in an earlier stage, for which a call was refused; ``None`` for any other call."""
+    if call.error_status != "already_done":
+        return None
+    return context.broker.journal.committed(call_key(call.tool, call.arguments))
+
+
+def out_of_steps(context: RunContext, steps: int = MAX_STEPS) -> Ending:
+    """The ending without an answer, or with one of another type.
+
+    Args:
+        context: the run.
+        steps: how many there were at most.
+    """
     last = context.revisions[-1].fault if context.revisions else None
     if last is not None and last.case == "answer_type":
         return Ending("unsolved", fault=last)
-    return Ending("unsolved", fault=Fault(kind="answer", reason=f"no answer in {MAX_STEPS} steps"))
+    return Ending("unsolved", fault=Fault(kind="answer", reason=f"no answer in {steps} steps"))

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from atc.errors import UsageError
 from atc.programs.rules import IDS
 from atc.strategies.chain import Chain
+from atc.strategies.layered_calls import LayeredCalls
 from atc.strategies.navigate import Navigate
 from atc.strategies.ways import Ways
 from benchmarks.systems.atc import Atc
@@ -53,6 +54,9 @@ SYSTEMS: dict[str, System] = {
         Atc("navigate-static-a", "with the graph of the documents", {"strategy": Navigate("static", "alpha_beta")}),
         Atc("navigate-learnt-a", "with what runs taught too", {"strategy": Navigate("learnt", "alpha_beta")}),
         Atc("navigate-learnt-h", "the same with the heuristic search", {"strategy": Navigate("learnt", "heuristic")}),
+        Atc("layered-calls", "RETO's own form: tool calls layer by layer", {"strategy": "layered-calls"}),
+        Atc("layered-calls-flat", "the same with all tools in one layer", {"strategy": LayeredCalls(sketch=False)}),
+        Atc("dfsdt", "DFSDT of ToolLLM: one JSON call a step, and ways back", {"strategy": "dfsdt"}),
         Peer("smolagents-code", "smolagents' CodeAgent", "run_smolagents", "'smolagents[openai]'", "code"),
         Peer("smolagents-tools", "smolagents' ToolCallingAgent", "run_smolagents", "'smolagents[openai]'", "tools"),
         Peer(
