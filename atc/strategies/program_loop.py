@@ -23,6 +23,7 @@ from atc.result import Call, Revision
 from atc.strategies.ask_user import asked_fault
 from atc.strategies.context import RunContext
 from atc.strategies.endings import advised
+from atc.strategies.layer_order import LayerOrder
 from atc.strategies.recover import broken_tools
 from atc.strategies.tool_requests import ToolRequests
 from atc.strategies.ways import DEFAULT_WAYS, Ways
@@ -57,6 +58,7 @@ class ProgramLoop:
             recurring=all(name in context.tools for name in context.all_tools),
             graph_of=context.graph_of,
             down=context.broker.bans.all,
+            order=LayerOrder.of_sketch(context.sketch),
         )
         self.requests = ToolRequests(context, self.writer)
         self._checker: Checker | None = None

@@ -32,6 +32,7 @@ from atc.strategies.feedback import done_calls, feedback_from
 from atc.strategies.find_tools import DOCS, asking_tools
 from atc.strategies.find_tools import NAME as FINDER
 from atc.strategies.frame import NO_FRAME, Frame
+from atc.strategies.layer_order import NO_ORDER, LayerOrder
 from atc.strategies.observed_schemas import with_observed_responses
 from atc.strategies.prompt_room import FEEDBACK, PromptRoom
 from atc.strategies.ways import DEFAULT_WAYS, Ways
@@ -83,6 +84,7 @@ class Writer:
         recurring: the tools are all that there are, so the next task is likely to have the same.
         graph_of: gives what feeds what among some tools.
         down: gives the tools that are not called any more in this run, each with its substitutes.
+        order: the layers of the tools; they are shown by layer, and a line names the layers.
     """
 
     def __init__(
@@ -100,6 +102,7 @@ class Writer:
         recurring: bool = False,
         graph_of: Callable[[Toolset], ToolGraph] | None = None,
         down: Callable[[], Mapping[str, Sequence[Replacement]]] = dict,
+        order: LayerOrder = NO_ORDER,
     ) -> None:
         self._graph_of, self._broken = graph_of or _structural, down
         self._images = images
@@ -110,6 +113,7 @@ class Writer:
         self._words = frame.words_with(task)
         self._recurring = recurring
         self._rules = settings.active_rules
+        self._order = order if "layer-order" in self._rules else NO_ORDER
         self._room = PromptRoom(model, settings)
         self._asked_for: list[str] = []
         self._offered: tuple[tuple[Tool, ...], tuple[str, ...]] | None = None
@@ -134,6 +138,7 @@ class Writer:
             ask=DOCS if DOCS in self._asking else None,
             pages=self._pages,
             plain=self._ways.tools == "plain",
+            order=self._order.sorted([*tools]) if self._order.among(tools) else (),
         )
         self.shown: Fit | None = None
         """What the last prompt showed of the tools."""
@@ -329,8 +334,9 @@ class Writer:
         before = self._task_message(shown, frame="\0").partition("\0")[0]
         return before.rfind("\n") + 1
 
-    def _task_message(self, shown: Fit, frame: str | None = None) -> str:
-        """The task and its tools. ``frame``: what stands between them, in place of the writer's."""
+    def _task_message(self, shown: Fit, frame: str | None = None, longest: bool = False) -> str:
+        """The task and its tools. ``frame``: what stands between them, in place of the writer's. ``longest``: with the
+        longest line of their order that there can be."""
         return prompt(
             "task",
             stubs=fenced(shown.text),
@@ -338,6 +344,7 @@ class Writer:
             task=self._task,
             answer_type=self._answer_type,
             plan=self._plan,
+            order=self._order_line(()) if longest else self._order_line((*shown.left_out, *self._broken())),
             asked=self._asked_for,
             down=self._down,
             shortened=shown.shortened,
@@ -345,12 +352,16 @@ class Writer:
             finder=FINDER if FINDER in self._asking else "",
         )
 
+    def _order_line(self, hidden: Collection[str]) -> str:
+        """The layers of the tools, for a line behind the task: there it costs the model's cache nothing."""
+        return fenced(self._order.line([*self._tools], hidden, chosen=not self._recurring))
+
     async def _tools_within(self, base: Sequence[Message], feedback: Sequence[Message]) -> Fit:
         """The tools as there is room for them; the same as before wherever they still fit, for the model's cache.
 
         Where they are shortened, room for notes on programs that fail is kept from the first.
         """
-        frame = task_message(self._task_message(Fit("", {}, tuple(self._tools))), self._images)
+        frame = task_message(self._task_message(Fit("", {}, tuple(self._tools)), longest=True), self._images)
         fixed = await self._room.taken([*base, frame])
         notes = await self._room.taken(feedback)
         room = await self._room.for_tools(fixed + notes)
@@ -369,7 +380,8 @@ class Writer:
         """The tools as JSON. What is too long is shown as stubs instead, which can be shortened."""
         kept = {"name", "description", "parameters", "returns", "statuses"}
         texts = []
-        for protocol in self._graph.protocols_with_shapes.values():
+        protocols = self._graph.protocols_with_shapes
+        for protocol in (protocols[name] for name in self._order.sorted([*protocols])):
             paged = {"pages": line} if self._pages and (line := paging_line(protocol)) else {}
             document = protocol.model_dump(mode="json", include=kept) | {"examples": shown_examples(protocol)} | paged
             for name in ("statuses", "examples"):

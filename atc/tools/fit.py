@@ -1,7 +1,7 @@
 """The stubs of some tools within a budget: whole where they fit, else each as much as there is room for.
 
 The tools' order is their rank: what room is left goes to the first ones, and where even single lines do not fit, the
-last are left out.
+last are left out. They may be shown in another order than that.
 """
 
 from __future__ import annotations
@@ -61,6 +61,7 @@ class Fitter:
         ask: the name of the tool that a program asks for what was cut; ``None`` where there is none.
         pages: say of a paged tool how all its pages are read.
         plain: what is shown whole is shown plain (:func:`atc.tools.stubs.whole_stub`).
+        order: names of all tools in the order in which they are shown; by rank where it is empty.
     """
 
     def __init__(
@@ -74,7 +75,9 @@ class Fitter:
         ask: str | None = None,
         pages: bool = False,
         plain: bool = False,
+        order: Sequence[str] = (),
     ) -> None:
+        self._place = {name: at for at, name in enumerate(order)}
         self._protocols = {protocol.name: protocol for protocol in protocols}
         self._suppliers, self._task, self._ask, self._pages, self._plain = suppliers, task, ask, pages, plain
         self._keep = frozenset(keep)
@@ -133,7 +136,7 @@ class Fitter:
     def whole(self, room: int, demonstrated: bool = True) -> Fit | None:
         """All stubs whole, with or without demonstrations; ``None`` where they take more than so many characters."""
         stubs = []
-        for name in self._protocols:
+        for name in self._in_order([*self._protocols]):
             stub = self._whole_within(name, room, demonstrated and name in self._demonstrated)
             if stub is None or (room := room - len(stub.text)) < 0:
                 return None
@@ -187,6 +190,7 @@ class Fitter:
 
     def _parts(self, shown: Sequence[str], grades: dict[str, Grade], room: int) -> list[str]:
         """Each tool's part of the text. A class that several of them have stands with the first."""
+        shown = self._in_order(shown)
         stubs = [self._stub(name, grades[name], room) for name in shown]
         classes: dict[str, str] = {}
         for name, stub in zip(shown, stubs, strict=True):
@@ -203,6 +207,10 @@ class Fitter:
             classes.update(stub.classes)
             parts.append(Stub(new, stub.function).text)
         return parts
+
+    def _in_order(self, names: Sequence[str]) -> Sequence[str]:
+        """These tools as they are shown."""
+        return sorted(names, key=self._place.__getitem__) if self._place else names
 
     def _stub(self, name: str, grade: Grade, room: int, own: bool = False) -> Stub:
         whole = _is_whole(grade)
