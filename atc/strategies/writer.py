@@ -34,6 +34,7 @@ from atc.strategies.find_tools import NAME as FINDER
 from atc.strategies.frame import NO_FRAME, Frame
 from atc.strategies.observed_schemas import with_observed_responses
 from atc.strategies.prompt_room import FEEDBACK, PromptRoom
+from atc.strategies.step import Step
 from atc.strategies.ways import DEFAULT_WAYS, Ways
 from atc.tools.demonstrations import shown_examples
 from atc.tools.fit import SEPARATOR, Fit, Fitter
@@ -83,6 +84,7 @@ class Writer:
         recurring: the tools are all that there are, so the next task is likely to have the same.
         graph_of: gives what feeds what among some tools.
         down: gives the tools that are not called any more in this run, each with its substitutes.
+        step: the step that the programs are of, where a task is solved layer by layer.
     """
 
     def __init__(
@@ -100,7 +102,9 @@ class Writer:
         recurring: bool = False,
         graph_of: Callable[[Toolset], ToolGraph] | None = None,
         down: Callable[[], Mapping[str, Sequence[Replacement]]] = dict,
+        step: Step | None = None,
     ) -> None:
+        self._step = step.text if step is not None else ""
         self._graph_of, self._broken = graph_of or _structural, down
         self._images = images
         self._ways = ways.under(settings)
@@ -314,7 +318,8 @@ class Writer:
             told = sentences
             if again:
                 sentences.append(SAME_PROGRAM)
-            notes = prompt("notes", notes=sentences, done=done_calls(calls)) if sentences else ""
+            done = done_calls(calls)
+            notes = prompt("notes", notes=sentences, done=done) if sentences or (done and self._step) else ""
         down = (fenced(wording.is_down(tool, some)) for tool, some in self._broken().items())
         self._down = [each for each in down if each not in told]  # what no note says
         shown = await self._tools_within(base, [Message("user", notes), *edits])
@@ -337,6 +342,7 @@ class Writer:
             frame=self._frame if frame is None else frame,
             task=self._task,
             answer_type=self._answer_type,
+            step=self._step,
             plan=self._plan,
             asked=self._asked_for,
             down=self._down,
