@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import partial
 
 from atc.programs.program import Program
 from atc.strategies.base import Ending, Strategy
 from atc.strategies.chain_policy import ChainPolicy
 from atc.strategies.context import RunContext
+from atc.strategies.hand_over import fails_as_a_whole, must_be_seen
+from atc.strategies.layered import act_in_layers, goes_in_layers
 from atc.strategies.program_loop import ProgramLoop
 from atc.strategies.revise import revise
 from atc.strategies.ways import DEFAULT_WAYS, Ways
@@ -25,13 +28,19 @@ class Chain(Strategy):
         self._ways = ways
 
     async def solve(self, context: RunContext) -> Ending:
+        if self._ways.under(context.settings).check and must_be_seen(context):
+            return await act_in_layers(context, self._ways)
         return await self._act(context)
 
     async def resume(self, context: RunContext, stored: StoredRun) -> Ending:
         """Run the last program again: what succeeded comes from the journal."""
+        if goes_in_layers(stored):
+            return await act_in_layers(context, self._ways, stored)
         *_, last = programs = stored.programs() or ("",)
         return await self._act(context, first=Draft(Program(last)) if last else None, before=programs)
 
     async def _act(self, context: RunContext, first: Draft | None = None, before: Sequence[str] = ()) -> Ending:
         async with ProgramLoop.open(context, self._ways) as loop:
-            return await revise(loop, ChainPolicy(loop, before), first)
+            ending = await revise(loop, ChainPolicy(loop, before), first, partial(fails_as_a_whole, loop))
+            handed_over = ending.status == "unsolved" and fails_as_a_whole(loop)
+        return await act_in_layers(context, self._ways) if handed_over else ending

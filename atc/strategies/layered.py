@@ -59,14 +59,22 @@ async def act_in_layers(context: RunContext, ways: Ways, stored: StoredRun | Non
     """
     cut = CutOff.of(context, stored) if stored is not None else None
     layers = cut.layers if cut is not None else Layers.of(context)
+    programs: Sequence[str] = cut.programs if cut is not None else ()
     if stored is not None and cut is None:
-        context.broker.journal.begin_again()
-    first = Draft(Program(cut.programs[-1])) if cut is not None and cut.programs else None
-    before: Sequence[str] = cut.programs if cut is not None else ()
-    if len(layers.tools) < 2:
-        async with ProgramLoop.open(context, ways) as loop:
-            return await revise(loop, ChainPolicy(loop, before), first)
-    return await _Run(context, ways, layers, cut).act(first, before)
+        if goes_in_layers(stored) or len(layers.tools) > 1:
+            context.broker.journal.begin_again()  # its steps cannot be had any more, or none had begun
+        else:
+            programs = stored.programs()
+    first = Draft(Program(programs[-1])) if programs and programs[-1] else None
+    if len(layers.tools) > 1:
+        return await _Run(context, ways, layers, cut).act(first, programs)
+    async with ProgramLoop.open(context, ways) as loop:
+        return await revise(loop, ChainPolicy(loop, programs), first)
+
+
+def goes_in_layers(stored: StoredRun) -> bool:
+    """Whether a stored run was acting step by step when it was cut off."""
+    return stored.last("layer_started") is not None
 
 
 class _Run:
@@ -76,6 +84,9 @@ class _Run:
         self._context, self._ways, self._layers = context, ways, layers
         self._begun = len(context.revisions)
         self._programs = list(cut.done) if cut is not None else []
+        journal = context.broker.journal
+        earlier = (each for each in journal.entries.values() if journal.before < each.number)
+        self._called = {each.tool for each in earlier if each.state == "done" and each.stage < journal.stage}
         placed = {name for layer in layers.tools for name in layer}
         self._found = [name for name in context.tools if name in context.all_tools and name not in placed]
 
@@ -89,6 +100,7 @@ class _Run:
             first, before = None, ()
             if step.last or ending.status != "answered":
                 return ending
+            self._called |= {call.tool for call in context.last_calls if call.succeeded}
             self._programs.append(Program(context.revisions[-1].program))
             self._found = [n for n in context.tools if n in context.all_tools and n not in step.planned]
             context.begin_stage(inputs={**context.inputs, names[number]: ending.value})
@@ -96,11 +108,9 @@ class _Run:
     async def _begin(self, number: int) -> Step:
         """Offer the tools of a step."""
         context, layers = self._context, self._layers
-        journal = context.broker.journal
         values = {name: context.inputs[name] for name in layers.names[:number]}
-        done = {e.tool for e in journal.entries.values() if e.state == "done" and e.number > journal.before}
         skipped = [at for at, value in enumerate(values.values()) if value is None]
-        offered = [*layers.offered(number, done, skipped), *self._found]
+        offered = [*layers.offered(number, self._called, skipped), *self._found]
         await context.offer(context.all_tools.only(*dict.fromkeys(offered)))
         shown = context.broker.redactor.value(values)
         planned = {name for layer in layers.tools for name in layer}

@@ -11,7 +11,7 @@ from collections.abc import AsyncIterator, Coroutine, Sequence
 from typing import Any, Self, TypeVar
 
 from atc import wording
-from atc.errors import InputNeeded, UsageError
+from atc.errors import InputNeeded
 from atc.facts import Fault, Finding
 from atc.outcome import Outcome
 from atc.packing import as_text
@@ -20,8 +20,6 @@ from atc.programs.check.broken import broken_tool_findings
 from atc.programs.check.checker import Checker
 from atc.programs.check.stated import states_all
 from atc.result import Call, Effect, Revision
-from atc.sandboxes.drivers import limits_from
-from atc.sandboxes.inputs import packed
 from atc.strategies.ask_user import asked_fault
 from atc.strategies.context import RunContext
 from atc.strategies.endings import advised
@@ -59,12 +57,12 @@ class ProgramLoop:
             context.plan if step is None else "",
             self.ways,
             answer=self.answer_type,
+            step=step,
             frame=context.frame,
             images=context.images,
             recurring=all(name in context.tools for name in context.all_tools),
             graph_of=context.graph_of,
             down=context.broker.bans.all,
-            step=step,
         )
         self.requests = ToolRequests(context, self.writer, step.planned if step is not None else ())
         self._checker: Checker | None = None
@@ -207,23 +205,13 @@ class ProgramLoop:
             self.answer_type,
             stated=not self.grounds and self._rests_on_task(draft),
         ).fault()
-        if self.step is None or self.step.last:
-            return fault
-        return self._fault_of_step(fault, outcome)
+        before_last = self.step is not None and not self.step.last
+        if before_last and fault is not None and fault.kind == "answer" and outcome.answered and self._wrote():
+            return None  # what it did counts, and it has nothing to hand on
+        return fault
 
-    def _fault_of_step(self, fault: Fault | None, outcome: Outcome) -> Fault | None:
-        """The fault of a step before the last: that it hands on more than programs can be given; not that it hands on
-        nothing, where it did something."""
-        wrote = any(call.succeeded and call.effect is not Effect.READ for call in self.grounds)
-        if fault is not None:
-            return None if wrote and outcome.answered and fault.kind == "answer" else fault
-        limits = limits_from(self.context.settings)
-        values = {**self.context.inputs, "answer": outcome.value}
-        try:
-            packed(values, frame_bytes=limits.frame_bytes, channel_bytes=limits.channel_bytes)
-        except UsageError as error:
-            return Fault(kind="limit", reason=str(error))
-        return None
+    def _wrote(self) -> bool:
+        return any(call.succeeded and call.effect is not Effect.READ for call in self.grounds)
 
     async def attribute(self, draft: Draft, outcome: Outcome) -> Fault | None:
         """Trace the failure of the last program to the tool it came from (§3.3); ``None`` if it answered.
@@ -255,7 +243,12 @@ class ProgramLoop:
         self._record(draft, fault=fault, substituted=tuple(self.context.recovery.told()) if fault is None else ())
 
     def skip(self, draft: Draft) -> None:
-        """Record a program that says that there is nothing to do in its step."""
+        """Record a program that says that there is nothing to do in its step.
+
+        It counts as the one that ran last, so that a stage which begins now commits nothing that others did.
+        """
+        with self.context.attempt():
+            pass
         self._record(draft)
 
     def _record(

@@ -81,10 +81,10 @@ class Writer:
         answer: the type that the answer shall have.
         frame: what stands before the task.
         images: that the user shows with the task.
+        step: the step that the programs are of, where a task is solved layer by layer.
         recurring: the tools are all that there are, so the next task is likely to have the same.
         graph_of: gives what feeds what among some tools.
         down: gives the tools that are not called any more in this run, each with its substitutes.
-        step: the step that the programs are of, where a task is solved layer by layer.
     """
 
     def __init__(
@@ -99,14 +99,14 @@ class Writer:
         answer: AnswerType | None = None,
         frame: Frame = NO_FRAME,
         images: Sequence[Image] = (),
+        step: Step | None = None,
         recurring: bool = False,
         graph_of: Callable[[Toolset], ToolGraph] | None = None,
         down: Callable[[], Mapping[str, Sequence[Replacement]]] = dict,
-        step: Step | None = None,
     ) -> None:
-        self._step = step.text if step is not None else ""
         self._graph_of, self._broken = graph_of or _structural, down
         self._images = images
+        self._step = step.text if step is not None else ""
         self._ways = ways.under(settings)
         self._model, self._settings, self._emit, self._task = model, settings, emit, task
         self._plan, self._frame, self._answer_type = fenced(plan), frame.programs, type_note(answer)
@@ -340,9 +340,9 @@ class Writer:
             "task",
             stubs=fenced(shown.text),
             frame=self._frame if frame is None else frame,
+            step=self._step,
             task=self._task,
             answer_type=self._answer_type,
-            step=self._step,
             plan=self._plan,
             asked=self._asked_for,
             down=self._down,
