@@ -90,10 +90,12 @@ class ProgramLoop:
 
     @property
     def calls(self) -> list[Call]:
-        """The calls so far, without the writes that earlier stages committed: no program may ask for those again."""
-        journal = self.context.broker.journal
-        made = ((call, journal.entries.get(call.index)) for call in self.context.calls)
-        return [call for call, entry in made if entry is None or journal.committed(entry.key) is None]
+        """The calls so far that matter to the next program: in a step of its own tools, and none that an earlier stage
+        committed, for it may not be asked for again."""
+        context, journal = self.context, self.context.broker.journal
+        made = [call for call in context.calls if self.step is None or call.tool in context.tools]
+        entries = {call.index: journal.entries.get(call.index) for call in made}
+        return [call for call in made if (e := entries[call.index]) is None or journal.committed(e.key) is None]
 
     # -- write ---------------------------------------------------------------------------------------------------------
 
