@@ -140,6 +140,11 @@ class RunView:
         self.line(f"── {what} ──", "bold")
         self._program = ""  # the next program is no revision of the last
 
+    def _on_layer_started(self, data: dict[str, Any]) -> None:
+        names = ", ".join(map(clean, data["tools"]))
+        self.line(f"── step {data['layer']} of {len(data['layers'])}: {names} ──", "bold")
+        self._program = ""
+
     def _on_program_written(self, data: dict[str, Any]) -> None:
         program = clean(data["program"])
         if not program:

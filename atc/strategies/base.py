@@ -27,6 +27,7 @@ GROUP = "atc.strategies"
 """Entry points of other packages: ``name = "module:Name"``."""
 BUNDLED = {
     "chain": "atc.strategies.chain:Chain",
+    "layered": "atc.strategies.layered:Layered",
     "atc-paper": "atc.strategies.paper:Paper",
     "react": "atc.strategies.react:ReAct",
     "plan": "atc.strategies.plan:Plan",

@@ -3,19 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from functools import partial
 
 from atc.programs.program import Program
 from atc.strategies.base import Ending, Strategy
 from atc.strategies.chain_policy import ChainPolicy
 from atc.strategies.context import RunContext
-from atc.strategies.endings import STATUS
+from atc.strategies.hand_over import fails_as_a_whole, must_be_seen
+from atc.strategies.layered import act_in_layers, goes_in_layers
 from atc.strategies.program_loop import ProgramLoop
+from atc.strategies.revise import revise
 from atc.strategies.ways import DEFAULT_WAYS, Ways
 from atc.strategies.writer import Draft
 from atc.traces.store import StoredRun
-
-_NOTHING = object()
 
 
 class Chain(Strategy):
@@ -28,32 +28,19 @@ class Chain(Strategy):
         self._ways = ways
 
     async def solve(self, context: RunContext) -> Ending:
+        if self._ways.under(context.settings).check and must_be_seen(context):
+            return await act_in_layers(context, self._ways)
         return await self._act(context)
 
     async def resume(self, context: RunContext, stored: StoredRun) -> Ending:
         """Run the last program again: what succeeded comes from the journal."""
+        if goes_in_layers(stored):
+            return await act_in_layers(context, self._ways, stored)
         *_, last = programs = stored.programs() or ("",)
         return await self._act(context, first=Draft(Program(last)) if last else None, before=programs)
 
     async def _act(self, context: RunContext, first: Draft | None = None, before: Sequence[str] = ()) -> Ending:
         async with ProgramLoop.open(context, self._ways) as loop:
-            policy = ChainPolicy(loop, before)
-            last_value: Any = _NOTHING
-            while draft := first or await policy.next_program():
-                first = None
-                if findings := await policy.check(draft):
-                    loop.reject(draft, findings)  # costs a reply, and none of the α revisions
-                    continue
-                outcome = await loop.execute(draft, policy.warnings(draft))
-                if await loop.requests.only_asked(outcome):
-                    continue  # no revision either: the next program is shown what this one asked for
-                fault = await loop.attribute(draft, outcome)
-                if fault is not None and policy.confirms(fault, outcome.value, last_value):
-                    fault = None  # two programs found the same nothing: that is the answer
-                last_value = outcome.value
-                loop.record(draft, fault)
-                if fault is None:
-                    return Ending("answered", outcome.value)
-                if fault.cause is not None and not fault.substitutes:  # no other program can help
-                    return Ending(STATUS[fault.cause], fault=fault)
-            return Ending("unsolved", fault=policy.fault())
+            ending = await revise(loop, ChainPolicy(loop, before), first, partial(fails_as_a_whole, loop))
+            handed_over = ending.status == "unsolved" and fails_as_a_whole(loop)
+        return await act_in_layers(context, self._ways) if handed_over else ending

@@ -62,7 +62,12 @@ class ChainPolicy:
         """Whether two programs in a row found the same empty answer, which is the answer then."""
         on = "confirmed-nothing" in self._settings.active_rules
         nothing = fault.kind == "answer" and fault.case != "answer_type" and value not in (None, "")
-        return on and nothing and before == value and self._context.misfit(value) is None
+        answers = self._loop.answer_type is None or self._context.misfit(value) is None
+        return on and nothing and before == value and answers
+
+    def skips(self, draft: Draft) -> bool:
+        """Whether a program says that there is nothing to do, and need not run. None does, where one has to answer."""
+        return False
 
     def warnings(self, draft: Draft) -> tuple[str, ...]:
         """What the check warned about in a program."""
@@ -80,7 +85,7 @@ class ChainPolicy:
 
     @property
     def _history(self) -> list[Revision]:
-        return self._context.revisions
+        return self._loop.history
 
     async def _written(self) -> Draft:
         count = self._settings.revision_candidates if self._history else self._settings.candidates

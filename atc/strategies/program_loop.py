@@ -19,12 +19,13 @@ from atc.programs.attribution.attribute import Attribution
 from atc.programs.check.broken import broken_tool_findings
 from atc.programs.check.checker import Checker
 from atc.programs.check.stated import states_all
-from atc.result import Call, Revision
+from atc.result import Call, Effect, Revision
 from atc.strategies.ask_user import asked_fault
 from atc.strategies.context import RunContext
 from atc.strategies.endings import advised
 from atc.strategies.layer_order import LayerOrder
 from atc.strategies.recover import broken_tools
+from atc.strategies.step import Step
 from atc.strategies.tool_requests import ToolRequests
 from atc.strategies.ways import DEFAULT_WAYS, Ways
 from atc.strategies.writer import Draft, Writer
@@ -40,19 +41,24 @@ class ProgramLoop:
         context: the run.
         requests: what programs ask for, for the next one.
         ways: how programs are written, checked and traced.
+        step: the step that the programs are of; ``None`` where each is to solve the whole task.
     """
 
-    def __init__(self, context: RunContext, ways: Ways) -> None:
-        self.context, self.ways = context, ways.under(context.settings)
+    def __init__(self, context: RunContext, ways: Ways, step: Step | None = None) -> None:
+        self.context, self.ways, self.step = context, ways.under(context.settings), step
+        self._begun = len(context.revisions) if step is not None else 0
+        answers = step is None or step.last
+        self.answer_type = context.answer_type if answers else None
         self.writer = Writer(
             context.task,
             context.tools,
             context.model,
             context.settings,
             context.emit,
-            context.plan,
+            context.plan if step is None else "",
             self.ways,
-            answer=context.answer_type,
+            answer=self.answer_type,
+            step=step,
             frame=context.frame,
             images=context.images,
             recurring=all(name in context.tools for name in context.all_tools),
@@ -60,15 +66,17 @@ class ProgramLoop:
             down=context.broker.bans.all,
             order=LayerOrder.of_sketch(context.sketch),
         )
-        self.requests = ToolRequests(context, self.writer)
+        self.requests = ToolRequests(context, self.writer, step.planned if step is not None else ())
         self._checker: Checker | None = None
         self._checked: Toolset | None = None
 
     @classmethod
     @contextlib.asynccontextmanager
-    async def open(cls, context: RunContext, ways: Ways = DEFAULT_WAYS) -> AsyncIterator[Self]:
+    async def open(
+        cls, context: RunContext, ways: Ways = DEFAULT_WAYS, step: Step | None = None
+    ) -> AsyncIterator[Self]:
         """A loop over the tools that are offered now."""
-        loop = cls(context, ways)
+        loop = cls(context, ways, step)
         try:
             await loop.requests.begin()
             await context.recovery.begin(loop.requests.add)
@@ -76,6 +84,20 @@ class ProgramLoop:
             yield loop
         finally:
             loop._close_checker()
+
+    @property
+    def history(self) -> list[Revision]:
+        """The programs of which the next one is a revision: of this step, where there are steps."""
+        return self.context.revisions[self._begun :]
+
+    @property
+    def calls(self) -> list[Call]:
+        """The calls so far that matter to the next program: in a step of its own tools, and none that an earlier stage
+        committed, for it may not be asked for again."""
+        context, journal = self.context, self.context.broker.journal
+        made = [call for call in context.calls if self.step is None or call.tool in context.tools]
+        entries = {call.index: journal.entries.get(call.index) for call in made}
+        return [call for call in made if (e := entries[call.index]) is None or journal.committed(e.key) is None]
 
     # -- write ---------------------------------------------------------------------------------------------------------
 
@@ -87,7 +109,7 @@ class ProgramLoop:
             SandboxUnavailable: there is no sandbox to run it in.
         """
         context = self.context
-        writing = self.writer.write(context.revisions, context.calls, context.inputs)
+        writing = self.writer.write(self.history, self.calls, context.inputs)
         draft = await self._while_a_jail_boots(writing)
         self.announce(draft)
         return draft
@@ -99,7 +121,7 @@ class ProgramLoop:
             As :meth:`write`.
         """
         context = self.context
-        writing = self.writer.candidates(count, context.revisions, context.calls, context.inputs)
+        writing = self.writer.candidates(count, self.history, self.calls, context.inputs)
         return await self._while_a_jail_boots(writing)
 
     def announce(self, draft: Draft) -> None:
@@ -130,7 +152,7 @@ class ProgramLoop:
         given = [call.value for call in self.context.broker.calls if call.succeeded]
         given += self.context.inputs.values()
         known = " ".join([self.context.task, self.context.frame.known, *map(as_text, given)])
-        found = await self._checker.check(draft.program, known, self.context.inputs, self.context.answer_type)
+        found = await self._checker.check(draft.program, known, self.context.inputs, self.answer_type)
         found += broken_tool_findings(draft.program, broken_tools(self.context))
         if self._rests_on_task(draft):
             found = [finding for finding in found if finding.kind != "no_call"]
@@ -177,16 +199,23 @@ class ProgramLoop:
     def fault_of(self, draft: Draft, outcome: Outcome) -> Fault | None:
         """Trace the failure of the last program by structure alone; ``None`` if it answered."""
         context = self.context
-        return Attribution(
+        fault = Attribution(
             draft.program,
             outcome,
             self.grounds,
             context.tools,
             context.settings.active_rules,
             context.inputs,
-            context.answer_type,
+            self.answer_type,
             stated=not self.grounds and self._rests_on_task(draft),
         ).fault()
+        before_last = self.step is not None and not self.step.last
+        if before_last and fault is not None and fault.kind == "answer" and outcome.answered and self._wrote():
+            return None  # what it did counts, and it has nothing to hand on
+        return fault
+
+    def _wrote(self) -> bool:
+        return any(call.succeeded and call.effect is not Effect.READ for call in self.grounds)
 
     async def attribute(self, draft: Draft, outcome: Outcome) -> Fault | None:
         """Trace the failure of the last program to the tool it came from (§3.3); ``None`` if it answered.
@@ -217,6 +246,15 @@ class ProgramLoop:
         """Record a program that ran, and how it went."""
         self._record(draft, fault=fault, substituted=tuple(self.context.recovery.told()) if fault is None else ())
 
+    def skip(self, draft: Draft) -> None:
+        """Record a program that says that there is nothing to do in its step.
+
+        It counts as the one that ran last, so that a stage which begins now commits nothing that others did.
+        """
+        with self.context.attempt():
+            pass
+        self._record(draft)
+
     def _record(
         self,
         draft: Draft,
@@ -231,6 +269,7 @@ class ProgramLoop:
                 findings=findings,
                 fault=fault,
                 rewrites=draft.rewrites,
+                stage=self.context.broker.journal.stage,
                 substituted=substituted,
             )
         )

@@ -5,6 +5,7 @@ bring. What they are is in :mod:`atc.strategies.find_tools`.
 from __future__ import annotations
 
 import contextlib
+from collections.abc import Collection
 
 from atc.errors import ModelError
 from atc.outcome import Outcome
@@ -21,10 +22,11 @@ class ToolRequests:
     Args:
         context: whose tools these are.
         writer: shows them to the model.
+        planned: the names of tools that are offered in their turn, so that nobody need look for them.
     """
 
-    def __init__(self, context: RunContext, writer: Writer) -> None:
-        self._context, self._writer = context, writer
+    def __init__(self, context: RunContext, writer: Writer, planned: Collection[str] = ()) -> None:
+        self._context, self._writer, self._planned = context, writer, planned
         self._finder: Finder | None = None
         self._docs: Docs | None = None
         self._asks = 0
@@ -77,7 +79,8 @@ class ToolRequests:
         """These tools, and beside them the one that looks for the others, where there are any."""
         context = self._context
         wanted = context.settings.find_tools
-        self._finder = finder_for(tools, context.catalogue) if wanted else None
+        offered = tools + context.all_tools.only(*(n for n in self._planned if n not in tools))
+        self._finder = finder_for(offered, context.catalogue) if wanted else None
         return tools if self._finder is None else tools + Toolset([self._finder.tool])
 
     async def _offer(self, tools: Toolset) -> None:

@@ -35,6 +35,7 @@ from atc.strategies.frame import NO_FRAME, Frame
 from atc.strategies.layer_order import NO_ORDER, LayerOrder
 from atc.strategies.observed_schemas import with_observed_responses
 from atc.strategies.prompt_room import FEEDBACK, PromptRoom
+from atc.strategies.step import Step
 from atc.strategies.ways import DEFAULT_WAYS, Ways
 from atc.tools.demonstrations import shown_examples
 from atc.tools.fit import SEPARATOR, Fit, Fitter
@@ -81,6 +82,7 @@ class Writer:
         answer: the type that the answer shall have.
         frame: what stands before the task.
         images: that the user shows with the task.
+        step: the step that the programs are of, where a task is solved layer by layer.
         recurring: the tools are all that there are, so the next task is likely to have the same.
         graph_of: gives what feeds what among some tools.
         down: gives the tools that are not called any more in this run, each with its substitutes.
@@ -99,6 +101,7 @@ class Writer:
         answer: AnswerType | None = None,
         frame: Frame = NO_FRAME,
         images: Sequence[Image] = (),
+        step: Step | None = None,
         recurring: bool = False,
         graph_of: Callable[[Toolset], ToolGraph] | None = None,
         down: Callable[[], Mapping[str, Sequence[Replacement]]] = dict,
@@ -106,6 +109,7 @@ class Writer:
     ) -> None:
         self._graph_of, self._broken = graph_of or _structural, down
         self._images = images
+        self._step = step.text if step is not None else ""
         self._ways = ways.under(settings)
         self._model, self._settings, self._emit, self._task = model, settings, emit, task
         self._plan, self._frame, self._answer_type = fenced(plan), frame.programs, type_note(answer)
@@ -319,7 +323,8 @@ class Writer:
             told = sentences
             if again:
                 sentences.append(SAME_PROGRAM)
-            notes = prompt("notes", notes=sentences, done=done_calls(calls)) if sentences else ""
+            done = done_calls(calls)
+            notes = prompt("notes", notes=sentences, done=done) if sentences or (done and self._step) else ""
         down = (fenced(wording.is_down(tool, some)) for tool, some in self._broken().items())
         self._down = [each for each in down if each not in told]  # what no note says
         shown = await self._tools_within(base, [Message("user", notes), *edits])
@@ -341,6 +346,7 @@ class Writer:
             "task",
             stubs=fenced(shown.text),
             frame=self._frame if frame is None else frame,
+            step=self._step,
             task=self._task,
             answer_type=self._answer_type,
             plan=self._plan,

@@ -24,6 +24,7 @@ EventKind = Literal[
     "model_waiting",
     "model_ended",
     "stage_started",
+    "layer_started",
     "program_written",
     "findings",
     "program_started",
@@ -147,6 +148,17 @@ class StageStarted(TypedDict):
     inputs: dict[str, Any]
 
 
+class LayerStarted(TypedDict):
+    """A step of a task that is solved layer by layer begins. ``layer`` counts from 1; ``tools`` are those that it
+    offers. ``layers``: the tools of all steps; ``variables``: the names of what they find, in programs of later ones.
+    """
+
+    layer: int
+    tools: list[str]
+    layers: list[list[str]]
+    variables: list[str]
+
+
 class ProgramWritten(TypedDict):
     """A program was written. ``attempt`` counts from 0; ``rewrites``: one note for each change by a rule."""
 
@@ -253,6 +265,7 @@ DATA: Mapping[EventKind, Any] = {
     "model_waiting": ModelWaiting,
     "model_ended": ModelEnded,
     "stage_started": StageStarted,
+    "layer_started": LayerStarted,
     "program_written": ProgramWritten,
     "findings": Findings,
     "program_started": ProgramStarted,
@@ -308,6 +321,8 @@ class Emit(Protocol):
     def __call__(self, kind: Literal["model_waiting"], data: ModelWaiting, /) -> None: ...
     @overload
     def __call__(self, kind: Literal["stage_started"], data: StageStarted, /) -> None: ...
+    @overload
+    def __call__(self, kind: Literal["layer_started"], data: LayerStarted, /) -> None: ...
     @overload
     def __call__(self, kind: Literal["findings"], data: Findings, /) -> None: ...
     @overload

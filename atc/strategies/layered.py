@@ -1,0 +1,161 @@
+"""Layer by layer (RETO §3.3, by programs): one small program for each layer of tools, each a stage of one journal.
+
+A step's programs see the tools of its layer alone, and what earlier steps found, in brief; the values themselves stand
+in their scope. So what an undocumented response really holds is seen before the next program is written. Each step has
+a check, an attribution and revisions of its own.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from atc.facts import Finding
+from atc.programs.check.coverage import unused_facts
+from atc.programs.program import Program
+from atc.programs.syntax import reads_one_of
+from atc.strategies.base import Ending, Strategy
+from atc.strategies.chain_policy import ChainPolicy
+from atc.strategies.context import RunContext
+from atc.strategies.layers import CutOff, Layers
+from atc.strategies.program_loop import ProgramLoop
+from atc.strategies.revise import revise
+from atc.strategies.step import Step, does_nothing
+from atc.strategies.ways import DEFAULT_WAYS, Ways
+from atc.strategies.writer import Draft
+from atc.traces.events import LayerStarted
+from atc.traces.store import StoredRun
+
+IN_ALL = 2
+"""Revisions of all steps together, as a multiple of those that each may have."""
+
+
+class Layered(Strategy):
+    """A program for each layer of tools. Where no order of the tools is known, there is one, as in the chain."""
+
+    name = "layered"
+
+    def __init__(self, ways: Ways = DEFAULT_WAYS) -> None:
+        """``ways``: how programs are written, checked and traced."""
+        self._ways = ways
+
+    async def solve(self, context: RunContext) -> Ending:
+        return await act_in_layers(context, self._ways)
+
+    async def resume(self, context: RunContext, stored: StoredRun) -> Ending:
+        """Go on with the step that was under way: its last program runs again."""
+        return await act_in_layers(context, self._ways, stored)
+
+
+async def act_in_layers(context: RunContext, ways: Ways, stored: StoredRun | None = None) -> Ending:
+    """Solve a task step by step.
+
+    Args:
+        context: the run. What programs did in it before is answered from the journal in the first step, and demanded.
+        ways: how programs are written, checked and traced.
+        stored: a run that goes on.
+
+    Raises:
+        As :meth:`atc.strategies.base.Strategy.solve`.
+    """
+    cut = CutOff.of(context, stored) if stored is not None else None
+    layers = cut.layers if cut is not None else Layers.of(context)
+    programs: Sequence[str] = cut.programs if cut is not None else ()
+    if stored is not None and cut is None:
+        if goes_in_layers(stored) or len(layers.tools) > 1:
+            context.broker.journal.begin_again()  # its steps cannot be had any more, or none had begun
+        else:
+            programs = stored.programs()
+    first = Draft(Program(programs[-1])) if programs and programs[-1] else None
+    if len(layers.tools) > 1:
+        return await _Run(context, ways, layers, cut).act(first, programs)
+    async with ProgramLoop.open(context, ways) as loop:
+        return await revise(loop, ChainPolicy(loop, programs), first)
+
+
+def goes_in_layers(stored: StoredRun) -> bool:
+    """Whether a stored run was acting step by step when it was cut off."""
+    return stored.last("layer_started") is not None
+
+
+class _Run:
+    """The steps of one run."""
+
+    def __init__(self, context: RunContext, ways: Ways, layers: Layers, cut: CutOff | None) -> None:
+        self._context, self._ways, self._layers = context, ways, layers
+        self._begun = len(context.revisions)
+        self._programs = list(cut.done) if cut is not None else []
+        journal = context.broker.journal
+        earlier = (each for each in journal.entries.values() if journal.before < each.number)
+        self._called = {each.tool for each in earlier if each.state == "done" and each.stage < journal.stage}
+        placed = {name for layer in layers.tools for name in layer}
+        self._found = [name for name in context.tools if name in context.all_tools and name not in placed]
+
+    async def act(self, first: Draft | None, before: Sequence[str]) -> Ending:
+        context, names = self._context, self._layers.names
+        while True:
+            number = sum(name in context.inputs for name in names)  # the journal has them, also after a crash
+            step = await self._begin(min(number, len(names) - 1))
+            async with ProgramLoop.open(context, self._ways, step) as loop:
+                ending = await revise(loop, StepPolicy(loop, step, self._begun, before), first)
+            first, before = None, ()
+            if step.last or ending.status != "answered":
+                return ending
+            self._called |= {call.tool for call in context.last_calls if call.succeeded}
+            self._programs.append(Program(context.revisions[-1].program))
+            self._found = [n for n in context.tools if n in context.all_tools and n not in step.planned]
+            context.begin_stage(inputs={**context.inputs, names[number]: ending.value})
+
+    async def _begin(self, number: int) -> Step:
+        """Offer the tools of a step."""
+        context, layers = self._context, self._layers
+        values = {name: context.inputs[name] for name in layers.names[:number]}
+        skipped = [at for at, value in enumerate(values.values()) if value is None]
+        offered = [*layers.offered(number, self._called, skipped), *self._found]
+        await context.offer(context.all_tools.only(*dict.fromkeys(offered)))
+        shown = context.broker.redactor.value(values)
+        planned = {name for layer in layers.tools for name in layer}
+        step = Step(number + 1, len(layers.tools), shown, tuple(self._programs), planned)
+        of, variables = [[*layer] for layer in layers.tools], [*layers.names]
+        event: LayerStarted = {"layer": step.number, "tools": [*context.tools], "layers": of, "variables": variables}
+        context.emit("layer_started", event)
+        return step
+
+
+class StepPolicy(ChainPolicy):
+    """The chain's policy for one step: it may be skipped, and facts of the task may belong to other steps.
+
+    Args:
+        loop: the steps of a run.
+        step: which step it is.
+        begun: how many programs there were before the first step.
+        before: the programs of this step that were written before the run was cut off.
+    """
+
+    def __init__(self, loop: ProgramLoop, step: Step, begun: int, before: Sequence[str] = ()) -> None:
+        super().__init__(loop, before)
+        self._step, self._begun = step, begun
+
+    async def next_program(self) -> Draft | None:
+        """As in the chain, within the bound of all steps together."""
+        failed = sum(revision.fault is not None for revision in self._context.revisions[self._begun :])
+        if self._history and failed > IN_ALL * self._settings.max_revisions:
+            return None
+        return await super().next_program()
+
+    def skips(self, draft: Draft) -> bool:
+        """A program that does nothing skips a step that is not the last; one that rests on nothing, the second time."""
+        if self._step.last or not draft.source:
+            return False
+        names, program = {*self._context.tools, *self._context.inputs}, draft.program
+        if program.tree is None or reads_one_of(program.tree, names):
+            return False
+        again = any(finding.kind == "no_call" for revision in self._history for finding in revision.findings)
+        return again or does_nothing(program)
+
+    def _left_out(self, program: Program) -> list[Finding]:
+        """Of the last step alone, and what no step used."""
+        if not self._step.last:
+            return []
+        used = [unused_facts(self._context.task, each) for each in self._step.done]
+        found = super()._left_out(program)
+        return [each for each in found if each.case or all(each.name in left for left in used)]

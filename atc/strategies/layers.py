@@ -1,0 +1,128 @@
+"""The layers of a run as its steps: which tools each step offers, and where a run that was cut off goes on.
+
+The order is one of evidence, and evidence may lack: a tool that nothing is known to depend on, and that no step has
+called yet, may be meant for later. So it stays on offer; and so do all tools of a step that was skipped.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping, Sequence, Set
+from dataclasses import dataclass, field
+from typing import Any
+
+from atc.programs.program import Program
+from atc.sandboxes.inputs import name_problem
+from atc.strategies.context import RunContext
+from atc.traces.store import StoredRun
+
+MAX_LAYERS = 5
+"""Steps of a task; the layers behind are one (RETO §3.2 has L = 5)."""
+
+
+@dataclass(frozen=True)
+class Layers:
+    """The steps of one task.
+
+    Attributes:
+        tools: names of tools, by layer; one may be in several.
+        names: of the variable that has what a step found, by step.
+        ahead: what each tool feeds, as far as it is known.
+    """
+
+    tools: tuple[tuple[str, ...], ...]
+    names: tuple[str, ...]
+    ahead: Mapping[str, Collection[str]] = field(default_factory=dict)
+
+    @classmethod
+    def of(cls, context: RunContext) -> Layers:
+        """The layers of the tools that are offered, as the sketch has them; what it does not place comes first."""
+        offered = [name for name in context.tools if name in context.all_tools]
+        known = [[name for name in layer if name in offered] for layer in context.sketch.layers]
+        placed = {name for layer in known for name in layer}
+        unplaced = [name for name in offered if name not in placed]
+        found = [layer for layer in ([*unplaced, *(known[0] if known else ())], *known[1:]) if layer]
+        rest = [name for layer in found[MAX_LAYERS - 1 :] for name in layer]
+        made = [*map(tuple, found[: MAX_LAYERS - 1]), *([tuple(dict.fromkeys(rest))] if rest else [])]
+        return cls(tuple(made), variables(context, len(made)), _consumers(context))
+
+    def offered(self, step: int, done: Set[str], skipped: Collection[int]) -> list[str]:
+        """The tools that a step offers: those of its layer, and earlier ones that may be meant for later.
+
+        Args:
+            step: from 0.
+            done: the tools that were called with success.
+            skipped: the steps that called nothing.
+        """
+        found = list(self.tools[step])
+        for number, layer in enumerate(self.tools[:step]):
+            later = {name for after in self.tools[number + 1 :] for name in after}
+            for name in layer:
+                if name not in done and (number in skipped or later.isdisjoint(self.ahead.get(name, ()))):
+                    found.append(name)
+        return list(dict.fromkeys(found))
+
+
+def variables(context: RunContext, count: int) -> tuple[str, ...]:
+    """Names for what the steps find, none of which means anything else in a program."""
+    names = []
+    for number in range(1, count + 1):
+        name = f"step{number}"
+        while name in context.inputs or name_problem(name, context.all_tools):
+            name += "_"
+        names.append(name)
+    return tuple(names)
+
+
+def _consumers(context: RunContext) -> dict[str, set[str]]:
+    found: dict[str, set[str]] = {}
+    for feed in context.sketch.feeds:
+        found.setdefault(feed.supplier.tool, set()).add(feed.consumer)
+    return found
+
+
+@dataclass(frozen=True)
+class CutOff:
+    """Where a run was cut off.
+
+    Attributes:
+        layers: its steps.
+        programs: of the step that was under way, in order; ``done``: those of the steps before that answered.
+    """
+
+    layers: Layers
+    programs: tuple[str, ...] = ()
+    done: tuple[Program, ...] = ()
+
+    @classmethod
+    def of(cls, context: RunContext, stored: StoredRun) -> CutOff | None:
+        """By the trace of a run; ``None`` where no step had begun, or a tool of one is not there any more."""
+        began: Mapping[str, Any] | None = None
+        programs: list[str] = []
+        done: list[Program] = []
+        for event in stored.latest():
+            kind, data = event["kind"], event["data"]
+            if kind == "layer_started":
+                began, programs = data, []
+            elif kind == "stage_started" and began is not None:
+                done += [Program(programs[-1])] if programs else []
+                programs = []
+            elif kind == "program_written" and isinstance(program := data.get("program"), str):
+                programs.append(program)
+        if began is None:
+            return None
+        layers, names = _layers(began.get("layers"), context), began.get("variables")
+        if not layers or not isinstance(names, list) or len(names) != len(layers):
+            return None
+        if any(name_problem(name, context.all_tools) for name in names):
+            return None
+        if began.get("layer") != sum(name in context.inputs for name in names) + 1:  # the trace was cut off earlier
+            done, programs = [*done, *map(Program, programs[-1:])], []
+        return cls(Layers(layers, tuple(names), _consumers(context)), tuple(programs), tuple(done))
+
+
+def _layers(found: Any, context: RunContext) -> tuple[tuple[str, ...], ...]:
+    """The layers of a trace, whose file anybody may have edited; empty where they cannot be had any more."""
+    if not isinstance(found, Sequence) or not all(isinstance(layer, list) for layer in found):
+        return ()
+    known = all(isinstance(name, str) and name in context.all_tools for layer in found for name in layer)
+    return tuple(map(tuple, found)) if known else ()

@@ -1,0 +1,103 @@
+"""A value in brief, as a model is shown what an earlier step found: its form, its first items, and its identifiers.
+
+A small context is the point (RETO §3.3). The variable itself holds the whole value. The time is bounded as the text is:
+what there is no room for is not visited.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from itertools import islice
+from typing import Any
+
+from atc.graph.identifiers import is_identifier
+
+ROOM = 2_000
+"""Characters of all values together."""
+LEAST = 120
+"""Characters that each value has, however many there are."""
+LEFT_OUT = "…"
+"""Stands for what is left out."""
+MAX_ID, MAX_KEY = 80, 60
+"""Characters of an identifier, which is not shortened before its object is, and of a key."""
+_WAYS = ((1_000, 10_000, 40), (12, 400, 12), (6, 160, 8), (3, 80, 6), (2, 40, 5), (1, 24, 4), (1, 12, 3))
+"""Items of a list, characters of a text, and levels that are shown: the first of these ways that fits."""
+
+
+class _NoRoom(Exception):
+    """The text is longer than it may be."""
+
+
+def previews(values: Mapping[str, Any], room: int = ROOM) -> str:
+    """One line for each value: the variable's name, and the value as Python writes it, ``…`` for what is left out.
+
+    Args:
+        values: JSON values and bytes by the name of their variable; the latest has the most room.
+        room: characters of all of them together, if that leaves :data:`LEAST` for each.
+    """
+    lines: list[str] = []
+    left = room
+    for number, (name, value) in enumerate([*values.items()][::-1]):
+        others = len(values) - number - 1
+        line = f"{name} = {preview(value, max(LEAST, left - LEAST * others))}"
+        lines.append(line)
+        left -= len(line)
+    return "\n".join(reversed(lines))
+
+
+def preview(value: Any, room: int) -> str:
+    """A value as Python writes it, in ``room`` characters at most: whole, or with ``…`` for what is left out."""
+    for items, texts, depth in _WAYS:
+        try:
+            return _joined(_parts(value, items, texts, depth), room)
+        except _NoRoom:
+            continue
+    text = ""
+    for part in _parts(value, *_WAYS[-1]):
+        text += part
+        if len(text) >= room:
+            break
+    return f"{text[: room - 1]}…"
+
+
+def _joined(parts: Iterator[str], room: int) -> str:
+    made, taken = [], 0
+    for part in parts:
+        taken += len(part)
+        if taken > room:
+            raise _NoRoom
+        made.append(part)
+    return "".join(made)
+
+
+def _parts(value: Any, items: int, texts: int, depth: int, key: str = "") -> Iterator[str]:
+    """The text of a value in parts, so that whoever joins them can end early."""
+    match value:
+        case dict() if depth > 0:
+            yield "{"
+            for number, (name, item) in enumerate(value.items()):
+                yield f"{', ' if number else ''}{_text(str(name), MAX_KEY)}: "
+                yield from _parts(item, items, texts, depth - 1, str(name))
+            yield "}"
+        case list() if depth > 0:
+            yield "["
+            for number, item in enumerate(islice(value, items)):
+                yield ", " if number else ""
+                yield from _parts(item, items, texts, depth - 1, key)
+            if len(value) > items:
+                yield f", … {len(value) - items:,} more"
+            yield "]"
+        case dict():
+            yield f"{{… {len(value):,} keys}}" if value else "{}"
+        case list():
+            yield f"[… {len(value):,} items]" if value else "[]"
+        case str():
+            yield _text(value, max(texts, MAX_ID) if key and is_identifier(key) else texts)
+        case bytes() | bytearray():
+            yield f"<{len(value):,} bytes>"
+        case _:
+            yield repr(value)
+
+
+def _text(text: str, most: int) -> str:
+    return repr(text) if len(text) <= most else f"{text[:most]!r}…"

@@ -1,0 +1,57 @@
+"""Write → check → run → attribute → revise (ATC §3): the way from a task, or a step of one, to its answer."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from atc.strategies.base import Ending
+from atc.strategies.chain_policy import ChainPolicy
+from atc.strategies.endings import STATUS
+from atc.strategies.program_loop import ProgramLoop
+from atc.strategies.writer import Draft
+
+_NOTHING = object()
+
+
+async def revise(
+    loop: ProgramLoop,
+    policy: ChainPolicy,
+    first: Draft | None = None,
+    leave: Callable[[], bool] = lambda: False,
+) -> Ending:
+    """Programs, one after the other, until one answers or nothing more can be done.
+
+    Args:
+        loop: the steps of the run.
+        policy: which program comes next, and what a warning costs.
+        first: a program that is there already.
+        leave: asked after a program that ran and failed: whether to end here, unsolved, and go on in another way.
+
+    Raises:
+        As :meth:`atc.strategies.base.Strategy.solve`.
+    """
+    last_value: Any = _NOTHING
+    while draft := first or await policy.next_program():
+        first = None
+        if policy.skips(draft):
+            loop.skip(draft)
+            return Ending("answered")
+        if findings := await policy.check(draft):
+            loop.reject(draft, findings)  # costs a reply, and none of the α revisions
+            continue
+        outcome = await loop.execute(draft, policy.warnings(draft))
+        if await loop.requests.only_asked(outcome):
+            continue  # no revision either: the next program is shown what this one asked for
+        fault = await loop.attribute(draft, outcome)
+        if fault is not None and policy.confirms(fault, outcome.value, last_value):
+            fault = None  # two programs found the same nothing: that is the answer
+        last_value = outcome.value
+        loop.record(draft, fault)
+        if fault is None:
+            return Ending("answered", outcome.value)
+        if fault.cause is not None and not fault.substitutes:  # no other program can help
+            return Ending(STATUS[fault.cause], fault=fault)
+        if leave():
+            break
+    return Ending("unsolved", fault=policy.fault())
