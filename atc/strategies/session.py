@@ -11,12 +11,20 @@ from typing import Any
 from atc.answers.types import Fitted
 from atc.calls.broker import Broker
 from atc.calls.journal import Entry
-from atc.errors import BudgetExceeded, InputNeeded, JournalError, ModelError, ModelUnavailable, SandboxUnavailable
+from atc.errors import (
+    BudgetExceeded,
+    InputNeeded,
+    JournalError,
+    ModelError,
+    ModelUnavailable,
+    SandboxUnavailable,
+    WritesPlanned,
+)
 from atc.facts import Fault
 from atc.models.budget import Budget
 from atc.packing import pack
 from atc.result import Call, Result, Usage
-from atc.strategies import sentence
+from atc.strategies import dry_run, sentence
 from atc.strategies.ask_user import asked_fault
 from atc.strategies.base import Ending, Strategy, checked, typed_ending
 from atc.strategies.context import RunContext
@@ -36,6 +44,7 @@ class Session:
     emit: Emit
     context: RunContext | None = None
     began: float = field(default_factory=time.perf_counter)
+    planned: WritesPlanned | None = None
 
     async def acted(self, context: RunContext, strategy: Strategy, resumed: StoredRun | None = None) -> Result:
         """Let the strategy act; what stops it from outside becomes the result's status."""
@@ -56,10 +65,17 @@ class Session:
                 raise
             text = f"the run used up its {settings.budget_s:g} seconds"
             ending = ending or Ending("budget", fault=Fault(kind="limit", reason=text))
+        except WritesPlanned as planned:
+            ending, self.planned = Ending("planned"), planned
         except InputNeeded as needed:
             ending = Ending("needs_input", fault=asked_fault(needed, self.run_id if self.stored else ""))
         except (ModelError, JournalError) as error:
             ending = Ending("failed", fault=fault_of(error))
+        if ending.status != "planned" and any(call.status == "planned" for call in self.broker.calls):
+            ending, sentence_text = (
+                Ending("planned"),
+                "",
+            )  # a strategy went on: what it found rests on what was not done
         return self.result(ending, sentence_text, fitted if ending.status == "answered" else None)
 
     def result(self, ending: Ending, answer: str = "", fitted: Fitted | None = None) -> Result:
@@ -77,7 +93,7 @@ class Session:
             prompt_tokens=budget.prompt_tokens,
             completion_tokens=budget.completion_tokens,
             model_seconds=budget.model_seconds,
-            tool_calls=self.broker.made,
+            tool_calls=self.broker.made - sum(call.status == "planned" for call in calls),
             tool_seconds=sum(call.seconds for call in calls),
             seconds=time.perf_counter() - self.began,
         )
@@ -100,6 +116,7 @@ class Session:
             isolation=context.isolation if context is not None else "",
             trace=str(self.stored.trace) if self.stored else None,
             sketch=context.sketch.facts() if context is not None and context.sketch.tools else None,
+            dry_run=dry_run.found(context, self.planned) if self.broker.dry_run and context is not None else None,
         )
 
     def end(self, result: Result, **more: bool) -> None:
