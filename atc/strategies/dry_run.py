@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from atc.dry_run_facts import DryRun, PlannedCall, Stop
 from atc.errors import WritesPlanned
+from atc.facts import Fault
 from atc.outcome import Outcome
 from atc.programs.feeds import Feeds
 from atc.programs.program import Program
@@ -14,17 +15,18 @@ VALUE_PLANNED = "PlannedValue"
 """What the sandbox calls the end of a program that needs the value of a planned call."""
 
 
-def found(context: RunContext, ended: WritesPlanned | None) -> DryRun:
+def found(context: RunContext, ended: WritesPlanned | None, fault: Fault | None) -> DryRun:
     """What a dry run found.
 
     Args:
         context: the run.
-        ended: that ended it; ``None`` where it planned nothing, or its strategy went on all the same.
+        ended: that ended it; ``None`` where it planned nothing, its strategy went on all the same, or something else
+            ended it: then ``fault`` says what.
     """
     planned = [call for call in context.calls if call.status == "planned"]
     if not planned:
         return DryRun()
-    source = ended.program if ended is not None else ""
+    source = ended.program if ended is not None else context.revisions[-1].program if context.revisions else ""
     protocols = {name: tool.protocol for name, tool in context.broker.tools.items()}
     feeds = Feeds(source, context.calls, protocols, context.task, context.inputs)
     calls = tuple(
@@ -41,7 +43,10 @@ def found(context: RunContext, ended: WritesPlanned | None) -> DryRun:
         for call in planned
     )
     outcome = ended.outcome if ended is not None and isinstance(ended.outcome, Outcome) else None
-    stop = Stop(needs=planned[-1].index) if outcome is None else _stop(outcome, Program(source), planned)
+    if outcome is not None:
+        stop = _stop(outcome, Program(source), planned)
+    else:
+        stop = Stop(needs=planned[-1].index) if fault is None else Stop(reason=fault.message[:1000])
     unseen = tuple(call.index for call in context.calls if call.succeeded and call.index > planned[0].index)
     return DryRun(planned=calls, stop=stop, unseen=unseen)
 

@@ -11,6 +11,7 @@ from typing import Any
 from atc.answers.types import Fitted
 from atc.calls.broker import Broker
 from atc.calls.journal import Entry
+from atc.dry_run_facts import DryRun
 from atc.errors import (
     BudgetExceeded,
     InputNeeded,
@@ -54,7 +55,10 @@ class Session:
         try:
             async with asyncio.timeout(settings.budget_s) as clock:
                 ending = await (strategy.solve(context) if resumed is None else strategy.resume(context, resumed))
-                ending, fitted = typed_ending(context, checked(ending, strategy.name))
+                ending = checked(ending, strategy.name)
+                if any(call.status == "planned" for call in self.broker.calls):
+                    ending = Ending("planned")  # it went on: what it found rests on what was not done
+                ending, fitted = typed_ending(context, ending)
                 if ending.status == "answered":
                     sentence_text = sentence.value_text(ending.value)  # it stands if the model's fails
                     sentence_text = await _sentence(context, ending.value)
@@ -71,11 +75,6 @@ class Session:
             ending = Ending("needs_input", fault=asked_fault(needed, self.run_id if self.stored else ""))
         except (ModelError, JournalError) as error:
             ending = Ending("failed", fault=fault_of(error))
-        if ending.status != "planned" and any(call.status == "planned" for call in self.broker.calls):
-            ending, sentence_text = (
-                Ending("planned"),
-                "",
-            )  # a strategy went on: what it found rests on what was not done
         return self.result(ending, sentence_text, fitted if ending.status == "answered" else None)
 
     def result(self, ending: Ending, answer: str = "", fitted: Fitted | None = None) -> Result:
@@ -116,8 +115,14 @@ class Session:
             isolation=context.isolation if context is not None else "",
             trace=str(self.stored.trace) if self.stored else None,
             sketch=context.sketch.facts() if context is not None and context.sketch.tools else None,
-            dry_run=dry_run.found(context, self.planned) if self.broker.dry_run and context is not None else None,
+            dry_run=self._found(ending),
         )
+
+    def _found(self, ending: Ending) -> DryRun | None:
+        """What a dry run found; ``None`` of any other run."""
+        if not self.broker.dry_run or self.context is None:
+            return None
+        return dry_run.found(self.context, self.planned, ending.fault)
 
     def end(self, result: Result, **more: bool) -> None:
         """Write the end of the run into the trace."""
