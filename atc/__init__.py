@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from atc.calls.contract import CallReply, CallRequest
     from atc.catalogue import Catalogue
     from atc.conversation import Conversation
+    from atc.dry_run_facts import DryRun
     from atc.errors import (
         AtcError,
         BudgetExceeded,
@@ -34,6 +35,7 @@ if TYPE_CHECKING:
         ToolImportError,
         ToolIndexError,
         UsageError,
+        WritesPlanned,
     )
     from atc.facts import Fault, Finding
     from atc.models.base import Message, Model, ModelRequest, Reply, WrappedModel
@@ -79,6 +81,7 @@ __all__ = [
     "Chain",
     "ContextExceeded",
     "Conversation",
+    "DryRun",
     "Effect",
     "EmbeddedModel",
     "EncoderUnavailable",
@@ -133,6 +136,7 @@ __all__ = [
     "Usage",
     "UsageError",
     "WrappedModel",
+    "WritesPlanned",
     "Ways",
     "check_sandbox",
     "open_model",
@@ -148,6 +152,7 @@ _MODULES = {
     "atc.calls.contract": ("CallReply", "CallRequest"),
     "atc.catalogue": ("Catalogue",),
     "atc.conversation": ("Conversation",),
+    "atc.dry_run_facts": ("DryRun",),
     "atc.errors": (
         "AtcError",
         "BudgetExceeded",
@@ -168,6 +173,7 @@ _MODULES = {
         "ToolImportError",
         "ToolIndexError",
         "UsageError",
+        "WritesPlanned",
     ),
     "atc.facts": ("Fault", "Finding"),
     "atc.models.base": ("Message", "Model", "ModelRequest", "Reply", "WrappedModel"),

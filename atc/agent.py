@@ -120,14 +120,32 @@ class Agent:
 
     @overload
     def run(
-        self, task: str, *, answer: type[T], images: Iterable[ImageSource] = (), instructions: str | None = None
+        self,
+        task: str,
+        *,
+        answer: type[T],
+        images: Iterable[ImageSource] = (),
+        instructions: str | None = None,
+        dry_run: bool = False,
     ) -> Result[T]: ...
     @overload
     def run(
-        self, task: str, *, answer: Any = None, images: Iterable[ImageSource] = (), instructions: str | None = None
+        self,
+        task: str,
+        *,
+        answer: Any = None,
+        images: Iterable[ImageSource] = (),
+        instructions: str | None = None,
+        dry_run: bool = False,
     ) -> Result[Any]: ...
     def run(
-        self, task: str, *, answer: Any = None, images: Iterable[ImageSource] = (), instructions: str | None = None
+        self,
+        task: str,
+        *,
+        answer: Any = None,
+        images: Iterable[ImageSource] = (),
+        instructions: str | None = None,
+        dry_run: bool = False,
     ) -> Result[Any]:
         """Solve a task and return how it went; a failure is a result too. Blocks; see :meth:`arun`.
 
@@ -136,13 +154,14 @@ class Agent:
             answer: the type of the value, as for :class:`Agent`; by default the agent's.
             images: shown to the model with the task: paths, bytes or ``data:`` URLs (:class:`atc.Image`).
             instructions: standing wishes in place of the agent's own, such as "answer in German".
+            dry_run: reads run; calls with effects are listed in ``planned`` and ``dry_run`` of the result, not made.
 
         Raises:
             UsageError: the task is empty or far too long, an image cannot be read, the model takes none, or ``answer``
                 cannot be the type of an answer.
             EnvironmentProblem: no model, or not the isolation that was asked for.
         """
-        return wait_for(self.arun(task, answer=answer, images=images, instructions=instructions))
+        return wait_for(self.arun(task, answer=answer, images=images, instructions=instructions, dry_run=dry_run))
 
     @overload
     async def arun(
@@ -153,6 +172,7 @@ class Agent:
         images: Iterable[ImageSource] = (),
         instructions: str | None = None,
         source: str | None = None,
+        dry_run: bool = False,
     ) -> Result[T]: ...
     @overload
     async def arun(
@@ -163,6 +183,7 @@ class Agent:
         images: Iterable[ImageSource] = (),
         instructions: str | None = None,
         source: str | None = None,
+        dry_run: bool = False,
     ) -> Result[Any]: ...
     async def arun(
         self,
@@ -172,9 +193,12 @@ class Agent:
         images: Iterable[ImageSource] = (),
         instructions: str | None = None,
         source: str | None = None,
+        dry_run: bool = False,
     ) -> Result[Any]:
         """:meth:`run` for asynchronous code. ``source`` is noted in the trace: where the tools are, for a resume."""
-        request = self._request(task, answer=answer, images=images, instructions=instructions, source=source)
+        request = self._request(
+            task, answer=answer, images=images, instructions=instructions, source=source, dry_run=dry_run
+        )
         return await self._begin(request)
 
     def conversation(self) -> Conversation:
@@ -188,12 +212,13 @@ class Agent:
         answer: Any = None,
         images: Iterable[ImageSource] = (),
         instructions: str | None = None,
+        dry_run: bool = False,
     ) -> AsyncIterator[Event]:
         """Solve a task and yield every event as it happens; the last is ``run_ended`` with the result.
 
         Args:
             task: what is wanted, in plain words.
-            answer: as for :meth:`run`, as ``images`` and ``instructions`` are. Events hold its JSON form.
+            answer: as for :meth:`run`, as ``images``, ``instructions`` and ``dry_run`` are. Events hold its JSON form.
 
         Whoever breaks off before the end stops the run: at once if the stream is closed (``contextlib.aclosing``), else
         when it is collected as garbage.
@@ -201,7 +226,7 @@ class Agent:
         Raises:
             As :meth:`arun`, after the events that came before.
         """
-        request = self._request(task, answer=answer, images=images, instructions=instructions)
+        request = self._request(task, answer=answer, images=images, instructions=instructions, dry_run=dry_run)
         async with contextlib.aclosing(self._events(request)) as events:
             async for event in events:
                 yield event
@@ -266,6 +291,7 @@ class Agent:
         instructions: str | None = None,
         source: str | None = None,
         turn: Upcoming | None = None,
+        dry_run: bool = False,
     ) -> Request:
         """The request of a run; ``turn`` is its place in a conversation.
 
@@ -274,7 +300,9 @@ class Agent:
         """
         wanted = open_answer(answer) if answer is not None else self._answer
         frame = framed(self.settings.instructions if instructions is None else instructions, turn)
-        return Request(checked_task(task), wanted, read_images(images), frame, source, turn)
+        if not isinstance(dry_run, bool):
+            raise UsageError(f"dry_run is True or False, not {dry_run!r}")  # a word such as "no" would be true
+        return Request(checked_task(task), wanted, read_images(images), frame, source, turn, dry_run=dry_run)
 
     async def _events(self, request: Request) -> AsyncGenerator[Event]:
         """Begin a run and yield its events. Closed early, it stops the run."""
@@ -325,7 +353,8 @@ class Agent:
             keep = stored.keep_traceback if stored else None
             words = frame.words_with(task)
             rules = self.settings.active_rules
-            broker = Broker(Toolset(), journal, emit, self._policy, self._approval, redactor, words, keep, rules=rules)
+            given = Toolset(), journal, emit, self._policy, self._approval, redactor, words, keep
+            broker = Broker(*given, rules=rules, dry_run=request.dry_run)
             session = Session(task, run_id, stored, budget, broker, emit)
             if strategy is None:
                 strategy, opened_by = self._strategy, None if self._given_strategy else self.settings.strategy
@@ -353,18 +382,19 @@ class Agent:
                 await context.choose_tools(resumed)
                 result = await session.acted(context, strategy, resumed)
             except BaseException as error:
-                self._learn(session.end_with_error(error), frame.number)
+                self._learn(session.end_with_error(error), request)
                 raise
             if turn is not None:
                 turn.result = result
             session.end(result)
-            self._learn(result, frame.number)
+            self._learn(result, request)
             return result
 
-    def _learn(self, result: Result | None, request: int) -> None:
-        """Hand a run that has ended to the catalogue, which learns from it in a thread of its own."""
-        if result is not None and self.settings.learns:
-            self.catalogue.learn_soon(result, request)
+    def _learn(self, result: Result | None, request: Request) -> None:
+        """Hand a run that has ended to the catalogue, which learns from it in a thread of its own; of a dry run,
+        nothing: what its calls would have answered nobody knows."""
+        if result is not None and self.settings.learns and not request.dry_run:
+            self.catalogue.learn_soon(result, request.frame.number)
 
     def _asked_in(self, request: Request) -> AskUser:
         """Who answers what the programs of a run ask."""

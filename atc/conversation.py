@@ -63,6 +63,7 @@ class Upcoming:
         journal: of the task before, then of this one.
         result: how it went; ``None`` until it has ended, or where it raised.
         began: whether it has begun, so that it may have done something.
+        dry_run: whether it plans calls with effects instead of making them.
     """
 
     run_id: str
@@ -75,6 +76,7 @@ class Upcoming:
     journal: Journal | None = None
     result: Result | None = None
     began: bool = False
+    dry_run: bool = False
 
     def open_journal(self, path: Path | None) -> Journal:
         """The conversation's journal, for this task.
@@ -100,7 +102,7 @@ class Upcoming:
         if not self._first:
             broker.begin_request(answered=self.answered, inputs=self.inputs, calls=self.calls)
         broker.reuse_s, broker.reusable = self.reuse_s, tools
-        self.began = True
+        self.began, self.dry_run = True, broker.dry_run
 
 
 class Conversation:
@@ -132,7 +134,13 @@ class Conversation:
         return tuple(self._turns)
 
     def run(
-        self, task: str, *, answer: Any = None, images: Iterable[ImageSource] = (), instructions: str | None = None
+        self,
+        task: str,
+        *,
+        answer: Any = None,
+        images: Iterable[ImageSource] = (),
+        instructions: str | None = None,
+        dry_run: bool = False,
     ) -> Result[Any]:
         """Solve the next task: :meth:`atc.Agent.run`, with its arguments.
 
@@ -140,7 +148,7 @@ class Conversation:
             UsageError: another task of this conversation is under way, or it is closed.
             As :meth:`atc.Agent.run`.
         """
-        return wait_for(self.arun(task, answer=answer, images=images, instructions=instructions))
+        return wait_for(self.arun(task, answer=answer, images=images, instructions=instructions, dry_run=dry_run))
 
     async def arun(
         self,
@@ -150,16 +158,29 @@ class Conversation:
         images: Iterable[ImageSource] = (),
         instructions: str | None = None,
         source: str | None = None,
+        dry_run: bool = False,
     ) -> Result[Any]:
         """:meth:`run` for asynchronous code: :meth:`atc.Agent.arun`, with its arguments."""
         with self._next(task) as turn:
             request = self._agent._request(
-                task, answer=answer, images=images, instructions=instructions, source=source, turn=turn
+                task,
+                answer=answer,
+                images=images,
+                instructions=instructions,
+                source=source,
+                turn=turn,
+                dry_run=dry_run,
             )
             return await self._agent._begin(request)
 
     async def stream(
-        self, task: str, *, answer: Any = None, images: Iterable[ImageSource] = (), instructions: str | None = None
+        self,
+        task: str,
+        *,
+        answer: Any = None,
+        images: Iterable[ImageSource] = (),
+        instructions: str | None = None,
+        dry_run: bool = False,
     ) -> AsyncIterator[Event]:
         """Solve the next task and yield every event: :meth:`atc.Agent.stream`, with its arguments.
 
@@ -167,7 +188,9 @@ class Conversation:
             As :meth:`run`, after the events that came before.
         """
         with self._next(task) as turn:
-            request = self._agent._request(task, answer=answer, images=images, instructions=instructions, turn=turn)
+            request = self._agent._request(
+                task, answer=answer, images=images, instructions=instructions, turn=turn, dry_run=dry_run
+            )
             async with contextlib.aclosing(self._agent._events(request)) as events:
                 async for event in events:
                     yield event
@@ -237,6 +260,8 @@ class Conversation:
         self._journal = journal
         if journal is None or not turn.began:
             return
+        if turn.dry_run:
+            journal.forget_reads()  # whoever goes on to do it for real sees what is there then
         self._answered = result is not None and result.status == "answered"
         if result is not None:
             self._last_call = max((call.index for call in result.calls), default=self._last_call)
@@ -260,6 +285,9 @@ class Conversation:
         elif result.status == "answered":
             shown["program"] = self._shown(result.program, MAX_PROGRAM)
             shown["value"], shown["variable"] = self._kept(f"answer_{number}", result.json_value)
+        elif result.status == "planned":
+            shown["program"] = self._shown(result.program, MAX_PROGRAM)
+            shown["problem"] = "it was a dry run: its calls with effects were listed, and none was made"
         elif result.fault is not None:
             shown["problem"] = self._shown(result.fault.message, MAX_PROBLEM)
         return Turn(**shown)

@@ -14,6 +14,7 @@ AtcError
 ├── ToolError               a tool refused or failed; the program in the sandbox may catch its twin
 │   └── CallRefused         the broker would not make the call: not granted, bad arguments, over a limit
 ├── FrameError              bytes out of the sandbox that are not the protocol
+├── WritesPlanned           a dry run came to a call with effects: the run ends with ``planned``
 ├── InputNeeded             a program asked the user, and nobody is there: the run ends with ``needs_input``
 ├── BudgetExceeded          a run used up its model calls, tokens, seconds or tool calls
 ├── JournalError            a run's journal cannot be read or written
@@ -178,6 +179,19 @@ class InputNeeded(AtcError):
     def __init__(self, question: str) -> None:
         super().__init__(f"the program asks the user: {question!r}")
         self.question = question
+
+
+class WritesPlanned(AtcError):
+    """A dry run came to a call that is not a read. A strategy lets it pass: the run ends as ``planned``.
+
+    Args:
+        program: that planned it; empty where a strategy called the tool itself.
+        outcome: how that program ended; ``None`` without one.
+    """
+
+    def __init__(self, program: str = "", outcome: object = None) -> None:
+        super().__init__("a dry run makes no call with effects: it ends with the first ones that it plans")
+        self.program, self.outcome = program, outcome
 
 
 class JournalError(AtcError):

@@ -33,6 +33,7 @@ class Request:
         turn: the task's place in a conversation.
         ask_user: who answers what programs ask; ``None``: as the agent has it.
         given: of a resumed run, the question that it ended with, and the user's answer.
+        dry_run: calls with effects are planned, not made.
     """
 
     task: str
@@ -43,12 +44,14 @@ class Request:
     turn: Upcoming | None = None
     ask_user: AskUser | None = None
     given: tuple[tuple[str, str], ...] = ()
+    dry_run: bool = False
 
     def for_trace(self) -> dict[str, Any]:
         """Its fields of ``run_started``: what a resume needs."""
         optional = {
             "answer": self.answer.record() if self.answer is not None else None,
             "images": [image.facts() for image in self.images],
+            "dry_run": self.dry_run,
         }
         given = {name: value for name, value in optional.items() if value}
         return {"task": self.task, "source": self.source} | self.frame.for_trace() | given
@@ -96,6 +99,9 @@ def resumable(stored: StoredRun) -> dict[str, Any]:
         raise JournalError(f"run {stored.run_id} has no journal: what it did is not known, so it cannot be resumed")
     if ended is not None and ended.get("status") == "answered":
         raise UsageError(f"run {stored.run_id} ended with an answer: there is nothing to resume (`atc show` reads it)")
+    if ended is not None and ended.get("status") == "planned":
+        how = "run the task without --dry-run (dry_run=True) to do it for real; `atc show` reads what was planned"
+        raise UsageError(f"run {stored.run_id} was a dry run and did nothing that could be resumed: {how}")
     return started
 
 
@@ -130,6 +136,7 @@ def resumed_request(
         started.get("source"),
         ask_user=_asked_as_before(started),
         given=() if reply is None else ((_open_question(stored), checked_reply(reply)),),
+        dry_run=bool(started.get("dry_run")),  # it stays one
     )
 
 

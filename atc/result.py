@@ -10,6 +10,7 @@ from typing import Annotated, Any, Generic, Literal, cast
 from pydantic import AliasChoices, BeforeValidator, Field, PlainSerializer, PrivateAttr, field_serializer
 from typing_extensions import TypeVar
 
+from atc.dry_run_facts import DryRun, Feed
 from atc.errors import Cause, RunFailed
 from atc.facts import ArgumentRepair, Arguments, Drift, Fault, Finding, Record, Value, value_from_json
 from atc.packing import pack
@@ -17,11 +18,11 @@ from atc.sketch_facts import SketchFacts
 
 T = TypeVar("T", default=Any)
 
-CallStatus = Literal["ok", "replayed", "refused", "failed", "in_doubt"]
+CallStatus = Literal["ok", "replayed", "refused", "failed", "in_doubt", "planned"]
 Money = Annotated[Decimal, PlainSerializer(float, when_used="json")]
 """An exact amount; in JSON a number, which says the same digits."""
 RunStatus = Literal[
-    "answered", "unsolved", "budget", "failed", "denied", "missing", "tool_broken", "in_doubt", "needs_input"
+    "answered", "unsolved", "budget", "failed", "denied", "missing", "tool_broken", "in_doubt", "needs_input", "planned"
 ]
 
 
@@ -37,6 +38,8 @@ class Call(Record):
     """One tool call as the broker saw it.
 
     Attributes:
+        status: ``ok``; ``replayed`` (answered from the journal); ``refused`` (by a gate, before its tool); ``failed``;
+            ``in_doubt`` (it may have acted); ``planned`` (a dry run did not make it).
         index: number of the call in the run, from 1.
         attempt: number of the program that made it among those that ran, from 0. A program that the check refused never
             ran and does not count here, though it has a :class:`Revision`.
@@ -50,6 +53,7 @@ class Call(Record):
         service_message: the service's own words in ``error``, where they stand apart from ours.
         traceback: as :attr:`Fault.traceback`.
         page: which page of an ``all_pages`` it read, from 1; 0 for a call by itself.
+        awaits: of a planned call, arguments that are not known before another one is made; not in ``arguments``.
     """
 
     index: int
@@ -72,6 +76,7 @@ class Call(Record):
     traceback: str | None = None
     page: int = 0
     stage: int = 0
+    awaits: tuple[Feed, ...] = ()
 
     @property
     def succeeded(self) -> bool:
@@ -124,6 +129,7 @@ class Result(Record, Generic[T]):
             approve a call), ``missing`` (a credential or a service is not there), ``tool_broken`` (a tool fails though
             its arguments are valid) and ``in_doubt`` (a write may have been done, and is not repeated). After
             ``needs_input`` a program waits for the user's answer: ``resume(run_id, reply=…)`` goes on with it.
+            ``planned``: a dry run came to calls with effects, and made none.
         value: what the program computed, as the type that was asked for (``answer=``); else, and in a result that is
             read back, JSON values and bytes; ``None`` where there is no answer. ``answer`` says it in a sentence,
             grounded in value and calls only.
@@ -136,6 +142,7 @@ class Result(Record, Generic[T]):
         isolation: the sandbox driver and the tier that held for the program that ran last (``process/N``); empty if
             none ran.
         sketch: the tools that were offered, and why; ``None`` where the run ended before, or an older version ran it.
+        dry_run: what a dry run found (:class:`atc.dry_run_facts.DryRun`); ``None`` of any other run.
     """
 
     run_id: str
@@ -154,6 +161,7 @@ class Result(Record, Generic[T]):
     isolation: str = ""
     trace: str | None = None
     sketch: SketchFacts | None = None
+    dry_run: DryRun | None = None
 
     _plain: tuple[Any, Any] | None = PrivateAttr(None)
     """A typed value, and its JSON form."""
@@ -191,6 +199,11 @@ class Result(Record, Generic[T]):
     def in_doubt(self) -> tuple[Call, ...]:
         """Calls with effects whose outcome is unknown: check them by hand before you repeat them."""
         return tuple(call for call in self.calls if call.status == "in_doubt")
+
+    @property
+    def planned(self) -> tuple[Call, ...]:
+        """Calls that a dry run did not make: those with effects, and reads that rest on one of them."""
+        return tuple(call for call in self.calls if call.status == "planned")
 
     def _repr_html_(self) -> str:
         """As a notebook shows it."""

@@ -9,6 +9,8 @@ import os
 import sys
 import types
 
+import planned
+
 MAX_CONTAINERS = 200_000
 MAX_STEPS_BACK = 5
 MAX_MESSAGE = 2000  # as many as the host keeps
@@ -59,12 +61,14 @@ def describe(error: BaseException, source: str, filename: str, origins: Origins)
         inner, report["line"], report["span"] = frame, position[0] or 0, list(position)
         trace.append([frame.f_code.co_name, position[0] or 0])
     report["trace"] = trace[-20:]
-    if inner is not None:
+    if isinstance(error, planned.PlannedValue):
+        report["origin"] = error.place
+    elif inner is not None:
         try:
             failed = Failed(inner, source, report["span"], origins)
             report["items"], report["hint"] = failed.items(error), _import_hint(error)
             report["origin"] = failed.origin(str(report["message"]))
-        except Exception as problem:  # an odd object of the program: the report goes out without the claim
+        except (Exception, planned.PlannedValue) as problem:  # an odd object: the report goes out without the claim
             report["origin_problem"] = type(problem).__name__
     return report
 
@@ -72,7 +76,7 @@ def describe(error: BaseException, source: str, filename: str, origins: Origins)
 def _text(error: BaseException) -> str:
     try:
         return str(error)[:MAX_MESSAGE]
-    except Exception:
+    except (Exception, planned.PlannedValue):
         return "(no message: its __str__ failed)"
 
 

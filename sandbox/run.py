@@ -18,9 +18,12 @@ from typing import NoReturn
 import convert
 import frames
 import origin
+import planned
 
 PROGRAM = "<program>"
 ALL_PAGES = "all_pages"
+Awaited = dict[str, list[planned.Place]]
+"""Arguments of a call that rest on planned calls, with the places that they take."""
 PRELOADED = [
     "__future__", "_pydecimal", "_strptime", "abc", "array", "ast", "asyncio", "base64", "binascii", "bisect", "bz2",
     "calendar", "cmath", "codecs", "collections", "collections.abc", "colorsys", "concurrent.futures",
@@ -119,26 +122,34 @@ class Channel:
         self._reading = False
         self.origins = origin.Origins()
 
-    def call(self, tool: str, arguments: dict[str, object], named: str = "") -> object:
+    def call(self, tool: str, arguments: dict[str, object], unknown: Awaited, named: str = "") -> object:
         """Make one call and return its value.
 
         Args:
             tool: its name.
             arguments: JSON values.
+            unknown: further arguments, which rest on planned calls.
             named: the tool that a ``ToolError`` names, if that is another one.
 
         Raises:
             ToolError: the tool refused or failed.
+            PlannedValue: the program needed a value before that a dry run does not know.
         """
+        if (stopped := planned.stopped()) is not None:
+            raise stopped
         with self._sending:  # ids go out in order
             number = next(self._ids)
             message = {"op": "call", "id": number, "tool": tool, "args": arguments, "line": _line()}
+            if unknown:
+                message["unknown"] = unknown
             self._ends.send(message, f"the arguments of {tool}")
         reply = self._wait(number)
         if "error" in reply:
             error = reply["error"]
             assert isinstance(error, dict)
             raise ToolError(named or tool, error["message"], error["status"])
+        if reply.get("planned"):
+            return planned.Unknown(named or tool, number)
         self.origins.add(number, reply["value"])
         return reply["value"]
 
@@ -179,7 +190,8 @@ def make_stub(channel: Channel, name: str, parameters: list[str]):  # type: igno
     """Return the function that a program calls as ``name``; positional arguments take the parameters in order."""
 
     def tool(*args: object, **kwargs: object) -> object:
-        return channel.call(name, bound(name, parameters, args, kwargs))
+        arguments, unknown = bound(name, parameters, args, kwargs)
+        return channel.call(name, arguments, unknown)
 
     tool.__name__ = tool.__qualname__ = name
     return tool
@@ -192,16 +204,19 @@ def make_all_pages(channel: Channel, tools: dict[str, list[str]]):  # type: igno
         name = tool if isinstance(tool, str) else getattr(tool, "__name__", "")
         if name not in tools:
             raise TypeError(f"{ALL_PAGES}() takes a tool, then the tool's arguments: {ALL_PAGES}(list_things, size=5)")
-        arguments = bound(name, tools[name], args, kwargs)
-        return channel.call(ALL_PAGES, {"tool": name, "arguments": arguments}, name)
+        arguments, unknown = bound(name, tools[name], args, kwargs)
+        return channel.call(ALL_PAGES, {"tool": name, "arguments": arguments}, unknown, name)
 
     return all_pages
 
 
-def bound(tool: str, parameters: list[str], args: tuple[object, ...], kwargs: dict[str, object]) -> dict[str, object]:
-    """Return the arguments of a call by name, as JSON values.
+def bound(
+    tool: str, parameters: list[str], args: tuple[object, ...], kwargs: dict[str, object]
+) -> tuple[dict[str, object], Awaited]:
+    """Return the arguments of a call by name, as JSON values, and apart from them those that rest on planned calls.
 
     Raises:
+        PlannedValue: an argument was made from such a value in another way.
         TypeError: they do not fit the parameters, or a value has no JSON form.
     """
     if len(args) > len(parameters):
@@ -210,7 +225,9 @@ def bound(tool: str, parameters: list[str], args: tuple[object, ...], kwargs: di
         if parameter in kwargs:
             raise TypeError(f"{tool}() got multiple values for argument {parameter!r}")
         kwargs[parameter] = value
-    return {key: convert.to_json(value, f"{tool}({key}=…)") for key, value in kwargs.items()}
+    unknown = {key: places for key, value in kwargs.items() if (places := planned.places_in(value))}
+    known = {key: convert.to_json(value, f"{tool}({key}=…)") for key, value in kwargs.items() if key not in unknown}
+    return known, unknown
 
 
 def parallel(*thunks):  # type: ignore[no-untyped-def]
@@ -232,9 +249,14 @@ def run_program(source: str, tools: dict[str, list[str]], inputs: dict[str, obje
     scope = _scope(tools, inputs, channel)
     try:
         _execute(source, scope)
+        if (stopped := planned.stopped()) is not None:
+            raise stopped
+        if planned.places_in(scope.get("answer")):  # all it does is known; not what it would answer
+            _finish(channel, {"op": "done", "answered": False, "value": None})
         answered = "answer" in scope
         _finish(channel, {"op": "done", "answered": answered, "value": convert.to_json(scope.get("answer"), "answer")})
     except BaseException as error:
+        error = planned.stopped() or error
         _finish(channel, {"op": "raised", "error": origin.describe(error, source, PROGRAM, channel.origins)})
 
 

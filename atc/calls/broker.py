@@ -16,6 +16,7 @@ from functools import partial
 from typing import Any
 
 from atc import wording
+from atc.calls import planning
 from atc.calls.approval import Approval, ApprovalRequest
 from atc.calls.bans import Bans
 from atc.calls.clock import Clock
@@ -86,6 +87,7 @@ class Broker:
         reuse_s: seconds for which an earlier task's reads of the tools ``reusable`` are used again, in a conversation.
         rules: the ids of the rules that are on (:mod:`atc.programs.rules`): some of them repair arguments.
         clock: of the program that makes the calls (:attr:`atc.sandboxes.contract.Job.clock`), and of their time limits.
+        dry_run: a call that is not a read passes the gates and is planned, not made; nobody is asked to approve it.
 
     Attributes:
         calls: every call of the run that has ended, in order.
@@ -112,6 +114,7 @@ class Broker:
     reusable: Toolset = field(default_factory=Toolset)
     warnings: tuple[str, ...] = ()
     rules: frozenset[str] = RULES
+    dry_run: bool = False
 
     def __post_init__(self) -> None:
         self._approving = asyncio.Lock()
@@ -119,7 +122,9 @@ class Broker:
         self.bans = Bans(self.journal.banned)
         policy = self.policy
         self._exceptions = OwnExceptions(self.redactor, self.task, self.calls, self.keep_traceback)
-        self._sender = Sender(self.clock, policy.call_timeout_s, policy.read_attempts, policy.retry_wait_s)
+        self._sender = Sender(
+            self.clock, policy.call_timeout_s, policy.read_attempts, policy.retry_wait_s, self.dry_run
+        )
         self._responses = Responses(self.redactor, self._exceptions, policy.response_bytes)
         self._numbers = max(self.journal.entries, default=0)
         granted, self.tools = self.tools, Toolset()
@@ -216,7 +221,8 @@ class Broker:
         except BaseException:  # the run was stopped, or cannot go on
             self._cut_off(record)
             raise
-        return Handled(self._ended(record, CallReply(value=value)), record.number, record.next_page)
+        reply = CallReply(value=value, planned=record.status == "planned")
+        return Handled(self._ended(record, reply), record.number, record.next_page)
 
     def refuse(self, request: CallRequest, error: CallRefused) -> CallReply:
         """Record a call that is refused before any gate."""
@@ -232,10 +238,14 @@ class Broker:
             request.line,
             page=request.page,
             stage=self.journal.stage,
+            unknown=request.unknown,
         )
 
     async def _handle(self, record: CallRecord) -> Any:
         tool = self._granted(record)
+        if record.unknown:
+            self._count()
+            return planning.plan_unknown(record, tool.protocol, self.calls, dry_run=self.dry_run)
         self._check_arguments(record, tool)
         key = _key(record)
         if self.policy.replay:
@@ -246,13 +256,18 @@ class Broker:
                 return earlier.value
             refuse_repetition(self.journal, record, key)
         self.bans.refuse(record, self.journal, self.redactor)
-        if self.made >= self.policy.max_calls:
-            raise CallRefused(f"this run has used up its {self.policy.max_calls} tool calls", status="too_many_calls")
-        self.made += 1
+        self._count()
+        if self.dry_run and record.effect is not Effect.READ:
+            return planning.plan(record, self.warnings)
         await self._approve(record, tool, key)
         if (record.stage, record.attempt) != (self.journal.stage, self.journal.attempt):
             raise CallRefused("its program ended before this call was made", status="stopped")
         return await self._make(record, tool, key)
+
+    def _count(self) -> None:
+        if self.made >= self.policy.max_calls:
+            raise CallRefused(f"this run has used up its {self.policy.max_calls} tool calls", status="too_many_calls")
+        self.made += 1
 
     def _earlier_read(self, record: CallRecord, tool: Tool, key: CallKey) -> Entry | None:
         """The read of an earlier task that answers this call. A page of several is read anew, with the others."""
@@ -324,6 +339,7 @@ class Broker:
                 raise _not_approved("the user did not approve this call")
 
     async def _make(self, record: CallRecord, tool: Tool, key: CallKey) -> Any:
+        planning.refuse_effect(record.effect, dry_run=self.dry_run)
         entry = self.journal.begin(record.number, key, self.redactor.value(record.arguments), record.effect)
         # only once the call is in the journal: a resume relies on that order
         self.emit("call_started", pack(self.redactor.value(record.started())))

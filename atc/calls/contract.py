@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable
-from dataclasses import dataclass
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import Any
 
 
@@ -17,6 +17,8 @@ class CallRequest:
         arguments: JSON values and bytes by parameter.
         line: of the program, by its own claim; 0 when unknown.
         page: the page of an ``all_pages`` that the host reads, from 1; 0 for a call by itself.
+        unknown: arguments that rest on calls which a dry run planned, by its own claim; they are not in ``arguments``.
+            Each has the program's numbers of those calls, with paths in their responses.
     """
 
     number: int
@@ -24,15 +26,21 @@ class CallRequest:
     arguments: dict[str, Any]
     line: int
     page: int = 0
+    unknown: Mapping[str, Sequence[tuple[int, tuple[str | int, ...]]]] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
 class CallReply:
-    """What the host answers to a call: a value, or an error that the program may catch as ``ToolError``."""
+    """What the host answers to a call: a value, or an error that the program may catch as ``ToolError``.
+
+    ``planned``: a dry run did not make the call, so nobody knows the value. A program can hand it on, and ends where it
+    decides or computes by it.
+    """
 
     value: Any = None
     error: str | None = None
     status: int | str | None = None
+    planned: bool = False
 
 
 CallHandler = Callable[[CallRequest], Awaitable[CallReply]]

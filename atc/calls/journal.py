@@ -169,6 +169,10 @@ class Journal:
         self._reads.same_time(entry, earlier)
         self.succeed(entry, earlier.value, earlier.next_page)
 
+    def forget_reads(self) -> None:
+        """Let no later task use the reads again that were made so far."""
+        self._reads = EarlierReads()
+
     def ban(self, tool: str, substitute: Replacement) -> None:
         """Write down that a write is not called again, and what may be called in its place. On disk before this
         returns, and so before the substitute can act.

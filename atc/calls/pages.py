@@ -66,6 +66,8 @@ class Pages:
         """
         if request.tool == ALL_PAGES and ALL_PAGES not in self._broker.tools:
             return await self._all(request)
+        if request.unknown:
+            request = dataclasses.replace(request, unknown=self._run_numbers(request))
         handled = await self._broker.handled(request)
         self._served(request, Part(handled.number))
         return handled.reply
@@ -89,6 +91,15 @@ class Pages:
             position -= part.count
         return None
 
+    def _run_numbers(self, request: CallRequest) -> dict[str, list[tuple[int, tuple[str | int, ...]]]]:
+        """What the program claims that its arguments rest on, by the calls' numbers in the run; 0 for none of it."""
+        attempt = self._broker.journal.attempt
+
+        def made(number: int) -> int:
+            return next((part.number for part in self._parts.get((attempt, number), ())), 0)
+
+        return {name: [(made(number), path) for number, path in places] for name, places in request.unknown.items()}
+
     def _served(self, request: CallRequest, part: Part) -> None:
         self._parts.setdefault((self._broker.journal.attempt, request.number), []).append(part)
 
@@ -101,6 +112,8 @@ class Pages:
         request = dataclasses.replace(request, tool=name[:200], arguments=given)
         if name not in self._broker.tools:
             return (await self._broker.handled(request)).reply  # which refuses it
+        if request.unknown:
+            return await self.call(request)  # which plans it: no page can be asked for yet
         protocol = self._broker.tools[name].protocol
         paging = paging_of(protocol)
         if paging is None:
@@ -122,6 +135,9 @@ class Pages:
         while arguments is not None:
             page_request = dataclasses.replace(request, arguments=arguments, page=reader.number)
             handled = await self._broker.handled(page_request)
+            if handled.reply.planned:
+                self._served(request, Part(handled.number))
+                return handled.reply
             if handled.reply.error is not None:
                 if reader.is_beyond_the_end(handled.reply):
                     break

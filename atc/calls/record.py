@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
 from atc.calls.contract import CallReply
 from atc.calls.redact import Redactor
+from atc.dry_run_facts import Feed
 from atc.errors import Cause
 from atc.facts import ArgumentRepair, Drift
 from atc.packing import as_text
@@ -49,6 +51,8 @@ class CallRecord:
     next_page: NextPage = None
     page: int = 0
     stage: int = 0
+    awaits: list[Feed] = field(default_factory=list)
+    unknown: Mapping[str, Sequence[tuple[int, tuple[str | int, ...]]]] = field(default_factory=dict)
 
     def started(self) -> CallStarted:
         """Return the data of the event ``call_started``; the caller masks it."""
@@ -83,6 +87,7 @@ class CallRecord:
             traceback=self.traceback,
             page=self.page,
             stage=self.stage,
+            awaits=tuple(self.awaits),
         )
 
 

@@ -13,6 +13,7 @@ from dataclasses import dataclass
 import tenacity
 
 from atc.calls.clock import Clock
+from atc.calls.planning import refuse_effect
 from atc.calls.record import CallRecord
 from atc.calls.retries import pause
 from atc.errors import CallRefused, Cause, InputNeeded, ToolError
@@ -29,12 +30,14 @@ class Sender:
         timeout_s: seconds that one call may take, its retries included.
         read_attempts: how often a read that failed in passing is tried in all. A write is tried once.
         retry_wait_s: the first pause between two tries.
+        reads_only: refuse to send anything but a read: this is a dry run.
     """
 
     clock: Clock
     timeout_s: float
     read_attempts: int
     retry_wait_s: float
+    reads_only: bool = False
 
     async def send(self, tool: Tool, record: CallRecord, mark_sent: Callable[[], None]) -> Answered:
         """Send a call and return what its tool answered.
@@ -46,9 +49,11 @@ class Sender:
 
         Raises:
             ToolError: the tool failed, or refused the call.
+            AssertionError: it is no read, in a dry run.
             InputNeeded: only the user can answer it, and nobody is there.
             Exception: whatever ``mark_sent`` raised, also if the transport caught it.
         """
+        refuse_effect(tool.protocol.effect, dry_run=self.reads_only)
         mark = _SentMark(mark_sent)
         try:
             return await self._in_time(tool, record, mark)

@@ -21,6 +21,7 @@ SOLVED, NOT_SOLVED, WRONG_USE, ENVIRONMENT, INTERRUPTED = 0, 1, 2, 3, 130
 DENIED, TOOL_BROKEN, IN_DOUBT, NEEDS_INPUT = 4, 5, 6, 7
 _OF_STATUS: dict[RunStatus, int] = {
     "answered": SOLVED,
+    "planned": SOLVED,
     "missing": ENVIRONMENT,
     "denied": DENIED,
     "tool_broken": TOOL_BROKEN,
@@ -93,7 +94,8 @@ def exit_code_of(error: BaseException) -> int:
 
 
 def exit_code_of_run(status: RunStatus) -> int:
-    """Return a run's exit code: 0 answered, 3 something is missing, 4 to 6 no program helps, 7 it asks, 1 the rest."""
+    """Return a run's exit code: 0 answered or planned, 3 something is missing, 4 to 6 no other program helps, 7 it
+    asks, 1 the rest."""
     return _OF_STATUS.get(status, NOT_SOLVED)
 
 

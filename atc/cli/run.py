@@ -102,6 +102,10 @@ Cache = Annotated[bool | None, typer.Option("--cache", help="Keep the model's re
 NoLearn = Annotated[
     bool, typer.Option("--no-learn", help="Neither learn from this run nor use what earlier ones taught.")
 ]
+DryRun = Annotated[
+    bool,
+    typer.Option("--dry-run", help="Reads run; calls with effects are listed, with what feeds them, and not made."),
+]
 Verbose = Annotated[
     bool, typer.Option("--verbose", "-v", help="Say of every tool why it is offered, and what feeds what.")
 ]
@@ -143,6 +147,7 @@ def run(
     answer: Answer = None,
     sentence: Sentence = None,
     no_learn: NoLearn = False,
+    dry_run: DryRun = False,
     no_answer: Annotated[bool, typer.Option("--no-answer", hidden=True)] = False,
     trace: Annotated[bool, typer.Option("--trace", help="Print the path of the run's trace at the end.")] = False,
     verbose: Verbose = False,
@@ -150,9 +155,9 @@ def run(
 ) -> None:
     """Solve a task: write a program over the tools, run it in the sandbox, revise what fails.
 
-    Exit codes: 0 answered, 1 not solved, 2 wrong use, 3 something is missing (a model, a sandbox, a credential, a
-    service), 4 a call was not approved, 5 a tool is broken, 6 a call with effects may or may not have happened, 7 the
-    program asks you something (`atc resume RUN --reply TEXT` goes on).
+    Exit codes: 0 answered (or planned, with --dry-run), 1 not solved, 2 wrong use, 3 something is missing (a model, a
+    sandbox, a credential, a service), 4 a call was not approved, 5 a tool is broken, 6 a call with effects may or may
+    not have happened, 7 the program asks you something (`atc resume RUN --reply TEXT` goes on).
     """
     sizes = {"context_tokens": context_tokens, "prompt_tokens": prompt_tokens, "candidates": candidates}
     prepare_model(model, base_url=base_url, cache=cache, **sizes)  # it loads while the rest is imported
@@ -193,7 +198,7 @@ def run(
     source = options.source_of(tools, only=only, service_url=service_url, documents=documents, openapi=openapi)
     try:
         text = sys.stdin.read() if task == "-" else task
-        result = asyncio.run(agent.arun(text, images=image or (), source=source))
+        result = asyncio.run(agent.arun(text, images=image or (), source=source, dry_run=dry_run))
     finally:
         if view is not None:
             view.close()

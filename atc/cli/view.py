@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import difflib
+import json
 from decimal import Decimal
 from typing import Any
 
@@ -15,12 +16,15 @@ from rich.text import Text
 from atc import sketch_wording, wording
 from atc.calls.question import visible_name
 from atc.cli.console import clean
+from atc.dry_run_facts import DryRun
 from atc.facts import Drift, Replacement
 from atc.packing import as_text, unpack
 from atc.prices import money_text
+from atc.result import Effect
 from atc.sketch_facts import SketchFacts
 from atc.strategies.ask_user import NAME as ASK_USER
 from atc.traces.events import Event
+from atc.wording import plans
 
 _MARKS = {
     "ok": ("✓", "green"),
@@ -28,7 +32,9 @@ _MARKS = {
     "refused": ("✗", "red"),
     "failed": ("✗", "red"),
     "in_doubt": ("?", "yellow"),
+    "planned": ("○", "yellow"),
 }
+_NOT_MADE = {"replayed": "from the journal", "planned": ""}
 _REFUSALS = {"denied": "not approved", "warned": "not made unasked"}
 _PURPOSES = {
     "program": "writing a program",
@@ -89,6 +95,8 @@ class RunView:
         where = f" at {data['endpoint']}" if data.get("endpoint") else ""
         how = f"  strategy {name}" if (name := data.get("strategy", "chain")) != "chain" else ""
         self.line(f"run {data['run_id']}  model {data['model']}{where}{how}", "dim")
+        if data.get("dry_run"):
+            self.line("dry run: reads run, calls with effects are listed and not made", "yellow")
         for image in data.get("images", ()):
             self.line(f"image {image['name']} ({image['type']}, {image['bytes']:,} bytes)", "dim")
 
@@ -195,10 +203,12 @@ class RunView:
         if status == "refused":
             status = _REFUSALS.get(str(data.get("error_status")), status)
         result = f"{status}: {data['error']}" if data["error"] is not None else _short(data["value"], 100)
+        if status == "planned":
+            result = "planned, not made"
         if data["tool"] == ASK_USER and status == "failed" and data.get("error_status") == "stopped":
             mark, style, result = "?", "yellow", "not answered yet"
-        took = "from the journal" if data["status"] == "replayed" else f"{data['seconds'] * 1000:.0f} ms"
-        self.line(f"  {mark} {data['index']}. {data['tool']}({arguments})  {took}", style)
+        took = _NOT_MADE.get(data["status"], f"{data['seconds'] * 1000:.0f} ms")
+        self.line(f"  {mark} {data['index']}. {data['tool']}({arguments})  {took}".rstrip(), style)
         self.line(f"      → {result}", "dim")
         drifts = (wording.drifted(Drift.model_validate(each)) for each in data.get("drift", ()))
         for note in (*data["notes"], *drifts):
@@ -238,7 +248,9 @@ class RunView:
 
     def _on_run_ended(self, data: dict[str, Any]) -> None:
         self._wait_for(None)
-        if data["status"] != "answered":
+        if data.get("dry_run"):
+            self._show_planned(DryRun.model_validate_json(json.dumps(data["dry_run"])))
+        if data["status"] not in ("answered", "planned"):
             self.line(f"── {_ENDINGS.get(data['status'], data['status'])} ──", "bold red")
             raised = data.get("raised") and not self._stored  # whoever catches the exception prints it
             if data["fault"] and not raised:
@@ -256,6 +268,22 @@ class RunView:
             f"isolation: {data['isolation'] or 'not run'}",
             "dim",
         )
+
+    def _show_planned(self, found: DryRun) -> None:
+        self.line(f"── dry run: {plans.heading(found)} ──", "bold yellow" if found.planned else "bold green")
+        for call in found.planned:
+            rests = "  (a read)" if call.effect == Effect.READ.value else ""
+            self.line(f"  {call.index}. {plans.planned_call(call)}{rests}")
+            for feed in call.feeds:
+                self.line(f"       {feed.argument} ← {plans.feed(feed)}", "dim")
+            for note in call.notes:
+                self.line(f"       note: {note}", "dim")
+        if found.stop is not None:
+            self.line(f"  {plans.stop(found.stop, found.planned)}", "yellow")
+        if found.unseen:
+            self.line(f"  {plans.unseen(found.unseen)}", "yellow")
+        if found.planned:
+            self.line(plans.AGAIN)
 
 
 def _short(value: Any, limit: int) -> str:

@@ -95,8 +95,8 @@ class Strategy(abc.ABC):
         """Act on ``context.task`` until it is answered, or nothing more can be done.
 
         Raises:
-            ModelError, ModelUnavailable, SandboxUnavailable, BudgetExceeded, JournalError, InputNeeded: from the
-                context's methods. Let them pass: the agent makes the run's ending of them.
+            ModelError, ModelUnavailable, SandboxUnavailable, BudgetExceeded, JournalError, InputNeeded, WritesPlanned:
+                from the context's methods. Let them pass: the agent makes the run's ending of them.
         """
 
     async def resume(self, context: RunContext, stored: StoredRun) -> Ending:

@@ -20,7 +20,7 @@ from atc.calls.broker import Broker
 from atc.calls.contract import CallRequest
 from atc.calls.pages import Pages
 from atc.catalogue import Catalogue, Report
-from atc.errors import UsageError
+from atc.errors import UsageError, WritesPlanned
 from atc.facts import Misfit
 from atc.graph.tool_graph import ToolGraph
 from atc.models.base import Message, Model, Reply
@@ -258,6 +258,7 @@ class RunContext:
             UsageError: an input cannot have its name, or is too large; or it is within :meth:`attempt`.
             SandboxUnavailable: the isolation that was asked for cannot be had.
             JournalError: a call cannot be written down.
+            WritesPlanned: this is a dry run, and it planned calls.
         """
         async with self._alone():
             return await self._executed(program, warnings, inputs)
@@ -274,6 +275,8 @@ class RunContext:
         ended = {"kind": outcome.kind, "seconds": round(outcome.seconds, 6), "detail": outcome.detail}
         printed = {"stdout": outcome.stdout[-MAX_OUTPUT:], "stderr": outcome.stderr[-MAX_OUTPUT:]}
         self.emit("program_ended", {"attempt": attempt, **ended, **printed, "isolation": self.isolation})
+        if any(call.status == "planned" for call in self.last_calls):
+            raise WritesPlanned(program, outcome)
         return outcome
 
     async def call(self, tool: str, arguments: Mapping[str, Any]) -> Call:
@@ -287,6 +290,7 @@ class RunContext:
 
         Raises:
             JournalError: the call cannot be written down.
+            WritesPlanned: this is a dry run, and the call has effects.
         """
         if self._grouped:
             return await self._called_tool(tool, arguments)
@@ -298,7 +302,10 @@ class RunContext:
 
     async def _called_tool(self, tool: str, arguments: Mapping[str, Any]) -> Call:
         handled = await self.broker.handled(CallRequest(next(self._requests), tool, dict(arguments), 0))
-        return next(call for call in self.broker.calls if call.index == handled.number)
+        made = next(call for call in self.broker.calls if call.index == handled.number)
+        if made.status == "planned":
+            raise WritesPlanned
+        return made
 
     @contextmanager
     def attempt(self) -> Iterator[None]:

@@ -11,7 +11,7 @@ from collections.abc import AsyncIterator, Coroutine, Sequence
 from typing import Any, Self, TypeVar
 
 from atc import wording
-from atc.errors import InputNeeded
+from atc.errors import InputNeeded, WritesPlanned
 from atc.facts import Fault, Finding
 from atc.outcome import Outcome
 from atc.packing import as_text
@@ -184,11 +184,14 @@ class ProgramLoop:
     # -- execute, attribute, record ------------------------------------------------------------------------------------
 
     async def execute(self, draft: Draft, warnings: Sequence[str] = ()) -> Outcome:
-        """Run a program: see :meth:`RunContext.execute`. One that asks the user, who is not there, is recorded."""
+        """Run a program: see :meth:`RunContext.execute`. One after which the run ends is recorded."""
         try:
             return await self.context.execute(draft.source, warnings)
         except InputNeeded as needed:
             self.record(draft, asked_fault(needed))
+            raise
+        except WritesPlanned:
+            self.record(draft, None)  # however it ended: nobody is to blame where a value is not known
             raise
 
     @property

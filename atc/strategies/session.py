@@ -11,12 +11,21 @@ from typing import Any
 from atc.answers.types import Fitted
 from atc.calls.broker import Broker
 from atc.calls.journal import Entry
-from atc.errors import BudgetExceeded, InputNeeded, JournalError, ModelError, ModelUnavailable, SandboxUnavailable
+from atc.dry_run_facts import DryRun
+from atc.errors import (
+    BudgetExceeded,
+    InputNeeded,
+    JournalError,
+    ModelError,
+    ModelUnavailable,
+    SandboxUnavailable,
+    WritesPlanned,
+)
 from atc.facts import Fault
 from atc.models.budget import Budget
 from atc.packing import pack
 from atc.result import Call, Result, Usage
-from atc.strategies import sentence
+from atc.strategies import dry_run, sentence
 from atc.strategies.ask_user import asked_fault
 from atc.strategies.base import Ending, Strategy, checked, typed_ending
 from atc.strategies.context import RunContext
@@ -36,6 +45,7 @@ class Session:
     emit: Emit
     context: RunContext | None = None
     began: float = field(default_factory=time.perf_counter)
+    planned: WritesPlanned | None = None
 
     async def acted(self, context: RunContext, strategy: Strategy, resumed: StoredRun | None = None) -> Result:
         """Let the strategy act; what stops it from outside becomes the result's status."""
@@ -45,7 +55,10 @@ class Session:
         try:
             async with asyncio.timeout(settings.budget_s) as clock:
                 ending = await (strategy.solve(context) if resumed is None else strategy.resume(context, resumed))
-                ending, fitted = typed_ending(context, checked(ending, strategy.name))
+                ending = checked(ending, strategy.name)
+                if any(call.status == "planned" for call in self.broker.calls):
+                    ending = Ending("planned")  # it went on: what it found rests on what was not done
+                ending, fitted = typed_ending(context, ending)
                 if ending.status == "answered":
                     sentence_text = sentence.value_text(ending.value)  # it stands if the model's fails
                     sentence_text = await _sentence(context, ending.value)
@@ -56,6 +69,8 @@ class Session:
                 raise
             text = f"the run used up its {settings.budget_s:g} seconds"
             ending = ending or Ending("budget", fault=Fault(kind="limit", reason=text))
+        except WritesPlanned as planned:
+            ending, self.planned = Ending("planned"), planned
         except InputNeeded as needed:
             ending = Ending("needs_input", fault=asked_fault(needed, self.run_id if self.stored else ""))
         except (ModelError, JournalError) as error:
@@ -77,7 +92,7 @@ class Session:
             prompt_tokens=budget.prompt_tokens,
             completion_tokens=budget.completion_tokens,
             model_seconds=budget.model_seconds,
-            tool_calls=self.broker.made,
+            tool_calls=self.broker.made - sum(call.status == "planned" for call in calls),
             tool_seconds=sum(call.seconds for call in calls),
             seconds=time.perf_counter() - self.began,
         )
@@ -100,7 +115,14 @@ class Session:
             isolation=context.isolation if context is not None else "",
             trace=str(self.stored.trace) if self.stored else None,
             sketch=context.sketch.facts() if context is not None and context.sketch.tools else None,
+            dry_run=self._found(ending),
         )
+
+    def _found(self, ending: Ending) -> DryRun | None:
+        """What a dry run found; ``None`` of any other run."""
+        if not self.broker.dry_run or self.context is None:
+            return None
+        return dry_run.found(self.context, self.planned, ending.fault)
 
     def end(self, result: Result, **more: bool) -> None:
         """Write the end of the run into the trace."""

@@ -58,7 +58,8 @@ class RunStarted(TypedDict):
     ``settings`` are all but the keys; ``source`` names where the tools are, and ``strategy_given`` what opens the
     strategy, for a resume; it is ``None`` where an object was given. Where there are any: the user's standing
     ``instructions``; in a conversation the number of the task, and ``earlier`` ones as they are shown; and ``answer``:
-    the type that was asked for: as an annotation, its JSON Schema, and the text that opens it again.
+    the type that was asked for: as an annotation, its JSON Schema, and the text that opens it again. ``dry_run``: calls
+    with effects are planned, not made.
     """
 
     run_id: str
@@ -75,6 +76,7 @@ class RunStarted(TypedDict):
     turn: NotRequired[int]
     earlier: NotRequired[list[dict[str, Any]]]
     answer: NotRequired[dict[str, Any]]
+    dry_run: NotRequired[bool]
 
 
 class Indexing(TypedDict):

@@ -75,7 +75,7 @@ def all_lessons(run: StoredRun, tools: Mapping[str, Protocol]) -> Iterator[Lesso
 
 
 def _of_result(result: Result[Any], number: int) -> _Request:
-    calls = [_made(dict(call)) for call in result.calls]
+    calls = [_made(dict(call)) for call in result.calls] if result.dry_run is None else []  # it teaches nothing
     last = max((call.attempt for call in calls), default=0)
     own = [call for call in calls if call.attempt == last]
     replaced = [pair for revision in result.revisions for pair in revision.substituted]
@@ -90,7 +90,11 @@ def _of_events(events: Iterable[Event | Mapping[str, Any]]) -> Iterator[_Request
     calls: list[Made] = []
     replaced: list[tuple[str, str]] = []
 
+    dry = False
+
     def request() -> _Request:
+        if dry:
+            return _Request(run_id, number, False, "", (), ())
         return _Request(run_id, number, answered, running if running == program else "", own, calls, replaced)
 
     for event in events:
@@ -101,7 +105,7 @@ def _of_events(events: Iterable[Event | Mapping[str, Any]]) -> Iterator[_Request
                 if turn != number and run_id:
                     yield request()
                     answered, program, own, calls, replaced = False, "", [], [], []
-                run_id, number = str(data.get("run_id", "")), turn
+                run_id, number, dry = str(data.get("run_id", "")), turn, bool(data.get("dry_run"))
             case "program_written":
                 written = data.get("program", "")
             case "program_started":

@@ -20,6 +20,8 @@ from atc.sandboxes.inputs import packed
 MAX_LINE = 10**6
 MAX_STEPS = 50
 """Steps of a path into a response that a program may claim."""
+MAX_UNKNOWN = 1_000
+"""Places in the values of planned calls on which the arguments of one call may rest."""
 
 
 class Channel(abc.ABC):
@@ -180,7 +182,8 @@ class Session:
 def _reply_frame(number: int, reply: CallReply) -> dict[str, Any]:
     if reply.error is not None:
         return {"op": "reply", "id": number, "error": {"message": reply.error, "status": reply.status}}
-    return {"op": "reply", "id": number, "value": pack(reply.value)}
+    known = {"op": "reply", "id": number, "value": pack(reply.value)}
+    return known | {"planned": True} if reply.planned else known
 
 
 def value_of(packed: Any) -> Any:
@@ -209,7 +212,8 @@ def as_call_request(frame: dict[str, Any]) -> CallRequest:
         or not isinstance(arguments, dict)
     ):
         raise FrameError("the sandbox sent a call of the wrong form")
-    return CallRequest(number, tool[:200], {name: value_of(each) for name, each in arguments.items()}, _line(line))
+    given = {name: value_of(each) for name, each in arguments.items()}
+    return CallRequest(number, tool[:200], given, _line(line), unknown=_unknown(frame.get("unknown")))
 
 
 def as_program_error(raw: Any) -> ProgramError:
@@ -232,6 +236,24 @@ def as_program_error(raw: Any) -> ProgramError:
         items=_items(raw.get("items")),
         hint=hint[:500] if isinstance(hint := raw.get("hint"), str) else "",
     )
+
+
+def _unknown(raw: Any) -> dict[str, list[tuple[int, tuple[str | int, ...]]]]:
+    """The arguments that a program says rest on planned calls.
+
+    Raises:
+        FrameError: that has another form, or is too much.
+    """
+    if raw is None:
+        return {}
+    well_formed = isinstance(raw, dict) and all(isinstance(places, list) for places in raw.values())
+    if not well_formed or sum(map(len, raw.values())) > MAX_UNKNOWN:
+        raise FrameError("the sandbox sent a call of the wrong form")
+    made = {name: [_origin(place) for place in places] for name, places in raw.items()}
+    found = {name: [place for place in places if place is not None] for name, places in made.items()}
+    if found != made or not all(found.values()):
+        raise FrameError("the sandbox sent a call of the wrong form")
+    return found
 
 
 def _line(raw: Any) -> int:

@@ -22,8 +22,9 @@ from atc.sandboxes.channel import frames
 from atc.sandboxes.channel.session import value_of
 from atc.sandboxes.contract import TIERS, Job, Limits
 
-PROTOCOL = 3
-"""2: bytes are tagged in values (:mod:`atc.packing`). 3: ``inputs`` of a program, ``pause`` and ``resume``."""
+PROTOCOL = 4
+"""2: bytes are tagged in values (:mod:`atc.packing`). 3: ``inputs`` of a program, ``pause`` and ``resume``.
+4: ``planned`` of a reply, and ``unknown`` of a call: a dry run."""
 MESSAGE_BYTES = 16 << 20
 """The largest message that a service takes: a program with its tools, or a tool's answer."""
 MAX_TOOLS = 2_000
@@ -114,7 +115,7 @@ def reply_of(message: dict[str, Any]) -> tuple[int, CallReply]:
     if message.get("op") != "reply" or type(number) is not int or ("value" in message) == ("error" in message):
         raise FrameError("after `run` only pauses and replies are taken; a reply has an `id`, and `value` or `error`")
     if "value" in message:
-        return number, CallReply(value=value_of(message["value"]))
+        return number, CallReply(value=value_of(message["value"]), planned=message.get("planned") is True)
     error = message["error"]
     if not isinstance(error, dict) or not isinstance(error.get("message"), str):
         raise FrameError("the `error` of a reply must be an object with a `message`")
@@ -168,7 +169,8 @@ def _limits_of(raw: Any, most: Limits) -> Limits:
 def call_message(request: CallRequest) -> dict[str, Any]:
     """Return the message that asks the caller for a tool call."""
     arguments = {name: pack(value) for name, value in request.arguments.items()}
-    return {"op": "call", "id": request.number, "tool": request.tool, "args": arguments, "line": request.line}
+    made = {"op": "call", "id": request.number, "tool": request.tool, "args": arguments, "line": request.line}
+    return made | {"unknown": dict(request.unknown)} if request.unknown else made
 
 
 def refusal_message(code: str, why: str, *, handed_over: bool) -> dict[str, Any]:

@@ -1,0 +1,77 @@
+"""Sentences about what a dry run found: planned calls as a program writes them, what feeds them, and where it ended."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from atc.dry_run_facts import DryRun, Feed, PlannedCall, Stop
+
+_SHOWN = 200
+"""Characters of one argument."""
+_WRITES_NOTHING = "a real run would change nothing: the program makes no call with effects"
+AGAIN = "Nothing was sent. To do it for real, run it again without --dry-run: all is read anew."
+
+
+def planned_call(call: PlannedCall) -> str:
+    """A call as a program writes it; what is not known yet is the program's own expression."""
+    known = {name: _cut(repr(value)) for name, value in call.arguments.items()}
+    unknown = {name: _cut(expression or "…") for name, expression in call.unknown.items()}
+    arguments = ", ".join(f"{name}={text}" for name, text in (known | unknown).items())
+    return f"{call.tool}({arguments})"
+
+
+def feed(found: Feed) -> str:
+    """Where an argument comes from, in a few words."""
+    match found.kind:
+        case "response":
+            return f"{_field(found.path)} of {found.tool} (call {found.call})"
+        case "derived":
+            return f"made from {_field(found.path)} of {found.tool} (call {found.call})"
+        case "same":
+            return f"the same as {_field(found.path)} of {found.tool} (call {found.call})"
+        case "planned":
+            what = f"{_field(found.path)} of what" if found.path else "what"
+            return f"{what} {found.tool} (call {found.call}) returns: known only once it is made"
+        case "input":
+            return "the value of an earlier task"
+        case "task":
+            return "the task"
+        case "program":
+            return "the program alone"
+
+
+def stop(found: Stop, planned: Sequence[PlannedCall]) -> str:
+    """Where a dry run ended, and why nobody knows what comes after."""
+    where = f"from line {found.line} on, `{found.source_line}`, nothing is known" if found.source_line else ""
+    where = where or "what comes after that is not known"
+    if found.needs is not None:
+        tool = next((call.tool for call in planned if call.index == found.needs), "")
+        what = f"{_field(found.path)} of what" if found.path else "what"
+        return f"{where}: it needs {what} {tool} (call {found.needs}) returns"
+    return f"{where}: the program ended there ({found.reason})"
+
+
+def heading(found: DryRun) -> str:
+    """The dry run in one line."""
+    if not found.planned:
+        return _WRITES_NOTHING
+    writes = sum(call.effect != "read" for call in found.planned)
+    reads = len(found.planned) - writes
+    made = f"{writes} {'call' if writes == 1 else 'calls'} with effects planned"
+    return made + (f", and {reads} {'read' if reads == 1 else 'reads'} that rest on them" if reads else "")
+
+
+def unseen(reads: Sequence[int]) -> str:
+    """That some reads were made after planned calls."""
+    numbers = ", ".join(map(str, reads[:10])) + (" …" if len(reads) > 10 else "")
+    what = "call" if len(reads) == 1 else "calls"
+    return f"{what} {numbers} read after planned calls, and saw nothing of what these would change"
+
+
+def _field(path: Sequence[str | int]) -> str:
+    text = "".join(f"[{step}]" if isinstance(step, int) else f".{step}" for step in path).removeprefix(".")
+    return _cut(text) if text else "the response"
+
+
+def _cut(text: str) -> str:
+    return text if len(text) <= _SHOWN else f"{text[:_SHOWN]} … ({len(text):,} characters)"

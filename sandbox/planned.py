@@ -1,0 +1,114 @@
+"""The value of a call that a dry run planned and did not make: nobody knows it.
+
+A program can keep it, put it into containers, look up its parts and pass it on to other calls. Whatever decides or
+computes by it ends the program, so that nothing is made up; but Python asks no object about `is` and `type()`, nor
+about a pattern of a list. The host lists what was planned until then.
+"""
+
+from collections.abc import Mapping
+from typing import NoReturn
+
+MAX_STEPS = 12  # as many steps of a path as the host takes
+Place = tuple[int, tuple[object, ...]]
+"""The number of a planned call, and a path in what it will return."""
+
+
+class PlannedValue(BaseException):
+    """The program needs a value that is not known. No handler of an honest program catches it."""
+
+    def __init__(self, tool: str, place: Place) -> None:
+        super().__init__(f"what {tool} returns is not known in a dry run")
+        self.tool, self.place = tool, place
+
+
+_made: list[int] = []
+"""A number for each value that is not known: empty in every run but a dry one."""
+_first: list[PlannedValue] = []
+"""What ended the program: one that catches it all the same makes no more calls, and gives no answer."""
+
+
+class Unknown:
+    """What a planned call will return, or a part of that."""
+
+    __slots__ = ("_place", "_tool")
+
+    def __init__(self, tool: str, number: int, path: tuple[object, ...] = ()) -> None:
+        object.__setattr__(self, "_tool", tool)
+        object.__setattr__(self, "_place", (number, path))
+        _made.append(number)
+
+    def __getitem__(self, key: object) -> "Unknown":
+        if type(key) not in (str, int) or len(place_of(self)[1]) >= MAX_STEPS:
+            stop(self)
+        number, path = place_of(self)
+        return Unknown(object.__getattribute__(self, "_tool"), number, (*path, key))
+
+    def get(self, key: object, default: object = None) -> "Unknown":
+        """A member, as of a dict. Whether it will be there is not known; nor is it here."""
+        return self[key]
+
+    def __copy__(self) -> "Unknown":
+        return self
+
+    def __deepcopy__(self, memo: object) -> "Unknown":
+        return self
+
+    def __getattr__(self, name: str) -> NoReturn:
+        stop(self)
+
+    @property
+    def __class__(self) -> NoReturn:  # type: ignore[misc]  # isinstance() decides by it
+        stop(self)
+
+
+def stop(value: Unknown, *_: object) -> NoReturn:
+    """End the program, which needs a value that is not known.
+
+    Raises:
+        PlannedValue: always.
+    """
+    error = PlannedValue(object.__getattribute__(value, "_tool"), place_of(value))
+    _first.append(error)
+    raise error
+
+
+def stopped() -> PlannedValue | None:
+    """What has ended the program, if it needed such a value."""
+    return _first[0] if _first else None
+
+
+def is_unknown(value: object) -> bool:
+    """Whether it is the value of a planned call, or a part of one."""
+    return type(value) is Unknown
+
+
+def place_of(value: Unknown) -> Place:
+    """The planned call and the path in what it will return."""
+    place: Place = object.__getattribute__(value, "_place")
+    return place
+
+
+def places_in(value: object) -> list[Place]:
+    """The unknown parts of what a program passes on, in lists, tuples and dicts too."""
+    found: list[Place] = []
+    todo, seen = ([value] if _made else []), set()
+    while todo:
+        part = todo.pop()
+        if type(part) is Unknown:
+            found.append(place_of(part))
+        elif isinstance(part, (list, tuple, dict)) and id(part) not in seen:
+            seen.add(id(part))
+            todo += [*part.values()][::-1] if isinstance(part, dict) else [*part][::-1]
+    return found
+
+
+_OPERATIONS = """
+bool str repr format bytes int float complex index len length_hint iter next contains reversed hash call enter exit
+aenter aexit await aiter anext eq ne lt le gt ge neg pos abs invert round trunc floor ceil setitem delitem setattr
+delattr fspath reduce reduce_ex add sub mul matmul truediv floordiv mod divmod pow lshift rshift and xor or radd rsub
+rmul rmatmul rtruediv rfloordiv rmod rdivmod rpow rlshift rrshift rand rxor ror iadd isub imul imatmul itruediv
+ifloordiv imod ipow ilshift irshift iand ixor ior
+""".split()
+for _name in _OPERATIONS:
+    setattr(Unknown, f"__{_name}__", stop)
+Mapping.register(Unknown)  # or a `match` would take its patterns of objects for wrong, without asking
