@@ -75,10 +75,10 @@ def gold(directory: Path) -> dict[str, Gold]:
     """
     found: dict[str, Gold] = {}
     trajectories = [
-        record for record in _records(directory / "trajectories/trajectories.jsonl.gz") if record.get("edges")
+        record for record in records(directory / "trajectories/trajectories.jsonl.gz") if record.get("edges")
     ]
     names = {_SOURCES.get(record["source"], record["source"]) for record in trajectories}
-    for record in _records(directory / "retrieval/corpus_other.jsonl.gz"):
+    for record in records(directory / "retrieval/corpus_other.jsonl.gz"):
         if record["source"] in names:
             made = found.setdefault(record["source"], Gold(record["source"], {}))
             made.protocols[record["id"]] = protocol_of(record)
@@ -87,7 +87,12 @@ def gold(directory: Path) -> dict[str, Gold]:
     return found
 
 
-def _records(path: Path) -> Iterator[dict[str, Any]]:
+def records(path: Path) -> Iterator[dict[str, Any]]:
+    """The records of a file of JSON lines.
+
+    Raises:
+        EnvironmentProblem: it is not there.
+    """
     if not path.is_file():
         raise EnvironmentProblem(f"{path} is not there: give the data's directory with --data DIR or in ATC_DATA")
     with gzip.open(path) as file:

@@ -42,6 +42,31 @@ def layers_of(nodes: Sequence[T], edges: Weights[T]) -> tuple[tuple[T, ...], ...
     return tuple(map(tuple, made))
 
 
+def shifted(nodes: Sequence[T], edges: Weights[T], own: Mapping[T, int]) -> tuple[tuple[T, ...], ...]:
+    """Nodes in the layers that they are known or believed to stand in, moved behind those that lead to them.
+
+    The shift of RETO (§3.2, after Eq. 10): what the edges say stays true, whatever the layers of their own are.
+
+    Args:
+        nodes, edges: as :func:`layers_of` takes them.
+        own: for some nodes the layer, from 0; the others stand as early as the edges allow. Layers without a node are
+            left out.
+    """
+    layers = layers_of(nodes, edges)
+    depth = {node: at for at, some in enumerate(layers) for node in some}
+    level = {node: max(own.get(node, 0), 0) for node in nodes}
+    for some in layers:
+        for node in some:
+            for to in edges.get(node, {}):
+                if to in depth and depth[to] > depth[node]:
+                    level[to] = max(level[to], level[node] + 1)
+    used = {each: place for place, each in enumerate(sorted(set(level.values())))}
+    made: list[list[T]] = [[] for _ in used]
+    for node, each in level.items():
+        made[used[each]].append(node)
+    return tuple(map(tuple, made))
+
+
 def _strong_parts(leads: Sequence[Mapping[int, float]]) -> Iterator[list[int]]:
     """The strongly connected parts, those that lead to others first (Tarjan, without recursion)."""
     index: dict[int, int] = {}

@@ -14,7 +14,7 @@ from typing import get_args
 
 from atc.graph.clusters import ParameterClusters
 from atc.graph.edges import NOTHING_LEARNT, Counts, Evidence, Feed, Learnt, Path, Substitute
-from atc.graph.layers import layers_of
+from atc.graph.layers import layers_of, shifted
 from atc.graph.structure import Structure, ToolFacts
 from atc.graph.suppliers import Scope, Supplier, Suppliers, has_place, hints_from
 from atc.graph.weights import WORTH, reliability, weight_of
@@ -180,11 +180,15 @@ class ToolGraph:
 
         return substitutes_of(self, tool)
 
-    def layers(self, tools: Sequence[str]) -> tuple[tuple[str, ...], ...]:
+    def layers(self, tools: Sequence[str], predicted: Mapping[str, int] | None = None) -> tuple[tuple[str, ...], ...]:
         """Tools in layers: those that supply others stand in earlier ones; circles are broken, always alike.
+
+        What supplies what comes first. Beyond that a tool stands where it stood in answered runs (its habit), else
+        where it is predicted to stand, and else as early as it may (RETO §3.2).
 
         Args:
             tools: their keys; the order is kept within a layer.
+            predicted: of some tools the likely layer (:func:`atc.graph.layer_model.predicted_layers`).
 
         Raises:
             KeyError: there is no such tool.
@@ -197,7 +201,15 @@ class ToolGraph:
                 weight = feed.weight * (1.0 if feed.parameter in required else _OPTIONAL)
                 ways = leads.setdefault(feed.supplier.tool, {})
                 ways[consumer] = ways.get(consumer, 0.0) + weight
-        return layers_of([*offered.protocols], leads)
+        habits = {tool: habit for tool in offered.protocols if (habit := self._habit(tool)) is not None}
+        own = {**(predicted or {}), **habits}
+        return shifted([*offered.protocols], leads, own) if own else layers_of([*offered.protocols], leads)
+
+    def _habit(self, tool: str) -> int | None:
+        """The layer that a tool mostly stood in, on average; ``None`` where no run says it."""
+        seen = self.learnt.habits.get(tool, {})
+        total = sum(seen.values())
+        return int(sum(layer * times for layer, times in seen.items()) / total + 0.5) if total > 0 else None
 
     # -- the whole -----------------------------------------------------------------------------------------------------
 

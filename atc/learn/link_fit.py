@@ -85,7 +85,7 @@ def fit(
     scale = together.std(axis=0) + 1e-3
     columns = np.c_[together / scale, np.ones(len(together))]
     penalty = np.r_[np.full(size, ridge), 1e-3 if start is None else ridge]
-    related = _logistic(
+    related = logistic(
         columns, np.concatenate(told), np.concatenate(weights), np.r_[free, True], penalty, old * np.r_[scale, 1]
     )
 
@@ -95,13 +95,13 @@ def fit(
     first = np.arange(size) < DIRECTED  # the second half of a difference is the first half again
     old_direction = start.direction if start else np.zeros(size)
     scale_d = (np.sqrt((differences**2).mean(axis=0)) if len(differences) else np.ones(size)) + 1e-3
-    direction = _logistic(
+    direction = logistic(
         differences / scale_d, np.ones(len(differences)), heard, first, np.full(size, ridge), old_direction * scale_d
     )
     return LinkModel(related / np.r_[scale, 1], direction / scale_d, vectors, made)
 
 
-def _logistic(
+def logistic(
     columns: Floats, told: Floats, weights: Floats, free: NDArray[np.bool_], penalty: Floats, start: Floats
 ) -> Floats:
     """Weights of a logistic regression, as near to the start as the penalty says; those that are not free stay."""
