@@ -18,7 +18,7 @@ from atc.calls.record import Handled
 from atc.errors import CallRefused
 from atc.outcome import Outcome
 from atc.packing import pack
-from atc.schemas.repair import repaired
+from atc.schemas.repair import repair_arguments
 from atc.tools.paged import NoList, Page, arguments_of_url, is_url, read_page
 from atc.tools.paging import ALL_PAGES, Paging, is_positional, paging_of
 from atc.tools.parameters import original_arguments
@@ -106,7 +106,7 @@ class Pages:
         if paging is None:
             text = f"{ALL_PAGES} reads tools that are paged, and {name} is not, by its document: call it itself"
             return self._broker.refuse(request, CallRefused(text, status="not_paged"))
-        reader = _Reader(protocol, paging, original_arguments(protocol, given))
+        reader = _Reader(protocol, paging, original_arguments(protocol, given), self._broker.rules)
         try:
             return await self._read(request, reader)
         except CallRefused as error:
@@ -139,6 +139,7 @@ class _Reader:
     protocol: Protocol
     paging: Paging
     given: dict[str, Any]
+    rules: frozenset[str]
     items: list[Any] = field(default_factory=list)
     _pages: int = 0
     _bytes: int = 0
@@ -200,7 +201,10 @@ class _Reader:
         changed = self._changed(arguments, page, handled)
         if changed is None:
             return None
-        made, _ = repaired(self.protocol.parameters, {**arguments, **changed})
+        protocol = self.protocol
+        made = repair_arguments(
+            protocol.parameters, {**arguments, **changed}, protocol.effect, rules=self.rules
+        ).arguments
         if canonical(made) in self._asked:
             if not page.items:
                 return None  # some services go on naming a next page behind the last

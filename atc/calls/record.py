@@ -8,7 +8,7 @@ from typing import Any
 from atc.calls.contract import CallReply
 from atc.calls.redact import Redactor
 from atc.errors import Cause
-from atc.facts import Drift
+from atc.facts import ArgumentRepair, Drift
 from atc.packing import as_text
 from atc.result import Call, CallStatus, Effect
 from atc.tools.tool import NextPage
@@ -41,6 +41,8 @@ class CallRecord:
     cause: Cause | None = None
     seconds: float = 0.0
     notes: list[str] = field(default_factory=list)
+    original: dict[str, Any] | None = None
+    repairs: tuple[ArgumentRepair, ...] = ()
     drift: list[Drift] = field(default_factory=list)
     service_message: str | None = None
     traceback: str | None = None
@@ -74,12 +76,20 @@ class CallRecord:
             line=self.line,
             seconds=round(self.seconds, 6),
             notes=tuple(map(redactor.text, self.notes)),
+            original=redactor.value(self.original) if self.original is not None else None,
+            repairs=tuple(_masked(each, redactor) for each in self.repairs),
             drift=tuple(Drift(path=each.path, what=redactor.text(each.what)) for each in self.drift),
             service_message=self.service_message,
             traceback=self.traceback,
             page=self.page,
             stage=self.stage,
         )
+
+
+def _masked(repair: ArgumentRepair, redactor: Redactor) -> ArgumentRepair:
+    masked = {"given": redactor.value(repair.given), "sent": redactor.value(repair.sent)}
+    path = tuple(redactor.text(step) if isinstance(step, str) else step for step in repair.path)
+    return repair.model_copy(update={**masked, "path": path})
 
 
 def cut_arguments(arguments: dict[str, Any]) -> dict[str, Any]:

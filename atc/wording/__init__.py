@@ -32,6 +32,7 @@ from atc.wording.parts import (
     expression,
     short,
 )
+from atc.wording.repairs import argument_repair, argument_repairs
 
 __all__ = [
     "ALL_PAGES",
@@ -41,6 +42,8 @@ __all__ = [
     "MAX_NOTE",
     "about_argument",
     "answer",
+    "argument_repair",
+    "argument_repairs",
     "call",
     "comes_first",
     "described",
