@@ -93,12 +93,12 @@ def _whole(schema: JsonSchema, arguments: Arguments, siblings: Siblings, draw: D
         gone = draw.one("drop", required)
         left = {name: value for name, value in arguments.items() if name != gone}
         yield _judged("required one dropped", "refuse", left, arguments)
-    plain = {re.sub(r"[^a-z0-9]", "", name.lower()) for name in known}
+    plain = {_plain(name) for name in known}
     free = [(k, v) for k, v in EXTRAS if not any(k in name or name in k for name in (*known, *plain))]
     if free:
         key, value = draw.one("extra", free)
         yield _judged("extra: a plausible one", "of a read", {**arguments, key: value}, arguments)
-    near = [(k, v) for k, v in siblings if re.sub(r"[^a-z0-9]", "", k.lower()) not in plain]
+    near = [(k, v) for k, v in siblings if _plain(k) not in plain]
     if near:
         key, value = draw.one("sibling", near)
         yield _judged("extra: of a sister tool", "of a read", {**arguments, key: value}, arguments)
@@ -109,6 +109,11 @@ def _whole(schema: JsonSchema, arguments: Arguments, siblings: Siblings, draw: D
     if absent:
         key = draw.one("null", absent)
         yield _judged("null for an optional one", "lossless", {**arguments, key: None}, arguments)
+
+
+def _plain(name: str) -> str:
+    """Without case, separators and a plural's end: a sister tool's argument of the same name is no other one."""
+    return re.sub(r"[^a-z0-9]", "", name.lower()).rstrip("s")
 
 
 def _judged(kind: str, rule: Rule, made: Arguments, meant: Arguments) -> Corrupted:
