@@ -24,9 +24,12 @@ import typer
 from atc.cli.console import INTERRUPTED, err
 from atc.errors import EnvironmentProblem, UsageError
 from atc.graph import layer_model
+from atc.retrieval.minilm import MiniLM
 from benchmarks.common import print_json, show
-from benchmarks.layers_data import FOLDS, LICENSED, LayerData, LayerTask, layer_data
+from benchmarks.layers_data import ANNOTATED, FOLDS, LICENSED, LayerData, LayerTask, layer_data
 from benchmarks.layers_methods import Layers, Method, PairRows, Predictor, methods
+from benchmarks.links_methods import KeptVectors
+from benchmarks.retrieval import RESULTS
 
 MOST = 400
 """Tasks of one source that are asked about."""
@@ -120,6 +123,21 @@ def write(data: LayerData) -> str:
     return hashlib.sha256(text).hexdigest()
 
 
+def _networks(data: LayerData) -> list[Method]:
+    """The paper's network, learnt from all sources and from those whose layers are data flow.
+
+    Raises:
+        EnvironmentProblem: torch, or the encoder, is not there.
+    """
+    from benchmarks.layers_network import Networked
+
+    encoder = MiniLM(threads=1)
+    encoder.check()
+    vectors = KeptVectors(encoder, RESULTS / "layers")
+    flows = frozenset(task.source for task in data.tasks) - ANNOTATED
+    return [Networked("network", data, vectors), Networked("network, data flow", data, vectors, flows)]
+
+
 def _show(rows: Sequence[Mapping[str, Any]], split: str, names: Sequence[str]) -> None:
     """A table with a line for each source, and for each method: exact layer, right order of pairs, τ."""
     lines: dict[str, dict[str, str]] = defaultdict(dict)
@@ -140,6 +158,9 @@ def main(
     folds: Annotated[int, typer.Option(min=1, max=FOLDS, help="Tenths that are held out in turn.")] = FOLDS,
     others: Annotated[bool, typer.Option("--others", help="Add up to five tools that a task needs not.")] = False,
     write_weights: Annotated[bool, typer.Option("--write", help="Write the weights that ship.")] = False,
+    network: Annotated[
+        bool, typer.Option("--network", help="Train the paper's network too: minutes for each split.")
+    ] = False,
     as_json: Annotated[bool, typer.Option("--json", help="The rows as JSON.")] = False,
 ) -> None:
     """Measure how well tools are put in layers."""
@@ -149,7 +170,7 @@ def main(
     if wrong := [each for each in chosen if each not in SPLITS]:
         raise UsageError(f"nothing is held out as {wrong[0]!r}: take of {', '.join(SPLITS)}")
     found = layer_data(data)
-    known = {each.name: each for each in methods(found)}
+    known = {each.name: each for each in [*methods(found), *(_networks(found) if network else [])]}
     names = [name.strip() for name in method.split(";") if name.strip()] or list(known)
     if missing := [name for name in names if name not in known]:
         raise UsageError(f"there is no method {missing[0]!r}: take of {'; '.join(known)}")
