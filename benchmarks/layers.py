@@ -1,10 +1,10 @@
 """How well tools are put in layers: those that supply others in earlier ones (RETO §3.2).
 
 ``python -m benchmarks.layers --data DIR`` compares all tools in one layer, what schemas say, the tool's own habit, the
-predictor that ships, what the product makes of all three, and with ``--network`` the paper's network (extra ``train``
-and an encoder), on the tasks of twelve sources whose calls stand in layers. Held out are tenths of the tasks by hash
-(``within``), and each source as a whole (``across``; there nobody has a habit). ``--others`` puts tools beside them
-that a task does not need. ``--write`` makes the weights that ship.
+predictor that ships, and what the product makes of all three, on the tasks of twelve sources whose calls stand in
+layers; with ``--network`` the paper's network, too (extra ``train`` and an encoder), with ``--model NAME`` a model that
+is asked. Held out are tenths of the tasks by hash (``within``), and each source as a whole (``across``; there nobody
+has a habit). ``--others`` adds tools that a task does not need. ``--write`` makes the weights that ship.
 """
 
 from __future__ import annotations
@@ -24,8 +24,10 @@ import typer
 from atc.cli.console import INTERRUPTED, err
 from atc.errors import EnvironmentProblem, UsageError
 from atc.graph import layer_model
+from atc.models import open_model
 from atc.retrieval.minilm import MiniLM
 from benchmarks.common import print_json, show
+from benchmarks.layers_asked import Asked
 from benchmarks.layers_data import ANNOTATED, FOLDS, LICENSED, LayerData, LayerTask, layer_data
 from benchmarks.layers_methods import Layers, Method, PairRows, Predictor, methods
 from benchmarks.links_methods import KeptVectors
@@ -161,6 +163,7 @@ def main(
     network: Annotated[
         bool, typer.Option("--network", help="Train the paper's network too: minutes for each split.")
     ] = False,
+    model: Annotated[str | None, typer.Option(help="Ask this model, too, as `atc run --model` takes it.")] = None,
     as_json: Annotated[bool, typer.Option("--json", help="The rows as JSON.")] = False,
 ) -> None:
     """Measure how well tools are put in layers."""
@@ -171,6 +174,9 @@ def main(
         raise UsageError(f"nothing is held out as {wrong[0]!r}: take of {', '.join(SPLITS)}")
     found = layer_data(data)
     known = {each.name: each for each in [*methods(found), *(_networks(found) if network else [])]}
+    asked_too = Asked(found, open_model(model)) if model else None
+    if asked_too is not None:
+        known[asked_too.name] = asked_too
     names = [name.strip() for name in method.split(";") if name.strip()] or list(known)
     if missing := [name for name in names if name not in known]:
         raise UsageError(f"there is no method {missing[0]!r}: take of {'; '.join(known)}")
@@ -180,12 +186,15 @@ def main(
     try:
         for split in chosen:
             for name in names:
-                if split == "across" and "habit" in name:
-                    continue  # nobody has called these tools yet
+                if split == "across" and ("habit" in name or name == Asked.name):
+                    continue  # nobody has called these tools yet; and a model that is asked learns nothing
                 rows += measured(found, known[name], split, folds, others=others)
                 err.print(f"{name}, {split}", markup=False)
     except KeyboardInterrupt:
         raise typer.Exit(INTERRUPTED) from None
+    finally:
+        if asked_too is not None:
+            asked_too.close()
     if as_json:
         print_json({"others": others, "rows": rows})
         return
