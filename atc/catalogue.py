@@ -68,8 +68,8 @@ class Catalogue:
         tools: a toolset; or Python functions, and tools of toolsets, one by one.
         store: what runs have taught; the user's own, in the folder of the setting ``catalogue``, when not given.
         retriever: finds the tools for a task; an index over them when not given.
-        settings: those of the environment when not given. ``learn``, ``catalogue``, ``retrieval`` and ``tool_index``
-            count.
+        settings: those of the environment when not given. ``learn``, ``catalogue``, ``retrieval``, ``rules`` and
+            ``tool_index`` count.
 
     Raises:
         UsageError: no tools were given.
@@ -87,6 +87,7 @@ class Catalogue:
         self.tools = toolset_of(tools)
         settings = settings or Settings.load()
         self._folder, self._learns = settings.catalogue, settings.learn
+        self._predicts = "predicted-layers" in settings.active_rules
         self._given = retriever
         self._retriever: Retriever = retriever or IndexRetriever(
             settings.tool_index, settings.retrieval, folder=self._folder / "indexes"
@@ -130,6 +131,7 @@ class Catalogue:
         Raises:
             UsageError: the retriever gives no sketch, or the index is of other tools.
             ModelError: the encoder failed in the middle of work.
+            EnvironmentProblem: the weights that predict layers are damaged.
         """
         graph = self.graph if self._is_current() else await asyncio.to_thread(lambda: self.graph)  # a disk may be slow
         if self._given is None and len(self.tools) <= limit:
@@ -139,7 +141,16 @@ class Catalogue:
         found = await self.find(task, limit, ask, report)
         if self._given is None:
             found = with_used_together(found, self.tools, graph.learnt, limit)
-        return found.with_graph(graph)
+        return found.with_graph(graph, self._predicted(graph, found, task))
+
+    def _predicted(self, graph: ToolGraph, found: Sketch, task: str) -> Mapping[str, int] | None:
+        """The likely layers of tools that were searched for: where all are offered, the task is not asked about."""
+        if not self._predicts or len(found.tools) == len(self.tools):
+            return None
+        from atc.graph.layer_model import predicted_layers
+
+        offered = graph.only([name for name in found.tools if name in graph.protocols])
+        return predicted_layers(offered.protocols_with_shapes, task)
 
     async def find(self, task: str, limit: int, ask: Ask, report: Report | None = None) -> Sketch:
         """As :meth:`sketch`, with nothing of the graph: the likeliest tools, and why."""

@@ -98,11 +98,12 @@ class Sketch:
         why = {name: self.why.get(name) or Why(kind=kind) for name in tools}
         return replace(self, tools=tools, why=why)
 
-    def with_graph(self, graph: ToolGraph) -> Sketch:
+    def with_graph(self, graph: ToolGraph, predicted: Mapping[str, int] | None = None) -> Sketch:
         """This sketch with the layers and the feeds of its tools, beside those that it has, and with substitutes.
 
         Args:
             graph: that has all its tools.
+            predicted: of some tools the likely layer, for where nothing else says it.
         """
         names = [name for name in self.tools if name in graph.protocols]
         own = graph.only(names)
@@ -113,7 +114,7 @@ class Sketch:
         more = [each for each in feeds_of(own, names) if _ends(each) not in known]
         return replace(
             self,
-            layers=own.layers(names),
+            layers=own.layers(names, predicted),
             feeds=(*found, *more)[:MAX_FEEDS],
             substitutes=proven_substitutes(graph, set(names)),
         )

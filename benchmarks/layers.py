@@ -1,10 +1,10 @@
 """How well tools are put in layers: those that supply others in earlier ones (RETO §3.2).
 
 ``python -m benchmarks.layers --data DIR`` compares all tools in one layer, what schemas say, the tool's own habit, the
-predictor that ships, what the product makes of all three, and with ``--network`` the paper's network (extra ``train``
-and an encoder), on the tasks of twelve sources whose calls stand in layers. Held out are tenths of the tasks by hash
-(``within``), and each source as a whole (``across``; there nobody has a habit). ``--others`` puts tools beside them
-that a task does not need. ``--write`` makes the weights that ship.
+predictor that ships, and what the product makes of all three, on the tasks of twelve sources whose calls stand in
+layers; with ``--network`` the paper's network, too (extra ``train`` and an encoder), with ``--model NAME`` a model that
+is asked. Held out are tenths of the tasks by hash (``within``), and each source as a whole (``across``; there nobody
+has a habit). ``--others`` adds tools that a task does not need. ``--write`` makes the weights that ship.
 """
 
 from __future__ import annotations
@@ -24,9 +24,14 @@ import typer
 from atc.cli.console import INTERRUPTED, err
 from atc.errors import EnvironmentProblem, UsageError
 from atc.graph import layer_model
+from atc.models import open_model
+from atc.retrieval.minilm import MiniLM
 from benchmarks.common import print_json, show
-from benchmarks.layers_data import FOLDS, LICENSED, LayerData, LayerTask, layer_data
+from benchmarks.layers_asked import Asked
+from benchmarks.layers_data import ANNOTATED, FOLDS, LICENSED, LayerData, LayerTask, layer_data
 from benchmarks.layers_methods import Layers, Method, PairRows, Predictor, methods
+from benchmarks.links_methods import KeptVectors
+from benchmarks.retrieval import RESULTS
 
 MOST = 400
 """Tasks of one source that are asked about."""
@@ -120,6 +125,21 @@ def write(data: LayerData) -> str:
     return hashlib.sha256(text).hexdigest()
 
 
+def _networks(data: LayerData) -> list[Method]:
+    """The paper's network, learnt from all sources and from those whose layers are data flow.
+
+    Raises:
+        EnvironmentProblem: torch, or the encoder, is not there.
+    """
+    from benchmarks.layers_network import Networked
+
+    encoder = MiniLM(threads=1)
+    encoder.check()
+    vectors = KeptVectors(encoder, RESULTS / "layers")
+    flows = frozenset(task.source for task in data.tasks) - ANNOTATED
+    return [Networked("network", data, vectors), Networked("network, data flow", data, vectors, flows)]
+
+
 def _show(rows: Sequence[Mapping[str, Any]], split: str, names: Sequence[str]) -> None:
     """A table with a line for each source, and for each method: exact layer, right order of pairs, τ."""
     lines: dict[str, dict[str, str]] = defaultdict(dict)
@@ -140,6 +160,10 @@ def main(
     folds: Annotated[int, typer.Option(min=1, max=FOLDS, help="Tenths that are held out in turn.")] = FOLDS,
     others: Annotated[bool, typer.Option("--others", help="Add up to five tools that a task needs not.")] = False,
     write_weights: Annotated[bool, typer.Option("--write", help="Write the weights that ship.")] = False,
+    network: Annotated[
+        bool, typer.Option("--network", help="Train the paper's network too: minutes for each split.")
+    ] = False,
+    model: Annotated[str | None, typer.Option(help="Ask this model, too, as `atc run --model` takes it.")] = None,
     as_json: Annotated[bool, typer.Option("--json", help="The rows as JSON.")] = False,
 ) -> None:
     """Measure how well tools are put in layers."""
@@ -149,7 +173,10 @@ def main(
     if wrong := [each for each in chosen if each not in SPLITS]:
         raise UsageError(f"nothing is held out as {wrong[0]!r}: take of {', '.join(SPLITS)}")
     found = layer_data(data)
-    known = {each.name: each for each in methods(found)}
+    known = {each.name: each for each in [*methods(found), *(_networks(found) if network else [])]}
+    asked_too = Asked(found, open_model(model)) if model else None
+    if asked_too is not None:
+        known[asked_too.name] = asked_too
     names = [name.strip() for name in method.split(";") if name.strip()] or list(known)
     if missing := [name for name in names if name not in known]:
         raise UsageError(f"there is no method {missing[0]!r}: take of {'; '.join(known)}")
@@ -159,12 +186,15 @@ def main(
     try:
         for split in chosen:
             for name in names:
-                if split == "across" and "habit" in name:
-                    continue  # nobody has called these tools yet
+                if split == "across" and ("habit" in name or name == Asked.name):
+                    continue  # nobody has called these tools yet; and a model that is asked learns nothing
                 rows += measured(found, known[name], split, folds, others=others)
                 err.print(f"{name}, {split}", markup=False)
     except KeyboardInterrupt:
         raise typer.Exit(INTERRUPTED) from None
+    finally:
+        if asked_too is not None:
+            asked_too.close()
     if as_json:
         print_json({"others": others, "rows": rows})
         return

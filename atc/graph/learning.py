@@ -50,6 +50,8 @@ class Learning:
             self._count("follow", a, b, ok=count)
         for (a, path, b, parameter), count in new.feeds.items():
             self._count("feed", a, b, path, parameter, ok=count)
+        for (tool, level), count in new.levels.items():
+            self._count("level", tool, tool, parameter=str(level), ok=count)
         for (a, b), worked in new.replaced.items():
             self._count("replace", a, b, ok=int(worked), failed=int(not worked))
         for tool, outline in new.shapes.items():

@@ -101,9 +101,9 @@ def learnt_of(
     kept = {key: each for key, each in sums.items() if _fits(tools, key, each, rows)}
     calls = {key[3]: each.with_foreign(each.own) for key, each in kept.items() if key[0] == "call"}
     own = {tool: sums["call", tool, (), tool, ""].own for tool in calls}
-    learnt: dict[str, dict[Any, Counts]] = {"follow": {}, "feed": {}, "replace": {}}
+    learnt: dict[str, dict[Any, Counts]] = {"follow": {}, "feed": {}, "replace": {}, "level": {}}
     for (kind, a, path, b, parameter), each in kept.items():
-        name: Any = (a, path, b, parameter) if kind == "feed" else (a, b)
+        name: Any = (a, path, b, parameter) if kind in ("feed", "level") else (a, b)
         whole = each.with_foreign(own.get(b, 0.0))
         if kind == "replace":
             learnt[kind][name] = whole.counts()
@@ -120,6 +120,7 @@ def learnt_of(
         corrected_substitutes=said.substitutes,
         corrected_same=said.same,
         predicted=_predictions(file, rows),
+        habits=_habits(learnt["level"]),
         foreign=frozenset(key for row in rows.values() if row.foreign for key in row.keys),
     )
 
@@ -176,7 +177,7 @@ def _sums(file: sqlite3.Connection, rows: Mapping[int, _Row], today: int) -> dic
         worth = rows[a].worth * rows[b].worth if a != b else rows[a].worth
         current = rows[a].current and rows[b].current
         for key in ((kind, one, path, two, parameter) for one in rows[a].keys for two in rows[b].keys):
-            if kind == "call" and key[1] != key[3]:
+            if kind in ("call", "level") and key[1] != key[3]:
                 continue
             sums = found.setdefault(key, _Sums())
             sums.last = max(sums.last, last)
@@ -244,6 +245,15 @@ def _shapes(file: sqlite3.Connection, tools: Mapping[str, Protocol], rows: Mappi
                 continue
             found |= {key: schema for key in keys if schema}
     return found
+
+
+def _habits(levels: Mapping[_Feed, Counts]) -> dict[str, dict[int, float]]:
+    """By tool, how often it stood in each layer of answered runs."""
+    found: defaultdict[str, dict[int, float]] = defaultdict(dict)
+    for (tool, _, _, level), counts in sorted(levels.items()):
+        if level.isdecimal() and len(level) == 1 and counts.ok > 0:
+            found[tool][int(level)] = counts.ok
+    return dict(found)
 
 
 def _corrections(file: sqlite3.Connection, keys_at: Mapping[tuple[str, str], Sequence[str]]) -> _Corrections:

@@ -38,6 +38,10 @@ class Rule:
 
 
 RULES = (
+    Rule("predicted-layers", "write",
+         "of tools that were found for a task, schemas ordered few: most stood in one layer",
+         "a small model says which come first, where neither schemas nor earlier runs do",
+         "catalogue:Catalogue.sketch"),
     Rule("copied-documents", "write",
          "a reply copied the tools' documents up to its limit, for minutes",
          "it is ended at the first copied class, and the note says so",

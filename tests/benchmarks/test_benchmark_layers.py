@@ -13,7 +13,9 @@ import typer
 from typer.testing import CliRunner
 
 from atc.errors import EnvironmentProblem, UsageError
+from atc.models import FakeModel
 from benchmarks import layers
+from benchmarks.layers_asked import Asked, layers_in
 from benchmarks.layers_data import LayerTask, layer_data
 from benchmarks.layers_methods import Habits, Known, methods
 
@@ -108,6 +110,22 @@ def test_the_table_and_its_json(folder: Path, monkeypatch: pytest.MonkeyPatch) -
     assert by["schemas", "nestools"]["pairs"] == 100
     assert by["predictor", "seal_tools"]["pairs"] == 100
     assert by["schemas", "mean"]["pairs"] == (100 + by["schemas", "seal_tools"]["pairs"]) / 2
+
+
+def test_a_model_may_be_asked(folder: Path) -> None:
+    data = layer_data(folder)
+    task = next(each for each in data.tasks if each.ordered)
+    model = FakeModel(["2\n1"])
+    tools = list(task.layers)
+    asked = Asked(data, model)
+    assert asked.layers(task, tools) == {tools[1]: 0, tools[0]: 1}
+    asked.close()
+    assert task.text in model.prompts[0][0].content
+    assert "send_thing" in model.prompts[0][0].content
+    tools = ["a", "b", "c", "d"]
+    assert layers_in("Step 1: 3, 1\nStep 2: 4\n", tools) == {"a": 0, "b": 0, "c": 0, "d": 1}
+    assert layers_in("here you are:\n2\n\n1, 2, 99999\n", tools) == {"a": 1, "b": 0, "c": 0, "d": 0}
+    assert layers_in("", tools) == dict.fromkeys(tools, 0)
 
 
 @pytest.mark.parametrize(

@@ -21,10 +21,11 @@ from hypothesis import strategies as st
 from atc.errors import EnvironmentProblem, UsageError
 from atc.graph import database, exchange, pruning
 from atc.graph.ageing import LONG_TERM, score_after, weight_now
-from atc.graph.edges import NOTHING_LEARNT, Counts, Place
+from atc.graph.edges import NOTHING_LEARNT, Counts, Learnt, Place
 from atc.graph.identity import identity_of
 from atc.graph.lessons import Lessons
 from atc.graph.store import GraphStore
+from atc.graph.tool_graph import ToolGraph
 from atc.programs.lessons.reading import lessons_of
 from atc.schemas.infer.outline import outline_of
 from atc.tools.protocol import Source
@@ -61,6 +62,34 @@ def test_a_run_is_learnt_once_and_a_resumed_one_adds_only_what_is_new(store: Gra
     for each in (stopped, lessons("a", failed={4: "alerts"})):
         store.add(each, TOOLS, NOW)
     assert store.learnt(TOOLS, NOW) == once
+
+
+def test_habits_are_the_layers_that_tools_stood_in_and_age_like_all_else(store: GraphStore) -> None:
+    before = {("find_cities", 0): 1, ("weather", 1): 1}
+    for number in range(4):
+        store.add(lessons(f"old {number}", levels=before), TOOLS, NOW - 60 * DAY)
+    old = store.learnt(TOOLS, NOW).habits
+    assert old == {"find_cities": {0: 4.0}, "weather": {1: 4.0}}
+    store.add(lessons("new", levels={("find_cities", 0): 1, ("weather", 2): 1}), TOOLS, NOW)
+    store.add(lessons("new", levels={("weather", 2): 1}), TOOLS, NOW)
+    found = store.learnt(TOOLS, NOW).habits
+    assert found["find_cities"] == {0: 5.0}
+    assert found["weather"][2] > found["weather"][1] > 0, "what was done lately weighs more"
+    assert ToolGraph(TOOLS, Learnt(habits=found)).layers(["log", "weather"]) == (("log",), ("weather",))
+    assert store.learnt({"log": TOOLS["log"]}, NOW).habits == {}
+
+
+def test_a_file_from_before_habits_goes_on_working(store: GraphStore) -> None:
+    store.add(lessons("a"), TOOLS, NOW)
+    with closing(sqlite3.connect(store.path)) as file:
+        assert not file.execute("SELECT COUNT(*) FROM edge WHERE kind = 'level'").fetchone()[0]
+    assert store.learnt(TOOLS, NOW).habits == {}
+    store.add(lessons("b", levels={("weather", 3): 2}), TOOLS, NOW)
+    assert store.learnt(TOOLS, NOW).habits == {"weather": {3: 2.0}}
+    with closing(sqlite3.connect(store.path)) as file:
+        file.execute("UPDATE edge SET parameter = 'many' WHERE kind = 'level'")
+        file.commit()
+    assert store.learnt(TOOLS, NOW).habits == {}, "a file that somebody edited"
 
 
 def test_evidence_belongs_to_a_tool_and_not_to_a_toolset(store: GraphStore) -> None:

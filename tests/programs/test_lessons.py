@@ -119,6 +119,26 @@ def test_what_decides_on_the_answer_reached_it(program: str) -> None:
     assert run.lessons().calls == {"weather": 1}
 
 
+def test_a_call_stands_one_layer_behind_the_last_one_that_it_took_a_value_of() -> None:
+    assert looked_up().lessons().levels == {("find_cities", 0): 1, ("weather", 1): 1}
+    program = (
+        "ids = [city['id'] for city in find_cities(name='Oslo')['cities']]\n"
+        "first = weather(cityId=ids[0], days=3)\n"
+        "warned = alerts(city_ids=[first['station'], ids[1]])\n"
+        "answer = [first, warned, weather(cityId=5, days=1)]\n"
+    )
+    run = Run(program).call("find_cities", 1, FOUND, arguments={"name": "Oslo"})
+    run.call("weather", 2, {"station": "S-1"}, arguments={"cityId": 7, "days": 3})
+    run.call("alerts", 3, {"count": 2}, arguments={"city_ids": ["S-1", 9]})
+    run.call("weather", 4, SKY, arguments={"cityId": 5, "days": 1})
+    levels = {("find_cities", 0): 1, ("weather", 1): 1, ("alerts", 2): 1, ("weather", 0): 1}
+    assert run.lessons().levels == levels
+    run.calls[1] = run.calls[1].model_copy(update={"arguments": {"cityId": 8, "days": 3}})
+    assert ("weather", 1) not in run.lessons().levels, "the value was another one"
+    run.status = "failed"
+    assert run.lessons().levels == {}
+
+
 def test_an_edge_needs_the_value_that_was_really_given() -> None:
     run = looked_up()
     run.calls[1] = run.calls[1].model_copy(update={"arguments": {"cityId": 8, "days": 3}})

@@ -161,6 +161,7 @@ def _lessons(request: _Request, tools: Mapping[str, Protocol]) -> Lessons:
         _bounded(answer.feeds()),
         {pair: pair[1] in calls for pair in known if pair[1] in calls or _broke(pair[1], failed)},
         answer.fields.outlines(calls),
+        _bounded(answer.levels()),
     )
 
 

@@ -29,6 +29,8 @@ MAX_LEAVES, MAX_VISITED = 200, 1_000
 """Scalars of a value that can witness an edge, and parts of it that are looked at."""
 MAX_COUNT = 100
 """Times that one run counts the same thing: a loop over a thousand items is no thousand pieces of evidence."""
+MAX_LEVEL = 9
+"""The last layer that is told apart."""
 MAX_NUMBER = 10**30
 Site = tuple[str, int, int]
 """Where a call stands: its tool, line and column."""
@@ -95,6 +97,7 @@ class Answer:
                 self._made.setdefault(_site(place), []).append(call)
         self.fields = Fields(tools, responses)
         self._tables: dict[tuple[Origin, bool], dict[str, dict[Path, int]]] = {}
+        self._taken: list[tuple[Made, dict[_Edge, int]]] | None = None
 
     @classmethod
     def of(cls, source: str, calls: Sequence[Made], tools: Mapping[str, Protocol]) -> Answer | None:
@@ -122,14 +125,39 @@ class Answer:
     def feeds(self) -> Counter[_Edge]:
         """For each field and parameter: how many calls of the consumer took the value from there."""
         found: Counter[_Edge] = Counter()
-        looked_at: Counter[str] = Counter()
-        for call, at in self._counted:
-            looked_at[call.tool] += 1
-            if looked_at[call.tool] <= MAX_COUNT:
-                found.update({edge for place in at for edge in self._into(call, place)})
+        for _, edges in self._edges():
+            found.update(edges.keys())
         return Counter({edge: count for edge, count in found.items() if self.fields.are_names(edge[0], edge[1])})
 
-    def _into(self, call: Made, place: ToolCall) -> Iterator[_Edge]:
+    def levels(self) -> Counter[tuple[str, int]]:
+        """For each tool and layer the calls that stood there: one layer behind the last one that they took a value of.
+
+        Of values that several calls gave alike, the first call counts.
+        """
+        level: dict[int, int] = {}
+        found: Counter[tuple[str, int]] = Counter()
+        for call, edges in self._edges():
+            level[call.number] = min(max((level.get(n, 0) + 1 for n in edges.values()), default=0), MAX_LEVEL)
+            found[call.tool, level[call.number]] += 1
+        return found
+
+    def _edges(self) -> list[tuple[Made, dict[_Edge, int]]]:
+        """The calls that count, in order, the first ones of each tool; each with the edges into it, and of each edge
+        the number of the call that gave the value."""
+        if self._taken is None:
+            self._taken = []
+            looked_at: Counter[str] = Counter()
+            for call, at in sorted(self._counted, key=lambda each: each[0].number):
+                looked_at[call.tool] += 1
+                if looked_at[call.tool] <= MAX_COUNT:
+                    edges: dict[_Edge, int] = {}
+                    for place in at:
+                        for edge, first in self._into(call, place):
+                            edges[edge] = min(first, edges.get(edge, first))
+                    self._taken.append((call, edges))
+        return self._taken
+
+    def _into(self, call: Made, place: ToolCall) -> Iterator[tuple[_Edge, int]]:
         parameters = parameters_of(self._tools[call.tool])
         originals = {parameter.name: parameter.original for parameter in parameters}
         for key, value in place.arguments.items():
@@ -144,8 +172,8 @@ class Answer:
                 if origin.tool != call.tool and origin.tool in self._tools:
                     table = self._table(origin, is_exact)
                     for text in given & table.keys():
-                        before = (path for path, first in table[text].items() if first < call.number)
-                        yield from ((origin.tool, path, call.tool, name) for path in before)
+                        before = ((path, first) for path, first in table[text].items() if first < call.number)
+                        yield from (((origin.tool, path, call.tool, name), first) for path, first in before)
 
     def _table(self, origin: Origin, is_exact: bool) -> dict[str, dict[Path, int]]:
         """What stands at an origin's place in the responses: each scalar, with its path and its first call."""
