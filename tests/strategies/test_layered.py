@@ -74,7 +74,7 @@ BOOK = code("answer = book_room(room_id=step2['room'])['booking']")
 
 
 def made(model: FakeModel, tools: Any, **settings: Any) -> Agent:
-    given = {"sentence": False, "approve": "always", "strategy": "layered", **settings}
+    given: dict[str, Any] = {"sentence": False, "approve": "always", "strategy": "layered", **settings}
     return Agent(Toolset(tools), model=model, **given)
 
 
@@ -198,6 +198,30 @@ def test_a_tool_that_nothing_depends_on_stays_on_offer_until_it_is_called() -> N
     both = code("send_mail(text='hello')\nanswer = find_person(who='Ann')")
     _, (_, second) = ran(both, WEATHER, tools=[find_person(), get_weather(), mail])
     assert "def send_mail" not in second
+
+
+def test_a_program_that_lacks_an_earlier_tool_is_given_it() -> None:
+    wrong = code("answer = get_weather(city_id='c-99')['celsius']")
+    again = code("home = find_person(who='Ann')['home']\nanswer = get_weather(city_id=home['city_id'])['celsius']")
+    result, prompts = ran(code("answer = find_person(who='Ann')['name']"), wrong, again,
+        tools=[find_person(), get_weather()], task=TASK)  # fmt: skip
+    assert (result.status, result.value) == ("answered", 21)
+    assert ["def find_person" in prompt for prompt in prompts] == [True, False, True]
+
+
+def test_what_is_optional_and_further_suppliers_part_no_steps() -> None:
+    code_of = {"type": "string", "description": "Of a country, from `find_country`."}
+    city = {"type": "string", "description": "The id, from `find_city` or from `list_cities`."}
+    tools = [
+        make_tool("find_country", lambda _: 1, required=("q",), q=TEXT),
+        make_tool("find_city", lambda _: 1, required=("q",), q=TEXT, country=code_of),
+        make_tool("list_cities", lambda _: 1, required=("country",), country=code_of),
+        make_tool("get_city", lambda _: 1, required=("city_id",), city_id=city),
+    ]
+    events: list[Any] = []
+    made(FakeModel([]), tools, on_event=events.append).run("Which city?")
+    began = next(event.data for event in events if event.kind == "layer_started")
+    assert began["layers"] == [["find_country", "find_city"], ["list_cities", "get_city"]]
 
 
 def test_more_layers_than_five_are_five() -> None:
