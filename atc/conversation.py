@@ -283,7 +283,8 @@ class Conversation:
         if result is None:
             shown["problem"] = "it was broken off"
         elif result.status == "answered":
-            shown["program"] = self._shown(result.program, MAX_PROGRAM)
+            if len({each.stage for each in result.revisions}) < 2:  # else it reads what is not there any more
+                shown["program"] = self._shown(result.program, MAX_PROGRAM)
             shown["value"], shown["variable"] = self._kept(f"answer_{number}", result.json_value)
         elif result.status == "planned":
             shown["program"] = self._shown(result.program, MAX_PROGRAM)

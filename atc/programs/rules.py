@@ -256,7 +256,7 @@ RULES = (
     Rule("confirmed-nothing", "revise",
          "two programs found the same empty answer, and a third was asked for",
          "what two programs in a row answered is the answer, though it is empty",
-         "strategies.chain:Chain.solve"),
+         "strategies.chain_policy:ChainPolicy.confirms"),
     Rule("spare-program", "revise",
          "a warning was heeded, and the new program failed as it ran",
          "the warned one runs next, if nothing was changed meanwhile and no tool that it is about failed",

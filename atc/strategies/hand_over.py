@@ -20,7 +20,7 @@ FAILED = 2
 def fails_as_a_whole(loop: ProgramLoop) -> bool:
     """Whether enough whole programs ran and failed. One that met a broken tool which is routed round does not count."""
     context = loop.context
-    if AFTER_TWO not in context.settings.active_rules or not loop.ways.check:
+    if AFTER_TWO not in context.settings.active_rules or loop.ways.revision == "edit":
         return False
     failed = sum(each.fault is not None and not each.fault.substitutes for each in loop.history)
     return failed >= FAILED and len(Layers.of(context).tools) > 1
@@ -37,7 +37,9 @@ def must_be_seen(context: RunContext) -> bool:
     place = {name: number for number, layer in enumerate(layers) for name in layer}
     for feed in context.sketch.feeds:
         supplier, consumer = feed.supplier.tool, feed.consumer
-        if feed.evidence == "predicted" or place.get(supplier, 0) >= place.get(consumer, 0):
+        if not {supplier, consumer} <= place.keys() or place[supplier] >= place[consumer]:
+            continue
+        if feed.evidence == "predicted":
             continue
         shown = context.graph.protocols_with_shapes[supplier].returns
         wanted = (each for each in parameters_of(context.tools[consumer].protocol) if each.required)

@@ -25,6 +25,8 @@ from atc.strategies.writer import Draft
 from atc.traces.events import LayerStarted
 from atc.traces.store import StoredRun
 
+_LACKING = frozenset({"unknown_tool", "undefined_name", "invented_id", "name_for_id", "from_memory"})
+"""Findings of a program that did without the tool which it needed."""
 IN_ALL = 2
 """Revisions of all steps together, as a multiple of those that each may have."""
 
@@ -114,7 +116,8 @@ class _Run:
         await context.offer(context.all_tools.only(*dict.fromkeys(offered)))
         shown = context.broker.redactor.value(values)
         planned = {name for layer in layers.tools for name in layer}
-        step = Step(number + 1, len(layers.tools), shown, tuple(self._programs), planned)
+        earlier = tuple(dict.fromkeys(name for layer in layers.tools[:number] for name in layer))
+        step = Step(number + 1, len(layers.tools), shown, tuple(self._programs), planned, earlier)
         of, variables = [[*layer] for layer in layers.tools], [*layers.names]
         event: LayerStarted = {"layer": step.number, "tools": [*context.tools], "layers": of, "variables": variables}
         context.emit("layer_started", event)
@@ -137,6 +140,10 @@ class StepPolicy(ChainPolicy):
 
     async def next_program(self) -> Draft | None:
         """As in the chain, within the bound of all steps together."""
+        if self._lacks_tools():
+            missing = [name for name in self._step.earlier if name not in self._context.tools]
+            if missing:
+                await self._loop.requests.add(self._context.all_tools.only(*missing))
         failed = sum(revision.fault is not None for revision in self._context.revisions[self._begun :])
         if self._history and failed > IN_ALL * self._settings.max_revisions:
             return None
@@ -151,6 +158,15 @@ class StepPolicy(ChainPolicy):
             return False
         again = any(finding.kind == "no_call" for revision in self._history for finding in revision.findings)
         return again or does_nothing(program)
+
+    def _lacks_tools(self) -> bool:
+        """Whether programs of this step may have wanted what an earlier one offered: those tools come back then."""
+        lacked = any(
+            any(finding.kind in _LACKING for finding in each.findings)
+            or (each.fault is not None and each.fault.kind == "arguments")
+            for each in self._history
+        )
+        return lacked or len(self._history) > 1
 
     def _left_out(self, program: Program) -> list[Finding]:
         """Of the last step alone, and what no step used."""

@@ -1,7 +1,8 @@
 """The layers of a run as its steps: which tools each step offers, and where a run that was cut off goes on.
 
-The order is one of evidence, and evidence may lack: a tool that nothing is known to depend on, and that no step has
-called yet, may be meant for later. So it stays on offer; and so do all tools of a step that was skipped.
+The order is one of evidence, and evidence may lack: a tool that no step has called yet may be meant for later, if
+nothing is known to depend on it, or a later layer may supply it. So it stays on offer; and so do all tools of a step
+that was skipped.
 """
 
 from __future__ import annotations
@@ -13,6 +14,7 @@ from typing import Any
 from atc.programs.program import Program
 from atc.sandboxes.inputs import name_problem
 from atc.strategies.context import RunContext
+from atc.tools.parameters import parameters_of
 from atc.traces.store import StoredRun
 
 MAX_LAYERS = 5
@@ -40,7 +42,7 @@ class Layers:
         known = [[name for name in layer if name in offered] for layer in context.sketch.layers]
         placed = {name for layer in known for name in layer}
         unplaced = [name for name in offered if name not in placed]
-        found = [layer for layer in ([*unplaced, *(known[0] if known else ())], *known[1:]) if layer]
+        found = _folded([[*unplaced, *(known[0] if known else ())], *known[1:]], context)
         rest = [name for layer in found[MAX_LAYERS - 1 :] for name in layer]
         made = [*map(tuple, found[: MAX_LAYERS - 1]), *([tuple(dict.fromkeys(rest))] if rest else [])]
         return cls(tuple(made), variables(context, len(made)), _consumers(context))
@@ -56,10 +58,41 @@ class Layers:
         found = list(self.tools[step])
         for number, layer in enumerate(self.tools[:step]):
             later = {name for after in self.tools[number + 1 :] for name in after}
+            supplied = {name for supplier in later for name in self.ahead.get(supplier, ())}
             for name in layer:
-                if name not in done and (number in skipped or later.isdisjoint(self.ahead.get(name, ()))):
+                if name in done:
+                    continue
+                if number in skipped or name in supplied or later.isdisjoint(self.ahead.get(name, ())):
                     found.append(name)
         return list(dict.fromkeys(found))
+
+
+def _folded(layers: Sequence[Sequence[str]], context: RunContext) -> list[list[str]]:
+    """Layers in which a tool stands as early as one supplier of each required argument allows.
+
+    As an order, a tool comes after all that may feed it. A step costs a model call, and a program can call tools of its
+    own layer one after the other: so what is optional, and further suppliers of the same argument, part no steps. Where
+    a document requires nothing, all counts. A tool whose place no edge explains keeps it.
+    """
+    place = {name: at for at, layer in reversed([*enumerate(layers)]) for name in layer}
+    ways: dict[str, dict[str, list[str]]] = {}
+    for feed in context.sketch.feeds:
+        supplier, consumer = feed.supplier.tool, feed.consumer
+        if consumer in place and supplier in place and place[supplier] < place[consumer]:
+            ways.setdefault(consumer, {}).setdefault(feed.parameter, []).append(supplier)
+    depth: dict[str, int] = {}
+    made: dict[int, list[str]] = {}
+    for at, layer in enumerate(layers):
+        for name in layer:
+            if name in ways and name not in depth:
+                required = {each.original for each in parameters_of(context.tools[name].protocol) if each.required}
+                known = [some for parameter, some in ways[name].items() if parameter in required or not required]
+                depth[name] = max((1 + min(depth[each] for each in some) for some in known), default=0)
+            depth.setdefault(name, at)
+            here = depth[name] if place[name] == at else at  # a tool on two layers stays on the second, too
+            if name not in made.setdefault(here, []):
+                made[here].append(name)
+    return [made[at] for at in sorted(made) if made[at]]
 
 
 def variables(context: RunContext, count: int) -> tuple[str, ...]:

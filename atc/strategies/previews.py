@@ -20,7 +20,16 @@ LEFT_OUT = "…"
 """Stands for what is left out."""
 MAX_ID, MAX_KEY = 80, 60
 """Characters of an identifier, which is not shortened before its object is, and of a key."""
-_WAYS = ((1_000, 10_000, 40), (12, 400, 12), (6, 160, 8), (3, 80, 6), (2, 40, 5), (1, 24, 4), (1, 12, 3))
+_WAYS = (
+    (1_000, 10_000, 40),
+    (40, 1_000, 20),
+    (12, 400, 12),
+    (6, 160, 8),
+    (3, 80, 6),
+    (2, 40, 5),
+    (1, 24, 4),
+    (1, 12, 3),
+)
 """Items of a list, characters of a text, and levels that are shown: the first of these ways that fits."""
 
 

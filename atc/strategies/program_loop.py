@@ -13,6 +13,7 @@ from typing import Any, Self, TypeVar
 from atc import wording
 from atc.errors import InputNeeded, WritesPlanned
 from atc.facts import Fault, Finding
+from atc.graph.tool_graph import ToolGraph
 from atc.outcome import Outcome
 from atc.packing import as_text
 from atc.programs.attribution.attribute import Attribution
@@ -173,8 +174,14 @@ class ProgramLoop:
         """Check against the tools that are offered now."""
         self._close_checker()
         self._checked = self.context.tools
-        rules, graph = self.context.settings.active_rules, self.context.graph
+        rules, graph = self.context.settings.active_rules, self._graph()
         self._checker = Checker(self._checked.protocols, rules=rules, graph=graph) if self.ways.check else None
+
+    def _graph(self) -> ToolGraph:
+        """What feeds what, for the check: also among tools of other steps, which may know what a program made up."""
+        context, planned = self.context, self.step.planned if self.step is not None else ()
+        others = context.all_tools.only(*(name for name in planned if name not in context.tools))
+        return context.whole_graph.of((context.tools + others).protocols) if others else context.graph
 
     def _close_checker(self) -> None:
         if self._checker is not None:

@@ -37,7 +37,7 @@ def ran(
     *replies: Scripted, tools: list[Tool], rules: str, task: str = TASK, **settings: Any
 ) -> tuple[Result, list[str]]:
     model = FakeModel(replies)
-    given = {"sentence": False, "approve": "always", "rules": rules, **settings}
+    given: dict[str, Any] = {"sentence": False, "approve": "always", "rules": rules, **settings}
     result = Agent(Toolset(tools), model=model, **given).run(task)
     return result, [prompt[-1].content for prompt in model.prompts]
 
@@ -134,7 +134,7 @@ def test_another_write_of_that_tool_waits_for_the_one_that_was_done(skipped: boo
 
 def test_a_run_that_was_handed_over_goes_on_with_its_step(tmp_path: Path) -> None:
     booked: list[Any] = []
-    given = {"sentence": False, "approve": "always", "rules": AFTER_TWO, "runs_dir": tmp_path}
+    given: dict[str, Any] = {"sentence": False, "approve": "always", "rules": AFTER_TWO, "runs_dir": tmp_path}
     task = "Book r-1 in Lyon, send the bill."
     cut = Agent(Toolset(shop(booked)), model=FakeModel([*FAILS, ROOM, ModelError("gone")]), **given).run(task)
     assert cut.status == "failed"

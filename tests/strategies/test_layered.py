@@ -74,7 +74,7 @@ BOOK = code("answer = book_room(room_id=step2['room'])['booking']")
 
 
 def made(model: FakeModel, tools: Any, **settings: Any) -> Agent:
-    given = {"sentence": False, "approve": "always", "strategy": "layered", **settings}
+    given: dict[str, Any] = {"sentence": False, "approve": "always", "strategy": "layered", **settings}
     return Agent(Toolset(tools), model=model, **given)
 
 
@@ -200,6 +200,30 @@ def test_a_tool_that_nothing_depends_on_stays_on_offer_until_it_is_called() -> N
     assert "def send_mail" not in second
 
 
+def test_a_program_that_lacks_an_earlier_tool_is_given_it() -> None:
+    wrong = code("answer = get_weather(city_id='c-99')['celsius']")
+    again = code("home = find_person(who='Ann')['home']\nanswer = get_weather(city_id=home['city_id'])['celsius']")
+    result, prompts = ran(code("answer = find_person(who='Ann')['name']"), wrong, again,
+        tools=[find_person(), get_weather()], task=TASK)  # fmt: skip
+    assert (result.status, result.value) == ("answered", 21)
+    assert ["def find_person" in prompt for prompt in prompts] == [True, False, True]
+
+
+def test_what_is_optional_and_further_suppliers_part_no_steps() -> None:
+    code_of = {"type": "string", "description": "Of a country, from `find_country`."}
+    city = {"type": "string", "description": "The id, from `find_city` or from `list_cities`."}
+    tools = [
+        make_tool("find_country", lambda _: 1, required=("q",), q=TEXT),
+        make_tool("find_city", lambda _: 1, required=("q",), q=TEXT, country=code_of),
+        make_tool("list_cities", lambda _: 1, required=("country",), country=code_of),
+        make_tool("get_city", lambda _: 1, required=("city_id",), city_id=city),
+    ]
+    events: list[Any] = []
+    made(FakeModel([]), tools, on_event=events.append).run("Which city?")
+    began = next(event.data for event in events if event.kind == "layer_started")
+    assert began["layers"] == [["find_country", "find_city"], ["list_cities", "get_city"]]
+
+
 def test_more_layers_than_five_are_five() -> None:
     names = [f"get_{letter}{letter}" for letter in "abcdefg"]
     tools = [make_tool(names[0], lambda _: {"x": "v"}, q=TEXT)]
@@ -275,6 +299,7 @@ def test_names_of_tools_and_of_a_conversation_are_not_taken() -> None:
     assert talk.run(TASK).value == 21
     assert talk.run("And who is it?").value == [21, "Ann"]
     assert "step1 = {" in model.prompts[3][-1].content
+    assert "get_weather(city_id=step1" not in model.prompts[2][-1].content  # that variable has gone
 
 
 def test_secrets_are_masked_in_what_is_shown(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -395,7 +420,10 @@ class Stop(BaseException):
     """The process ends here."""
 
 
-def crashed(at: int, folder: Path, tools: list[Tool], **settings: Any) -> bool:
+Script = Callable[[Sequence[Message]], str]
+
+
+def crashed(at: int, folder: Path, tools: list[Tool], script: Script, **settings: Any) -> bool:
     """Run until an event, if there are that many; whether the run was cut off."""
     count = 0
 
@@ -405,7 +433,7 @@ def crashed(at: int, folder: Path, tools: list[Tool], **settings: Any) -> bool:
         if count == at:
             raise Stop
 
-    agent = made(FakeModel([scripted] * 9), tools, runs_dir=folder, on_event=listener, check=False, **settings)
+    agent = made(FakeModel([script] * 9), tools, runs_dir=folder, on_event=listener, check=False, **settings)
     try:
         agent.run("Book a room in Lyon.")
     except Stop:
@@ -413,16 +441,16 @@ def crashed(at: int, folder: Path, tools: list[Tool], **settings: Any) -> bool:
     return False
 
 
-def cut_everywhere(points: Callable[[int], bool], tmp_path: Path, **settings: Any) -> int:
+def cut_everywhere(points: Callable[[int], bool], tmp_path: Path, script: Script = scripted, **settings: Any) -> int:
     """Cut runs off after each of some events, and go on with them: nothing is booked twice. The number of cuts."""
     for at in range(1, 100):
         if not points(at):
             continue
         booked: list[Any] = []
         folder = tmp_path / str(at)
-        if not crashed(at, folder, three(booked), **settings):
+        if not crashed(at, folder, three(booked), script, **settings):
             return at
-        again = made(FakeModel([scripted] * 9), three(booked), runs_dir=folder, check=False, **settings)
+        again = made(FakeModel([script] * 9), three(booked), runs_dir=folder, check=False, **settings)
         try:
             result = again.resume("last")
         except Exception as error:
@@ -439,6 +467,21 @@ def cut_everywhere(points: Callable[[int], bool], tmp_path: Path, **settings: An
 @pytest.mark.slow
 def test_a_run_can_be_cut_off_anywhere(tmp_path: Path) -> None:
     assert cut_everywhere(lambda at: True, tmp_path) > 30
+
+
+def failing_at_first(messages: Sequence[Message]) -> str:
+    """A whole program that books and fails; where it is asked for a step, the step."""
+    prompt = messages[-1].content
+    if "Write step" in prompt or "the last step" in prompt:
+        return scripted(messages)
+    room = "find_room(place_id=find_place(city='Lyon')['place'])['room']"
+    return code(f"n = {prompt.count('Earlier')}\nanswer = book_room(room_id={room})['number']")
+
+
+@pytest.mark.slow
+def test_a_run_that_is_handed_over_can_be_cut_off_anywhere(tmp_path: Path) -> None:
+    rules = {"strategy": "chain", "rules": "none,+layered-after-two"}
+    assert cut_everywhere(lambda at: True, tmp_path, failing_at_first, **rules) > 40
 
 
 def test_a_run_can_be_cut_off_here_and_there(tmp_path: Path) -> None:
