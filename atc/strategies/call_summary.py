@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Collection, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 from atc import wording
@@ -16,17 +16,12 @@ _ARGUMENTS = 60
 _ENCODER = json.JSONEncoder(ensure_ascii=False, default=lambda value: f"{type(value).__name__}")
 
 
-def answering(calls: Sequence[Call], without: Collection[str] = ()) -> list[Call]:
-    """The calls on which an answer rests: of each stage those of its last program, the one that ended it.
-
-    Args:
-        calls: all calls of a run.
-        without: tools that are not counted.
-    """
+def answering(calls: Sequence[Call]) -> list[Call]:
+    """The calls on which an answer rests: of each stage those of its last program, which ended it."""
     last: dict[int, int] = {}
     for call in calls:
         last[call.stage] = max(call.attempt, last.get(call.stage, -1))
-    return [call for call in calls if call.attempt == last[call.stage] and call.tool not in without]
+    return [call for call in calls if call.attempt == last[call.stage]]
 
 
 def summary_of(calls: Sequence[Call]) -> str:

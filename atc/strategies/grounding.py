@@ -37,6 +37,7 @@ _QUOTED = re.compile(
     r"\"([^\"\n]{1,300})\"|“([^”\n]{1,300})”|„([^“”\n]{1,300})[“”]|«([^»\n]{1,300})»|`([^`\n]{1,300})`"
     r"|(?<!\w)['‘]([^'’\n]{1,300})['’](?!\w)"
 )
+_ORDINAL = ("st", "nd", "rd", "th")
 _CHUNK = re.compile(r"\w+(?:[-./:_'’+&@#]\w+)*")
 _UNITS = frozenset("co2 h2o km2 m2 m3 cm2 cm3 ft2 24h pm2 pm10".split())
 
@@ -55,6 +56,7 @@ class Known:
         self._names: set[str] = set()
         self._room, self._left = MAX_TEXT, MAX_VALUES
         self._numbers: set[Decimal] = {Decimal(count) for count in counts}
+        self._longest = 0
         for text in texts:
             self._add_text(text)
         for at, value in enumerate(values):
@@ -74,6 +76,7 @@ class Known:
                     todo += [*islice(record.values(), max(0, self._left - len(todo)))][::-1]
                 case list() | tuple() as items:
                     self._numbers.add(Decimal(len(items)))
+                    self._longest = max(self._longest, len(items))
                     todo += [*islice(items, max(0, self._left - len(todo)))][::-1]
                 case str() as text:
                     self._add_text(text)
@@ -150,6 +153,10 @@ class Known:
                 except ValueError:  # 31 June
                     continue
         return frozenset(found)
+
+    def has_place(self, number: Decimal) -> bool:
+        """Whether a list has an item of this number, from 1."""
+        return 1 <= number <= self._longest
 
     def has_text(self, text: str) -> bool:
         """Whether a text stands somewhere, letter by letter."""
@@ -267,7 +274,10 @@ class _Reading:
             for power in powers
         ):
             return True
-        return said.sure and self._known.has_phrase(self._text[said.start : said.end])
+        text = self._text[said.start : said.end]
+        if text.lower().endswith(_ORDINAL) and self._known.has_place(said.readings[0][0]):
+            return True
+        return said.sure and self._known.has_phrase(text)
 
     def names(self) -> None:
         for match in WORD.finditer(self._left):
@@ -289,7 +299,9 @@ class _Reading:
         return any(day.month == month for day in known.days) or (weekday is not None and weekday in known.weekdays)
 
     def _begins(self, at: int) -> bool:
-        """Whether a word at this place begins a sentence."""
+        """Whether a word at this place begins a sentence, which has other words."""
+        if not any(map(str.islower, (word[0] for word in WORD.findall(self._text)))):
+            return False
         before = self._text[:at].rstrip(" \t\u00a0\"'“„‘«([*_`#>")
         return not before or before[-1] in ".!?…\n"
 

@@ -53,7 +53,8 @@ async def answer_sentence(context: RunContext, value: Any) -> Said:
         ModelError, BudgetExceeded: from the model.
     """
     text = value_text(value)
-    calls = answering(context.calls, asking_tools(context.tools, ask_user=False))
+    asking = asking_tools(context.tools, ask_user=False)
+    calls = answering([call for call in context.calls if call.tool not in asking])
     frame = context.frame
     summary = "" if all(call.succeeded for call in calls) else summary_of(calls)
     question = prompt(
@@ -82,7 +83,7 @@ def _listed(calls: list[Call]) -> str:
 def _refused(context: RunContext, value: Any, calls: list[Call], sentence: str) -> tuple[str, ...]:
     """What a sentence says and neither the value, nor the calls, nor the user gave; cut where it is long."""
     frame, task = context.frame, context.task
-    given = [{call.tool: call.arguments} for call in calls]
+    given = [{call.tool: each} for call in calls for each in (call.arguments, call.original)]
     returned = [call.value if call.succeeded else call.error for call in calls]
     made = Counter(call.tool for call in calls)
     known = Known([value, *given, dict(context.inputs), *returned], (task, frame.known), made.values())

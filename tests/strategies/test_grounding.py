@@ -10,7 +10,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from atc.strategies.grounding import MAX_TEXT, Known, ungrounded
+from atc.strategies import grounding
+from atc.strategies.grounding import Known, ungrounded
 from atc.strategies.said_words import is_english
 
 TASK = "How far is Lyon from Paris, and when does the sun rise there on 21 June 2026?"
@@ -82,7 +83,10 @@ HONEST = [
     "Everything is fine! Nothing is missing? Both are there.",
     "According to the result, the trip is paid.",
     "**Lyon** is the city.",
-    "It is the 2nd of three stops.",
+    "It is the 2nd of three stops, after the 1st.",
+    "Lyon.",
+    "Lyon: 2,140,526.",
+    "Yes.",
     "",
 ]
 INVENTED = [
@@ -98,6 +102,9 @@ INVENTED = [
     ("There are seven stops.", "seven"),
     ("It is in Marseille.", "Marseille"),
     ("The capital is of course Bern.", "Bern"),
+    ("Marseille.", "Marseille"),
+    ("**Marseille**: 2,140,526.", "Marseille"),
+    ("It is the 4th stop.", "4th"),
     ("Marseille's trip is paid.", "Marseille's"),
     ("The guide is Angela Merkel.", "Angela"),
     ("The sun rises at 5:52.", "5:52"),
@@ -211,9 +218,12 @@ def test_any_value_can_be_known(value: Any) -> None:
     assert ungrounded("Nothing is said.", Known([value])) == ()
 
 
-def test_what_stands_behind_the_bound_is_not_known() -> None:
-    assert ungrounded("It is 4711.", Known(["x " * MAX_TEXT + "4711"])) == ("4711",)
-    assert ungrounded("It is 4711.", Known([4711, "x " * MAX_TEXT])) == ()
+def test_what_stands_behind_the_bound_is_not_known(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(grounding, "MAX_TEXT", 1_000)
+    monkeypatch.setattr(grounding, "MAX_VALUES", 1_000)
+    assert ungrounded("It is 4711.", Known(["x " * 500 + "4711"])) == ("4711",)
+    assert ungrounded("It is 4711.", Known([["x"] * 999, 4711])) == ("4711",)
+    assert ungrounded("It is 4711.", Known([4711, "x " * 500])) == ()
     circle: list[Any] = [4711]
     circle.append(circle)
     assert ungrounded("It is 4711.", Known([circle])) == ()

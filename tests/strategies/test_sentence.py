@@ -141,9 +141,8 @@ def test_the_question_about_failed_calls_is_short_whatever_came_back() -> None:
 def test_the_calls_of_an_answer_are_those_of_the_last_program_of_each_stage() -> None:
     calls = [
         call(1, "failed"), call(2, attempt=1), call(3, attempt=2, stage=1), call(4, "failed", attempt=3, stage=1),
-        call(5, attempt=3, stage=1, tool="find_tools"),
     ]  # fmt: skip
-    assert [each.index for each in answering(calls, ["find_tools"])] == [2, 4]
+    assert [each.index for each in answering(calls)] == [2, 4]
     assert answering([]) == []
 
 
