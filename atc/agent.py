@@ -365,7 +365,7 @@ class Agent:
             try:
                 context = session.context = RunContext(
                     task,
-                    self.settings,
+                    request.settings(self.settings),
                     BudgetedModel(model, budget),
                     broker,
                     self._held.sandbox(),

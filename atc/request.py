@@ -12,7 +12,7 @@ from atc.calls.ask_user import AskUser, AskUserChoice, checked_reply
 from atc.conversation import Upcoming
 from atc.errors import JournalError, UsageError
 from atc.models.images import Image, ImageSource, read_again, read_images
-from atc.settings import MAX_INSTRUCTIONS
+from atc.settings import MAX_INSTRUCTIONS, Settings
 from atc.strategies.frame import NO_FRAME, Frame
 from atc.traces.store import StoredRun
 
@@ -34,6 +34,7 @@ class Request:
         ask_user: who answers what programs ask; ``None``: as the agent has it.
         given: of a resumed run, the question that it ended with, and the user's answer.
         dry_run: calls with effects are planned, not made.
+        sentence: whether the answer is said in a sentence, where the agent does not say; ``None``: as it has it.
     """
 
     task: str
@@ -45,6 +46,13 @@ class Request:
     ask_user: AskUser | None = None
     given: tuple[tuple[str, str], ...] = ()
     dry_run: bool = False
+    sentence: bool | None = None
+
+    def settings(self, own: Settings) -> Settings:
+        """The settings of the run: the agent's own, and of a resumed run what it was begun with and they do not say."""
+        if self.sentence is None or "sentence" in own.model_fields_set:
+            return own
+        return own.model_copy(update={"sentence": self.sentence})
 
     def for_trace(self) -> dict[str, Any]:
         """Its fields of ``run_started``: what a resume needs."""
@@ -137,6 +145,7 @@ def resumed_request(
         ask_user=_asked_as_before(started),
         given=() if reply is None else ((_open_question(stored), checked_reply(reply)),),
         dry_run=bool(started.get("dry_run")),  # it stays one
+        sentence=_said_as_before(started),
     )
 
 
@@ -145,6 +154,13 @@ def _asked_as_before(started: Mapping[str, Any]) -> AskUserChoice:
     settings = started.get("settings")
     before = settings.get("ask_user") if isinstance(settings, Mapping) else None
     return "ask" if before == "ask" else "stop" if before in ("stop", "function") else "never"
+
+
+def _said_as_before(started: Mapping[str, Any]) -> bool | None:
+    """Whether a resumed run was begun with a sentence."""
+    settings = started.get("settings")
+    before = settings.get("sentence") if isinstance(settings, Mapping) else None
+    return before if isinstance(before, bool) else None
 
 
 def _open_question(stored: StoredRun) -> str:

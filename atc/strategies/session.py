@@ -29,7 +29,7 @@ from atc.strategies import dry_run, sentence
 from atc.strategies.ask_user import asked_fault
 from atc.strategies.base import Ending, Strategy, checked, typed_ending
 from atc.strategies.context import RunContext
-from atc.traces.events import Emit
+from atc.traces.events import Answered, Emit
 from atc.traces.store import StoredRun
 
 
@@ -44,6 +44,8 @@ class Session:
     broker: Broker
     emit: Emit
     context: RunContext | None = None
+    ungrounded: tuple[str, ...] = ()
+    """What a sentence said that nothing gave: it was not used."""
     began: float = field(default_factory=time.perf_counter)
     planned: WritesPlanned | None = None
 
@@ -61,7 +63,8 @@ class Session:
                 ending, fitted = typed_ending(context, ending)
                 if ending.status == "answered":
                     sentence_text = sentence.value_text(ending.value)  # it stands if the model's fails
-                    sentence_text = await _sentence(context, ending.value)
+                    said = await _sentence(context, ending.value)
+                    sentence_text, self.ungrounded = said.text, said.ungrounded
         except BudgetExceeded as error:
             ending = Ending("budget", fault=Fault(kind="limit", reason=str(error)))
         except TimeoutError:
@@ -127,7 +130,10 @@ class Session:
     def end(self, result: Result, **more: bool) -> None:
         """Write the end of the run into the trace."""
         if result.status == "answered":
-            self.emit("answered", {"value": pack(result.json_value), "answer": result.answer})
+            answered: Answered = {"value": pack(result.json_value), "answer": result.answer}
+            if self.ungrounded:
+                answered["ungrounded"] = list(self.ungrounded)
+            self.emit("answered", answered)
         self.emit("run_ended", result.model_dump(mode="json", exclude={"calls", "revisions", "sketch"}) | more)
 
     def end_with_error(self, error: BaseException) -> Result | None:
@@ -139,11 +145,11 @@ class Session:
         return result
 
 
-async def _sentence(context: RunContext, value: Any) -> str:
+async def _sentence(context: RunContext, value: Any) -> sentence.Said:
     if context.settings.sentence:
         with contextlib.suppress(ModelError, ModelUnavailable, BudgetExceeded):  # the value is there all the same
             return await sentence.answer_sentence(context, value)
-    return sentence.value_text(value)
+    return sentence.Said(sentence.value_text(value))
 
 
 def fault_of(error: BaseException) -> Fault:

@@ -21,6 +21,7 @@ from atc.wording.feedback import (
     takes_place,
 )
 from atc.wording.findings import ALL_PAGES, MAX_FINDING, finding, finding_alone, no_keys
+from atc.wording.outcomes import more_calls, outcome
 from atc.wording.parts import (
     HIDDEN,
     answer,
@@ -61,7 +62,9 @@ __all__ = [
     "finding_alone",
     "is_down",
     "likely_tools",
+    "more_calls",
     "no_keys",
+    "outcome",
     "short",
     "supplied_by",
     "takes_place",

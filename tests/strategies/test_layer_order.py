@@ -105,8 +105,9 @@ def prompts(task: str, tools: Toolset = TOOLS, **settings: Any) -> list[Message]
 
 
 def test_an_agent_shows_its_tools_by_layer() -> None:
-    assert prompts("t")[-1].content.endswith(LINE)
-    assert places(prompts("t")[-1].content, [*TOOLS])[-2:] == ["get_weather", "get_city"]
+    text = prompts("t")[-1].content
+    assert text.endswith(LINE)
+    assert places(text, [*TOOLS])[-2:] == ["get_weather", "get_city"]
     off = prompts("t", rules="-layer-order")[-1].content
     assert places(off, [*TOOLS]) == [*TOOLS]
     assert off.endswith("Task: t")
