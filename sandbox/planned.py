@@ -56,8 +56,8 @@ class Unknown:
     def __getattr__(self, name: str) -> NoReturn:
         stop(self)
 
-    @property
-    def __class__(self) -> NoReturn:  # type: ignore[misc]  # isinstance() decides by it
+    @property  # type: ignore[misc]
+    def __class__(self) -> NoReturn:  # type: ignore[override]  # isinstance() decides by it
         stop(self)
 
 
