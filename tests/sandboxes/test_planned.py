@@ -48,11 +48,9 @@ USES = [
     "[1, 2][c]",
     "c()",
     "import json; json.loads(c)",
-    "from decimal import Decimal; Decimal(c['n'])",
     "a, b = c",
     "act(a=f\"{c['id']}\")",
     "seen = {1, (c,)}",
-    "raise KeyError(c)",
     "with c: pass",
     "match c:\n    case {'a': 1}: pass",
 ]
@@ -77,7 +75,7 @@ def _ran(*programs: str) -> list[tuple[Outcome, list[CallRequest]]]:
                     seen.append(request)
                     return CallReply(planned=True)
 
-                found.append((await sandbox.run(Job(program, {"act": ["a"]}), call), seen))
+                found.append((await sandbox.run(Job(program, {"act": ["a"]}, dry_run=True), call), seen))
         return found
 
     return asyncio.run(go())
@@ -103,6 +101,38 @@ def test_a_program_that_catches_everything_makes_no_more_calls_and_has_no_answer
     endings = ("except BaseException:", "except:", "finally:")
     found = _ran(*(f"c = act(1)\ntry:\n    len(c)\n{each}\n    act(2)\nanswer = 1" for each in endings))
     assert [(outcome.kind, len(seen)) for outcome, seen in found] == [("raised", 1)] * 3
+
+
+REFUSED = [
+    "''.join([c])",
+    "from decimal import Decimal; Decimal(c)",
+    "import re; re.match('a', c)",
+    "zip(1, c)",
+    "bytes(c)",
+]
+CATCHES = [
+    "try:\n    {}\nexcept Exception:\n    act(2)",
+    "import contextlib\nwith contextlib.suppress(Exception):\n    {}\nact(2)",
+    "def f():\n    try:\n        {}\n    except (TypeError, ValueError):\n        return 1\nf()\nact(2)",
+    "def f():\n    try:\n        {}\n    except Exception:\n        act(2)\nparallel(f, f)",
+]
+
+
+@pytest.mark.parametrize("catches", CATCHES)
+def test_what_python_itself_refuses_ends_the_program_too(catches: str) -> None:
+    found = _ran(*(f"c = act(1)\n{catches.format(use)}\nanswer = 1" for use in REFUSED))
+    for use, (outcome, seen) in zip(REFUSED, found, strict=True):
+        assert (outcome.kind, len(seen)) == ("raised", 1), use
+        assert outcome.error is not None, use
+        assert outcome.error.type in ("TypeError", "PlannedValue"), use
+        assert outcome.error.line > 1, use
+
+
+def test_errors_that_a_program_catches_before_are_its_own_matter() -> None:
+    caught = "try:\n    {}\nexcept {}:\n    act(1)\n"
+    program = caught.format("len(1)", "TypeError") + caught.format("[][1]", "IndexError") + "answer = 1"
+    ((outcome, seen),) = _ran(program)
+    assert (outcome.kind, len(seen)) == ("finished", 2)
 
 
 def test_an_answer_that_holds_it_is_none() -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import dataclasses
 from typing import Any
 
 from atc.calls.contract import CallReply, CallRequest
@@ -207,13 +208,19 @@ except BaseException:
 g(3)
 answer = 1
 """
-    outcome = await lab.sandbox.run(Job(program, {"f": ["a"], "g": ["a", "b"]}, lab.sandbox.limits), call)
+    job = Job(program, {"f": ["a"], "g": ["a", "b"]}, lab.sandbox.limits, dry_run=True)
+    outcome = await lab.sandbox.run(job, call)
     same([(r.tool, r.arguments) for r in asked[:2]], [("f", {"a": 1}), ("g", {"a": 1})], "the calls that were told")
     same([(r.tool, r.arguments["tool"]) for r in asked[2:]], [("all_pages", "g")], "the calls after these")
     places = [{name: list(map(tuple, found)) for name, found in r.unknown.items()} for r in asked]
     same(places, [{}, {"b": [(1, ("id", 0))]}, {"a": [(1, ("x",))]}], "what rests on the planned call")
     raised(outcome, "PlannedValue", "f", line=6)
     same(outcome.error and outcome.error.origin, (1, ("ok",)), "what was needed of it")
+    asked.clear()
+    program = "c = f(a=1)\ntry:\n    ''.join([c])\nexcept Exception:\n    g(1)\nanswer = 1"
+    outcome = await lab.sandbox.run(dataclasses.replace(job, program=program), call)
+    raised(outcome, "TypeError", line=3)
+    same([r.tool for r in asked], ["f"], "the calls of a program that catches what Python refuses")
 
 
 @GROUP.check("a response of a megabyte comes in")
