@@ -39,6 +39,9 @@ from atc.traces.events import Emit, Event, EventKind
 from atc.traces.retention import AT_ONCE, prune
 from atc.traces.store import RunStore, StoredRun, TraceWriter, new_run_id
 
+Images = Iterable[ImageSource]
+"""Images that are shown with a task."""
+
 
 class Agent:
     """Solves tasks with tools.
@@ -120,13 +123,7 @@ class Agent:
 
     @overload
     def run(
-        self,
-        task: str,
-        *,
-        answer: type[T],
-        images: Iterable[ImageSource] = (),
-        instructions: str | None = None,
-        dry_run: bool = False,
+        self, task: str, *, answer: type[T], images: Images = (), instructions: str | None = None, dry_run: bool = False
     ) -> Result[T]: ...
     @overload
     def run(
@@ -134,7 +131,7 @@ class Agent:
         task: str,
         *,
         answer: Any = None,
-        images: Iterable[ImageSource] = (),
+        images: Images = (),
         instructions: str | None = None,
         dry_run: bool = False,
     ) -> Result[Any]: ...
@@ -143,7 +140,7 @@ class Agent:
         task: str,
         *,
         answer: Any = None,
-        images: Iterable[ImageSource] = (),
+        images: Images = (),
         instructions: str | None = None,
         dry_run: bool = False,
     ) -> Result[Any]:
@@ -169,7 +166,7 @@ class Agent:
         task: str,
         *,
         answer: type[T],
-        images: Iterable[ImageSource] = (),
+        images: Images = (),
         instructions: str | None = None,
         source: str | None = None,
         dry_run: bool = False,
@@ -180,7 +177,7 @@ class Agent:
         task: str,
         *,
         answer: Any = None,
-        images: Iterable[ImageSource] = (),
+        images: Images = (),
         instructions: str | None = None,
         source: str | None = None,
         dry_run: bool = False,
@@ -190,7 +187,7 @@ class Agent:
         task: str,
         *,
         answer: Any = None,
-        images: Iterable[ImageSource] = (),
+        images: Images = (),
         instructions: str | None = None,
         source: str | None = None,
         dry_run: bool = False,
@@ -210,7 +207,7 @@ class Agent:
         task: str,
         *,
         answer: Any = None,
-        images: Iterable[ImageSource] = (),
+        images: Images = (),
         instructions: str | None = None,
         dry_run: bool = False,
     ) -> AsyncIterator[Event]:
@@ -231,9 +228,7 @@ class Agent:
             async for event in events:
                 yield event
 
-    def resume(
-        self, run_id: str, *, answer: Any = None, images: Iterable[ImageSource] = (), reply: str | None = None
-    ) -> Result[Any]:
+    def resume(self, run_id: str, *, answer: Any = None, images: Images = (), reply: str | None = None) -> Result[Any]:
         """Go on with a run that was cut off, by its own strategy: what succeeded comes from the journal.
 
         Args:
@@ -251,7 +246,7 @@ class Agent:
         return wait_for(self.aresume(run_id, answer=answer, images=images, reply=reply))
 
     async def aresume(
-        self, run_id: str, *, answer: Any = None, images: Iterable[ImageSource] = (), reply: str | None = None
+        self, run_id: str, *, answer: Any = None, images: Images = (), reply: str | None = None
     ) -> Result[Any]:
         """:meth:`resume` for asynchronous code."""
         stored = self.store.find(run_id)
@@ -287,7 +282,7 @@ class Agent:
         task: str,
         *,
         answer: Any = None,
-        images: Iterable[ImageSource] = (),
+        images: Images = (),
         instructions: str | None = None,
         source: str | None = None,
         turn: Upcoming | None = None,

@@ -5,16 +5,23 @@ computes by it ends the program, so that nothing is made up; but Python asks no 
 about a pattern of a list. The host lists what was planned until then.
 """
 
+import sys
+import threading
+import types
 from collections.abc import Mapping
-from typing import NoReturn
+from typing import Any, NoReturn
 
 MAX_STEPS = 12  # as many steps of a path as the host takes
 Place = tuple[int, tuple[object, ...]]
 """The number of a planned call, and a path in what it will return."""
 
 
-class PlannedValue(BaseException):
-    """The program needs a value that is not known. No handler of an honest program catches it."""
+class Ended(BaseException):
+    """The program has come to its end: it needed a value that is not known. No handler of an honest one catches it."""
+
+
+class PlannedValue(Ended):
+    """The program decides or computes by a value that is not known."""
 
     def __init__(self, tool: str, place: Place) -> None:
         super().__init__(f"what {tool} returns is not known in a dry run")
@@ -23,7 +30,7 @@ class PlannedValue(BaseException):
 
 _made: list[int] = []
 """A number for each value that is not known: empty in every run but a dry one."""
-_first: list[PlannedValue] = []
+_first: list[BaseException] = []
 """What ended the program: one that catches it all the same makes no more calls, and gives no answer."""
 
 
@@ -56,8 +63,8 @@ class Unknown:
     def __getattr__(self, name: str) -> NoReturn:
         stop(self)
 
-    @property
-    def __class__(self) -> NoReturn:  # type: ignore[misc]  # isinstance() decides by it
+    @property  # type: ignore[misc]
+    def __class__(self) -> NoReturn:  # type: ignore[override]  # isinstance() decides by it
         stop(self)
 
 
@@ -72,7 +79,26 @@ def stop(value: Unknown, *_: object) -> NoReturn:
     raise error
 
 
-def stopped() -> PlannedValue | None:
+def watch(filename: str) -> None:
+    """End the program of this file at the first ``TypeError`` after a call was planned, whoever would catch it.
+
+    With it the C parts of Python refuse what they do not know, and a handler would make something up.
+    """
+
+    def trace(frame: types.FrameType, event: str, argument: Any) -> Any:
+        if frame.f_code.co_filename != filename:
+            return None
+        frame.f_trace_lines = False
+        if event == "exception" and _made and isinstance(argument[1], TypeError):
+            _first.append(argument[1].with_traceback(argument[2]))
+            raise Ended
+        return trace
+
+    threading.settrace(trace)
+    sys.settrace(trace)
+
+
+def stopped() -> BaseException | None:
     """What has ended the program, if it needed such a value."""
     return _first[0] if _first else None
 

@@ -86,6 +86,8 @@ def serve(sock: socket.socket) -> NoReturn:
     assert isinstance(start, dict)
     ends.limit = start["frame_bytes"]
     inputs = {name: convert.from_json(value) for name, value in start["inputs"].items()}
+    if start.get("dry_run"):
+        planned.watch(PROGRAM)
     run_program(start["program"], start["tools"], inputs, Channel(ends))
 
 
@@ -133,10 +135,10 @@ class Channel:
 
         Raises:
             ToolError: the tool refused or failed.
-            PlannedValue: the program needed a value before that a dry run does not know.
+            Ended: the program needed a value before that a dry run does not know.
         """
-        if (stopped := planned.stopped()) is not None:
-            raise stopped
+        if planned.stopped() is not None:
+            raise planned.Ended
         with self._sending:  # ids go out in order
             number = next(self._ids)
             message = {"op": "call", "id": number, "tool": tool, "args": arguments, "line": _line()}
@@ -249,8 +251,8 @@ def run_program(source: str, tools: dict[str, list[str]], inputs: dict[str, obje
     scope = _scope(tools, inputs, channel)
     try:
         _execute(source, scope)
-        if (stopped := planned.stopped()) is not None:
-            raise stopped
+        if planned.stopped() is not None:
+            raise planned.Ended
         if planned.places_in(scope.get("answer")):  # all it does is known; not what it would answer
             _finish(channel, {"op": "done", "answered": False, "value": None})
         answered = "answer" in scope

@@ -244,6 +244,7 @@ class Broker:
     async def _handle(self, record: CallRecord) -> Any:
         tool = self._granted(record)
         if record.unknown:
+            self.bans.refuse(record, self.journal, self.redactor)
             self._count()
             return planning.plan_unknown(record, tool.protocol, self.calls, dry_run=self.dry_run)
         self._check_arguments(record, tool)

@@ -198,7 +198,9 @@ class RunView:
     def _on_call_ended(self, data: dict[str, Any]) -> None:
         self._wait_for("running …")
         mark, style = _MARKS[data["status"]]
-        arguments = ", ".join(f"{visible_name(name)}={_short(value, 60)}" for name, value in data["arguments"].items())
+        parts = [f"{visible_name(name)}={_short(value, 60)}" for name, value in data["arguments"].items()]
+        parts += dict.fromkeys(f"{visible_name(feed['argument'])}=…" for feed in data.get("awaits", ()))
+        arguments = ", ".join(parts)
         status = data["status"]
         if status == "refused":
             status = _REFUSALS.get(str(data.get("error_status")), status)
@@ -248,8 +250,9 @@ class RunView:
 
     def _on_run_ended(self, data: dict[str, Any]) -> None:
         self._wait_for(None)
-        if data.get("dry_run"):
-            self._show_planned(DryRun.model_validate_json(json.dumps(data["dry_run"])))
+        found = DryRun.model_validate_json(json.dumps(data["dry_run"])) if data.get("dry_run") else None
+        if found is not None and (found.planned or data["status"] == "answered"):
+            self._show_planned(found)
         if data["status"] not in ("answered", "planned"):
             self.line(f"── {_ENDINGS.get(data['status'], data['status'])} ──", "bold red")
             raised = data.get("raised") and not self._stored  # whoever catches the exception prints it

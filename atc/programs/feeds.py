@@ -7,11 +7,12 @@ Without a program that can be followed, an equal value in an earlier response is
 from __future__ import annotations
 
 import ast
+import contextlib
+import re
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from atc.dry_run_facts import Feed
-from atc.packing import as_text
 from atc.programs.analysis.interpreter import ToolCall
 from atc.programs.analysis.values import UNKNOWN, Cell, Origin, Value
 from atc.programs.attribution.responses import MISSING, places
@@ -24,6 +25,8 @@ MAX_FEEDS = 3
 """Of one argument."""
 MAX_LEAVES, MAX_ALL = 200, 20_000
 """Scalars of one value, and of all responses, that are compared."""
+MAX_COMPARED = 500_000
+"""Values that are compared for all calls of a run; the feeds of further ones are named without their places."""
 MAX_EXPRESSION = 500
 """Characters of an expression of the program."""
 _LEAST_TEXT, _LEAST_NUMBER = 3, 10
@@ -58,6 +61,7 @@ class Feeds:
         self._task = task.casefold()
         self._inputs = {text for value in inputs.values() for text, _ in leaves(value)}
         self._known: dict[str, tuple[Call, Path]] | None = None
+        self._left = MAX_COMPARED
 
     def of(self, call: Call) -> tuple[Feed, ...]:
         """What feeds a planned call: its arguments in order, then those that are not known."""
@@ -89,7 +93,8 @@ class Feeds:
             nodes: list[ast.expr] = [k.value for k in place.node.keywords if k.arg in (name, at[1])]
             nodes += place.node.args[at[0] : at[0] + 1]
             if nodes and not isinstance(nodes[0], ast.Starred):
-                return ast.unparse(nodes[0])[:MAX_EXPRESSION]
+                with contextlib.suppress(RecursionError):
+                    return ast.unparse(nodes[0])[:MAX_EXPRESSION]
         return ""
 
     def _of_argument(self, call: Call, name: str, value: Any) -> list[Feed]:
@@ -109,8 +114,11 @@ class Feeds:
             return [Feed(argument=name, kind="input")]
         if not followed and (same := self._same(call, name, given)):
             return same
-        in_task = bool(given) and all(text.casefold() in self._task for text in given)
+        in_task = bool(given) and all(self._is_in_task(text.casefold()) for text in given)
         return [Feed(argument=name, kind="task" if in_task else "program")]
+
+    def _is_in_task(self, text: str) -> bool:
+        return len(text) <= len(self._task) and bool(re.search(rf"(?<!\w){re.escape(text)}(?!\w)", self._task))
 
     def _from_response(
         self, call: Call, name: str, value: Any, given: Sequence[str], origin: Origin, exact: bool
@@ -123,8 +131,11 @@ class Feeds:
             for path, part in places(source.value, origin.path):
                 if part is MISSING or any(str(step).startswith("key ") for step in path):
                     continue
-                whole = exact and as_text(part) == as_text(value)
+                if self._left <= 0:
+                    break
                 texts = {text for text, _ in leaves(part)}
+                self._left -= 1 + len(texts) * (1 if exact else len(given))
+                whole = exact and type(part) is type(value) and part == value
                 if whole or (exact and texts.intersection(given)):
                     seen = True
                     yield _fed(name, "response", source, path)

@@ -70,6 +70,8 @@ class Job:
         inputs: JSON values and bytes that stand in the program's scope under these names when it starts
             (:mod:`atc.sandboxes.inputs` says which names and sizes).
         clock: stands still while the host waits for a person or a model; the program's wall time with it.
+        dry_run: calls may be planned and not made (:attr:`CallReply.planned`): the program ends where it needs the
+            value of one.
 
     Raises:
         UsageError: an input cannot have its name.
@@ -80,6 +82,7 @@ class Job:
     limits: Limits = field(default_factory=Limits)
     inputs: Mapping[str, Any] = field(default_factory=dict)
     clock: Clock = field(default_factory=Clock, repr=False, compare=False)
+    dry_run: bool = False
 
     def __post_init__(self) -> None:
         check_names(self.inputs, self.tools)

@@ -268,7 +268,8 @@ class RunContext:
         broker.begin_program(warnings)
         self.emit("program_started", {"attempt": attempt, "warnings": list(warnings)})
         values = self.inputs if inputs is None else inputs
-        job = Job(program, signatures(self.tools), limits_from(self.settings), values, broker.clock)
+        limits = limits_from(self.settings)
+        job = Job(program, signatures(self.tools), limits, values, broker.clock, broker.dry_run)
         outcome = await self.sandbox.run(job, self._pages.call)
         outcome = self._pages.placed(outcome)
         self.isolation = f"{self.sandbox.name}/{outcome.isolation}"

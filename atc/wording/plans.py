@@ -8,7 +8,7 @@ from atc.dry_run_facts import DryRun, Feed, PlannedCall, Stop
 
 _SHOWN = 200
 """Characters of one argument."""
-_WRITES_NOTHING = "a real run would change nothing: the program makes no call with effects"
+_WRITES_NOTHING = "the program made no call with effects"
 AGAIN = "Nothing was sent. To do it for real, run it again without --dry-run: all is read anew."
 
 

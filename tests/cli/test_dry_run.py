@@ -84,6 +84,7 @@ def test_the_plan_is_printed_and_is_a_success(endpoint: Any, approve: str) -> No
     assert WANTED in ran.stdout
     assert "dry run: reads run, calls with effects are listed and not made" in ran.stdout
     assert '○ 2. cancel(order="o17")\n      → planned, not made' in ran.stdout
+    assert '○ 3. mail(to="ann@example.org", about=…)' in ran.stdout
     assert "\x1b" not in ran.stdout
     assert WANTED in atc("show", "last").stdout
     assert json.loads(atc("runs", "--json").stdout)[0]["status"] == "planned"
@@ -97,9 +98,7 @@ def test_json_has_the_same(endpoint: Any) -> None:
     first, second, *_ = result["dry_run"]["planned"]
     assert (first["tool"], first["arguments"], first["line"]) == ("cancel", {"order": "o17"}, 2)
     path = ["orders", 0, "id"]
-    assert first["feeds"] == [
-        {"argument": "order", "kind": "response", "call": 1, "tool": "find_orders", "path": path}
-    ]
+    assert first["feeds"] == [{"argument": "order", "kind": "response", "call": 1, "tool": "find_orders", "path": path}]
     assert (second["effect"], second["unknown"]) == ("unknown", {"about": "done['receipt']"})
     stop = result["dry_run"]["stop"]
     assert (stop["line"], stop["needs"], stop["path"]) == (5, 4, ["ok"])
@@ -110,8 +109,15 @@ def test_a_program_without_effects_answers_and_says_so(endpoint: Any) -> None:
     endpoint(says(GOOD.replace("double(n=21)", 'find_orders(customer="a")["orders"][0]["id"]')))
     ran = atc(*TASK)
     assert ran.exit_code == 0
-    assert "value: o17" in ran.stdout or "o17" in ran.stdout
-    assert "a real run would change nothing: the program makes no call with effects" in ran.stdout
+    assert "── answer ──\no17" in ran.stdout
+    assert "── dry run: the program made no call with effects ──" in ran.stdout
+
+
+def test_a_run_that_is_not_solved_says_nothing_of_effects(endpoint: Any) -> None:
+    endpoint(*[says("```python\nanswer = [][find_orders(customer='a')['orders']]\n```")] * 9)
+    ran = atc(*TASK)
+    assert ran.exit_code == 1
+    assert "── dry run" not in ran.stdout
 
 
 def test_it_cannot_be_resumed_into_a_real_run(endpoint: Any) -> None:

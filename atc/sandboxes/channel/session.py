@@ -82,7 +82,8 @@ class Session:
         limits = self._limits
         inputs = packed(job.inputs, frame_bytes=limits.frame_bytes, channel_bytes=limits.channel_bytes)
         body = {"program": job.program, "tools": tools, "inputs": inputs}
-        await self._channel.send({"op": "run", **body, "frame_bytes": limits.frame_bytes})
+        dry = {"dry_run": True} if job.dry_run else {}
+        await self._channel.send({"op": "run", **body, **dry, "frame_bytes": limits.frame_bytes})
 
     async def serve(self) -> Outcome:
         """Serve the program to its end.

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import dataclasses
 from typing import Any
 
 from atc.calls.contract import CallReply, CallRequest
@@ -186,6 +187,40 @@ for wrong in (lambda: all_pages(len), lambda: all_pages(f, 1, 2, 3), lambda: all
 @GROUP.check("a tool called all_pages takes the place of the function")
 async def _(lab: Lab) -> None:
     same(await lab.answer("answer = all_pages(1)", {"all_pages": _echo}, parameters=["n"]), {"n": 1}, "the answer")
+
+
+@GROUP.check("the value of a call that was only planned can be passed on, and nothing is made of it")
+async def _(lab: Lab) -> None:
+    asked: list[CallRequest] = []
+
+    async def call(request: CallRequest) -> CallReply:
+        asked.append(request)
+        return CallReply(planned=request.tool == "f")
+
+    program = """
+kept = [f(a=1)]
+g(1, b={"c": kept[0]["id"][0], "d": 2})
+all_pages(g, a=kept[0].get("x"))
+try:
+    if kept[0]["ok"]: pass
+except BaseException:
+    g(2)
+g(3)
+answer = 1
+"""
+    job = Job(program, {"f": ["a"], "g": ["a", "b"]}, lab.sandbox.limits, dry_run=True)
+    outcome = await lab.sandbox.run(job, call)
+    same([(r.tool, r.arguments) for r in asked[:2]], [("f", {"a": 1}), ("g", {"a": 1})], "the calls that were told")
+    same([(r.tool, r.arguments["tool"]) for r in asked[2:]], [("all_pages", "g")], "the calls after these")
+    places = [{name: list(map(tuple, found)) for name, found in r.unknown.items()} for r in asked]
+    same(places, [{}, {"b": [(1, ("id", 0))]}, {"a": [(1, ("x",))]}], "what rests on the planned call")
+    raised(outcome, "PlannedValue", "f", line=6)
+    same(outcome.error and outcome.error.origin, (1, ("ok",)), "what was needed of it")
+    asked.clear()
+    program = "c = f(a=1)\ntry:\n    ''.join([c])\nexcept Exception:\n    g(1)\nanswer = 1"
+    outcome = await lab.sandbox.run(dataclasses.replace(job, program=program), call)
+    raised(outcome, "TypeError", line=3)
+    same([r.tool for r in asked], ["f"], "the calls of a program that catches what Python refuses")
 
 
 @GROUP.check("a response of a megabyte comes in")

@@ -24,7 +24,7 @@ from atc.sandboxes.contract import TIERS, Job, Limits
 
 PROTOCOL = 4
 """2: bytes are tagged in values (:mod:`atc.packing`). 3: ``inputs`` of a program, ``pause`` and ``resume``.
-4: ``planned`` of a reply, and ``unknown`` of a call: a dry run."""
+4: ``dry_run`` of a program, ``planned`` of a reply, and ``unknown`` of a call."""
 MESSAGE_BYTES = 16 << 20
 """The largest message that a service takes: a program with its tools, or a tool's answer."""
 MAX_TOOLS = 2_000
@@ -87,7 +87,10 @@ def job_of(message: dict[str, Any], most: Limits) -> Job:
         if len(name) > MAX_NAME or not name.isidentifier() or not _names(parameters):
             raise FrameError("`tools` must give a list of parameter names for each tool's name")
     limits = _limits_of(message.get("limits", {}), most)
-    return Job(program, tools, limits, _inputs_of(message.get("inputs", {}), tools, limits))
+    dry_run = message.get("dry_run", False)
+    if type(dry_run) is not bool:
+        raise FrameError("`dry_run` must be true or false")
+    return Job(program, tools, limits, _inputs_of(message.get("inputs", {}), tools, limits), dry_run=dry_run)
 
 
 def pause_message(stopped: bool) -> dict[str, Any]:

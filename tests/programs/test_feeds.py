@@ -1,0 +1,126 @@
+"""What feeds the arguments of planned calls: named only where a response, the task or the program really has it."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from atc.dry_run_facts import Feed
+from atc.programs import feeds as module
+from atc.programs.feeds import Feeds
+from atc.result import Call, Effect
+from tests.support.tools import make_tool
+
+PROTOCOLS = {
+    tool.protocol.name: tool.protocol
+    for tool in (
+        make_tool("find", None, q={"type": "string"}),
+        make_tool("act", None, Effect.WRITE, a={}, b={}),
+        make_tool("odd", None, Effect.WRITE, **{"user-id": {}, "from": {}}),
+    )
+}
+FOUND = {"items": [{"id": "x1", "n": 5}, {"id": "x2", "n": 70}], "next": {"page": "p2"}}
+
+
+def call(index: int, tool: str, line: int, status: Any = "planned", value: Any = None, **arguments: Any) -> Call:
+    effect = Effect.READ if tool == "find" else Effect.WRITE
+    return Call(
+        index=index, attempt=0, tool=tool, arguments=arguments, effect=effect, status=status, value=value, line=line
+    )
+
+
+def fed(source: str, line: int, task: str = "", inputs: Any = None, tool: str = "act", **arguments: Any) -> list[Feed]:
+    calls = [call(1, "find", 1, "ok", FOUND, q="z"), call(2, tool, line, **arguments)]
+    return list(Feeds(source, calls, PROTOCOLS, task, inputs or {}).of(calls[1]))
+
+
+def only(*feeds: Feed) -> list[Any]:
+    return [(feed.argument, feed.kind, feed.path) for feed in feeds]
+
+
+@pytest.mark.parametrize(
+    ("source", "arguments", "wanted"),
+    [
+        ("f = find()\nact(f['items'][1]['id'])", {"a": "x2"}, [("a", "response", ("items", 1, "id"))]),
+        ("f = find()\nact(a=f['items'])", {"a": FOUND["items"]}, [("a", "response", ("items",))]),
+        (
+            "f = find()\nact(b=[i['id'] for i in f['items']])",
+            {"b": ["x1", "x2"]},
+            [("b", "response", ("items", 0, "id")), ("b", "response", ("items", 1, "id"))],
+        ),
+        ("f = find()\nact(a={'of': f['next']['page']})", {"a": {"of": "p2"}}, [("a", "response", ("next", "page"))]),
+        ("f = find()\nact(a='to ' + f['next']['page'])", {"a": "to p2"}, [("a", "derived", ("next", "page"))]),
+        ("f = find()\nact(a=f['items'][0]['n'] * 2)", {"a": 10}, [("a", "derived", ())]),
+        ("f = find()\nact(a='x1')", {"a": "x1"}, [("a", "program", ())]),
+        ("f = find()\nact(a='Ann', b=7)", {"a": "Ann", "b": 7}, [("a", "task", ()), ("b", "program", ())]),
+        ("f = find()\nact(a=5)", {"a": 5}, [("a", "program", ())]),
+        ("f = find()\nact(a=answer_1)", {"a": "kept"}, [("a", "input", ())]),
+        ("f = find()\nact(a=some_name)", {"a": 70}, [("a", "same", ("items", 1, "n"))]),
+        ("f = find()\nact(a=None, b=True)", {"a": None, "b": True}, [("a", "program", ()), ("b", "program", ())]),
+        ("this is no program", {"a": "p2"}, [("a", "program", ())]),
+        ("", {"a": 70}, [("a", "same", ("items", 1, "n"))]),
+    ],
+)
+def test_feeds(source: str, arguments: dict[str, Any], wanted: list[Any]) -> None:
+    found = fed(source, 2, "book 15 seats for Ann", {"answer_1": ["kept"]}, **arguments)
+    assert only(*found) == wanted
+
+
+def test_a_source_that_came_later_feeds_nothing() -> None:
+    calls = [call(1, "act", 2, a="x2"), call(2, "find", 1, "ok", FOUND)]
+    (feed,) = Feeds("f = find()\nact(a=f['items'][1]['id'])", calls, PROTOCOLS, "", {}).of(calls[0])
+    assert (feed.kind, feed.call) == ("program", None)
+
+
+def test_parameters_have_other_names_in_programs() -> None:
+    source = "f = find()\nodd(f['next']['page'], from_=f['items'][0]['id'])"
+    found = fed(source, 2, tool="odd", **{"user-id": "p2", "from": "x1"})
+    assert {feed.argument: feed.path for feed in found} == {"user-id": ("next", "page"), "from": ("items", 0, "id")}
+    awaits = tuple(Feed(argument=name, kind="planned", call=1, tool="find") for name in ("user-id", "from"))
+    made = call(2, "odd", 2).model_copy(update={"awaits": awaits})
+    feeds = Feeds(source, [made], PROTOCOLS, "", {})
+    assert feeds.expressions(made) == {"user-id": "f['next']['page']", "from": "f['items'][0]['id']"}
+
+
+def test_much_is_compared_within_bounds(monkeypatch: pytest.MonkeyPatch) -> None:
+    many = {"items": [{"id": f"v{number}"} for number in range(1_000)]}
+    source = "f = find()\nfor i in f['items']:\n    act(a=i['id'])"
+    calls = [call(1, "find", 1, "ok", many), *(call(n, "act", 3, a=f"v{n}") for n in range(2, 200))]
+    monkeypatch.setattr(module, "MAX_COMPARED", 5_000)
+    feeds = Feeds(source, calls, PROTOCOLS, "", {})
+    kinds = [feeds.of(each)[0].kind for each in calls[1:]]
+    assert kinds[0] == "response"
+    assert kinds[-1] == "derived"
+
+
+_JSON = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=5) | st.binary(max_size=3),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=3), inner, max_size=3),
+    max_leaves=8,
+)
+_SOURCES = st.sampled_from(
+    [
+        "f = find()\nact(a=f)",
+        "f = find()\nact(*f)",
+        "f = find()\nact(**f)",
+        "f = find()\nfor x in f: act(x)",
+        "act(act(find()))",
+        "act = 1\nact(2)",
+        "def f(): return act(f())\nf()",
+        "(" * 300,
+        "\x00",
+    ]
+)
+
+
+@given(_SOURCES, _JSON, _JSON, st.integers(0, 3), st.text(max_size=10))
+@settings(max_examples=60, deadline=None)
+def test_whatever_comes_it_is_found_without_an_error(
+    source: str, value: Any, given_: Any, line: int, task: str
+) -> None:
+    calls = [call(1, "find", line, "ok", value), call(2, "act", line, a=given_)]
+    feeds = Feeds(source, calls, PROTOCOLS, task, {"x": value})
+    assert {feed.argument for feed in feeds.of(calls[1])} == {"a"}
