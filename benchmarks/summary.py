@@ -29,7 +29,7 @@ _SECONDS = ("seconds", "model_s", "tool_s", "own_s")
 Line = dict[str, Any]
 
 
-def summarise(rows: Sequence[Row], order: Sequence[str]) -> list[Line]:
+def summarise(rows: Sequence[Row], order: Sequence[str], against: str | None = None) -> list[Line]:
     """One line for each model (with the terms), environment and system, and over all environments if several.
 
     Where some of the tasks were read (:mod:`benchmarks.read_tasks`), the others come first, together.
@@ -37,6 +37,7 @@ def summarise(rows: Sequence[Row], order: Sequence[str]) -> list[Line]:
     Args:
         rows: the tries; those without a result (no model, no sandbox) count as ``lost`` and in nothing else.
         order: the systems, in the order to list them.
+        against: a system; each line has ``against`` then, what it took beside that one (:func:`compared`).
     """
     groups: dict[tuple[str, str, str], list[Row]] = defaultdict(list)
     environments = list(dict.fromkeys(row.env for row in rows))
@@ -50,7 +51,11 @@ def summarise(rows: Sequence[Row], order: Sequence[str]) -> list[Line]:
             groups[model, "all", row.system].append(row)
     places, known = [UNREAD, *environments, "all"], [*order, *sorted({row.system for row in rows} - set(order))]
     ranked = sorted(groups, key=lambda key: (key[0], places.index(key[1]), known.index(key[2])))
-    return [_line(*key, groups[key], groups.get((key[0], key[1], RULER), [])) for key in ranked]
+    lines = [_line(*key, groups[key], groups.get((key[0], key[1], RULER), [])) for key in ranked]
+    if against is not None:
+        for key, line in zip(ranked, lines, strict=True):
+            line["against"] = compared(groups[key], groups.get((key[0], key[1], against), []), against)
+    return lines
 
 
 def _line(model: str, env: str, system: str, rows: list[Row], rulers: list[Row]) -> Line:
@@ -115,6 +120,30 @@ def paired(rows: Sequence[Row], rulers: Sequence[Row]) -> tuple[int, int]:
     return sum(mine and not theirs for mine, theirs in both), sum(theirs and not mine for mine, theirs in both)
 
 
+def compared(rows: Sequence[Row], others: Sequence[Row], system: str) -> Line:
+    """What tries took and solved beside those of another system, over what both tried (RETO, Table 2).
+
+    ``tokens`` and ``steps`` (model calls) are the change as a share, -0.7 for 70 % fewer; ``None`` where the other took
+    none.
+    """
+    theirs = {(row.env, row.task, row.seed): row for row in others if row.status != "environment"}
+    judged = [row for row in rows if row.status != "environment"]
+    both = [(row, theirs[key]) for row in judged if (key := (row.env, row.task, row.seed)) in theirs]
+
+    def change(taken: Callable[[Row], int]) -> float | None:
+        mine, other = (sum(taken(pair[which]) for pair in both) for which in (0, 1))
+        return round(mine / other - 1, 4) if other else None
+
+    return {
+        "system": system,
+        "tries": len(both),
+        "solved": sum(mine.solved for mine, _ in both),
+        "solved_there": sum(other.solved for _, other in both),
+        "tokens": change(lambda row: row.prompt_tokens + row.completion_tokens),
+        "steps": change(lambda row: row.model_calls),
+    }
+
+
 def _share(rows: Sequence[Row]) -> float:
     return sum(row.solved for row in rows) / len(rows) if rows else 0.0
 
@@ -145,6 +174,7 @@ def interval(rows: Sequence[Row]) -> tuple[float, float]:
 
 OUTCOME = ("solved", "(95 %)", f"± {RULER}", "stated", "first", "path", "prec")
 COST = ("asked", "tokens a try", "tools", "s a try", "model", "tools", "own")
+AGAINST = ("tries", "solved", "it solved", "tokens", "steps")
 DIFFICULTY = ("easy", "medium", "hard", "all")
 DAMAGE = ("again", "forbidden", "failed", "broke", "ended", "faults")
 LEGEND = f"""\
@@ -167,6 +197,10 @@ def print_table(lines: Sequence[Line], console: Console) -> None:
         own = [line for line in lines if line["model"] == model]
         console.print(_table(f"Tasks solved, {model}", OUTCOME, own, _outcome))
         console.print(_table(f"What it took, {model}", COST, own, _cost))
+        if "against" in own[0]:
+            system = own[0]["against"]["system"]
+            others = [line for line in own if line["system"] != system]
+            console.print(_table(f"Against {system}, over what both tried, {model}", AGAINST, others, _against))
         console.print(_table(f"By difficulty: TCR, TSR, Steps, {model}", DIFFICULTY, own, _difficulty))
         console.print(_table(f"What it broke, {model}", DAMAGE, own, _damage))
     console.print(LEGEND, markup=False)
@@ -210,6 +244,12 @@ def _cost(line: Line) -> list[str]:
         f"{line['tool_calls'] / tries:.1f}",
         *(f"{line[name] / tries:.1f}" for name in _SECONDS),
     ]
+
+
+def _against(line: Line) -> list[str]:
+    found = line["against"]
+    changes = ("–" if found[name] is None else f"{found[name]:+.0%}".replace("-", "−") for name in ("tokens", "steps"))
+    return [*(str(found[name]) for name in ("tries", "solved", "solved_there")), *changes]
 
 
 def _difficulty(line: Line) -> list[str]:

@@ -290,12 +290,17 @@ def main(
     ] = None,
     picture: Annotated[Path | None, typer.Option(help="Draw solved against tokens there: .svg or .png.")] = None,
     summary: Annotated[Path | None, typer.Option(help="Only print the tables of this file.")] = None,
+    against: Annotated[
+        str | None, typer.Option(help="With --summary: tokens and steps of each system beside those of this one.")
+    ] = None,
     as_json: Annotated[bool, typer.Option("--json", help="The summary as JSON.")] = False,
 ) -> None:
     """Measure what each system solves, what it takes and what it breaks."""
     if summary is not None:
-        _report(latest(read_rows(summary)), as_json, picture)
+        _report(latest(read_rows(summary)), as_json, picture, against)
         return
+    if against is not None:
+        raise UsageError("--against compares what a file holds: give --summary FILE too")
     environments = [open_environment(name, data) for name in listed(env, ENVIRONMENTS, "env")]
     chosen = systems_of(system or (QUICK_SYSTEMS if quick else ",".join(SYSTEMS)))
     if practice and sample is None:
@@ -375,8 +380,10 @@ def _own(plan: Plan, source: Upstream, file: Path) -> list[Row]:
     ]
 
 
-def _report(rows: list[Row], as_json: bool, picture: Path | None) -> None:
-    lines = summarise(rows, list(SYSTEMS))
+def _report(rows: list[Row], as_json: bool, picture: Path | None, against: str | None = None) -> None:
+    if against is not None and against not in (tried := sorted({row.system for row in rows})):
+        raise UsageError(f"--against: the file has no tries of {against!r}, but of {', '.join(tried) or 'none'}")
+    lines = summarise(rows, list(SYSTEMS), against)
     if picture is not None:
         draw(lines, picture)
     if as_json:

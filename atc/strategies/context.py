@@ -18,9 +18,10 @@ from typing import Any
 from atc.answers.types import AnswerType
 from atc.calls.broker import Broker
 from atc.calls.contract import CallRequest
+from atc.calls.json_values import to_json_value
 from atc.calls.pages import Pages
 from atc.catalogue import Catalogue, Report
-from atc.errors import UsageError, WritesPlanned
+from atc.errors import CallRefused, UsageError, WritesPlanned
 from atc.facts import Misfit
 from atc.graph.tool_graph import ToolGraph
 from atc.models.base import Message, Model, Reply
@@ -302,7 +303,14 @@ class RunContext:
             return made
 
     async def _called_tool(self, tool: str, arguments: Mapping[str, Any]) -> Call:
-        handled = await self.broker.handled(CallRequest(next(self._requests), tool, dict(arguments), 0))
+        number = next(self._requests)
+        try:
+            given = to_json_value(dict(arguments))
+        except ValueError as error:  # what is nested too deep cannot be written down either
+            problem = CallRefused(f"the arguments are no JSON values: {error}", status="invalid_arguments")
+            self.broker.refuse(CallRequest(number, tool, {}, 0), problem)
+            return self.broker.calls[-1]
+        handled = await self.broker.handled(CallRequest(number, tool, given, 0))
         made = next(call for call in self.broker.calls if call.index == handled.number)
         if made.status == "planned":
             raise WritesPlanned

@@ -139,7 +139,7 @@ class _State:
             if layer.ending is not None:
                 return layer.ending
             faults += fault is not None
-            if fault is None and (layer.skipped or number < of or layer.called >= set(names)):
+            if fault is None and (layer.skipped or number < of or layer.complete):
                 break
             observed = "\n".join([*layer.observed, _AGAIN])
             messages += [Message("assistant", kept), Message("user", observed)]
@@ -204,6 +204,12 @@ class _Layer:
         self.skipped = False
         self.broken: Fault | None = None
         self.ending: Ending | None = None
+
+    @property
+    def complete(self) -> bool:
+        """Whether each of its tools was called with success; the user need not be asked."""
+        tools = self._context.tools
+        return all(name in self.called for name in self._allowed if not is_ask_user(tools.get(name)))
 
     def lines(self) -> list[str]:
         """What the layer brought: a line for each call that succeeded, and for each that failed last."""
@@ -330,7 +336,7 @@ def _finished(reply: str) -> Mapping[str, Any] | None:
         text = (reply[found[-1].end() :] if found else reply).strip()
         given = read_value(text)
         if not text or (isinstance(given, str) and text.startswith("{")):
-            return None  # it was cut
+            return None  # it was cut, or is no JSON
     if not isinstance(given, dict) or not {"answer", "missing"} & given.keys():
         return {"answer": given}
     if "answer" in given and (given["answer"] is not None or not given.get("missing")):

@@ -10,6 +10,7 @@ import json
 import re
 from typing import Any
 
+from atc.calls.json_values import to_json_value
 from atc.facts import Fault
 from atc.prompting import fenced, prompt
 from atc.strategies.base import Ending, Strategy
@@ -114,6 +115,7 @@ def _steps(reply: str) -> list[dict[str, Any]]:
         raise PlanFault(Fault(kind="program", reason="the reply holds no JSON list of steps"))
     try:
         steps, _ = json.JSONDecoder().raw_decode(reply[start:])
+        steps = to_json_value(steps)
     except (ValueError, RecursionError) as error:
         raise PlanFault(Fault(kind="program", reason=f"the plan is no JSON: {error}")) from None
     if not steps or not isinstance(steps, list) or not all(isinstance(step, dict) for step in steps):

@@ -70,6 +70,7 @@ def _read_action(match: re.Match[str]) -> Action:
     arguments: Any
     try:
         arguments, length = json.JSONDecoder(parse_constant=_no_json).raw_decode(text)
+        arguments = to_json_value(arguments)
     except (ValueError, RecursionError) as error:
         problem = Fault(kind="program", reason=f"the Action Input is no JSON object: {error}")
         return Action(match[1], {}, problem, match.start(), begin)

@@ -112,3 +112,24 @@ def test_every_system_is_sampled_alike() -> None:
         asked = server.requests
     assert {request["temperature"] for request in asked} == {0.3}
     assert asked[0]["seed"] == asked[1]["seed"] == 0
+
+
+def test_layered_calls_act_in_layers_and_finish() -> None:
+    finish = 'Action: Finish\nAction Input: {"answer": 7}'
+    with serving(says(ORDER), says(finish)) as server:
+        row = tried_at(server, "layered-calls")
+        asked = [request["messages"] for request in server.requests]
+    assert (row.solved, row.programs, row.tool_calls, row.model_calls, row.writes) == (True, 2, 1, 2, 1)
+    assert "Step 1 of 1" in asked[0][-1]["content"]
+    assert 'order({"item": "pen"}) returned {"number": 7}' in asked[1][-1]["content"]
+    assert tried([ORDER, 'Action: Finish\nAction Input: {"missing": "it"}'], "layered-calls-flat").status == "unsolved"
+
+
+def test_dfsdt_goes_back_and_repeats_no_write() -> None:
+    back = "Thought: no\nGive Up"
+    with serving(
+        *map(says, [ORDER, back, ORDER, 'Action: order\nAction Input: {"item": "moon"}', "Final Answer: 7"])
+    ) as server:
+        row = tried_at(server, "dfsdt")
+    assert (row.solved, row.writes, row.repeated_writes, row.model_calls) == (True, 1, 0, 5)
+    assert tried(["I do not know."], "dfsdt").status == "budget", "the ruler's own cap comes first"

@@ -18,7 +18,7 @@ from benchmarks.environments import Task, open_environment
 from benchmarks.environments.atlas import AtlasEnvironment
 from benchmarks.gateway import Caps
 from benchmarks.quick import quick_tasks
-from benchmarks.rows import Row, latest, read_rows
+from benchmarks.rows import Row, append, latest, read_rows
 from benchmarks.summary import interval, paired, summarise
 from benchmarks.systems import SYSTEMS, Answer, Job, System
 from benchmarks.tasks import Plan, tasks_of
@@ -339,6 +339,42 @@ def test_tasks_are_grouped_by_how_many_tools_they_need() -> None:
 def test_only_what_both_tried_is_paired() -> None:
     mine = [made("a", True, system="react"), made("b", False, system="react"), made("c", True, system="react")]
     assert paired(mine, [made("a", False), made("b", True), made("d", True)]) == (1, 1)
+
+
+def test_what_a_system_took_is_compared_over_what_both_tried() -> None:
+    def took(task: str, system: str, tokens: int, steps: int, **more: Any) -> Row:
+        return made(
+            task, True, system=system, prompt_tokens=tokens - 10, completion_tokens=10, model_calls=steps, **more
+        )
+
+    rows = [took("a", "dfsdt", 900, 7), took("b", "dfsdt", 1_100, 9), took("c", "dfsdt", 50, 1)]
+    rows += [
+        took("a", "layered-calls", 200, 3),
+        took("b", "layered-calls", 400, 5),
+        took("d", "layered-calls", 10_000, 9),
+    ]
+    rows += [dataclasses.replace(took("c", "layered-calls", 9_999, 99), status="environment"), took("e", "atc", 1, 1)]
+    found = {line["system"]: line["against"] for line in summarise(rows, list(SYSTEMS), "dfsdt")}
+    beside = {"system": "dfsdt", "tries": 2, "solved": 2, "solved_there": 2, "tokens": -0.7, "steps": -0.5}
+    assert found["layered-calls"] == beside
+    assert (found["dfsdt"]["tokens"], found["atc"]["tries"], found["atc"]["tokens"]) == (0.0, 0, None)
+    assert "against" not in summarise(rows, list(SYSTEMS))[0]
+
+
+def test_the_command_compares_with_a_system_of_the_file(tmp_path: Path) -> None:
+    file = tmp_path / "rows.jsonl"
+    for system, tokens in (("dfsdt", 1_000), ("layered-calls", 300)):
+        append(file, made("a", True, system=system, prompt_tokens=tokens, model_calls=4))
+    shown = command("--summary", str(file), "--against", "dfsdt")
+    assert shown.exit_code == 0
+    assert "Against dfsdt" in shown.stdout
+    assert "−70%" in shown.stdout
+    assert (
+        json.loads(command("--summary", str(file), "--against", "dfsdt", "--json").stdout)[0]["against"]["tries"] == 1
+    )
+    unknown = command("--summary", str(file), "--against", "react")
+    assert (unknown.exit_code, "has no tries of 'react', but of dfsdt, layered-calls" in unknown.output) == (2, True)
+    assert command("--against", "dfsdt").exit_code == 2
 
 
 def command(*arguments: str) -> Any:

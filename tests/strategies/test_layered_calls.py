@@ -138,6 +138,8 @@ def test_the_last_layer_goes_on_while_a_tool_of_it_was_not_called() -> None:
         ("Action: find_place\nAction Input: nothing", "the Action Input is no JSON object"),
         ("Action: find_place\nAction Input: [1]", "find_place takes its arguments as a JSON object"),
         ('Action: find_place\nAction Input: {"town": NaN}', "the Action Input is no JSON object: NaN is no JSON"),
+        ('Action: find_place\nAction Input: {"town": 1e999}', "the Action Input is no JSON object: Out of range"),
+        ('Action: find_place\nAction Input: {"town": ' + "[" * 200 + "]" * 200 + "}", "nested deeper than"),
         ("I would like to travel.", "there was no Action with an Action Input: write one, or only Skip"),
         (act("find_place"), "failed: "),
     ],
@@ -229,6 +231,14 @@ def test_what_is_missing_is_admitted() -> None:
 
 
 def test_an_answer_that_was_cut_or_has_another_type_is_asked_for_once_more() -> None:
+    deep = '{"answer": ' + "[" * 600 + "]" * 600 + "}"
+    for unread in (
+        'Action: Finish\nAction Input: {"answer": 1e999}',
+        f"Action: Finish\nAction Input: {deep}",
+        deep,
+        "",
+    ):
+        assert Travel().run("Skip", "Skip", unread, finish(answer=1))[0].value == 1
     cut = 'Action: Finish\nAction Input: {"answer": "P'
     result, model = Travel().run("Skip", "Skip", cut, finish(answer="P"))
     assert (result.value, "finish with Action: Finish" in model.prompts[-1][-1].content) == ("P", True)

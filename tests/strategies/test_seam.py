@@ -250,6 +250,24 @@ def test_a_stage_hands_values_to_its_programs_and_leaves_the_journal_of_the_one_
     assert (result.value, looks) == ([1, 3, 2], [1, 5, 1])
 
 
+class Deep(Strategy):
+    """Calls a tool with what cannot be written down."""
+
+    name = "deep"
+
+    async def solve(self, context: RunContext) -> Ending:
+        deep: Any = 1
+        for _ in range(600):
+            deep = [deep]
+        calls = [await context.call("look", {"n": each}) for each in (deep, float("nan"), object(), 1)]
+        return Ending("answered", [call.error_status for call in calls])
+
+
+def test_arguments_that_are_no_json_values_are_refused_and_end_no_run() -> None:
+    result = ran(Deep(), Toolset([make_tool("look", lambda a: a["n"])]))
+    assert (result.status, result.value) == ("answered", ["invalid_arguments"] * 3 + [None])
+
+
 class HandsOn(Strategy):
     """Answers with a program that only reads what an earlier stage handed on, or calls a tool with it."""
 

@@ -86,6 +86,15 @@ def test_steps_without_an_answer_come_to_an_end(strategy: str) -> None:
     assert Shop().run(strategy, ModelError("the endpoint is gone")).status == "failed"
 
 
+@pytest.mark.parametrize("depth", [300, 600])
+def test_arguments_that_are_nested_too_deep_are_refused_and_end_no_run(depth: int) -> None:
+    deep = '{"item": ' + "[" * depth + "]" * depth + "}"
+    assert Shop().run("react", act("order", deep), "Final Answer: 1").value == 1
+    assert Shop().run("dfsdt", act("order", deep), "Final Answer: 1").value == 1
+    result = Shop().run("plan", f'[{{"tool": "order", "args": {deep}}}]', max_revisions=0)
+    assert result.status == "unsolved"
+
+
 def test_a_long_run_of_spaces_is_read_in_no_time() -> None:
     assert Shop().run("react", "Action: stock" + " " * 200_000 + "x", "Final Answer: 1").value == 1
 
