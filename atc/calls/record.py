@@ -6,9 +6,10 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from atc.calls.contract import CallReply
+from atc.calls.entry import RepairedFor
 from atc.calls.redact import Redactor
 from atc.errors import Cause
-from atc.facts import Drift
+from atc.facts import ArgumentRepair, Drift
 from atc.packing import as_text
 from atc.result import Call, CallStatus, Effect
 from atc.tools.tool import NextPage
@@ -47,6 +48,10 @@ class CallRecord:
     next_page: NextPage = None
     page: int = 0
     stage: int = 0
+    original: dict[str, Any] | None = None
+    repairs: tuple[ArgumentRepair, ...] = ()
+    repaired_for: RepairedFor = ""
+    repaired_by: int = 0
 
     def started(self) -> CallStarted:
         """Return the data of the event ``call_started``; the caller masks it."""
@@ -79,7 +84,16 @@ class CallRecord:
             traceback=self.traceback,
             page=self.page,
             stage=self.stage,
+            original=None if self.original is None else redactor.value(self.original),
+            repairs=tuple(_masked(repair, redactor) for repair in self.repairs),
+            repaired_by=self.repaired_by,
         )
+
+
+def _masked(repair: ArgumentRepair, redactor: Redactor) -> ArgumentRepair:
+    path = tuple(redactor.value(step) for step in repair.path)
+    given, sent, name = (redactor.value(each) for each in (repair.given, repair.sent, repair.name))
+    return repair.model_copy(update={"path": path, "given": given, "sent": sent, "name": name})
 
 
 def cut_arguments(arguments: dict[str, Any]) -> dict[str, Any]:

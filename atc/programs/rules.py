@@ -12,7 +12,7 @@ from typing import Literal
 
 Rules = frozenset[str]
 """The ids of the rules that are on."""
-Stage = Literal["write", "frame", "repair", "check", "attribute", "feedback", "revise"]
+Stage = Literal["write", "frame", "repair", "check", "call", "attribute", "feedback", "revise"]
 """Where a rule works, in the order of a program's life. ``frame``: repairs that are made without a check, too."""
 
 
@@ -172,6 +172,11 @@ RULES = (
          "a program without a call may answer, if it computes with facts of the task alone and leaves none out",
          "programs.check.stated:states_all",
          default=False),
+    Rule("model-repair", "call",
+         "a call whose arguments no rule puts right cost a whole new program",
+         "the model is asked for the arguments alone, a few times a run; it invents no value, and of a write it changes"
+         " the spelling alone",
+         "strategies.argument_repair:ModelRepairer"),
     Rule("part-of-a-list", "attribute",
          "twenty cities of 3,407 were searched for one, and the note described the twenty",
          "the note says that they are 20 of 3,407, and which tool finds by name",

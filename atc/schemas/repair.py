@@ -52,6 +52,17 @@ def repair_arguments(
     return Repaired(made, (), tuple(problems(schema, made)))
 
 
+def same_request(schema: JsonSchema, given: Mapping[str, Any], sent: Mapping[str, Any]) -> bool:
+    """Whether two objects of arguments say the same: the same values, each under its key or one spelt alike."""
+    left = {_spelling(key): value for key, value in given.items()}
+    right = {_spelling(key): value for key, value in sent.items()}
+    return len(left) == len(given) == len(right) == len(sent) and left == right
+
+
+def _spelling(key: str) -> str:
+    return re.sub(r"[\W_]", "", key).casefold()
+
+
 def repaired(schema: JsonSchema, arguments: dict[str, Any]) -> tuple[dict[str, Any], list[str]]:
     """Return arguments with the safe repairs made, and a note for each.
 

@@ -33,6 +33,8 @@ from atc.sandboxes.inputs import check_names
 from atc.settings import Settings
 from atc.sketch import Sketch, SketchFacts, chosen_event
 from atc.strategies.answer_note import type_note
+from atc.strategies.argument_repair import RULE as REPAIR
+from atc.strategies.argument_repair import ModelRepairer
 from atc.strategies.ask_user import Questions
 from atc.strategies.asking import ask, task_message
 from atc.strategies.frame import Frame
@@ -88,6 +90,8 @@ class RunContext:
     def __post_init__(self) -> None:
         self._pages = Pages(self.broker)
         self.recovery = Recovery(self)
+        if REPAIR in self.settings.active_rules:
+            self.broker.repairs.repairer = ModelRepairer(self)
         self._open: set[str] = set()
         self._requests = count(1)
         self._called = False
