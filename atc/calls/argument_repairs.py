@@ -98,9 +98,8 @@ class ArgumentRepairs:
                 raise refused
             repaired_for = "gate"
         if made is not None:
-            _take(record, made, repaired_for)
-        if record.arguments != original:
-            record.original = original
+            _take(record, original, made, repaired_for)
+        record.original = original if record.arguments != original else None
 
     async def after(self, record: CallRecord, tool: Tool, error: ToolError) -> dict[str, Any] | None:
         """Other arguments for a call that was made and failed; ``None`` where it is not repaired.
@@ -119,8 +118,8 @@ class ArgumentRepairs:
     def take_after(self, again: CallRecord, failed: CallRecord, made: dict[str, Any]) -> None:
         """Let a call be made again with the arguments of :meth:`after`, as a call of its own."""
         again.original = failed.arguments if failed.original is None else failed.original
-        again.arguments, again.repairs = failed.arguments, failed.repairs
-        _take(again, made, "service")
+        again.repairs = failed.repairs
+        _take(again, again.original, made, "service")
 
     def _sent_before(
         self, record: CallRecord, tool: Tool, original: dict[str, Any]
@@ -154,7 +153,8 @@ class ArgumentRepairs:
                     return None
                 self.asked += 1
                 self._answers[key] = None  # also where the question is broken off
-                complaint = Complaint(tool.protocol, copy.deepcopy(record.arguments), reason[:MAX_REASON], by)
+                shown = record.arguments if by == "service" else _with_dropped(record, original)
+                complaint = Complaint(tool.protocol, copy.deepcopy(shown), reason[:MAX_REASON], by)
                 with self._waiting():
                     given = await self.repairer(complaint)
                 self._answers[key] = self._accepted(given, original, complaint, record.effect)
@@ -210,10 +210,25 @@ def changes(given: Mapping[str, Any], sent: Mapping[str, Any]) -> tuple[Argument
     return tuple(found[:MAX_CHANGES])
 
 
-def _take(record: CallRecord, made: dict[str, Any], repaired_for: Literal["", "gate", "service"]) -> None:
-    """Let a call be made with repaired arguments."""
+def _with_dropped(record: CallRecord, original: Mapping[str, Any]) -> dict[str, Any]:
+    """Arguments after the repairs by rule, and beside them what those dropped: it may be what is missing."""
+    respelt = {repair.path[0] for repair in record.repairs if repair.name is not None}
+    return record.arguments | {
+        name: value for name, value in original.items() if name not in record.arguments and name not in respelt
+    }
+
+
+def _take(
+    record: CallRecord, original: dict[str, Any], made: dict[str, Any], repaired_for: Literal["", "gate", "service"]
+) -> None:
+    """Let a call be made with repaired arguments. What a rule had done of it stays that rule's."""
     if repaired_for:
-        record.repairs += changes(record.arguments, made)
+        by_rule = {repair.path: repair for repair in record.repairs}
+        record.repairs = tuple(
+            rule if (rule := by_rule.get(each.path)) is not None and (rule.name, rule.sent) == (each.name, each.sent)
+            else each
+            for each in changes(original, made)
+        )  # fmt: skip
     record.arguments, record.repaired_for = made, repaired_for
 
 

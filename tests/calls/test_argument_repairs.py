@@ -3,13 +3,19 @@
 from __future__ import annotations
 
 import asyncio
+import json
 from collections.abc import Mapping
+from pathlib import Path
 from typing import Any
 
 import pytest
 
+from atc.calls.argument_repairs import ArgumentRepairs
+from atc.calls.journal import Journal
 from atc.calls.repairer import Complaint
+from atc.errors import JournalError, ToolError
 from atc.result import Effect
+from atc.tools.tool import Toolset
 from tests.support.broker import READ, WRITE, House, counted, never
 from tests.support.tools import make_tool
 
@@ -171,3 +177,276 @@ def test_calls_at_once_ask_one_after_the_other_and_the_same_arguments_once() -> 
 
     assert [reply.value for reply in asyncio.run(go())] == ["2000", "2001", "2000", "2001", "2002"]
     assert (most, asked) == (1, ["2000 ad", "2001 ad", "2002 ad"])
+
+
+def test_what_is_missing_is_not_asked_for() -> None:
+    script = Script()
+    house = house_of(script, weather(never))
+    assert house.call("weather", unit="celsius").status == "invalid_arguments"
+    assert script.asked == []
+
+
+# -- writes ------------------------------------------------------------------------------------------------------------
+
+
+def book(function: Any) -> Any:
+    text = {"type": "string"}
+    return make_tool("book", function, WRITE, required=("room_id",), room_id=text, guest=text, note=text)
+
+
+@pytest.mark.parametrize(
+    "said",
+    [
+        {"room_id": "7"},
+        {"room_id": "7", "guest": "Eve"},
+        {"room_id": "Ada", "guest": "7"},
+        {"room_id": "7", "guest": "Ada", "note": "7"},
+        {"room_id": "7", "note": "Ada"},
+    ],
+)
+def test_the_repair_of_a_write_says_the_same_or_is_none(said: dict[str, Any]) -> None:
+    house = house_of(Script(said), book(never))
+    assert house.call("book", **{"ROOM-ID ": "7", "guest": "Ada"}).status == "invalid_arguments"
+    assert house.journal.entries == {}
+
+
+def test_a_write_is_repaired_in_its_spelling_and_approved_as_it_is_sent() -> None:
+    seen, function = counted()
+    approved: list[dict[str, Any]] = []
+    house = House(book(function), approve=lambda request: approved.append(request.arguments) or True)
+    house.broker.repairs.repairer = Script({"room_id": "7", "guest": "Ada"})
+    assert house.call("book", **{"ROOM-ID ": "7", "guest": "Ada"}).value == "ok"
+    assert seen == approved == [{"room_id": "7", "guest": "Ada"}]
+    (repair,) = house.last.repairs
+    assert (repair.path, repair.name, repair.given) == (("ROOM-ID ",), "room_id", "7"), house.last.repairs
+
+
+def test_the_same_arguments_are_the_same_call_in_a_later_program_and_answered_without_asking() -> None:
+    seen, function = counted()
+    script = Script({"room_id": "7"})
+    house = house_of(script, book(function))
+    for _ in range(3):
+        assert house.call("book", **{"ROOM-ID ": "7"}).value == "ok"
+        house.broker.begin_program()
+    assert (seen, len(script.asked)) == ([{"room_id": "7"}], 1)
+    assert [call.status for call in house.broker.calls] == ["ok", "replayed", "replayed"]
+    assert house.call("book", room_id="7").status is None, "and it is the call that they mean"
+    assert len(seen) == 1
+
+
+@pytest.mark.parametrize(
+    "error",
+    [
+        ToolError("no such room", status=400, outcome="refused"),
+        ToolError("no such room", status="invalid_arguments", outcome="refused"),
+        ToolError("lost", status=422, outcome="unknown"),
+        ToolError("too slow", status="timeout", outcome="unknown"),
+    ],
+)
+def test_a_write_that_was_sent_is_never_repaired_for_its_service_may_lie(error: ToolError) -> None:
+    seen, function = counted(error)  # it acts, and then refuses
+    script = Script({"room_id": "8"})
+    house = house_of(script, book(function))
+    assert house.call("book", room_id="7").error is not None
+    assert (seen, script.asked) == ([{"room_id": "7"}], [])
+
+
+def test_a_repaired_write_in_doubt_stays_in_doubt_however_it_is_spelt() -> None:
+    seen, function = counted(ToolError("lost", outcome="unknown"))
+    script = Script({"room_id": "7"})
+    house = house_of(script, book(function))
+    for arguments in ({"ROOM-ID ": "7"}, {"ROOM-ID ": "7"}, {"room_id": "7"}):
+        house.call("book", **arguments)
+        house.broker.begin_program()
+    assert [call.status for call in house.broker.calls] == ["in_doubt", "refused", "refused"]
+    assert {call.error_status for call in house.broker.calls[1:]} == {"in_doubt"}
+    assert (len(seen), len(script.asked)) == (1, 1)
+
+
+def test_a_call_whose_program_ended_while_the_model_was_asked_is_not_made() -> None:
+    house = House(book(never))
+
+    async def slow(complaint: Complaint) -> dict[str, Any]:
+        house.broker.begin_program()
+        return {"room_id": "7"}
+
+    house.broker.repairs.repairer = slow
+    assert house.call("book", **{"ROOM-ID ": "7"}).status == "stopped"
+    assert house.journal.entries == {}
+
+
+# -- after a resume ----------------------------------------------------------------------------------------------------
+
+
+class Process:
+    """A process with a broker over a journal on disk."""
+
+    def __init__(self, path: Path, function: Any, *answers: Any, **more: Any) -> None:
+        self.script = Script(*answers)
+        self.house = house_of(self.script, book(function), **more)
+        self.house.journal.close()
+        journal = Journal(path)
+        journal.begin_attempt()
+        broker = self.house.broker
+        self.house.journal = broker.journal = journal
+        broker.repairs = ArgumentRepairs(journal, broker.redactor, 5, broker.waiting)
+        broker.repairs.repairer = self.script
+
+    def book(self, **arguments: Any) -> Any:
+        return self.house.call("book", **arguments)
+
+
+@pytest.mark.parametrize("error", [None, ToolError("lost", outcome="unknown")])
+def test_a_resumed_run_makes_the_same_call_whatever_the_model_would_say_now(
+    tmp_path: Path, error: ToolError | None
+) -> None:
+    seen, function = counted(error or "ok")
+    first = Process(tmp_path / "journal.jsonl", function, {"room_id": "7", "guest": "Ada"})
+    first.book(**{"ROOM-ID ": "7", "guest": "Ada"})
+    first.house.journal.close()
+    second = Process(tmp_path / "journal.jsonl", function, {"room_id": "7", "guest": "Eve"})
+    reply = second.book(**{"ROOM-ID ": "7", "guest": "Ada"})
+    assert (reply.value, reply.status) == (("ok", None) if error is None else (None, "in_doubt"))
+    assert (len(seen), second.script.asked) == (1, [])
+    second.house.journal.close()
+
+
+def test_a_repair_is_read_back_with_the_arguments_as_they_were_given(tmp_path: Path) -> None:
+    first = Process(tmp_path / "journal.jsonl", lambda _: "ok", {"room_id": "7"})
+    first.book(**{"ROOM-ID ": "7"})
+    first.book(room_id="8")
+    first.house.journal.close()
+    journal = Journal(tmp_path / "journal.jsonl")
+    one, other = journal.entries.values()
+    assert (one.original, one.repaired_for, one.arguments) == ({"ROOM-ID ": "7"}, "gate", {"room_id": "7"})
+    assert (other.original, other.repaired_for) == (None, "")
+    journal.close()
+
+
+@pytest.mark.parametrize("damage", [{"original": []}, {"repaired_for": "nobody"}, {"repaired_for": 7}])
+def test_a_journal_with_other_arguments_than_any_is_refused(tmp_path: Path, damage: dict[str, Any]) -> None:
+    path = tmp_path / "journal.jsonl"
+    first = Process(path, lambda _: "ok", {"room_id": "7"})
+    first.book(**{"ROOM-ID ": "7"})
+    first.house.journal.close()
+    begin, *rest = path.read_text().splitlines()
+    path.write_text("\n".join([json.dumps(json.loads(begin) | damage), *rest, ""]))
+    with pytest.raises(JournalError, match="line 1 is not a journal record"):
+        Journal(path)
+
+
+def test_a_tool_that_changed_meanwhile_is_not_sent_what_no_longer_fits(tmp_path: Path) -> None:
+    first = Process(tmp_path / "journal.jsonl", lambda _: "ok", {"room_id": "7"})
+    first.book(**{"ROOM-ID ": "7"})
+    first.house.journal.close()
+    second = Process(tmp_path / "journal.jsonl", never, None)
+    second.house.broker.tools = Toolset([make_tool("book", never, WRITE, required=("room",), room={"type": "string"})])
+    assert second.book(**{"ROOM-ID ": "7"}).status == "invalid_arguments"
+    second.house.journal.close()
+
+
+# -- after the service refused -----------------------------------------------------------------------------------------
+
+
+def strict(status: Any = 400) -> tuple[list[Any], Any]:
+    """A service that takes years of four digits, and says so."""
+    seen: list[Any] = []
+
+    def function(arguments: dict[str, Any]) -> Any:
+        seen.append(arguments["when"])
+        if len(arguments["when"]) != 4:
+            raise ToolError("year should be 4 digits", status=status)
+        return f"the year {arguments['when']}"
+
+    return seen, make_tool("films", function, required=("when",), when={"type": "string"})
+
+
+def test_a_read_that_the_service_refuses_is_repaired_and_is_a_call_of_its_own() -> None:
+    seen, tool = strict()
+    script = Script({"when": "2000"})
+    house = house_of(script, tool)
+    assert house.call("films", when="2000-2019").value == "the year 2000"
+    first, second = house.broker.calls
+    assert (first.status, first.error_status, first.repaired_by, first.arguments) == (
+        "failed",
+        400,
+        second.index,
+        {"when": "2000-2019"},
+    )
+    assert (second.status, second.original, second.repairs[0].sent) == ("ok", {"when": "2000-2019"}, "2000")
+    assert [(e.state, e.repaired_for) for e in house.journal.entries.values()] == [("refused", ""), ("done", "service")]
+    assert script.asked[0].by == "service"
+    assert [kind for kind, _ in house.events] == ["call_started", "call_ended", "call_started", "call_ended"]
+    house.broker.begin_program()
+    assert house.call("films", when="2000-2019").value == "the year 2000"
+    assert (seen, len(script.asked), house.last.status) == (["2000-2019", "2000"], 1, "replayed")
+
+
+def test_where_the_repair_is_refused_too_the_program_reads_why_its_own_arguments_were() -> None:
+    seen, tool = strict()
+    script = Script({"when": "2019-2000"})
+    house = house_of(script, tool)
+    assert "4 digits" in str(house.call("films", when="2000-2019").error)
+    assert (seen, [call.status for call in house.broker.calls]) == (["2000-2019", "2019-2000"], ["failed", "failed"])
+    house.broker.begin_program()
+    house.call("films", when="2000-2019")
+    assert len(script.asked) == 1, "asked once"
+
+
+@pytest.mark.parametrize("status", [401, 403, 404, 409, 429, 500, 503, "timeout", "ValueError", None])
+def test_a_read_that_failed_otherwise_is_not_repaired(status: Any) -> None:
+    _, tool = strict(status)
+    script = Script()
+    assert house_of(script, tool, read_attempts=1).call("films", when="2000-2019").error is not None
+    assert script.asked == []
+
+
+def test_what_the_service_says_twice_the_model_is_not_asked_about_again() -> None:
+    tool = make_tool(
+        "films",
+        lambda a: (_ for _ in ()).throw(ToolError("no", status=400)),
+        required=("when",),
+        when={"type": "string", "maxLength": 6},
+    )
+    script = Script({"when": "2000"})
+    house = house_of(script, tool)
+    assert house.call("films", when="2000-2019").error == "no"
+    assert (len(script.asked), len(house.broker.calls)) == (1, 1)
+
+
+def test_the_second_call_counts_among_the_calls_of_a_run() -> None:
+    seen, tool = strict()
+    script = Script({"when": "2000"})
+    house = house_of(script, tool, max_calls=1)
+    assert house.call("films", when="2000-2019").status == 400
+    assert (len(seen), script.asked) == (1, [])
+
+
+@pytest.mark.parametrize("where", ["asked", "called"])
+def test_a_run_that_is_stopped_in_a_repair_has_told_what_was_done(where: str) -> None:
+    seen: list[Any] = []
+
+    async def function(arguments: dict[str, Any]) -> Any:
+        seen.append(arguments["when"])
+        if len(seen) == 1:
+            raise ToolError("4 digits", status=400)
+        await asyncio.sleep(30)
+
+    async def asks(complaint: Complaint) -> dict[str, Any]:
+        if where == "asked":
+            await asyncio.sleep(30)
+        return {"when": "2000"}
+
+    house = House(make_tool("films", function, required=("when",), when={"type": "string"}))
+    house.broker.repairs.repairer = asks
+
+    async def go() -> None:
+        work = asyncio.create_task(house.acall("films", when="2000-2019"))
+        await asyncio.sleep(0.05)
+        work.cancel()
+        await asyncio.wait([work])
+
+    asyncio.run(go())
+    ended = [call.status for call in house.broker.calls]
+    assert ended == ["failed"] if where == "asked" else ended == ["failed", "failed"]
+    assert not house.broker.clock.stopped
