@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import asyncio
+from pathlib import Path
 from typing import Any
 
 import pytest
 
 from atc import Agent, Toolset
 from atc.errors import ModelError
+from atc.graph.edges import Learnt
 from atc.models.fake import FakeModel
 from atc.result import Effect
 from tests.support.agent import agent
@@ -150,16 +153,14 @@ def test_an_answered_run_teaches_which_key_means_which_parameter_and_the_next_on
     assert made == [{"reference": "7"}] * 2
 
 
-def stopped(tools: Toolset, *replies: str, table: dict[str, dict[str, str]]) -> str:
-    """The id of a run with this table of respellings, whose program was stopped in its second call."""
-    made = agent(*replies, tools=tools)
-    made.catalogue._learnt = Learnt(respellings=table)
-    made.catalogue._refresh = lambda: None  # type: ignore[method-assign]
+def stopped(tools: Toolset, second: asyncio.Event, program: str, table: dict[str, dict[str, str]]) -> str:
+    """The id of a run with this table of respellings, which was stopped in its second call."""
+    made = agent(program, tools=tools)
+    knows(made, table)
 
     async def go() -> None:
         work = asyncio.create_task(made.arun("the task"))
-        while not any(event["kind"] == "call_sent" and event["data"]["index"] == 2 for event in events(made)):
-            await asyncio.sleep(0.02)
+        await second.wait()
         work.cancel()
         await asyncio.wait([work])
 
@@ -167,17 +168,22 @@ def stopped(tools: Toolset, *replies: str, table: dict[str, dict[str, str]]) -> 
     return made.store.find("last").run_id
 
 
-def events(made: Agent) -> list[dict[str, Any]]:
-    return trace(made) if made.store.list() else []
+def knows(made: Agent, table: dict[str, dict[str, str]]) -> None:
+    """Let an agent know these respellings, and nothing else."""
+    made.catalogue._learnt = Learnt(respellings=table)
+    made.catalogue._refresh = lambda: None  # type: ignore[method-assign]
+    made.catalogue._is_current = lambda: True  # type: ignore[method-assign]
 
 
 @pytest.mark.parametrize("now", [{}, {"pay": {"whom": "note"}}])
 def test_a_resumed_run_reads_keys_as_it_did_whatever_was_learnt_meanwhile(now: dict[str, dict[str, str]]) -> None:
     paid: list[Any] = []
+    second = asyncio.Event()
 
     async def pay(arguments: dict[str, Any]) -> Any:
         paid.append(arguments)
         if len(paid) == 2:
+            second.set()
             await asyncio.sleep(60)
         return "paid"
 
@@ -191,11 +197,10 @@ except ToolError as error:
     done.append(error.status)
 answer = done
 ```"""
-    run_id = stopped(tools, program, table={"pay": {"whom": "to"}})
+    run_id = stopped(tools, second, program, {"pay": {"whom": "to"}})
     assert paid == [{"to": "Ada"}, {"to": "Bob"}]
     again = agent(tools=tools)
-    again.catalogue._learnt = Learnt(respellings=now)
-    again.catalogue._refresh = lambda: None  # type: ignore[method-assign]
+    knows(again, now)
     assert again.resume(run_id).value == ["paid", "in_doubt"]
     assert len(paid) == 2
     assert again._held.model().prompts == []  # type: ignore[attr-defined]
