@@ -326,7 +326,8 @@ class Agent:
             emit = self._emitter(trace, redactor, listener)
             keep = stored.keep_traceback if stored else None
             words = frame.words_with(task)
-            broker = Broker(Toolset(), journal, emit, self._policy, self._approval, redactor, words, keep)
+            rules = self.settings.active_rules
+            broker = Broker(Toolset(), journal, emit, self._policy, self._approval, redactor, words, keep, rules=rules)
             session = Session(task, run_id, stored, budget, broker, emit)
             if strategy is None:
                 strategy, opened_by = self._strategy, None if self._given_strategy else self.settings.strategy

@@ -14,6 +14,7 @@ from collections.abc import Callable, Mapping
 from contextlib import AbstractContextManager
 from typing import Any, Literal
 
+from atc import wording
 from atc.calls.canonical import canonical
 from atc.calls.entry import CallKey, call_key
 from atc.calls.grounded import is_grounded
@@ -99,7 +100,7 @@ class ArgumentRepairs:
             repaired_for = "gate"
         if made is not None:
             _take(record, original, made, repaired_for)
-        record.original = original if record.arguments != original else None
+        record.original = original if record.repairs or record.arguments != original else None
 
     async def after(self, record: CallRecord, tool: Tool, error: ToolError) -> dict[str, Any] | None:
         """Other arguments for a call that was made and failed; ``None`` where it is not repaired.
@@ -185,7 +186,8 @@ class ArgumentRepairs:
         if not isinstance(made, dict) or not self._is_showable(made) or not _fits_schema(schema, made, original):
             return None
         if effect is not Effect.READ:
-            return made if same_request(schema, original, made) else None
+            known = self.respellings.get(complaint.protocol.name)
+            return made if same_request(schema, original, made, known) else None
         return made if is_grounded(made, complaint) else None
 
 
@@ -195,14 +197,14 @@ def changes(given: Mapping[str, Any], sent: Mapping[str, Any]) -> tuple[Argument
     new = [name for name in sent if name not in given]
     found: list[ArgumentRepair] = []
     for name in gone:
-        same = [other for other in new if sent[other] == given[name]]
-        if len(same) == 1 and sum(given[other] == given[name] for other in gone) == 1:
+        same = [other for other in new if as_text(sent[other]) == as_text(given[name])]
+        if len(same) == 1 and sum(as_text(given[other]) == as_text(given[name]) for other in gone) == 1:
             new.remove(same[0])
             value = _short(given[name])
             found.append(ArgumentRepair(kind="model", path=(name,), given=value, sent=value, name=same[0]))
         else:
             found.append(ArgumentRepair(kind="model", path=(name,), given=_short(given[name])))
-    kept = (name for name in given if name in sent and given[name] != sent[name])
+    kept = (name for name in given if name in sent and as_text(given[name]) != as_text(sent[name]))
     found += [
         ArgumentRepair(kind="model", path=(name,), given=_short(given.get(name)), sent=_short(sent[name]))
         for name in (*kept, *new)
@@ -212,7 +214,7 @@ def changes(given: Mapping[str, Any], sent: Mapping[str, Any]) -> tuple[Argument
 
 def _with_dropped(record: CallRecord, original: Mapping[str, Any]) -> dict[str, Any]:
     """Arguments after the repairs by rule, and beside them what those dropped: it may be what is missing."""
-    respelt = {repair.path[0] for repair in record.repairs if repair.name is not None}
+    respelt = {repair.path[0] for repair in record.repairs if repair.kind == "respelt"}
     return record.arguments | {
         name: value for name, value in original.items() if name not in record.arguments and name not in respelt
     }
@@ -224,11 +226,13 @@ def _take(
     """Let a call be made with repaired arguments. What a rule had done of it stays that rule's."""
     if repaired_for:
         by_rule = {repair.path: repair for repair in record.repairs}
-        record.repairs = tuple(
-            rule if (rule := by_rule.get(each.path)) is not None and (rule.name, rule.sent) == (each.name, each.sent)
-            else each
-            for each in changes(original, made)
-        )  # fmt: skip
+        repairs: list[ArgumentRepair] = []
+        for each in changes(original, made):
+            rule = by_rule.get(each.path)
+            is_of_rule = rule is not None and (rule.name, rule.sent) == (each.name, each.sent)
+            repairs.append(rule if rule is not None and is_of_rule else each)
+        record.repairs = tuple(repairs)
+        record.notes += wording.argument_repairs([each for each in repairs if each.kind == "model"])
     record.arguments, record.repaired_for = made, repaired_for
 
 

@@ -15,6 +15,7 @@ from dataclasses import dataclass, field
 from functools import partial
 from typing import Any
 
+from atc import wording
 from atc.calls.approval import Approval, ApprovalRequest
 from atc.calls.argument_repairs import ArgumentRepairs
 from atc.calls.bans import Bans
@@ -31,7 +32,7 @@ from atc.errors import CallRefused, ToolError
 from atc.facts import Drift, Replacement
 from atc.packing import pack
 from atc.result import Call, Effect
-from atc.schemas.repair import repaired
+from atc.schemas.repair import RULES, repair_arguments
 from atc.schemas.validate import ensure_valid_schema, problems
 from atc.tools.parameters import original_arguments
 from atc.tools.tool import Tool, Toolset
@@ -86,6 +87,7 @@ class Broker:
         task: the run's task: what it names is no secret to its programs.
         keep_traceback: keeps the traceback of an exception of the user's own functions; ``None`` keeps none.
         reuse_s: seconds for which an earlier task's reads of the tools ``reusable`` are used again, in a conversation.
+        rules: the ids of the rules that are on (:mod:`atc.programs.rules`): some of them repair arguments.
         clock: of the program that makes the calls (:attr:`atc.sandboxes.contract.Job.clock`), and of their time limits.
 
     Attributes:
@@ -113,6 +115,7 @@ class Broker:
     reuse_s: float = 0.0
     reusable: Toolset = field(default_factory=Toolset)
     warnings: tuple[str, ...] = ()
+    rules: frozenset[str] = RULES
 
     def __post_init__(self) -> None:
         self._approving = asyncio.Lock()
@@ -316,11 +319,13 @@ class Broker:
     def _check_arguments(self, record: CallRecord, tool: Tool) -> None:
         """The schema gate (RETO §3.4, Eq. 11) with its deterministic tier of repair."""
         arguments = original_arguments(tool.protocol, record.arguments)
-        record.arguments, notes = repaired(tool.protocol.parameters, arguments)
-        record.notes += notes
-        wrong = problems(tool.protocol.parameters, record.arguments)
-        if wrong:
-            raise CallRefused("; ".join(map(str, wrong[:3])), status="invalid_arguments")
+        known = self.repairs.respellings.get(record.tool)
+        made = repair_arguments(tool.protocol.parameters, arguments, record.effect, known, self.rules)
+        record.original, record.arguments = (arguments if made.repairs else None), made.arguments
+        record.repairs = made.repairs
+        record.notes += wording.argument_repairs(made.repairs, made.more)
+        if made.problems:
+            raise CallRefused("; ".join(map(str, made.problems[:3])), status="invalid_arguments")
 
     async def _approve(self, record: CallRecord, tool: Tool, key: CallKey) -> None:
         """Ask whether to make a call, once for each call; whatever is not a yes is a no."""
@@ -411,7 +416,7 @@ class Broker:
             record.status = "refused" if isinstance(error, CallRefused) else "failed"
         if record.status == "refused":
             record.arguments = cut_arguments(record.arguments)
-            record.original = None if record.original is None else cut_arguments(record.original)
+            record.original = cut_arguments(record.original) if record.original is not None else None
         return self._ended(record, CallReply(error=self.redactor.text(error.message), status=error.status))
 
     def _cut_off(self, record: CallRecord) -> None:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import dataclasses
 import json
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any, NoReturn
 
@@ -18,7 +19,7 @@ from atc.calls.record import Handled
 from atc.errors import CallRefused
 from atc.outcome import Outcome
 from atc.packing import pack
-from atc.schemas.repair import repaired
+from atc.schemas.repair import repair_arguments
 from atc.tools.paged import NoList, Page, arguments_of_url, is_url, read_page
 from atc.tools.paging import ALL_PAGES, Paging, is_positional, paging_of
 from atc.tools.parameters import original_arguments
@@ -89,6 +90,11 @@ class Pages:
             position -= part.count
         return None
 
+    def _repaired(self, protocol: Protocol, arguments: dict[str, Any]) -> dict[str, Any]:
+        """Arguments as the broker repairs them by rule."""
+        known = self._broker.repairs.respellings.get(protocol.name)
+        return repair_arguments(protocol.parameters, arguments, protocol.effect, known, self._broker.rules).arguments
+
     def _served(self, request: CallRequest, part: Part) -> None:
         self._parts.setdefault((self._broker.journal.attempt, request.number), []).append(part)
 
@@ -106,7 +112,7 @@ class Pages:
         if paging is None:
             text = f"{ALL_PAGES} reads tools that are paged, and {name} is not, by its document: call it itself"
             return self._broker.refuse(request, CallRefused(text, status="not_paged"))
-        reader = _Reader(protocol, paging, original_arguments(protocol, given))
+        reader = _Reader(protocol, paging, original_arguments(protocol, given), self._repaired)
         try:
             return await self._read(request, reader)
         except CallRefused as error:
@@ -139,6 +145,7 @@ class _Reader:
     protocol: Protocol
     paging: Paging
     given: dict[str, Any]
+    repaired: Callable[[Protocol, dict[str, Any]], dict[str, Any]]
     items: list[Any] = field(default_factory=list)
     _pages: int = 0
     _bytes: int = 0
@@ -200,7 +207,7 @@ class _Reader:
         changed = self._changed(arguments, page, handled)
         if changed is None:
             return None
-        made, _ = repaired(self.protocol.parameters, {**arguments, **changed})
+        made = self.repaired(self.protocol, {**arguments, **changed})
         if canonical(made) in self._asked:
             if not page.items:
                 return None  # some services go on naming a next page behind the last

@@ -42,14 +42,14 @@ class CallRecord:
     cause: Cause | None = None
     seconds: float = 0.0
     notes: list[str] = field(default_factory=list)
+    original: dict[str, Any] | None = None
+    repairs: tuple[ArgumentRepair, ...] = ()
     drift: list[Drift] = field(default_factory=list)
     service_message: str | None = None
     traceback: str | None = None
     next_page: NextPage = None
     page: int = 0
     stage: int = 0
-    original: dict[str, Any] | None = None
-    repairs: tuple[ArgumentRepair, ...] = ()
     repaired_for: RepairedFor = ""
     repaired_by: int = 0
 
@@ -79,13 +79,13 @@ class CallRecord:
             line=self.line,
             seconds=round(self.seconds, 6),
             notes=tuple(map(redactor.text, self.notes)),
+            original=redactor.value(self.original) if self.original is not None else None,
+            repairs=tuple(_masked(each, redactor) for each in self.repairs),
             drift=tuple(Drift(path=each.path, what=redactor.text(each.what)) for each in self.drift),
             service_message=self.service_message,
             traceback=self.traceback,
             page=self.page,
             stage=self.stage,
-            original=None if self.original is None else redactor.value(self.original),
-            repairs=tuple(_masked(repair, redactor) for repair in self.repairs),
             repaired_by=self.repaired_by,
         )
 

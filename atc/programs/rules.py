@@ -13,7 +13,8 @@ from typing import Literal
 Rules = frozenset[str]
 """The ids of the rules that are on."""
 Stage = Literal["write", "frame", "repair", "check", "call", "attribute", "feedback", "revise"]
-"""Where a rule works, in the order of a program's life. ``frame``: repairs that are made without a check, too."""
+"""Where a rule works, in the order of a program's life. ``frame``: repairs that are made without a check, too;
+``call``: repairs of the arguments of a call, as it is made."""
 
 
 @dataclass(frozen=True)
@@ -172,6 +173,26 @@ RULES = (
          "a program without a call may answer, if it computes with facts of the task alone and leaves none out",
          "programs.check.stated:states_all",
          default=False),
+    Rule("argument-respelling", "call",
+         "of the calls that the documents refuse and the services answered, nearly all spell a key otherwise",
+         "the one parameter is given that differs in case, separators, plural or one letter",
+         "schemas.repair:repair_arguments"),
+    Rule("argument-unwrap", "call",
+         "an object, or a list of one item, was given where one plain value is wanted",
+         "the one field that fits by type, format and name is given, or the item; of a write only what loses nothing",
+         "schemas.repair:repair_arguments"),
+    Rule("argument-enum", "call",
+         "`miles` was given where `mile` is one of three values",
+         "the one value that differs in case, separators, plural or one letter is given; of a write, not in letters",
+         "schemas.repair:repair_arguments"),
+    Rule("argument-format", "call",
+         "`\"5 km\"`, `\"yes\"`, `\"May 5, 2024\"` or JSON text was given for a number, a truth value, a date, a list",
+         "it is given in the format that the schema names; of a write, a unit only goes where the document names it",
+         "schemas.repair:repair_arguments"),
+    Rule("argument-default", "call",
+         "a required argument was left out whose document gives a default, or one value alone",
+         "it is given, where the tool only reads",
+         "schemas.repair:repair_arguments"),
     Rule("model-repair", "call",
          "a call whose arguments no rule puts right cost a whole new program",
          "the model is asked for the arguments alone, a few times a run; it invents no value, and of a write it changes"

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from functools import lru_cache
 from itertools import islice
 from typing import Any
+from urllib.parse import quote
 
 import jsonschema_rs
 
@@ -16,6 +17,7 @@ from atc.tools import binary
 from atc.tools.protocol import JsonSchema
 
 MAX_PROBLEMS = 5
+_TOOL = "atc:tool"
 MAX_SHOWN = 1_000
 """Items of one list or object in which a problem is looked for, where the whole does not fit."""
 
@@ -153,14 +155,31 @@ def validator(schema: JsonSchema, *, with_bytes: bool = False) -> Any:
         jsonschema_rs.ValidationError: it is no JSON Schema.
         TypeError, ValueError, RecursionError: it cannot be written as JSON.
     """
-    return _validator(_key(schema), with_bytes)
+    return _validator(schema_key(schema), with_bytes)
+
+
+def part_validator(text: str, pointer: str, *, with_bytes: bool = False) -> Any:
+    """The compiled validator of a part of a schema, kept for the next time.
+
+    Args:
+        text: the whole schema, as :func:`schema_key` writes it.
+        pointer: leads to the part, as a JSON pointer.
+
+    Raises:
+        ValueError: it is no JSON Schema, or refers to what is not there.
+    """
+    try:
+        return _part_validator(text, pointer, with_bytes) if pointer else _validator(text, with_bytes)
+    except jsonschema_rs.ReferencingError as error:
+        raise ValueError(str(error)) from None
 
 
 def _shorten(message: str) -> str:
     return message if len(message) <= 300 else message[:300] + " …"
 
 
-def _key(schema: JsonSchema) -> str:
+def schema_key(schema: JsonSchema) -> str:
+    """A schema as JSON text, by which its validators are kept."""
     return json.dumps(schema, sort_keys=True, default=str)
 
 
@@ -169,3 +188,17 @@ def _validator(text: str, with_bytes: bool) -> Any:
     schema = binary.for_validator(json.loads(text), with_bytes=with_bytes)
     # the plain regular expression engine runs in linear time: no `pattern` of a document can hang the host
     return jsonschema_rs.validator_for(schema, pattern_options=jsonschema_rs.RegexOptions(), offline=True)
+
+
+@lru_cache(maxsize=8192)
+def _part_validator(text: str, pointer: str, with_bytes: bool) -> Any:
+    reference = {"$ref": f"{_TOOL}#{quote(pointer)}"}
+    # a reference inside the part begins at the root, so the root is there as a document of its own
+    return jsonschema_rs.validator_for(
+        reference, registry=_registry(text, with_bytes), pattern_options=jsonschema_rs.RegexOptions(), offline=True
+    )
+
+
+@lru_cache(maxsize=512)
+def _registry(text: str, with_bytes: bool) -> Any:
+    return jsonschema_rs.Registry([(_TOOL, binary.for_validator(json.loads(text), with_bytes=with_bytes))])

@@ -35,6 +35,7 @@ from atc.wording.parts import (
     expression,
     short,
 )
+from atc.wording.repairs import argument_repair, argument_repairs
 
 __all__ = [
     "ALL_PAGES",
@@ -44,6 +45,8 @@ __all__ = [
     "MAX_NOTE",
     "about_argument",
     "answer",
+    "argument_repair",
+    "argument_repairs",
     "call",
     "comes_first",
     "described",

@@ -13,6 +13,8 @@ from atc.errors import ModelError
 from atc.graph.edges import Learnt
 from atc.models.fake import FakeModel
 from atc.result import Effect
+from atc.tools.protocol import Source
+from atc.tools.tool import Tool
 from tests.support.agent import agent
 from tests.support.tools import make_tool
 
@@ -96,7 +98,7 @@ NEXT = "```python\nanswer = films(year='2001')\n```"
 
 def told_next(rules: str = "default") -> str:
     """What the next program is told after one that failed behind its calls."""
-    first = "```python\nunit = 'SI' + ' units'\nanswer = films(year='2000', unit=unit)['x']\n```"
+    first = "```python\nunit = ' '.join(['SI', 'units'])\nanswer = films(year='2000', unit=unit)['x']\n```"
     made = agent(first, '{"year": "2000", "unit": "metric"}', NEXT, tools=films(), rules=rules)
     made.run("films")
     return prompts(made)[-1]
@@ -129,7 +131,8 @@ def task_tool(made: list[Any], effect: Effect = Effect.READ) -> Toolset:
         return {"title": "Paint"}
 
     tool = make_tool("get_task", function, effect, required=("reference",), reference={"type": "string"})
-    return Toolset([tool])
+    stable = Source(kind="openapi", location="https://tasks.test", operation="get_task")
+    return Toolset([Tool(tool.protocol.model_copy(update={"source": stable}), tool.transport)])
 
 
 TASK = "```python\nwanted = dict(task='7')\nanswer = get_task(**wanted)['title']\n```"
@@ -143,12 +146,11 @@ def test_an_answered_run_teaches_which_key_means_which_parameter_and_the_next_on
     first.catalogue.settle()
     assert first.catalogue.graph.learnt.respellings == {"get_task": {"task": "reference"}}
     second = agent(TASK, tools=task_tool(made), **settings)
-    assert second.run("the task").value == "Paint"
-    (call,) = second.store.find("last").last("run_ended") and [
-        event["data"] for event in trace(second) if event["kind"] == "call_ended"
-    ]
-    assert [(each["kind"], each["name"]) for each in call["repairs"]] == [("respelt", "reference")]
-    chosen = next(event["data"] for event in trace(second) if event["kind"] == "tools_chosen")
+    result = second.run("the task")
+    assert (result.value, result.usage.model_calls) == ("Paint", 1)
+    assert [(each.kind, each.name) for each in result.calls[0].repairs] == [("respelt", "reference")]
+    chosen = second.store.find(result.run_id).first("tools_chosen")
+    assert chosen is not None
     assert chosen["respellings"] == {"get_task": {"task": "reference"}}
     assert made == [{"reference": "7"}] * 2
 
@@ -214,14 +216,14 @@ def test_a_task_of_a_conversation_sends_the_same_for_the_same_arguments() -> Non
         paid.append(arguments)
         return "paid"
 
-    tools = Toolset([make_tool("pay", pay, Effect.WRITE, required=("to_whom",), to_whom=text, note=text)])
-    fails = "```python\npay(**{'ToWhom!': 'Ada'})\nanswer = [1]['x']\n```"
-    works = "```python\nanswer = pay(**{'ToWhom!': 'Ada'})\n```"
-    repair = '{"to_whom": "Ada"}'
+    tools = Toolset([make_tool("pay", pay, Effect.WRITE, required=("room_id",), room_id=text, rooms_id=text)])
+    fails = "```python\npay(**dict([('room-ids', 'Ada')]))\nanswer = int('no')\n```"
+    works = "```python\nanswer = pay(**dict([('room-ids', 'Ada')]))\n```"
+    repair = '{"room_id": "Ada"}'
     made = agent(fails, repair, works, tools=tools, max_revisions=0)
     with made.conversation() as talk:
         assert talk.run("pay Ada").status == "unsolved"
         result = talk.run("pay Ada")
-    assert paid == [{"to_whom": "Ada"}], "the first task has no answer, so it is not done again"
+    assert paid == [{"room_id": "Ada"}], "the first task has no answer, so it is not done again"
     assert result.calls[-1].error_status == "already_done"
     assert len(prompts(made)) == 3, "and nobody is asked how it is spelt"

@@ -28,7 +28,6 @@ from atc.sandboxes.channel import frames
 from atc.sandboxes.channel.session import value_of
 from atc.sandboxes.service import messages
 from atc.schemas.infer.shape import mask
-from atc.schemas.repair import repaired
 from atc.schemas.validate import problems
 from atc.strategies.sentence import value_text
 from atc.tools.binary import without_bytes
@@ -37,6 +36,7 @@ from atc.tools.stubs import render_checker_stubs, render_stub
 from tests.support.agent import agent
 from tests.support.broker import WRITE, House
 from tests.support.convert import sandbox_convert
+from tests.support.repairs import repaired
 from tests.support.tools import make_tool
 
 convert = sandbox_convert()

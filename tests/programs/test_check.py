@@ -80,7 +80,7 @@ def findings(checker: Checker, program: str, known: str | None = None) -> list[F
 
 
 WRONG = [
-    ('answer = find(nmae="a")', "unknown_argument", "its arguments are name, limit"),
+    ('answer = find(title="a")', "unknown_argument", "its arguments are name, limit"),
     ('answer = find("a", 3, "b")', "unknown_argument", "too many"),
     ("answer = find(limit=3)", "missing_argument", "needs the argument name"),
     ("answer = find(name={'a': 1})", "wrong_type", "name"),
@@ -323,7 +323,7 @@ def test_the_check_goes_on_when_the_type_checker_has_died(checker: Checker) -> N
     try:
         assert made._types is not None
         made._types._server.close()
-        assert {f.kind for f in findings(made, 'answer = find(nmae="a")')} == {"missing_argument", "unknown_argument"}
+        assert {f.kind for f in findings(made, 'answer = find(title="a")')} == {"missing_argument", "unknown_argument"}
         assert [f.kind for f in findings(made, 'answer = find(name="a" + typo)')] == ["undefined_name"]
     finally:
         made.close()

@@ -20,7 +20,9 @@ from atc.programs.analysis.schema_paths import schemas_at, shape_at
 from atc.programs.analysis.values import Origin
 from atc.programs.attribution.responses import places
 from atc.programs.rules import DEFAULT, Rules
-from atc.schemas.repair import repaired
+from atc.result import Effect
+from atc.schemas.repair import SPELLING, repair_arguments
+from atc.schemas.repair.spelling import respelt
 from atc.schemas.validate import problems, resolve, types_of
 from atc.tools.paging import paging_of
 from atc.tools.parameters import Parameter, original_arguments, parameters_of
@@ -38,7 +40,7 @@ def call_findings(flow: Flow, protocols: Mapping[str, Protocol], rules: Rules = 
         if call.direct:
             protocol = protocols[call.tool]
             alike = protocols if "similar-tool" in rules else {}
-            found += [*_names(call, protocol, alike), *_literals(call, protocol)]
+            found += [*_names(call, protocol, alike, rules), *_literals(call, protocol, rules)]
             if flow.complete:
                 found += _responses(call, protocol, protocols)
     return [*found, *not_paged(flow)]
@@ -64,19 +66,20 @@ def _written(call: ToolCall, parameters: list[Parameter]) -> Iterator[tuple[str,
     yield from ((keyword.arg, keyword.value) for keyword in call.node.keywords if keyword.arg is not None)
 
 
-def _names(call: ToolCall, protocol: Protocol, protocols: Mapping[str, Protocol]) -> Iterator[Finding]:
+def _names(call: ToolCall, protocol: Protocol, protocols: Mapping[str, Protocol], rules: Rules) -> Iterator[Finding]:
     """Arguments that the tool does not have, and those that it needs and is not given."""
     parameters, node = parameters_of(protocol), call.node
     names = [parameter.name for parameter in parameters]
     known = {*names, *(parameter.original for parameter in parameters)}
     hidden = any(isinstance(part, ast.Starred) for part in node.args) or any(k.arg is None for k in node.keywords)
+    meant = _meant(call, protocol, rules)
     for keyword in node.keywords:
-        if keyword.arg is not None and keyword.arg not in known and not _takes_more(protocol):
+        if keyword.arg is not None and keyword.arg not in {*known, *meant} and not _takes_more(protocol):
             kin = _kin(protocol, keyword.arg, protocols)
             yield _finding("unknown_argument", call, name=keyword.arg, known=tuple(names), instead=tuple(kin))
     if len(node.args) > len(names) and not hidden:
         yield _finding("unknown_argument", call, case="too_many", known=tuple(names))
-    given = {name for name, _ in _written(call, parameters)}
+    given = {name for name, _ in _written(call, parameters)} | {*meant.values()}
     paging = paging_of(protocol) if call.paged else None
     turned = {paging.parameter} if paging is not None and paging.first is not None else set()  # it is set for each page
     missing = [
@@ -84,6 +87,24 @@ def _names(call: ToolCall, protocol: Protocol, protocols: Mapping[str, Protocol]
     ]
     if missing and not hidden:
         yield _finding("missing_argument", call, arguments=tuple(missing))
+
+
+def _meant(call: ToolCall, protocol: Protocol, rules: Rules) -> dict[str, str]:
+    """The arguments that the gate reads as other ones (:mod:`atc.schemas.repair`), each with that one."""
+    if SPELLING not in rules:
+        return {}
+    parameters = parameters_of(protocol)
+    names = {name: p.original for p in parameters for name in (p.name, p.original)}
+    given = [name for name, _ in _written(call, parameters)]
+    strict = protocol.effect is not Effect.READ
+    return respelt(
+        [name for name in given if name not in names],
+        [p.original for p in parameters],
+        {names[name] for name in given if name in names},
+        protocol.required,
+        strict=strict,
+        endings=not strict,
+    )
 
 
 def _kin(protocol: Protocol, argument: str, protocols: Mapping[str, Protocol]) -> list[str]:
@@ -101,12 +122,13 @@ def _takes_more(protocol: Protocol) -> bool:
     return bool(protocol.parameters.get("additionalProperties") or protocol.parameters.get("patternProperties"))
 
 
-def _literals(call: ToolCall, protocol: Protocol) -> Iterator[Finding]:
+def _literals(call: ToolCall, protocol: Protocol, rules: Rules) -> Iterator[Finding]:
     """Arguments written as literals, against everything that the schema says of them."""
     given = {name: value for name, value in literal_arguments(call, protocol).items() if value is not NOT_LITERAL}
     if not _is_json(given):
         return  # dates, sets: what becomes of them is not decided here
-    arguments, _ = repaired(protocol.parameters, original_arguments(protocol, given))
+    asked = original_arguments(protocol, given)
+    arguments = repair_arguments(protocol.parameters, asked, protocol.effect, rules=rules).arguments
     names = {parameter.original: parameter.name for parameter in parameters_of(protocol)}
     for original, value in arguments.items():
         for problem in problems(_schema(protocol, original), value)[:1]:

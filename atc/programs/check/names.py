@@ -5,9 +5,10 @@ from __future__ import annotations
 import ast
 import builtins
 import difflib
-import re
 from collections import defaultdict
 from collections.abc import Collection, Iterable, Iterator, Mapping
+
+from atc.schemas.repair.spelling import spelling_key
 
 BUILTINS = frozenset(dir(builtins))
 MOST_HINTS, MOST_CANDIDATES = 20, 1_000
@@ -59,11 +60,6 @@ class Names:
             candidates = sorted(self._tools if called else self._bound - {name})[:MOST_CANDIDATES]
             self._hints[name] = next(iter(difflib.get_close_matches(name, candidates, 1, 0.6)), None)
         return self._hints.get(name)
-
-
-def spelling_key(name: str) -> str:
-    """A name without case and underscores: ``productId`` and ``product_id`` are alike."""
-    return re.sub(r"[^a-z0-9]", "", name.lower())
 
 
 def _by_spelling(names: Iterable[str]) -> Mapping[str, list[str]]:

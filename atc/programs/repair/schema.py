@@ -23,12 +23,13 @@ from atc.graph.suppliers import is_handed_out
 from atc.programs.analysis.interpreter import Access
 from atc.programs.analysis.schema_paths import Shape, shape_at
 from atc.programs.analysis.values import Value
-from atc.programs.check.names import Names, spelling_key
+from atc.programs.check.names import Names
 from atc.programs.program import Program
 from atc.programs.repair.context import RepairContext
 from atc.programs.repair.edits import Edit, Rewrite, insert_after, insert_before, replace
 from atc.programs.syntax import span_of
 from atc.result import Effect
+from atc.schemas.repair.spelling import respelt, spelling_key
 from atc.schemas.validate import types_of
 from atc.tools.parameters import Parameter, parameters_of
 
@@ -201,9 +202,9 @@ def _ways(shapes: _Shapes, base: Value, key: str, path: tuple[str, ...] = ()) ->
 
 def correct_arguments(program: Program, context: RepairContext) -> Iterator[Rewrite]:
     """An argument in another spelling means the one that exists; ``id`` the one id that is missing."""
-    for keyword, call, parameters in _keywords(program, context):
+    for keyword, call, parameters, effect in _keywords(program, context):
         given = keyword.arg or ""
-        if given not in parameters and (new := _meant(given, call, parameters)):
+        if given not in parameters and (new := _meant(given, call, parameters, effect)):
             start = (keyword.lineno, keyword.col_offset)
             edit = Edit(start, (start[0], start[1] + len(given.encode())), new)
             note = f"line {keyword.lineno}: read the argument {given} as {new}"
@@ -213,7 +214,7 @@ def correct_arguments(program: Program, context: RepairContext) -> Iterator[Rewr
 def take_fields(program: Program, context: RepairContext) -> Iterator[Rewrite]:
     """``get_marks(student_id=student)`` → ``student["student_id"]``."""
     shapes = _Shapes(program, context)
-    for keyword, _, parameters in _keywords(program, context):
+    for keyword, _, parameters, _ in _keywords(program, context):
         name, node, shape = keyword.arg or "", keyword.value, shapes.at(keyword.value)
         types = types_of(parameters[name].schema) if name in parameters else set()
         if shape is None or shape.kind != "record" or not types or types & {"object", "array"}:
@@ -226,27 +227,24 @@ def take_fields(program: Program, context: RepairContext) -> Iterator[Rewrite]:
 
 def _keywords(
     program: Program, context: RepairContext
-) -> Iterator[tuple[ast.keyword, ast.Call, Mapping[str, Parameter]]]:
+) -> Iterator[tuple[ast.keyword, ast.Call, Mapping[str, Parameter], Effect]]:
     """The arguments that calls of tools are given by name; those of a call behind ``**`` are not known."""
     for call in program.flow(context.observed).calls.values():
-        parameters = {p.name: p for p in parameters_of(context.observed[call.tool])}
+        protocol = context.observed[call.tool]
+        parameters = {p.name: p for p in parameters_of(protocol)}
         for keyword in call.node.keywords:
             if keyword.arg is None:
                 break
-            yield keyword, call.node, parameters
+            yield keyword, call.node, parameters, protocol.effect
 
 
-def _meant(given: str, node: ast.Call, parameters: Mapping[str, Parameter]) -> str | None:
+def _meant(given: str, node: ast.Call, parameters: Mapping[str, Parameter], effect: Effect) -> str | None:
     """The parameter that an unknown argument means: another spelling of it, or ``id`` for the one missing id."""
-    used = {k.arg for k in node.keywords} | set(list(parameters)[: len(node.args)])
-    free = [name for name in parameters if name not in used]
-    alike = [name for name in free if spelling_key(name) == spelling_key(given)]
-    needed = [name for name in free if parameters[name].required]
-    unknown = [k.arg for k in node.keywords if k.arg not in parameters]
-    is_id = len(needed) == 1 and (given == "id" or needed[0].endswith(f"_{given}") or given.endswith(f"_{needed[0]}"))
-    if not alike and len(unknown) == 1 and is_id:
-        return needed[0]
-    return alike[0] if len(alike) == 1 else None
+    used = {k.arg for k in node.keywords if k.arg is not None} | set(list(parameters)[: len(node.args)])
+    unknown = [k.arg for k in node.keywords if k.arg is not None and k.arg not in parameters]
+    required = [name for name, parameter in parameters.items() if parameter.required]
+    strict = effect is not Effect.READ
+    return respelt(unknown, parameters, used, required, strict=strict, endings=True).get(given)
 
 
 def _iterations(nodes: Iterable[ast.AST]) -> Iterator[tuple[ast.expr, set[str], Sequence[ast.AST]]]:

@@ -1,0 +1,404 @@
+"""Repair the arguments of a call by rule, where the schema leaves one way to mean them (RETO §3.4, Alg. 1, tier 1).
+
+What fits is left alone, the whole and each part of it. What does not is repaired step by step, and held to the schema
+after each: keys in the schema's spelling; the one field of an object, or the one item of a list, where a plain value is
+wanted; the nearest value of an enumeration; formats and defaults; what is unknown is left out.
+
+What is not a read gets less: the arguments say afterwards exactly what they said before. An unknown argument of it is a
+problem, because what it asks for would not be done.
+"""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from itertools import islice
+from typing import Any
+
+from atc.facts import ArgumentRepair, RepairKind
+from atc.graph.identifiers import words_of
+from atc.packing import as_text
+from atc.result import Effect
+from atc.schemas.repair.formats import MISSING, as_type, in_date_form, in_format
+from atc.schemas.repair.places import Gate, Place, gate_of
+from atc.schemas.repair.spelling import is_spelling, nearest, respelt, spelling_key
+from atc.schemas.validate import MAX_PROBLEMS, Problem, problems
+from atc.tools.protocol import JsonSchema
+
+SPELLING, UNWRAP, ENUM = "argument-respelling", "argument-unwrap", "argument-enum"
+FORMAT, DEFAULT = "argument-format", "argument-default"
+RULES = frozenset({SPELLING, UNWRAP, ENUM, FORMAT, DEFAULT})
+"""The rules that can be taken away (:mod:`atc.programs.rules`); the other repairs are always made."""
+MAX_REPAIRS = 20
+"""Repairs of one call that are written down one by one."""
+MAX_DEPTH = 24
+"""Objects and lists inside one another that are repaired."""
+MAX_TRIALS = 200
+"""Alternatives of a schema that are tried for one call, in all."""
+MAX_SHOWN = 200
+"""Characters of a value in a repair, and of a name in a problem."""
+MAX_VISITS = 20_000
+"""Values of one call that a step looks at."""
+MAX_COMPARED = 100_000
+"""Texts that are compared with a value of an enumeration, for one call, in all."""
+MAX_FIELDS, MAX_NAMES, _FEW = 50, 30, 8
+UNKNOWN = "additionalProperties"
+
+Path = tuple[str | int, ...]
+_Step = Callable[[Place, Any, Path], Any]
+
+
+@dataclass(frozen=True)
+class Repaired:
+    """Arguments after the repairs by rule.
+
+    Attributes:
+        arguments: by the tool's own names; the very object that was given, where nothing was repaired.
+        repairs: what was changed, the first of it. ``more``: how many changes there are besides.
+        problems: what is still wrong: empty where the schema gate accepts them (Eq. 11).
+    """
+
+    arguments: dict[str, Any]
+    repairs: tuple[ArgumentRepair, ...] = ()
+    problems: tuple[Problem, ...] = ()
+    more: int = 0
+
+
+def repair_arguments(
+    schema: JsonSchema,
+    arguments: dict[str, Any],
+    effect: Effect = Effect.READ,
+    respellings: Mapping[str, str] | None = None,
+    rules: frozenset[str] = RULES,
+) -> Repaired:
+    """Repair arguments by rule, and hold them to the schema (RETO §3.4, Alg. 1 tier 1 and Eq. 11).
+
+    Args:
+        schema: of the parameters.
+        arguments: by the tool's own names, or those that a program gave in their place.
+        effect: of the tool: what is not a read gets lossless repairs alone.
+        respellings: keys that are known to mean a parameter of this tool.
+        rules: the ids of the rules that are on; those that are not of :data:`RULES` do not count.
+    """
+    gate = gate_of(schema)
+    repair = Repair(gate, lossless=effect is not Effect.READ, respellings=respellings or {}, rules=rules)
+    made = repair.made(arguments)
+    wrong = () if repair.is_settled(made) else tuple(_problems(gate.root, made))
+    return Repaired(made, tuple(repair.repairs), wrong, repair.more)
+
+
+class Repair:
+    """The repair of one call's arguments.
+
+    Args:
+        lossless: what is made says the same as what was given.
+    """
+
+    def __init__(self, gate: Gate, *, lossless: bool, respellings: Mapping[str, str], rules: frozenset[str]) -> None:
+        self.gate, self.root, self.lossless = gate, gate.root, lossless
+        self.repairs: list[ArgumentRepair] = []
+        self.more = 0
+        self._respellings, self._rules = respellings, rules
+        self._spelt: dict[Path, str] = {}
+        self._trials, self._visits, self._compared = MAX_TRIALS, MAX_VISITS, 0
+
+    def is_settled(self, arguments: dict[str, Any]) -> bool:
+        """Whether the gate accepts arguments and knows them all."""
+        if not self.root.is_open and not arguments.keys() <= self.root.members.keys():
+            return False
+        return self.gate.accepts(self.root, arguments)
+
+    def made(self, arguments: dict[str, Any]) -> dict[str, Any]:
+        """Return the repaired arguments: the object itself where nothing is wrong."""
+        steps: tuple[tuple[str, _Step], ...] = (
+            (SPELLING, self._respell),
+            (UNWRAP, self._unwrap),
+            (ENUM, self._take_nearest),
+            ("", self._convert),
+            ("", self._drop),
+        )
+        for rule, step in steps:
+            if self.is_settled(arguments):
+                break
+            if not rule or rule in self._rules:
+                self._visits = MAX_VISITS
+                arguments = self._walk(self.root, arguments, (), step)
+        if self._has_dates() or _holds_whole_float(arguments):
+            arguments = self._walk_one(self.root, arguments, (), self._polish)
+        return arguments
+
+    # -- through the arguments, along the schema -----------------------------------------------------------------------
+
+    def _walk(self, place: Place, value: Any, path: Path, step: _Step) -> Any:
+        """Take a step wherever something does not fit."""
+        self._visits -= 1
+        if self._visits < 0 or len(path) > MAX_DEPTH or (path and self.gate.accepts(place, value)):
+            return value
+        options = place.alternatives
+        if len(options) > 1 and isinstance(value, dict | list):
+            kind = "object" if isinstance(value, dict) else "array"
+            of_kind = [option for option in options if kind in option.types]
+            options = of_kind if len(of_kind) == 1 else options
+        if len(options) == 1:
+            return self._walk_one(options[0], value, path, step)
+        return self._try(place, options, value, path, step)
+
+    def _walk_one(self, place: Place, value: Any, path: Path, step: _Step) -> Any:
+        made = step(place, value, path)
+        onward = self._onward if step == self._polish else self._walk
+        if isinstance(made, dict):
+            members, others = place.members, place.below("additionalProperties")
+            parts = {key: members.get(key, others) for key in made}
+            new = {k: v if (p := parts[k]) is None else onward(p, v, (*path, k), step) for k, v in made.items()}
+            return new if any(new[key] is not item for key, item in made.items()) else made
+        if isinstance(made, list) and (items := place.items) is not None:
+            listed = [onward(items, item, (*path, i), step) for i, item in enumerate(made)]
+            return listed if any(a is not b for a, b in zip(listed, made, strict=True)) else made
+        return made
+
+    def _onward(self, place: Place, value: Any, path: Path, step: _Step) -> Any:
+        """Take a step at what fits, too."""
+        options = place.alternatives
+        return self._walk_one(options[0], value, path, step) if len(options) == 1 and len(path) <= MAX_DEPTH else value
+
+    def _try(self, place: Place, options: list[Place], value: Any, path: Path, step: _Step) -> Any:
+        """Take the step under each alternative, and what it makes where one thing alone fits."""
+        found: dict[str, tuple[Any, list[ArgumentRepair], int, dict[Path, str]]] = {}
+        kept = self.repairs, self.more, self._spelt
+        for option in options:
+            if self._trials <= 0:
+                break
+            self._trials -= 1
+            self.repairs, self.more, self._spelt = [], 0, dict(kept[2])
+            made = self._walk_one(option, value, path, step)
+            if made is not value and self.gate.accepts(place, made):
+                found.setdefault(as_text(made), (made, self.repairs, self.more, self._spelt))
+        self.repairs, self.more, self._spelt = kept
+        if len(found) != 1:
+            return value
+        ((made, repairs, more, self._spelt),) = found.values()
+        free = MAX_REPAIRS - len(self.repairs)
+        self.repairs += repairs[:free]
+        self.more += more + len(repairs[free:])
+        return made
+
+    # -- the steps -----------------------------------------------------------------------------------------------------
+
+    def _respell(self, place: Place, value: Any, path: Path) -> Any:
+        if not isinstance(value, dict):
+            return value
+        members = place.members
+        unknown = [key for key in value if key not in members]
+        if not unknown:
+            return value
+        given = {key for key in value if key in members}
+        required = [name for name in place.required if name in members]
+        if place.is_open:  # an unknown key may be meant as it is: it takes the place of what must be there, alone
+            given |= members.keys() - required
+        learnt = self._respellings if not path else {}
+        meant = {k: learnt[k] for k in unknown if learnt.get(k) in members and learnt[k] not in given}
+        meant = {k: name for k, name in meant.items() if list(meant.values()).count(name) == 1} if meant else {}
+        left = [key for key in unknown if key not in meant]
+        given |= set(meant.values())
+        strict = self.lossless
+        for key, name in respelt(left, members, given, required, strict=strict, endings=not strict).items():
+            if is_spelling(key, name) or self._fitted(members[name], name, value[key]) is not MISSING:
+                meant[key] = name
+        if not meant:
+            return value
+        for key, name in meant.items():
+            self._note("respelt", (*path, key), key, name, name)
+            self._spelt[*path, name] = key
+        return {meant.get(key, key): item for key, item in value.items()}
+
+    def _unwrap(self, place: Place, value: Any, path: Path) -> Any:
+        name, types = _name(path), place.types
+        if isinstance(value, list) and len(value) == 1 and types and "array" not in types:
+            made = self._fitted(place, name, value[0])
+            if made is MISSING and isinstance(value[0], dict):
+                made = self._field(place, name, value[0])[1]
+            if made is not MISSING:
+                self._note("unwrapped", path, value, made)
+                return made
+        if isinstance(value, dict) and place.takes_scalars_alone:
+            field, made = self._field(place, name, value)
+            if made is not MISSING:
+                self._note("unwrapped", path, value, made, field)
+                return made
+        return value
+
+    def _field(self, place: Place, name: str, value: dict[str, Any]) -> tuple[str, Any]:
+        """The one field of an object that fits a place, by what it holds and by its name."""
+        ranked: dict[int, list[tuple[str, Any]]] = {}
+        for key, item in islice(value.items(), MAX_FIELDS):
+            rank = _kinship(key, name, len(value))
+            if rank is None or (self.lossless and (rank or len(value) > 1)):
+                continue
+            made = self._fitted(place, name, item) if not isinstance(item, dict | list) else MISSING
+            if made is not MISSING:
+                ranked.setdefault(rank, []).append((key, made))
+        best = ranked[min(ranked)] if ranked else []
+        return best[0] if len(best) == 1 else ("", MISSING)
+
+    def _take_nearest(self, place: Place, value: Any, path: Path) -> Any:
+        made = self._nearest(place, value)
+        if made is MISSING:
+            return value
+        self._note("nearest", path, value, made)
+        return made
+
+    def _nearest(self, place: Place, value: Any) -> Any:
+        values = [each for each in place.values if isinstance(each, str)] if isinstance(value, str) else []
+        self._compared += len(values)
+        if not values or value in values or self._compared > MAX_COMPARED:
+            return MISSING
+        made = nearest(value, values, strict=self.lossless)
+        return MISSING if made is None else made
+
+    def _convert(self, place: Place, value: Any, path: Path) -> Any:
+        if isinstance(value, dict) and (not place.types or "object" in place.types):
+            return self._complete(place, value, path)
+        made = self._converted(place, _name(path), value)
+        if made is not MISSING:
+            self._note("format", path, value, made)
+            return made
+        if place.types - {"null"} == {"array"} and not isinstance(value, list) and value is not None:
+            items = place.items
+            made = self._fitted(items, _name(path), value) if items is not None else MISSING
+            if made is not MISSING:
+                self._note("wrapped", path, value, [made])
+                return [made]
+        return value
+
+    def _complete(self, place: Place, value: dict[str, Any], path: Path) -> dict[str, Any]:
+        """Leave out ``null`` where it may not stand, and give a required argument its default, or its only value."""
+        members, required = place.members, place.required
+        nulls = [key for key, item in value.items() if item is None and key in members and key not in required]
+        for key in nulls:
+            if not self.gate.accepts(members[key], None):
+                self._note("left_out", (*path, key), None, None)
+                value = {name: item for name, item in value.items() if name != key}
+        if self.lossless or DEFAULT not in self._rules:
+            return value
+        for key in required:
+            if key in value or key not in members:
+                continue
+            member = members[key]
+            made = member.get("default")
+            if made is None and len(member.values) == 1:
+                made = member.values[0]
+            if made is not None and self.gate.accepts(member, made):
+                self._note("default", (*path, key), None, made)
+                value = {**value, key: copy.deepcopy(made)}
+        return value
+
+    def _converted(self, place: Place, name: str, value: Any) -> Any:
+        made = as_type(place, value, lossless=self.lossless)
+        if made is MISSING and FORMAT in self._rules:
+            made = in_format(place, name, value, lossless=self.lossless)
+        return made
+
+    def _fitted(self, place: Place, name: str, value: Any) -> Any:
+        """A value that fits a place, perhaps in another format; :data:`MISSING` where it does not."""
+        if self.gate.accepts(place, value):
+            return value
+        for option in place.alternatives:
+            made = self._converted(option, name, value)
+            if made is MISSING or not self.gate.accepts(place, made):
+                made = self._nearest(option, value) if ENUM in self._rules else MISSING
+            if made is not MISSING and self.gate.accepts(place, made):
+                return made
+        return MISSING
+
+    def _drop(self, place: Place, value: Any, path: Path) -> Any:
+        if self.lossless or not isinstance(value, dict) or place.is_open:
+            return value
+        members = place.members
+        for key in value:
+            if key not in members:
+                self._note("dropped", (*path, key), value[key], None)
+        return {key: item for key, item in value.items() if key in members}
+
+    def _has_dates(self) -> bool:
+        return self.gate.may_have_dates and not self.lossless and FORMAT in self._rules
+
+    def _polish(self, place: Place, value: Any, path: Path) -> Any:
+        """Give a whole number where a float without a fraction fits, and a date in its format: no validator asks."""
+        made = MISSING
+        if isinstance(value, float):
+            made = as_type(place, value, lossless=self.lossless)
+        elif isinstance(value, str) and self._has_dates():
+            made = in_date_form(place, value.strip(), lossless=self.lossless)
+            if made is not MISSING and not self.gate.accepts(place, made):
+                return value
+        if made is MISSING:
+            return value
+        self._note("format", path, value, made)
+        return made
+
+    def _note(self, kind: RepairKind, path: Path, given: Any, sent: Any, name: str | None = None) -> None:
+        if len(self.repairs) >= MAX_REPAIRS:
+            self.more += 1
+            return
+        before = (self._spelt.get(path[: i + 1], step) for i, step in enumerate(path))
+        where = tuple(step if isinstance(step, int) else step[:MAX_SHOWN] for step in before)
+        self.repairs.append(
+            ArgumentRepair(kind=kind, path=where, given=_cut(given), sent=_cut(sent), name=name and name[:MAX_SHOWN])
+        )
+
+
+def _problems(root: Place, arguments: dict[str, Any]) -> Iterator[Problem]:
+    """What is wrong with arguments, an unknown one first."""
+    members = root.members
+    unknown = [] if root.is_open else [key for key in arguments if key not in members]
+    takes = ", ".join(name[:MAX_SHOWN] for name in islice(members, MAX_NAMES)) or "none"
+    more = f" and {len(members) - MAX_NAMES:,} more" if len(members) > MAX_NAMES else ""
+    for key in unknown[:MAX_PROBLEMS]:
+        message = f"there is no such argument, and nothing is left out of a call with effects; there are {takes}{more}"
+        yield Problem((key[:MAX_SHOWN],), message, UNKNOWN)
+    for problem in problems(root.schema, arguments):
+        if not (unknown and not problem.path and problem.keyword == UNKNOWN):
+            yield problem
+
+
+def _name(path: Path) -> str:
+    """The name of the argument or field that a path leads to, or lies in."""
+    return next((step for step in reversed(path) if isinstance(step, str)), "")
+
+
+def _kinship(field: str, name: str, fields: int) -> int | None:
+    """How close the name of a field is to that of an argument, 0 the closest; ``None`` where it is not."""
+    if spelling_key(field) == spelling_key(name):
+        return 0
+    ours, theirs = words_of(name), words_of(field)
+    shorter = min(len(ours), len(theirs))
+    if shorter and ours[-shorter:] == theirs[-shorter:]:
+        return 1  # `id` of `city_id`
+    if theirs == ("value",) or (len(theirs) > 1 and theirs[:-1] == ours):
+        return 2
+    return 3 if fields == 1 else None
+
+
+def _holds_whole_float(value: Any) -> bool:
+    if isinstance(value, dict):
+        return any(map(_holds_whole_float, value.values()))
+    if isinstance(value, list | tuple):
+        return any(map(_holds_whole_float, value))
+    return isinstance(value, float) and value.is_integer()
+
+
+def _cut(value: Any, depth: int = 0) -> Any:
+    """A value without what is long in it."""
+    if isinstance(value, str):
+        return value if len(value) <= MAX_SHOWN else value[:MAX_SHOWN] + " …"
+    if isinstance(value, bytes):
+        return value[:MAX_SHOWN]
+    if isinstance(value, dict | list) and depth > 2:
+        return "…"
+    if isinstance(value, list | tuple):
+        return [_cut(item, depth + 1) for item in value[:_FEW]] + ["…"] * (len(value) > _FEW)
+    if isinstance(value, dict):
+        few = {key[:MAX_SHOWN]: _cut(item, depth + 1) for key, item in islice(value.items(), _FEW)}
+        return {**few, "…": "…"} if len(value) > _FEW else few
+    return value

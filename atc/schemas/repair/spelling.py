@@ -1,0 +1,146 @@
+"""Spellings: which parameter a key means, and which value of an enumeration a text means.
+
+The repair of arguments and the repair of programs both use these. A match is taken where it is the only one.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from functools import lru_cache
+
+from atc.graph.identifiers import split, words_of
+
+MAX_NEAR = 16
+"""Unknown keys of one object that are compared letter by letter; where there are more, their spelling alone counts."""
+MAX_LENGTH = 64
+"""Characters of a name that is compared letter by letter."""
+SHORTEST, SHORTEST_EXACT = 4, 5
+"""Letters of a word in which one edit is taken for a slip. In a shorter one it makes another word: ``lat``, ``lot``."""
+_NOT_LETTERS = re.compile(r"[\W_]+")
+_BETWEEN = re.compile(r"(?<=[^\W\d_])[\s_-]+(?=[^\W_])|(?<=\d)[\s_-]+(?=[^\W\d_])")
+
+
+def spelling_key(name: str) -> str:
+    """A name without case and separators: ``productId``, ``product_id`` and ``Product-ID`` are alike."""
+    return _NOT_LETTERS.sub("", name.casefold())
+
+
+def value_key(text: str) -> str:
+    """A value without case, and without separators beside a letter: ``-date`` is not ``date``, nor ``1-2`` ``12``."""
+    return _BETWEEN.sub("", text.strip().casefold())
+
+
+def near(given: str, name: str, *, strict: bool = False) -> bool:
+    """Whether two names differ by one edit: a letter more, less or other, or two exchanged.
+
+    The first letter is the same, no digit differs, and the word that differs has :data:`SHORTEST` letters.
+
+    Args:
+        strict: another letter is no slip (``weight``, ``height``), and the word has :data:`SHORTEST_EXACT` letters.
+    """
+    if max(len(given), len(name)) > MAX_LENGTH:
+        return False
+    a, b, least = spelling_key(given), spelling_key(name), SHORTEST_EXACT if strict else SHORTEST
+    if a == b or min(len(a), len(b)) < least or not _is_one_edit(a, b, strict):
+        return False
+    ours, theirs = split(given), split(name)
+    if len(ours) != len(theirs):
+        return True
+    return all(min(len(x), len(y)) >= least for x, y in zip(ours, theirs, strict=True) if x != y)
+
+
+def _is_one_edit(a: str, b: str, strict: bool) -> bool:
+    if a[0] != b[0] or abs(len(a) - len(b)) > 1:
+        return False
+    start, most = 0, min(len(a), len(b))
+    while start < most and a[start] == b[start]:
+        start += 1
+    end = 0
+    while end < most - start and a[-1 - end] == b[-1 - end]:
+        end += 1
+    x, y = a[start : len(a) - end], b[start : len(b) - end]
+    if any(letter.isdigit() for letter in x + y):
+        return False
+    return len(x) + len(y) == 1 or (len(x) == 2 and x == y[::-1]) or (not strict and len(x) == len(y) == 1)
+
+
+@lru_cache(maxsize=16_384)
+def _singular_key(name: str) -> str:
+    return "".join(words_of(name)) if len(name) <= MAX_LENGTH else ""
+
+
+def is_spelling(given: str, name: str) -> bool:
+    """Whether two names are the same words: in another case, with other separators, or as a plural."""
+    return any(form(given) == form(name) != "" for form in (spelling_key, _singular_key))
+
+
+def respelt(
+    unknown: Sequence[str],
+    parameters: Collection[str],
+    given: Collection[str],
+    required: Collection[str] = (),
+    *,
+    strict: bool = False,
+    endings: bool = False,
+) -> dict[str, str]:
+    """Which parameter each unknown key means, where there is one: by case and separators, plural, or one edit.
+
+    Args:
+        unknown: keys that no parameter has.
+        parameters: the names of all parameters: of two that are as near, none is meant.
+        given: parameters that are given: none of them is meant.
+        required: those that must be given; see ``endings``.
+        strict: one edit counts only where it is surely a slip (:func:`near`).
+        endings: where one required parameter is missing and one key unknown, a common ending is enough: ``id`` is
+            ``city_id``.
+    """
+    found: dict[str, str] = {}
+
+    def take(pairs: Iterable[tuple[str, Sequence[str]]]) -> None:
+        meant: dict[str, list[str]] = {}
+        for key, names in pairs:
+            if len(names) == 1 and names[0] not in given and names[0] not in found.values():
+                meant.setdefault(names[0], []).append(key)
+        found.update({keys[0]: name for name, keys in meant.items() if len(keys) == 1})
+
+    for form in (spelling_key, _singular_key):
+        left = [key for key in unknown if key not in found]
+        if not left:
+            return found
+        alike = _grouped(parameters, form)
+        take((key, alike.get(form(key), ()) if form(key) else ()) for key in left)
+    left = [key for key in unknown if key not in found]
+    if len(left) <= MAX_NEAR:
+        take([(key, [name for name in parameters if near(key, name, strict=strict)]) for key in left])
+    needed = [name for name in required if name not in given]
+    if endings and not found and len(unknown) == 1 and len(needed) == 1:
+        (key,), (name,) = unknown, needed
+        if key == "id" or name.endswith(f"_{key}") or key.endswith(f"_{name}"):
+            return {key: name}
+    return found
+
+
+def nearest(text: str, values: Sequence[str], *, strict: bool = False) -> str | None:
+    """The one value of an enumeration that a text means; ``None`` where there is none, or several.
+
+    Args:
+        strict: case and separators alone may differ.
+    """
+    forms: list[Callable[[str], str]] = [value_key] if strict else [value_key, lambda v: _singular_key(value_key(v))]
+    for form in forms:
+        key = form(text)
+        alike = [value for value in values if form(value) == key] if key else []
+        if alike:
+            return alike[0] if len(alike) == 1 else None
+    if strict or len(text) > MAX_LENGTH:
+        return None
+    alike = [value for value in values if near(text, value)]
+    return alike[0] if len(alike) == 1 else None
+
+
+def _grouped(names: Iterable[str], form: Callable[[str], str]) -> Mapping[str, list[str]]:
+    made: dict[str, list[str]] = {}
+    for name in names:
+        made.setdefault(form(name), []).append(name)
+    return made
