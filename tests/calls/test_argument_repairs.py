@@ -4,19 +4,25 @@ from __future__ import annotations
 
 import asyncio
 import json
+from collections import Counter
 from collections.abc import Mapping
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from atc.calls.argument_repairs import ArgumentRepairs
+from atc.calls.contract import CallRequest
 from atc.calls.journal import Journal
 from atc.calls.repairer import Complaint
 from atc.errors import JournalError, ToolError
 from atc.result import Effect
 from atc.tools.tool import Toolset
 from tests.support.broker import READ, WRITE, House, counted, never
+from tests.support.crashes import CRASHES, WAYS, Host, HostCrash, World
 from tests.support.tools import make_tool
 
 DATE = {"type": "string", "pattern": r"^\d{4}$"}
@@ -450,3 +456,71 @@ def test_a_run_that_is_stopped_in_a_repair_has_told_what_was_done(where: str) ->
     ended = [call.status for call in house.broker.calls]
     assert ended == ["failed"] if where == "asked" else ended == ["failed", "failed"]
     assert not house.broker.clock.stopped
+
+
+# -- at most once, whatever the model says and wherever the process ends -----------------------------------------------
+
+SPELLINGS = ["room_id", "rooms_id", "room-ids"]
+asked_for = st.tuples(
+    st.sampled_from([*SPELLINGS, "room-ids"]), st.integers(0, 1), st.sampled_from(WAYS) | st.just("ok"), st.booleans()
+)
+programs = st.lists(
+    st.tuples(st.lists(asked_for, max_size=4), st.sampled_from(CRASHES), st.integers(0, 3), st.booleans()),
+    min_size=1,
+    max_size=4,
+)
+
+
+def with_reserve(host: Host, names: list[str]) -> Host:
+    """The host with a write of which one key has two meanings; the model says one or the other each time."""
+    room = {"type": "integer"}
+    host.broker.grant(
+        Toolset([make_tool("reserve", partial(host._act, "reserve"), WRITE, room_id=room, rooms_id=room)])
+    )
+
+    async def asks(complaint: Complaint) -> dict[str, Any]:
+        names.append(names.pop(0))
+        return {names[-1]: next(iter(complaint.arguments.values()))}
+
+    host.broker.repairs.repairer = asks
+    return host
+
+
+async def run(host: Host, program: list[Any], crash: str, at: int) -> list[int]:
+    """Run a program to its first error that it does not catch; the rooms that it asked for."""
+    host.broker.begin_program()
+    rooms = []
+    for number, (name, room, way, caught) in enumerate(program):
+        host.world.way, host.crash = way, crash if number == at else "none"
+        rooms.append(room)
+        work = asyncio.create_task(host.broker.call(CallRequest(number + 1, "reserve", {name: room}, 1)))
+        if host.crash == "cancelled":
+            await asyncio.wait([work], timeout=0.005)
+            work.cancel()
+            await asyncio.wait([work])
+            break
+        if (await work).error is not None and not caught:
+            break
+    return rooms
+
+
+@settings(max_examples=80, deadline=None)
+@given(programs, st.permutations(["room_id", "room_id", "rooms_id"]))
+def test_no_room_is_reserved_more_often_than_one_program_asked_for_it(
+    tmp_path_factory: pytest.TempPathFactory, runs: Any, names: list[str]
+) -> None:
+    world, path = World(), tmp_path_factory.mktemp("run") / "journal.jsonl"
+    host = with_reserve(Host(world, path), names)
+    most: Counter[int] = Counter()
+    for program, crash, at, reboot in runs:
+        try:
+            rooms = asyncio.run(run(host, program, crash, at))
+        except HostCrash:
+            rooms = [room for _, room, *_ in program[: at + 1]]
+        if crash not in ("none", "cancelled"):
+            host = with_reserve(host.again(reboot=reboot), names)
+        for room, count in Counter(rooms).items():
+            most[room] = max(most[room], count)
+        done = Counter(next(iter(json.loads(arguments).values())) for _, arguments in world.effects)
+        assert all(count <= most[room] for room, count in done.items()), world.effects
+    host.journal.close()
