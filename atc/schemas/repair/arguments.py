@@ -81,11 +81,16 @@ def repair_arguments(
         respellings: keys that are known to mean a parameter of this tool.
         rules: the ids of the rules that are on; those that are not of :data:`RULES` do not count.
     """
-    gate = gate_of(schema)
-    repair = Repair(gate, lossless=effect is not Effect.READ, respellings=respellings or {}, rules=rules)
-    made = repair.made(arguments)
-    wrong = () if repair.is_settled(made) else tuple(_problems(gate.root, made))
-    return Repaired(made, tuple(repair.repairs), wrong, repair.more)
+    try:
+        gate = gate_of(schema)
+        repair = Repair(gate, lossless=effect is not Effect.READ, respellings=respellings or {}, rules=rules)
+        made = repair.made(arguments)
+        wrong = () if repair.is_settled(made) else tuple(_problems(Place.of(schema), made))
+        return Repaired(made, tuple(repair.repairs), wrong, repair.more)
+    except RecursionError:
+        return Repaired(arguments, problems=(Problem((), "they are too deeply nested: give less at once", ""),))
+    except (ValueError, TypeError) as error:  # the schema is none, or a key is no text
+        return Repaired(arguments, problems=(Problem((), f"they cannot be checked: {str(error)[:MAX_SHOWN]}", ""),))
 
 
 class Repair:
@@ -249,9 +254,13 @@ class Repair:
         return made
 
     def _nearest(self, place: Place, value: Any) -> Any:
-        values = [each for each in place.values if isinstance(each, str)] if isinstance(value, str) else []
-        self._compared += len(values)
-        if not values or value in values or self._compared > MAX_COMPARED:
+        if not isinstance(value, str) or not place.values:
+            return MISSING
+        self._compared += len(place.values)
+        if self._compared > MAX_COMPARED:
+            return MISSING
+        values = [each for each in place.values if isinstance(each, str)]
+        if value in values:
             return MISSING
         made = nearest(value, values, strict=self.lossless)
         return MISSING if made is None else made

@@ -9,7 +9,7 @@ import re
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from functools import lru_cache
 
-from atc.graph.identifiers import split, words_of
+from atc.graph.identifiers import singular, split, words_of
 
 MAX_NEAR = 16
 """Unknown keys of one object that are compared letter by letter; where there are more, their spelling alone counts."""
@@ -18,6 +18,7 @@ MAX_LENGTH = 64
 SHORTEST, SHORTEST_EXACT = 4, 5
 """Letters of a word in which one edit is taken for a slip. In a shorter one it makes another word: ``lat``, ``lot``."""
 _NOT_LETTERS = re.compile(r"[\W_]+")
+_BEFORE = re.compile(r"[\W_]*")
 _BETWEEN = re.compile(r"(?<=[^\W\d_])[\s_-]+(?=[^\W_])|(?<=\d)[\s_-]+(?=[^\W\d_])")
 
 
@@ -127,16 +128,20 @@ def nearest(text: str, values: Sequence[str], *, strict: bool = False) -> str | 
     Args:
         strict: case and separators alone may differ.
     """
-    forms: list[Callable[[str], str]] = [value_key] if strict else [value_key, lambda v: _singular_key(value_key(v))]
-    for form in forms:
+    values = [value for value in values if _sign(value) == _sign(text)]
+    forms: list[Callable[[str], str]] = [value_key, lambda value: singular(value_key(value))]
+    for form in forms[: 1 if strict else 2]:
         key = form(text)
         alike = [value for value in values if form(value) == key] if key else []
         if alike:
             return alike[0] if len(alike) == 1 else None
-    if strict or len(text) > MAX_LENGTH:
-        return None
-    alike = [value for value in values if near(text, value)]
+    alike = [] if strict else [value for value in values if near(text, value)]
     return alike[0] if len(alike) == 1 else None
+
+
+def _sign(text: str) -> str:
+    """What stands before the first letter or digit: ``-date`` sorts the other way than ``date``."""
+    return (_BEFORE.match(text.strip()) or [""])[0]
 
 
 def _grouped(names: Iterable[str], form: Callable[[str], str]) -> Mapping[str, list[str]]:
