@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import dataclasses
 import json
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any, NoReturn
 
@@ -100,6 +101,11 @@ class Pages:
 
         return {name: [(made(number), path) for number, path in places] for name, places in request.unknown.items()}
 
+    def _repaired(self, protocol: Protocol, arguments: dict[str, Any]) -> dict[str, Any]:
+        """Arguments as the broker repairs them by rule."""
+        known = self._broker.repairs.respellings.get(protocol.name)
+        return repair_arguments(protocol.parameters, arguments, protocol.effect, known, self._broker.rules).arguments
+
     def _served(self, request: CallRequest, part: Part) -> None:
         self._parts.setdefault((self._broker.journal.attempt, request.number), []).append(part)
 
@@ -119,7 +125,7 @@ class Pages:
         if paging is None:
             text = f"{ALL_PAGES} reads tools that are paged, and {name} is not, by its document: call it itself"
             return self._broker.refuse(request, CallRefused(text, status="not_paged"))
-        reader = _Reader(protocol, paging, original_arguments(protocol, given), self._broker.rules)
+        reader = _Reader(protocol, paging, original_arguments(protocol, given), self._repaired)
         try:
             return await self._read(request, reader)
         except CallRefused as error:
@@ -155,7 +161,7 @@ class _Reader:
     protocol: Protocol
     paging: Paging
     given: dict[str, Any]
-    rules: frozenset[str]
+    repaired: Callable[[Protocol, dict[str, Any]], dict[str, Any]]
     items: list[Any] = field(default_factory=list)
     _pages: int = 0
     _bytes: int = 0
@@ -217,10 +223,7 @@ class _Reader:
         changed = self._changed(arguments, page, handled)
         if changed is None:
             return None
-        protocol = self.protocol
-        made = repair_arguments(
-            protocol.parameters, {**arguments, **changed}, protocol.effect, rules=self.rules
-        ).arguments
+        made = self.repaired(self.protocol, {**arguments, **changed})
         if canonical(made) in self._asked:
             if not page.items:
                 return None  # some services go on naming a next page behind the last

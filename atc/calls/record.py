@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from atc.calls.contract import CallReply
+from atc.calls.entry import RepairedFor
 from atc.calls.redact import Redactor
 from atc.dry_run_facts import Feed
 from atc.errors import Cause
@@ -53,6 +54,8 @@ class CallRecord:
     stage: int = 0
     awaits: list[Feed] = field(default_factory=list)
     unknown: Mapping[str, Sequence[tuple[int, tuple[str | int, ...]]]] = field(default_factory=dict)
+    repaired_for: RepairedFor = ""
+    repaired_by: int = 0
 
     def started(self) -> CallStarted:
         """Return the data of the event ``call_started``; the caller masks it."""
@@ -88,13 +91,14 @@ class CallRecord:
             page=self.page,
             stage=self.stage,
             awaits=tuple(self.awaits),
+            repaired_by=self.repaired_by,
         )
 
 
 def _masked(repair: ArgumentRepair, redactor: Redactor) -> ArgumentRepair:
-    masked = {"given": redactor.value(repair.given), "sent": redactor.value(repair.sent)}
-    path = tuple(redactor.text(step) if isinstance(step, str) else step for step in repair.path)
-    return repair.model_copy(update={**masked, "path": path})
+    path = tuple(redactor.value(step) for step in repair.path)
+    given, sent, name = (redactor.value(each) for each in (repair.given, repair.sent, repair.name))
+    return repair.model_copy(update={"path": path, "given": given, "sent": sent, "name": name})
 
 
 def cut_arguments(arguments: dict[str, Any]) -> dict[str, Any]:

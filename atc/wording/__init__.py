@@ -15,10 +15,13 @@ from atc.wording.feedback import (
     done,
     failed_again,
     fault_feedback,
+    has_no_argument,
     is_down,
     likely_tools,
     supplied_by,
+    takes_argument,
     takes_place,
+    takes_value,
 )
 from atc.wording.findings import ALL_PAGES, MAX_FINDING, finding, finding_alone, no_keys
 from atc.wording.outcomes import more_calls, outcome
@@ -60,6 +63,7 @@ __all__ = [
     "fault_feedback",
     "finding",
     "finding_alone",
+    "has_no_argument",
     "is_down",
     "likely_tools",
     "more_calls",
@@ -67,5 +71,7 @@ __all__ = [
     "outcome",
     "short",
     "supplied_by",
+    "takes_argument",
     "takes_place",
+    "takes_value",
 ]
