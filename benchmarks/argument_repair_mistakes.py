@@ -186,7 +186,8 @@ def _object_by_name(at: Place) -> Changed:
     """The whole of what an earlier call gave, with the one field that the key names."""
     if not at.scalar or isinstance(at.value, bool):
         return None
-    field = at.one([at.key, (at.words or [at.key])[-1].lower()])
+    last = (at.words or [at.key])[-1].lower()
+    field = at.one([at.key, last if last.isalpha() else at.key])
     other = {"label": "first of three", "rank": 1, "active": True}
     return at.key, {field: at.value, **{k: v for k, v in other.items() if k != field}}
 
@@ -207,7 +208,10 @@ def _object_of_another(at: Place) -> Changed:
     """An object without what is meant: its only field of the type is something else."""
     if not at.scalar or isinstance(at.value, bool):
         return None
-    return at.key, {"status": "ok"} if isinstance(at.value, str) else {"count": 7 if at.value != 7 else 8}
+    field, other = at.one([("status", "total"), ("state", "count")])
+    if isinstance(at.value, str):
+        return (at.key, {field: "ok"}) if field not in at.key.lower() else None
+    return (at.key, {other: 7 if at.value != 7 else 8}) if other not in at.key.lower() else None
 
 
 def _enum_case(at: Place) -> Changed:

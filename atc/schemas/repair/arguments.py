@@ -22,7 +22,7 @@ from atc.packing import as_text
 from atc.result import Effect
 from atc.schemas.repair.formats import MISSING, as_type, in_date_form, in_format
 from atc.schemas.repair.places import Gate, Place, gate_of
-from atc.schemas.repair.spelling import is_spelling, nearest, respelt, spelling_key
+from atc.schemas.repair.spelling import MAX_NEAR, is_spelling, near, nearest, respelt, spelling_key
 from atc.schemas.validate import MAX_PROBLEMS, Problem, problems
 from atc.tools.protocol import JsonSchema
 
@@ -44,6 +44,8 @@ MAX_COMPARED = 100_000
 """Texts that are compared with a value of an enumeration, for one call, in all."""
 MAX_FIELDS, MAX_NAMES, _FEW = 50, 30, 8
 UNKNOWN = "additionalProperties"
+_BARE = {("id",), ("name",), ("code",), ("key",), ("slug",), ("text",), ("title",), ("result",), ("number",)}
+"""Names of a field that say what an object is: alone in it, it is meant by the object."""
 
 Path = tuple[str | int, ...]
 _Step = Callable[[Place, Any, Path], Any]
@@ -324,10 +326,12 @@ class Repair:
         if self.lossless or not isinstance(value, dict) or place.is_open:
             return value
         members = place.members
-        for key in value:
-            if key not in members:
+        unknown = [key for key in value if key not in members]
+        gone = {key for key in unknown if not (len(unknown) <= MAX_NEAR and _slip_of(key, value, members))}
+        for key in unknown:
+            if key in gone:
                 self._note("dropped", (*path, key), value[key], None)
-        return {key: item for key, item in value.items() if key in members}
+        return {key: item for key, item in value.items() if key not in gone}
 
     def _has_dates(self) -> bool:
         return self.gate.may_have_dates and not self.lossless and FORMAT in self._rules
@@ -364,11 +368,18 @@ def _problems(root: Place, arguments: dict[str, Any]) -> Iterator[Problem]:
     takes = ", ".join(name[:MAX_SHOWN] for name in islice(members, MAX_NAMES)) or "none"
     more = f" and {len(members) - MAX_NAMES:,} more" if len(members) > MAX_NAMES else ""
     for key in unknown[:MAX_PROBLEMS]:
-        message = f"there is no such argument, and nothing is left out of a call with effects; there are {takes}{more}"
+        slip = _slip_of(key, arguments, members)
+        why = f"it may be {slip[:MAX_SHOWN]}" if slip else "nothing is left out of a call with effects"
+        message = f"there is no such argument, and {why}; there are {takes}{more}"
         yield Problem((key[:MAX_SHOWN],), message, UNKNOWN)
     for problem in problems(root.schema, arguments):
         if not (unknown and not problem.path and problem.keyword == UNKNOWN):
             yield problem
+
+
+def _slip_of(key: str, given: Mapping[str, Any], members: Mapping[str, Place]) -> str:
+    """A parameter that is not given and spelt almost as an unknown key: too like it for the key to be left out."""
+    return next((name for name in members if name not in given and near(key, name, whole=True)), "")
 
 
 def _name(path: Path) -> str:
@@ -386,7 +397,7 @@ def _kinship(field: str, name: str, fields: int) -> int | None:
         return 1  # `id` of `city_id`
     if theirs == ("value",) or (len(theirs) > 1 and theirs[:-1] == ours):
         return 2
-    return 3 if fields == 1 else None
+    return 3 if fields == 1 and theirs in _BARE else None
 
 
 def _holds_whole_float(value: Any) -> bool:

@@ -22,7 +22,7 @@ MAX_TEXT = 100_000
 """Characters of a text that is read as JSON; other formats are at most :data:`MAX_SHORT` long."""
 MAX_SHORT = 64
 
-_NUMBER = re.compile(r"-?(0|[1-9]\d{0,17})(\.\d{1,18})?([eE][+-]?\d{1,3})?")
+_NUMBER = re.compile(r"-?(0|[1-9]\d{0,19})(\.\d{1,18})?([eE][+-]?\d{1,3})?")
 _GROUPED = re.compile(r"[+-]?\d{1,3}(,\d{3}){1,5}(\.\d{1,6})?")
 _MEASURED = re.compile(
     r"([^\W\d]{1,3}|[$€£¥])? ?([+-]?\d{1,15}(?:\.\d{1,15})?) ?([^\W\d][^\W\d_/²³]{0,19}|[%°$€£¥]C?F?)?"
@@ -43,7 +43,7 @@ _UNITS = (
     "g gram grams", "lb lbs pound pounds", "s sec secs second seconds", "min mins minute minutes",
     "h hr hrs hour hours", "d day days", "week weeks", "month months", "year years", "ms millisecond milliseconds",
     "kmh kph", "mph", "celsius °c", "fahrenheit °f", "% percent percentage", "° degree degrees",
-    "usd $ dollar dollars", "eur € euro euros", "gbp £", "jpy ¥ yen", "kb", "mb", "gb",
+    "px pixel pixels", "usd $ dollar dollars", "eur € euro euros", "gbp £", "jpy ¥ yen", "kb", "mb", "gb",
 )  # fmt: skip
 _UNIT_OF = {spelling: group.split()[0] for group in _UNITS for spelling in group.split()}
 _UNIT_WORD = re.compile(r"[^\W\d_]+|[%°$€£¥]")
@@ -62,6 +62,7 @@ _MONTHS = {
 _YMD = re.compile(
     r"(\d{4})([-/.])(\d{1,2})\2(\d{1,2})(?:[T ](\d{2}):(\d{2})(?::(\d{2})(?:\.\d{1,9})?)?(Z|[+-]\d{2}:?\d{2})?)?"
 )
+_DIGITS = re.compile(r"((?:19|20)\d\d)(\d\d)(\d\d)")
 _XXY = re.compile(r"(\d{1,2})([-/.])(\d{1,2})\2(\d{4})")
 _DMY_WORDS = re.compile(r"(\d{1,2})(?:st|nd|rd|th)?[ -]([A-Za-z]{3,9})\.?,?[ -](\d{4})")
 _MDY_WORDS = re.compile(r"([A-Za-z]{3,9})\.? (\d{1,2})(?:st|nd|rd|th)?,? (\d{4})")
@@ -78,6 +79,8 @@ def as_type(place: Place, value: Any, *, lossless: bool) -> Any:
     if isinstance(value, str) and "string" not in types:
         text = value.strip()
         if types & {"integer", "number"} and _NUMBER.fullmatch(text):
+            if text.lstrip("-").isdigit():
+                return int(text)  # of any size: a float would change the last digits of a long identifier
             number = float(text)
             if number.is_integer() and abs(number) < 2**53:
                 return int(number)
@@ -198,8 +201,8 @@ def in_date_form(place: Place, text: str, *, lossless: bool) -> Any:
         if time is not None or lossless:
             return MISSING
         return f"{day:%Y-%m-%d}T00:00:00Z"
-    if time is not None and lossless:
-        return MISSING
+    if time is not None and (lossless or form != "date" or time.strip("0:")):
+        return MISSING  # a time of day would be lost
     made = day.strftime("%Y-%m-%d" if form == "date" else form)
     return made if made != text else MISSING
 
@@ -217,7 +220,9 @@ def _date_of(text: str, *, lossless: bool) -> tuple[date, str | None] | None:
     made: Callable[[int, int, int], date | None] = _day
     if found := _YMD.fullmatch(text):
         year, month, day = int(found[1]), int(found[3]), int(found[4])
-        return _with(made(year, month, day), found[5])
+        return _with(made(year, month, day), found[5] and f"{found[5]}:{found[6]}:{found[7] or '00'}")
+    if found := _DIGITS.fullmatch(text):
+        return _with(made(int(found[1]), int(found[2]), int(found[3])), None)
     if found := _DMY_WORDS.fullmatch(text):
         return _with(made(int(found[3]), _MONTHS.get(found[2].lower(), 0), int(found[1])), None)
     if found := _MDY_WORDS.fullmatch(text):

@@ -17,6 +17,8 @@ MAX_LENGTH = 64
 """Characters of a name that is compared letter by letter."""
 SHORTEST, SHORTEST_EXACT = 4, 5
 """Letters of a word in which one edit is taken for a slip. In a shorter one it makes another word: ``lat``, ``lot``."""
+_FILLERS = {("is",), ("the",), ("my",), ("input",), ("param",), ("arg",)}
+"""Words before a name that say nothing more; some clients write one before a name that their language reserves."""
 _NOT_LETTERS = re.compile(r"[\W_]+")
 _BEFORE = re.compile(r"[\W_]*")
 _BETWEEN = re.compile(r"(?<=[^\W\d_])[\s_-]+(?=[^\W_])|(?<=\d)[\s_-]+(?=[^\W\d_])")
@@ -32,20 +34,25 @@ def value_key(text: str) -> str:
     return _BETWEEN.sub("", text.strip().casefold())
 
 
-def near(given: str, name: str, *, strict: bool = False) -> bool:
+def near(given: str, name: str, *, strict: bool = False, whole: bool = False) -> bool:
     """Whether two names differ by one edit: a letter more, less or other, or two exchanged.
 
     The first letter is the same, no digit differs, and the word that differs has :data:`SHORTEST` letters.
 
     Args:
         strict: another letter is no slip (``weight``, ``height``), and the word has :data:`SHORTEST_EXACT` letters.
+        whole: the longer name needs :data:`SHORTEST` letters, all words together (``max_ag``, ``skus``).
     """
     if max(len(given), len(name)) > MAX_LENGTH:
         return False
     a, b, least = spelling_key(given), spelling_key(name), SHORTEST_EXACT if strict else SHORTEST
-    if a == b or min(len(a), len(b)) < least or not _is_one_edit(a, b, strict):
+    if a == b or not a or not b or not _is_one_edit(a, b, strict):
         return False
     ours, theirs = split(given), split(name)
+    if ours[:-1] == theirs or theirs[:-1] == ours:
+        return False  # `postcodeB` is another one than `postcode`
+    if whole or min(len(a), len(b)) < least:
+        return whole and max(len(a), len(b)) >= least
     if len(ours) != len(theirs):
         return True
     return all(min(len(x), len(y)) >= least for x, y in zip(ours, theirs, strict=True) if x != y)
@@ -93,8 +100,8 @@ def respelt(
         given: parameters that are given: none of them is meant.
         required: those that must be given; see ``endings``.
         strict: one edit counts only where it is surely a slip (:func:`near`).
-        endings: where one required parameter is missing and one key unknown, a common ending is enough: ``id`` is
-            ``city_id``.
+        endings: where one required parameter is missing and one key unknown, less is enough: it alone ends as the key
+            does (``id`` is ``city_id``), or one edit in a short word.
     """
     found: dict[str, str] = {}
 
@@ -114,12 +121,27 @@ def respelt(
     left = [key for key in unknown if key not in found]
     if len(left) <= MAX_NEAR:
         take([(key, [name for name in parameters if near(key, name, strict=strict)]) for key in left])
-    needed = [name for name in required if name not in given]
-    if endings and not found and len(unknown) == 1 and len(needed) == 1:
-        (key,), (name,) = unknown, needed
-        if key == "id" or name.endswith(f"_{key}") or key.endswith(f"_{name}"):
-            return {key: name}
+    left = [key for key in unknown if key not in found]
+    if endings and left and len(left) <= MAX_NEAR:
+        take([(key, [name for name in parameters if words_of(name[:MAX_LENGTH]) == _bare(key)]) for key in left])
+        left = [key for key in unknown if key not in found]
+    needed = [name for name in required if name not in given and name not in found.values()]
+    if endings and len(left) == len(needed) == 1:
+        (key,), (name,) = left, needed
+        if near(key, name, whole=True) or [each for each in parameters if _ends_with(each, key)] == [name]:
+            found[key] = name
     return found
+
+
+def _bare(key: str) -> tuple[str, ...]:
+    """The words of a key without a filler before them."""
+    words = words_of(key[:MAX_LENGTH])
+    return words[1:] if words[:1] in _FILLERS else words
+
+
+def _ends_with(name: str, key: str) -> bool:
+    words, last = words_of(name[:MAX_LENGTH]), _bare(key)
+    return 0 < len(last) <= len(words) and words[-len(last) :] == last
 
 
 def nearest(text: str, values: Sequence[str], *, strict: bool = False) -> str | None:
@@ -135,7 +157,11 @@ def nearest(text: str, values: Sequence[str], *, strict: bool = False) -> str | 
         alike = [value for value in values if form(value) == key] if key else []
         if alike:
             return alike[0] if len(alike) == 1 else None
-    alike = [] if strict else [value for value in values if near(text, value)]
+    if strict or len(text) > MAX_LENGTH:
+        return None
+    alike = [value for value in values if near(text, value)] or [
+        value for value in values if near(text, value, whole=True)
+    ]
     return alike[0] if len(alike) == 1 else None
 
 
