@@ -181,7 +181,7 @@ class ArgumentRepairs:
         try:
             made = to_json_value(dict(given))
             canonical(made)
-        except ValueError:
+        except (ValueError, RecursionError):
             return None
         if not isinstance(made, dict) or not self._is_showable(made) or not _fits_schema(schema, made, original):
             return None

@@ -1,7 +1,8 @@
 """Whether repaired arguments say only what was there before: a repair changes a form, and invents nothing.
 
 A model that is asked to put arguments right may make an id up, a city, a date. So every word and every number of what
-it gives must stand in the arguments as they were, in the complaint, or among the values that the schema names.
+it gives must stand in the arguments as they were, in the complaint, or among the values that the schema names. Nor does
+it leave out what the tool knows: without its filter, a search answers another question.
 """
 
 from __future__ import annotations
@@ -18,6 +19,7 @@ from atc.unicode_forms import normalized
 MAX_SCHEMA = 200_000
 """Characters of a schema in which values are looked for."""
 _WORDS = re.compile(r"[^\W\d_]+|\d+")
+_WORD = re.compile(r"-?[\w-]{1,64}(?:\.\d{1,20})?")
 _DATE = re.compile(r"(\d{4})-(\d\d)-(\d\d)")
 _MONTHS = ("jan", "feb", "mar", "apr", "may", "jun", "jul", "aug", "sep", "oct", "nov", "dec")
 _VALUES = ("enum", "const", "default", "examples", "example")
@@ -32,13 +34,32 @@ def is_grounded(made: dict[str, Any], complaint: Complaint) -> bool:
         made: the arguments after the repair.
         complaint: the arguments before it, why they were refused, and the schema.
     """
-    shown = f"{as_text(dict(complaint.arguments))} {complaint.reason}"
-    known = set(_words(shown))
+    shown = as_text(dict(complaint.arguments))
+    known, said = set(_words(shown)), set(_words(complaint.reason))
     text = json.dumps(complaint.protocol.parameters, default=str)
     if len(text) <= MAX_SCHEMA:
         for value in _named_values(complaint.protocol.parameters):
             known.update(_words(as_text(value)))
-    return all(_is_known(value, known, shown) for value in _leaves(made))
+    return _keeps(made, complaint) and all(
+        _is_known(value, known, shown) or _is_said(value, known | said, complaint.reason) for value in _leaves(made)
+    )
+
+
+def _keeps(made: dict[str, Any], complaint: Complaint) -> bool:
+    """Whether each argument that the tool knows is still given, or its value is, under another name."""
+    names = complaint.protocol.parameters.get("properties")
+    gone = [
+        as_text(value)
+        for name, value in complaint.arguments.items()
+        if name not in made and value is not None and isinstance(names, dict) and name in names
+    ]
+    return not gone or set(gone) <= {as_text(value) for value in made.values()}
+
+
+def _is_said(value: Any, known: set[str], reason: str) -> bool:
+    """Whether a value rests on the reason, too. That is another's text: no address, path or sentence is taken of it."""
+    is_word = _WORD.fullmatch(value if isinstance(value, str) else as_text(value)) is not None
+    return is_word and _is_known(value, known, reason)
 
 
 def _is_known(value: Any, known: set[str], shown: str) -> bool:

@@ -42,7 +42,10 @@ class ModelRepairer:
     async def __call__(self, complaint: Complaint) -> Mapping[str, Any] | None:
         """Other arguments for the same tool; ``None`` where the model gives none, or cannot be asked."""
         schema = complaint.protocol.parameters
-        shown = _shown(schema)
+        try:
+            shown = _shown(schema)
+        except RecursionError:  # it is nested beyond all use
+            shown = None
         if shown is None:
             return None
         text = prompt(

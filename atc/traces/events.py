@@ -115,8 +115,8 @@ class ToolsChosen(TypedDict):
 
 
 class ModelStarted(TypedDict):
-    """The model is asked. ``purpose``: ``program``, ``attribute``, ``answer``, ``compare``, ``tools``, or a strategy's
-    own word."""
+    """The model is asked. ``purpose``: ``program``, ``repair``, ``attribute``, ``answer``, ``compare``, ``tools``, or a
+    strategy's own word."""
 
     purpose: str
 

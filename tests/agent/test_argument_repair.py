@@ -9,9 +9,10 @@ from typing import Any
 import pytest
 
 from atc import Agent, Toolset
-from atc.errors import ModelError
+from atc.errors import ModelError, ToolError
 from atc.graph.edges import Learnt
 from atc.models.fake import FakeModel
+from atc.programs.lessons.reading import lessons_of
 from atc.result import Effect
 from atc.tools.protocol import Source
 from atc.tools.tool import Tool
@@ -227,3 +228,39 @@ def test_a_task_of_a_conversation_sends_the_same_for_the_same_arguments() -> Non
     assert paid == [{"room_id": "Ada"}], "the first task has no answer, so it is not done again"
     assert result.calls[-1].error_status == "already_done"
     assert len(prompts(made)) == 3, "and nobody is asked how it is spelt"
+
+
+# -- a service that refuses --------------------------------------------------------------------------------------------
+
+
+def strict_films() -> Toolset:
+    """A service whose document says less than it wants."""
+
+    def function(arguments: dict[str, Any]) -> Any:
+        if len(arguments["when"]) != 4:
+            raise ToolError("year should be 4 digits", status=400)
+        return {"title": f"of {arguments['when']}"}
+
+    return Toolset([make_tool("films", function, required=("when",), when={"type": "string"})])
+
+
+def test_a_call_in_whose_place_another_one_answered_is_nobodys_fault_and_teaches_nothing_wrong() -> None:
+    first = "```python\nfound = films(when='2000-2019')\nanswer = int(found['title'])\n```"
+    second = "```python\nfound = films(when='2000-2019')\nanswer = found['title']\n```"
+    made = agent(first, '{"when": "2000"}', second, tools=strict_films())
+    result = made.run("films")
+    assert (result.status, result.value) == ("answered", "of 2000")
+    assert [(call.status, call.repaired_by) for call in result.calls] == [("failed", 2), ("ok", 0), ("replayed", 0)]
+    (fault,) = result.faults
+    assert (fault.kind, fault.call) != ("tool", 1)
+    assert "4 digits" not in prompts(made)[-1]
+    learnt = lessons_of(result, {"films": made.tools["films"].protocol})
+    assert (learnt.calls, learnt.failed, learnt.respelt) == ({"films": 1}, (), {})
+
+
+def test_an_answer_that_rests_on_a_repaired_call_is_one() -> None:
+    program = "```python\nanswer = films(when='2000-2019')['title']\n```"
+    result = agent(program, '{"when": "2000"}', tools=strict_films()).run("films")
+    assert (result.status, result.value, len(result.calls)) == ("answered", "of 2000", 2)
+    learnt = lessons_of(result, {"films": strict_films()["films"].protocol})
+    assert (learnt.answered, learnt.calls) == (True, {"films": 1})
