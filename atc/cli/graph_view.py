@@ -47,6 +47,7 @@ def described(graph: ToolGraph, tool: str) -> dict[str, Any]:
         if tool in learnt.shapes
         else "unknown",
         "calls": _counted(learnt.calls.get(tool)),
+        "stood_in": {str(layer): round(times, 2) for layer, times in sorted(learnt.habits.get(tool, {}).items())},
         "fed_by": [_fed(feed) for feed in into],
         "feeds": [_fed(feed) for feed in out_of if feed.supplier.tool == tool],
         "substitutes": [_substitute(each) for each in graph.substitutes(tool)],
@@ -124,6 +125,9 @@ def print_tool(found: Mapping[str, Any]) -> None:
     origin = f", {found['service']}" if found["service"] else ""
     _say(f"{tool} ({found['effect']}{origin}): {short(found['description'], 200)}", "bold")
     _say(_calls_text(found["calls"]))
+    if found["stood_in"]:
+        stood = (f"{int(layer) + 1} ({times:g}×)" for layer, times in found["stood_in"].items())
+        _say(f"in their programs it stood in layer {', '.join(stood)}")
     if found["response"] != "documented":
         _say(
             "its response is documented nowhere"

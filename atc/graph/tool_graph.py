@@ -32,6 +32,8 @@ MAX_READ = 4_000
 """Protocols of which it is kept what was read."""
 LEAST_TRUST = 0.5
 """Reliability below which a supplier stands behind all others: it failed more often than not."""
+_KNOWN = 2.0
+"""Calls of answered runs from which a tool's habit is believed against an edge that documents suggest."""
 _OPTIONAL = 0.25
 """What an edge into an optional parameter is worth for the order of tools, beside 1 for a required one."""
 
@@ -184,7 +186,8 @@ class ToolGraph:
         """Tools in layers: those that supply others stand in earlier ones; circles are broken, always alike.
 
         What supplies what comes first. Beyond that a tool stands where it stood in answered runs (its habit), else
-        where it is predicted to stand, and else as early as it may (RETO §3.2).
+        where it is predicted to stand, and else as early as it may (RETO §3.2). An edge that documents alone suggest
+        orders nothing where the habits of both tools say otherwise.
 
         Args:
             tools: their keys; the order is kept within a layer.
@@ -198,18 +201,27 @@ class ToolGraph:
         for consumer in offered.protocols:
             required = {each.original for each in offered.structure.facts(consumer).parameters if each.required}
             for feed in offered.feeds(consumer):
+                if self._contradicted(feed):
+                    continue
                 weight = feed.weight * (1.0 if feed.parameter in required else _OPTIONAL)
                 ways = leads.setdefault(feed.supplier.tool, {})
                 ways[consumer] = ways.get(consumer, 0.0) + weight
-        habits = {tool: habit for tool in offered.protocols if (habit := self._habit(tool)) is not None}
+        habits = {tool: int(self._habit(tool)[0] + 0.5) for tool in offered.protocols if self._habit(tool)[1] > 0}
         own = {**(predicted or {}), **habits}
         return shifted([*offered.protocols], leads, own) if own else layers_of([*offered.protocols], leads)
 
-    def _habit(self, tool: str) -> int | None:
-        """The layer that a tool mostly stood in, on average; ``None`` where no run says it."""
+    def _habit(self, tool: str) -> tuple[float, float]:
+        """The layer that a tool stood in on average, and how many calls say so."""
         seen = self.learnt.habits.get(tool, {})
         total = sum(seen.values())
-        return int(sum(layer * times for layer, times in seen.items()) / total + 0.5) if total > 0 else None
+        return (sum(layer * times for layer, times in seen.items()) / total if total > 0 else 0.0), total
+
+    def _contradicted(self, feed: Feed) -> bool:
+        """Whether runs called both tools, and the consumer in an earlier layer: documents guess, runs know."""
+        if feed.evidence in ("corrected", "seen"):
+            return False
+        (before, calls), (after, others) = self._habit(feed.supplier.tool), self._habit(feed.consumer)
+        return min(calls, others) >= _KNOWN and after < before
 
     # -- the whole -----------------------------------------------------------------------------------------------------
 

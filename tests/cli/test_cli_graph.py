@@ -67,9 +67,9 @@ def taught() -> None:
     """A run in which one tool's user was another one's argument."""
     calls = {"search_user": 1, "get_user": 2}
     with graph._store() as store:
-        store.add(
-            Lessons("a", True, calls, ((3, "get_user"),), {("search_user", "get_user"): 1}, {EDGE: 2}), protocols()
-        )
+        levels = {("search_user", 0): 1, ("get_user", 1): 2}
+        followed = {("search_user", "get_user"): 1}
+        store.add(Lessons("a", True, calls, ((3, "get_user"),), followed, {EDGE: 2}, levels=levels), protocols())
 
 
 def printed(*arguments: str) -> Any:
@@ -91,6 +91,7 @@ def test_show_says_what_feeds_a_tool_what_it_feeds_and_why() -> None:
     printed("correct", "--instead", "get_user", "get_orders", "--no", *T)
     found = printed("show", "get_user", *T)
     assert (found["calls"]["ok"], found["calls"]["failed"]) == pytest.approx((2, 1), abs=0.2)
+    assert found["stood_in"] == {"1": 2.0}
     fed = found["fed_by"][0]
     assert (fed["from"], fed["to"]) == ("search_user.users[].user_id", "get_user.user_id")
     assert (fed["path"], fed["why"]) == (["users", "[]", "user_id"], WORDS[fed["evidence"]])
@@ -101,6 +102,7 @@ def test_show_says_what_feeds_a_tool_what_it_feeds_and_why() -> None:
     for text in (
         "get_user (read, functions): One user.",
         "2 calls in answered runs, 1 that failed, the last on 2",
+        "in their programs it stood in layer 2 (2×)",
         "search_user.users[].user_id",
         "ran right before it: search_user (1×)",
         "taken away by you: get_orders[] → get_user.user_id",

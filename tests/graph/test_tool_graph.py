@@ -212,6 +212,19 @@ def test_where_schemas_say_nothing_habits_and_predictions_order_tools() -> None:
     assert taught.layers(["notify"]) == (("notify",),)
 
 
+def test_what_documents_alone_suggest_orders_nothing_where_runs_say_otherwise() -> None:
+    graph = ToolGraph([WEATHER, FIND])
+    habits = {"weather": {0: 2.0}, "find_cities": {0: 1.0, 1: 1.0}}
+    assert graph.with_learnt(Learnt(habits=habits)).layers(["weather", "find_cities"])[0] == ("weather",)
+    once = {"weather": {0: 2.0}, "find_cities": {1: 1.0}}
+    assert graph.with_learnt(Learnt(habits=once)).layers(["weather", "find_cities"])[-1] == ("weather",), "too little"
+    for known in (
+        Learnt(habits=habits, corrected_feeds={OF_FIND: True}),
+        Learnt(habits=habits, feeds={OF_FIND: Counts(ok=3)}),
+    ):
+        assert graph.with_learnt(known).layers(["weather", "find_cities"])[-1] == ("weather",)
+
+
 def test_a_circle_is_broken_where_the_least_hangs_on_it() -> None:
     order = tool("get_order", "order_id", returns=record(customer_id={}))
     customer = tool("get_customer", "customer_id", optional=("coupon_id",), returns=record(name={}))
