@@ -21,6 +21,7 @@ from atc.strategies.layers import MAX_LAYERS
 from atc.strategies.previews import ROOM
 from atc.tools.tool import Tool
 from atc.traces.events import DATA
+from tests.support.images import PNG
 from tests.support.tools import make_tool
 
 TEXT = {"type": "string"}
@@ -389,6 +390,26 @@ def test_a_program_finds_further_tools_and_the_next_steps_have_them() -> None:
     if "step 1 of" not in seen[0]:
         pytest.skip("the index chose no two layers")
     assert result.value == "warm"
+
+
+def test_every_step_is_shown_the_images_and_held_to_the_budget() -> None:
+    model = FakeModel([FIND, WEATHER])
+    agent = made(model, [find_person(), get_weather()])
+    assert agent.run(TASK, images=[PNG]).value == 21
+    assert [len(prompt[-1].images) for prompt in model.prompts] == [1, 1]
+    result, prompts = ran(FIND, WEATHER, tools=[find_person(), get_weather()], budget_model_calls=1)
+    assert (result.status, len(prompts)) == ("budget", 1)
+
+
+def test_a_step_that_only_acts_hands_on_nothing() -> None:
+    done: list[str] = []
+    login = make_tool("log_in", lambda a: done.append(a["user"]), Effect.WRITE, required=("user",), user=TEXT)
+    weather = make_tool("get_weather", lambda _: {"celsius": 21}, session=taken_from("log_in"))
+    result, prompts = ran(
+        code("answer = log_in(user='Ann')"), code("answer = get_weather(session='')['celsius']"), tools=[login, weather]
+    )
+    assert (result.value, done, len(prompts)) == (21, ["Ann"], 2)
+    assert ("step1" in prompts[1], "def log_in" in prompts[1]) == (False, False)
 
 
 def test_the_events_of_steps_have_the_fields_that_are_documented() -> None:
