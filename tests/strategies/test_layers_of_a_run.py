@@ -27,9 +27,9 @@ def feed(supplier: str, consumer: str, parameter: str = "x") -> Feed:
 def context(layers: list[str], *feeds: Feed, tools: Toolset = TOOLS, **inputs: Any) -> Any:
     """What :class:`Layers` reads of a run: layers as letters."""
     named = tuple(tuple(f"tool_{letter}" for letter in layer) for layer in layers)
-    return SimpleNamespace(
-        sketch=Sketch(tools, layers=named, feeds=feeds), tools=tools, all_tools=TOOLS, inputs=inputs
-    )  # fmt: skip
+    into = SimpleNamespace(feeds=lambda name: [each for each in feeds if each.consumer == name])
+    sketch, graph = Sketch(tools, layers=named), SimpleNamespace(of=lambda _: into)
+    return SimpleNamespace(sketch=sketch, whole_graph=graph, tools=tools, all_tools=TOOLS, inputs=inputs)
 
 
 def letters(layers: Layers) -> list[str]:
@@ -61,6 +61,7 @@ def test_a_tool_is_as_early_as_one_supplier_of_each_required_argument_allows() -
     assert of(["a", "b", "c"], feed("a", "b"), feed("b", "c"), feed("a", "c"), names="abc") == ["a", "bc"]
     assert of(["a", "b"], feed("a", "b", "y"), names="ab") == ["ab"]  # it can be left out
     assert of(["a", "b", "c"], feed("a", "b", "y"), names="abc") == ["ab", "c"]  # nothing explains c: it stays
+    assert of(["a", "d", "bc"], feed("a", "b"), names="abcd") == ["a", "d", "bc"]  # b stood later in earlier runs
     assert of(["a", "b", "ca"], feed("a", "b"), feed("b", "c"), names="abc") == ["a", "b", "ca"]
 
 
