@@ -11,10 +11,12 @@ from collections.abc import Collection, Mapping, Sequence, Set
 from dataclasses import dataclass, field
 from typing import Any
 
+from atc.graph.edges import Feed
 from atc.programs.program import Program
 from atc.sandboxes.inputs import name_problem
 from atc.strategies.context import RunContext
 from atc.tools.parameters import parameters_of
+from atc.tools.tool import Toolset
 from atc.traces.store import StoredRun
 
 MAX_LAYERS = 5
@@ -42,10 +44,11 @@ class Layers:
         known = [[name for name in layer if name in offered] for layer in context.sketch.layers]
         placed = {name for layer in known for name in layer}
         unplaced = [name for name in offered if name not in placed]
-        found = _folded([[*unplaced, *(known[0] if known else ())], *known[1:]], context)
+        feeds = _feeds(context, offered)
+        found = _folded([[*unplaced, *(known[0] if known else ())], *known[1:]], feeds, context.tools)
         rest = [name for layer in found[MAX_LAYERS - 1 :] for name in layer]
         made = [*map(tuple, found[: MAX_LAYERS - 1]), *([tuple(dict.fromkeys(rest))] if rest else [])]
-        return cls(tuple(made), variables(context, len(made)), _consumers(context))
+        return cls(tuple(made), variables(context, len(made)), _consumers(feeds))
 
     def offered(self, step: int, done: Set[str], skipped: Collection[int]) -> list[str]:
         """The tools that a step offers: those of its layer, and earlier ones that may be meant for later.
@@ -67,16 +70,17 @@ class Layers:
         return list(dict.fromkeys(found))
 
 
-def _folded(layers: Sequence[Sequence[str]], context: RunContext) -> list[list[str]]:
+def _folded(layers: Sequence[Sequence[str]], feeds: Sequence[Feed], tools: Toolset) -> list[list[str]]:
     """Layers in which a tool stands as early as one supplier of each required argument allows.
 
     As an order, a tool comes after all that may feed it. A step costs a model call, and a program can call tools of its
     own layer one after the other: so what is optional, and further suppliers of the same argument, part no steps. Where
-    a document requires nothing, all counts. A tool whose place no edge explains keeps it.
+    a document requires nothing, all counts. What stands later than its edges say does so for another reason, such as
+    where it stood in earlier runs: by as much it stays later.
     """
     place = {name: at for at, layer in reversed([*enumerate(layers)]) for name in layer}
     ways: dict[str, dict[str, list[str]]] = {}
-    for feed in context.sketch.feeds:
+    for feed in feeds:
         supplier, consumer = feed.supplier.tool, feed.consumer
         if consumer in place and supplier in place and place[supplier] < place[consumer]:
             ways.setdefault(consumer, {}).setdefault(feed.parameter, []).append(supplier)
@@ -84,11 +88,13 @@ def _folded(layers: Sequence[Sequence[str]], context: RunContext) -> list[list[s
     made: dict[int, list[str]] = {}
     for at, layer in enumerate(layers):
         for name in layer:
-            if name in ways and name not in depth:
-                required = {each.original for each in parameters_of(context.tools[name].protocol) if each.required}
-                known = [some for parameter, some in ways[name].items() if parameter in required or not required]
-                depth[name] = max((1 + min(depth[each] for each in some) for some in known), default=0)
-            depth.setdefault(name, at)
+            if name not in depth:
+                into = ways.get(name, {})
+                required = {each.original for each in parameters_of(tools[name].protocol) if each.required}
+                known = [some for parameter, some in into.items() if parameter in required or not required]
+                least = max((1 + min(depth[each] for each in some) for some in known), default=0)
+                by_edges = max((1 + place[each] for some in into.values() for each in some), default=0)
+                depth[name] = least + place[name] - by_edges
             here = depth[name] if place[name] == at else at  # a tool on two layers stays on the second, too
             if name not in made.setdefault(here, []):
                 made[here].append(name)
@@ -106,9 +112,15 @@ def variables(context: RunContext, count: int) -> tuple[str, ...]:
     return tuple(names)
 
 
-def _consumers(context: RunContext) -> dict[str, set[str]]:
+def _feeds(context: RunContext, names: Sequence[str]) -> list[Feed]:
+    """All that is known of what feeds what among some tools."""
+    graph = context.whole_graph.of(context.all_tools.only(*names).protocols)
+    return [feed for name in names for feed in graph.feeds(name)]
+
+
+def _consumers(feeds: Sequence[Feed]) -> dict[str, set[str]]:
     found: dict[str, set[str]] = {}
-    for feed in context.sketch.feeds:
+    for feed in feeds:
         found.setdefault(feed.supplier.tool, set()).add(feed.consumer)
     return found
 
@@ -150,7 +162,8 @@ class CutOff:
             return None
         if began.get("layer") != sum(name in context.inputs for name in names) + 1:  # the trace was cut off earlier
             done, programs = [*done, *map(Program, programs[-1:])], []
-        return cls(Layers(layers, tuple(names), _consumers(context)), tuple(programs), tuple(done))
+        ahead = _consumers(_feeds(context, [*dict.fromkeys(name for layer in layers for name in layer)]))
+        return cls(Layers(layers, tuple(names), ahead), tuple(programs), tuple(done))
 
 
 def _layers(found: Any, context: RunContext) -> tuple[tuple[str, ...], ...]:

@@ -37,7 +37,7 @@ def ran(
     *replies: Scripted, tools: list[Tool], rules: str, task: str = TASK, **settings: Any
 ) -> tuple[Result, list[str]]:
     model = FakeModel(replies)
-    given: dict[str, Any] = {"sentence": False, "approve": "always", "rules": rules, **settings}
+    given: dict[str, Any] = {"sentence": False, "approve": "always", "rules": rules, "check": False, **settings}
     result = Agent(Toolset(tools), model=model, **given).run(task)
     return result, [prompt[-1].content for prompt in model.prompts]
 
@@ -55,7 +55,7 @@ def test_a_program_that_was_only_refused_does_not_count() -> None:
     refused = code("answer = no_such_tool(who='Ann')")
     result, prompts = ran(
         refused, GUESSES[0], refused.replace("no_such", "unknown"), GUESSES[1], FIND, WEATHER,
-        tools=[find_person(), get_weather()], rules=AFTER_TWO,
+        tools=[find_person(), get_weather()], rules=AFTER_TWO, check=True,
     )  # fmt: skip
     assert result.value == 21
     assert ["step 1" in prompt for prompt in prompts] == [False, False, False, False, True, False]
@@ -134,7 +134,13 @@ def test_another_write_of_that_tool_waits_for_the_one_that_was_done(skipped: boo
 
 def test_a_run_that_was_handed_over_goes_on_with_its_step(tmp_path: Path) -> None:
     booked: list[Any] = []
-    given: dict[str, Any] = {"sentence": False, "approve": "always", "rules": AFTER_TWO, "runs_dir": tmp_path}
+    given: dict[str, Any] = {
+        "sentence": False,
+        "approve": "always",
+        "rules": AFTER_TWO,
+        "runs_dir": tmp_path,
+        "check": False,
+    }
     task = "Book r-1 in Lyon, send the bill."
     cut = Agent(Toolset(shop(booked)), model=FakeModel([*FAILS, ROOM, ModelError("gone")]), **given).run(task)
     assert cut.status == "failed"

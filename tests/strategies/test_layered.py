@@ -21,6 +21,7 @@ from atc.strategies.layers import MAX_LAYERS
 from atc.strategies.previews import ROOM
 from atc.tools.tool import Tool
 from atc.traces.events import DATA
+from tests.support.images import PNG
 from tests.support.tools import make_tool
 
 TEXT = {"type": "string"}
@@ -74,7 +75,7 @@ BOOK = code("answer = book_room(room_id=step2['room'])['booking']")
 
 
 def made(model: FakeModel, tools: Any, **settings: Any) -> Agent:
-    given: dict[str, Any] = {"sentence": False, "approve": "always", "strategy": "layered", **settings}
+    given: dict[str, Any] = {"sentence": False, "approve": "always", "strategy": "layered", "check": False, **settings}
     return Agent(Toolset(tools), model=model, **given)
 
 
@@ -177,14 +178,16 @@ def test_what_rests_on_nothing_is_refused_once_and_then_skips_the_step() -> None
     invented = code("answer = {'city_id': 'c-17'}")
     get = code("answer = get_weather(city_id='c-17')['celsius']")
     again = code("# as known\nanswer = {'city_id': 'c-17'}")
-    result, prompts = ran(invented, again, get, tools=[find_person(), get_weather()], task="Weather of c-17?")
+    result, prompts = ran(
+        invented, again, get, tools=[find_person(), get_weather()], task="Weather of c-17?", check=True
+    )
     assert (result.status, result.value) == ("answered", 21)
     assert [[finding.kind for finding in each.findings] for each in result.revisions] == [["no_call"], [], []]
     assert "step1" not in prompts[2]
 
 
 def test_the_last_step_cannot_be_skipped() -> None:
-    result, _ = ran(FIND, SKIP, code("answer = {}"), tools=[find_person(), get_weather()], max_rejections=1)
+    result, _ = ran(FIND, SKIP, code("answer = {}"), tools=[find_person(), get_weather()], max_rejections=1, check=True)
     assert result.status == "unsolved"
 
 
@@ -204,7 +207,7 @@ def test_a_program_that_lacks_an_earlier_tool_is_given_it() -> None:
     wrong = code("answer = get_weather(city_id='c-99')['celsius']")
     again = code("home = find_person(who='Ann')['home']\nanswer = get_weather(city_id=home['city_id'])['celsius']")
     result, prompts = ran(code("answer = find_person(who='Ann')['name']"), wrong, again,
-        tools=[find_person(), get_weather()], task=TASK)  # fmt: skip
+        tools=[find_person(), get_weather()], task=TASK, check=True)  # fmt: skip
     assert (result.status, result.value) == ("answered", 21)
     assert ["def find_person" in prompt for prompt in prompts] == [True, False, True]
 
@@ -323,10 +326,14 @@ def test_a_typed_answer_is_asked_of_the_last_step_alone() -> None:
 
 def test_a_fact_of_the_task_may_belong_to_any_step() -> None:
     last = code("answer = get_weather(city_id=step1['home']['city_id'])['celsius']")
-    result, prompts = ran(FIND, last, tools=[find_person(), get_weather()], task="How warm is it where 'Ann' lives?")
+    result, prompts = ran(
+        FIND, last, tools=[find_person(), get_weather()], task="How warm is it where 'Ann' lives?", check=True
+    )
     assert (result.value, len(prompts)) == (21, 2)
     other = last.replace("answer", "x = 'Lyon'\nanswer")
-    _, prompts = ran(FIND, last, other, tools=[find_person(), get_weather()], task="'Ann': how warm, times 7?")
+    _, prompts = ran(
+        FIND, last, other, tools=[find_person(), get_weather()], task="'Ann': how warm, times 7?", check=True
+    )
     assert len(prompts) == 3  # the factor is in neither step
 
 
@@ -385,6 +392,26 @@ def test_a_program_finds_further_tools_and_the_next_steps_have_them() -> None:
     assert result.value == "warm"
 
 
+def test_every_step_is_shown_the_images_and_held_to_the_budget() -> None:
+    model = FakeModel([FIND, WEATHER])
+    agent = made(model, [find_person(), get_weather()])
+    assert agent.run(TASK, images=[PNG]).value == 21
+    assert [len(prompt[-1].images) for prompt in model.prompts] == [1, 1]
+    result, prompts = ran(FIND, WEATHER, tools=[find_person(), get_weather()], budget_model_calls=1)
+    assert (result.status, len(prompts)) == ("budget", 1)
+
+
+def test_a_step_that_only_acts_hands_on_nothing() -> None:
+    done: list[str] = []
+    login = make_tool("log_in", lambda a: done.append(a["user"]), Effect.WRITE, required=("user",), user=TEXT)
+    weather = make_tool("get_weather", lambda _: {"celsius": 21}, session=taken_from("log_in"))
+    result, prompts = ran(
+        code("answer = log_in(user='Ann')"), code("answer = get_weather(session='')['celsius']"), tools=[login, weather]
+    )
+    assert (result.value, done, len(prompts)) == (21, ["Ann"], 2)
+    assert ("step1" in prompts[1], "def log_in" in prompts[1]) == (False, False)
+
+
 def test_the_events_of_steps_have_the_fields_that_are_documented() -> None:
     model = FakeModel([FIND, WEATHER])
     events: list[Any] = []
@@ -433,7 +460,7 @@ def crashed(at: int, folder: Path, tools: list[Tool], script: Script, **settings
         if count == at:
             raise Stop
 
-    agent = made(FakeModel([script] * 9), tools, runs_dir=folder, on_event=listener, check=False, **settings)
+    agent = made(FakeModel([script] * 9), tools, runs_dir=folder, on_event=listener, **settings)
     try:
         agent.run("Book a room in Lyon.")
     except Stop:
@@ -450,7 +477,7 @@ def cut_everywhere(points: Callable[[int], bool], tmp_path: Path, script: Script
         folder = tmp_path / str(at)
         if not crashed(at, folder, three(booked), script, **settings):
             return at
-        again = made(FakeModel([script] * 9), three(booked), runs_dir=folder, check=False, **settings)
+        again = made(FakeModel([script] * 9), three(booked), runs_dir=folder, **settings)
         try:
             result = again.resume("last")
         except Exception as error:
@@ -485,4 +512,4 @@ def test_a_run_that_is_handed_over_can_be_cut_off_anywhere(tmp_path: Path) -> No
 
 
 def test_a_run_can_be_cut_off_here_and_there(tmp_path: Path) -> None:
-    assert cut_everywhere(lambda at: at % 9 == 4 or at > 60, tmp_path) > 30
+    assert cut_everywhere(lambda at: at % 13 == 4 or at > 60, tmp_path) > 30
