@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from atc.errors import UsageError
-from atc.programs.rules import IDS
+from atc.programs.rules import IDS, RULES
 from atc.strategies.chain import Chain
 from atc.strategies.layered_calls import LayeredCalls
 from atc.strategies.navigate import Navigate
@@ -25,6 +25,7 @@ CHOOSE = "atc-choose:"
 (``atc-choose:4+compare-candidates``)."""
 MAX_CANDIDATES = 16
 
+_REPAIRS_OFF = ",".join(f"-{rule.id}" for rule in RULES if rule.stage in {"call"}) or "default"
 _BARE = Ways(tools="json", attribution="none", check=False)
 SYSTEMS: dict[str, System] = {
     system.name: system
@@ -44,6 +45,8 @@ SYSTEMS: dict[str, System] = {
         ),
         Atc("atc-replay", "ATC that makes every call anew in a revision", replay=False),
         Atc("atc-all", "ATC without any of these", {"strategy": Chain(_BARE)}, replay=False),
+        Atc("atc-order", "ATC without the order of layers among the tools", {"rules": "-layer-order"}),
+        Atc("atc-repair", "ATC that repairs no arguments", {"repairs": 0, "rules": _REPAIRS_OFF}),
         Atc("atc+choose", "ATC that chooses among four programs in each revision", {"revision_candidates": 4}),
         Atc("atc-paper", "ATC as its paper has it", {"strategy": "atc-paper"}),
         Atc("react", "one JSON call a step, with thoughts", {"strategy": "react"}),
@@ -54,6 +57,7 @@ SYSTEMS: dict[str, System] = {
         Atc("navigate-static-a", "with the graph of the documents", {"strategy": Navigate("static", "alpha_beta")}),
         Atc("navigate-learnt-a", "with what runs taught too", {"strategy": Navigate("learnt", "alpha_beta")}),
         Atc("navigate-learnt-h", "the same with the heuristic search", {"strategy": Navigate("learnt", "heuristic")}),
+        Atc("layered", "one small program a layer", {"strategy": "layered"}),
         Atc("layered-calls", "RETO's own form: tool calls layer by layer", {"strategy": "layered-calls"}),
         Atc("layered-calls-flat", "the same with all tools in one layer", {"strategy": LayeredCalls(sketch=False)}),
         Atc("dfsdt", "DFSDT of ToolLLM: one JSON call a step, and ways back", {"strategy": "dfsdt"}),
@@ -70,8 +74,8 @@ SYSTEMS: dict[str, System] = {
         Peer("langgraph-codeact", "langgraph-codeact", "run_langgraph_codeact", "langgraph-codeact langchain-openai"),
     )
 }
-"""Names with a minus are ATC with one part taken away; `react`, `plan`, `codeact` and `navigate` (with its parts:
-Base, Static+A, Dynamic+A and Dynamic+H of its paper) are strategies of ATC."""
+"""Names with a minus are ATC with one part taken away; `react`, `plan`, `codeact`, `layered`, `layered-calls`, `dfsdt`
+and `navigate` (with its parts: Base, Static+A, Dynamic+A and Dynamic+H of its paper) are strategies of ATC."""
 
 
 def named_system(name: str) -> System | None:
