@@ -36,8 +36,9 @@ class Chain(Strategy):
         """Run the last program again: what succeeded comes from the journal."""
         if goes_in_layers(stored):
             return await act_in_layers(context, self._ways, stored)
-        *_, last = programs = stored.programs() or ("",)
-        return await self._act(context, first=Draft(Program(last)) if last else None, before=programs)
+        if not (programs := stored.programs()):
+            return await self.solve(context)
+        return await self._act(context, first=Draft(Program(programs[-1])) if programs[-1] else None, before=programs)
 
     async def _act(self, context: RunContext, first: Draft | None = None, before: Sequence[str] = ()) -> Ending:
         async with ProgramLoop.open(context, self._ways) as loop:

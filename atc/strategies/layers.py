@@ -147,7 +147,9 @@ class CutOff:
         for event in stored.latest():
             kind, data = event["kind"], event["data"]
             if kind == "layer_started":
-                began, programs = data, []
+                if began is None or began.get("layer") != data.get("layer"):  # else it was resumed before
+                    programs = []
+                began = data
             elif kind == "stage_started" and began is not None:
                 done += [Program(programs[-1])] if programs else []
                 programs = []

@@ -371,6 +371,15 @@ def test_a_step_may_ask_the_user_and_the_run_goes_on_with_the_answer() -> None:
     assert len(model.prompts) == 1
 
 
+def test_a_step_that_asks_twice_is_resumed_twice_by_its_own_program() -> None:
+    tools = [find_person(), get_weather()]
+    asks = code("who = ask_user(question='Who?') + ask_user(question='And?')\nanswer = find_person(who=who)")
+    waiting = made(FakeModel([asks]), tools, ask_user="stop").run(TASK)
+    again = made(FakeModel([]), tools, ask_user="stop").resume(waiting.run_id, reply="An")
+    assert (again.status, again.question) == ("needs_input", "And?")
+    assert made(FakeModel([WEATHER]), tools, ask_user="stop").resume(waiting.run_id, reply="n").value == 21
+
+
 def test_a_program_finds_further_tools_and_the_next_steps_have_them() -> None:
     many = [make_tool(f"thing_{n}", lambda _: 1, q=TEXT) for n in range(30)]
     secret = make_tool("translate_poem", lambda _: {"text": "warm"}, q=TEXT)
