@@ -89,8 +89,9 @@ def test_a_task_is_left_out_of_the_habits_that_it_is_asked_with(folder: Path) ->
 
 def test_what_is_held_out_is_not_learnt_from(folder: Path) -> None:
     data = layer_data(folder)
-    for taught, asked in layers.splits(data, "across", 1):
-        assert {task.source for task in taught}.isdisjoint(task.source for task in asked)
+    for split in ("across", "thirds"):
+        for taught, asked in layers.splits(data, split, 1):
+            assert {task.source for task in taught}.isdisjoint(task.source for task in asked)
     for taught, asked in layers.splits(data, "within", 10):
         assert {task.fold for task in taught}.isdisjoint(task.fold for task in asked)
 
