@@ -1,14 +1,15 @@
 """The value of a call that a dry run planned and did not make: nobody knows it.
 
-A program can keep it, put it into containers, look up its parts and pass it on to other calls. Whatever decides or
-computes by it ends the program, so that nothing is made up; but Python asks no object about `is` and `type()`, nor
-about a pattern of a list. The host lists what was planned until then.
+A program can keep it, put it into containers, look up its parts, write it into an f-string and pass it on to other
+calls. Whatever decides or computes by it ends the program, so that nothing is made up; but Python asks no object about
+`is` and `type()`, nor about a pattern of a list. The host lists what was planned until then.
 """
 
+import ast
 import sys
 import threading
 import types
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any, NoReturn
 
 MAX_STEPS = 12  # as many steps of a path as the host takes
@@ -68,6 +69,19 @@ class Unknown:
         stop(self)
 
 
+class UnknownText(Unknown):
+    """An f-string that holds such a value: it can be passed on, and has no parts."""
+
+    __slots__ = ()
+
+    def __getitem__(self, key: object) -> NoReturn:
+        stop(self)
+
+    def get(self, key: object, default: object = None) -> NoReturn:
+        """A text has no such method."""
+        stop(self)
+
+
 def stop(value: Unknown, *_: object) -> NoReturn:
     """End the program, which needs a value that is not known.
 
@@ -77,6 +91,52 @@ def stop(value: Unknown, *_: object) -> NoReturn:
     error = PlannedValue(object.__getattribute__(value, "_tool"), place_of(value))
     _first.append(error)
     raise error
+
+
+TEXT = "_atc_text"
+"""What stands for an f-string in a dry run."""
+_CONVERSIONS: dict[int, Callable[[Any], Any]] = {
+    -1: lambda value: value,
+    ord("s"): str,
+    ord("r"): repr,
+    ord("a"): ascii,
+}
+
+
+def text(*parts: Any) -> object:
+    """The value of an f-string: of each part a constant text, or its value, conversion and format.
+
+    Where a value is not known, neither is the text.
+    """
+    values: list[Any] = [value for part in parts if type(part) is tuple for value in (part[0], part[2])]
+    for value in values:
+        if type(value) in (Unknown, UnknownText):
+            return UnknownText(object.__getattribute__(value, "_tool"), *place_of(value))
+    return "".join(part if type(part) is str else format(_CONVERSIONS[part[1]](part[0]), part[2]) for part in parts)
+
+
+class Texts(ast.NodeTransformer):
+    """Lets :func:`text` make the f-strings of a program."""
+
+    def visit_JoinedStr(self, node: ast.JoinedStr) -> ast.expr:
+        """Return the call that stands for an f-string."""
+        parts = [self._part(part) if isinstance(part, ast.FormattedValue) else part for part in node.values]
+        return ast.copy_location(ast.Call(ast.Name(TEXT, ast.Load()), parts, []), node)
+
+    def _part(self, part: ast.FormattedValue) -> ast.expr:
+        value = self.visit(part.value)
+        spec = self.visit(part.format_spec) if part.format_spec is not None else ast.Constant("")
+        return ast.copy_location(ast.Tuple([value, ast.Constant(part.conversion), spec], ast.Load()), part)
+
+
+def rewritten(source: str, filename: str) -> ast.Module:
+    """A program whose f-strings may hold values that are not known. Its lines stay where they are.
+
+    Raises:
+        SyntaxError: it is no program.
+    """
+    tree: ast.Module = Texts().visit(ast.parse(source, filename))
+    return ast.fix_missing_locations(tree)
 
 
 def watch(filename: str) -> None:
@@ -103,11 +163,6 @@ def stopped() -> BaseException | None:
     return _first[0] if _first else None
 
 
-def is_unknown(value: object) -> bool:
-    """Whether it is the value of a planned call, or a part of one."""
-    return type(value) is Unknown
-
-
 def place_of(value: Unknown) -> Place:
     """The planned call and the path in what it will return."""
     place: Place = object.__getattribute__(value, "_place")
@@ -117,10 +172,11 @@ def place_of(value: Unknown) -> Place:
 def places_in(value: object) -> list[Place]:
     """The unknown parts of what a program passes on, in lists, tuples and dicts too."""
     found: list[Place] = []
-    todo, seen = ([value] if _made else []), set()
+    todo: list[Any] = [value] if _made else []
+    seen: set[int] = set()
     while todo:
         part = todo.pop()
-        if type(part) is Unknown:
+        if type(part) in (Unknown, UnknownText):
             found.append(place_of(part))
         elif isinstance(part, (list, tuple, dict)) and id(part) not in seen:
             seen.add(id(part))

@@ -4,6 +4,7 @@ Everything here can be patched by the program it runs: nothing on this side is t
 is only ever a claim. It is written for honest programs, so that their errors are told exactly.
 """
 
+import ast
 import contextlib
 import itertools
 import linecache
@@ -86,9 +87,7 @@ def serve(sock: socket.socket) -> NoReturn:
     assert isinstance(start, dict)
     ends.limit = start["frame_bytes"]
     inputs = {name: convert.from_json(value) for name, value in start["inputs"].items()}
-    if start.get("dry_run"):
-        planned.watch(PROGRAM)
-    run_program(start["program"], start["tools"], inputs, Channel(ends))
+    run_program(start["program"], start["tools"], inputs, Channel(ends), dry_run=bool(start.get("dry_run")))
 
 
 def rehearse() -> None:
@@ -246,11 +245,15 @@ def parallel(*thunks):  # type: ignore[no-untyped-def]
         return [future.result() for future in [pool.submit(thunk) for thunk in work]]
 
 
-def run_program(source: str, tools: dict[str, list[str]], inputs: dict[str, object], channel: Channel) -> NoReturn:
+def run_program(
+    source: str, tools: dict[str, list[str]], inputs: dict[str, object], channel: Channel, *, dry_run: bool = False
+) -> NoReturn:
     """Execute a program and report ``done`` or ``raised`` to the host; never returns."""
     scope = _scope(tools, inputs, channel)
     try:
-        _execute(source, scope)
+        if dry_run:
+            planned.watch(PROGRAM)
+        _execute(source, scope, dry_run=dry_run)
         if planned.stopped() is not None:
             raise planned.Ended
         if planned.places_in(scope.get("answer")):  # all it does is known; not what it would answer
@@ -269,10 +272,13 @@ def _scope(tools: dict[str, list[str]], inputs: dict[str, object], channel: Chan
     return {**inputs, "__name__": "__main__", **builtin_names, **stubs}
 
 
-def _execute(source: str, scope: dict[str, object]) -> None:
+def _execute(source: str, scope: dict[str, object], *, dry_run: bool = False) -> None:
     linecache.cache[PROGRAM] = (len(source), None, source.splitlines(True), PROGRAM)
+    program: str | ast.Module = source
+    if dry_run:
+        program, scope[planned.TEXT] = planned.rewritten(source, PROGRAM), planned.text
     try:
-        exec(compile(source, PROGRAM, "exec"), scope)  # noqa: S102 - this is the place where programs run
+        exec(compile(program, PROGRAM, "exec"), scope)  # noqa: S102 - this is the place where programs run
     except SystemExit as left:
         if left.code not in (None, 0):
             raise  # an exit without an error is one way to end

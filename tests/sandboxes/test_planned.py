@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from typing import Any
 
 import pytest
 
@@ -28,7 +29,13 @@ USES = [
     "1 + c['n']",
     "sum([c['n']])",
     "str(c)",
-    "f'{c}'",
+    "f'{c}'.lower()",
+    "f'{c}'[0]",
+    "f'{c}' == 'x'",
+    "if f'{c}': pass",
+    "len(f'{c}')",
+    "f'{c + 1}'",
+    "'{}'.format(c)",
     "'%s' % c",
     "'a' + c['b']",
     "repr([c])",
@@ -49,7 +56,7 @@ USES = [
     "c()",
     "import json; json.loads(c)",
     "a, b = c",
-    "act(a=f\"{c['id']}\")",
+    "act(a=str(c['id']))",
     "seen = {1, (c,)}",
     "with c: pass",
     "match c:\n    case {'a': 1}: pass",
@@ -61,6 +68,9 @@ KEPT = {
     "__import__('copy').deepcopy([c])": "copies",
     "[x for x in [c, c]]": "comprehensions",
     "(lambda **given: given)(a=c)": "functions",
+    "f'{c}'": "texts",
+    "f'{1:{c}}'": "formats",
+    "[f'a {c[1]!r:>9} {[f\"{c}\"][0]}']": "texts in texts",
 }
 
 
@@ -138,6 +148,42 @@ def test_errors_that_a_program_catches_before_are_its_own_matter() -> None:
 def test_an_answer_that_holds_it_is_none() -> None:
     ((outcome, _),) = _ran("answer = {'done': [act(1)]}")
     assert (outcome.kind, outcome.answered, outcome.value) == ("finished", False, None)
+
+
+TEXTS = [
+    "f''",
+    "f'a{{b}}'",
+    "f'{n}{n!r}{n!s:>5}{t!a}'",
+    "f'{n:04d} {n:.2f} {n:{w}} {d:%Y-%m}'",
+    "f'{n=} {t = !s}'",
+    "f'{[f\"{x}\" for x in range(3)]}' 'tail' f'{t}'",
+    "f'{(lambda q: q + 1)(n)} {n if n else t}'",
+    "[f'{x}-{y}' for x in range(2) for y in t]",
+]
+
+
+def test_texts_of_known_values_are_as_ever() -> None:
+    begin = "import datetime\nn, t, w, d = 7, 'ü', 6, datetime.date(2026, 7, 1)\nclass K:\n    __a = f'{t}'\n"
+    for (outcome, _), text in zip(_ran(*(f"{begin}answer = {text}" for text in TEXTS)), TEXTS, strict=True):
+        scope: dict[str, Any] = {}
+        exec(f"{begin}answer = {text}", scope)  # noqa: S102 - our own text
+        assert (outcome.kind, outcome.value) == ("finished", scope["answer"]), text
+
+
+def test_a_text_that_holds_it_is_passed_on_as_unknown() -> None:
+    ((outcome, seen),) = _ran("c = act(1)\nact(f'paid {c[\"sum\"]} to {c[\"to\"]}')\nact([f'x'])\nanswer = 1")
+    assert outcome.kind == "finished"
+    assert [dict(request.unknown) for request in seen] == [{}, {"a": [(1, ("sum",))]}, {}]
+    assert seen[2].arguments == {"a": ["x"]}
+
+
+def test_an_error_in_a_text_is_told_where_it_stands() -> None:
+    ((outcome, _),) = _ran("a = 1\nanswer = f'x {a} {[][1]}'")
+    assert outcome.error is not None
+    assert (outcome.error.type, outcome.error.line) == ("IndexError", 2)
+    ((outcome, _),) = _ran("a = 1\nanswer = f'{'")
+    assert outcome.error is not None
+    assert (outcome.error.type, outcome.error.line) == ("SyntaxError", 2)
 
 
 def test_it_passes_through_threads_and_containers_that_hold_themselves() -> None:

@@ -147,7 +147,7 @@ def test_a_dry_run_is_only_what_is_asked_for(shop: Shop) -> None:
 def test_a_write_that_takes_a_planned_value_is_planned_with_the_programs_expression(shop: Shop) -> None:
     program = """
 done = cancel(order="o17")
-refund(of={"amount": done["refund"]["amount"]}, note="sorry")
+refund(of={"amount": done["refund"]["amount"]}, note=f"sorry for {done['refund']['amount']}")
 seen = get_receipt(receipt=done["receipt"])
 refund(of=seen["total"])
 answer = done["id"]
@@ -157,8 +157,9 @@ answer = done["id"]
     assert result.dry_run.stop is None
     first, second, read, last = result.dry_run.planned
     assert (first.arguments, first.unknown) == ({"order": "o17"}, {})
-    assert (second.arguments, second.unknown) == ({"note": "sorry"}, {"of": "{'amount': done['refund']['amount']}"})
-    assert second.feeds[-1] == Feed(argument="of", kind="planned", call=1, tool="cancel", path=("refund", "amount"))
+    note = "f\"sorry for {done['refund']['amount']}\""
+    assert (second.arguments, second.unknown) == ({}, {"of": "{'amount': done['refund']['amount']}", "note": note})
+    assert second.feeds[0] == Feed(argument="of", kind="planned", call=1, tool="cancel", path=("refund", "amount"))
     assert (read.tool, read.effect, read.unknown) == ("get_receipt", "read", {"receipt": "done['receipt']"})
     assert last.feeds == (Feed(argument="of", kind="planned", call=3, tool="get_receipt", path=("total",)),)
     assert shop.read == []
