@@ -31,9 +31,9 @@ class Request:
         frame: what stands before the task: standing instructions, and the earlier tasks of a conversation.
         source: where the tools are, for a resume.
         turn: the task's place in a conversation.
+        dry_run: calls with effects are planned, not made.
         ask_user: who answers what programs ask; ``None``: as the agent has it.
         given: of a resumed run, the question that it ended with, and the user's answer.
-        dry_run: calls with effects are planned, not made.
     """
 
     task: str
@@ -42,9 +42,9 @@ class Request:
     frame: Frame = NO_FRAME
     source: str | None = None
     turn: Upcoming | None = None
+    dry_run: bool = False
     ask_user: AskUser | None = None
     given: tuple[tuple[str, str], ...] = ()
-    dry_run: bool = False
 
     def for_trace(self) -> dict[str, Any]:
         """Its fields of ``run_started``: what a resume needs."""
@@ -134,9 +134,9 @@ def resumed_request(
         read_again(run_id, started.get("images", ()), read_images(images)),
         Frame.from_trace(started),
         started.get("source"),
+        dry_run=bool(started.get("dry_run")),  # it stays one
         ask_user=_asked_as_before(started),
         given=() if reply is None else ((_open_question(stored), checked_reply(reply)),),
-        dry_run=bool(started.get("dry_run")),  # it stays one
     )
 
 

@@ -15,7 +15,6 @@ from dataclasses import dataclass, field
 from functools import partial
 from typing import Any
 
-from atc.calls import planning
 from atc.calls.approval import Approval, ApprovalRequest
 from atc.calls.bans import Bans
 from atc.calls.clock import Clock
@@ -23,6 +22,7 @@ from atc.calls.contract import CallReply, CallRequest
 from atc.calls.journal import CallKey, Entry, Journal, call_key
 from atc.calls.once import refuse_repetition
 from atc.calls.own_exceptions import KeepTraceback, OwnExceptions
+from atc.calls.planning import plan_call, plan_unknown, refuse_effect
 from atc.calls.record import CallRecord, Handled, cut_arguments
 from atc.calls.redact import Redactor
 from atc.calls.responses import MAX_ERROR, Responses
@@ -108,10 +108,10 @@ class Broker:
     clock: Clock = field(default_factory=Clock)
     calls: list[Call] = field(default_factory=list)
     made: int = 0
+    dry_run: bool = False
     reuse_s: float = 0.0
     reusable: Toolset = field(default_factory=Toolset)
     warnings: tuple[str, ...] = ()
-    dry_run: bool = False
 
     def __post_init__(self) -> None:
         self._approving = asyncio.Lock()
@@ -212,7 +212,7 @@ class Broker:
         """
         record = self._begun(request)
         try:
-            value = await self._handle(record)
+            value = await (self._plan_unknown(record) if record.unknown else self._handle(record))
         except ToolError as error:
             return Handled(self._failed(record, error), record.number)
         except BaseException:  # the run was stopped, or cannot go on
@@ -240,10 +240,6 @@ class Broker:
 
     async def _handle(self, record: CallRecord) -> Any:
         tool = self._granted(record)
-        if record.unknown:
-            self.bans.refuse(record, self.journal, self.redactor)
-            self._count()
-            return planning.plan_unknown(record, tool.protocol, self.calls, dry_run=self.dry_run)
         self._check_arguments(record, tool)
         key = _key(record)
         if self.policy.replay:
@@ -256,11 +252,18 @@ class Broker:
         self.bans.refuse(record, self.journal, self.redactor)
         self._count()
         if self.dry_run and record.effect is not Effect.READ:
-            return planning.plan(record, self.warnings)
+            return plan_call(record, self.warnings)
         await self._approve(record, tool, key)
         if (record.stage, record.attempt) != (self.journal.stage, self.journal.attempt):
             raise CallRefused("its program ended before this call was made", status="stopped")
         return await self._make(record, tool, key)
+
+    async def _plan_unknown(self, record: CallRecord) -> Any:
+        """Plan a call some of whose arguments rest on planned calls."""
+        tool = self._granted(record)
+        self.bans.refuse(record, self.journal, self.redactor)
+        self._count()
+        return plan_unknown(record, tool.protocol, self.calls, dry_run=self.dry_run)
 
     def _count(self) -> None:
         if self.made >= self.policy.max_calls:
@@ -336,7 +339,7 @@ class Broker:
                 raise _not_approved("the user did not approve this call")
 
     async def _make(self, record: CallRecord, tool: Tool, key: CallKey) -> Any:
-        planning.refuse_effect(record.effect, dry_run=self.dry_run)
+        refuse_effect(record.effect, dry_run=self.dry_run)
         entry = self.journal.begin(record.number, key, self.redactor.value(record.arguments), record.effect)
         # only once the call is in the journal: a resume relies on that order
         self.emit("call_started", pack(self.redactor.value(record.started())))

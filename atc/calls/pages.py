@@ -72,6 +72,15 @@ class Pages:
         self._served(request, Part(handled.number))
         return handled.reply
 
+    def _run_numbers(self, request: CallRequest) -> dict[str, list[tuple[int, tuple[str | int, ...]]]]:
+        """What the program claims that its arguments rest on, by the calls' numbers in the run; 0 for none of it."""
+        attempt = self._broker.journal.attempt
+
+        def made(number: int) -> int:
+            return next((part.number for part in self._parts.get((attempt, number), ())), 0)
+
+        return {name: [(made(number), path) for number, path in places] for name, places in request.unknown.items()}
+
     def placed(self, outcome: Outcome) -> Outcome:
         """Return an outcome whose error's origin is a call's number in the run and a path in that call's response."""
         error = outcome.error
@@ -90,15 +99,6 @@ class Pages:
                 return part.number, (*part.path, position, *path[1:])
             position -= part.count
         return None
-
-    def _run_numbers(self, request: CallRequest) -> dict[str, list[tuple[int, tuple[str | int, ...]]]]:
-        """What the program claims that its arguments rest on, by the calls' numbers in the run; 0 for none of it."""
-        attempt = self._broker.journal.attempt
-
-        def made(number: int) -> int:
-            return next((part.number for part in self._parts.get((attempt, number), ())), 0)
-
-        return {name: [(made(number), path) for number, path in places] for name, places in request.unknown.items()}
 
     def _served(self, request: CallRequest, part: Part) -> None:
         self._parts.setdefault((self._broker.journal.attempt, request.number), []).append(part)

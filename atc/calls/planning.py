@@ -29,7 +29,7 @@ def refuse_effect(effect: Effect, *, dry_run: bool) -> None:
         raise AssertionError("a dry run hands no call with effects to its tool")
 
 
-def plan(record: CallRecord, warnings: Sequence[str]) -> None:
+def plan_call(record: CallRecord, warnings: Sequence[str]) -> None:
     """Record a call that has passed all gates but the approval as planned.
 
     Args:

@@ -44,13 +44,13 @@ class CallRecord:
     seconds: float = 0.0
     notes: list[str] = field(default_factory=list)
     drift: list[Drift] = field(default_factory=list)
+    awaits: list[Feed] = field(default_factory=list)
+    unknown: Mapping[str, Sequence[tuple[int, tuple[str | int, ...]]]] = field(default_factory=dict)
     service_message: str | None = None
     traceback: str | None = None
     next_page: NextPage = None
     page: int = 0
     stage: int = 0
-    awaits: list[Feed] = field(default_factory=list)
-    unknown: Mapping[str, Sequence[tuple[int, tuple[str | int, ...]]]] = field(default_factory=dict)
 
     def started(self) -> CallStarted:
         """Return the data of the event ``call_started``; the caller masks it."""
@@ -79,11 +79,11 @@ class CallRecord:
             seconds=round(self.seconds, 6),
             notes=tuple(map(redactor.text, self.notes)),
             drift=tuple(Drift(path=each.path, what=redactor.text(each.what)) for each in self.drift),
+            awaits=tuple(self.awaits),
             service_message=self.service_message,
             traceback=self.traceback,
             page=self.page,
             stage=self.stage,
-            awaits=tuple(self.awaits),
         )
 
 

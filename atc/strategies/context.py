@@ -294,19 +294,16 @@ class RunContext:
             WritesPlanned: this is a dry run, and the call has effects.
         """
         if self._grouped:
-            return await self._called_tool(tool, arguments)
+            return _unless_planned(await self._called_tool(tool, arguments))
         async with self._alone():
             self.broker.begin_program()
-            made = await self._called_tool(tool, arguments)
+            made = _unless_planned(await self._called_tool(tool, arguments))
             self._called = made.succeeded
             return made
 
     async def _called_tool(self, tool: str, arguments: Mapping[str, Any]) -> Call:
         handled = await self.broker.handled(CallRequest(next(self._requests), tool, dict(arguments), 0))
-        made = next(call for call in self.broker.calls if call.index == handled.number)
-        if made.status == "planned":
-            raise WritesPlanned
-        return made
+        return next(call for call in self.broker.calls if call.index == handled.number)
 
     @contextmanager
     def attempt(self) -> Iterator[None]:
@@ -364,3 +361,10 @@ class RunContext:
     def record(self, revision: Revision) -> None:
         """Keep a program and how it went: the result has it."""
         self.revisions.append(revision)
+
+
+def _unless_planned(call: Call) -> Call:
+    """The call; raises WritesPlanned where a dry run did not make it."""
+    if call.status == "planned":
+        raise WritesPlanned
+    return call

@@ -54,7 +54,8 @@ def lessons_of(
         OSError: it cannot be read.
     """
     if isinstance(run, Result):
-        found = _of_result(run, request)
+        nothing = _Request(run.run_id, request, False, "", (), ())
+        found = _of_result(run, request) if run.dry_run is None else nothing
     else:
         requests = list(_of_events(run.latest() if isinstance(run, StoredRun) else run))
         found = requests[-1] if requests else _Request("", 0, False, "", (), ())
@@ -75,7 +76,7 @@ def all_lessons(run: StoredRun, tools: Mapping[str, Protocol]) -> Iterator[Lesso
 
 
 def _of_result(result: Result[Any], number: int) -> _Request:
-    calls = [_made(dict(call)) for call in result.calls] if result.dry_run is None else []  # it teaches nothing
+    calls = [_made(dict(call)) for call in result.calls]
     last = max((call.attempt for call in calls), default=0)
     own = [call for call in calls if call.attempt == last]
     replaced = [pair for revision in result.revisions for pair in revision.substituted]
