@@ -24,7 +24,7 @@ from atc.result import Call, Effect, Revision
 from atc.strategies.ask_user import asked_fault
 from atc.strategies.context import RunContext
 from atc.strategies.endings import advised
-from atc.strategies.layer_order import LayerOrder
+from atc.strategies.layer_order import NO_ORDER, LayerOrder
 from atc.strategies.recover import broken_tools
 from atc.strategies.step import Step
 from atc.strategies.tool_requests import ToolRequests
@@ -65,7 +65,7 @@ class ProgramLoop:
             recurring=all(name in context.tools for name in context.all_tools),
             graph_of=context.graph_of,
             down=context.broker.bans.all,
-            order=LayerOrder.of_sketch(context.sketch),
+            order=LayerOrder.of_sketch(context.sketch) if step is None else NO_ORDER,
         )
         self.requests = ToolRequests(context, self.writer, step.planned if step is not None else ())
         self._checker: Checker | None = None

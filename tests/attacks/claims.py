@@ -269,7 +269,7 @@ answer = tried(*[lambda: parallel(*[lambda: book(n=3)] * 20)] * 3)
 answer = tried(*[lambda k=k: parallel(*[lambda n=n: lookup(n=k * 100 + n) for n in range(30)]) for k in range(5)])
 """),
     Attack("arguments that do not fit", "calls", """
-answer = tried(lambda: lookup(n="many"), lambda: lookup(n=[1]), lambda: lookup(n={"$gt": ""}), lambda: lookup(n=1e400),
+answer = tried(lambda: lookup(n="many"), lambda: lookup(n=[1, 2]), lambda: lookup(n={"$gt": ""}), lambda: lookup(n=1e400),
                lambda: lookup(n=object()), lambda: lookup(n=float("nan")), lambda: lookup(n=2 ** 2000))
 """, refused=True),
     Attack("hostile text in arguments", "calls", """

@@ -291,7 +291,7 @@ def test_a_flood_of_questions_is_bounded() -> None:
     assert (len(user.asked), result.value) == (MAX_QUESTIONS, [40 - MAX_QUESTIONS, 2])
 
 
-@pytest.mark.parametrize("question", ["'x' * 1_000_000", "''", "'  '", "None", "['a']"])
+@pytest.mark.parametrize("question", ["'x' * 1_000_000", "''", "'  '", "None", "['a', 'b']"])
 def test_a_question_that_is_none_or_too_long_reaches_nobody(question: str) -> None:
     user = User()
     source = (
