@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import dataclasses
 import json
-from collections.abc import Callable
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, NoReturn
 
@@ -19,7 +19,7 @@ from atc.calls.record import Handled
 from atc.errors import CallRefused
 from atc.outcome import Outcome
 from atc.packing import pack
-from atc.schemas.repair import repair_arguments
+from atc.schemas.repair import DEFAULT, repair_arguments
 from atc.tools.paged import NoList, Page, arguments_of_url, is_url, read_page
 from atc.tools.paging import ALL_PAGES, Paging, is_positional, paging_of
 from atc.tools.parameters import original_arguments
@@ -90,11 +90,6 @@ class Pages:
             position -= part.count
         return None
 
-    def _repaired(self, protocol: Protocol, arguments: dict[str, Any]) -> dict[str, Any]:
-        """Arguments as the broker repairs them by rule."""
-        known = self._broker.repairs.respellings.get(protocol.name)
-        return repair_arguments(protocol.parameters, arguments, protocol.effect, known, self._broker.rules).arguments
-
     def _served(self, request: CallRequest, part: Part) -> None:
         self._parts.setdefault((self._broker.journal.attempt, request.number), []).append(part)
 
@@ -112,7 +107,8 @@ class Pages:
         if paging is None:
             text = f"{ALL_PAGES} reads tools that are paged, and {name} is not, by its document: call it itself"
             return self._broker.refuse(request, CallRefused(text, status="not_paged"))
-        reader = _Reader(protocol, paging, original_arguments(protocol, given), self._repaired)
+        known = self._broker.repairs.respellings.get(name)
+        reader = _Reader(protocol, paging, original_arguments(protocol, given), self._broker.rules, known)
         try:
             return await self._read(request, reader)
         except CallRefused as error:
@@ -140,12 +136,17 @@ class Pages:
 
 @dataclass
 class _Reader:
-    """What one ``all_pages`` has read, and what it asks for next."""
+    """What one ``all_pages`` has read, and what it asks for next.
+
+    ``asked`` holds the arguments as the program gave them, ``given`` as the broker repairs them.
+    ``known``: keys that mean a parameter.
+    """
 
     protocol: Protocol
     paging: Paging
-    given: dict[str, Any]
-    repaired: Callable[[Protocol, dict[str, Any]], dict[str, Any]]
+    asked: dict[str, Any]
+    rules: frozenset[str]
+    known: Mapping[str, str] | None
     items: list[Any] = field(default_factory=list)
     _pages: int = 0
     _bytes: int = 0
@@ -154,6 +155,9 @@ class _Reader:
     _last: list[Any] = field(default_factory=list)
     _trying_one: bool = False
     _ended: bool = False
+
+    def __post_init__(self) -> None:
+        self.given = self._repaired(self.asked)
 
     @property
     def number(self) -> int:
@@ -164,7 +168,7 @@ class _Reader:
         """The arguments of the first page."""
         name, first = self.paging.parameter, self.paging.first
         must_be_given = name in self.protocol.required and name not in self.given and first is not None
-        return {**self.given, name: first} if must_be_given else self.given
+        return {**self.asked, name: first} if must_be_given else self.asked
 
     def read(self, handled: Handled) -> tuple[Page, int]:
         """Take the items of a page; return the page and how many of its items were taken.
@@ -203,11 +207,12 @@ class _Reader:
         Raises:
             CallRefused: there is a next page, and it cannot be asked for.
         """
+        arguments = self._repaired(arguments)
         self._asked.add(canonical(arguments))
         changed = self._changed(arguments, page, handled)
         if changed is None:
             return None
-        made = self.repaired(self.protocol, {**arguments, **changed})
+        made = self._repaired({**arguments, **changed})
         if canonical(made) in self._asked:
             if not page.items:
                 return None  # some services go on naming a next page behind the last
@@ -215,6 +220,10 @@ class _Reader:
         if self._pages >= MAX_PAGES:
             self._stop(f"there are more than {MAX_PAGES} pages", "too_many_pages")
         return made
+
+    def _repaired(self, arguments: dict[str, Any]) -> dict[str, Any]:
+        schema, effect = self.protocol.parameters, self.protocol.effect
+        return repair_arguments(schema, arguments, effect, self.known, self.rules - {DEFAULT}).arguments
 
     def is_beyond_the_end(self, reply: CallReply) -> bool:
         """Whether a page was refused because there is none: the one before was not full."""

@@ -44,6 +44,8 @@ MAX_COMPARED = 100_000
 """Texts that are compared with a value of an enumeration, for one call, in all."""
 MAX_FIELDS, MAX_NAMES, _FEW = 50, 30, 8
 UNKNOWN = "additionalProperties"
+_BARE = {("id",), ("name",), ("code",), ("key",), ("slug",), ("text",), ("title",), ("result",), ("number",)}
+"""Names of a field that say what an object is: alone in it, it is meant by the object."""
 
 Path = tuple[str | int, ...]
 _Step = Callable[[Place, Any, Path], Any]
@@ -237,7 +239,7 @@ class Repair:
         """The one field of an object that fits a place, by what it holds and by its name."""
         ranked: dict[int, list[tuple[str, Any]]] = {}
         for key, item in islice(value.items(), MAX_FIELDS):
-            rank = _kinship(key, name, len(value))
+            rank = kinship(key, name, len(value))
             if rank is None or (self.lossless and (rank or len(value) > 1)):
                 continue
             made = self._fitted(place, name, item) if not isinstance(item, dict | list) else MISSING
@@ -376,7 +378,7 @@ def _name(path: Path) -> str:
     return next((step for step in reversed(path) if isinstance(step, str)), "")
 
 
-def _kinship(field: str, name: str, fields: int) -> int | None:
+def kinship(field: str, name: str, fields: int) -> int | None:
     """How close the name of a field is to that of an argument, 0 the closest; ``None`` where it is not."""
     if spelling_key(field) == spelling_key(name):
         return 0
@@ -386,7 +388,7 @@ def _kinship(field: str, name: str, fields: int) -> int | None:
         return 1  # `id` of `city_id`
     if theirs == ("value",) or (len(theirs) > 1 and theirs[:-1] == ours):
         return 2
-    return 3 if fields == 1 else None
+    return 3 if fields == 1 and theirs in _BARE else None
 
 
 def _holds_whole_float(value: Any) -> bool:
