@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import dataclasses
 import json
-from collections.abc import Callable
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, NoReturn
 
@@ -93,19 +93,13 @@ class Pages:
         return None
 
     def _run_numbers(self, request: CallRequest) -> dict[str, list[tuple[int, tuple[str | int, ...]]]]:
-        """What the program claims that its arguments rest on, by the calls' numbers in the run; 0 for none of it."""
+        """What the program claims that its arguments rest on, by the numbers of calls in the run; 0 for none of it."""
         attempt = self._broker.journal.attempt
 
         def made(number: int) -> int:
             return next((part.number for part in self._parts.get((attempt, number), ())), 0)
 
         return {name: [(made(number), path) for number, path in places] for name, places in request.unknown.items()}
-
-    def _repaired(self, protocol: Protocol, arguments: dict[str, Any]) -> dict[str, Any]:
-        """Arguments as the broker repairs them by rule."""
-        known = self._broker.repairs.respellings.get(protocol.name)
-        rules = self._broker.rules - {DEFAULT}
-        return repair_arguments(protocol.parameters, arguments, protocol.effect, known, rules).arguments
 
     def _served(self, request: CallRequest, part: Part) -> None:
         self._parts.setdefault((self._broker.journal.attempt, request.number), []).append(part)
@@ -126,7 +120,8 @@ class Pages:
         if paging is None:
             text = f"{ALL_PAGES} reads tools that are paged, and {name} is not, by its document: call it itself"
             return self._broker.refuse(request, CallRefused(text, status="not_paged"))
-        reader = _Reader(protocol, paging, original_arguments(protocol, given), self._repaired)
+        known = self._broker.repairs.respellings.get(name)
+        reader = _Reader(protocol, paging, original_arguments(protocol, given), self._broker.rules, known)
         try:
             return await self._read(request, reader)
         except CallRefused as error:
@@ -160,12 +155,14 @@ class _Reader:
     """What one ``all_pages`` has read, and what it asks for next.
 
     ``asked`` holds the arguments as the program gave them, ``given`` as the broker repairs them.
+    ``known``: keys that mean a parameter.
     """
 
     protocol: Protocol
     paging: Paging
     asked: dict[str, Any]
-    repaired: Callable[[Protocol, dict[str, Any]], dict[str, Any]]
+    rules: frozenset[str]
+    known: Mapping[str, str] | None
     items: list[Any] = field(default_factory=list)
     _pages: int = 0
     _bytes: int = 0
@@ -241,7 +238,8 @@ class _Reader:
         return made
 
     def _repaired(self, arguments: dict[str, Any]) -> dict[str, Any]:
-        return self.repaired(self.protocol, arguments)
+        schema, effect = self.protocol.parameters, self.protocol.effect
+        return repair_arguments(schema, arguments, effect, self.known, self.rules - {DEFAULT}).arguments
 
     def is_beyond_the_end(self, reply: CallReply) -> bool:
         """Whether a page was refused because there is none: the one before was not full."""
