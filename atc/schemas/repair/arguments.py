@@ -22,7 +22,7 @@ from atc.packing import as_text
 from atc.result import Effect
 from atc.schemas.repair.formats import MISSING, as_type, in_date_form, in_format
 from atc.schemas.repair.places import Gate, Place, gate_of
-from atc.schemas.repair.spelling import MAX_NEAR, is_spelling, near, nearest, respelt, spelling_key
+from atc.schemas.repair.spelling import MAX_NEAR, is_spelling, like, nearest, respelt, spelling_key
 from atc.schemas.validate import MAX_PROBLEMS, Problem, problems
 from atc.tools.protocol import JsonSchema
 
@@ -83,11 +83,16 @@ def repair_arguments(
         respellings: keys that are known to mean a parameter of this tool.
         rules: the ids of the rules that are on; those that are not of :data:`RULES` do not count.
     """
-    gate = gate_of(schema)
-    repair = Repair(gate, lossless=effect is not Effect.READ, respellings=respellings or {}, rules=rules)
-    made = repair.made(arguments)
-    wrong = () if repair.is_settled(made) else tuple(_problems(gate.root, made))
-    return Repaired(made, tuple(repair.repairs), wrong, repair.more)
+    try:
+        gate = gate_of(schema)
+        repair = Repair(gate, lossless=effect is not Effect.READ, respellings=respellings or {}, rules=rules)
+        made = repair.made(arguments)
+        wrong = () if repair.is_settled(made) else tuple(_problems(Place.of(schema), made))
+        return Repaired(made, tuple(repair.repairs), wrong, repair.more)
+    except RecursionError:
+        return Repaired(arguments, problems=(Problem((), "they are too deeply nested: give less at once", ""),))
+    except (ValueError, TypeError) as error:  # the schema is none, or a key is no text
+        return Repaired(arguments, problems=(Problem((), f"they cannot be checked: {str(error)[:MAX_SHOWN]}", ""),))
 
 
 class Repair:
@@ -251,9 +256,13 @@ class Repair:
         return made
 
     def _nearest(self, place: Place, value: Any) -> Any:
-        values = [each for each in place.values if isinstance(each, str)] if isinstance(value, str) else []
-        self._compared += len(values)
-        if not values or value in values or self._compared > MAX_COMPARED:
+        if not isinstance(value, str) or not place.values:
+            return MISSING
+        self._compared += len(place.values)
+        if self._compared > MAX_COMPARED:
+            return MISSING
+        values = [each for each in place.values if isinstance(each, str)]
+        if value in values:
             return MISSING
         made = nearest(value, values, strict=self.lossless)
         return MISSING if made is None else made
@@ -322,7 +331,7 @@ class Repair:
         for key in unknown:
             if key in gone:
                 self._note("dropped", (*path, key), value[key], None)
-        return {key: item for key, item in value.items() if key not in gone}
+        return {key: item for key, item in value.items() if key not in gone} if gone else value
 
     def _has_dates(self) -> bool:
         return self.gate.may_have_dates and not self.lossless and FORMAT in self._rules
@@ -370,7 +379,7 @@ def _problems(root: Place, arguments: dict[str, Any]) -> Iterator[Problem]:
 
 def _slip_of(key: str, given: Mapping[str, Any], members: Mapping[str, Place]) -> str:
     """A parameter that is not given and spelt almost as an unknown key: too like it for the key to be left out."""
-    return next((name for name in members if name not in given and near(key, name, whole=True)), "")
+    return next((name for name in members if name not in given and like(key, name)), "")
 
 
 def _name(path: Path) -> str:

@@ -177,13 +177,20 @@ class Gate:
         self.may_have_dates = '"format": "date' in text or "YYYY" in text.upper()
 
     def accepts(self, place: Place, value: Any) -> bool:
-        """Whether a value fits a place. Where that cannot be asked (a reference that leads out of it), it does."""
+        """Whether a value fits a place. A part that cannot be asked alone takes all: the whole decides.
+
+        Raises:
+            ValueError: the whole is no JSON Schema, or the value holds a key that is no text.
+            RecursionError: the value is too deeply nested.
+        """
         with_bytes = holds_bytes(value)
         try:
             checker = part_validator(self._text, place.pointer, with_bytes=with_bytes)
-            return bool(checker.is_valid(pack(value) if with_bytes else value))
-        except (ValueError, TypeError, RecursionError):
+        except ValueError:
+            if not place.pointer:
+                raise
             return True
+        return bool(checker.is_valid(pack(value) if with_bytes else value))
 
 
 def _length(value: Any) -> int:

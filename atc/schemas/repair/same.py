@@ -30,7 +30,10 @@ def same_request(
         sent: what would be sent in their place.
         respellings: keys that are known to mean a parameter of this tool.
     """
-    return _same_object(Place.of(schema), dict(given), dict(sent), respellings or {}, 0)
+    try:
+        return _same_object(Place.of(schema), dict(given), dict(sent), respellings or {}, 0)
+    except RecursionError:
+        return False
 
 
 def _same(place: Place, name: str, given: Any, sent: Any, depth: int) -> bool:
@@ -108,4 +111,4 @@ def _equal(a: Any, b: Any) -> bool:
         return a.keys() == b.keys() and all(_equal(a[key], b[key]) for key in a)
     if isinstance(a, list | tuple) and isinstance(b, list | tuple):
         return len(a) == len(b) and all(_equal(x, y) for x, y in zip(a, b, strict=True))
-    return isinstance(a, bool) == isinstance(b, bool) and bool(a == b)
+    return a is b or (isinstance(a, bool) == isinstance(b, bool) and bool(a == b))

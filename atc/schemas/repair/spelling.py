@@ -9,7 +9,7 @@ import re
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from functools import lru_cache
 
-from atc.graph.identifiers import split, words_of
+from atc.graph.identifiers import singular, split, words_of
 
 MAX_NEAR = 16
 """Unknown keys of one object that are compared letter by letter; where there are more, their spelling alone counts."""
@@ -20,6 +20,7 @@ SHORTEST, SHORTEST_EXACT = 4, 5
 _FILLERS = {("is",), ("the",), ("my",), ("input",), ("param",), ("arg",)}
 """Words before a name that say nothing more; some clients write one before a name that their language reserves."""
 _NOT_LETTERS = re.compile(r"[\W_]+")
+_BEFORE = re.compile(r"[\W_]*")
 _BETWEEN = re.compile(r"(?<=[^\W\d_])[\s_-]+(?=[^\W_])|(?<=\d)[\s_-]+(?=[^\W\d_])")
 
 
@@ -33,28 +34,38 @@ def value_key(text: str) -> str:
     return _BETWEEN.sub("", text.strip().casefold())
 
 
-def near(given: str, name: str, *, strict: bool = False, whole: bool = False) -> bool:
+def near(given: str, name: str, *, strict: bool = False) -> bool:
     """Whether two names differ by one edit: a letter more, less or other, or two exchanged.
 
     The first letter is the same, no digit differs, and the word that differs has :data:`SHORTEST` letters.
 
     Args:
         strict: another letter is no slip (``weight``, ``height``), and the word has :data:`SHORTEST_EXACT` letters.
-        whole: the longer name needs :data:`SHORTEST` letters, all words together (``max_ag``, ``skus``).
     """
-    if max(len(given), len(name)) > MAX_LENGTH:
-        return False
-    a, b, least = spelling_key(given), spelling_key(name), SHORTEST_EXACT if strict else SHORTEST
-    if a == b or not a or not b or not _is_one_edit(a, b, strict):
+    least = SHORTEST_EXACT if strict else SHORTEST
+    if not like(given, name, strict=strict) or min(len(spelling_key(each)) for each in (given, name)) < least:
         return False
     ours, theirs = split(given), split(name)
-    if ours[:-1] == theirs or theirs[:-1] == ours:
-        return False  # `postcodeB` is another one than `postcode`
-    if whole or min(len(a), len(b)) < least:
-        return whole and max(len(a), len(b)) >= least
     if len(ours) != len(theirs):
         return True
     return all(min(len(x), len(y)) >= least for x, y in zip(ours, theirs, strict=True) if x != y)
+
+
+def like(given: str, name: str, *, strict: bool = False) -> bool:
+    """Whether two names differ by one edit in a word of any length: ``cast_ame``, ``skus``.
+
+    Too like each other for one to be left out as unknown, not enough to take it for the other.
+
+    Args:
+        strict: another letter is no slip (``mid_price``, ``min_price``).
+    """
+    if max(len(given), len(name)) > MAX_LENGTH:
+        return False
+    a, b = spelling_key(given), spelling_key(name)
+    if a == b or not a or not b or max(len(a), len(b)) < SHORTEST or not _is_one_edit(a, b, strict):
+        return False
+    ours, theirs = split(given), split(name)
+    return ours[:-1] != theirs and theirs[:-1] != ours  # `postcodeB` is another one than `postcode`
 
 
 def _is_one_edit(a: str, b: str, strict: bool) -> bool:
@@ -127,7 +138,7 @@ def respelt(
     needed = [name for name in required if name not in given and name not in found.values()]
     if endings and len(left) == len(needed) == 1:
         (key,), (name,) = left, needed
-        if near(key, name, whole=True) or [each for each in parameters if _ends_with(each, key)] == [name]:
+        if like(key, name, strict=True) or [each for each in parameters if _ends_with(each, key)] == [name]:
             found[key] = name
     return found
 
@@ -149,18 +160,22 @@ def nearest(text: str, values: Sequence[str], *, strict: bool = False) -> str | 
     Args:
         strict: case and separators alone may differ.
     """
-    forms: list[Callable[[str], str]] = [value_key] if strict else [value_key, lambda v: _singular_key(value_key(v))]
-    for form in forms:
+    values = [value for value in values if _sign(value) == _sign(text)]
+    forms: list[Callable[[str], str]] = [value_key, lambda value: singular(value_key(value))]
+    for form in forms[: 1 if strict else 2]:
         key = form(text)
         alike = [value for value in values if form(value) == key] if key else []
         if alike:
             return alike[0] if len(alike) == 1 else None
-    if strict or len(text) > MAX_LENGTH:
+    if strict:
         return None
-    alike = [value for value in values if near(text, value)] or [
-        value for value in values if near(text, value, whole=True)
-    ]
+    alike = [v for v in values if near(text, v)] or [v for v in values if like(text, v, strict=True)]
     return alike[0] if len(alike) == 1 else None
+
+
+def _sign(text: str) -> str:
+    """What stands before the first letter or digit: ``-date`` sorts the other way than ``date``."""
+    return (_BEFORE.match(text.strip()) or [""])[0]
 
 
 def _grouped(names: Iterable[str], form: Callable[[str], str]) -> Mapping[str, list[str]]:

@@ -1,0 +1,417 @@
+"""Arguments are repaired by rule where they can be meant in one way; those of a write say the same as before."""
+
+from __future__ import annotations
+
+import copy
+import math
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from atc.result import Effect
+from atc.schemas.repair import RULES, repair_arguments, same_request
+from atc.schemas.repair.spelling import like, near, nearest, respelt
+from atc.schemas.validate import problems
+from tests.schemas.test_schemas import JSON, SCHEMA, parameters
+from tests.support.time import little_work
+
+READ, WRITE, UNKNOWN = Effect.READ, Effect.WRITE, Effect.UNKNOWN
+INTEGER, NUMBER, TEXT, TRUTH = ({"type": kind} for kind in ("integer", "number", "string", "boolean"))
+
+
+def sent(schema: dict[str, Any], arguments: dict[str, Any], effect: Effect = READ, **more: Any) -> Any:
+    """The repaired arguments; ``None`` where something is still wrong."""
+    made = repair_arguments(schema, arguments, effect, **more)
+    return None if made.problems else made.arguments
+
+
+def one(schema: dict[str, Any], value: Any, effect: Effect = READ, name: str = "x") -> Any:
+    """What becomes of one argument; ``None`` where it is refused."""
+    made = sent({**parameters(**{name: schema}), "required": [name]}, {name: value}, effect)
+    return None if made is None else made[name]
+
+
+# -- keys --------------------------------------------------------------------------------------------------------------
+
+FLIGHT = parameters(
+    taskId=INTEGER, departure_date=TEXT, passengers=INTEGER, weight=NUMBER, min_price=NUMBER, max_price=NUMBER,
+    filters={"type": "array", "items": TEXT}, user_id=TEXT,
+)  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("key", "read", "write"),
+    [
+        ("taskid", "taskId", "taskId"),
+        ("task_id", "taskId", "taskId"),
+        ("TASK-ID", "taskId", "taskId"),
+        ("departureDate", "departure_date", "departure_date"),
+        ("taskIds", "taskId", "taskId"),
+        ("passenger", "passengers", "passengers"),
+        ("passengrs", "passengers", "passengers"),
+        ("pasengers", "passengers", "passengers"),
+        ("psasengers", "passengers", "passengers"),
+        ("passangers", "passengers", None),  # another letter may be another word
+        ("deparure_date", "departure_date", "departure_date"),
+        ("height", None, None),  # one letter from `weight`
+        ("mid_price", None, None),
+        ("user_ip", None, None),
+        ("passengers2", None, None),
+        ("x", None, None),
+        ("", None, None),
+        ("__class__", None, None),
+        ("größe", None, None),
+    ],
+)
+def test_an_unknown_key_is_the_one_parameter_of_that_spelling(key: str, read: str | None, write: str | None) -> None:
+    values = {"departure_date": "2024-05-01", "filters": ["a"], "user_id": "u1"}
+    for effect, name in ((READ, read), (WRITE, write), (UNKNOWN, write)):
+        arguments = {key: values.get(name or "", 3)}
+        made = repair_arguments(FLIGHT, arguments, effect)
+        if name is not None:
+            assert (made.arguments, made.problems) == ({name: arguments[key]}, ())
+            assert [(each.kind, each.path, each.name) for each in made.repairs] == [("respelt", (key,), name)]
+        elif effect is READ and not any(like(key, each) for each in FLIGHT["properties"]):
+            assert (made.arguments, made.problems) == ({}, ())
+            assert [each.kind for each in made.repairs] == ["dropped"]
+        else:
+            assert made.arguments is arguments
+            assert made.problems[0].path == (key,)
+
+
+def test_a_key_that_may_mean_two_parameters_means_none() -> None:
+    assert respelt(["wieght"], ["weight", "wight"], []) == {}
+    assert respelt(["taskid", "task_id"], ["taskId"], []) == {}
+    assert respelt(["taskid"], ["taskId", "TASK_ID"], ["taskId"]) == {}
+    assert respelt(["colour"], ["color", "colours"], ["colours"]) == {}
+    assert respelt(["task_id"], ["taskId"], ["taskId"]) == {}
+
+
+def test_a_key_that_ends_like_the_one_that_is_missing_is_that_one_of_a_read() -> None:
+    schema = {**parameters(city_id=INTEGER, name=TEXT), "required": ["city_id"]}
+    assert sent(schema, {"id": 5}) == {"city_id": 5}
+    assert sent(schema, {"id": 5}, WRITE) is None
+    assert sent(schema, {"id": "Rome"}) is None
+    assert sent(schema, {"id": 5, "key": 6}) is None
+
+
+def test_keys_that_are_known_to_mean_a_parameter_come_first() -> None:
+    schema = parameters(user=TEXT, uid=INTEGER)
+    assert sent(schema, {"who": "u"}, WRITE, respellings={"who": "user"}) == {"user": "u"}
+    assert sent(schema, {"who": "u"}, WRITE, respellings={"who": "nobody"}) is None
+    assert sent(schema, {"who": "u", "user": "v"}, WRITE, respellings={"who": "user"}) is None
+    assert sent(schema, {"who": "u", "whom": "v"}, WRITE, respellings={"who": "user", "whom": "user"}) is None
+    assert same_request(schema, {"who": "u"}, {"user": "u"}, {"who": "user"})
+    assert not same_request(schema, {"who": "u"}, {"user": "u"})
+
+
+def test_keys_of_objects_inside_are_respelt_too() -> None:
+    place = {**parameters(latitude=NUMBER, longitude=NUMBER), "required": ["latitude", "longitude"]}
+    schema = {
+        **parameters(at={"$ref": "#/$defs/Place"}, many={"type": "array", "items": place}),
+        "$defs": {"Place": place},
+    }
+    given = {"at": {"Latitude": "1.5", "longitud": 2}, "many": [{"latitude": 1, "longitude": 2, "name": "x"}]}
+    made = repair_arguments(schema, given, WRITE)
+    assert made.problems == ()
+    assert made.arguments == {"at": {"latitude": 1.5, "longitude": 2}, "many": given["many"]}
+    assert [(each.kind, each.path) for each in made.repairs] == [
+        ("respelt", ("at", "Latitude")),
+        ("respelt", ("at", "longitud")),
+        ("format", ("at", "Latitude")),  # the path is the one in what was given
+    ]
+
+
+def test_an_object_that_takes_any_key_keeps_them() -> None:
+    open_ended = {**parameters(taskId=INTEGER), "additionalProperties": True}
+    assert sent(open_ended, {"task_id": 1}, WRITE) == {"task_id": 1}
+    assert sent({**open_ended, "required": ["taskId"]}, {"task_id": 1, "more": 2}, WRITE) == {"taskId": 1, "more": 2}
+
+
+# -- what a write refuses ----------------------------------------------------------------------------------------------
+
+PAY = {
+    **parameters(amount={"type": "number", "description": "in EUR"}, to=TEXT, note=TEXT),
+    "required": ["amount", "to"],
+}
+
+
+@pytest.mark.parametrize("effect", [WRITE, UNKNOWN])
+def test_an_unknown_argument_of_a_write_is_named_with_what_there_is(effect: Effect) -> None:
+    made = repair_arguments(PAY, {"amount": 5, "to": "Ann", "currency": "USD"}, effect)
+    assert made.arguments == {"amount": 5, "to": "Ann", "currency": "USD"}
+    (problem,) = made.problems
+    assert str(problem).startswith("$.currency: ")
+    assert "amount, to, note" in str(problem)
+
+
+def test_a_write_is_given_no_default_and_no_value_that_nobody_gave() -> None:
+    schema = {
+        **parameters(a={"type": "string", "default": "x"}, b={"const": 1}, c={"enum": ["one"]}),
+        "required": ["a", "b", "c"],
+    }
+    made = repair_arguments(schema, {})
+    assert (made.arguments, made.problems) == ({"a": "x", "b": 1, "c": "one"}, ())
+    assert {each.kind for each in made.repairs} == {"default"}
+    refused = repair_arguments(schema, {}, WRITE)
+    assert (refused.arguments, len(refused.problems)) == ({}, 3)
+    assert sent({**parameters(a={**TEXT, "default": "x"})}, {}) == {}, "an optional one is the service's to fill"
+
+
+# -- values ------------------------------------------------------------------------------------------------------------
+
+UNITS = {"enum": ["metric", "imperial", "-date"]}
+KM = {"type": "number", "description": "how far, in kilometers"}
+DATE = {"type": "string", "format": "date"}
+US = {"type": "string", "description": "as MM/DD/YYYY", "pattern": r"^\d\d/\d\d/\d{4}$"}
+
+
+@pytest.mark.parametrize(
+    ("schema", "given", "read", "write"),
+    [
+        ({**TEXT, **UNITS}, "Metric", "metric", "metric"),
+        ({**TEXT, **UNITS}, "metrics", "metric", None),
+        ({**TEXT, **UNITS}, "metrik", "metric", None),
+        ({**TEXT, **UNITS}, "date", None, None),  # `-date` sorts the other way
+        ({"enum": ["on hold", "on_hold"]}, "ON HOLD", None, None),
+        ({"enum": ["1.5", "15"]}, "1 5", None, None),
+        ({"enum": [1, 2]}, "2", 2, 2),
+        ({"enum": ["1", "2"]}, 2, "2", "2"),
+        ({"anyOf": [{"enum": ["a_b"]}, {"type": "null"}]}, "A-B", "a_b", "a_b"),
+        (INTEGER, "three", 3, 3),
+        (INTEGER, "1,200", 1200, None),  # elsewhere a comma is a point
+        (INTEGER, "1,20", None, None),
+        (KM, "5 km", 5, 5),
+        (KM, "5.5km", 5.5, 5.5),
+        (KM, "5 miles", None, None),
+        (NUMBER, "5 km", 5, None),
+        ({**NUMBER, "description": "km or miles"}, "5 km", None, None),
+        (INTEGER, "5.5 km", None, None),
+        (INTEGER, "5 of them", None, None),
+        ({**NUMBER, "description": "in USD"}, "$5", 5, 5),
+        ({**NUMBER, "description": "in USD"}, "5 EUR", None, None),
+        (NUMBER, "007", None, None),
+        (NUMBER, "0.123456789012345678", 0.12345678901234568, None),
+        (TRUTH, "Yes", True, True),
+        (TRUTH, "off", False, None),
+        (TRUTH, 1, None, None),
+        ({"type": "array", "items": TEXT}, '["a", "b"]', ["a", "b"], ["a", "b"]),
+        ({"type": "array", "items": INTEGER}, '["1"]', [1], [1]),
+        ({"type": "array", "items": INTEGER}, "[NaN]", None, None),
+        ({"type": "object"}, '{"a": 1}', {"a": 1}, {"a": 1}),
+        ({"type": "array", "items": INTEGER}, "5", [5], [5]),
+        (DATE, "2024-05-01", "2024-05-01", "2024-05-01"),
+        (DATE, "May 5, 2024", "2024-05-05", "May 5, 2024"),  # it is text, so a write keeps it
+        (DATE, "5th May 2024", "2024-05-05", "5th May 2024"),
+        (DATE, "25/12/2024", "2024-12-25", "25/12/2024"),
+        (DATE, "05/06/2024", "05/06/2024", "05/06/2024"),
+        (DATE, "2024-02-30", "2024-02-30", "2024-02-30"),
+        (DATE, "2024-05-01T10:00:00Z", "2024-05-01", "2024-05-01T10:00:00Z"),
+        (DATE, "tomorrow", "tomorrow", "tomorrow"),
+        ({**DATE, "format": "date-time"}, "2024-05-01", "2024-05-01T00:00:00Z", "2024-05-01"),
+        (US, "2024-05-01", "05/01/2024", "05/01/2024"),
+        (US, "1 May 2024", "05/01/2024", "05/01/2024"),
+        (US, "05/06/2024", "05/06/2024", "05/06/2024"),
+        (INTEGER, [7], 7, 7),
+        (INTEGER, ["7"], 7, 7),
+        (INTEGER, [7, 8], None, None),
+        (INTEGER, [], None, None),
+        (INTEGER, {"x": 7}, 7, 7),
+        (INTEGER, {"X": "7"}, 7, 7),
+        (INTEGER, {"value": 7}, 7, None),
+        (INTEGER, {"x": 7, "unit": "km"}, 7, None),
+        (INTEGER, {"a": 7, "b": 8}, None, None),
+        (INTEGER, {"a": "seven of them"}, None, None),
+        (INTEGER, [{"x": 7}], 7, 7),
+        (TEXT, {"a": {"b": "c"}}, None, None),
+        ({"anyOf": [INTEGER, {"type": "null"}]}, "5", 5, 5),
+        ({"anyOf": [INTEGER, TRUTH]}, "5", 5, 5),
+        ({"anyOf": [INTEGER, TRUTH]}, "perhaps", None, None),
+        ({"oneOf": [parameters(a=INTEGER) | {"required": ["a"]}, TEXT]}, {"A": 1}, {"a": 1}, {"a": 1}),
+        ({"allOf": [{"$ref": "#/properties/x/$defs/n"}], "$defs": {"n": INTEGER}}, "5", 5, 5),
+    ],
+)  # fmt: skip
+def test_a_value_is_repaired_where_it_has_one_meaning(
+    schema: dict[str, Any], given: Any, read: Any, write: Any
+) -> None:
+    for effect, wanted in ((READ, read), (WRITE, write)):
+        made = one(schema, given, effect)
+        assert (made, type(made)) == (wanted, type(wanted)), effect
+
+
+def test_the_field_of_an_object_is_the_one_that_fits_by_type_format_and_name() -> None:
+    city = {"id": 7, "name": "Rome", "country_id": 3}
+    assert one(INTEGER, city, name="city_id") == 7
+    assert one(INTEGER, city, name="country_id") == 3
+    assert one(TEXT, {"name": "Rome", "note": "x"}, name="city_name") == "Rome"
+    assert one(TEXT, {"code": "it", "label": "x"}, name="currency") is None
+    made = repair_arguments(parameters(city_id=INTEGER), {"city_id": city})
+    assert [(each.kind, each.path, each.name, each.given) for each in made.repairs] == [
+        ("unwrapped", ("city_id",), "id", city)
+    ]
+    every = repair_arguments(parameters(city_ids={"type": "array", "items": INTEGER}), {"city_ids": [city, city]})
+    assert every.arguments == {"city_ids": [7, 7]}
+
+
+def test_a_rule_that_is_off_repairs_nothing() -> None:
+    schema = {
+        **parameters(taskId=INTEGER, unit={"enum": ["km"]}, flag=TRUTH, mode={"default": "x"}),
+        "required": ["taskId", "mode"],
+    }
+    for rule, arguments in {
+        "argument-respelling": {"taskid": 1, "mode": "x"},
+        "argument-unwrap": {"taskId": [1], "mode": "x"},
+        "argument-enum": {"taskId": 1, "unit": "KM", "mode": "x"},
+        "argument-format": {"taskId": 1, "flag": "yes", "mode": "x"},
+        "argument-default": {"taskId": 1},
+    }.items():
+        assert sent(schema, arguments) is not None, rule
+        assert sent(schema, arguments, rules=RULES - {rule}) is None, rule
+        assert sent(schema, arguments, rules=frozenset({rule})) is not None, rule
+
+
+# -- whether two requests say the same ---------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("given", "made", "same"),
+    [
+        ({"amount": 5, "to": "Ann"}, {"to": "Ann", "amount": 5.0}, True),
+        ({"amount": "5", "To": "Ann"}, {"to": "Ann", "amount": 5}, True),
+        ({"amount": "5 EUR", "to": ["Ann"]}, {"to": "Ann", "amount": 5}, True),
+        ({"amount": "5 USD", "to": "Ann"}, {"to": "Ann", "amount": 5}, False),
+        ({"amount": 5, "to": "Ann", "note": None}, {"to": "Ann", "amount": 5}, True),
+        ({"amount": 5, "to": "Ann", "currency": "USD"}, {"to": "Ann", "amount": 5}, False),
+        ({"amount": 5, "to": "Ann", "currency": "USD"}, {"to": "Ann", "amount": 5, "note": "USD"}, False),
+        ({"amount": 5, "to": "Ann"}, {"to": "Ann", "amount": 5, "note": "x"}, False),
+        ({"amount": 5, "to": "Ann"}, {"to": "Bob", "amount": 5}, False),
+        ({"amount": 5, "to": "Ann"}, {"to": "ann", "amount": 5}, False),
+        ({"amount": 5, "to": "Ann"}, {"to": "Ann", "amount": True}, False),
+        ({"amount": 1, "to": "Ann"}, {"to": "Ann", "amount": True}, False),
+        ({"amount": 5, "to": "Ann", "note": "x"}, {"to": "Ann", "amount": 5}, False),
+        ({"amuont": 5, "to": "Ann"}, {"to": "Ann", "amount": 5}, True),
+        ({"amount": 5, "to": 7}, {"to": "7", "amount": 5}, True),
+    ],
+)
+def test_whether_two_requests_say_the_same(given: dict[str, Any], made: dict[str, Any], same: bool) -> None:
+    assert same_request(PAY, given, made) is same
+
+
+# -- any schema, any arguments -----------------------------------------------------------------------------------------
+
+KEYS = st.sampled_from(["taskId", "taskid", "task_ids", "a", "A", "passengers", "pasengers", "x"]) | st.text(max_size=2)
+WORDS = st.sampled_from(
+    ["5", "5 km", "yes", "three", "2024-05-01", "May 5, 2024", "Metric", '["1"]', '{"a": 1}', " 7 "]
+)
+VALUES = st.recursive(
+    JSON | WORDS, lambda inner: st.lists(inner, max_size=2) | st.dictionaries(KEYS, inner, max_size=2), max_leaves=4
+)
+RICH = st.one_of(
+    SCHEMA,
+    st.sampled_from([DATE, US, KM, UNITS, {"enum": [1, "a_b"]}, {"const": "x"}, {"type": "string", "default": "d"}]),
+    st.lists(SCHEMA, min_size=1, max_size=2).map(lambda options: {"anyOf": options}),
+)  # fmt: skip
+ROOTS = st.fixed_dictionaries(
+    {"type": st.just("object"), "properties": st.dictionaries(KEYS, RICH, max_size=4)},
+    optional={"required": st.lists(KEYS, max_size=2, unique=True), "additionalProperties": st.booleans()},
+)
+
+
+@settings(max_examples=150, deadline=None)
+@given(ROOTS, st.dictionaries(KEYS, VALUES, max_size=4), st.sampled_from([READ, WRITE]))
+def test_what_is_repaired_once_stays_and_what_is_given_is_never_changed(
+    schema: dict[str, Any], arguments: dict[str, Any], effect: Effect
+) -> None:
+    before = copy.deepcopy((schema, arguments))
+    made = repair_arguments(schema, arguments, effect)
+    assert (schema, arguments) == before
+    again = repair_arguments(schema, made.arguments, effect)
+    assert again.arguments == made.arguments
+    assert [str(each) for each in again.problems] == [str(each) for each in made.problems]
+    assert bool(made.problems) or problems(schema, made.arguments) == []
+    if effect is WRITE:
+        assert same_request(schema, arguments, made.arguments)
+        assert not {each.kind for each in made.repairs} & {"default", "dropped"}
+        assert len(made.arguments) <= len(arguments)
+
+
+@settings(max_examples=100, deadline=None)
+@given(ROOTS, st.dictionaries(KEYS, JSON, max_size=4), st.sampled_from([READ, WRITE]))
+def test_valid_arguments_are_the_same_object_afterwards(
+    schema: dict[str, Any], arguments: dict[str, Any], effect: Effect
+) -> None:
+    closed = not schema.get("additionalProperties") and not arguments.keys() <= schema["properties"].keys()
+    whole = any(isinstance(each, float) and each.is_integer() for each in _leaves(arguments))
+    if not closed and not whole and not problems(schema, arguments):
+        made = repair_arguments(schema, arguments, effect)
+        assert made.arguments is arguments
+        assert (made.repairs, made.problems, made.more) == ((), (), 0)
+
+
+def _leaves(value: Any) -> list[Any]:
+    items = value.values() if isinstance(value, dict) else value if isinstance(value, list) else None
+    return [value] if items is None else [leaf for item in items for leaf in _leaves(item)]
+
+
+# -- what a stranger can size ------------------------------------------------------------------------------------------
+
+
+def nested(value: Any, depth: int) -> Any:
+    for _ in range(depth):
+        value = [value]
+    return value
+
+
+NODE = {"type": "object", "properties": {"child": {"$ref": "#/$defs/n"}, "v": INTEGER}, "required": ["v"]}
+ANY: dict[str, Any] = {
+    "anyOf": [{"$ref": "#/$defs/n"}, {"type": "array", "items": {"$ref": "#/$defs/n"}}, INTEGER, NODE]
+}
+
+
+@pytest.mark.parametrize("effect", [READ, WRITE])
+@pytest.mark.parametrize(
+    ("schema", "arguments"),
+    [
+        (parameters(**{f"param_{i}": TEXT for i in range(1000)}), {f"parm_{i}x": 1 for i in range(10_000)}),
+        (parameters(**{f"param_{i}": TEXT for i in range(1000)}), {f"parma_{i}": 1 for i in range(16)}),
+        (parameters(a=INTEGER), {"a": "9" * 1_000_000}),
+        (parameters(a=INTEGER), {"a" * 1_000_000: 1}),
+        (parameters(a={"type": "array", "items": INTEGER}), {"a": "[" * 90_000}),
+        (parameters(a={"type": "array", "items": {"enum": [f"v {i}" for i in range(1000)]}}), {"a": ["w 1"] * 1000}),
+        (parameters(a={"type": "array", "items": {"anyOf": [INTEGER, TRUTH]}}), {"a": ["perhaps"] * 3000}),
+        (parameters(a=INTEGER), {"a": nested("x", 100_000)}),
+        (parameters(a=INTEGER), {"a": nested("x", 120)}),
+        ({**parameters(n={"$ref": "#/$defs/n"}), "$defs": {"n": NODE}}, {"n": {"v": "1", "child": {"v": "x"}}}),
+        ({**parameters(n={"$ref": "#/$defs/n"}), "$defs": {"n": ANY}}, {"n": {"a": nested({"b": "5"}, 30)}}),
+        ({"$ref": "#"}, {"a": 1}),
+        (parameters(a={"$ref": "#/properties/a"}, b=INTEGER), {"a": 1, "b": "x"}),
+        (parameters(a=INTEGER), {"a": math.nan, "b": math.inf}),
+        (parameters(a=INTEGER), {"a": "\ud800", "\ud800": 1}),
+        (parameters(a=True, b=False), {"a": 1, "b": 2}),
+        (parameters(a={"$ref": "#/nowhere"}), {"a": 1}),
+        (parameters(a={"type": "nothing"}), {"a": 1}),
+        ({"properties": [], "required": 5}, {"a": 1}),
+    ],
+    ids=lambda value: None if isinstance(value, dict) else str(value),
+)
+def test_hostile_arguments_and_schemas_are_answered_in_bounded_work(
+    schema: dict[str, Any], arguments: dict[str, Any], effect: Effect
+) -> None:
+    with little_work():
+        made = repair_arguments(schema, arguments, effect)
+        assert len(made.repairs) <= 20
+        assert len(str(made.repairs)) < 20_000
+        assert all(len(str(problem)) < 20_000 for problem in made.problems)
+        same_request(schema, arguments, made.arguments)
+
+
+def test_names_and_values_that_are_near() -> None:
+    assert near("passangers", "passengers")
+    assert not near("passangers", "passengers", strict=True)
+    assert not near("lat", "lot")
+    assert not near("address1", "address2")
+    assert nearest("Kilometers", ["kilometer", "mile"]) == "kilometer"
+    assert nearest("kilometer", ["kilometers", "kilometre"]) == "kilometers"
+    assert nearest("a", ["b"]) is None
