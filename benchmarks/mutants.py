@@ -72,9 +72,10 @@ def _keywords(
 
 
 def _renamed_argument(tree: ast.Module, protocols: Protocols) -> _Changed:
+    """Names that the broker does not read as the parameter's: other words, not another spelling."""
     for number, (changed, call, keyword, _) in enumerate(_keywords(tree, protocols)):
         name = keyword.arg or ""
-        keyword.arg = (_camel(name), f"{name}_value", f"the_{name}", name[:-1] or "x")[number % 4]
+        keyword.arg = (f"{name}_given", f"{name}_value", f"{name}_text", f"x{name[:2]}")[number % 4]
         if keyword.arg != name and keyword.arg not in protocols[_tool(call)].parameters["properties"]:
             yield changed, f"{name} → {keyword.arg}"
 
@@ -95,13 +96,13 @@ def _extra_argument(tree: ast.Module, protocols: Protocols) -> _Changed:
 
 
 def _wrong_type(tree: ast.Module, protocols: Protocols) -> _Changed:
-    """Types that the broker does not mend: containers for scalars, words for numbers, truth values for texts."""
+    """Types that the broker does not mend: containers of two for scalars, words for numbers, truth values for texts."""
     for number, (changed, call, keyword, schema) in enumerate(_keywords(tree, protocols)):
         types = {name for part in schema.get("anyOf", [schema]) for name in types_of(part)} - {"null"}
         value = keyword.value
         wrong: list[ast.expr] = [
-            ast.List([value], ast.Load()),
-            ast.Dict([ast.Constant("value")], [value]),
+            ast.List([value, value], ast.Load()),
+            ast.Dict([ast.Constant("this"), ast.Constant("that")], [value, value]),
             ast.Constant(True) if "string" in types else ast.Constant("a lot"),
             value.value if isinstance(value, ast.Subscript) else ast.Tuple([value, value], ast.Load()),
         ]

@@ -18,7 +18,7 @@ from atc.calls.record import Handled
 from atc.errors import CallRefused
 from atc.outcome import Outcome
 from atc.packing import pack
-from atc.schemas.repair import repair_arguments
+from atc.schemas.repair import DEFAULT, repair_arguments
 from atc.tools.paged import NoList, Page, arguments_of_url, is_url, read_page
 from atc.tools.paging import ALL_PAGES, Paging, is_positional, paging_of
 from atc.tools.parameters import original_arguments
@@ -134,11 +134,14 @@ class Pages:
 
 @dataclass
 class _Reader:
-    """What one ``all_pages`` has read, and what it asks for next."""
+    """What one ``all_pages`` has read, and what it asks for next.
+
+    ``asked`` holds the arguments as the program gave them, ``given`` as the broker repairs them.
+    """
 
     protocol: Protocol
     paging: Paging
-    given: dict[str, Any]
+    asked: dict[str, Any]
     rules: frozenset[str]
     items: list[Any] = field(default_factory=list)
     _pages: int = 0
@@ -149,6 +152,9 @@ class _Reader:
     _trying_one: bool = False
     _ended: bool = False
 
+    def __post_init__(self) -> None:
+        self.given = self._repaired(self.asked)
+
     @property
     def number(self) -> int:
         """Of the page that is read next, from 1."""
@@ -158,7 +164,7 @@ class _Reader:
         """The arguments of the first page."""
         name, first = self.paging.parameter, self.paging.first
         must_be_given = name in self.protocol.required and name not in self.given and first is not None
-        return {**self.given, name: first} if must_be_given else self.given
+        return {**self.asked, name: first} if must_be_given else self.asked
 
     def read(self, handled: Handled) -> tuple[Page, int]:
         """Take the items of a page; return the page and how many of its items were taken.
@@ -197,14 +203,12 @@ class _Reader:
         Raises:
             CallRefused: there is a next page, and it cannot be asked for.
         """
+        arguments = self._repaired(arguments)
         self._asked.add(canonical(arguments))
         changed = self._changed(arguments, page, handled)
         if changed is None:
             return None
-        protocol = self.protocol
-        made = repair_arguments(
-            protocol.parameters, {**arguments, **changed}, protocol.effect, rules=self.rules
-        ).arguments
+        made = self._repaired({**arguments, **changed})
         if canonical(made) in self._asked:
             if not page.items:
                 return None  # some services go on naming a next page behind the last
@@ -212,6 +216,10 @@ class _Reader:
         if self._pages >= MAX_PAGES:
             self._stop(f"there are more than {MAX_PAGES} pages", "too_many_pages")
         return made
+
+    def _repaired(self, arguments: dict[str, Any]) -> dict[str, Any]:
+        schema, effect = self.protocol.parameters, self.protocol.effect
+        return repair_arguments(schema, arguments, effect, rules=self.rules - {DEFAULT}).arguments
 
     def is_beyond_the_end(self, reply: CallReply) -> bool:
         """Whether a page was refused because there is none: the one before was not full."""

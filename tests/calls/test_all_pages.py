@@ -102,6 +102,13 @@ def test_it_begins_where_the_arguments_say() -> None:
     assert ids(Reading(of_pages([1], [2], [3])).all(page=2)) == [2, 3]
 
 
+def test_arguments_in_another_spelling_are_those_of_the_pages() -> None:
+    reading = Reading(of_pages([1], [2], [3]), required=("page",))
+    assert ids(reading.all(Page="2", Kind="a")) == [2, 3]
+    assert reading.asked == [{"page": 2, "kind": "a"}, {"page": 3, "kind": "a"}, {"page": 4, "kind": "a"}]
+    assert [bool(call.repairs) for call in reading.house.broker.calls] == [True, False, False]
+
+
 def test_a_page_that_must_be_given_is_the_first_one() -> None:
     reading = Reading(of_pages([1], [2]), required=("page",))
     assert ids(reading.all()) == [1, 2]

@@ -86,7 +86,7 @@ WRONG = [
     ("answer = find(name={'a': 1})", "wrong_type", "name"),
     ('answer = find(name="a", limit=99)', "wrong_type", "99"),
     ('answer = details(city_id="Lyon")', "wrong_type", "Lyon"),
-    ('answer = details(city_id=find(name="a")["cities"][0])', "wrong_type", "the whole object"),
+    ('answer = convert(value=find(name="a")["cities"][0], unit="km")', "wrong_type", "the whole object"),
     ('answer = details(city_id=find(name="a")["cities"])', "wrong_type", "the whole list"),
     ('ids = [1, 2]\nanswer = details(city_id=ids)', "wrong_type", "list"),
     ('answer = convert(value=1, unit="yard")', "not_in_enum", "yard"),

@@ -19,14 +19,16 @@ from atc.programs.analysis.paged_calls import not_paged
 from atc.programs.analysis.schema_paths import schemas_at, shape_at
 from atc.programs.analysis.values import Origin
 from atc.programs.attribution.responses import places
+from atc.programs.check.types import literals_of
 from atc.programs.rules import DEFAULT, Rules
 from atc.result import Effect
-from atc.schemas.repair import SPELLING, repair_arguments
+from atc.schemas.repair import SPELLING, UNWRAP, kinship, repair_arguments
+from atc.schemas.repair.places import Place
 from atc.schemas.repair.spelling import respelt
 from atc.schemas.validate import problems, resolve, types_of
 from atc.tools.paging import paging_of
 from atc.tools.parameters import Parameter, original_arguments, parameters_of
-from atc.tools.protocol import Protocol
+from atc.tools.protocol import JsonSchema, Protocol
 
 NOT_LITERAL = object()
 _NUMERIC = re.compile(r"\s*-?\d+(\.\d+)?\s*")
@@ -42,8 +44,67 @@ def call_findings(flow: Flow, protocols: Mapping[str, Protocol], rules: Rules = 
             alike = protocols if "similar-tool" in rules else {}
             found += [*_names(call, protocol, alike, rules), *_literals(call, protocol, rules)]
             if flow.complete:
-                found += _responses(call, protocol, protocols)
+                found += _responses(call, protocol, protocols, rules)
     return [*found, *not_paged(flow)]
+
+
+def is_repaired(finding: Finding, flow: Flow, protocols: Mapping[str, Protocol], rules: Rules = DEFAULT) -> bool:
+    """Whether the gate repairs the argument that the type checker finds wrong, as far as it is written out."""
+    protocol = protocols.get(finding.tool or "")
+    if protocol is None:
+        return False
+    here = [
+        call
+        for call in flow.calls.values()
+        if call.direct
+        and call.tool == finding.tool
+        and call.node.lineno <= finding.line <= (call.node.end_lineno or call.node.lineno)
+    ]
+    if any(_repaired_names(call, protocol, rules) for call in here):
+        return True
+    values, schemas = literals_of(finding.found), {p.name: (p.original, p.schema) for p in parameters_of(protocol)}
+    names = {name for call in here for name, value in literal_arguments(call, protocol).items() if value is NOT_LITERAL}
+    meant = [
+        original
+        for name, (original, schema) in schemas.items()
+        if name in names and bool(_values(protocol, schema)) == (finding.kind == "not_in_enum")
+    ]
+    return bool(values) and all(any(_repairs(protocol, name, value, rules) for name in meant) for value in values)
+
+
+def _values(protocol: Protocol, schema: JsonSchema) -> list[Any]:
+    """The values that an argument is one of; empty where it may be any."""
+    places = Place(protocol.parameters, "", schema).alternatives
+    return [value for place in places for value in place.values]
+
+
+def _repaired_names(call: ToolCall, protocol: Protocol, rules: Rules) -> set[str]:
+    """The arguments, by their names in programs, that do not fit as they are written, and that the gate repairs."""
+    parameters = parameters_of(protocol)
+    originals = {parameter.name: parameter.original for parameter in parameters}
+    literals = literal_arguments(call, protocol)
+    found = {
+        name
+        for name, value in literals.items()
+        if name in originals and value is not NOT_LITERAL and _repairs(protocol, originals[name], value, rules)
+    }
+    strict = protocol.effect is not Effect.READ
+    for name, node in _written(call, parameters) if UNWRAP in rules else ():
+        if isinstance(node, ast.List) and len(node.elts) == 1 and not isinstance(node.elts[0], ast.Starred):
+            found.add(name)
+        if isinstance(node, ast.Dict) and len(node.keys) == 1 and isinstance(node.keys[0], ast.Constant):
+            rank = kinship(str(node.keys[0].value), originals.get(name, name), 1)
+            found |= {name} if rank == 0 or (rank is not None and not strict) else set()
+    return found
+
+
+def _repairs(protocol: Protocol, name: str, value: Any, rules: Rules) -> bool:
+    """Whether a value does not fit an argument, and does once the gate has repaired it."""
+    schema = _schema(protocol, name)
+    if not _is_json(value) or not problems(schema, value):
+        return False
+    made = repair_arguments(protocol.parameters, {name: value}, protocol.effect, rules=rules).arguments
+    return name in made and not problems(schema, made[name])
 
 
 def literal_arguments(call: ToolCall, protocol: Protocol) -> dict[str, Any]:
@@ -151,14 +212,32 @@ def _schema(protocol: Protocol, original: str) -> dict[str, Any]:
     return {**schema, "$defs": definitions} if isinstance(schema, dict) else {}
 
 
-def _responses(call: ToolCall, protocol: Protocol, protocols: Mapping[str, Protocol]) -> Iterator[Finding]:
+def _responses(
+    call: ToolCall, protocol: Protocol, protocols: Mapping[str, Protocol], rules: Rules
+) -> Iterator[Finding]:
     """Arguments that are a part of a response, or a container, of a type that the schema does not take."""
+    repaired = _repaired_names(call, protocol, rules)
+    unwraps = protocol.effect is Effect.READ and UNWRAP in rules
     parameters = {p.name: p for p in parameters_of(protocol)}
     written = dict(enumerate(parameters.values()))
     for key, value in call.arguments.items():
         parameter = written.get(key) if isinstance(key, int) else parameters.get(key)
         wanted = _wanted(protocol, parameter) if parameter is not None else set()
-        if parameter is None or value.open or value.constant or value.functions or not wanted <= _SCALARS or not wanted:
+        if (
+            parameter is None
+            or parameter.name in repaired
+            or value.open
+            or value.constant
+            or value.functions
+            or not wanted <= _SCALARS
+            or not wanted
+        ):
+            continue
+        if (
+            unwraps
+            and value.origins
+            and all(_unwrapped(o, parameter.original, wanted, protocols) for o in value.origins)
+        ):
             continue
         unfit = [_unfit(origin, wanted, protocols) for origin in sorted(value.origins, key=str)]
         if value.cells and not value.origins and all(cell.made_by is None for cell in value.cells):
@@ -174,6 +253,22 @@ def _wanted(protocol: Protocol, parameter: Parameter) -> set[str]:
     parts = schema.get("anyOf") or schema.get("oneOf") or [schema]
     types = [types_of(resolve(protocol.parameters, part)) for part in parts]
     return set().union(*types) - {"null"} if all(types) and "allOf" not in schema else set()
+
+
+def _unwrapped(origin: Origin, name: str, wanted: set[str], protocols: Mapping[str, Protocol]) -> bool:
+    """Whether a part of a response is an object that the gate takes one field of for an argument."""
+    returns = protocols[origin.tool].returns
+    shape = shape_at(returns, origin.path)
+    if shape.kind != "record":
+        return False
+    fields = {key: shape_at(returns, (*origin.path, key)) for key in shape.keys}
+    ranks = [
+        kinship(key, name, len(fields))
+        for key, found in fields.items()
+        if found.kind == "scalar" and found.type in wanted
+    ]
+    near = [rank for rank in ranks if rank is not None]
+    return bool(near) and near.count(min(near)) == 1
 
 
 def _unfit(origin: Origin, wanted: set[str], protocols: Mapping[str, Protocol]) -> dict[str, Any]:

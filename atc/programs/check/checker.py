@@ -22,7 +22,7 @@ from atc.graph.tool_graph import ToolGraph
 from atc.programs.analysis.flow import Flow
 from atc.programs.analysis.interpreter import Access
 from atc.programs.analysis.schema_paths import Shape, shape_at
-from atc.programs.check.calls import call_findings
+from atc.programs.check.calls import call_findings, is_repaired
 from atc.programs.check.names import Names
 from atc.programs.check.policy import policy_findings
 from atc.programs.check.provenance import provenance_findings
@@ -165,7 +165,12 @@ class Checker:
     # -- the type checker's findings -----------------------------------------------------------------------------------
 
     def _allowed(self, finding: Finding, flow: Flow) -> bool:
-        """Whether the flow knows better than the types: a program may add keys, and ask for them, at run time."""
+        """Whether the flow or the gate knows better than the types.
+
+        A program may add keys, and ask for them, at run time; and an argument may be repaired as it is sent.
+        """
+        if finding.kind in ("wrong_type", "not_in_enum"):
+            return is_repaired(finding, flow, self._protocols, self._rules)
         if finding.kind not in ("unknown_field", "type_error"):
             return False
         if finding.line in flow.hedged_lines:

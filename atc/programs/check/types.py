@@ -175,13 +175,13 @@ def _is_sure(wanted: str, found: str) -> bool:
         return True
     if not found.startswith("Literal["):
         return False  # a text may hold a number; a date becomes text
-    values, allowed = _literals(found), _literals(wanted)
+    values, allowed = literals_of(found), literals_of(wanted)
     if "Literal[" in wanted:
         return bool(values and allowed) and not {str(value) for value in values} & {str(value) for value in allowed}
     return bool(values) and not any(_passes(value, set(wanted.split(" | "))) for value in values)
 
 
-def _literals(text: str) -> list[object]:
+def literals_of(text: str) -> list[object]:
     """What a ``Literal[…]`` allows; nothing if it is not plain."""
     m = re.search(r"Literal\[(.*)\]", text)
     try:

@@ -239,7 +239,7 @@ class Repair:
         """The one field of an object that fits a place, by what it holds and by its name."""
         ranked: dict[int, list[tuple[str, Any]]] = {}
         for key, item in islice(value.items(), MAX_FIELDS):
-            rank = _kinship(key, name, len(value))
+            rank = kinship(key, name, len(value))
             if rank is None or (self.lossless and (rank or len(value) > 1)):
                 continue
             made = self._fitted(place, name, item) if not isinstance(item, dict | list) else MISSING
@@ -387,7 +387,7 @@ def _name(path: Path) -> str:
     return next((step for step in reversed(path) if isinstance(step, str)), "")
 
 
-def _kinship(field: str, name: str, fields: int) -> int | None:
+def kinship(field: str, name: str, fields: int) -> int | None:
     """How close the name of a field is to that of an argument, 0 the closest; ``None`` where it is not."""
     if spelling_key(field) == spelling_key(name):
         return 0
