@@ -22,7 +22,7 @@ from atc.packing import as_text
 from atc.result import Effect
 from atc.schemas.repair.formats import MISSING, as_type, in_date_form, in_format
 from atc.schemas.repair.places import Gate, Place, gate_of
-from atc.schemas.repair.spelling import MAX_NEAR, is_spelling, near, nearest, respelt, spelling_key
+from atc.schemas.repair.spelling import MAX_NEAR, is_spelling, like, nearest, respelt, spelling_key
 from atc.schemas.validate import MAX_PROBLEMS, Problem, problems
 from atc.tools.protocol import JsonSchema
 
@@ -331,7 +331,7 @@ class Repair:
         for key in unknown:
             if key in gone:
                 self._note("dropped", (*path, key), value[key], None)
-        return {key: item for key, item in value.items() if key not in gone}
+        return {key: item for key, item in value.items() if key not in gone} if gone else value
 
     def _has_dates(self) -> bool:
         return self.gate.may_have_dates and not self.lossless and FORMAT in self._rules
@@ -379,7 +379,7 @@ def _problems(root: Place, arguments: dict[str, Any]) -> Iterator[Problem]:
 
 def _slip_of(key: str, given: Mapping[str, Any], members: Mapping[str, Place]) -> str:
     """A parameter that is not given and spelt almost as an unknown key: too like it for the key to be left out."""
-    return next((name for name in members if name not in given and near(key, name, whole=True)), "")
+    return next((name for name in members if name not in given and like(key, name)), "")
 
 
 def _name(path: Path) -> str:

@@ -201,8 +201,8 @@ def in_date_form(place: Place, text: str, *, lossless: bool) -> Any:
         if time is not None or lossless:
             return MISSING
         return f"{day:%Y-%m-%d}T00:00:00Z"
-    if time is not None and (lossless or form != "date" or time.strip("0:")):
-        return MISSING  # a time of day would be lost
+    if time is not None and (lossless or form != "date"):
+        return MISSING  # a description may show the day alone, and take a time behind it
     made = day.strftime("%Y-%m-%d" if form == "date" else form)
     return made if made != text else MISSING
 
@@ -220,7 +220,7 @@ def _date_of(text: str, *, lossless: bool) -> tuple[date, str | None] | None:
     made: Callable[[int, int, int], date | None] = _day
     if found := _YMD.fullmatch(text):
         year, month, day = int(found[1]), int(found[3]), int(found[4])
-        return _with(made(year, month, day), found[5] and f"{found[5]}:{found[6]}:{found[7] or '00'}")
+        return _with(made(year, month, day), found[5])
     if found := _DIGITS.fullmatch(text):
         return _with(made(int(found[1]), int(found[2]), int(found[3])), None)
     if found := _DMY_WORDS.fullmatch(text):

@@ -34,28 +34,38 @@ def value_key(text: str) -> str:
     return _BETWEEN.sub("", text.strip().casefold())
 
 
-def near(given: str, name: str, *, strict: bool = False, whole: bool = False) -> bool:
+def near(given: str, name: str, *, strict: bool = False) -> bool:
     """Whether two names differ by one edit: a letter more, less or other, or two exchanged.
 
     The first letter is the same, no digit differs, and the word that differs has :data:`SHORTEST` letters.
 
     Args:
         strict: another letter is no slip (``weight``, ``height``), and the word has :data:`SHORTEST_EXACT` letters.
-        whole: the longer name needs :data:`SHORTEST` letters, all words together (``max_ag``, ``skus``).
     """
-    if max(len(given), len(name)) > MAX_LENGTH:
-        return False
-    a, b, least = spelling_key(given), spelling_key(name), SHORTEST_EXACT if strict else SHORTEST
-    if a == b or not a or not b or not _is_one_edit(a, b, strict):
+    least = SHORTEST_EXACT if strict else SHORTEST
+    if not like(given, name, strict=strict) or min(len(spelling_key(each)) for each in (given, name)) < least:
         return False
     ours, theirs = split(given), split(name)
-    if ours[:-1] == theirs or theirs[:-1] == ours:
-        return False  # `postcodeB` is another one than `postcode`
-    if whole or min(len(a), len(b)) < least:
-        return whole and max(len(a), len(b)) >= least
     if len(ours) != len(theirs):
         return True
     return all(min(len(x), len(y)) >= least for x, y in zip(ours, theirs, strict=True) if x != y)
+
+
+def like(given: str, name: str, *, strict: bool = False) -> bool:
+    """Whether two names differ by one edit in a word of any length: ``cast_ame``, ``skus``.
+
+    Too like each other for one to be left out as unknown, not enough to take it for the other.
+
+    Args:
+        strict: another letter is no slip (``mid_price``, ``min_price``).
+    """
+    if max(len(given), len(name)) > MAX_LENGTH:
+        return False
+    a, b = spelling_key(given), spelling_key(name)
+    if a == b or not a or not b or max(len(a), len(b)) < SHORTEST or not _is_one_edit(a, b, strict):
+        return False
+    ours, theirs = split(given), split(name)
+    return ours[:-1] != theirs and theirs[:-1] != ours  # `postcodeB` is another one than `postcode`
 
 
 def _is_one_edit(a: str, b: str, strict: bool) -> bool:
@@ -128,7 +138,7 @@ def respelt(
     needed = [name for name in required if name not in given and name not in found.values()]
     if endings and len(left) == len(needed) == 1:
         (key,), (name,) = left, needed
-        if near(key, name, whole=True) or [each for each in parameters if _ends_with(each, key)] == [name]:
+        if like(key, name, strict=True) or [each for each in parameters if _ends_with(each, key)] == [name]:
             found[key] = name
     return found
 
@@ -157,11 +167,9 @@ def nearest(text: str, values: Sequence[str], *, strict: bool = False) -> str | 
         alike = [value for value in values if form(value) == key] if key else []
         if alike:
             return alike[0] if len(alike) == 1 else None
-    if strict or len(text) > MAX_LENGTH:
+    if strict:
         return None
-    alike = [value for value in values if near(text, value)] or [
-        value for value in values if near(text, value, whole=True)
-    ]
+    alike = [v for v in values if near(text, v)] or [v for v in values if like(text, v, strict=True)]
     return alike[0] if len(alike) == 1 else None
 
 
