@@ -88,7 +88,7 @@ def layer_data(directory: Path) -> LayerData:
             layers[call["tool"]] = min(layers.get(call["tool"], LAYERS - 1), layer)
         if layers.keys() <= protocols.keys():
             words = " ".join(record["task"].lower().split())
-            fold = int(hashlib.sha1(words.encode()).hexdigest()[:8], 16) % FOLDS
+            fold = int(hashlib.sha256(f"fold {words}".encode()).hexdigest()[:8], 16) % FOLDS
             source = "nestful" if record["source"].startswith("nestful") else record["source"]
             order = list(layers)
             random.Random(record["id"]).shuffle(order)
