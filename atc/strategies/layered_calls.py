@@ -24,6 +24,7 @@ from atc.strategies.ask_user import is_ask_user
 from atc.strategies.base import Ending, Strategy
 from atc.strategies.context import RunContext
 from atc.strategies.endings import STATUS
+from atc.strategies.likely_layers import likely_layers
 from atc.strategies.steps import (
     MAX_OBSERVATION,
     MAX_STEPS,
@@ -91,7 +92,7 @@ def _layers(context: RunContext) -> list[list[str]]:
     """The names of the offered tools by layer. ``ask_user`` stands in each."""
     asking = [name for name, tool in context.tools.items() if is_ask_user(tool)]
     offered = [name for name in context.tools if name not in asking]
-    layers = context.sketch.layers
+    layers = likely_layers(context)
     if not set(offered) <= {name for layer in layers for name in layer}:
         layers = context.graph.layers(offered)
     made = [found for layer in layers if (found := [name for name in layer if name in offered])]

@@ -15,6 +15,7 @@ from atc.graph.edges import Feed
 from atc.programs.program import Program
 from atc.sandboxes.inputs import name_problem
 from atc.strategies.context import RunContext
+from atc.strategies.likely_layers import likely_layers
 from atc.tools.parameters import parameters_of
 from atc.tools.tool import Toolset
 from atc.traces.store import StoredRun
@@ -39,9 +40,9 @@ class Layers:
 
     @classmethod
     def of(cls, context: RunContext) -> Layers:
-        """The layers of the tools that are offered, as the sketch has them; what it does not place comes first."""
+        """The layers of the tools that are offered, as is likely for the task; what is not placed comes first."""
         offered = [name for name in context.tools if name in context.all_tools]
-        known = [[name for name in layer if name in offered] for layer in context.sketch.layers]
+        known = [[name for name in layer if name in offered] for layer in likely_layers(context)]
         placed = {name for layer in known for name in layer}
         unplaced = [name for name in offered if name not in placed]
         feeds = _feeds(context, offered)
