@@ -114,7 +114,9 @@ class Agent:
         self._answer = open_answer(wanted) if wanted is not None else None
         self._held, self._on_event = Held(self.settings, model, sandbox), on_event
         self._policy = policy or CallPolicy(
-            max_calls=self.settings.max_calls, call_timeout_s=self.settings.call_timeout_s
+            max_calls=self.settings.max_calls,
+            call_timeout_s=self.settings.call_timeout_s,
+            repairs=self.settings.repairs,
         )
         self.store = RunStore(self.settings.runs_dir)
 

@@ -43,6 +43,8 @@ class Call(Record):
         stage: number of the stage that made it, from 0 (:mod:`atc.calls.journal`).
         arguments: as they reached the tool, after repair. ``notes`` names every repair.
         original: as the program gave them, where a repair changed them. ``repairs``: the changes.
+        repaired_by: the number of the call that was made in place of this one, which the service had refused, with
+            repaired arguments; 0 for none.
         drift: where the response is not what its schema says.
         seconds: time at the tool; 0 for a replay.
         cause: why it failed, where no other program can help (:data:`atc.errors.Cause`).
@@ -68,6 +70,7 @@ class Call(Record):
     notes: tuple[str, ...] = ()
     original: Arguments | None = None
     repairs: tuple[ArgumentRepair, ...] = ()
+    repaired_by: int = 0
     drift: tuple[Drift, ...] = ()
     traceback: str | None = None
     page: int = 0

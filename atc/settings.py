@@ -133,6 +133,9 @@ class Settings(BaseSettings):
     cpu_s: int = Field(30, ge=1, description="processor seconds that a program may use")
     memory_mb: int = Field(1024, ge=128, description="address space of a program, MiB")
     max_calls: int = Field(200, ge=1, description="tool calls a run")
+    repairs: int = Field(
+        5, ge=0, description="wrong arguments of calls that the model is asked to put right, a run; 0: never"
+    )
     call_timeout_s: float = Field(30.0, gt=0, description="seconds for one tool call, its retries included")
 
     budget_model_calls: int | None = Field(None, ge=1, description="model calls a run")

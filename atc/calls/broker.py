@@ -17,12 +17,14 @@ from typing import Any
 
 from atc import wording
 from atc.calls.approval import Approval, ApprovalRequest
+from atc.calls.argument_repairs import ArgumentRepairs
 from atc.calls.bans import Bans
 from atc.calls.clock import Clock
 from atc.calls.contract import CallReply, CallRequest
 from atc.calls.journal import CallKey, Entry, Journal, call_key
 from atc.calls.once import refuse_repetition
 from atc.calls.own_exceptions import KeepTraceback, OwnExceptions
+from atc.calls.policy import CallPolicy, check_schemas
 from atc.calls.record import CallRecord, Handled, cut_arguments
 from atc.calls.redact import Redactor
 from atc.calls.responses import MAX_ERROR, Responses
@@ -32,44 +34,12 @@ from atc.facts import Drift, Replacement
 from atc.packing import pack
 from atc.result import Call, Effect
 from atc.schemas.repair import RULES, repair_arguments
-from atc.schemas.validate import ensure_valid_schema, problems
+from atc.schemas.validate import problems
 from atc.tools.parameters import original_arguments
 from atc.tools.tool import Tool, Toolset
 from atc.traces.events import ApprovalAsked, Emit
 
-
-@dataclass(frozen=True)
-class CallPolicy:
-    """What the broker allows.
-
-    Attributes:
-        max_calls: calls a run, replays not counted; a resumed run counts anew.
-        call_timeout_s: seconds that one call may take, its retries included.
-        response_bytes: size of one response as JSON; a longer text is cut, a larger structure is refused.
-        read_attempts: how often a read that failed in passing is tried in all. A write is tried once.
-        retry_wait_s: the first pause between two tries; it doubles, with jitter, unless the service names its own.
-            Where the pause would outlast ``call_timeout_s`` there is no further try.
-        replay: answer repeated calls from the journal and refuse to repeat an effect. Off only to measure its worth.
-    """
-
-    max_calls: int = 200
-    call_timeout_s: float = 30.0
-    response_bytes: int = 2_000_000
-    read_attempts: int = 3
-    retry_wait_s: float = 0.3
-    replay: bool = True
-
-
-def check_schemas(tools: Toolset) -> None:
-    """Check that the schemas of all tools are valid JSON Schemas.
-
-    Raises:
-        ToolImportError: one is not.
-    """
-    for name, tool in tools.items():
-        ensure_valid_schema(tool.protocol.parameters, f"the parameters of {name}")
-        if tool.protocol.returns is not None:
-            ensure_valid_schema(tool.protocol.returns, f"the response of {name}")
+__all__ = ["Broker", "CallPolicy", "check_schemas"]
 
 
 @dataclass
@@ -92,6 +62,7 @@ class Broker:
         made: calls that were let through to approval; :attr:`CallPolicy.max_calls` bounds it.
         warnings: what the check warned about in the program that runs.
         bans: tools that broke, and what may be called in their place.
+        repairs: repairs arguments with the model's help, once it is given a :attr:`ArgumentRepairs.repairer`.
 
     Raises:
         ToolImportError: a tool's schema is not a valid JSON Schema.
@@ -118,6 +89,7 @@ class Broker:
         self._denied: set[CallKey] = set()
         self.bans = Bans(self.journal.banned)
         policy = self.policy
+        self.repairs = ArgumentRepairs(self.journal, self.redactor, policy.repairs, self.waiting)
         self._exceptions = OwnExceptions(self.redactor, self.task, self.calls, self.keep_traceback)
         self._sender = Sender(self.clock, policy.call_timeout_s, policy.read_attempts, policy.retry_wait_s)
         self._responses = Responses(self.redactor, self._exceptions, policy.response_bytes)
@@ -212,11 +184,38 @@ class Broker:
         try:
             value = await self._handle(record)
         except ToolError as error:
-            return Handled(self._failed(record, error), record.number)
+            return await self._repaired_after(request, record, error)
         except BaseException:  # the run was stopped, or cannot go on
             self._cut_off(record)
             raise
         return Handled(self._ended(record, CallReply(value=value)), record.number, record.next_page)
+
+    async def _repaired_after(self, request: CallRequest, record: CallRecord, error: ToolError) -> Handled:
+        """What a call that failed is answered with: its failure, or the answer of a call with repaired arguments."""
+        tool, made = self.tools.get(record.tool), None
+        try:
+            if tool is not None and record.number in self.journal.entries and self.made < self.policy.max_calls:
+                made = await self.repairs.after(record, tool, error)
+        except ToolError:
+            made = None  # its program has ended
+        except BaseException:
+            self._failed(record, error)
+            raise
+        if made is None:
+            return Handled(self._failed(record, error), record.number)
+        again = self._begun(request)
+        record.repaired_by = again.number
+        failed = Handled(self._failed(record, error), record.number)
+        self.repairs.take_after(again, record, made)
+        try:
+            value = await self._handle(again)
+        except ToolError as second:
+            self._failed(again, second)
+            return failed  # as the program's own arguments failed
+        except BaseException:
+            self._cut_off(again)
+            raise
+        return Handled(self._ended(again, CallReply(value=value)), again.number, again.next_page)
 
     def refuse(self, request: CallRequest, error: CallRefused) -> CallReply:
         """Record a call that is refused before any gate."""
@@ -236,7 +235,7 @@ class Broker:
 
     async def _handle(self, record: CallRecord) -> Any:
         tool = self._granted(record)
-        self._check_arguments(record, tool)
+        await self.repairs.gate(record, tool, self._check_arguments, may_ask=self._may_be_made(record))
         key = _key(record)
         if self.policy.replay:
             if (entry := self.journal.claim(key)) is not None:
@@ -279,10 +278,16 @@ class Broker:
         record.effect = tool.protocol.effect
         return tool
 
+    def _may_be_made(self, record: CallRecord) -> bool:
+        """Whether a call could be made, were its arguments right."""
+        approved = record.effect is Effect.READ or self.approval.approve != "never"
+        return approved and self.made < self.policy.max_calls and record.tool not in self.bans
+
     def _check_arguments(self, record: CallRecord, tool: Tool) -> None:
         """The schema gate (RETO §3.4, Eq. 11) with its deterministic tier of repair."""
         arguments = original_arguments(tool.protocol, record.arguments)
-        made = repair_arguments(tool.protocol.parameters, arguments, record.effect, rules=self.rules)
+        known = self.repairs.respellings.get(record.tool)
+        made = repair_arguments(tool.protocol.parameters, arguments, record.effect, known, self.rules)
         record.original, record.arguments = (arguments if made.repairs else None), made.arguments
         record.repairs = made.repairs
         record.notes += wording.argument_repairs(made.repairs, made.more)
@@ -324,7 +329,14 @@ class Broker:
                 raise _not_approved("the user did not approve this call")
 
     async def _make(self, record: CallRecord, tool: Tool, key: CallKey) -> Any:
-        entry = self.journal.begin(record.number, key, self.redactor.value(record.arguments), record.effect)
+        entry = self.journal.begin(
+            record.number,
+            key,
+            self.redactor.value(record.arguments),
+            record.effect,
+            None if record.original is None else self.redactor.value(record.original),
+            record.repaired_for,
+        )
         # only once the call is in the journal: a resume relies on that order
         self.emit("call_started", pack(self.redactor.value(record.started())))
         began = time.perf_counter()

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 from dataclasses import dataclass, field
-from typing import Any, Literal
+from typing import Any, Literal, get_args
 
 from atc.calls.canonical import canonical
 from atc.packing import unpack
@@ -13,6 +13,8 @@ from atc.tools.tool import NextPage
 
 CallKey = tuple[str, str]
 """A tool's name and the digest of its canonical arguments."""
+RepairedFor = Literal["", "gate", "service"]
+"""Who had refused arguments that the model repaired: the schema gate, or the service."""
 
 
 def call_key(tool: str, arguments: dict[str, Any]) -> CallKey:
@@ -33,6 +35,8 @@ class Entry:
     Attributes:
         stage: number of the stage that made it, from 0.
         sent: whether its tool may have received it. Until then it surely did nothing.
+        original: the arguments as the program gave them, masked too, where a repair changed them.
+        repaired_for: who had refused them, where the model repaired them; empty where it did not.
     """
 
     number: int
@@ -45,6 +49,8 @@ class Entry:
     state: Literal["open", "done", "refused", "unknown"] = "open"
     value: Any = None
     next_page: NextPage = None
+    original: dict[str, Any] | None = None
+    repaired_for: RepairedFor = ""
 
     @property
     def tool(self) -> str:
@@ -69,6 +75,10 @@ class Entry:
         well_formed = type(number) is int and type(attempt) is int and isinstance(entry.arguments, dict)
         if not well_formed or not all(isinstance(part, str) for part in (*key, boot)):
             raise ValueError("not the beginning of a new call")
+        if "original" in record:  # a journal of an older version has none
+            entry.original, entry.repaired_for = unpack(record["original"]), record.get("repaired_for", "")
+            if not isinstance(entry.original, dict) or entry.repaired_for not in get_args(RepairedFor):
+                raise ValueError("not the arguments as they were given")
         return entry, boot
 
 

@@ -33,9 +33,10 @@ from pathlib import Path
 from typing import Any, Literal
 
 from atc.calls.earlier_reads import EarlierReads
-from atc.calls.entry import CallKey, Entry, call_key, next_page_of
+from atc.calls.entry import CallKey, Entry, RepairedFor, call_key, next_page_of
 from atc.calls.journal_file import WHAT_NOW, JournalFile, boot_id
 from atc.calls.json_values import to_json_value
+from atc.calls.repaired_before import RepairedBefore
 from atc.errors import CallRefused, JournalError
 from atc.facts import Replacement
 from atc.packing import pack, unpack
@@ -81,6 +82,7 @@ class Journal:
         self._request_inputs: dict[str, Any] = {}
         self._left: dict[CallKey, Entry] = {}  # done for earlier requests that had no answer
         self._reads = EarlierReads()
+        self._repaired = RepairedBefore()
         self._successes: dict[CallKey, list[Entry]] = {}  # that may answer a call: all but what stages left behind
         self._committed: dict[CallKey, Entry] = {}
         self._claimed: Counter[CallKey] = Counter()
@@ -235,9 +237,31 @@ class Journal:
                         return entry
         return None
 
-    def begin(self, number: int, key: CallKey, arguments: dict[str, Any], effect: Effect) -> Entry:
-        """Write down that a call is about to be made. On disk before this returns, if it has effects."""
+    def sent_for(self, key: CallKey) -> Entry | None:
+        """The call that was begun with a repair of these arguments, ``key`` being theirs as a program gave them."""
+        return self._repaired.get(key)
+
+    def begin(
+        self,
+        number: int,
+        key: CallKey,
+        arguments: dict[str, Any],
+        effect: Effect,
+        original: dict[str, Any] | None = None,
+        repaired_for: RepairedFor = "",
+    ) -> Entry:
+        """Write down that a call is about to be made. On disk before this returns, if it has effects.
+
+        Args:
+            number: of the call.
+            key: of what is sent.
+            arguments: what is sent, masked.
+            effect: of the tool.
+            original: the arguments as the program gave them, masked, where a repair changed them.
+            repaired_for: who had refused them, where the model repaired them.
+        """
         entry = Entry(number, key, arguments, effect, self.attempt, self.stage)
+        entry.original, entry.repaired_for = original, repaired_for
         has_effects = effect is not Effect.READ
         record = {
             "call": number,
@@ -248,11 +272,14 @@ class Journal:
             "attempt": self.attempt,
             "stage": self.stage,
             **({"boot": self._boot} if has_effects and self._boot else {}),
+            **({} if original is None else {"original": pack(original)}),
+            **({"repaired_for": repaired_for} if repaired_for else {}),
         }
         self._append(record, sync=has_effects)
         self.entries[number] = entry
         self._own.add(number)
         self._reads.note(entry)
+        self._repaired.note(entry)
         return entry
 
     def send(self, entry: Entry) -> None:
@@ -420,6 +447,7 @@ class Journal:
         if entry.stage != self.stage:
             raise ValueError(f"a call of another stage than {self.stage}")
         self.entries[entry.number] = entry
+        self._repaired.note(entry)
         self.attempt = max(self.attempt, entry.attempt)
         entry.sent = not boot  # without it there are no marks, so it may have been
         if boot:

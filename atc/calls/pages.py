@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import dataclasses
 import json
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, NoReturn
 
@@ -106,7 +107,8 @@ class Pages:
         if paging is None:
             text = f"{ALL_PAGES} reads tools that are paged, and {name} is not, by its document: call it itself"
             return self._broker.refuse(request, CallRefused(text, status="not_paged"))
-        reader = _Reader(protocol, paging, original_arguments(protocol, given), self._broker.rules)
+        known = self._broker.repairs.respellings.get(name)
+        reader = _Reader(protocol, paging, original_arguments(protocol, given), self._broker.rules, known)
         try:
             return await self._read(request, reader)
         except CallRefused as error:
@@ -137,12 +139,14 @@ class _Reader:
     """What one ``all_pages`` has read, and what it asks for next.
 
     ``asked`` holds the arguments as the program gave them, ``given`` as the broker repairs them.
+    ``known``: keys that mean a parameter.
     """
 
     protocol: Protocol
     paging: Paging
     asked: dict[str, Any]
     rules: frozenset[str]
+    known: Mapping[str, str] | None
     items: list[Any] = field(default_factory=list)
     _pages: int = 0
     _bytes: int = 0
@@ -219,7 +223,7 @@ class _Reader:
 
     def _repaired(self, arguments: dict[str, Any]) -> dict[str, Any]:
         schema, effect = self.protocol.parameters, self.protocol.effect
-        return repair_arguments(schema, arguments, effect, rules=self.rules - {DEFAULT}).arguments
+        return repair_arguments(schema, arguments, effect, self.known, self.rules - {DEFAULT}).arguments
 
     def is_beyond_the_end(self, reply: CallReply) -> bool:
         """Whether a page was refused because there is none: the one before was not full."""

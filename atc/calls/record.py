@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from atc.calls.contract import CallReply
+from atc.calls.entry import RepairedFor
 from atc.calls.redact import Redactor
 from atc.errors import Cause
 from atc.facts import ArgumentRepair, Drift
@@ -49,6 +50,8 @@ class CallRecord:
     next_page: NextPage = None
     page: int = 0
     stage: int = 0
+    repaired_for: RepairedFor = ""
+    repaired_by: int = 0
 
     def started(self) -> CallStarted:
         """Return the data of the event ``call_started``; the caller masks it."""
@@ -83,13 +86,14 @@ class CallRecord:
             traceback=self.traceback,
             page=self.page,
             stage=self.stage,
+            repaired_by=self.repaired_by,
         )
 
 
 def _masked(repair: ArgumentRepair, redactor: Redactor) -> ArgumentRepair:
-    masked = {"given": redactor.value(repair.given), "sent": redactor.value(repair.sent)}
-    path = tuple(redactor.text(step) if isinstance(step, str) else step for step in repair.path)
-    return repair.model_copy(update={**masked, "path": path})
+    path = tuple(redactor.value(step) for step in repair.path)
+    given, sent, name = (redactor.value(each) for each in (repair.given, repair.sent, repair.name))
+    return repair.model_copy(update={"path": path, "given": given, "sent": sent, "name": name})
 
 
 def cut_arguments(arguments: dict[str, Any]) -> dict[str, Any]:

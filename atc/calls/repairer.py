@@ -15,7 +15,7 @@ class Complaint:
 
     Attributes:
         protocol: of the tool.
-        arguments: as they were refused, after the repairs by rule.
+        arguments: as they were refused, after the repairs by rule; of the gate with what those dropped.
         reason: why, one line for each thing that is wrong.
         by: who refused: the schema gate, before anything was sent, or the service.
     """

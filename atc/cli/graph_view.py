@@ -58,6 +58,7 @@ def described(graph: ToolGraph, tool: str) -> dict[str, Any]:
             if not there and tool in (supplier, consumer)
         ],
         "means": _meanings(graph, tool),
+        "respelt": dict(sorted(learnt.respellings.get(tool, {}).items())),
         "not_substitutes": sorted(
             by for (one, by), there in learnt.corrected_substitutes.items() if one == tool and not there
         ),
@@ -151,6 +152,8 @@ def print_tool(found: Mapping[str, Any]) -> None:
         if each["same"]:
             more = f" and {each['others'] - SAME:,} more" if each["others"] > SAME else ""
             _say(f"{each['name']} is {each['means']}, as {', '.join(each['same'])}{more}")
+    for key, parameter in found["respelt"].items():
+        _say(f"{key} was read as {parameter}")
     for title, rows in (("ran right after it", found["followed_by"]), ("ran right before it", found["follows"])):
         if rows:
             _say(f"{title}: " + ", ".join(f"{row['tool']} ({row['ok']:g}×)" for row in rows[:10]))

@@ -35,6 +35,7 @@ _PURPOSES = {
     "attribute": "tracing the fault",
     "answer": "putting the answer into words",
     "compare": "comparing programs",
+    "repair": "putting arguments right",
     "tools": "searching for tools",
     "step": "taking a step",
     "plan": "planning",

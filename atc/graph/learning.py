@@ -52,6 +52,8 @@ class Learning:
             self._count("feed", a, b, path, parameter, ok=count)
         for (a, b), worked in new.replaced.items():
             self._count("replace", a, b, ok=int(worked), failed=int(not worked))
+        for (tool, key), parameter in new.respelt.items():
+            self._count("respelt", tool, tool, (key,), parameter, ok=1)
         for tool, outline in new.shapes.items():
             self._observe(tool, outline)
         if self._grown:

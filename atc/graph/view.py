@@ -120,6 +120,7 @@ def learnt_of(
         corrected_substitutes=said.substitutes,
         corrected_same=said.same,
         predicted=_predictions(file, rows),
+        respellings=_respellings(kept, tools),
         foreign=frozenset(key for row in rows.values() if row.foreign for key in row.keys),
     )
 
@@ -176,7 +177,7 @@ def _sums(file: sqlite3.Connection, rows: Mapping[int, _Row], today: int) -> dic
         worth = rows[a].worth * rows[b].worth if a != b else rows[a].worth
         current = rows[a].current and rows[b].current
         for key in ((kind, one, path, two, parameter) for one in rows[a].keys for two in rows[b].keys):
-            if kind == "call" and key[1] != key[3]:
+            if kind in ("call", "respelt") and key[1] != key[3]:
                 continue
             sums = found.setdefault(key, _Sums())
             sums.last = max(sums.last, last)
@@ -229,6 +230,22 @@ def _fits(tools: Mapping[str, Protocol], key: _Key, sums: _Sums, rows: Mapping[i
     if is_documented(tools[a].returns):
         return sums.own > 0 and sums.recent > 0  # the service answers otherwise than its document says
     return sums.own > 0 or all(step == "[]" or is_field_name(step, words_of_documents(tools[a])) for step in path)
+
+
+def _respellings(sums: Mapping[_Key, _Sums], tools: Mapping[str, Protocol]) -> dict[str, dict[str, str]]:
+    """Of each tool, keys with the one parameter that they meant oftenest; none of a stranger's."""
+    found: defaultdict[tuple[str, str], list[tuple[float, str]]] = defaultdict(list)
+    for (kind, tool, path, _, parameter), each in sums.items():
+        if kind == "respelt" and len(path) == 1 and each.own > 0:
+            found[tool, path[0]].append((each.own, parameter))
+    made: defaultdict[str, dict[str, str]] = defaultdict(dict)
+    for (tool, key), meant in found.items():
+        parameters = parameters_of(tools[tool])
+        names, known = {each.original for each in parameters}, {each.name for each in parameters}
+        (most, parameter), *others = sorted(meant, reverse=True)
+        if key not in names | known and parameter in names and all(other[0] < most for other in others):
+            made[tool][key] = parameter
+    return dict(made)
 
 
 def _shapes(file: sqlite3.Connection, tools: Mapping[str, Protocol], rows: Mapping[int, _Row]) -> dict[str, JsonSchema]:

@@ -19,6 +19,7 @@ from atc.answers.types import AnswerType
 from atc.calls.broker import Broker
 from atc.calls.contract import CallRequest
 from atc.calls.pages import Pages
+from atc.calls.respellings import bounded_respellings, read_respellings
 from atc.catalogue import Catalogue, Report
 from atc.errors import UsageError
 from atc.facts import Misfit
@@ -33,6 +34,8 @@ from atc.sandboxes.inputs import check_names
 from atc.settings import Settings
 from atc.sketch import Sketch, SketchFacts, chosen_event
 from atc.strategies.answer_note import type_note
+from atc.strategies.argument_repair import RULE as REPAIR
+from atc.strategies.argument_repair import ModelRepairer
 from atc.strategies.ask_user import Questions
 from atc.strategies.asking import ask, task_message
 from atc.strategies.frame import Frame
@@ -88,6 +91,8 @@ class RunContext:
     def __post_init__(self) -> None:
         self._pages = Pages(self.broker)
         self.recovery = Recovery(self)
+        if REPAIR in self.settings.active_rules:
+            self.broker.repairs.repairer = ModelRepairer(self)
         self._open: set[str] = set()
         self._requests = count(1)
         self._called = False
@@ -164,6 +169,9 @@ class RunContext:
         if stored is not None:
             self.recovery.restore(stored)
         before = stored.last("tools_chosen") if stored is not None else None
+        fixed = stored.first("tools_chosen") if stored is not None else None
+        if fixed is not None:
+            self.broker.repairs.respellings = read_respellings(fixed.get("respellings"))
         if before is not None and all(name in self.all_tools for name in before["tools"]):
             tools = self.all_tools.only(*before["tools"])
             self.sketch = Sketch.of_facts(SketchFacts.of_trace(before), tools)
@@ -173,8 +181,15 @@ class RunContext:
         found = await self.catalogue.sketch(asked, limit, self._ask_for_tools, self._reporting())
         tools = self._with_used(found.tools)
         self.sketch = found if tools is found.tools else found.offering(tools, "earlier")
-        self.emit("tools_chosen", chosen_event(self.sketch))
+        if fixed is None:
+            self.broker.repairs.respellings = bounded_respellings(self.whole_graph.learnt.respellings)
+        self.emit("tools_chosen", chosen_event(self.sketch) | self._respellings())
         await self.offer(tools)
+
+    def _respellings(self) -> dict[str, Any]:
+        """The run's table as the trace keeps it, so that the run makes the same calls after a resume."""
+        table = self.broker.repairs.respellings
+        return {"respellings": {tool: dict(keys) for tool, keys in table.items()}} if table else {}
 
     def _with_used(self, found: Toolset) -> Toolset:
         """What was found for a task, and the tools of the tasks before it; these take half the places at most."""

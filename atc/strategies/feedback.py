@@ -13,6 +13,8 @@ from atc.programs.rules import DEFAULT, Rules
 from atc.prompting import fenced
 from atc.result import Call, Effect, Revision
 from atc.strategies.preconditions import precondition_tools
+from atc.strategies.repair_notes import RULE as REPAIRED
+from atc.strategies.repair_notes import repair_notes
 from atc.tools.parameters import parameters_of
 from atc.tools.protocol import Protocol
 
@@ -34,6 +36,7 @@ def feedback_from(
     protocols: Iterable[Protocol] = (),
     likely: Sequence[str] = (),
     rules: Rules = DEFAULT,
+    calls: Sequence[Call] = (),
 ) -> list[str]:
     """One sentence for every different thing that went wrong, the latest last, and for a line that fails on and on.
 
@@ -43,6 +46,7 @@ def feedback_from(
         protocols: the tools: what they say of an argument that was refused is told again.
         likely: tools to point to.
         rules: the ids of the rules that are on (:mod:`atc.programs.rules`).
+        calls: of these programs: what was repaired of their arguments is told first.
     """
     tools = {protocol.name: protocol for protocol in protocols}
     copied = any(finding.kind == "from_memory" for revision in history for finding in revision.findings)
@@ -51,7 +55,8 @@ def feedback_from(
     else:
         shown = list(history)
     facts = (note for revision in shown for note in _of(revision, hints or {}, tools, rules))
-    notes = _merged(facts, merge="merged-keys" in rules)
+    notes = repair_notes(calls, tools) if history and REPAIRED in rules else []
+    notes += _merged(facts, merge="merged-keys" in rules)
     lines = (line for revision in history for line in _failed_lines(revision))
     failed = Counter(lines if "repeated-line" in rules else ())
     notes += [wording.failed_again(line, times) for line, times in failed.most_common(2) if times > 1]

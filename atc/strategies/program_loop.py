@@ -169,8 +169,11 @@ class ProgramLoop:
 
     @property
     def grounds(self) -> list[Call]:
-        """The calls of the last program on which its answer can rest: to ask for tools is none."""
-        return [call for call in self.context.last_calls if not self.requests.is_request(call.tool)]
+        """The calls of the last program on which its answer can rest: to ask for tools is none, nor is a call in whose
+        place another one answered."""
+        own = [call for call in self.context.last_calls if not self.requests.is_request(call.tool)]
+        answered = {call.index for call in own if call.succeeded}
+        return [call for call in own if call.repaired_by not in answered]
 
     def fault_of(self, draft: Draft, outcome: Outcome) -> Fault | None:
         """Trace the failure of the last program by structure alone; ``None`` if it answered."""

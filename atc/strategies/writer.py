@@ -310,7 +310,7 @@ class Writer:
             edits = edits_of(history, calls, self._tools, self._task, pages=self._pages)
         else:
             likely = self._likely(history) if "likely-tools" in self._rules else ()
-            sentences = feedback_from(history, self._graph.hints, self._tools.protocols, likely, self._rules)
+            sentences = feedback_from(history, self._graph.hints, self._tools.protocols, likely, self._rules, calls)
             told = sentences
             if again:
                 sentences.append(SAME_PROGRAM)

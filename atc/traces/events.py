@@ -89,7 +89,8 @@ class ToolsChosen(TypedDict):
 
     The first time it has the facts of the sketch (:class:`atc.sketch_facts.SketchFacts`): ``why``, ``layers``,
     ``feeds``, ``substitutes``, ``subgoals``, ``notices`` and ``sure``, each where there are any (``sure`` where it is
-    not). ``needs`` says in sentences what tools were added as suppliers.
+    not). ``needs`` says in sentences what tools were added as suppliers. ``respellings``: of a tool, the keys that are
+    read as one of its parameters in this run, as runs before have taught; fixed here, for a resume too.
     """
 
     tools: list[str]
@@ -105,13 +106,14 @@ class ToolsChosen(TypedDict):
     why: NotRequired[dict[str, dict[str, Any]]]
     sure: NotRequired[bool]
     notices: NotRequired[list[str]]
+    respellings: NotRequired[dict[str, dict[str, str]]]
     found: NotRequired[list[str]]
     whole: NotRequired[list[str]]
 
 
 class ModelStarted(TypedDict):
-    """The model is asked. ``purpose``: ``program``, ``attribute``, ``answer``, ``compare``, ``tools``, or a strategy's
-    own word."""
+    """The model is asked. ``purpose``: ``program``, ``repair``, ``attribute``, ``answer``, ``compare``, ``tools``, or a
+    strategy's own word."""
 
     purpose: str
 

@@ -15,10 +15,13 @@ from atc.wording.feedback import (
     done,
     failed_again,
     fault_feedback,
+    has_no_argument,
     is_down,
     likely_tools,
     supplied_by,
+    takes_argument,
     takes_place,
+    takes_value,
 )
 from atc.wording.findings import ALL_PAGES, MAX_FINDING, finding, finding_alone, no_keys
 from atc.wording.parts import (
@@ -59,10 +62,13 @@ __all__ = [
     "fault_feedback",
     "finding",
     "finding_alone",
+    "has_no_argument",
     "is_down",
     "likely_tools",
     "no_keys",
     "short",
     "supplied_by",
+    "takes_argument",
     "takes_place",
+    "takes_value",
 ]

@@ -48,6 +48,21 @@ def comes_first(tool: str) -> str:
     return f"the words of this refusal are those of {tool}: see whether it comes first"
 
 
+def takes_argument(tool: str, name: str, given: str) -> str:
+    """How an argument is called that a program called otherwise."""
+    return f"`{tool}` takes `{name}`, not `{given}`"[:MAX_NOTE]
+
+
+def has_no_argument(tool: str, given: str) -> str:
+    """An argument that a tool does not have."""
+    return f"`{tool}` has no argument `{given}`"[:MAX_NOTE]
+
+
+def takes_value(tool: str, name: str, sent: object, given: object) -> str:
+    """How a value is written that a program wrote otherwise."""
+    return f"`{name}` of `{tool}` is {sent!r}, not {given!r}"[:MAX_NOTE]
+
+
 def done(made: Call) -> str:
     """A call that had an effect, as a program writes it, and what it returned."""
     arguments = ", ".join(f"{name}={value!r}" for name, value in made.arguments.items())

@@ -24,7 +24,15 @@ def argument_repair(made: ArgumentRepair) -> str:
             return f"dropped unknown argument {where}"
         case "default":
             return f"gave {where} its default {as_text(made.sent)}"
-        case "nearest" | "format" | "wrapped" | "model":
+        case "model" if made.name is not None:
+            return f"the model read the argument {where} as {made.name}"
+        case "model" if made.sent is None:
+            return f"the model left out {where}"
+        case "model" if made.given is None:
+            return f"the model gave {as_text(made.sent)} for {where}"
+        case "model":
+            return f"the model gave {as_text(made.sent)} in place of {as_text(made.given)} for {where}"
+        case "nearest" | "format" | "wrapped":
             return f"took {as_text(made.given)} as {as_text(made.sent)} for {where}"
 
 

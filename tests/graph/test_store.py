@@ -579,3 +579,42 @@ def test_a_pipe_in_place_of_a_file_holds_nobody_up(store: GraphStore) -> None:
     os.mkfifo(f"{store.path}.lock")
     store.add(lessons("a"), TOOLS, NOW)
     assert store.notice
+
+
+# -- respellings -------------------------------------------------------------------------------------------------------
+
+
+def test_keys_that_were_respelt_are_kept_by_tool_and_the_oftenest_meaning_counts(store: GraphStore) -> None:
+    for name, meant in (("a", "days"), ("b", "cityId"), ("c", "cityId")):
+        store.add(lessons(name, respelt={("weather", "place"): meant}), TOOLS, NOW)
+        found = store.learnt(TOOLS, NOW).respellings
+        assert found == ({} if name == "b" else {"weather": {"place": meant}}), "of two that are as frequent, none"
+    assert store.learnt({"alerts": TOOLS["alerts"]}, NOW).respellings == {}
+    changed = TOOLS | tools(tool("weather", "place", "days"))
+    assert store.learnt(changed, NOW).respellings == {}, "it has a parameter of that name now"
+    assert store.learnt(TOOLS | tools(tool("weather", "days")), NOW).respellings == {}, "it oftenest meant what is gone"
+    assert store.forget({"weather": TOOLS["weather"]})
+    assert store.learnt(TOOLS, NOW).respellings == {}
+
+
+def test_keys_that_a_stranger_respelt_are_neither_passed_on_nor_taken(store: GraphStore, tmp_path: Path) -> None:
+    store.add(lessons("a", respelt={("weather", "place"): "cityId"}), TOOLS, NOW)
+    file = tmp_path / "shared.jsonl"
+    store.export(file)
+    assert "respelt" not in file.read_text()
+    other = GraphStore(tmp_path / "other" / "learnt.db")
+    other.load_export(file)
+    assert other.learnt(TOOLS, NOW).respellings == {}
+    other.close()
+    lines = file.read_text() + json.dumps(
+        {"kind": "respelt", "a": 1, "b": 1, "path": ["place"], "parameter": "cityId", "ok": 1}
+    )
+    file.write_text(lines + "\n")
+    with pytest.raises(UsageError, match="line"):
+        store.load_export(file)
+
+
+def test_respellings_of_one_tool_are_bounded(store: GraphStore) -> None:
+    many = {("weather", f"key_{n}"): "cityId" for n in range(3 * pruning.MAX_INTO)}
+    store.add(lessons("a", respelt=many), TOOLS, NOW)
+    assert len(store.learnt(TOOLS, NOW).respellings["weather"]) <= pruning.MAX_INTO

@@ -10,6 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from atc.facts import ArgumentRepair
 from atc.graph.lessons import Lessons
 from atc.programs.lessons.reading import all_lessons, lessons_of
 from atc.result import Call, Effect, Result
@@ -285,3 +286,43 @@ def test_no_value_and_no_unknown_key_is_in_an_outline(values: list[Any], secret:
     text = outline_of(planted).model_dump_json()
     assert secret not in text
     assert '"name"' in text
+
+
+def respelt(*, key: str = "place", name: str = "cityId", **more: Any) -> Run:
+    program = f"answer = weather({key}=7, days=3)['temp']\n"
+    repair: dict[str, Any] = {"kind": "respelt", "path": (key,), "given": key, "sent": name, "name": name} | more
+    arguments = {"cityId": 7, "days": 3}
+    return Run(program).call("weather", 1, SKY, arguments=arguments, repairs=(ArgumentRepair(**repair),))
+
+
+def test_a_key_that_was_respelt_in_an_answered_call_is_learnt() -> None:
+    assert respelt().lessons().respelt == {("weather", "place"): "cityId"}
+    assert respelt(kind="model", given=7, sent=7).lessons().respelt == {("weather", "place"): "cityId"}
+
+
+@pytest.mark.parametrize(
+    "more",
+    [
+        {"kind": "model", "given": 7, "sent": 8},  # the value changed, too
+        {"kind": "nearest"},
+        {"name": "town"},  # no parameter
+        {"path": ("at", "place")},
+        {"key": "days"},  # a parameter itself
+        {"key": "x" * 65},
+        {"path": ("secret",)},  # no key of the program
+        {"path": ("pl ace",)},
+    ],
+)
+def test_what_is_no_respelling_teaches_none(more: dict[str, Any]) -> None:
+    assert respelt(**more).lessons().respelt == {}
+
+
+def test_a_key_that_meant_two_parameters_and_one_of_a_run_without_an_answer_teach_nothing() -> None:
+    run = respelt()
+    run.program += "more = weather(place=7, cityId=1)\nanswer = answer + more['temp']\n"
+    twice = (ArgumentRepair(kind="respelt", path=("place",), name="days"),)
+    run.call("weather", 2, SKY, arguments={"days": 7, "cityId": 1}, repairs=twice)
+    assert run.lessons().respelt == {}
+    failed = respelt()
+    failed.status = "unsolved"
+    assert failed.lessons().respelt == {}

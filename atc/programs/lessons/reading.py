@@ -10,6 +10,7 @@ from typing import Any, NamedTuple
 
 from atc.graph.lessons import Lessons
 from atc.programs.attribution.blame import blames_arguments
+from atc.programs.lessons.respelt import respelt
 from atc.programs.lessons.witness import MAX_COUNT, Answer, Made
 from atc.result import Call, Result
 from atc.tools.protocol import Protocol
@@ -75,7 +76,7 @@ def all_lessons(run: StoredRun, tools: Mapping[str, Protocol]) -> Iterator[Lesso
 
 
 def _of_result(result: Result[Any], number: int) -> _Request:
-    calls = [_made(dict(call)) for call in result.calls]
+    calls = [_made(dict(call) | {"repairs": [dict(each) for each in call.repairs]}) for call in result.calls]
     last = max((call.attempt for call in calls), default=0)
     own = [call for call in calls if call.attempt == last]
     replaced = [pair for revision in result.revisions for pair in revision.substituted]
@@ -132,7 +133,12 @@ def _made(call: Mapping[str, Any]) -> Made:
         attempt if isinstance(attempt := call.get("attempt"), int) else 0,
         status if isinstance(status := call.get("error_status"), int | str) else None,
         cause if isinstance(cause := call.get("cause"), str) else None,
+        _records(call.get("repairs")),
     )
+
+
+def _records(found: Any) -> tuple[Mapping[str, Any], ...]:
+    return tuple(each for each in found if isinstance(each, dict)) if isinstance(found, list) else ()
 
 
 # -- what it teaches -------------------------------------------------------------------------------------------------
@@ -157,6 +163,7 @@ def _lessons(request: _Request, tools: Mapping[str, Protocol]) -> Lessons:
         _bounded(answer.feeds()),
         {pair: pair[1] in calls for pair in known if pair[1] in calls or _broke(pair[1], failed)},
         answer.fields.outlines(calls),
+        respelt=respelt(counted, request.program, tools),
     )
 
 

@@ -48,6 +48,7 @@ class Made(NamedTuple):
     attempt: int
     error_status: int | str | None
     cause: str | None
+    repairs: Sequence[Mapping[str, Any]] = ()
 
     @property
     def succeeded(self) -> bool:

@@ -1,0 +1,274 @@
+"""The second tier of repair in one run: where no rule helps, the model is asked (RETO §3.4, Alg. 1, lines 9–14).
+
+Before a call is made, any call may be repaired. What the model says is held to the schema, says nothing that was not
+there (:mod:`atc.calls.grounded`), and of whatever is not a read it is the same request in another spelling. After a
+call was made, only a read is repaired, and only where the service blames its arguments. A write never is: that a
+refusing service did nothing is that service's word, and one that lies would act a second time.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import copy
+from collections.abc import Callable, Mapping
+from contextlib import AbstractContextManager
+from typing import Any, Literal
+
+from atc import wording
+from atc.calls.canonical import canonical
+from atc.calls.entry import CallKey, call_key
+from atc.calls.grounded import is_grounded
+from atc.calls.journal import Journal
+from atc.calls.json_values import to_json_value
+from atc.calls.record import CallRecord
+from atc.calls.redact import Redactor
+from atc.calls.repairer import Complaint, Repairer
+from atc.errors import CallRefused, ToolError
+from atc.facts import ArgumentRepair
+from atc.packing import as_text, holds_bytes
+from atc.result import Effect
+from atc.schemas.repair import same_request
+from atc.schemas.validate import problems
+from atc.tools.parameters import original_arguments
+from atc.tools.protocol import JsonSchema
+from atc.tools.tool import Tool
+
+MAX_ARGUMENTS = 4_000
+"""Characters of arguments that the model is asked about, and of those that it gives."""
+MAX_CHANGES, MAX_SHOWN = 20, 200
+"""Changes that are listed one by one, and characters of a value in them."""
+MAX_REASON = 1_000
+_BLAMED = frozenset({400, 422, "invalid_arguments", "invalid_params", "invalid", "bad_request"})
+"""With what a service refuses a call for its arguments. Of 404 and 409 only the values may be wrong, and no repair
+invents another."""
+
+Check = Callable[[CallRecord, Tool], None]
+"""The schema gate with the repairs by rule: it sets the record's arguments, or refuses them."""
+
+
+class ArgumentRepairs:
+    """Repairs the arguments of one run's calls with the model's help.
+
+    Args:
+        journal: of the run. What was sent for some arguments is sent for them again.
+        redactor: of the run. What holds a credential is not shown to a model.
+        most: how often the model is asked, B of Alg. 1.
+        waiting: stops the clock of the program.
+
+    Attributes:
+        repairer: asks the model; ``None``: it is never asked.
+        respellings: of a tool, keys that runs have shown to mean a parameter; the same for the whole run.
+        asked: how often the model was asked.
+    """
+
+    def __init__(
+        self, journal: Journal, redactor: Redactor, most: int, waiting: Callable[[], AbstractContextManager[None]]
+    ) -> None:
+        self.repairer: Repairer | None = None
+        self.respellings: Mapping[str, Mapping[str, str]] = {}
+        self.asked = 0
+        self._journal, self._redactor, self._most, self._waiting = journal, redactor, most, waiting
+        self._asking = asyncio.Lock()
+        self._answers: dict[CallKey, dict[str, Any] | None] = {}
+
+    async def gate(self, record: CallRecord, tool: Tool, check: Check, *, may_ask: bool) -> None:
+        """Hold a call to its schema, and repair what does not fit.
+
+        Args:
+            record: of the call. Its arguments become those that are sent.
+            tool: of the call.
+            check: the gate with the repairs by rule.
+            may_ask: whether the call could be made at all.
+
+        Raises:
+            CallRefused: the arguments do not fit and are not repaired; or the program has ended meanwhile.
+        """
+        if record.repaired_for == "service":
+            return  # made of arguments that were through here
+        original = original_arguments(tool.protocol, record.arguments)
+        refused: CallRefused | None = None
+        try:
+            check(record, tool)
+        except CallRefused as error:
+            refused = error
+        made, repaired_for = self._sent_before(record, tool, original)
+        if made is None and refused is not None:
+            if refused.status == "invalid_arguments" and may_ask and not _lacks_alone(record, tool, original):
+                made = await self._repaired(record, tool, original, refused.message, "gate")
+            if made is None:
+                raise refused
+            repaired_for = "gate"
+        if made is not None:
+            _take(record, original, made, repaired_for)
+        record.original = original if record.repairs or record.arguments != original else None
+
+    async def after(self, record: CallRecord, tool: Tool, error: ToolError) -> dict[str, Any] | None:
+        """Other arguments for a call that was made and failed; ``None`` where it is not repaired.
+
+        Args:
+            record: of the call, which has been sent.
+            tool: of the call.
+            error: why it failed.
+        """
+        if record.effect is not Effect.READ or record.repaired_for or not _blames_arguments(error):
+            return None
+        original = record.arguments if record.original is None else record.original
+        made = await self._repaired(record, tool, original, error.message, "service")
+        return made if made is not None and made != record.arguments else None
+
+    def take_after(self, again: CallRecord, failed: CallRecord, made: dict[str, Any]) -> None:
+        """Let a call be made again with the arguments of :meth:`after`, as a call of its own."""
+        again.original = failed.arguments if failed.original is None else failed.original
+        again.repairs = failed.repairs
+        _take(again, again.original, made, "service")
+
+    def _sent_before(
+        self, record: CallRecord, tool: Tool, original: dict[str, Any]
+    ) -> tuple[dict[str, Any] | None, Literal["", "gate", "service"]]:
+        """What was sent for the same arguments before, if it still fits and is another call than the gate makes."""
+        key = _key(record.tool, original)
+        before = self._journal.sent_for(key) if key is not None else None
+        if (
+            before is None
+            or before.arguments == record.arguments
+            or not _fits_schema(tool.protocol.parameters, before.arguments, original)
+        ):
+            return None, ""
+        return copy.deepcopy(before.arguments), before.repaired_for
+
+    async def _repaired(
+        self,
+        record: CallRecord,
+        tool: Tool,
+        original: dict[str, Any],
+        reason: str,
+        by: Literal["gate", "service"],
+    ) -> dict[str, Any] | None:
+        """What the model gives in place of a call's arguments. For the same original arguments it is asked once."""
+        key = _key(record.tool, original)
+        if self.repairer is None or key is None or record.page or not self._is_showable(original, record.arguments):
+            return None
+        async with self._asking:  # one question at a time
+            if key not in self._answers:
+                if self.asked >= self._most:
+                    return None
+                self.asked += 1
+                self._answers[key] = None  # also where the question is broken off
+                shown = record.arguments if by == "service" else _with_dropped(record, original)
+                complaint = Complaint(tool.protocol, copy.deepcopy(shown), reason[:MAX_REASON], by)
+                with self._waiting():
+                    given = await self.repairer(complaint)
+                self._answers[key] = self._accepted(given, original, complaint, record.effect)
+            found = copy.deepcopy(self._answers[key])
+        if (record.stage, record.attempt) != (self._journal.stage, self._journal.attempt):
+            raise CallRefused("its program ended before this call was made", status="stopped")
+        return found
+
+    def _is_showable(self, *arguments: dict[str, Any]) -> bool:
+        """Whether a model can be asked about them: short text, without a credential."""
+        return all(
+            not holds_bytes(each) and len(as_text(each)) <= MAX_ARGUMENTS and self._redactor.value(each) == each
+            for each in arguments
+        )
+
+    def _accepted(
+        self, given: object, original: dict[str, Any], complaint: Complaint, effect: Effect
+    ) -> dict[str, Any] | None:
+        """What the model gave, if it may be sent."""
+        if not isinstance(given, Mapping) or not all(isinstance(name, str) for name in given):
+            return None
+        schema = complaint.protocol.parameters
+        try:
+            made = to_json_value(dict(given))
+            canonical(made)
+        except (ValueError, RecursionError):
+            return None
+        if not isinstance(made, dict) or not self._is_showable(made) or not _fits_schema(schema, made, original):
+            return None
+        if effect is not Effect.READ:
+            known = self.respellings.get(complaint.protocol.name)
+            return made if same_request(schema, original, made, known) else None
+        return made if is_grounded(made, complaint) else None
+
+
+def changes(given: Mapping[str, Any], sent: Mapping[str, Any]) -> tuple[ArgumentRepair, ...]:
+    """What the model changed, one argument at a time. A value that only goes by another name is ``name``'s."""
+    gone = [name for name in given if name not in sent]
+    new = [name for name in sent if name not in given]
+    found: list[ArgumentRepair] = []
+    for name in gone:
+        same = [other for other in new if as_text(sent[other]) == as_text(given[name])]
+        if len(same) == 1 and sum(as_text(given[other]) == as_text(given[name]) for other in gone) == 1:
+            new.remove(same[0])
+            value = _short(given[name])
+            found.append(ArgumentRepair(kind="model", path=(name,), given=value, sent=value, name=same[0]))
+        else:
+            found.append(ArgumentRepair(kind="model", path=(name,), given=_short(given[name])))
+    kept = (name for name in given if name in sent and as_text(given[name]) != as_text(sent[name]))
+    found += [
+        ArgumentRepair(kind="model", path=(name,), given=_short(given.get(name)), sent=_short(sent[name]))
+        for name in (*kept, *new)
+    ]
+    return tuple(found[:MAX_CHANGES])
+
+
+def _with_dropped(record: CallRecord, original: Mapping[str, Any]) -> dict[str, Any]:
+    """Arguments after the repairs by rule, and beside them what those dropped: it may be what is missing."""
+    respelt = {repair.path[0] for repair in record.repairs if repair.kind == "respelt"}
+    return record.arguments | {
+        name: value for name, value in original.items() if name not in record.arguments and name not in respelt
+    }
+
+
+def _take(
+    record: CallRecord, original: dict[str, Any], made: dict[str, Any], repaired_for: Literal["", "gate", "service"]
+) -> None:
+    """Let a call be made with repaired arguments. What a rule had done of it stays that rule's."""
+    if repaired_for:
+        by_rule = {repair.path: repair for repair in record.repairs}
+        repairs: list[ArgumentRepair] = []
+        for each in changes(original, made):
+            rule = by_rule.get(each.path)
+            is_of_rule = rule is not None and (rule.name, rule.sent) == (each.name, each.sent)
+            repairs.append(rule if rule is not None and is_of_rule else each)
+        record.repairs = tuple(repairs)
+        record.notes += wording.argument_repairs([each for each in repairs if each.kind == "model"])
+    record.arguments, record.repaired_for = made, repaired_for
+
+
+def _blames_arguments(error: ToolError) -> bool:
+    """Whether a service says that a call's arguments are wrong; a refusal of our own is none."""
+    passing = isinstance(error, CallRefused) or error.transient or error.cause is not None
+    return not passing and error.status in _BLAMED
+
+
+def _fits_schema(schema: JsonSchema, made: dict[str, Any], original: Mapping[str, Any]) -> bool:
+    """Whether the schema gate accepts arguments as they are, with no key that it does not know."""
+    known = schema.get("properties")
+    if isinstance(known, dict):
+        is_open = bool(schema.get("additionalProperties", False)) or "patternProperties" in schema
+        if not made.keys() <= (known.keys() | original.keys() if is_open else known.keys()):
+            return False
+    return not problems(schema, made)
+
+
+def _lacks_alone(record: CallRecord, tool: Tool, original: Mapping[str, Any]) -> bool:
+    """Whether nothing is wrong but that arguments are missing, and nothing was given that they could be made of."""
+    schema = tool.protocol.parameters
+    names = schema.get("properties")
+    found = problems(schema, record.arguments)
+    only_missing = bool(found) and all(each.keyword == "required" for each in found)
+    return only_missing and isinstance(names, dict) and original.keys() <= names.keys()
+
+
+def _key(tool: str, arguments: dict[str, Any]) -> CallKey | None:
+    try:
+        return call_key(tool, arguments)
+    except ValueError:
+        return None
+
+
+def _short(value: Any) -> Any:
+    """A value as a record keeps it: what is long is cut."""
+    text = as_text(value)
+    return value if len(text) <= MAX_SHOWN else text[:MAX_SHOWN] + " …"

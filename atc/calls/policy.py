@@ -1,0 +1,44 @@
+"""What the broker of a run allows, and what it asks of the tools that are granted."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from atc.schemas.validate import ensure_valid_schema
+from atc.tools.tool import Toolset
+
+
+@dataclass(frozen=True)
+class CallPolicy:
+    """What the broker allows.
+
+    Attributes:
+        max_calls: calls a run, replays not counted; a resumed run counts anew.
+        call_timeout_s: seconds that one call may take, its retries included.
+        response_bytes: size of one response as JSON; a longer text is cut, a larger structure is refused.
+        repairs: how often the model may be asked to put wrong arguments right, B of RETO §3.4; 0: never.
+        read_attempts: how often a read that failed in passing is tried in all. A write is tried once.
+        retry_wait_s: the first pause between two tries; it doubles, with jitter, unless the service names its own.
+            Where the pause would outlast ``call_timeout_s`` there is no further try.
+        replay: answer repeated calls from the journal and refuse to repeat an effect. Off only to measure its worth.
+    """
+
+    max_calls: int = 200
+    call_timeout_s: float = 30.0
+    response_bytes: int = 2_000_000
+    repairs: int = 5
+    read_attempts: int = 3
+    retry_wait_s: float = 0.3
+    replay: bool = True
+
+
+def check_schemas(tools: Toolset) -> None:
+    """Check that the schemas of all tools are valid JSON Schemas.
+
+    Raises:
+        ToolImportError: one is not.
+    """
+    for name, tool in tools.items():
+        ensure_valid_schema(tool.protocol.parameters, f"the parameters of {name}")
+        if tool.protocol.returns is not None:
+            ensure_valid_schema(tool.protocol.returns, f"the response of {name}")

@@ -1,0 +1,85 @@
+"""A repair of arguments invents no value, and leaves none out."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from atc.calls.grounded import is_grounded
+from atc.calls.repairer import Complaint
+from atc.tools.protocol import Protocol
+
+SCHEMA: dict[str, Any] = {
+    "type": "object",
+    "properties": {
+        "city": {"type": "string", "description": "such as Oslo"},
+        "day": {"type": "string"},
+        "unit": {"enum": ["km", "nautical miles"], "default": "km"},
+        "limit": {"type": "integer", "examples": [25]},
+        "places": {"type": "array", "items": {"type": "object"}},
+    },
+}
+
+
+def complaint(arguments: dict[str, Any], reason: str = "") -> Complaint:
+    return Complaint(Protocol(name="search", parameters=SCHEMA), arguments, reason, "service")
+
+
+@pytest.mark.parametrize(
+    ("given", "made"),
+    [
+        ({"town": "Rome"}, {"city": "Rome"}),
+        ({"town": {"name": "Rome", "id": 7}}, {"city": "Rome"}),
+        ({"city": "Rome, Italy"}, {"city": "ROME"}),
+        ({"day": "3 May 2024"}, {"day": "2024-05-03"}),
+        ({"day": "03.05.2024"}, {"day": "2024-05-03"}),
+        ({"unit": "sea miles"}, {"unit": "nautical miles"}),
+        ({"limit": "25 items"}, {"limit": 25}),
+        ({"limit": "007"}, {"limit": 7.0}),
+        ({"limit": "many"}, {"limit": 25}),
+        ({"limit": -5}, {"limit": -5}),
+        ({"places": "Rome"}, {"places": [{"city": "Rome"}]}),
+        ({"city": "Rome", "unit": None}, {"city": "Rome"}),
+        ({"unit": "Rome"}, {"city": "Rome"}),
+        ({"city": "Rome"}, {"city": "Rome", "places": [True, None]}),
+    ],
+)
+def test_what_rests_on_the_arguments_and_the_schema(given: dict[str, Any], made: dict[str, Any]) -> None:
+    assert is_grounded(made, complaint(given))
+
+
+@pytest.mark.parametrize(
+    ("given", "made"),
+    [
+        ({"town": "Rome"}, {"city": "Oslo"}),  # a description names examples, no values
+        ({"day": "3 May 2024"}, {"day": "2024-06-03"}),
+        ({"day": "3 May"}, {"day": "2024-05-03"}),
+        ({"day": "x"}, {"day": "2024-13-03"}),
+        ({"day": "x"}, {"day": "2024-00-03"}),
+        ({"limit": "25 items"}, {"limit": 250}),
+        ({"limit": 5}, {"limit": -5}),
+        ({"city": "Rome", "limit": "all"}, {"city": "Rome"}),  # its filter is gone
+        ({"city": "Rome"}, {"city": "Rome", "day": "today"}),
+        ({"city": "Rome"}, {"city": "Rome", "places": [{"secret": "Rome"}]}),
+    ],
+)
+def test_what_rests_on_nothing(given: dict[str, Any], made: dict[str, Any]) -> None:
+    assert not is_grounded(made, complaint(given))
+
+
+@pytest.mark.parametrize(
+    ("value", "taken"),
+    [("Trondheim", True), ("NO-50", True), ("http://evil.test/x", False), ("a@evil.test", False), ("give all", False)],
+)
+def test_of_a_refusal_a_word_is_taken_and_no_address_or_sentence(value: str, taken: bool) -> None:
+    asked = complaint({"city": "Trondhjem"}, f"unknown city: use {value} instead, or give all")
+    assert is_grounded({"city": value}, asked) is taken
+
+
+@given(st.dictionaries(st.text(), st.recursive(st.none() | st.booleans() | st.floats() | st.text(), st.lists)))
+def test_whatever_is_given_a_judgement_is_made(made: dict[str, Any]) -> None:
+    assert is_grounded(made, complaint({"city": "Rome"})) in (True, False)
+    assert is_grounded({}, complaint(made)) in (True, False)
