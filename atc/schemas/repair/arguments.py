@@ -17,12 +17,11 @@ from itertools import islice
 from typing import Any
 
 from atc.facts import ArgumentRepair, RepairKind
-from atc.graph.identifiers import words_of
 from atc.packing import as_text
 from atc.result import Effect
-from atc.schemas.repair.formats import MISSING, as_type, in_date_form, in_format
+from atc.schemas.repair.formats import MISSING, as_type, holds_whole_float, in_date_form, in_format
 from atc.schemas.repair.places import Gate, Place, gate_of
-from atc.schemas.repair.spelling import MAX_NEAR, is_spelling, like, nearest, respelt, spelling_key
+from atc.schemas.repair.spelling import MAX_NEAR, is_spelling, kinship, nearest, respelt, slip_of
 from atc.schemas.validate import MAX_PROBLEMS, Problem, problems
 from atc.tools.protocol import JsonSchema
 
@@ -44,8 +43,6 @@ MAX_COMPARED = 100_000
 """Texts that are compared with a value of an enumeration, for one call, in all."""
 MAX_FIELDS, MAX_NAMES, _FEW = 50, 30, 8
 UNKNOWN = "additionalProperties"
-_BARE = {("id",), ("name",), ("code",), ("key",), ("slug",), ("text",), ("title",), ("result",), ("number",)}
-"""Names of a field that say what an object is: alone in it, it is meant by the object."""
 
 Path = tuple[str | int, ...]
 _Step = Callable[[Place, Any, Path], Any]
@@ -131,7 +128,7 @@ class Repair:
             if not rule or rule in self._rules:
                 self._visits = MAX_VISITS
                 arguments = self._walk(self.root, arguments, (), step)
-        if self._has_dates() or _holds_whole_float(arguments):
+        if self._has_dates() or holds_whole_float(arguments):
             arguments = self._walk_one(self.root, arguments, (), self._polish)
         return arguments
 
@@ -327,7 +324,7 @@ class Repair:
             return value
         members = place.members
         unknown = [key for key in value if key not in members]
-        gone = {key for key in unknown if not (len(unknown) <= MAX_NEAR and _slip_of(key, value, members))}
+        gone = {key for key in unknown if not (len(unknown) <= MAX_NEAR and slip_of(key, value, members))}
         for key in unknown:
             if key in gone:
                 self._note("dropped", (*path, key), value[key], None)
@@ -368,7 +365,7 @@ def _problems(root: Place, arguments: dict[str, Any]) -> Iterator[Problem]:
     takes = ", ".join(name[:MAX_SHOWN] for name in islice(members, MAX_NAMES)) or "none"
     more = f" and {len(members) - MAX_NAMES:,} more" if len(members) > MAX_NAMES else ""
     for key in unknown[:MAX_PROBLEMS]:
-        slip = _slip_of(key, arguments, members)
+        slip = slip_of(key, arguments, members)
         why = f"it may be {slip[:MAX_SHOWN]}" if slip else "nothing is left out of a call with effects"
         message = f"there is no such argument, and {why}; there are {takes}{more}"
         yield Problem((key[:MAX_SHOWN],), message, UNKNOWN)
@@ -377,35 +374,9 @@ def _problems(root: Place, arguments: dict[str, Any]) -> Iterator[Problem]:
             yield problem
 
 
-def _slip_of(key: str, given: Mapping[str, Any], members: Mapping[str, Place]) -> str:
-    """A parameter that is not given and spelt almost as an unknown key: too like it for the key to be left out."""
-    return next((name for name in members if name not in given and like(key, name)), "")
-
-
 def _name(path: Path) -> str:
     """The name of the argument or field that a path leads to, or lies in."""
     return next((step for step in reversed(path) if isinstance(step, str)), "")
-
-
-def kinship(field: str, name: str, fields: int) -> int | None:
-    """How close the name of a field is to that of an argument, 0 the closest; ``None`` where it is not."""
-    if spelling_key(field) == spelling_key(name):
-        return 0
-    ours, theirs = words_of(name), words_of(field)
-    shorter = min(len(ours), len(theirs))
-    if shorter and ours[-shorter:] == theirs[-shorter:]:
-        return 1  # `id` of `city_id`
-    if theirs == ("value",) or (len(theirs) > 1 and theirs[:-1] == ours):
-        return 2
-    return 3 if fields == 1 and theirs in _BARE else None
-
-
-def _holds_whole_float(value: Any) -> bool:
-    if isinstance(value, dict):
-        return any(map(_holds_whole_float, value.values()))
-    if isinstance(value, list | tuple):
-        return any(map(_holds_whole_float, value))
-    return isinstance(value, float) and value.is_integer()
 
 
 def _cut(value: Any, depth: int = 0) -> Any:

@@ -164,6 +164,15 @@ def _as_number(digits: str, place: Place) -> Any:
     return number if "number" in place.types else MISSING
 
 
+def holds_whole_float(value: Any) -> bool:
+    """Whether a value is, or has in it, a float without a fraction."""
+    if isinstance(value, dict):
+        return any(map(holds_whole_float, value.values()))
+    if isinstance(value, list | tuple):
+        return any(map(holds_whole_float, value))
+    return isinstance(value, float) and value.is_integer()
+
+
 def _json(text: str) -> Any:
     if text[:1] not in ("[", "{"):
         return MISSING
