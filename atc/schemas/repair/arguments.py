@@ -11,19 +11,19 @@ problem, because what it asks for would not be done.
 from __future__ import annotations
 
 import copy
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from itertools import islice
 from typing import Any
 
 from atc.facts import ArgumentRepair, RepairKind
-from atc.graph.identifiers import words_of
 from atc.packing import as_text
 from atc.result import Effect
 from atc.schemas.repair.formats import MISSING, as_type, in_date_form, in_format
 from atc.schemas.repair.places import Gate, Place, gate_of
-from atc.schemas.repair.spelling import MAX_NEAR, is_spelling, like, nearest, respelt, spelling_key
-from atc.schemas.validate import MAX_PROBLEMS, Problem, problems
+from atc.schemas.repair.problems import argument_problems, slip_of
+from atc.schemas.repair.spelling import MAX_NEAR, is_spelling, kinship, nearest, respelt
+from atc.schemas.validate import Problem
 from atc.tools.protocol import JsonSchema
 
 SPELLING, UNWRAP, ENUM = "argument-respelling", "argument-unwrap", "argument-enum"
@@ -37,16 +37,12 @@ MAX_DEPTH = 24
 MAX_TRIALS = 200
 """Alternatives of a schema that are tried for one call, in all."""
 MAX_SHOWN = 200
-"""Characters of a value in a repair, and of a name in a problem."""
+"""Characters of a value or a name in a repair."""
 MAX_VISITS = 20_000
 """Values of one call that a step looks at."""
 MAX_COMPARED = 100_000
 """Texts that are compared with a value of an enumeration, for one call, in all."""
-MAX_FIELDS, MAX_NAMES, _FEW = 50, 30, 8
-UNKNOWN = "additionalProperties"
-_BARE = {("id",), ("name",), ("code",), ("key",), ("slug",), ("text",), ("title",), ("result",), ("number",)}
-"""Names of a field that say what an object is: alone in it, it is meant by the object."""
-
+MAX_FIELDS, _FEW = 50, 8
 Path = tuple[str | int, ...]
 _Step = Callable[[Place, Any, Path], Any]
 
@@ -87,7 +83,7 @@ def repair_arguments(
         gate = gate_of(schema)
         repair = Repair(gate, lossless=effect is not Effect.READ, respellings=respellings or {}, rules=rules)
         made = repair.made(arguments)
-        wrong = () if repair.is_settled(made) else tuple(_problems(Place.of(schema), made))
+        wrong = () if repair.is_settled(made) else tuple(argument_problems(Place.of(schema), made))
         return Repaired(made, tuple(repair.repairs), wrong, repair.more)
     except RecursionError:
         return Repaired(arguments, problems=(Problem((), "they are too deeply nested: give less at once", ""),))
@@ -327,7 +323,7 @@ class Repair:
             return value
         members = place.members
         unknown = [key for key in value if key not in members]
-        gone = {key for key in unknown if not (len(unknown) <= MAX_NEAR and _slip_of(key, value, members))}
+        gone = {key for key in unknown if not (len(unknown) <= MAX_NEAR and slip_of(key, value, members))}
         for key in unknown:
             if key in gone:
                 self._note("dropped", (*path, key), value[key], None)
@@ -361,43 +357,9 @@ class Repair:
         )
 
 
-def _problems(root: Place, arguments: dict[str, Any]) -> Iterator[Problem]:
-    """What is wrong with arguments, an unknown one first."""
-    members = root.members
-    unknown = [] if root.is_open else [key for key in arguments if key not in members]
-    takes = ", ".join(name[:MAX_SHOWN] for name in islice(members, MAX_NAMES)) or "none"
-    more = f" and {len(members) - MAX_NAMES:,} more" if len(members) > MAX_NAMES else ""
-    for key in unknown[:MAX_PROBLEMS]:
-        slip = _slip_of(key, arguments, members)
-        why = f"it may be {slip[:MAX_SHOWN]}" if slip else "nothing is left out of a call with effects"
-        message = f"there is no such argument, and {why}; there are {takes}{more}"
-        yield Problem((key[:MAX_SHOWN],), message, UNKNOWN)
-    for problem in problems(root.schema, arguments):
-        if not (unknown and not problem.path and problem.keyword == UNKNOWN):
-            yield problem
-
-
-def _slip_of(key: str, given: Mapping[str, Any], members: Mapping[str, Place]) -> str:
-    """A parameter that is not given and spelt almost as an unknown key: too like it for the key to be left out."""
-    return next((name for name in members if name not in given and like(key, name)), "")
-
-
 def _name(path: Path) -> str:
     """The name of the argument or field that a path leads to, or lies in."""
     return next((step for step in reversed(path) if isinstance(step, str)), "")
-
-
-def kinship(field: str, name: str, fields: int) -> int | None:
-    """How close the name of a field is to that of an argument, 0 the closest; ``None`` where it is not."""
-    if spelling_key(field) == spelling_key(name):
-        return 0
-    ours, theirs = words_of(name), words_of(field)
-    shorter = min(len(ours), len(theirs))
-    if shorter and ours[-shorter:] == theirs[-shorter:]:
-        return 1  # `id` of `city_id`
-    if theirs == ("value",) or (len(theirs) > 1 and theirs[:-1] == ours):
-        return 2
-    return 3 if fields == 1 and theirs in _BARE else None
 
 
 def _holds_whole_float(value: Any) -> bool:

@@ -19,6 +19,8 @@ SHORTEST, SHORTEST_EXACT = 4, 5
 """Letters of a word in which one edit is taken for a slip. In a shorter one it makes another word: ``lat``, ``lot``."""
 _FILLERS = {("is",), ("the",), ("my",), ("input",), ("param",), ("arg",)}
 """Words before a name that say nothing more; some clients write one before a name that their language reserves."""
+_BARE = {("id",), ("name",), ("code",), ("key",), ("slug",), ("text",), ("title",), ("result",), ("number",)}
+"""Names of a field that say what an object is: alone in it, it is meant by the object."""
 _NOT_LETTERS = re.compile(r"[\W_]+")
 _BEFORE = re.compile(r"[\W_]*")
 _BETWEEN = re.compile(r"(?<=[^\W\d_])[\s_-]+(?=[^\W_])|(?<=\d)[\s_-]+(?=[^\W\d_])")
@@ -152,6 +154,19 @@ def _bare(key: str) -> tuple[str, ...]:
 def _ends_with(name: str, key: str) -> bool:
     words, last = words_of(name[:MAX_LENGTH]), _bare(key)
     return 0 < len(last) <= len(words) and words[-len(last) :] == last
+
+
+def kinship(field: str, name: str, fields: int) -> int | None:
+    """How close the name of a field is to that of an argument, 0 the closest; ``None`` where it is not."""
+    if spelling_key(field) == spelling_key(name):
+        return 0
+    ours, theirs = words_of(name), words_of(field)
+    shorter = min(len(ours), len(theirs))
+    if shorter and ours[-shorter:] == theirs[-shorter:]:
+        return 1  # `id` of `city_id`
+    if theirs == ("value",) or (len(theirs) > 1 and theirs[:-1] == ours):
+        return 2
+    return 3 if fields == 1 and theirs in _BARE else None
 
 
 def nearest(text: str, values: Sequence[str], *, strict: bool = False) -> str | None:
