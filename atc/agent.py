@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import asyncio
 import contextlib
-from collections.abc import AsyncGenerator, AsyncIterator, Callable, Iterable, Mapping
+from collections.abc import AsyncGenerator, AsyncIterator, Callable, Iterable
 from contextlib import AsyncExitStack
 from pathlib import Path
 from typing import Any, Self, overload
@@ -22,7 +21,7 @@ from atc.errors import UsageError
 from atc.held import Held, catalogue_of, limits_of
 from atc.models.base import Message, Model
 from atc.models.budget import BudgetedModel
-from atc.models.images import ImageSource, read_images
+from atc.models.images import Images, read_images
 from atc.request import Request, checked_task, framed, resumable, resumed_request
 from atc.result import Result, T
 from atc.retrieval.retriever import Retriever
@@ -35,12 +34,10 @@ from atc.strategies.context import RunContext
 from atc.strategies.session import Session
 from atc.tools.names import RESERVED_NAMES
 from atc.tools.tool import Tool, Toolset
-from atc.traces.events import Emit, Event, EventKind
+from atc.traces.emitter import Listener, emitter, streamed
+from atc.traces.events import Event
 from atc.traces.retention import AT_ONCE, prune
 from atc.traces.store import RunStore, StoredRun, TraceWriter, new_run_id
-
-Images = Iterable[ImageSource]
-"""Images that are shown with a task."""
 
 
 class Agent:
@@ -301,21 +298,9 @@ class Agent:
             raise UsageError(f"dry_run is True or False, not {dry_run!r}")  # a word such as "no" would be true
         return Request(checked_task(task), wanted, read_images(images), frame, source, turn, dry_run=dry_run)
 
-    async def _events(self, request: Request) -> AsyncGenerator[Event]:
+    def _events(self, request: Request) -> AsyncGenerator[Event]:
         """Begin a run and yield its events. Closed early, it stops the run."""
-        events: asyncio.Queue[Event | None] = asyncio.Queue()
-        work = asyncio.create_task(self._begin(request, listener=events.put_nowait))
-        work.add_done_callback(lambda _: events.put_nowait(None))
-        try:
-            while (event := await events.get()) is not None:
-                yield event
-            await work
-        finally:
-            work.cancel()
-            with contextlib.suppress(
-                asyncio.CancelledError, Exception
-            ):  # its outcome was raised above, or nobody waits for it
-                await work
+        return streamed(lambda listener: self._begin(request, listener=listener))
 
     async def _begin(
         self,
@@ -324,7 +309,7 @@ class Agent:
         resumed: StoredRun | None = None,
         strategy: Strategy | None = None,
         opened_by: str | None = None,
-        listener: Callable[[Event], None] | None = None,
+        listener: Listener | None = None,
     ) -> Result:
         task, frame, turn = request.task, request.frame, request.turn
         run_id = resumed.run_id if resumed is not None else turn.run_id if turn is not None else new_run_id()
@@ -346,7 +331,7 @@ class Agent:
             journal.require(resumed.begun_writes() if resumed is not None else ())
             trace = TraceWriter(stored.trace if stored else None)
             stack.callback(trace.close)
-            emit = self._emitter(trace, redactor, listener)
+            emit = emitter(trace, redactor, self._on_event, listener)
             keep = stored.keep_traceback if stored else None
             words = frame.words_with(task)
             rules = self.settings.active_rules
@@ -413,14 +398,3 @@ class Agent:
             "tools": len(self.tools),
             "settings": settings,
         }
-
-    def _emitter(self, trace: TraceWriter, redactor: Redactor, listener: Callable[[Event], None] | None) -> Emit:
-        listeners = [each for each in (self._on_event, listener) if each is not None]
-
-        def emit(kind: EventKind, data: Mapping[str, Any]) -> None:
-            event = Event(kind, redactor.value(data))
-            trace.write(event)
-            for each in listeners:
-                each(event)
-
-        return emit

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import contextlib
 import threading
-from collections.abc import AsyncIterator, Iterable, Iterator
+from collections.abc import AsyncIterator, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self
@@ -20,7 +20,7 @@ from atc.calls.entry import Entry
 from atc.calls.journal import Journal
 from atc.calls.redact import Redactor
 from atc.errors import UsageError
-from atc.models.images import ImageSource
+from atc.models.images import Images
 from atc.packing import as_text
 from atc.result import Effect, Result
 from atc.sandboxes.inputs import name_problem
@@ -138,7 +138,7 @@ class Conversation:
         task: str,
         *,
         answer: Any = None,
-        images: Iterable[ImageSource] = (),
+        images: Images = (),
         instructions: str | None = None,
         dry_run: bool = False,
     ) -> Result[Any]:
@@ -155,7 +155,7 @@ class Conversation:
         task: str,
         *,
         answer: Any = None,
-        images: Iterable[ImageSource] = (),
+        images: Images = (),
         instructions: str | None = None,
         source: str | None = None,
         dry_run: bool = False,
@@ -178,7 +178,7 @@ class Conversation:
         task: str,
         *,
         answer: Any = None,
-        images: Iterable[ImageSource] = (),
+        images: Images = (),
         instructions: str | None = None,
         dry_run: bool = False,
     ) -> AsyncIterator[Event]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -11,7 +11,7 @@ from atc.answers.types import AnswerType
 from atc.calls.ask_user import AskUser, AskUserChoice, checked_reply
 from atc.conversation import Upcoming
 from atc.errors import JournalError, UsageError
-from atc.models.images import Image, ImageSource, read_again, read_images
+from atc.models.images import Image, Images, read_again, read_images
 from atc.settings import MAX_INSTRUCTIONS, Settings
 from atc.strategies.frame import NO_FRAME, Frame
 from atc.traces.store import StoredRun
@@ -118,7 +118,7 @@ def resumed_request(
     started: Mapping[str, Any],
     answer: Any,
     default: AnswerType | None,
-    images: Iterable[ImageSource],
+    images: Images,
     reply: str | None = None,
 ) -> Request:
     """The request of a stored run, read back from its trace.

@@ -16,13 +16,14 @@ from typing import Any, Literal
 
 from atc import wording
 from atc.calls.canonical import canonical
-from atc.calls.entry import CallKey, call_key
+from atc.calls.entry import CallKey, RepairedFor, call_key
 from atc.calls.grounded import is_grounded
 from atc.calls.journal import Journal
 from atc.calls.json_values import to_json_value
 from atc.calls.record import CallRecord
 from atc.calls.redact import Redactor
 from atc.calls.repairer import Complaint, Repairer
+from atc.calls.respellings import Respellings
 from atc.errors import CallRefused, ToolError
 from atc.facts import ArgumentRepair
 from atc.packing import as_text, holds_bytes
@@ -65,7 +66,7 @@ class ArgumentRepairs:
         self, journal: Journal, redactor: Redactor, most: int, waiting: Callable[[], AbstractContextManager[None]]
     ) -> None:
         self.repairer: Repairer | None = None
-        self.respellings: Mapping[str, Mapping[str, str]] = {}
+        self.respellings: Respellings = {}
         self.asked = 0
         self._journal, self._redactor, self._most, self._waiting = journal, redactor, most, waiting
         self._asking = asyncio.Lock()
@@ -124,7 +125,7 @@ class ArgumentRepairs:
 
     def _sent_before(
         self, record: CallRecord, tool: Tool, original: dict[str, Any]
-    ) -> tuple[dict[str, Any] | None, Literal["", "gate", "service"]]:
+    ) -> tuple[dict[str, Any] | None, RepairedFor]:
         """What was sent for the same arguments before, if it still fits and is another call than the gate makes."""
         key = _key(record.tool, original)
         before = self._journal.sent_for(key) if key is not None else None
@@ -220,9 +221,7 @@ def _with_dropped(record: CallRecord, original: Mapping[str, Any]) -> dict[str, 
     }
 
 
-def _take(
-    record: CallRecord, original: dict[str, Any], made: dict[str, Any], repaired_for: Literal["", "gate", "service"]
-) -> None:
+def _take(record: CallRecord, original: dict[str, Any], made: dict[str, Any], repaired_for: RepairedFor) -> None:
     """Let a call be made with repaired arguments. What a rule had done of it stays that rule's."""
     if repaired_for:
         by_rule = {repair.path: repair for repair in record.repairs}

@@ -6,8 +6,6 @@ granted? → arguments → replay → approval → journal → transport → res
 
 from __future__ import annotations
 
-import asyncio
-import inspect
 import time
 from collections.abc import Mapping, Sequence
 from contextlib import AbstractContextManager
@@ -17,7 +15,8 @@ from typing import Any
 
 from atc import wording
 from atc.calls import planning
-from atc.calls.approval import Approval, ApprovalRequest
+from atc.calls.approval import Approval
+from atc.calls.approving import Approving
 from atc.calls.argument_repairs import ArgumentRepairs
 from atc.calls.bans import Bans
 from atc.calls.clock import Clock
@@ -28,7 +27,7 @@ from atc.calls.own_exceptions import KeepTraceback, OwnExceptions
 from atc.calls.policy import CallPolicy, check_schemas
 from atc.calls.record import CallRecord, Handled, cut_arguments
 from atc.calls.redact import Redactor
-from atc.calls.responses import MAX_ERROR, Responses
+from atc.calls.responses import Responses
 from atc.calls.sending import Sender
 from atc.errors import CallRefused, ToolError
 from atc.facts import Drift, Replacement
@@ -38,7 +37,7 @@ from atc.schemas.repair import RULES, repair_arguments
 from atc.schemas.validate import problems
 from atc.tools.parameters import original_arguments
 from atc.tools.tool import Tool, Toolset
-from atc.traces.events import ApprovalAsked, Emit
+from atc.traces.events import Emit
 
 __all__ = ["Broker", "CallPolicy", "check_schemas"]
 
@@ -88,16 +87,15 @@ class Broker:
     dry_run: bool = False
 
     def __post_init__(self) -> None:
-        self._approving = asyncio.Lock()
-        self._denied: set[CallKey] = set()
         self.bans = Bans(self.journal.banned)
         policy = self.policy
         self.repairs = ArgumentRepairs(self.journal, self.redactor, policy.repairs, self.waiting)
-        self._exceptions = OwnExceptions(self.redactor, self.task, self.calls, self.keep_traceback)
+        exceptions = OwnExceptions(self.redactor, self.task, self.calls, self.keep_traceback)
+        self._approving = Approving(self.bans, exceptions, self.redactor, self.emit, self.waiting)
         self._sender = Sender(
             self.clock, policy.call_timeout_s, policy.read_attempts, policy.retry_wait_s, self.dry_run
         )
-        self._responses = Responses(self.redactor, self._exceptions, policy.response_bytes)
+        self._responses = Responses(self.redactor, exceptions, policy.response_bytes)
         self._numbers = max(self.journal.entries, default=0)
         granted, self.tools = self.tools, Toolset()
         self.grant(granted)
@@ -148,7 +146,7 @@ class Broker:
         self.warnings = ()
         new_request = self.journal.new_request  # false where it was begun before (Journal.begin_again)
         if new_request:
-            self._denied.clear()  # those were denied for another request
+            self._approving.forget()  # what was denied was denied for another request
         masked = pack(self.redactor.value(self.journal.inputs))
         self.emit("stage_started", {"stage": self.journal.stage, "new_request": new_request, "inputs": masked})
 
@@ -259,7 +257,7 @@ class Broker:
         self._count()
         if self.dry_run and record.effect is not Effect.READ:
             return planning.plan(record, self.warnings)
-        await self._approve(record, tool, key)
+        await self._approving.approve(self.approval, record, tool, key, self.warnings)
         if (record.stage, record.attempt) != (self.journal.stage, self.journal.attempt):
             raise CallRefused("its program ended before this call was made", status="stopped")
         return await self._make(record, tool, key)
@@ -310,40 +308,6 @@ class Broker:
         if made.problems:
             raise CallRefused("; ".join(map(str, made.problems[:3])), status="invalid_arguments")
 
-    async def _approve(self, record: CallRecord, tool: Tool, key: CallKey) -> None:
-        """Ask whether to make a call, once for each call; whatever is not a yes is a no."""
-        if record.effect is Effect.READ:
-            return
-        description = tool.protocol.description
-        instead_of = tuple(self.bans.instead_of(record.tool))
-        request = ApprovalRequest(record.tool, record.arguments, record.effect, description, self.warnings, instead_of)
-        verdict = self.approval.decide(request)
-        if verdict == "allowed":
-            return
-        if verdict == "denied" and instead_of:
-            raise _not_approved(f"it takes the place of {', '.join(instead_of)}, and nobody could be asked about that")
-        if verdict == "denied":
-            raise _not_approved("calls with effects are not approved in this run")
-        if verdict == "warned":
-            warnings = "; ".join(self.warnings)[:MAX_ERROR]
-            raise CallRefused(f"the program has an unresolved warning: {warnings}", status="warned")
-        async with self._approving:  # one question at a time
-            if key in self._denied:
-                raise _not_approved("the user did not approve this call before")
-            self._emit_asked(record, instead_of)
-            try:
-                with self.waiting():
-                    answer = verdict(request)
-                    if inspect.isawaitable(answer):
-                        answer = await answer
-            except Exception as error:
-                what = self._exceptions.describe(error, record.arguments)
-                record.notes.append(f"asking for approval failed: {what}")
-                raise _not_approved("the user could not be asked to approve this call") from error
-            if answer is not True:
-                self._denied.add(key)
-                raise _not_approved("the user did not approve this call")
-
     async def _make(self, record: CallRecord, tool: Tool, key: CallKey) -> Any:
         planning.refuse_effect(record.effect, dry_run=self.dry_run)
         entry = self.journal.begin(
@@ -381,14 +345,6 @@ class Broker:
         if entry.effect is not Effect.READ:
             self.emit("call_sent", {"index": entry.number})
 
-    def _emit_asked(self, record: CallRecord, instead_of: Sequence[str]) -> None:
-        asked: ApprovalAsked = {
-            **record.started(),
-            "warnings": list(self.warnings),
-            "instead_of": list(instead_of),
-        }
-        self.emit("approval_asked", pack(self.redactor.value(asked)))
-
     def _note_drift(self, record: CallRecord, tool: Tool, value: Any) -> None:
         if tool.protocol.returns is not None:
             found = problems(tool.protocol.returns, value)[:3]
@@ -418,10 +374,6 @@ class Broker:
         self.calls.append(call)
         self.emit("call_ended", call.model_dump(mode="json"))
         return reply
-
-
-def _not_approved(message: str) -> CallRefused:
-    return CallRefused(message, status="denied", cause="denied")
 
 
 def _key(record: CallRecord) -> CallKey:

@@ -58,7 +58,10 @@ Retrieval = Annotated[
     str | None, typer.Option(help="How tools are picked of many: auto (default), lexical, hybrid or planned.")
 ]
 StrategyName = Annotated[
-    str | None, typer.Option(help="How to act: `chain` (default), an installed one, MODULE:NAME or FILE.py:NAME.")
+    str | None,
+    typer.Option(
+        help="How to act: `chain` (default), `layered` or another of docs/strategies.md, MODULE:NAME or FILE.py:NAME."
+    ),
 ]
 MaxRevisions = Annotated[int | None, typer.Option(help="Programs that run after the first (default 3).")]
 SandboxName = Annotated[

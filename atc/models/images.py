@@ -91,9 +91,11 @@ class Image:
 
 ImageSource = str | os.PathLike[str] | bytes | Image
 """A path, the bytes of a file, a ``data:`` URL, or an image that was read before."""
+Images = Iterable[ImageSource]
+"""Images that are shown with a task."""
 
 
-def read_images(sources: Iterable[ImageSource]) -> tuple[Image, ...]:
+def read_images(sources: Images) -> tuple[Image, ...]:
     """The images of a run, in order.
 
     Raises:

@@ -20,6 +20,7 @@ from typing import Any
 from atc.strategies.said_dates import MONTHS, OFFSET, WEEKDAYS, Day, dates_in, times_in
 from atc.strategies.said_numbers import COUNTS, Number, numbers_in
 from atc.strategies.said_words import FREE, WORD
+from atc.unicode_forms import normalized
 
 MAX_TEXT, MAX_VALUES = 200_000, 100_000
 """Characters, and values, of what is known; what stands behind is not known."""
@@ -323,5 +324,5 @@ def fold(text: str) -> str:
     """A text without case and accents."""
     if text.isascii():
         return text.lower()
-    apart = unicodedata.normalize("NFKD", text.casefold())
+    apart = normalized("NFKD", text.casefold())  # linear, whatever a response holds
     return "".join(letter for letter in apart if not unicodedata.combining(letter))

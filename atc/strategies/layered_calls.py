@@ -24,6 +24,7 @@ from atc.strategies.ask_user import is_ask_user
 from atc.strategies.base import Ending, Strategy
 from atc.strategies.context import RunContext
 from atc.strategies.endings import STATUS
+from atc.strategies.layers import MAX_LAYERS, at_most
 from atc.strategies.likely_layers import likely_layers
 from atc.strategies.steps import (
     MAX_OBSERVATION,
@@ -32,6 +33,7 @@ from atc.strategies.steps import (
     Action,
     actions_of,
     checked_answer,
+    cut,
     done_before,
     ending_of,
     fault_of_call,
@@ -42,8 +44,6 @@ from atc.strategies.steps import (
     tool_lines,
 )
 
-MAX_LAYERS = 5
-"""L of RETO (App. A.1): what would stand in later layers is called in the last one."""
 MAX_FAULTS = 3
 """Replies in one layer with which something was wrong, before the next layer begins."""
 MAX_CALLS = 8
@@ -96,8 +96,7 @@ def _layers(context: RunContext) -> list[list[str]]:
     if not set(offered) <= {name for layer in layers for name in layer}:
         layers = context.graph.layers(offered)
     made = [found for layer in layers if (found := [name for name in layer if name in offered])]
-    last = [name for layer in made[MAX_LAYERS - 1 :] for name in layer]
-    return [[*names, *asking] for names in (*made[: MAX_LAYERS - 1], last) if names]
+    return [[*names, *asking] for names in at_most(made, MAX_LAYERS)]
 
 
 class _State:
@@ -312,17 +311,13 @@ def _json(value: Any) -> str:
 
 
 def _line(begin: str, what: str) -> str:
-    return fenced(f"{_cut(begin, MAX_ERROR)} {_cut(what, MAX_OBSERVATION)}")
+    return fenced(f"{cut(begin, MAX_ERROR)} {cut(what, MAX_OBSERVATION)}")
 
 
 def _shared_out(lines: Sequence[str]) -> list[str]:
     """Lines, each cut to its share of the room."""
     room = max(MIN_RESULT, MAX_RESULTS // max(1, len(lines)))
-    return [_cut(line, room) for line in lines]
-
-
-def _cut(text: str, limit: int) -> str:
-    return text if len(text) <= limit else f"{text[:limit]} … ({len(text)} characters)"
+    return [cut(line, room) for line in lines]
 
 
 def _finished(reply: str) -> Mapping[str, Any] | None:

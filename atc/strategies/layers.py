@@ -21,7 +21,7 @@ from atc.tools.tool import Toolset
 from atc.traces.store import StoredRun
 
 MAX_LAYERS = 5
-"""Steps of a task; the layers behind are one (RETO §3.2 has L = 5)."""
+"""Steps of a task, L of RETO (§3.2, App. A.1); what would stand in later layers stands in the last one."""
 
 
 @dataclass(frozen=True)
@@ -47,9 +47,8 @@ class Layers:
         unplaced = [name for name in offered if name not in placed]
         feeds = _feeds(context, offered)
         found = _folded([[*unplaced, *(known[0] if known else ())], *known[1:]], feeds, context.tools)
-        rest = [name for layer in found[MAX_LAYERS - 1 :] for name in layer]
-        made = [*map(tuple, found[: MAX_LAYERS - 1]), *([tuple(dict.fromkeys(rest))] if rest else [])]
-        return cls(tuple(made), variables(context, len(made)), _consumers(feeds))
+        made = at_most(found, MAX_LAYERS)
+        return cls(tuple(map(tuple, made)), variables(context, len(made)), _consumers(feeds))
 
     def offered(self, step: int, done: Set[str], skipped: Collection[int]) -> list[str]:
         """The tools that a step offers: those of its layer, and earlier ones that may be meant for later.
@@ -69,6 +68,12 @@ class Layers:
                 if number in skipped or name in supplied or later.isdisjoint(self.ahead.get(name, ())):
                     found.append(name)
         return list(dict.fromkeys(found))
+
+
+def at_most(layers: Sequence[Sequence[str]], most: int) -> list[list[str]]:
+    """So many layers: the first ones, and all that stands behind them as the last one. None is empty."""
+    rest = dict.fromkeys(name for layer in layers[most - 1 :] for name in layer)
+    return [[*layer] for layer in (*layers[: most - 1], rest) if layer]
 
 
 def _folded(layers: Sequence[Sequence[str]], feeds: Sequence[Feed], tools: Toolset) -> list[list[str]]:

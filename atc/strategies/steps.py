@@ -99,8 +99,12 @@ def tool_lines(tools: Iterable[Tool]) -> list[str]:
 def shown(value: Any) -> str:
     """A value as the model is shown it: data, cut where it is long."""
     text = value if isinstance(value, str) else json.dumps(value, ensure_ascii=False, default=str)
-    cut = text if len(text) <= MAX_OBSERVATION else f"{text[:MAX_OBSERVATION]} … ({len(text)} characters)"
-    return fenced(cut)
+    return fenced(cut(text, MAX_OBSERVATION))
+
+
+def cut(text: str, limit: int) -> str:
+    """The first ``limit`` characters of a text; of a longer one it is said how long it is."""
+    return text if len(text) <= limit else f"{text[:limit]} … ({len(text)} characters)"
 
 
 def read_value(text: str) -> Any:

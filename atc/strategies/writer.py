@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import re
 from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -37,10 +36,9 @@ from atc.strategies.observed_schemas import with_observed_responses
 from atc.strategies.prompt_room import FEEDBACK, PromptRoom
 from atc.strategies.step import Step
 from atc.strategies.ways import DEFAULT_WAYS, Ways
-from atc.tools.demonstrations import shown_examples
-from atc.tools.fit import SEPARATOR, Fit, Fitter
-from atc.tools.grades import WHOLE
-from atc.tools.paging import ALL_PAGES, paging_line
+from atc.tools.fit import Fit, Fitter
+from atc.tools.json_documents import json_documents
+from atc.tools.paging import ALL_PAGES
 from atc.tools.tool import Tool, Toolset
 from atc.traces.events import Emit
 
@@ -384,17 +382,8 @@ class Writer:
 
     def _whole_documents(self) -> Fit:
         """The tools as JSON. What is too long is shown as stubs instead, which can be shortened."""
-        kept = {"name", "description", "parameters", "returns", "statuses"}
-        texts = []
         protocols = self._graph.protocols_with_shapes
-        for protocol in (protocols[name] for name in self._order.sorted([*protocols])):
-            paged = {"pages": line} if self._pages and (line := paging_line(protocol)) else {}
-            document = protocol.model_dump(mode="json", include=kept) | {"examples": shown_examples(protocol)} | paged
-            for name in ("statuses", "examples"):
-                if not document[name]:
-                    del document[name]
-            texts.append(json.dumps(document, ensure_ascii=False))
-        return Fit(SEPARATOR.join(texts), dict.fromkeys(self._tools, WHOLE.name))
+        return json_documents([protocols[name] for name in self._order.sorted([*protocols])], pages=self._pages)
 
 
 def _structural(tools: Toolset) -> ToolGraph:

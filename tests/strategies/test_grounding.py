@@ -227,3 +227,9 @@ def test_what_stands_behind_the_bound_is_not_known(monkeypatch: pytest.MonkeyPat
     circle: list[Any] = [4711]
     circle.append(circle)
     assert ungrounded("It is 4711.", Known([circle])) == ()
+
+
+def test_a_response_of_combining_marks_is_folded_as_fast_as_any_other() -> None:
+    marks = "\u0301\u0316" * (grounding.MAX_TEXT // 2)  # normalised as they are, they would take minutes
+    assert grounding.fold(f"É{marks}") == "e"
+    assert ungrounded("It is Bergen.", Known([f"Bergen {marks}"])) == ()

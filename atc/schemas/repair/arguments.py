@@ -11,7 +11,7 @@ problem, because what it asks for would not be done.
 from __future__ import annotations
 
 import copy
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from itertools import islice
 from typing import Any
@@ -21,8 +21,9 @@ from atc.packing import as_text
 from atc.result import Effect
 from atc.schemas.repair.formats import MISSING, as_type, holds_whole_float, in_date_form, in_format
 from atc.schemas.repair.places import Gate, Place, gate_of
-from atc.schemas.repair.spelling import MAX_NEAR, is_spelling, kinship, nearest, respelt, slip_of
-from atc.schemas.validate import MAX_PROBLEMS, Problem, problems
+from atc.schemas.repair.problems import argument_problems, slip_of
+from atc.schemas.repair.spelling import MAX_NEAR, is_spelling, kinship, nearest, respelt
+from atc.schemas.validate import Problem
 from atc.tools.protocol import JsonSchema
 
 SPELLING, UNWRAP, ENUM = "argument-respelling", "argument-unwrap", "argument-enum"
@@ -36,14 +37,12 @@ MAX_DEPTH = 24
 MAX_TRIALS = 200
 """Alternatives of a schema that are tried for one call, in all."""
 MAX_SHOWN = 200
-"""Characters of a value in a repair, and of a name in a problem."""
+"""Characters of a value or a name in a repair."""
 MAX_VISITS = 20_000
 """Values of one call that a step looks at."""
 MAX_COMPARED = 100_000
 """Texts that are compared with a value of an enumeration, for one call, in all."""
-MAX_FIELDS, MAX_NAMES, _FEW = 50, 30, 8
-UNKNOWN = "additionalProperties"
-
+MAX_FIELDS, _FEW = 50, 8
 Path = tuple[str | int, ...]
 _Step = Callable[[Place, Any, Path], Any]
 
@@ -84,7 +83,7 @@ def repair_arguments(
         gate = gate_of(schema)
         repair = Repair(gate, lossless=effect is not Effect.READ, respellings=respellings or {}, rules=rules)
         made = repair.made(arguments)
-        wrong = () if repair.is_settled(made) else tuple(_problems(Place.of(schema), made))
+        wrong = () if repair.is_settled(made) else tuple(argument_problems(Place.of(schema), made))
         return Repaired(made, tuple(repair.repairs), wrong, repair.more)
     except RecursionError:
         return Repaired(arguments, problems=(Problem((), "they are too deeply nested: give less at once", ""),))
@@ -356,22 +355,6 @@ class Repair:
         self.repairs.append(
             ArgumentRepair(kind=kind, path=where, given=_cut(given), sent=_cut(sent), name=name and name[:MAX_SHOWN])
         )
-
-
-def _problems(root: Place, arguments: dict[str, Any]) -> Iterator[Problem]:
-    """What is wrong with arguments, an unknown one first."""
-    members = root.members
-    unknown = [] if root.is_open else [key for key in arguments if key not in members]
-    takes = ", ".join(name[:MAX_SHOWN] for name in islice(members, MAX_NAMES)) or "none"
-    more = f" and {len(members) - MAX_NAMES:,} more" if len(members) > MAX_NAMES else ""
-    for key in unknown[:MAX_PROBLEMS]:
-        slip = slip_of(key, arguments, members)
-        why = f"it may be {slip[:MAX_SHOWN]}" if slip else "nothing is left out of a call with effects"
-        message = f"there is no such argument, and {why}; there are {takes}{more}"
-        yield Problem((key[:MAX_SHOWN],), message, UNKNOWN)
-    for problem in problems(root.schema, arguments):
-        if not (unknown and not problem.path and problem.keyword == UNKNOWN):
-            yield problem
 
 
 def _name(path: Path) -> str:

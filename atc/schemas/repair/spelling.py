@@ -156,11 +156,6 @@ def _ends_with(name: str, key: str) -> bool:
     return 0 < len(last) <= len(words) and words[-len(last) :] == last
 
 
-def slip_of(key: str, given: Collection[str], members: Iterable[str]) -> str:
-    """A parameter that is not given and spelt almost as an unknown key: too like it for the key to be left out."""
-    return next((name for name in members if name not in given and like(key, name)), "")
-
-
 def kinship(field: str, name: str, fields: int) -> int | None:
     """How close the name of a field is to that of an argument, 0 the closest; ``None`` where it is not."""
     if spelling_key(field) == spelling_key(name):

@@ -1,0 +1,104 @@
+"""Approval in one run: who is asked about a call that is not a read, and what was denied before."""
+
+from __future__ import annotations
+
+import asyncio
+import inspect
+from collections.abc import Callable, Sequence
+from contextlib import AbstractContextManager
+from dataclasses import dataclass
+
+from atc.calls.approval import Approval, ApprovalRequest
+from atc.calls.bans import Bans
+from atc.calls.entry import CallKey
+from atc.calls.own_exceptions import OwnExceptions
+from atc.calls.record import CallRecord
+from atc.calls.redact import Redactor
+from atc.calls.responses import MAX_ERROR
+from atc.errors import CallRefused
+from atc.packing import pack
+from atc.result import Effect
+from atc.tools.tool import Tool
+from atc.traces.events import ApprovalAsked, Emit
+
+
+@dataclass
+class Approving:
+    """Has the calls of one run approved: one question at a time, each once.
+
+    Args:
+        bans: name the tools in whose place a call is made.
+        exceptions: describe what went wrong while the user was asked.
+        redactor: of the run.
+        emit: is told of every question.
+        waiting: stops the clock of the program.
+    """
+
+    bans: Bans
+    exceptions: OwnExceptions
+    redactor: Redactor
+    emit: Emit
+    waiting: Callable[[], AbstractContextManager[None]]
+
+    def __post_init__(self) -> None:
+        self._asking = asyncio.Lock()
+        self._denied: set[CallKey] = set()
+
+    def forget(self) -> None:
+        """Ask anew about what was denied: the user asks for something new."""
+        self._denied.clear()
+
+    async def approve(
+        self, approval: Approval, record: CallRecord, tool: Tool, key: CallKey, warnings: tuple[str, ...]
+    ) -> None:
+        """Ask whether to make a call, once for each call; whatever is not a yes is a no.
+
+        Args:
+            approval: the rule.
+            record: of the call.
+            tool: of the call.
+            key: of the call.
+            warnings: what the check warned about in its program.
+
+        Raises:
+            CallRefused: it is not approved.
+        """
+        if record.effect is Effect.READ:
+            return
+        description = tool.protocol.description
+        instead_of = tuple(self.bans.instead_of(record.tool))
+        request = ApprovalRequest(record.tool, record.arguments, record.effect, description, warnings, instead_of)
+        verdict = approval.decide(request)
+        if verdict == "allowed":
+            return
+        if verdict == "denied" and instead_of:
+            raise _not_approved(f"it takes the place of {', '.join(instead_of)}, and nobody could be asked about that")
+        if verdict == "denied":
+            raise _not_approved("calls with effects are not approved in this run")
+        if verdict == "warned":
+            unresolved = "; ".join(warnings)[:MAX_ERROR]
+            raise CallRefused(f"the program has an unresolved warning: {unresolved}", status="warned")
+        async with self._asking:
+            if key in self._denied:
+                raise _not_approved("the user did not approve this call before")
+            self._emit_asked(record, warnings, instead_of)
+            try:
+                with self.waiting():
+                    answer = verdict(request)
+                    if inspect.isawaitable(answer):
+                        answer = await answer
+            except Exception as error:
+                what = self.exceptions.describe(error, record.arguments)
+                record.notes.append(f"asking for approval failed: {what}")
+                raise _not_approved("the user could not be asked to approve this call") from error
+            if answer is not True:
+                self._denied.add(key)
+                raise _not_approved("the user did not approve this call")
+
+    def _emit_asked(self, record: CallRecord, warnings: Sequence[str], instead_of: Sequence[str]) -> None:
+        asked: ApprovalAsked = {**record.started(), "warnings": list(warnings), "instead_of": list(instead_of)}
+        self.emit("approval_asked", pack(self.redactor.value(asked)))
+
+
+def _not_approved(message: str) -> CallRefused:
+    return CallRefused(message, status="denied", cause="denied")

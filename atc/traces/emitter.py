@@ -1,0 +1,57 @@
+"""Where the events of one run go: without credentials, into its trace, and to those who listen or iterate."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+from collections.abc import AsyncGenerator, Callable, Coroutine, Mapping
+from typing import Any
+
+from atc.calls.redact import Redactor
+from atc.traces.events import Emit, Event, EventKind
+from atc.traces.store import TraceWriter
+
+Listener = Callable[[Event], None]
+
+
+def emitter(trace: TraceWriter, redactor: Redactor, *listeners: Listener | None) -> Emit:
+    """What the parts of a run report to.
+
+    Args:
+        trace: of the run.
+        redactor: of the run.
+        listeners: are told of every event, in this order; ``None`` is nobody.
+    """
+    told = [each for each in listeners if each is not None]
+
+    def emit(kind: EventKind, data: Mapping[str, Any]) -> None:
+        event = Event(kind, redactor.value(data))
+        trace.write(event)
+        for each in told:
+            each(event)
+
+    return emit
+
+
+async def streamed(begin: Callable[[Listener], Coroutine[Any, Any, object]]) -> AsyncGenerator[Event]:
+    """Begin a run and yield its events. Closed early, it stops the run.
+
+    Args:
+        begin: makes the run, which tells its events to the listener that it is given.
+
+    Raises:
+        Exception: whatever the run raised, after its events.
+    """
+    events: asyncio.Queue[Event | None] = asyncio.Queue()
+    work = asyncio.create_task(begin(events.put_nowait))
+    work.add_done_callback(lambda _: events.put_nowait(None))
+    try:
+        while (event := await events.get()) is not None:
+            yield event
+        await work
+    finally:
+        work.cancel()
+        with contextlib.suppress(
+            asyncio.CancelledError, Exception
+        ):  # its outcome was raised above, or nobody waits for it
+            await work
