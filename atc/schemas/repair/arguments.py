@@ -11,6 +11,7 @@ problem, because what it asks for would not be done.
 from __future__ import annotations
 
 import copy
+from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from itertools import islice
@@ -203,9 +204,10 @@ class Repair:
         required = [name for name in place.required if name in members]
         if place.is_open:  # an unknown key may be meant as it is: it takes the place of what must be there, alone
             given |= members.keys() - required
-        learnt = self._respellings if not path else {}
+        learnt = self._respellings if not path and not self.lossless else {}  # what was learnt may be another word
         meant = {k: learnt[k] for k in unknown if learnt.get(k) in members and learnt[k] not in given}
-        meant = {k: name for k, name in meant.items() if list(meant.values()).count(name) == 1} if meant else {}
+        times = Counter(meant.values())
+        meant = {k: name for k, name in meant.items() if times[name] == 1}
         left = [key for key in unknown if key not in meant]
         given |= set(meant.values())
         strict = self.lossless
@@ -285,11 +287,13 @@ class Repair:
     def _complete(self, place: Place, value: dict[str, Any], path: Path) -> dict[str, Any]:
         """Leave out ``null`` where it may not stand, and give a required argument its default, or its only value."""
         members, required = place.members, place.required
-        nulls = [key for key, item in value.items() if item is None and key in members and key not in required]
+        needed = set(required)
+        nulls = [key for key, item in value.items() if item is None and key in members and key not in needed]
+        gone = {key for key in nulls if not self.gate.accepts(members[key], None)}
         for key in nulls:
-            if not self.gate.accepts(members[key], None):
+            if key in gone:
                 self._note("left_out", (*path, key), None, None)
-                value = {name: item for name, item in value.items() if name != key}
+        value = {key: item for key, item in value.items() if key not in gone} if gone else value
         if self.lossless or DEFAULT not in self._rules:
             return value
         for key in required:
