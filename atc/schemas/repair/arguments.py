@@ -74,6 +74,7 @@ def repair_arguments(
     effect: Effect = Effect.READ,
     respellings: Mapping[str, str] | None = None,
     rules: frozenset[str] = RULES,
+    masked: Callable[[Any], Any] = lambda value: value,
 ) -> Repaired:
     """Repair arguments by rule, and hold them to the schema (RETO §3.4, Alg. 1 tier 1 and Eq. 11).
 
@@ -83,10 +84,13 @@ def repair_arguments(
         effect: of the tool: what is not a read gets lossless repairs alone.
         respellings: keys that are known to mean a parameter of this tool.
         rules: the ids of the rules that are on; those that are not of :data:`RULES` do not count.
+        masked: takes credentials out of a value that is written down, before it is cut: the half of one is none.
     """
     try:
         gate = gate_of(schema)
-        repair = Repair(gate, lossless=effect is not Effect.READ, respellings=respellings or {}, rules=rules)
+        repair = Repair(
+            gate, lossless=effect is not Effect.READ, respellings=respellings or {}, rules=rules, masked=masked
+        )
         made = repair.made(arguments)
         wrong = () if repair.is_settled(made) else tuple(_problems(Place.of(schema), made))
         return Repaired(made, tuple(repair.repairs), wrong, repair.more)
@@ -103,11 +107,19 @@ class Repair:
         lossless: what is made says the same as what was given.
     """
 
-    def __init__(self, gate: Gate, *, lossless: bool, respellings: Mapping[str, str], rules: frozenset[str]) -> None:
+    def __init__(
+        self,
+        gate: Gate,
+        *,
+        lossless: bool,
+        respellings: Mapping[str, str],
+        rules: frozenset[str],
+        masked: Callable[[Any], Any],
+    ) -> None:
         self.gate, self.root, self.lossless = gate, gate.root, lossless
         self.repairs: list[ArgumentRepair] = []
         self.more = 0
-        self._respellings, self._rules = respellings, rules
+        self._respellings, self._rules, self._masked = respellings, rules, masked
         self._spelt: dict[Path, str] = {}
         self._trials, self._visits, self._compared = MAX_TRIALS, MAX_VISITS, 0
 
@@ -361,7 +373,13 @@ class Repair:
         before = (self._spelt.get(path[: i + 1], step) for i, step in enumerate(path))
         where = tuple(step if isinstance(step, int) else step[:MAX_SHOWN] for step in before)
         self.repairs.append(
-            ArgumentRepair(kind=kind, path=where, given=_cut(given), sent=_cut(sent), name=name and name[:MAX_SHOWN])
+            ArgumentRepair(
+                kind=kind,
+                path=where,
+                given=_cut(self._masked(given)),
+                sent=_cut(self._masked(sent)),
+                name=name and name[:MAX_SHOWN],
+            )
         )
 
 
