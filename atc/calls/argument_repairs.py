@@ -187,8 +187,7 @@ class ArgumentRepairs:
         if not isinstance(made, dict) or not self._is_showable(made) or not _fits_schema(schema, made, original):
             return None
         if effect is not Effect.READ:
-            known = self.respellings.get(complaint.protocol.name)
-            return made if same_request(schema, original, made, known) else None
+            return made if same_request(schema, original, made) else None
         return made if is_grounded(made, complaint) else None
 
 

@@ -301,7 +301,8 @@ class Broker:
         """The schema gate (RETO §3.4, Eq. 11) with its deterministic tier of repair."""
         arguments = original_arguments(tool.protocol, record.arguments)
         known = self.repairs.respellings.get(record.tool)
-        made = repair_arguments(tool.protocol.parameters, arguments, record.effect, known, self.rules)
+        schema, masked = tool.protocol.parameters, self.redactor.value
+        made = repair_arguments(schema, arguments, record.effect, known, self.rules, masked)
         record.original, record.arguments = (arguments if made.repairs else None), made.arguments
         record.repairs = made.repairs
         record.notes += wording.argument_repairs(made.repairs, made.more)
@@ -355,8 +356,9 @@ class Broker:
         if record.status == "ok":
             record.status = "refused" if isinstance(error, CallRefused) else "failed"
         if record.status == "refused":
-            record.arguments = cut_arguments(record.arguments)
-            record.original = cut_arguments(record.original) if record.original is not None else None
+            masked = self.redactor.value  # before they are cut: half a credential is not known as one
+            record.arguments = cut_arguments(masked(record.arguments))
+            record.original = cut_arguments(masked(record.original)) if record.original is not None else None
         return self._ended(record, CallReply(error=self.redactor.text(error.message), status=error.status))
 
     def _cut_off(self, record: CallRecord) -> None:

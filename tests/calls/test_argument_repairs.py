@@ -137,6 +137,17 @@ def test_a_credential_is_not_shown_to_a_model() -> None:
     assert script.asked == []
 
 
+def test_no_part_of_a_credential_is_left_where_a_value_is_cut() -> None:
+    secret = "s3cret-" + "Zq9" * 20
+    house = House(weather(lambda arguments: 1), secrets=(secret,))
+    house.call("weather", Year=["x" * 180 + secret], year="x" * 3_960 + secret)  # refused
+    house.call("weather", year=[{"year": "x" * 180 + secret}])
+    house.call("weather", other="x" * 180 + secret, year="5")
+    written = json.dumps([call.model_dump(mode="json") for call in house.broker.calls])
+    assert "dropped" in written
+    assert secret[:12] not in written
+
+
 def test_the_model_is_asked_a_few_times_a_run_and_failures_count() -> None:
     script = Script(None, {"year": "1"}, {"year": "2002"})
     house = house_of(script, weather(lambda arguments: arguments["year"]), repairs=3)

@@ -97,14 +97,78 @@ def test_a_key_that_ends_like_the_one_that_is_missing_is_that_one_of_a_read() ->
     assert sent(schema, {"id": 5, "key": 6}) is None
 
 
-def test_keys_that_are_known_to_mean_a_parameter_come_first() -> None:
+def test_keys_that_are_known_to_mean_a_parameter_come_first_in_a_read() -> None:
     schema = parameters(user=TEXT, uid=INTEGER)
-    assert sent(schema, {"who": "u"}, WRITE, respellings={"who": "user"}) == {"user": "u"}
-    assert sent(schema, {"who": "u"}, WRITE, respellings={"who": "nobody"}) is None
-    assert sent(schema, {"who": "u", "user": "v"}, WRITE, respellings={"who": "user"}) is None
-    assert sent(schema, {"who": "u", "whom": "v"}, WRITE, respellings={"who": "user", "whom": "user"}) is None
-    assert same_request(schema, {"who": "u"}, {"user": "u"}, {"who": "user"})
-    assert not same_request(schema, {"who": "u"}, {"user": "u"})
+    assert sent(schema, {"who": "u"}, respellings={"who": "user"}) == {"user": "u"}
+    assert sent(schema, {"who": "u"}, respellings={"who": "nobody"}) == {}
+    assert sent(schema, {"who": "u", "user": "v"}, respellings={"who": "user"}) == {"user": "v"}
+    assert sent(schema, {"who": "u", "whom": "v"}, respellings={"who": "user", "whom": "user"}) == {}
+
+
+def test_what_was_learnt_changes_no_target_of_a_write() -> None:
+    schema = parameters(to_account=TEXT, amount=INTEGER)
+    given = {"from_account": "a", "amount": 1}
+    assert sent(schema, given, WRITE, respellings={"from_account": "to_account"}) is None
+    assert not same_request(schema, given, {"to_account": "a", "amount": 1})
+    assert sent(schema, {"ToAccount": "a", "amount": 1}, WRITE) == {"to_account": "a", "amount": 1}
+
+
+@pytest.mark.parametrize(
+    ("parameter", "key"),
+    [
+        ("contact_id", "contract_id"),
+        ("country", "county"),
+        ("countries", "counties"),
+        ("email_cc", "emailbcc"),
+        ("पता", "पति"),
+        ("größe", "grüße"),
+        ("振込先account", "振込元account"),
+    ],
+)
+def test_another_word_is_no_slip_in_a_write(parameter: str, key: str) -> None:
+    schema = parameters(**{parameter: TEXT})
+    assert sent(schema, {key: "x"}, WRITE) is None
+    assert not same_request(schema, {key: "x"}, {parameter: "x"})
+
+
+@pytest.mark.parametrize(
+    ("says", "given"),
+    [
+        ("Amount in euros, not cents", "100 cents"),
+        ("Amount in euros, not in dollars", "100 dollars"),
+        ("Amount in EUR. CHF is not supported", "100 CHF"),
+        ("Amount in Australian dollars", "100 USD"),
+        ("A rate as a fraction of one, not in percent", "5%"),
+        ("A rate, 0.05 for 5%", "5%"),
+        ("The number, such as 5 million", "5 million"),
+        ("The amount", "0.99999999999999999"),
+        ("The amount", "1e-400"),
+        ("The amount", "1e999"),
+        ("Distance in km", "1.000000000000001000001 km"),
+    ],
+)
+def test_no_number_of_a_write_loses_what_it_says(says: str, given: str) -> None:
+    schema = parameters(amount={**NUMBER, "description": says})
+    assert sent(schema, {"amount": given}, WRITE) is None
+    assert not same_request(schema, {"amount": given}, {"amount": sent(schema, {"amount": given}) or 1})
+
+
+def test_a_null_that_a_tool_takes_says_something() -> None:
+    schema = parameters(id=INTEGER, due={"type": ["string", "null"]}, note=TEXT)
+    assert not same_request(schema, {"id": 1, "due": None}, {"id": 1})
+    assert same_request(schema, {"id": 1, "note": None}, {"id": 1})
+
+
+def test_alternatives_in_one_another_do_not_multiply() -> None:
+    schema = {
+        **parameters(a={"$ref": "#/$defs/any"}),
+        "$defs": {"any": {"anyOf": [{"type": "array", "items": {"$ref": "#/$defs/any"}}] * 12}},
+    }
+    given: Any = "a"
+    made: Any = "b"
+    for _ in range(12):
+        given, made = [given], [made]
+    assert not same_request(schema, {"a": given}, {"a": made})
 
 
 def test_keys_of_objects_inside_are_respelt_too() -> None:

@@ -11,6 +11,7 @@ problem, because what it asks for would not be done.
 from __future__ import annotations
 
 import copy
+from collections import Counter
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from itertools import islice
@@ -69,6 +70,7 @@ def repair_arguments(
     effect: Effect = Effect.READ,
     respellings: Mapping[str, str] | None = None,
     rules: frozenset[str] = RULES,
+    masked: Callable[[Any], Any] = lambda value: value,
 ) -> Repaired:
     """Repair arguments by rule, and hold them to the schema (RETO §3.4, Alg. 1 tier 1 and Eq. 11).
 
@@ -78,10 +80,13 @@ def repair_arguments(
         effect: of the tool: what is not a read gets lossless repairs alone.
         respellings: keys that are known to mean a parameter of this tool.
         rules: the ids of the rules that are on; those that are not of :data:`RULES` do not count.
+        masked: takes credentials out of a value that is written down, before it is cut: the half of one is none.
     """
     try:
         gate = gate_of(schema)
-        repair = Repair(gate, lossless=effect is not Effect.READ, respellings=respellings or {}, rules=rules)
+        repair = Repair(
+            gate, lossless=effect is not Effect.READ, respellings=respellings or {}, rules=rules, masked=masked
+        )
         made = repair.made(arguments)
         wrong = () if repair.is_settled(made) else tuple(argument_problems(Place.of(schema), made))
         return Repaired(made, tuple(repair.repairs), wrong, repair.more)
@@ -98,11 +103,19 @@ class Repair:
         lossless: what is made says the same as what was given.
     """
 
-    def __init__(self, gate: Gate, *, lossless: bool, respellings: Mapping[str, str], rules: frozenset[str]) -> None:
+    def __init__(
+        self,
+        gate: Gate,
+        *,
+        lossless: bool,
+        respellings: Mapping[str, str],
+        rules: frozenset[str],
+        masked: Callable[[Any], Any],
+    ) -> None:
         self.gate, self.root, self.lossless = gate, gate.root, lossless
         self.repairs: list[ArgumentRepair] = []
         self.more = 0
-        self._respellings, self._rules = respellings, rules
+        self._respellings, self._rules, self._masked = respellings, rules, masked
         self._spelt: dict[Path, str] = {}
         self._trials, self._visits, self._compared = MAX_TRIALS, MAX_VISITS, 0
 
@@ -199,9 +212,10 @@ class Repair:
         required = [name for name in place.required if name in members]
         if place.is_open:  # an unknown key may be meant as it is: it takes the place of what must be there, alone
             given |= members.keys() - required
-        learnt = self._respellings if not path else {}
+        learnt = self._respellings if not path and not self.lossless else {}  # what was learnt may be another word
         meant = {k: learnt[k] for k in unknown if learnt.get(k) in members and learnt[k] not in given}
-        meant = {k: name for k, name in meant.items() if list(meant.values()).count(name) == 1} if meant else {}
+        times = Counter(meant.values())
+        meant = {k: name for k, name in meant.items() if times[name] == 1}
         left = [key for key in unknown if key not in meant]
         given |= set(meant.values())
         strict = self.lossless
@@ -281,11 +295,13 @@ class Repair:
     def _complete(self, place: Place, value: dict[str, Any], path: Path) -> dict[str, Any]:
         """Leave out ``null`` where it may not stand, and give a required argument its default, or its only value."""
         members, required = place.members, place.required
-        nulls = [key for key, item in value.items() if item is None and key in members and key not in required]
+        needed = set(required)
+        nulls = [key for key, item in value.items() if item is None and key in members and key not in needed]
+        gone = {key for key in nulls if not self.gate.accepts(members[key], None)}
         for key in nulls:
-            if not self.gate.accepts(members[key], None):
+            if key in gone:
                 self._note("left_out", (*path, key), None, None)
-                value = {name: item for name, item in value.items() if name != key}
+        value = {key: item for key, item in value.items() if key not in gone} if gone else value
         if self.lossless or DEFAULT not in self._rules:
             return value
         for key in required:
@@ -353,7 +369,13 @@ class Repair:
         before = (self._spelt.get(path[: i + 1], step) for i, step in enumerate(path))
         where = tuple(step if isinstance(step, int) else step[:MAX_SHOWN] for step in before)
         self.repairs.append(
-            ArgumentRepair(kind=kind, path=where, given=_cut(given), sent=_cut(sent), name=name and name[:MAX_SHOWN])
+            ArgumentRepair(
+                kind=kind,
+                path=where,
+                given=_cut(self._masked(given)),
+                sent=_cut(self._masked(sent)),
+                name=name and name[:MAX_SHOWN],
+            )
         )
 
 

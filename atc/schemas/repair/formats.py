@@ -11,6 +11,7 @@ import re
 from collections.abc import Callable
 from datetime import date, datetime
 from decimal import Decimal
+from math import isfinite
 from typing import Any, Final, NoReturn
 
 from atc.schemas.repair.places import Place
@@ -44,6 +45,8 @@ _UNITS = (
     "h hr hrs hour hours", "d day days", "week weeks", "month months", "year years", "ms millisecond milliseconds",
     "kmh kph", "mph", "celsius °c", "fahrenheit °f", "% percent percentage", "° degree degrees",
     "px pixel pixels", "usd $ dollar dollars", "eur € euro euros", "gbp £", "jpy ¥ yen", "kb", "mb", "gb",
+    "cent cents", "pence penny", "aud", "cad", "chf", "cny", "dkk", "hkd", "inr", "mxn", "nok", "nzd", "pln", "sek",
+    "sgd",
 )  # fmt: skip
 _UNIT_OF = {spelling: group.split()[0] for group in _UNITS for spelling in group.split()}
 _UNIT_WORD = re.compile(r"[^\W\d_]+|[%°$€£¥]")
@@ -81,11 +84,7 @@ def as_type(place: Place, value: Any, *, lossless: bool) -> Any:
         if types & {"integer", "number"} and _NUMBER.fullmatch(text):
             if text.lstrip("-").isdigit():
                 return int(text)  # of any size: a float would change the last digits of a long identifier
-            number = float(text)
-            if number.is_integer() and abs(number) < 2**53:
-                return int(number)
-            exact = not lossless or Decimal(text) == Decimal(repr(number))
-            return number if "number" in types and exact else MISSING
+            return _as_number(text, place, lossless=lossless)
         if "boolean" in types and text.lower() in ("true", "false"):
             return text.lower() == "true"
     if isinstance(value, float) and types == {"integer"} and value.is_integer():
@@ -122,7 +121,7 @@ def _number(place: Place, name: str, text: str, *, lossless: bool) -> Any:
     if (word := text.lower()) in _WORDS:
         return _WORDS[word]
     if _GROUPED.fullmatch(text):
-        return MISSING if lossless else _as_number(text.replace(",", ""), place)
+        return MISSING if lossless else _as_number(text.replace(",", ""), place, lossless=False)
     found = _MEASURED.fullmatch(text)
     if found is None:
         return MISSING
@@ -134,31 +133,45 @@ def _number(place: Place, name: str, text: str, *, lossless: bool) -> Any:
         return MISSING
     if re.match(r"[+-]?0\d", digits):
         return MISSING  # `007` is no number
-    return _as_number(digits, place)
+    return _as_number(digits, place, lossless=lossless)
 
 
 def _is_of_unit(unit: str, place: Place, name: str, *, lossless: bool) -> bool:
-    """Whether a number with this unit is wanted without it: by the argument's text, or where that names no other."""
+    """Whether a number with this unit is wanted without it: by the argument's text, or where that names no other.
+
+    Where nothing may be lost, a unit in an example (``0.05 for 5%``) is not named, nor is one in a text that denies
+    something; a unit that is not known must stand in the argument's name, and ``USD`` is not any dollar.
+    """
     ours = _UNIT_OF.get(unit)
-    texts = [
-        name,
-        *(str(part.schema.get(key, ""))[:2_000] for part in place.parts() for key in ("title", "description")),
-    ]
-    words = {word for text in texts for word in _UNIT_WORD.findall(re.sub(r"(?<=[a-z])(?=[A-Z])", " ", text).lower())}
+    texts = [str(part.schema.get(key, ""))[:2_000] for part in place.parts() for key in ("title", "description")]
+    if lossless:
+        texts = [_EXAMPLE.sub(" ", text) for text in texts]
+        texts = [text for text in texts if ours is not None and _DENIALS.isdisjoint(_unit_words(text))]
+    words = {word for text in (name, *texts) for word in _unit_words(text)}
+    if lossless and unit == "usd" and unit not in words:
+        return False
     if ours is None:
         return len(unit) > 1 and unit in words
     named = {_UNIT_OF[word] for word in words if word in _UNIT_OF and word not in _ALSO_WORDS}
     return named == {ours} or (not lossless and not named)
 
 
+def _unit_words(text: str) -> list[str]:
+    return _UNIT_WORD.findall(re.sub(r"(?<=[a-z])(?=[A-Z])", " ", text).lower())
+
+
+_EXAMPLE = re.compile(r"\d ?(?:[^\W\d_]+|[%°$€£¥])")
+_DENIALS = frozenset({"not", "no", "nor", "never", "t", "cannot", "without", "except", "instead", "rather", "than"})
 _ALSO_WORDS = frozenset(
     {"in", "m", "g", "s", "h", "d", "min", "second", "pound", "mi", "foot", "day", "month", "year", "week"}
 )
 """Units that are other words besides."""
 
 
-def _as_number(digits: str, place: Place) -> Any:
+def _as_number(digits: str, place: Place, *, lossless: bool) -> Any:
     number = float(digits)
+    if lossless and not (isfinite(number) and Decimal(digits) == Decimal(repr(number))):
+        return MISSING
     if number.is_integer() and abs(number) < 2**53:
         return int(number)
     return number if "number" in place.types else MISSING

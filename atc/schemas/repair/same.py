@@ -7,67 +7,86 @@ change what is asked for.
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import dataclass
+from itertools import count
 from typing import Any
 
 from atc.schemas.repair.arguments import MAX_DEPTH
 from atc.schemas.repair.formats import MISSING, as_type, in_format
-from atc.schemas.repair.places import Place
+from atc.schemas.repair.places import Gate, Place, gate_of
 from atc.schemas.repair.spelling import is_spelling, near, nearest, spelling_key
 from atc.tools.protocol import JsonSchema
+
+MAX_STEPS = 1_000
+"""Pairs of values, and of names, that one comparison looks at."""
 
 
 def same_request(
     schema: JsonSchema,
     given: Mapping[str, Any],
     sent: Mapping[str, Any],
-    respellings: Mapping[str, str] | None = None,
 ) -> bool:
     """Whether the arguments ``sent`` say what the arguments ``given`` say, but for respelt keys and lossless formats.
 
     Args:
         schema: of the parameters.
         given: by the tool's own names, or those that a program gave in their place.
-        sent: what would be sent in their place.
-        respellings: keys that are known to mean a parameter of this tool.
+        sent: what would be sent in their place. Where it would take too long to tell, it is another request.
     """
     try:
-        return _same_object(Place.of(schema), dict(given), dict(sent), respellings or {}, 0)
-    except RecursionError:
+        gate = gate_of(schema)
+        return _same_object(gate.root, dict(given), dict(sent), _Reach(gate, count(1)))
+    except (RecursionError, ValueError, TypeError):  # the schema is none, or a key is no text
         return False
 
 
-def _same(place: Place, name: str, given: Any, sent: Any, depth: int) -> bool:
+@dataclass(frozen=True)
+class _Reach:
+    """How deep in a request a comparison is, and the steps of all of it: alternatives in one another multiply."""
+
+    gate: Gate
+    steps: count[int]
+    depth: int = 0
+
+    def below(self) -> _Reach:
+        return _Reach(self.gate, self.steps, self.depth + 1)
+
+    def step(self) -> None:
+        if self.depth > MAX_DEPTH or next(self.steps) > MAX_STEPS:
+            raise RecursionError("too much to compare")
+
+
+def _same(place: Place, name: str, given: Any, sent: Any, at: _Reach) -> bool:
     if _equal(given, sent):
         return True
-    if depth > MAX_DEPTH:
-        return False
-    return any(_same_at(option, name, given, sent, depth + 1) for option in place.alternatives)
+    at.step()
+    return any(_same_at(option, name, given, sent, at.below()) for option in place.alternatives)
 
 
-def _same_at(place: Place, name: str, given: Any, sent: Any, depth: int) -> bool:
+def _same_at(place: Place, name: str, given: Any, sent: Any, at: _Reach) -> bool:
     if isinstance(given, dict) and isinstance(sent, dict):
-        return _same_object(place, given, sent, {}, depth)
+        return _same_object(place, given, sent, at)
     if isinstance(given, list) and isinstance(sent, list):
         items = place.items
         pairs = zip(given, sent, strict=False)
-        return items is not None and len(given) == len(sent) and all(_same(items, name, a, b, depth) for a, b in pairs)
+        return items is not None and len(given) == len(sent) and all(_same(items, name, a, b, at) for a, b in pairs)
     if isinstance(given, list):
-        return len(given) == 1 and "array" not in place.types and _same(place, name, given[0], sent, depth)
+        return len(given) == 1 and "array" not in place.types and _same(place, name, given[0], sent, at)
     if isinstance(sent, list) and len(sent) == 1 and place.items is not None and not isinstance(given, str):
-        return _same(place.items, name, given, sent[0], depth)
+        return _same(place.items, name, given, sent[0], at)
     if isinstance(given, dict):
         ((key, value),) = given.items() if len(given) == 1 else (("", None),)
-        return spelling_key(key) == spelling_key(name) != "" and _same(place, name, value, sent, depth)
-    return _same_text(place, name, given, sent, depth)
+        return spelling_key(key) == spelling_key(name) != "" and _same(place, name, value, sent, at)
+    return _same_text(place, name, given, sent, at)
 
 
-def _same_text(place: Place, name: str, given: Any, sent: Any, depth: int) -> bool:
+def _same_text(place: Place, name: str, given: Any, sent: Any, at: _Reach) -> bool:
     """Whether a plain value says the same in another format."""
     made = as_type(place, given, lossless=True)
     if made is MISSING:
         made = in_format(place, name, given, lossless=True)
     if made is not MISSING and (
-        _equal(made, sent) or (isinstance(made, dict | list) and _same(place, name, made, sent, depth))
+        _equal(made, sent) or (isinstance(made, dict | list) and _same(place, name, made, sent, at))
     ):
         return True
     if isinstance(given, str) and isinstance(sent, str):
@@ -76,33 +95,32 @@ def _same_text(place: Place, name: str, given: Any, sent: Any, depth: int) -> bo
         isinstance(sent, list)
         and len(sent) == 1
         and place.items is not None
-        and _same(place.items, name, given, sent[0], depth)
+        and _same(place.items, name, given, sent[0], at)
     )
 
 
-def _same_object(
-    place: Place, given: dict[str, Any], sent: dict[str, Any], respellings: Mapping[str, str], depth: int
-) -> bool:
+def _same_object(place: Place, given: dict[str, Any], sent: dict[str, Any], at: _Reach) -> bool:
     members, others = place.members, place.below("additionalProperties")
     anything = Place(place.root, "", {})
     left = {key: value for key, value in sent.items() if key not in given}
     for key, value in given.items():
         if key in sent:
-            if not _same(members.get(key, others or anything), key, value, sent[key], depth):
+            if not _same(members.get(key, others or anything), key, value, sent[key], at):
                 return False
             continue
         if key in members:
-            if value is None and key not in place.required:
-                continue
+            if value is None and key not in place.required and not at.gate.accepts(members[key], None):
+                continue  # where it is accepted it says something: that a date is cleared
             return False
-        meant = [name for name in left if name in members and _means(key, name, respellings)]
-        if len(meant) != 1 or not _same(members[meant[0]], meant[0], value, left.pop(meant[0]), depth):
+        meant = [name for name in left if name in members and _means(key, name, at)]
+        if len(meant) != 1 or not _same(members[meant[0]], meant[0], value, left.pop(meant[0]), at):
             return False
     return not left
 
 
-def _means(key: str, name: str, respellings: Mapping[str, str]) -> bool:
-    return respellings.get(key) == name or is_spelling(key, name) or near(key, name, strict=True)
+def _means(key: str, name: str, at: _Reach) -> bool:
+    at.step()
+    return is_spelling(key, name) or near(key, name, strict=True)
 
 
 def _equal(a: Any, b: Any) -> bool:

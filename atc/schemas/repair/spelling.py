@@ -8,6 +8,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from functools import lru_cache
+from unicodedata import category, normalize
 
 from atc.graph.identifiers import singular, split, words_of
 
@@ -21,6 +22,15 @@ _FILLERS = {("is",), ("the",), ("my",), ("input",), ("param",), ("arg",)}
 """Words before a name that say nothing more; some clients write one before a name that their language reserves."""
 _BARE = {("id",), ("name",), ("code",), ("key",), ("slug",), ("text",), ("title",), ("result",), ("number",)}
 """Names of a field that say what an object is: alone in it, it is meant by the object."""
+_OTHER_WORDS = frozenset(
+    frozenset(pair.split())
+    for pair in (
+        "contact contract", "country county", "trail trial", "diary dairy", "angel angle", "casual causal",
+        "desert dessert", "united untied", "quiet quite", "martial marital", "though through", "prince price",
+        "sever server", "thread tread", "plan plane", "planet plane", "board broad", "accept except",
+    )
+)  # fmt: skip
+"""Words that one edit makes of one another, and that both name something."""
 _NOT_LETTERS = re.compile(r"[\W_]+")
 _BEFORE = re.compile(r"[\W_]*")
 _BETWEEN = re.compile(r"(?<=[^\W\d_])[\s_-]+(?=[^\W_])|(?<=\d)[\s_-]+(?=[^\W\d_])")
@@ -28,7 +38,11 @@ _BETWEEN = re.compile(r"(?<=[^\W\d_])[\s_-]+(?=[^\W_])|(?<=\d)[\s_-]+(?=[^\W\d_]
 
 def spelling_key(name: str) -> str:
     """A name without case and separators: ``productId``, ``product_id`` and ``Product-ID`` are alike."""
-    return _NOT_LETTERS.sub("", name.casefold())
+    folded = name.casefold()
+    if folded.isascii():
+        return _NOT_LETTERS.sub("", folded)
+    folded = normalize("NFC", folded)  # a vowel sign is no letter, and all the same a part of the word
+    return "".join(char for char in folded if char.isalnum() or category(char).startswith("M"))
 
 
 def value_key(text: str) -> str:
@@ -42,15 +56,19 @@ def near(given: str, name: str, *, strict: bool = False) -> bool:
     The first letter is the same, no digit differs, and the word that differs has :data:`SHORTEST` letters.
 
     Args:
-        strict: another letter is no slip (``weight``, ``height``), and the word has :data:`SHORTEST_EXACT` letters.
+        strict: another letter is no slip (``weight``, ``height``), nor is one that makes another word (``contact``,
+            ``contract``); the word has :data:`SHORTEST_EXACT` letters, and no word is written together with another.
     """
     least = SHORTEST_EXACT if strict else SHORTEST
     if not like(given, name, strict=strict) or min(len(spelling_key(each)) for each in (given, name)) < least:
         return False
     ours, theirs = split(given), split(name)
     if len(ours) != len(theirs):
-        return True
-    return all(min(len(x), len(y)) >= least for x, y in zip(ours, theirs, strict=True) if x != y)
+        return not strict  # `emailbcc` is not `email_cc`
+    pairs = [(x, y) for x, y in zip(ours, theirs, strict=True) if x != y]
+    if strict and any(frozenset(map(singular, pair)) in _OTHER_WORDS for pair in pairs):
+        return False
+    return all(min(len(x), len(y)) >= least for x, y in pairs)
 
 
 def like(given: str, name: str, *, strict: bool = False) -> bool:
@@ -87,7 +105,8 @@ def _is_one_edit(a: str, b: str, strict: bool) -> bool:
 
 @lru_cache(maxsize=16_384)
 def _singular_key(name: str) -> str:
-    return "".join(words_of(name)) if len(name) <= MAX_LENGTH else ""
+    """The words of a name in one, singular; empty where letters are none of ASCII, of which it would lose some."""
+    return "".join(words_of(name)) if len(name) <= MAX_LENGTH and name.isascii() else ""
 
 
 def is_spelling(given: str, name: str) -> bool:
