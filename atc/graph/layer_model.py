@@ -109,7 +109,11 @@ def load(path: File, sha256: str) -> LayerModel:
         raise EnvironmentProblem(f"{path} cannot be read ({error.strerror}): install atc-runtime again") from None
     if hashlib.sha256(text).hexdigest() != sha256:
         raise EnvironmentProblem(f"{path} is damaged, or is of another version: install atc-runtime again")
-    return LayerModel.read(json.loads(text))
+    try:
+        record = json.loads(text)
+    except (ValueError, RecursionError):
+        raise UsageError(f"{path} holds no layer model: it is no JSON") from None
+    return LayerModel.read(record)
 
 
 def predicted_layers(

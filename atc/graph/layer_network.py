@@ -9,6 +9,7 @@ import hashlib
 import io
 import json
 import zipfile
+import zlib
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path as File
@@ -37,6 +38,11 @@ _PER_LAYER = {
     "norm2.bias": ("d",),
 }
 _EPSILON = 1e-5
+_NO_NETWORK = (
+    *(ValueError, KeyError, TypeError, AttributeError, EOFError, OverflowError, MemoryError, RecursionError),
+    *(NotImplementedError, zipfile.BadZipFile, zlib.error),
+)
+"""What reading an archive of arrays raises where it is none, or a damaged one."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -130,13 +136,16 @@ class LayerNetwork:
         if len(content) > MAX_BYTES or hashlib.sha256(content).hexdigest() != sha256:
             raise UsageError(f"{path} is damaged, or is another file: make it anew")
         try:
+            with zipfile.ZipFile(io.BytesIO(content)) as archive:
+                if sum(each.file_size for each in archive.infolist()) > MAX_BYTES:
+                    raise ValueError("it is packed")
             with np.load(io.BytesIO(content), allow_pickle=False) as held:
                 arrays = {name: held[name] for name in held.files}
             about = json.loads(arrays.pop(_ABOUT).tobytes())
             made = cls({name: each.astype(np.float32) for name, each in arrays.items()}, int(about["heads"]))
             made._check()
             return replace(made, made=str(about["made"])[:1_000])
-        except (ValueError, KeyError, TypeError, zipfile.BadZipFile) as error:
+        except _NO_NETWORK as error:
             raise UsageError(f"{path} holds no layer network ({error}): make it anew") from None
 
     def _check(self) -> None:

@@ -14,6 +14,7 @@ from __future__ import annotations
 import json
 import re
 from dataclasses import dataclass, field
+from typing import Any
 
 from atc.facts import Fault
 from atc.models.base import Message
@@ -177,11 +178,11 @@ class _Tree:
         node.keys.add(action.key)
         call = await self._context.call(action.tool, action.arguments)
         if call.succeeded:
-            self._deeper(reply, shown(call.value), line, action.key, writes=call.effect is not Effect.READ)
+            self._deeper(reply, _observed(call.value), line, action.key, writes=call.effect is not Effect.READ)
             return None, None
         before = done_before(self._context, call)
         if before is not None and all(each.key != action.key for each in self.way):
-            observation = f"done before, and not done again; it returned {shown(before.value)}"
+            observation = f"done before, and not done again; it returned {_observed(before.value)}"
             self._deeper(reply, observation, line, action.key, writes=True)
             return None, None
         fault, instead = await routed_round(self._context, fault_of_call(call))
@@ -220,6 +221,12 @@ class _Tree:
         self._restarts += 1
         self._led_nowhere(_told("Give Up", why))
         return self.given_up() if self._restarts >= WIDTH else None
+
+
+def _observed(value: Any) -> str:
+    """What a call returned, on one line, so that no text in it looks like a line of the prompt."""
+    several = isinstance(value, str) and len(value.splitlines()) > 1
+    return shown(json.dumps(value, ensure_ascii=False) if several else value)
 
 
 def _told(step: str, outcome: str) -> str:

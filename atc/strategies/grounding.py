@@ -18,7 +18,8 @@ from itertools import islice
 from typing import Any
 
 from atc.strategies.said_dates import MONTHS, OFFSET, WEEKDAYS, Day, dates_in, times_in
-from atc.strategies.said_numbers import COUNTS, Number, numbers_in
+from atc.strategies.said_numbers import Number, is_minus, numbers_in
+from atc.strategies.said_spelled import spelled_in
 from atc.strategies.said_words import FREE, WORD
 from atc.unicode_forms import normalized
 
@@ -38,6 +39,8 @@ _QUOTED = re.compile(
     r"\"([^\"\n]{1,300})\"|“([^”\n]{1,300})”|„([^“”\n]{1,300})[“”]|«([^»\n]{1,300})»|`([^`\n]{1,300})`"
     r"|(?<!\w)['‘]([^'’\n]{1,300})['’](?!\w)"
 )
+_SHORT = frozenset("d ll m re s t ve".split())
+"""What is left of a word behind an apostrophe."""
 _ORDINAL = ("st", "nd", "rd", "th")
 _CHUNK = re.compile(r"\w+(?:[-./:_'’+&@#]\w+)*")
 _UNITS = frozenset("co2 h2o km2 m2 m3 cm2 cm3 ft2 24h pm2 pm10".split())
@@ -98,7 +101,7 @@ class Known:
                 self._add_text(_CAMEL.sub(" ", short))
 
     def _add_text(self, text: str) -> None:
-        self._texts.append(text[: self._room])
+        self._texts.append(text[: max(0, self._room)])
         self._room -= len(text) + 1
 
     @cached_property
@@ -129,8 +132,7 @@ class Known:
                 found.update(each.scaleb(power) for each in some for power in {0, number.power})
                 if number.minus:
                     found.update(-each for each in some)
-        for word in self.words & COUNTS.keys():
-            found.add(Decimal(COUNTS[word]))
+        found.update(each.number.scaleb(each.power) for each in spelled_in(self._raw))
         return sorted({abs(each) for each in found}), sorted({-each for each in found if each <= 0})
 
     @cached_property
@@ -215,6 +217,7 @@ def ungrounded(sentence: str, known: Known, *, names: bool = True, comma: bool =
     reading.identifiers()
     reading.numbers(comma)
     if names:
+        reading.spelled_numbers()
         reading.names()
     return tuple(dict.fromkeys(text for _, text in sorted(reading.refused)))
 
@@ -280,13 +283,22 @@ class _Reading:
             return True
         return said.sure and self._known.has_phrase(text)
 
+    def spelled_numbers(self) -> None:
+        known = self._known
+        for each in [*spelled_in(self._left)]:
+            minus = is_minus(self._text, each.start)
+            grounded = known.has_number(each.number, each.power, minus) or (
+                each.ordinal and known.has_place(each.number)
+            )
+            phrase = self._text[each.start : each.end]
+            self._judge(each.start, each.end, grounded or (not minus and known.has_phrase(phrase)))
+
     def names(self) -> None:
         for match in WORD.finditer(self._left):
-            word = match[0]
-            base, _, rest = word.replace("’", "'").partition("'")
-            said = fold(base)
-            if said in COUNTS and not self._known.has_word(said):
-                self._judge(match.start(), match.end(), self._known.has_number(Decimal(COUNTS[said])))
+            base, _, rest = match[0].replace("’", "'").partition("'")
+            said, second = fold(base), fold(rest)
+            if rest[:1].isupper() and second not in _SHORT and not self._is_known(second):  # O'Connor
+                self._judge(match.start(), match.end(), False)
             elif len(base) > 1 and base[0].isupper() and said not in FREE and not self._is_known(said):
                 owned = rest == "s" and said not in ("that", "there", "here", "what", "let", "who")
                 if owned or not self._begins(match.start()):

@@ -166,7 +166,7 @@ class CutOff:
         layers, names = _layers(began.get("layers"), context), began.get("variables")
         if not layers or not isinstance(names, list) or len(names) != len(layers):
             return None
-        if any(name_problem(name, context.all_tools) for name in names):
+        if any(name_problem(name, context.all_tools) for name in names) or len({*names}) < len(names):
             return None
         if began.get("layer") != sum(name in context.inputs for name in names) + 1:  # the trace was cut off earlier
             done, programs = [*done, *map(Program, programs[-1:])], []
@@ -176,7 +176,9 @@ class CutOff:
 
 def _layers(found: Any, context: RunContext) -> tuple[tuple[str, ...], ...]:
     """The layers of a trace, whose file anybody may have edited; empty where they cannot be had any more."""
-    if not isinstance(found, Sequence) or not all(isinstance(layer, list) for layer in found):
+    if not isinstance(found, Sequence) or not all(isinstance(layer, list) and layer for layer in found):
+        return ()
+    if not 1 < len(found) <= MAX_LAYERS:
         return ()
     known = all(isinstance(name, str) and name in context.all_tools for layer in found for name in layer)
     return tuple(map(tuple, found)) if known else ()

@@ -31,16 +31,7 @@ _BY_DOT = re.compile(r"\d{1,3}(?:[.'’]\d{3})+(?:,\d+)?")
 _DECIMAL, _DECIMAL_COMMA = re.compile(r"\d+(?:\.\d+)?"), re.compile(r"\d+,\d+")
 _PART = re.compile(r"\d+")
 _BEFORE_MINUS = frozenset("([{=:/ \t\n\u00a0\"'`") | {""}
-
-COUNTS = {
-    word: number
-    for number, word in enumerate(
-        "three four five six seven eight nine ten eleven twelve thirteen fourteen fifteen sixteen seventeen eighteen "
-        "nineteen twenty".split(),
-        3,
-    )
-}
-"""English words for small counts. "One" and "two" are as often no count: "the two of them"."""
+_MINUS = re.compile(r"(?<!\d )\b(?:minus|negative) $", re.IGNORECASE)
 
 
 class Number(NamedTuple):
@@ -77,8 +68,14 @@ def numbers_in(text: str, *, comma: bool = False) -> Iterator[Number]:
             continue
         unit, scale = (match["unit"] or "").casefold(), (match["scale"] or "").casefold()
         at = match.start()
-        sign = text[at - 1 : at] in ("-", "−") and text[max(0, at - 2) : at - 1] in _BEFORE_MINUS if at else False
-        yield Number(at, match.end(), found, _SCALES.get(scale or unit, 0), bool(scale), sign, digits)
+        yield Number(at, match.end(), found, _SCALES.get(scale or unit, 0), bool(scale), is_minus(text, at), digits)
+
+
+def is_minus(text: str, at: int) -> bool:
+    """Whether a number that begins at ``at`` has a sign, or "minus" before it: no dash, and no "10 minus 5"."""
+    if text[max(0, at - 1) : at] in ("-", "−"):
+        return text[max(0, at - 2) : at - 1] in _BEFORE_MINUS
+    return _MINUS.search(text[max(0, at - 12) : at]) is not None
 
 
 def _apart(spaced: str, comma: bool) -> tuple[tuple[Decimal, ...], ...]:

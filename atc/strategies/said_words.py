@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 
-from atc.strategies.said_numbers import COUNTS
+from atc.strategies.said_spelled import COUNTS
 
 WORD = re.compile(r"[^\W\d_]+(?:['’][^\W\d_]+)?")
 MAX_READ = 2_000
@@ -32,7 +32,7 @@ ENGLISH = frozenset(_ENGLISH.split())
 """English words that have a capital letter for their place alone."""
 OTHERS = frozenset((_GERMAN + _OTHERS).split()) - ENGLISH
 """Words of German, French, Spanish, Italian, Dutch and Portuguese."""
-FREE = ENGLISH | COUNTS.keys() | frozenset(
+FREE = ENGLISH | COUNTS | frozenset(
     "api celsius dr fahrenheit gmt id ids kelvin mr mrs ms ok okay st true false url urls utc".split()
 )  # fmt: skip
 """Words that name nothing, also where they have capital letters."""

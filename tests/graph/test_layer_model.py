@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import hashlib
+import io
+import zipfile
 from pathlib import Path
 from typing import Any
 
@@ -12,6 +15,7 @@ from atc.errors import EnvironmentProblem, UsageError
 from atc.graph import layer_model
 from atc.graph.layer_features import PAIR_FEATURES, pair_features
 from atc.graph.layer_model import LAYERS, MAX_TOOLS, LayerModel, load, predicted_layers, shipped
+from atc.graph.layer_network import MAX_BYTES, LayerNetwork
 from atc.learn.layer_fit import OrderedTools, fit
 from atc.tools.protocol import Protocol
 
@@ -108,3 +112,48 @@ def test_a_model_learns_an_order_and_the_same_each_time() -> None:
     assert fit(tasks, ridge=1.0).record() == model.record()
     with pytest.raises(ValueError, match="no order"):
         fit([OrderedTools(found, (0, 0, 0))])
+
+
+def archive(about: bytes, *, packed: bool = False, more: bytes = b"") -> bytes:
+    held, one = io.BytesIO(), io.BytesIO()
+    np.save(one, np.frombuffer(about, np.uint8))
+    with zipfile.ZipFile(held, "w", zipfile.ZIP_DEFLATED if packed else zipfile.ZIP_STORED) as made:
+        made.writestr("about.npy", one.getvalue())
+        made.writestr("more.npy", more)
+    return held.getvalue()
+
+
+def broken() -> bytes:
+    """An archive whose packed bytes are damaged."""
+    content = bytearray(archive(b'{"heads": 1}' * 50, packed=True))
+    at = content.find(b"about.npy") + len(b"about.npy")
+    content[at + 2 : at + 12] = b"\xff" * 10
+    return bytes(content)
+
+
+@pytest.mark.parametrize(
+    "content",
+    [
+        b"",
+        b"x" * 100,
+        archive(b'{"heads": 1e999}'),
+        archive(b"[" * 100_000),
+        archive(b"\xff\xfe\xfa"),
+        archive(b"{}", packed=True, more=b"0" * (MAX_BYTES + 1)),
+        broken(),
+    ],
+    ids=["empty", "garbage", "infinite", "deep", "no text", "packed", "damaged"],
+)
+def test_what_is_no_network_is_refused_with_what_to_do(tmp_path: Path, content: bytes) -> None:
+    file = tmp_path / "weights.npz"
+    file.write_bytes(content)
+    with pytest.raises(UsageError, match="make it anew"):
+        LayerNetwork.read(file, hashlib.sha256(content).hexdigest())
+
+
+@pytest.mark.parametrize("content", [b"{", b"[" * 100_000, b"\xff", b"[]"])
+def test_what_is_no_layer_model_is_refused(tmp_path: Path, content: bytes) -> None:
+    file = tmp_path / "weights.json"
+    file.write_bytes(content)
+    with pytest.raises(UsageError, match="no layer model"):
+        load(file, hashlib.sha256(content).hexdigest())

@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 
 from atc.strategies import grounding
 from atc.strategies.grounding import Known, ungrounded
+from atc.strategies.said_spelled import spelled_in
 from atc.strategies.said_words import is_english
 
 TASK = "How far is Lyon from Paris, and when does the sun rise there on 21 June 2026?"
@@ -53,6 +54,11 @@ HONEST = [
     "There are 3 stops: Paris, Geneva is written Genève, and New York.".replace("Geneva is written ", ""),
     "There are three stops, of which two calls tell.",
     "Paris' stop and Lyon's are known.",
+    "About two million people live there; there are Three stops.",
+    "It costs one thousand two hundred and thirty-four and a half EUR.",
+    "The low was minus 3.25 degrees, about minus three.",
+    "It was paid on the twenty-third of November, and I'll say so.",
+    "One or two of them are known, and several hundred more are not.",
     "Geneve and Cote d'Ivoire are without accents here.",
     "The sun rises at 05:51 on 21 June 2026.",
     "The sun rises at 5:51 am on June 21, 2026.",
@@ -100,6 +106,15 @@ INVENTED = [
     ("The share is 42%.", "42"),
     ("There are 7 stops.", "7"),
     ("There are seven stops.", "seven"),
+    ("There are seventy stops.", "seventy"),
+    ("There are sixty-three stops.", "sixty-three"),
+    ("It costs two hundred EUR.", "two hundred"),
+    ("It costs forty thousand EUR.", "forty thousand"),
+    ("Three million people live there.", "Three million"),
+    ("It was paid on the twenty-fifth.", "twenty-fifth"),
+    ("The low was minus 1234.5 degrees.", "1234.5"),
+    ("The low was minus two hundred degrees.", "two hundred"),
+    ("The guide is O'Connor.", "O'Connor"),
     ("It is in Marseille.", "Marseille"),
     ("The capital is of course Bern.", "Bern"),
     ("Marseille.", "Marseille"),
@@ -216,6 +231,34 @@ JSON = st.recursive(
 @given(JSON)
 def test_any_value_can_be_known(value: Any) -> None:
     assert ungrounded("Nothing is said.", Known([value])) == ()
+
+
+@pytest.mark.parametrize(
+    ("text", "numbers"),
+    [
+        ("sixty-three", ["63"]),
+        ("Twenty one, thirty", ["21", "30"]),
+        ("nine hundred and ninety-nine", ["999"]),
+        ("two hundred thousand", ["200000"]),
+        ("a million, two hundred thousand and five", ["1000000", "200005"]),
+        ("one thousand two hundred", ["1200"]),
+        ("twelve hundred", ["1200"]),
+        ("the twenty-first, the third", ["21"]),
+        ("one, two, three and four", ["3", "4"]),
+        ("several hundred million; hundreds; someone; weighty; tenor; seventy-ish", ["70"]),
+        ("nineteen ninety-nine", ["19", "99"]),
+    ],
+)
+def test_numbers_in_words_are_read_as_one_number_each(text: str, numbers: list[str]) -> None:
+    found = list(spelled_in(text))
+    assert [f"{each.number.scaleb(each.power):f}" for each in found] == numbers
+    assert all(text[each.start : each.end].strip() == text[each.start : each.end] for each in found)
+
+
+def test_a_long_task_takes_no_more_room_than_there_is() -> None:
+    known = Known([], ["x" * (grounding.MAX_TEXT + 10), "y" * 1_000_000 + " Marseille"])
+    assert not known.has_word("Marseille")
+    assert not known.has_text("y")
 
 
 def test_what_stands_behind_the_bound_is_not_known(monkeypatch: pytest.MonkeyPatch) -> None:

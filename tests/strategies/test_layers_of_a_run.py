@@ -103,6 +103,10 @@ def test_what_stays_on_offer() -> None:
         {"layers": [["tool_a"], ["tool_b"]], "variables": ["step1", "__import__"]},
         {"layers": [["tool_a"], ["tool_b"]], "variables": [1, {}]},
         {"layers": None, "variables": None},
+        {"layers": [["tool_a"], ["tool_b"]], "variables": ["step1", "step1"]},
+        {"layers": [["tool_a"], []], "variables": ["step1", "step2"]},
+        {"layers": [["tool_a"]], "variables": ["step1"]},
+        {"layers": [["tool_a"]] * 6, "variables": [f"step{n}" for n in range(6)]},
     ],
 )
 def test_a_trace_that_somebody_edited_gives_no_steps(data: dict[str, Any]) -> None:
