@@ -262,7 +262,8 @@ class Conversation:
             return
         if turn.dry_run:
             journal.forget_reads()  # whoever goes on to do it for real sees what is there then
-        self._answered = result is not None and result.status == "answered"
+        done = result is not None and result.status == "answered"
+        self._answered = done and not turn.dry_run  # it finishes nothing that an earlier task had begun
         if result is not None:
             self._last_call = max((call.index for call in result.calls), default=self._last_call)
         made = [entry for number, entry in journal.entries.items() if number > journal.before]

@@ -153,6 +153,18 @@ def test_no_number_of_a_write_loses_what_it_says(says: str, given: str) -> None:
     assert not same_request(schema, {"amount": given}, {"amount": sent(schema, {"amount": given}) or 1})
 
 
+@pytest.mark.parametrize("text", ['{"a": 1, "a": 2}', '{"a": 0.10000000000000000001}', '{"a": 1e400}'])
+def test_a_json_text_that_would_lose_something_is_left_alone(text: str) -> None:
+    assert sent(parameters(x={"type": "object"}), {"x": text}, WRITE) is None
+    assert sent(parameters(x={"type": "object"}), {"x": '{"a": 0.1}'}, WRITE) == {"x": {"a": 0.1}}
+
+
+def test_the_case_of_a_single_letter_says_something_in_a_write() -> None:
+    schema = parameters(every={"enum": ["1m", "1h"]}, unit={"enum": ["km"]})
+    assert sent(schema, {"every": "1M"}, WRITE) is None
+    assert sent(schema, {"unit": "KM"}, WRITE) == {"unit": "km"}
+
+
 def test_a_null_that_a_tool_takes_says_something() -> None:
     schema = parameters(id=INTEGER, due={"type": ["string", "null"]}, note=TEXT)
     assert not same_request(schema, {"id": 1, "due": None}, {"id": 1})

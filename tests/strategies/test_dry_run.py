@@ -430,6 +430,20 @@ def test_a_conversation_goes_on_for_real_with_what_is_there_then() -> None:
     assert "Already done" not in model.prompts[1][-1].content
 
 
+def test_a_dry_run_that_is_answered_lets_nothing_be_done_again() -> None:
+    done: list[str] = []
+    cancel = make_tool("cancel", lambda arguments: done.append(arguments["order"]), Effect.WRITE, order=TEXT)
+    again = code('cancel(order="a")\nanswer = "done"')
+    model = FakeModel([code('cancel(order="a")\nanswer = 1 / 0'), code("answer = find()"), again])
+    given: dict[str, Any] = {"approve": "always", "sentence": False, "strategy": "chain", "max_revisions": 0}
+    agent = Agent(Toolset([cancel, make_tool("find", lambda _: 1)]), model=model, rules="none", **given)
+    with agent.conversation() as talk:
+        results = [talk.run("cancel a"), talk.run("what is one?", dry_run=True), talk.run("cancel a")]
+    assert [result.status for result in results[:2]] == ["unsolved", "answered"]
+    assert results[2].calls[-1].error_status == "already_done"
+    assert done == ["a"]
+
+
 def test_it_teaches_nothing(shop: Shop) -> None:
     agent = shop.agent(LOOP)
     result = agent.run("cancel all", dry_run=True)

@@ -190,9 +190,23 @@ def _json(text: str) -> Any:
     if text[:1] not in ("[", "{"):
         return MISSING
     try:
-        return json.loads(text, parse_constant=_refused)
+        return json.loads(text, parse_constant=_refused, parse_float=_exact, object_pairs_hook=_object)
     except (ValueError, RecursionError):
         return MISSING
+
+
+def _exact(text: str) -> float:
+    number = float(text)
+    if len(text) > MAX_SHORT or not isfinite(number) or Decimal(text) != Decimal(repr(number)):
+        raise ValueError("a number that would be rounded")
+    return number
+
+
+def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    made = dict(pairs)
+    if len(made) < len(pairs):
+        raise ValueError("a key that stands twice")
+    return made
 
 
 def _refused(constant: str) -> NoReturn:

@@ -192,8 +192,10 @@ def nearest(text: str, values: Sequence[str], *, strict: bool = False) -> str | 
     """The one value of an enumeration that a text means; ``None`` where there is none, or several.
 
     Args:
-        strict: case and separators alone may differ.
+        strict: case and separators alone may differ; the case of a single letter says something (``1M``, ``1m``).
     """
+    if strict and sum(map(str.isalpha, text)) == 1:
+        return None
     values = [value for value in values if _sign(value) == _sign(text)]
     forms: list[Callable[[str], str]] = [value_key, lambda value: singular(value_key(value))]
     for form in forms[: 1 if strict else 2]:
