@@ -31,7 +31,8 @@ _RUN = re.compile(r"[^\W_]+")
 _CAMEL = re.compile(r"(?<=[a-z])(?=[A-Z])")
 _ADDRESS = re.compile(
     r"(?<![\w.+-])[\w.+-]{1,64}@[\w-]{1,63}(?:\.[\w-]{1,63}){1,8}|(?:https?://|(?<!\w)www\.)[^\s<>\"'`|\\^{}\[\]]+"
-    r"|(?<![\w@.-])(?:[\w-]{1,63}\.){1,8}(?:com|org|net|edu|gov|io|dev|app|info|eu)\b(?:/[^\s<>\"'`]*)?",
+    r"|(?<![\w@.-])(?:[\w-]{1,63}\.){1,8}(?:com|org|net|edu|gov|io|dev|app|info|eu|ru"
+    r"|cn|jp|uk|de|fr|nl|pl|ch|br|biz|xyz|online|site|example)\b(?:/[^\s<>\"'`]*)?",
     re.IGNORECASE,
 )
 _TAIL = ".,;:!?)/*_'"
