@@ -17,9 +17,9 @@ from functools import cached_property
 from itertools import islice
 from typing import Any
 
-from atc.strategies.said_dates import MONTHS, OFFSET, WEEKDAYS, Day, dates_in, times_in
-from atc.strategies.said_numbers import COUNTS, Number, numbers_in
-from atc.strategies.said_words import FREE, WORD
+from atc.strategies.dates_in_text import MONTHS, OFFSET, WEEKDAYS, Day, dates_in, times_in
+from atc.strategies.language_words import FREE, WORD
+from atc.strategies.numbers_in_text import COUNTS, Number, numbers_in
 from atc.unicode_forms import normalized
 
 MAX_TEXT, MAX_VALUES = 200_000, 100_000
