@@ -60,7 +60,8 @@ Retrieval = Annotated[
 StrategyName = Annotated[
     str | None,
     typer.Option(
-        help="How to act: `chain` (default), `layered` or another of docs/strategies.md, MODULE:NAME or FILE.py:NAME."
+        help="How to act: `chain` (default), `layered`, another one of docs/strategies.md, an installed one, "
+        "MODULE:NAME or FILE.py:NAME."
     ),
 ]
 MaxRevisions = Annotated[int | None, typer.Option(help="Programs that run after the first (default 3).")]

@@ -17,10 +17,10 @@ from functools import cached_property
 from itertools import islice
 from typing import Any
 
-from atc.strategies.said_dates import MONTHS, OFFSET, WEEKDAYS, Day, dates_in, times_in
-from atc.strategies.said_numbers import Number, is_minus, numbers_in
-from atc.strategies.said_spelled import spelled_in
-from atc.strategies.said_words import FREE, WORD
+from atc.strategies.dates_in_text import MONTHS, OFFSET, WEEKDAYS, Day, dates_in, times_in
+from atc.strategies.language_words import FREE, WORD
+from atc.strategies.numbers_in_text import Number, is_minus, numbers_in
+from atc.strategies.spelled_in_text import spelled_in
 from atc.unicode_forms import normalized
 
 MAX_TEXT, MAX_VALUES = 200_000, 100_000

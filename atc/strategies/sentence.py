@@ -18,7 +18,7 @@ from atc.strategies.call_summary import answering, summary_of
 from atc.strategies.context import RunContext
 from atc.strategies.find_tools import asking_tools
 from atc.strategies.grounding import MAX_SENTENCE, Known, ungrounded
-from atc.strategies.said_words import is_english
+from atc.strategies.language_words import is_english
 
 MAX_VALUE, MAX_VALUE_BESIDE = 3000, 1000
 """Characters of the value that the model is shown; beside a summary of the calls."""

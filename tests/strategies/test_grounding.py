@@ -12,8 +12,8 @@ from hypothesis import strategies as st
 
 from atc.strategies import grounding
 from atc.strategies.grounding import Known, ungrounded
-from atc.strategies.said_spelled import spelled_in
-from atc.strategies.said_words import is_english
+from atc.strategies.language_words import is_english
+from atc.strategies.spelled_in_text import spelled_in
 
 TASK = "How far is Lyon from Paris, and when does the sun rise there on 21 June 2026?"
 TRIP: dict[str, Any] = {

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 
-from atc.strategies.said_spelled import COUNTS
+from atc.strategies.spelled_in_text import COUNTS
 
 WORD = re.compile(r"[^\W\d_]+(?:['’][^\W\d_]+)?")
 MAX_READ = 2_000
