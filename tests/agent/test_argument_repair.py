@@ -163,7 +163,7 @@ def stopped(tools: Toolset, second: asyncio.Event, program: str, table: dict[str
 
     async def go() -> None:
         work = asyncio.create_task(made.arun("the task"))
-        await second.wait()
+        await asyncio.wait([work, asyncio.create_task(second.wait())], return_when=asyncio.FIRST_COMPLETED)
         work.cancel()
         await asyncio.wait([work])
 
@@ -178,34 +178,41 @@ def knows(made: Agent, table: dict[str, dict[str, str]]) -> None:
     made.catalogue._is_current = lambda: True  # type: ignore[method-assign]
 
 
-@pytest.mark.parametrize("now", [{}, {"pay": {"whom": "note"}}])
+@pytest.mark.parametrize("now", [{}, {"find": {"whom": "note"}}])
 def test_a_resumed_run_reads_keys_as_it_did_whatever_was_learnt_meanwhile(now: dict[str, dict[str, str]]) -> None:
+    found: list[Any] = []
     paid: list[Any] = []
     second = asyncio.Event()
 
+    def find(arguments: dict[str, Any]) -> Any:
+        found.append(arguments)
+        return "found"
+
     async def pay(arguments: dict[str, Any]) -> Any:
         paid.append(arguments)
-        if len(paid) == 2:
-            second.set()
-            await asyncio.sleep(60)
+        second.set()
+        await asyncio.sleep(60)
         return "paid"
 
     text = {"type": "string"}
-    tools = Toolset([make_tool("pay", pay, Effect.WRITE, required=("to",), to=text, note=text)])
+    tools = Toolset([
+        make_tool("find", find, required=("person",), person=text, note=text),
+        make_tool("pay", pay, Effect.WRITE, required=("to",), to=text),
+    ])  # fmt: skip
     program = """```python
-done = [pay(**dict(whom="Ada"))]
+done = [find(**dict(whom="Ada"))]
 try:
     pay(to="Bob")
 except ToolError as error:
     done.append(error.status)
 answer = done
 ```"""
-    run_id = stopped(tools, second, program, {"pay": {"whom": "to"}})
-    assert paid == [{"to": "Ada"}, {"to": "Bob"}]
+    run_id = stopped(tools, second, program, {"find": {"whom": "person"}})
+    assert (found, paid) == ([{"person": "Ada"}], [{"to": "Bob"}])
     again = agent(tools=tools)
     knows(again, now)
-    assert again.resume(run_id).value == ["paid", "in_doubt"]
-    assert len(paid) == 2
+    assert again.resume(run_id).value == ["found", "in_doubt"]
+    assert (len(found), len(paid)) == (1, 1)
     assert again._held.model().prompts == []  # type: ignore[attr-defined]
 
 
