@@ -29,7 +29,9 @@ def context(layers: list[str], *feeds: Feed, tools: Toolset = TOOLS, **inputs: A
     named = tuple(tuple(f"tool_{letter}" for letter in layer) for layer in layers)
     into = SimpleNamespace(feeds=lambda name: [each for each in feeds if each.consumer == name])
     sketch, graph = Sketch(tools, layers=named), SimpleNamespace(of=lambda _: into)
-    return SimpleNamespace(sketch=sketch, whole_graph=graph, tools=tools, all_tools=TOOLS, inputs=inputs)
+    settings = SimpleNamespace(active_rules=frozenset())
+    given = {"sketch": sketch, "settings": settings, "tools": tools, "inputs": inputs}
+    return SimpleNamespace(whole_graph=graph, all_tools=TOOLS, **given)
 
 
 def letters(layers: Layers) -> list[str]:
