@@ -22,8 +22,10 @@ WHAT_NOW = (
     "calls that were made may be missing from it, and would be made again. See what was done (`atc show`, and at the "
     "service itself), then start the task anew"
 )
-_HEADS = (b'{"call": ', b'{"stage": ')  # how every record begins
-_RECORD = re.compile(rb'\{"(?:call": \d+, "(?:begin|sent|value|failed)|stage": \d+, "commits)": ')
+_HEADS = (b'{"call": ', b'{"stage": ', b'{"ban": ')  # how every record begins
+_RECORD = re.compile(
+    rb'\{"(?:call": \d+, "(?:begin|sent|value|failed)|stage": \d+, "commits|ban": "(?:[^"\\]|\\.)*+", "by)": '
+)
 _UNFINISHED = [
     (re.compile(pattern, re.ASCII), completion)
     for pattern, completion in (

@@ -17,6 +17,7 @@ from hypothesis import strategies as st
 from atc.calls.canonical import canonical
 from atc.calls.journal import CallKey, Entry, Journal, call_key
 from atc.errors import JournalError
+from atc.facts import Replacement
 from atc.result import Effect
 
 READ, WRITE = Effect.READ, Effect.WRITE
@@ -284,6 +285,25 @@ def test_lines_after_a_torn_one_are_refused(tmp_path: Path) -> None:
         later = content[ends[3] :]
         for end in (b"", b"\n"):
             assert refused(tmp_path / "journal.jsonl", content[:cut] + later[: later.index(b"\n")] + end)
+
+
+def test_a_ban_that_a_crash_cut_short_is_dropped(tmp_path: Path) -> None:
+    """Nothing took the tool's place yet: the ban is on disk before that can act."""
+    path = tmp_path / "journal.jsonl"
+    before, _ = written(path)
+    journal = Journal(path)
+    journal.ban('say "hi"', Replacement(tool="see", arguments=(("a", "b"),)))
+    journal.ban("book", Replacement(tool="reserve"))
+    journal.close()
+    content = path.read_bytes()
+    first = content.index(b"\n", len(before)) + 1
+    for cut in range(len(before), len(content)):
+        path.write_bytes(content[:cut])
+        again = Journal(path)
+        assert [*again.banned] == (['say "hi"'] if cut >= first - 1 else []) + ["book"] * (cut == len(content) - 1)
+        again.close()
+    for cut in range(len(before) + 1, first - 1):
+        assert refused(path, content[:cut] + content[first:]), "a second record follows the one that was cut short"
 
 
 @given(st.data())
