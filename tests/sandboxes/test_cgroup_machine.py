@@ -147,7 +147,7 @@ sys.stdin.read()
 """
 
 
-def test_a_host_that_is_killed_leaves_empty_groups_that_the_next_start_removes(parents: list[Parent]) -> None:
+def test_the_groups_of_a_host_that_was_killed_are_removed_by_the_next_start(parents: list[Parent]) -> None:
     started(parents, "memory")
     host = subprocess.Popen([sys.executable, "-c", _HOST], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
     with host:
@@ -159,7 +159,7 @@ def test_a_host_that_is_killed_leaves_empty_groups_that_the_next_start_removes(p
     deadline = time.monotonic() + 60
     while any(cgroup_tree.read_text(folder / "cgroup.procs") for folder in folders) and time.monotonic() < deadline:
         time.sleep(0.01)  # its child sees the end of its input
-    assert all(folder.is_dir() for folder in folders)
+    # Any sandbox of this machine that starts from here on may remove them: another test's, too.
     started(parents, "memory")
     assert not any(folder.exists() for folder in folders)
 
