@@ -90,7 +90,7 @@ class Catalogue:
         self._predicts = "predicted-layers" in settings.active_rules
         self._given = retriever
         self._retriever: Retriever = retriever or IndexRetriever(
-            settings.tool_index, settings.retrieval, folder=self._folder / "indexes"
+            settings.tool_index, settings.retrieval, folder=self._folder / "indexes", scorers=settings.scorers
         )
         self._store = store
         self._own_store = store is None

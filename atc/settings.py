@@ -17,6 +17,7 @@ from atc.calls.ask_user import AskUserChoice
 from atc.errors import SettingsError
 from atc.prices import Price
 from atc.programs.rules import Rules, parse_rules
+from atc.scorer_names import SCORERS
 from atc.trust import TrustedFileSource
 
 
@@ -80,6 +81,11 @@ class Settings(BaseSettings):
         "auto",
         description="how they are found: `auto` (by words, and by meaning where an encoder is there), `lexical`, "
         "`hybrid` (as the index can), or `planned`: with queries that the model plans",
+    )
+    scorers: Names = Field(
+        SCORERS,
+        description=f"what ranks them, of {', '.join(SCORERS)}; one that is not there, or that nothing was learnt for, "
+        "has no part in it",
     )
     tool_index: str | None = Field(None, description="folder of an index of the tools (`atc tools index`)")
     find_tools: bool = Field(True, description="let programs ask for tools that were not picked, and for what was cut")
@@ -170,6 +176,17 @@ class Settings(BaseSettings):
     attribution: Literal["structure", "model", "none"] | None = Field(
         None, exclude=True, description=_LEFT.format("attribution")
     )
+
+    @field_validator("scorers")
+    @classmethod
+    def _known_scorers(cls, names: tuple[str, ...]) -> tuple[str, ...]:
+        unknown = [name for name in names if name not in SCORERS]
+        if unknown or not {"words", "vectors"} & set(names):
+            problem = f"there is no scorer {unknown[0]!r}" if unknown else "words or vectors must be among them"
+            raise PydanticCustomError(
+                "scorers", "{problem}; there are {known}", {"problem": problem, "known": ", ".join(SCORERS)}
+            )
+        return names
 
     @field_validator("rules")
     @classmethod

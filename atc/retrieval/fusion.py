@@ -1,6 +1,9 @@
-"""One order out of two: words and vectors."""
+"""One order out of the scores of several scorers."""
 
 from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -8,24 +11,29 @@ from numpy.typing import NDArray
 Floats = NDArray[np.float32]
 
 DENSE_SHARE = 0.45
-"""The weight of a vector's score; chosen by ``python -m benchmarks.retrieval`` (docs/benchmarks.md)."""
+"""The weight of a vector's score beside a word's; chosen by ``python -m benchmarks.retrieval`` (docs/benchmarks.md)."""
+SHARES: Mapping[str, float] = {"words": 1 - DENSE_SHARE, "vectors": DENSE_SHARE}
+"""The weight of each scorer, by name."""
 
 
-def fused(lexical: Floats, dense: Floats) -> Floats:
-    """Scores of both kinds as one: each as a part of the best of its kind, weighed and added.
+def fused(parts: Mapping[Any, Floats], count: int) -> Floats:
+    """Scores of several kinds as one: each as a part of the best of its kind, weighed and added.
 
     Ranks would lose how far ahead a tool is that has the very words of the query. This needs no scores of the worst
     documents, so that it also works on a part of them. docs/benchmarks.md compares it with four other ways.
 
     Args:
-        lexical: BM25 scores, 0 or more.
-        dense: cosines; negative ones count as 0.
+        parts: by the name of a scorer, a score for each document; those below 0 count as 0. One alone is taken as it
+            is, so that its own order stands.
+        count: documents.
     """
-    total = np.zeros(len(lexical), np.float32)
-    for scores, share in ((lexical, 1 - DENSE_SHARE), (dense, DENSE_SHARE)):
+    if len(parts) == 1:
+        return next(iter(parts.values()))
+    total = np.zeros(count, np.float32)
+    for name, scores in parts.items():
         best = scores.max(initial=0.0)
         if best > 0:
-            total += np.float32(share) * np.maximum(scores, 0.0) / best
+            total += np.float32(SHARES[name]) * np.maximum(scores, 0.0) / best
     return total
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import get_args
@@ -15,9 +15,11 @@ from atc.retrieval import index_store
 from atc.retrieval.embedding import embedded, forget
 from atc.retrieval.encoder import Encoder, Floats
 from atc.retrieval.index_store import BLOCKS, Coded
+from atc.retrieval.scorers import Column, Query, Scorer, own_scorers
 from atc.retrieval.search import Hit, Mode, search_rows, search_snapshot
 from atc.retrieval.snapshot import Progress, Snapshot, Tools, assembled, protocol_of, read
 from atc.retrieval.words import words
+from atc.scorer_names import SCORERS
 from atc.tools.protocol import Protocol
 
 __all__ = ["Hit", "Mode", "ToolIndex"]
@@ -34,6 +36,8 @@ class ToolIndex:
         self._encoder = encoder
         self._coded = coded
         self._told = False
+        self._columns: tuple[Column, ...] = ()
+        self._on: frozenset[str] = frozenset(SCORERS)
 
     @classmethod
     def build(
@@ -124,6 +128,20 @@ class ToolIndex:
         except ValueError as error:
             raise ToolIndexError(f"the document of {id!r} in the index is damaged ({error}): build it anew") from None
 
+    def with_scorers(self, columns: Sequence[Column] = (), on: Collection[str] = SCORERS) -> ToolIndex:
+        """This index with other scorers: what was learnt beside its own, and some switched off.
+
+        Args:
+            columns: what was learnt.
+            on: the scorers that count; of those that are not there nothing is expected.
+
+        Returns:
+            An index over the same tools; a later change of either is not seen by the other.
+        """
+        made = ToolIndex(self._snapshot, self._encoder, self._coded)
+        made._told, made._columns, made._on = self._told, tuple(columns), frozenset(on)
+        return made
+
     def add(self, tools: Tools, progress: Progress | None = None) -> None:
         """Add tools whose ids are new.
 
@@ -193,7 +211,12 @@ class ToolIndex:
         asked = [query if words(query) else "" for query in queries]
         vectors = self._vectors(asked, mode)
         return [
-            search_snapshot(snapshot, query, vectors[row] if vectors is not None else None, limit, mode)
+            search_snapshot(
+                snapshot,
+                Query(query, vectors[row] if vectors is not None else None),
+                limit,
+                self._scorers(snapshot, mode),
+            )
             if query
             else []
             for row, query in enumerate(asked)
@@ -212,6 +235,14 @@ class ToolIndex:
         beside = np.flatnonzero(services == services[self._row(id)])
         hits = search_rows(self._snapshot, query, beside, limit + 1)
         return [hit for hit in hits if hit.id != id][:limit]
+
+    def _scorers(self, snapshot: Snapshot, mode: Mode) -> list[Scorer]:
+        if mode != "hybrid":
+            alone = "words" if mode == "lexical" else "vectors"
+            return [each for each in own_scorers(snapshot) if each.name == alone]
+        learnt = (column.scorer(snapshot) for column in self._columns)
+        scorers = [*own_scorers(snapshot), *(each for each in learnt if each is not None)]
+        return [each for each in scorers if each.name in self._on]
 
     def _row(self, id: str) -> int:
         try:

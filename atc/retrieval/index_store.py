@@ -25,6 +25,8 @@ from numpy.typing import NDArray
 from atc.errors import ToolIndexError
 from atc.locks import lock
 from atc.retrieval import nearest
+from atc.retrieval.co_usage import CoUsage
+from atc.retrieval.codes import CODES_VERSION, Codes, CodesFacts
 from atc.retrieval.counts import Counts
 from atc.retrieval.lexical import LexicalIndex
 from atc.retrieval.snapshot import DIGEST, Snapshot, line_of
@@ -137,6 +139,13 @@ def _write_files(folder: Path, snapshot: Snapshot) -> None:
     }
     if snapshot.vectors is not None:
         arrays |= {"vectors": snapshot.vectors.values, "scales": snapshot.vectors.scales}
+    if snapshot.codes is not None:
+        arrays["codes"] = snapshot.codes.values
+        arrays |= {f"codebook-{level}": book for level, book in enumerate(snapshot.codes.books)}
+        arrays |= {f"codes-{name}": array for name, array in snapshot.codes.arrays.items()}
+    if snapshot.co_usage is not None:
+        together = snapshot.co_usage
+        arrays |= {"used-pairs": together.pairs, "used-counts": together.counts, "used-totals": together.totals}
     for name, array in arrays.items():
         np.save(folder / f"{name}.npy", array, allow_pickle=False)
     if snapshot.vectors is not None and len(snapshot) > nearest.EXACT:
@@ -151,6 +160,7 @@ def _manifest(snapshot: Snapshot, encoder: Coded | None, files: dict[str, dict[s
         "generation": f"g-{hashlib.sha256(listing).hexdigest()[:16]}",
         "documents": len(snapshot),
         "encoder": None if snapshot.vectors is None or encoder is None else vars(encoder),
+        "codes": None if snapshot.codes is None else vars(snapshot.codes.facts),
         "files": files,
     }
 
@@ -249,10 +259,29 @@ def _open(home: Path, manifest: dict[str, Any]) -> tuple[Snapshot, Coded | None]
         lexical=lexical,
         vectors=Vectors(arrays["vectors"], arrays["scales"]) if encoder else None,
         nearest=nearest.Nearest.open(home / GRAPH) if GRAPH in manifest["files"] else None,
+        **_learnt(manifest, arrays),
     )
     if not len(ids) == manifest["documents"] == len(snapshot.documents) == len(snapshot.counts) == len(lexical):
         raise ValueError("its files hold different numbers of documents")
     return snapshot, encoder
+
+
+def _learnt(manifest: dict[str, Any], arrays: dict[str, Any]) -> dict[str, Any]:
+    """The columns that an index may have or not. One of another version is left out: the index works without."""
+    found: dict[str, Any] = {}
+    if "used-pairs" in arrays:
+        found["co_usage"] = CoUsage(arrays["used-pairs"], arrays["used-counts"], arrays["used-totals"])
+    if about := manifest.get("codes"):
+        if about.get("version") == CODES_VERSION:
+            books = tuple(arrays[f"codebook-{level}"] for level in range(arrays["codes"].shape[1]))
+            more = {name.removeprefix("codes-"): array for name, array in arrays.items() if name.startswith("codes-")}
+            found["codes"] = Codes(arrays["codes"], books, CodesFacts(**about), more)
+        else:
+            found["notices"] = (
+                f"the codes of this index are of version {about.get('version')!r} and this ATC reads version "
+                f"{CODES_VERSION}: they are left out; `atc tools index --codes` makes them anew",
+            )
+    return found
 
 
 def _damaged(folder: Path, what: str) -> ToolIndexError:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import threading
 import warnings
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Collection, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
@@ -13,6 +13,7 @@ from typing import Protocol as Interface
 
 from atc.errors import EncoderUnavailable, UsageError
 from atc.models.base import Message, Reply
+from atc.scorer_names import SCORERS
 from atc.sketch import Sketch, all_of
 from atc.tools.tool import Toolset
 
@@ -93,6 +94,7 @@ class IndexRetriever:
         prerequisites: add what found tools need and others supply.
         folder: where the indexes that are made here are kept; nowhere when not given.
         encoder: of the vectors of such an index; the one of this machine for ``auto`` when not given.
+        scorers: what ranks, where it is there (:mod:`atc.retrieval.scorers`).
     """
 
     def __init__(
@@ -103,6 +105,7 @@ class IndexRetriever:
         prerequisites: bool = True,
         folder: Path | None = None,
         encoder: Encoder | None = None,
+        scorers: Collection[str] = SCORERS,
     ) -> None:
         if isinstance(index, str | Path):
             from atc.retrieval.index import ToolIndex
@@ -112,6 +115,7 @@ class IndexRetriever:
         self._own: tuple[Toolset, ToolIndex] | None = None
         self._way, self._prerequisites = way, prerequisites
         self._folder, self._encoder = folder, encoder
+        self._scorers = scorers
         self._lock = threading.Lock()
         self.notices: tuple[str, ...] = ()
         """What the user may want to know of the index that was made last."""
@@ -140,7 +144,7 @@ class IndexRetriever:
         from atc.retrieval.planner import QueryPlanner, search_without_plan
         from atc.retrieval.reasons import sketch_of
 
-        index = await self._of(tools, report)
+        index = (await self._of(tools, report)).with_scorers(on=self._scorers)
         more = limit + min(max(0, len(index) - len(tools)), _OTHERS)  # an index may be of more tools than these
         if self._way == "planned":
             found = await QueryPlanner(index, ask, prerequisites=self._prerequisites, graph=graph).search(task)

@@ -2,18 +2,22 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from typing import Literal
 
 import numpy as np
 from numpy.typing import NDArray
 
-from atc.retrieval.encoder import Floats
-from atc.retrieval.fusion import fused, top
+from atc.retrieval.fusion import Floats, fused, top
 from atc.retrieval.nearest import PROPOSED
+from atc.retrieval.scorers import Query, Rows, Scorer
 from atc.retrieval.snapshot import Snapshot
+from atc.scorer_names import ScorerName
 
 Mode = Literal["hybrid", "lexical", "dense"]
+LIKELY = 10
+"""Documents of the best places from which a second scorer starts (ToolWeaver's co-usage, Eq. 5, at ranking)."""
 
 
 @dataclass(frozen=True)
@@ -26,6 +30,7 @@ class Hit:
         rank: 1 for the best.
         lexical: its BM25 score; ``None`` where words were not compared.
         dense: the cosine of its vector with the query's; ``None`` where vectors were not compared.
+        parts: what each scorer gave it, by the scorer's name.
     """
 
     id: str
@@ -33,40 +38,42 @@ class Hit:
     rank: int
     lexical: float | None = None
     dense: float | None = None
+    parts: Mapping[ScorerName, float] = field(default_factory=dict, compare=False)
 
 
-def search_snapshot(snapshot: Snapshot, query: str, vector: Floats | None, limit: int, mode: Mode) -> list[Hit]:
+def search_snapshot(snapshot: Snapshot, query: Query, limit: int, scorers: Sequence[Scorer]) -> list[Hit]:
     """The best documents for one query, best first.
 
     Args:
         snapshot: what is searched.
-        query: its words.
-        vector: the query's vector, of shape ``(dimensions,)``; ``None`` where vectors are not compared.
+        query: what is asked.
         limit: how many at most.
-        mode: ``"dense"`` compares no words.
+        scorers: of this snapshot, those that start from what the others found at the end.
     """
-    lexical = snapshot.lexical.scores(query) if mode != "dense" else None
-    vectors, rows = snapshot.vectors, None
-    if vector is not None and vectors is not None and snapshot.nearest is not None:
-        rows = np.sort(snapshot.nearest.rows(vector, 2 * limit))
-        if lexical is not None:
-            rows = np.union1d(rows, top(lexical, max(2 * limit, PROPOSED)))
-            lexical = lexical[rows]
-        vectors = vectors.take(rows)
-    dense = vectors.scores(vector) if vector is not None and vectors is not None else None
-    if lexical is not None and dense is not None:
-        scores = fused(lexical, dense)
-    else:
-        scores = lexical if lexical is not None else dense if dense is not None else np.zeros(0, np.float32)
+    first = [scorer for scorer in scorers if not scorer.second]
+    rows = _proposed(snapshot, query, limit, first)
+    parts = _scores(first, query, rows)
+    total = fused(parts, len(snapshot) if rows is None else len(rows))
+    second = [scorer for scorer in scorers if scorer.second]
+    if second and len(places := top(total, LIKELY)):
+        likely = places if rows is None else rows[places]
+        query = replace(query, likely=(likely, total[places] / total[places[0]]))
+        if rows is not None and len(more := _union(second, query, limit, rows)) > len(rows):
+            rows = more
+            parts = _scores(first, query, rows)
+        parts |= _scores(second, query, rows)
+        total = fused(parts, len(total) if rows is None else len(rows))
+    words, vectors = parts.get("words"), parts.get("vectors")
     return [
         Hit(
             snapshot.ids[place if rows is None else rows[place]],
-            float(scores[place]),
+            float(total[place]),
             rank,
-            None if lexical is None else float(lexical[place]),
-            None if dense is None else float(dense[place]),
+            None if words is None else float(words[place]),
+            None if vectors is None else float(vectors[place]),
+            {name: float(scores[place]) for name, scores in parts.items()},
         )
-        for rank, place in enumerate(top(scores, limit), 1)
+        for rank, place in enumerate(top(total, limit), 1)
     ]
 
 
@@ -77,3 +84,20 @@ def search_rows(snapshot: Snapshot, query: str, rows: NDArray[np.int64], limit: 
         Hit(snapshot.ids[rows[place]], float(scores[place]), rank, float(scores[place]))
         for rank, place in enumerate(top(scores, limit), 1)
     ]
+
+
+def _proposed(snapshot: Snapshot, query: Query, limit: int, scorers: Sequence[Scorer]) -> Rows | None:
+    """The rows that are scored, of an index that is too large to compare all vectors."""
+    if snapshot.nearest is None or query.vector is None:
+        return None
+    return _union(scorers, query, limit, np.zeros(0, np.int64))
+
+
+def _union(scorers: Sequence[Scorer], query: Query, limit: int, rows: Rows) -> Rows:
+    count = max(2 * limit, PROPOSED)
+    return np.unique(np.concatenate([rows, *(scorer.proposed(query, count) for scorer in scorers)]))
+
+
+def _scores(scorers: Sequence[Scorer], query: Query, rows: Rows | None) -> dict[ScorerName, Floats]:
+    given = ((scorer.name, scorer.scores(query, rows)) for scorer in scorers)
+    return {name: scores for name, scores in given if scores is not None}

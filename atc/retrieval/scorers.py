@@ -1,0 +1,127 @@
+"""What gives the documents of an index scores for a query: words, vectors, and what was learnt, behind one signature.
+
+:mod:`atc.retrieval.search` asks them all and :mod:`atc.retrieval.fusion` makes one order of what they give. A scorer
+that knows nothing of a query gives ``None`` and has no part in it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+from typing import Protocol as Interface
+
+import numpy as np
+from numpy.typing import NDArray
+
+from atc.retrieval.fusion import top
+from atc.retrieval.vectors import Floats
+from atc.scorer_names import ScorerName
+
+if TYPE_CHECKING:
+    from atc.retrieval.snapshot import Snapshot
+
+Rows = NDArray[np.int64]
+
+
+@dataclass(frozen=True)
+class Query:
+    """What is asked of an index.
+
+    Attributes:
+        text: its words.
+        vector: of length one, of shape ``(dimensions,)``; ``None`` where vectors are not compared.
+        likely: the rows that the first scorers put first, the best first, and their scores as parts of the best;
+            ``None`` while these are asked.
+    """
+
+    text: str
+    vector: Floats | None = None
+    likely: tuple[Rows, Floats] | None = None
+
+
+class Scorer(Interface):
+    """One way to score the documents of one snapshot."""
+
+    @property
+    def name(self) -> ScorerName:
+        """By which it is weighed and switched off."""
+        ...
+
+    @property
+    def second(self) -> bool:
+        """Whether it starts from what the others found (:attr:`Query.likely`)."""
+        ...
+
+    def scores(self, query: Query, rows: Rows | None) -> Floats | None:
+        """A score for each row; 0 or less says nothing for it. Only their proportions count.
+
+        Args:
+            query: what is asked.
+            rows: sorted; all when ``None``.
+        """
+        ...
+
+    def proposed(self, query: Query, count: int) -> Rows:
+        """Rows that it puts first, in an index that is too large to score all; any number, in any order."""
+        ...
+
+
+class Column(Interface):
+    """What was learnt, not yet of a snapshot: an adapter of queries, what was used together."""
+
+    @property
+    def name(self) -> ScorerName:
+        """Of the scorer that it makes."""
+        ...
+
+    def scorer(self, snapshot: Snapshot) -> Scorer | None:
+        """The scorer over a snapshot; ``None`` where it says nothing about it. Called for each search: it is kept."""
+        ...
+
+
+@dataclass
+class Words:
+    """BM25 (:mod:`atc.retrieval.lexical`)."""
+
+    snapshot: Snapshot
+    name: ScorerName = "words"
+    second: bool = False
+    _last: tuple[str, Floats] | None = field(default=None, init=False)
+
+    def scores(self, query: Query, rows: Rows | None) -> Floats:
+        found = self._all(query.text)
+        return found if rows is None else found[rows]
+
+    def proposed(self, query: Query, count: int) -> Rows:
+        return top(self._all(query.text), count)
+
+    def _all(self, text: str) -> Floats:
+        if self._last is None or self._last[0] != text:
+            self._last = (text, self.snapshot.lexical.scores(text))
+        return self._last[1]
+
+
+@dataclass(frozen=True)
+class Cosines:
+    """The cosines of the documents' vectors with the query's."""
+
+    snapshot: Snapshot
+    name: ScorerName = "vectors"
+    second: bool = False
+
+    def scores(self, query: Query, rows: Rows | None) -> Floats | None:
+        vectors = self.snapshot.vectors
+        if query.vector is None or vectors is None:
+            return None
+        return (vectors if rows is None else vectors.take(rows)).scores(query.vector)
+
+    def proposed(self, query: Query, count: int) -> Rows:
+        if query.vector is None or self.snapshot.nearest is None:
+            return np.zeros(0, np.int64)
+        return self.snapshot.nearest.rows(query.vector, count)
+
+
+def own_scorers(snapshot: Snapshot) -> Sequence[Scorer]:
+    """The scorers that a snapshot has by itself."""
+    return (Words(snapshot), Cosines(snapshot))

@@ -1,0 +1,8 @@
+"""The names of what ranks tools (:mod:`atc.retrieval.scorers`): settings know them without NumPy."""
+
+from __future__ import annotations
+
+from typing import Literal, get_args
+
+ScorerName = Literal["words", "vectors", "adapter", "co-usage", "codes"]
+SCORERS: tuple[ScorerName, ...] = get_args(ScorerName)
