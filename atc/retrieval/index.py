@@ -12,6 +12,7 @@ import numpy as np
 
 from atc.errors import EncoderUnavailable, LexicalOnly, ToolIndexError, UsageError
 from atc.retrieval import index_store
+from atc.retrieval.code_words import WIDTH, Menu
 from atc.retrieval.embedding import embedded, forget
 from atc.retrieval.encoder import Encoder, Floats
 from atc.retrieval.index_store import BLOCKS, Coded
@@ -221,6 +222,14 @@ class ToolIndex:
             else []
             for row, query in enumerate(asked)
         ]
+
+    def menu(self, width: int = WIDTH) -> Menu:
+        """The tools as a menu of a few words a page (:mod:`atc.retrieval.code_words`); a later change is not in it.
+
+        Args:
+            width: entries of a page, 2 or more.
+        """
+        return Menu(self._snapshot, width)
 
     def search_beside(self, id: str, query: str, limit: int = 10) -> list[Hit]:
         """Search by words among the other tools of a tool's service.
