@@ -1,22 +1,95 @@
-"""The catalogue as a menu: groups of groups of tools by their codes, each group with a few words."""
+"""The catalogue as a model is shown it: groups of groups of tools, and pages of what is below some of them."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Container, Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import zip_longest
+from typing import TYPE_CHECKING
+from typing import Protocol as Interface
 
 import numpy as np
 from numpy.typing import NDArray
 
 from atc.retrieval.code_trie import Trie
 
+if TYPE_CHECKING:
+    from atc.retrieval import code_words
+
 Group = tuple[int, ...]
-"""The first codes of the tools of a group; the whole catalogue is the empty one."""
-Words = Callable[[Group], str]
-"""The words of a group, from the words of its tools: text of strangers."""
+"""Which way leads to a group; the whole catalogue is the empty one."""
+Rows = NDArray[np.int64]
 LAST = 1_000_000_000
 """The place of a tool that a search does not find."""
+
+
+class Groups(Interface):
+    """The groups of the tools of an index."""
+
+    def parts(self, group: Group) -> list[Group]:
+        """The groups that a group is made of, in the same order for every task; none of a group of tools alone."""
+        ...
+
+    def rows(self, group: Group) -> Rows:
+        """The rows of the tools of a group, in the index, sorted; never none but for the whole catalogue."""
+        ...
+
+    def words(self, group: Group) -> str:
+        """A few words for a group, from the words of its tools: text of strangers."""
+        ...
+
+
+class Codes:
+    """Groups of tools by their codes: a group for each prefix.
+
+    Args:
+        values: the codes of the tools, of shape ``(tools, levels)``.
+        words: of a group; its codes when not given.
+        offered: the rows that count, sorted; all when not given.
+    """
+
+    def __init__(
+        self, values: NDArray[np.int16], words: Callable[[Group], str] | None = None, offered: Rows | None = None
+    ) -> None:
+        self._rows = np.arange(len(values), dtype=np.int64) if offered is None else offered
+        self._trie = Trie(np.asarray(values)[self._rows])
+        self._words = words
+
+    def parts(self, group: Group) -> list[Group]:
+        if len(group) >= self._trie.levels - 1:
+            return []  # the last code is a tool's own
+        return [(*group, int(code)) for code in self._trie.children(group)]
+
+    def rows(self, group: Group) -> Rows:
+        return self._rows[self._trie.rows(group)]
+
+    def words(self, group: Group) -> str:
+        return self._words(group) if self._words is not None else "group " + ".".join(map(str, group))
+
+
+class WordGroups:
+    """Groups of tools as :mod:`atc.retrieval.code_words` makes and names them.
+
+    Args:
+        menu: of an index.
+        offered: the rows that count, sorted; all when not given.
+    """
+
+    def __init__(self, menu: code_words.Menu, offered: Rows | None = None) -> None:
+        self._menu, self._offered = menu, offered
+
+    def parts(self, group: Group) -> list[Group]:
+        found = self._menu.children(group)
+        if all(entry.id for entry in found):
+            return []
+        return [entry.path for entry in found if self._offered is None or len(self.rows(entry.path))]
+
+    def rows(self, group: Group) -> Rows:
+        found = self._menu.rows(group)
+        return found if self._offered is None else np.intersect1d(found, self._offered, assume_unique=True)
+
+    def words(self, group: Group) -> str:
+        return self._menu.children(group[:-1])[group[-1]].name if group else ""
 
 
 @dataclass(frozen=True)
@@ -31,81 +104,38 @@ class Line:
     row: int | None = None
 
 
-class Menu:
-    """The groups of an index.
+def lines_below(groups: Groups, reached: Collection[Group], at_once: int, places: Rows) -> list[Line]:
+    """What is below some groups: their tools, where these are few or in no smaller groups; else smaller groups.
 
     Args:
-        ids: of the tools, by row.
-        values: their codes, of shape ``(tools, levels)``.
-        words: of a group; its codes when not given.
-        offered: ids of the tools that count; all when not given. A group of others alone is not there.
+        groups: of an index.
+        reached: none of them within another.
+        at_once: the most tools whose groups are not shown.
+        places: the place of each row of the index in a search, from 0; :data:`LAST` where it was not found.
+
+    Returns:
+        The tools, the likeliest of each group first, then the second of each; or the smaller groups, as likely as
+        their likeliest tool, a group of one tool as this tool. Of equal ones the first of the groups come first.
     """
+    few = sum(len(groups.rows(group)) for group in reached) <= at_once
+    parts = [] if few else [part for group in reached for part in groups.parts(group) or [group]]
+    if not parts or parts == list(reached):
+        return list(_in_turn([likeliest(groups, group, places) for group in reached]))
+    found = sorted((int(places[rows := groups.rows(part)].min()), at, part, rows) for at, part in enumerate(parts))
+    return [Line(part, int(rows[0]) if len(rows) == 1 else None) for _, _, part, rows in found]
 
-    def __init__(
-        self,
-        ids: Sequence[str],
-        values: NDArray[np.int16],
-        words: Words | None = None,
-        offered: Container[str] | None = None,
-    ) -> None:
-        self.ids = ids
-        self._rows = np.array([row for row, id in enumerate(ids) if offered is None or id in offered], np.int64)
-        self._values = np.asarray(values)
-        self._trie = Trie(self._values[self._rows])
-        self._words = words or _by_codes
 
-    def codes(self, row: int) -> Group:
-        """All codes of a tool."""
-        return tuple(map(int, self._values[row]))
+def likeliest(groups: Groups, group: Group, places: Rows) -> list[Line]:
+    """The tools of a group, the likeliest first; ``places`` as of :func:`lines_below`."""
+    rows = groups.rows(group)
+    return [Line(group, int(row)) for row in rows[np.argsort(places[rows], kind="stable")]]
 
-    @property
-    def levels(self) -> int:
-        """Codes of one tool: groups of groups, the last code being the tool's own."""
-        return self._trie.levels
 
-    def words(self, group: Group) -> str:
-        """The words of a group."""
-        return self._words(group)
-
-    def path(self, group: Group) -> tuple[str, ...]:
-        """The words of a group and of those that it is in, the widest first."""
-        return tuple(self.words(group[:depth]) for depth in range(1, len(group) + 1))
-
-    def tools(self, group: Group) -> NDArray[np.int64]:
-        """The rows of the tools of a group, in the index, sorted."""
-        return self._rows[self._trie.rows(group)]
-
-    def count(self, group: Group = ()) -> int:
-        """The tools of a group."""
-        return self._trie.count(group)
-
-    def lines(self, groups: Sequence[Group], at_once: int, places: NDArray[np.int64]) -> list[Line]:
-        """What is below some groups: their tools, where these are few or in no smaller groups; else smaller groups.
-
-        Args:
-            groups: of one depth.
-            at_once: the most tools that are shown at once.
-            places: the place of each row of the index in a search, from 0; :data:`LAST` where it was not found.
-
-        Returns:
-            The tools, the likeliest of each group first, then the second of each; or the smaller groups, as likely as
-            their likeliest tool. Of equal ones the lesser codes, or the lesser id, first.
-        """
-        if all(len(group) >= self.levels - 1 for group in groups) or sum(map(self.count, groups)) <= at_once:
-            return list(_in_turn([self.likeliest(group, places) for group in groups]))
-        below = [(*group, int(code)) for group in groups for code in self._trie.children(group)]
-        return [Line(part) for part in sorted(below, key=lambda part: (int(places[self.tools(part)].min()), part))]
-
-    def likeliest(self, group: Group, places: NDArray[np.int64]) -> list[Line]:
-        """The tools of a group, the likeliest first; ``places`` as of :meth:`lines`."""
-        rows = self.tools(group)
-        return [Line(group, int(row)) for row in rows[np.argsort(places[rows], kind="stable")]]
+def path_of(groups: Groups, group: Group) -> tuple[str, ...]:
+    """The words of a group and of those that it is in, the widest first."""
+    return tuple(groups.words(group[:depth]) for depth in range(1, len(group) + 1))
 
 
 def _in_turn(ranked: Iterable[Sequence[Line]]) -> Iterator[Line]:
     for lines in zip_longest(*ranked):
         yield from (line for line in lines if line is not None)
-
-
-def _by_codes(group: Group) -> str:
-    return "group " + ".".join(map(str, group))

@@ -13,7 +13,6 @@ from __future__ import annotations
 
 from collections.abc import Container, Iterable, Sequence
 from dataclasses import dataclass, field
-from typing import Literal
 
 import numpy as np
 from numpy.typing import NDArray
@@ -26,19 +25,19 @@ from atc.retrieval.asking import FittingAsk, fitting
 from atc.retrieval.code_tokens import token_text
 from atc.retrieval.dialogue import first_sentence, harmless
 from atc.retrieval.index import ToolIndex
-from atc.retrieval.menu import LAST, Group, Line, Menu
+from atc.retrieval.menu import LAST, Group, Groups, Line, Rows, likeliest, lines_below, path_of
 from atc.retrieval.planner import Said, Trajectory, search_without_plan
 from atc.retrieval.prerequisites import SURE, Prerequisites
 from atc.retrieval.retriever import Ask
 from atc.retrieval.skip_planning import one_tool_suffices
 from atc.tools.protocol import JsonSchema
 
-Vocabulary = Literal["words", "tokens"]
-
 BEAM, PICKS = 3, 5
 """Groups that are gone into at once, and tools that the model may pick."""
 GROUPS, TOOLS, TOKENS = 20, 16, 256
 """Lines of a page of groups, and of tools; choices of a model that was taught tokens."""
+NEAR = 400
+"""Tools of the groups that were picked from which on smaller groups are shown; of fewer the likeliest tools are."""
 STEPS = 4
 """Questions to a model that reads words. One that was taught tokens is asked once for each thing that it picks."""
 RANKED = 1_000
@@ -57,12 +56,12 @@ class _Walk:
         reached: the groups that were picked last, the likeliest first.
         seen: what was on a page.
         opening: the first page, the task and what was picked.
-        picked: tools, the best first.
+        picked: tools, in the order in which they were.
         asked: questions to the model.
     """
 
     task: str
-    places: NDArray[np.int64]
+    places: Rows
     reached: list[Group] = field(default_factory=lambda: [()])
     seen: set[Line] = field(default_factory=set)
     opening: list[Message] = field(default_factory=list)
@@ -75,12 +74,16 @@ class MenuWalk:
 
     Args:
         index: of the tools.
-        menu: of the same index.
+        groups: of the same index.
         ask: asks the model; one that takes ``schema`` and ``choices`` is asked with them
             (:class:`~atc.retrieval.asking.FittingAsk`).
-        vocabulary: ``words``, or ``tokens`` for a model that was taught :func:`~atc.retrieval.code_tokens.token_text`.
+        taught: the codes of all tools, of shape ``(tools, levels)``, for a model that was taught their tokens
+            (:mod:`atc.retrieval.code_tokens`); then the groups are those of these codes. Words when not given.
         prerequisites: seek what found tools need.
         adaptive: ask nothing where one tool fits clearly and needs nothing.
+        beam: groups that are gone into at once.
+        picks: tools that the model may pick.
+        near: tools of the groups that were picked up to which the likeliest are shown at once.
         steps: questions to the model at most; that many pages are shown.
         graph: what was learnt of the tools, by id.
     """
@@ -88,23 +91,22 @@ class MenuWalk:
     def __init__(
         self,
         index: ToolIndex,
-        menu: Menu,
+        groups: Groups,
         ask: Ask | FittingAsk,
         *,
-        vocabulary: Vocabulary = "words",
+        taught: NDArray[np.int16] | None = None,
         prerequisites: bool = True,
         adaptive: bool = True,
         beam: int = BEAM,
         picks: int = PICKS,
+        near: int = NEAR,
         steps: int | None = None,
         graph: ToolGraph | None = None,
     ) -> None:
-        self._index, self._menu, self._ask = index, menu, fitting(ask)
-        self._tokens, self._adaptive = vocabulary == "tokens", adaptive
-        self._beam, self._picks = beam, picks
-        self._steps = steps if steps is not None else menu.levels * beam + picks if self._tokens else STEPS
-        self._groups, self._tools = (TOKENS, TOKENS) if self._tokens else (GROUPS, TOOLS)
-        self._at_once = 0 if self._tokens else TOOLS  # one that was taught tokens says them all
+        self._index, self._groups, self._ask, self._taught = index, groups, fitting(ask), taught
+        self._adaptive, self._beam, self._picks, self._near = adaptive, beam, picks, near
+        said = 0 if taught is None else taught.shape[1] * beam + picks
+        self._steps = steps if steps is not None else said or STEPS
         self._graph, self._seek = graph, prerequisites
 
     async def search(self, task: str, limit: int = RANKED, offered: Container[str] | None = None) -> Trajectory:
@@ -127,7 +129,9 @@ class MenuWalk:
             done.stopped = str(problem)
         lines = walk.picked or self._unseen(walk)
         done.said = tuple(
-            Said(self._menu.ids[line.row], self._menu.path(line.group)) for line in lines if line.row is not None
+            Said(self._index.ids[line.row], path_of(self._groups, line.group))
+            for line in dict.fromkeys(lines)
+            if line.row is not None
         )
         if self._seek and done.said:
             done.prerequisites = []
@@ -136,37 +140,41 @@ class MenuWalk:
         return done
 
     async def _go(self, walk: _Walk, done: Trajectory) -> None:
-        while not walk.picked:
-            below = self._menu.lines(walk.reached, self._at_once, walk.places)
+        while walk.reached:
+            below = self._below(walk)
             lines = [line for line in below if line not in walk.seen]
             if not lines:
                 if walk.reached == [()]:
                     return  # all was shown
-                walk.reached = [()]  # other groups of the first page
+                walk.reached = [()]  # to the groups that were not on a page yet
                 continue
-            tools = lines[0].row is not None
-            page = lines[: self._tools if tools else self._groups]
+            tools = all(line.row is not None for line in lines)
+            page = lines[: TOKENS if self._taught is not None else TOOLS if tools else GROUPS]
             first = not tools and len(page) == len(below) and walk.reached == [()]
             if first:
                 page.sort(key=lambda line: line.group)  # the same for every task: the model has read it before
-            if len(below) == 1 if tools else len(lines) <= self._beam:
-                pass  # there is nothing to choose
+            if len(below) == 1 if tools else len(lines) <= self._beam and all(line.row is None for line in lines):
+                picked = lines  # there is nothing to choose
             elif walk.asked >= self._steps:
                 return
             else:
-                lines = await self._picked(walk, done, page, first)
+                picked = await self._picked(walk, done, page, first)
             walk.seen.update(page)
-            if tools:
-                walk.picked = lines
-            elif lines:
-                walk.reached = [line.group for line in lines]
+            if picked:
+                walk.picked += [line for line in picked if line.row is not None]
+                walk.reached = [line.group for line in picked if line.row is None]
+
+    def _below(self, walk: _Walk) -> list[Line]:
+        if self._taught is not None:
+            return lines_below(self._groups, walk.reached, 0, walk.places)  # it says them all
+        return lines_below(self._groups, walk.reached, TOOLS if walk.reached == [()] else self._near, walk.places)
 
     async def _picked(self, walk: _Walk, done: Trajectory, page: Sequence[Line], stable: bool) -> list[Line]:
         """The lines of a page that the model picks, the best first."""
-        tools = page[0].row is not None
+        tools = all(line.row is not None for line in page)
         most = min(self._picks if tools else self._beam, len(page))
-        if self._tokens:
-            return await self._said(walk, done, page, most)
+        if self._taught is not None:
+            return await self._said(walk, done, page, most, self._taught)
         shown = prompt("menu_tools" if tools else "menu_groups", page=_page(map(self._line, page)))
         asked = prompt("menu_task", task=_cut(walk.task), what="tools" if tools else "groups", most=most)
         system = Message("system", prompt("menu_system"), fixed=True)
@@ -176,14 +184,17 @@ class MenuWalk:
             walk.opening = done.messages[:]  # a later page takes the place of those between
         return [page[number - 1] for number in dict.fromkeys(reply.value["pick"])]
 
-    async def _said(self, walk: _Walk, done: Trajectory, page: Sequence[Line], most: int) -> list[Line]:
+    async def _said(
+        self, walk: _Walk, done: Trajectory, page: Sequence[Line], most: int, taught: NDArray[np.int16]
+    ) -> list[Line]:
         """As :meth:`_picked`, of a model that was taught tokens: what it says below each group, then the next best.
 
         No probabilities are to be had. So each group gives its best, and again without it, as a beam would go on.
         """
         left = {group: dict[str, Line]() for group in walk.reached}
         for line in page:
-            left[next(group for group in left if line.group[: len(group)] == group)][self._text(line)] = line
+            codes = line.group if line.row is None else taught[line.row].tolist()
+            left[next(group for group in left if line.group[: len(group)] == group)][token_text(codes)] = line
         found: list[Line] = []
         messages = [Message("user", fenced(walk.task))]
         while len(found) < most and (waiting := [lines for lines in left.values() if lines]):
@@ -221,20 +232,15 @@ class MenuWalk:
     def _line(self, line: Line) -> str:
         """A line of a page, which text of a tool can neither end nor leave."""
         if line.row is None:
-            return harmless(self._menu.words(line.group), _WORDS)
-        id = self._menu.ids[line.row]
+            return harmless(self._groups.words(line.group), _WORDS)
+        id = self._index.ids[line.row]
         described = harmless(first_sentence(self._index.protocol(id).description), _DESCRIPTION)
         return f"{harmless('/'.join(id.split('/')[-2:]), _NAME)}: {described or '(no description)'}"
 
-    def _text(self, line: Line) -> str:
-        """What a model that was taught tokens says for a line."""
-        return token_text(line.group if line.row is None else self._menu.codes(line.row))
-
-    def _places(self, done: Trajectory) -> NDArray[np.int64]:
+    def _places(self, done: Trajectory) -> Rows:
         """The place of each row of the index in the search by the task's own words."""
         places = np.full(len(self._index), LAST, np.int64)
-        rows = {id: row for row, id in enumerate(self._menu.ids)}
-        found = [rows[hit.id] for hit in done.turns[0].hits]
+        found = self._index.rows([hit.id for hit in done.turns[0].hits])
         places[found] = np.arange(len(found))
         return places
 
@@ -242,7 +248,7 @@ class MenuWalk:
         """Of a walk that ended at groups: the likeliest tool of each, of those that were not shown to the model."""
         if walk.reached == [()]:
             return []
-        found = (self._menu.likeliest(group, walk.places) for group in walk.reached)
+        found = (likeliest(self._groups, group, walk.places) for group in walk.reached)
         first = [next((line for line in lines if line not in walk.seen), None) for lines in found]
         return [line for line in first if line is not None and line.row is not None and walk.places[line.row] < LAST]
 

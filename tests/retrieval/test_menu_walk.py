@@ -17,7 +17,7 @@ from atc.models.budget import Budget, BudgetedModel
 from atc.models.fake import FakeModel
 from atc.retrieval.code_tokens import token_text, token_vocabulary
 from atc.retrieval.index import ToolIndex
-from atc.retrieval.menu import LAST, Line, Menu
+from atc.retrieval.menu import LAST, Codes, Line, lines_below
 from atc.retrieval.menu_walk import BEAM, GROUPS, PICKS, TOOLS, MenuWalk
 from atc.retrieval.planner import Trajectory
 from atc.tools.protocol import Protocol
@@ -50,8 +50,8 @@ def index() -> ToolIndex:
 
 
 @pytest.fixture(scope="module")
-def menu(index: ToolIndex) -> Menu:
-    return Menu(index.ids, codes_of(index), words)
+def menu(index: ToolIndex) -> Codes:
+    return Codes(codes_of(index), words)
 
 
 def picking(*wanted: str) -> Callable[[Sequence[Message]], str]:
@@ -64,7 +64,7 @@ def picking(*wanted: str) -> Callable[[Sequence[Message]], str]:
     return reply
 
 
-def walk(index: ToolIndex, menu: Menu, task: str, *replies: Any, **options: Any) -> tuple[Trajectory, FakeModel]:
+def walk(index: ToolIndex, menu: Codes, task: str, *replies: Any, **options: Any) -> tuple[Trajectory, FakeModel]:
     model = FakeModel(replies)
 
     async def ask(messages: Sequence[Message], max_tokens: int, **form: Any) -> Reply:
@@ -80,7 +80,7 @@ def said(found: Trajectory) -> list[str]:
 # -- words ------------------------------------------------------------------------------------------------------------
 
 
-def test_the_model_goes_from_groups_to_tools(index: ToolIndex, menu: Menu) -> None:
+def test_the_model_goes_from_groups_to_tools(index: ToolIndex, menu: Codes) -> None:
     found, model = walk(index, menu, "something nice", picking("recipes"), picking("kind 3"))
     assert said(found) == ["recipes/find_recipe_3", "recipes/make_recipe_3"]
     assert found.ranked(2) == said(found)
@@ -93,21 +93,21 @@ def test_the_model_goes_from_groups_to_tools(index: ToolIndex, menu: Menu) -> No
     assert "ticket" not in second
 
 
-def test_what_search_finds_stands_behind_what_the_model_picks(index: ToolIndex, menu: Menu) -> None:
+def test_what_search_finds_stands_behind_what_the_model_picks(index: ToolIndex, menu: Codes) -> None:
     alone = [hit.id for hit in index.search("invoice to find", 10)]
     found, _ = walk(index, menu, "invoice to find", picking("flights"), picking("find_flight_2"))
     assert found.ranked(11) == ["flights/find_flight_2", *alone]
 
 
-def test_groups_that_are_too_large_are_opened_once_more(index: ToolIndex, menu: Menu) -> None:
+def test_groups_that_are_too_large_are_opened_once_more(index: ToolIndex, menu: Codes) -> None:
     groups = picking("weathers", "tickets", "films")
-    found, model = walk(index, menu, "x", groups, picking("tickets to make"), picking("kind 5"))
+    found, model = walk(index, menu, "x", groups, picking("tickets to make"), picking("kind 5"), near=TOOLS)
     assert said(found) == ["tickets/make_ticket_5"]
     assert found.said[0].path == ("tickets", "tickets to make")
     assert len(model.prompts[1][-1].content.split("```")[1].splitlines()) == 1 + 2 * 3  # the halves of the three
 
 
-def test_the_first_menu_is_the_same_for_every_task_and_stands_first(index: ToolIndex, menu: Menu) -> None:
+def test_the_first_menu_is_the_same_for_every_task_and_stands_first(index: ToolIndex, menu: Codes) -> None:
     asked = [
         walk(index, menu, task, picking("films"), picking("kind 1"))[1].prompts for task in ("a flight", "a film", "")
     ]
@@ -120,24 +120,26 @@ def test_the_first_menu_is_the_same_for_every_task_and_stands_first(index: ToolI
 
 
 def test_where_nothing_on_a_page_fits_the_next_one_is_shown(index: ToolIndex) -> None:
-    values = np.array([[row, 0] for row in range(len(index))], np.int16)  # a group for each tool
-    menu = Menu(index.ids, values)
-    found, model = walk(index, menu, "find film", '{"pick": []}', '{"pick": [3]}')
+    flat = Codes(np.array([[row, 0] for row in range(len(index))], np.int16))  # a group for each tool
+    found, model = walk(index, flat, "find film", '{"pick": []}', '{"pick": [3]}')
+    pages = [re.findall(r"\d+\. (\S+): ", prompt[-1].content) for prompt in model.prompts]
+    assert said(found) == [pages[1][2]]
+    assert [len(page) for page in pages] == [TOOLS, TOOLS]
+    assert pages[0] + pages[1] == [hit.id for hit in index.search("find film", 2 * TOOLS)]  # the likeliest first
+    wide = Codes(np.array([divmod(row, 3) for row in range(len(index))], np.int16))  # 24 groups of three
+    found, model = walk(index, wide, "find film", '{"pick": []}', '{"pick": [2]}')
     pages = [re.findall(r"group (\d+)", prompt[-1].content) for prompt in model.prompts]
-    assert said(found) == [index.ids[int(pages[1][2])]]  # the one tool of a group needs no question
-    assert [len(page) for page in pages] == [GROUPS, GROUPS]
-    assert not {*pages[0]} & {*pages[1]}
-    assert index.ids[int(pages[0][0])] == index.search("find film", 1)[0].id  # the likeliest first
+    assert [len(page) for page in pages] == [GROUPS, 12]
 
 
-def test_a_model_that_finds_nothing_sees_no_more_pages_than_it_may(index: ToolIndex, menu: Menu) -> None:
+def test_a_model_that_finds_nothing_sees_no_more_pages_than_it_may(index: ToolIndex, menu: Codes) -> None:
     nothing = ['{"pick": []}'] * 30
     found, _ = walk(index, menu, "find film", *nothing)
     assert (said(found), found.calls) == ([], 1)  # all groups stood on the first page
     assert found.ranked(5) == [hit.id for hit in index.search("find film", 5)]
     found, _ = walk(index, menu, "find film", picking("films"), *nothing, steps=3)
     assert (said(found), found.calls) == ([], 2)  # all tools of the group were shown
-    flat = Menu(index.ids, np.arange(len(index), dtype=np.int16)[:, None])
+    flat = Codes(np.arange(len(index), dtype=np.int16)[:, None])
     assert walk(index, flat, "find film", *nothing)[0].calls == 4
     assert walk(index, flat, "find film", *nothing, steps=9)[0].calls == 5  # 72 tools
 
@@ -147,7 +149,7 @@ def test_every_page_is_short(index: ToolIndex) -> None:
         (f"{'s' * 300}/{n}", Protocol(name=f"t_{n}", description="tool " * 300)) for n in range(400)
     ]  # the longest of all kinds
     wide = ToolIndex.build(long)
-    menu = Menu(wide.ids, np.array([divmod(row, 20) for row in range(400)], np.int16), lambda group: "word " * 99)
+    menu = Codes(np.array([divmod(row, 20) for row in range(400)], np.int16), lambda group: "word " * 99)
     _, model = walk(wide, menu, "do it " * 2000, '{"pick": [1]}', '{"pick": [2]}')
     sizes = [sum(len(message.content) for message in prompt) for prompt in model.prompts]
     assert len(sizes) == 2
@@ -163,7 +165,7 @@ def test_every_page_is_short(index: ToolIndex) -> None:
 def test_hostile_words_stay_on_their_line(evil: str) -> None:
     tools = [(f"s/t{n}", protocol(f"t{n}", f"{evil} number {n}")) for n in range(40)]
     index = ToolIndex.build(tools)
-    menu = Menu(index.ids, np.array([divmod(row, 10) for row in range(40)], np.int16), lambda group: f"{evil}{group}")
+    menu = Codes(np.array([divmod(row, 10) for row in range(40)], np.int16), lambda group: f"{evil}{group}")
     found, model = walk(index, menu, evil, '{"pick": [2]}', '{"pick": [4]}')
     assert len(found.said) == 1
     for prompt in model.prompts:
@@ -183,7 +185,7 @@ def test_hostile_words_stay_on_their_line(evil: str) -> None:
     ["", "I pick number 99", '{"pick": [0]}', '{"pick": ["1"]}', '{"pick": [1, 2, 3, 4]}', "null", '{"pick": 1}'],
 )
 def test_a_reply_that_is_no_line_is_asked_for_once_more_and_then_ends_the_walk(
-    index: ToolIndex, menu: Menu, reply: str
+    index: ToolIndex, menu: Codes, reply: str
 ) -> None:
     found, model = walk(index, menu, "find film", reply, reply)
     assert len(model.prompts) == 2
@@ -191,13 +193,13 @@ def test_a_reply_that_is_no_line_is_asked_for_once_more_and_then_ends_the_walk(
     assert found.ranked(5) == [hit.id for hit in index.search("find film", 5)]
 
 
-def test_the_same_line_twice_is_picked_once(index: ToolIndex, menu: Menu) -> None:
+def test_the_same_line_twice_is_picked_once(index: ToolIndex, menu: Codes) -> None:
     found, _ = walk(index, menu, "x", '{"pick": [1, 1, 1]}', '{"pick": [3, 3]}')
     assert len(found.said) == 1
 
 
 @pytest.mark.parametrize("failure", [ModelError("gone"), ModelUnavailable("none"), BudgetExceeded("tokens", "spent")])
-def test_where_the_model_fails_what_was_found_stands(index: ToolIndex, menu: Menu, failure: Exception) -> None:
+def test_where_the_model_fails_what_was_found_stands(index: ToolIndex, menu: Codes, failure: Exception) -> None:
     found, _ = walk(index, menu, "make film", failure)
     assert (said(found), found.stopped) == ([], str(failure))
     found, _ = walk(index, menu, "make film", picking("films", "recipes"), failure)
@@ -205,7 +207,7 @@ def test_where_the_model_fails_what_was_found_stands(index: ToolIndex, menu: Men
     assert found.stopped == str(failure)
 
 
-def test_a_budget_that_ends_in_the_middle_is_kept(index: ToolIndex, menu: Menu) -> None:
+def test_a_budget_that_ends_in_the_middle_is_kept(index: ToolIndex, menu: Codes) -> None:
     budget = Budget(model_calls=1)
     model = BudgetedModel(FakeModel([picking("films"), picking("kind 1")]), budget)
 
@@ -218,7 +220,7 @@ def test_a_budget_that_ends_in_the_middle_is_kept(index: ToolIndex, menu: Menu) 
     assert said(found)[0].startswith("films/")
 
 
-def test_an_ask_without_forms_is_told_the_form_in_words(index: ToolIndex, menu: Menu) -> None:
+def test_an_ask_without_forms_is_told_the_form_in_words(index: ToolIndex, menu: Codes) -> None:
     told: list[str] = []
     replies = iter(["films, I think", 'Sure! {"pick": [4]}', '{"pick": [1]}'])
 
@@ -232,7 +234,7 @@ def test_an_ask_without_forms_is_told_the_form_in_words(index: ToolIndex, menu: 
     assert '"pick"' in told[0]
 
 
-def test_an_ask_that_takes_forms_and_reads_none_is_read_here(index: ToolIndex, menu: Menu) -> None:
+def test_an_ask_that_takes_forms_and_reads_none_is_read_here(index: ToolIndex, menu: Codes) -> None:
     async def ask(messages: Sequence[Message], max_tokens: int, schema: Any = None, choices: Any = None) -> Reply:
         return Reply('{"pick": [1]}' if schema else "?", "stop", 10, 5, 0.1)
 
@@ -242,7 +244,7 @@ def test_an_ask_that_takes_forms_and_reads_none_is_read_here(index: ToolIndex, m
 def test_a_task_that_one_tool_fits_clearly_shows_no_menu() -> None:
     tools = [*CATALOGUE, ("sky/moon", protocol("moon", "The phase of the moon."))]
     index = ToolIndex.build(tools, HashedWords())
-    menu = Menu(index.ids, np.array([divmod(row, 10) for row in range(len(index))], np.int16))
+    menu = Codes(np.array([divmod(row, 10) for row in range(len(index))], np.int16))
     found, model = walk(index, menu, "phase of the moon")
     assert (found.ranked(1), model.prompts) == (["sky/moon"], [])
     assert walk(index, menu, "phase of the moon", '{"pick": []}', adaptive=False)[0].calls == 1
@@ -251,7 +253,7 @@ def test_a_task_that_one_tool_fits_clearly_shows_no_menu() -> None:
 @pytest.mark.parametrize("count", [1, 2, PICKS + 1, TOOLS])
 def test_a_small_catalogue_is_one_page_of_tools(count: int) -> None:
     index = ToolIndex.build(CATALOGUE[:count])
-    menu = Menu(index.ids, codes_of(index), words)
+    menu = Codes(codes_of(index), words)
     found, model = walk(index, menu, "x", '{"pick": [1]}')
     assert len(found.said) == 1
     assert len(model.prompts) == (count > 1)
@@ -259,7 +261,7 @@ def test_a_small_catalogue_is_one_page_of_tools(count: int) -> None:
 
 def test_tools_that_are_not_offered_are_on_no_page(index: ToolIndex) -> None:
     offered = {id for id in index.ids if "film" in id or "flight" in id}
-    menu = Menu(index.ids, codes_of(index), words, offered)
+    menu = Codes(codes_of(index), words, np.array(sorted(index.rows(offered))))
     _, model = walk(index, menu, "invoice", picking("flights"), picking("make"))
     pages = "".join(prompt[-1].content.split("```")[1] for prompt in model.prompts)
     assert "films" in pages
@@ -270,13 +272,16 @@ def test_tools_that_are_not_offered_are_on_no_page(index: ToolIndex) -> None:
 def test_equal_codes_and_groups_of_one_leave_no_tool_out() -> None:
     index = ToolIndex.build(CATALOGUE[:30])
     values = np.array([[min(row, 3), 0, 0] for row in range(30)], np.int16)  # three tools alone, the others alike
-    menu = Menu(index.ids, values)
+    menu = Codes(values)
     places = np.full(30, LAST)
-    groups = [line.group for line in menu.lines([()], TOOLS, places)]
+    groups = [line.group for line in lines_below(menu, [()], TOOLS, places)]
     assert groups == [(n,) for n in range(4)]
-    tools = menu.lines([line.group for line in menu.lines(groups, TOOLS, places)], TOOLS, places)
+    tools = menu.lines([line.group for line in lines_below(menu, groups, TOOLS, places)], TOOLS, places)
     assert {line.row for line in tools} == set(range(30))
-    assert menu.lines([(0,), (1,)], TOOLS, places) == [Line((0,), 0), Line((1,), 1)]  # few tools are shown at once
+    assert lines_below(menu, [(0,), (1,)], TOOLS, places) == [
+        Line((0,), 0),
+        Line((1,), 1),
+    ]  # few tools are shown at once
     found, model = walk(index, menu, "x", picking("group 2"))
     assert said(found) == [index.ids[2]]
     assert len(model.prompts) == 1  # of one tool nothing is asked
@@ -285,7 +290,7 @@ def test_equal_codes_and_groups_of_one_leave_no_tool_out() -> None:
 # -- tokens -----------------------------------------------------------------------------------------------------------
 
 
-def test_a_model_that_was_taught_tokens_says_them(index: ToolIndex, menu: Menu) -> None:
+def test_a_model_that_was_taught_tokens_says_them(index: ToolIndex, menu: Codes) -> None:
     wanted = ("<T1_3><T2_1><T3_4>", "<T1_0><T2_0><T3_2>", "<T1_5><T2_1><T3_0>")
     asked: list[Sequence[str]] = []
 
@@ -296,20 +301,20 @@ def test_a_model_that_was_taught_tokens_says_them(index: ToolIndex, menu: Menu) 
         text = next((c for text in wanted for c in choices if text.startswith(c)), choices[-1])
         return Reply(text, "stop", 10, 5, 0.1, value=text)
 
-    found = asyncio.run(MenuWalk(index, menu, ask, vocabulary="tokens").search("make film"))
+    found = asyncio.run(MenuWalk(index, menu, ask, taught=codes_of(index)).search("make film"))
     assert set(asked[0]) == {f"<T1_{n}>" for n in range(6)}
     assert set(asked[1]) == set(asked[0]) - {"<T1_3>"}  # a beam without probabilities: the next best
     assert set(asked[3]) == {"<T1_3><T2_0>", "<T1_3><T2_1>"}
     assert said(found)[:3] == ["films/make_film_4", "weathers/find_weather_2", "flights/make_flight_0"]
     assert len(found.said) == PICKS
     assert found.calls == len(asked) == 2 * BEAM + PICKS
-    few = asyncio.run(MenuWalk(index, menu, ask, vocabulary="tokens", steps=BEAM + 1).search("make film"))
+    few = asyncio.run(MenuWalk(index, menu, ask, taught=codes_of(index), steps=BEAM + 1).search("make film"))
     assert few.calls == BEAM + 1
     assert said(few)[0].startswith("films/make_film")
 
 
-def test_the_tokens_of_tools_are_their_own(menu: Menu, index: ToolIndex) -> None:
-    texts = {token_text(menu.codes(row)) for row in range(len(index))}
+def test_the_tokens_of_tools_are_their_own(menu: Codes, index: ToolIndex) -> None:
+    texts = {token_text(row) for row in codes_of(index)}
     assert len(texts) == len(index)
     assert set("".join(texts).replace("><", "> <").split()) == set(token_vocabulary(codes_of(index)))
     assert token_text((5, 77)) == "<T1_5><T2_77>"
