@@ -88,6 +88,18 @@ def merge(old: Counts, new: Counts, rows: Sequence[int]) -> Counts:
     return _in_order(vocabulary, pointers, found.astype(np.int32), weights.astype(np.int32))
 
 
+def entries_of(rows: NDArray[np.int64], pointers: Pointers) -> tuple[Pointers, Pointers]:
+    """Where the entries of some rows lie, row by row, and where those of each row begin among them.
+
+    Args:
+        rows: in any order.
+        pointers: of the matrix.
+    """
+    lengths = pointers[rows + 1] - pointers[rows]
+    begins = np.cumsum(lengths) - lengths
+    return np.repeat(pointers[rows] - begins, lengths) + np.arange(int(lengths.sum())), begins
+
+
 def _in_order(vocabulary: list[str], pointers: Pointers, found: Integers, weights: Integers) -> Counts:
     """The one form of these counts: unused words dropped, the vocabulary and each row sorted."""
     used = np.unique(found)

@@ -37,6 +37,23 @@ def words(text: str) -> list[str]:
     return [word for run in _RUN.findall(text) for word in _words_of(run[:MAX_WORD])]
 
 
+def written(text: str, word: str) -> list[str]:
+    """How a text has a word that :func:`words` gives, in lower case, each time: ``movy`` stands there as ``movies``.
+
+    Accents are kept. Words of scripts whose letters carry marks, or are written unspaced, are not found.
+    """
+    begins = word[: max(1, len(word) - 1)]  # the normal form changes the end alone
+    found: list[str] = []
+    for run in _RUN.findall(text[:MAX_TEXT]):
+        folded = run if run.isascii() else _folded(run)
+        if begins not in folded.casefold() or len(run) > MAX_WORD or not _RUN.fullmatch(folded):
+            continue
+        parts = humps(run, stem=True)
+        written_as = parts if len(parts) == 1 else [*parts, run]
+        found += (part.casefold() for part in written_as if words(part)[-1:] == [word])
+    return found
+
+
 class _Letters(dict[int, int | None]):
     """For :meth:`str.translate`: marks that belong to a letter are dropped and leave no gap, the rest stays."""
 
