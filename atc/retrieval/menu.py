@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Container, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import zip_longest
 from typing import TYPE_CHECKING
@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from atc.retrieval.code_trie import Trie
 
 if TYPE_CHECKING:
-    from atc.retrieval import code_words
+    from atc.retrieval.code_words import Menu
 
 Group = tuple[int, ...]
 """Which way leads to a group; the whole catalogue is the empty one."""
@@ -36,6 +36,10 @@ class Groups(Interface):
 
     def words(self, group: Group) -> str:
         """A few words for a group, from the words of its tools: text of strangers."""
+        ...
+
+    def examples(self, group: Group) -> list[int]:
+        """The rows of some tools of a group."""
         ...
 
 
@@ -66,6 +70,9 @@ class Codes:
     def words(self, group: Group) -> str:
         return self._words(group) if self._words is not None else "group " + ".".join(map(str, group))
 
+    def examples(self, group: Group) -> list[int]:
+        return []
+
 
 class WordGroups:
     """Groups of tools as :mod:`atc.retrieval.code_words` makes and names them.
@@ -75,7 +82,7 @@ class WordGroups:
         offered: the rows that count, sorted; all when not given.
     """
 
-    def __init__(self, menu: code_words.Menu, offered: Rows | None = None) -> None:
+    def __init__(self, menu: Menu, offered: Rows | None = None) -> None:
         self._menu, self._offered = menu, offered
 
     def parts(self, group: Group) -> list[Group]:
@@ -89,7 +96,27 @@ class WordGroups:
         return found if self._offered is None else np.intersect1d(found, self._offered, assume_unique=True)
 
     def words(self, group: Group) -> str:
-        return self._menu.children(group[:-1])[group[-1]].name if group else ""
+        return self._entry(group).name if group else ""
+
+    def examples(self, group: Group) -> list[int]:
+        found = self._menu.samples(group)
+        return [row for row in found if self._offered is None or row in self._offered]
+
+
+def groups_of(
+    ids: Sequence[str], offered: Container[str], menu: Menu, taught: NDArray[np.int16] | None = None
+) -> Groups:
+    """The groups of an index in which the tools are that are offered.
+
+    Args:
+        ids: of the index, by row.
+        offered: ids of the tools that count.
+        menu: of the same index.
+        taught: the codes whose tokens the model was taught: then the groups are those of the codes.
+    """
+    rows = np.array([row for row, id in enumerate(ids) if id in offered], np.int64)
+    some = rows if len(rows) < len(ids) else None
+    return WordGroups(menu, some) if taught is None else Codes(taught, offered=some)
 
 
 @dataclass(frozen=True)

@@ -16,8 +16,9 @@ from atc.models.base import Message, Reply
 from atc.models.budget import Budget, BudgetedModel
 from atc.models.fake import FakeModel
 from atc.retrieval.code_tokens import token_text, token_vocabulary
+from atc.retrieval.code_words import code_names
 from atc.retrieval.index import ToolIndex
-from atc.retrieval.menu import LAST, Codes, Line, lines_below
+from atc.retrieval.menu import LAST, Codes, Line, WordGroups, lines_below
 from atc.retrieval.menu_walk import BEAM, GROUPS, PICKS, TOOLS, MenuWalk
 from atc.retrieval.planner import Trajectory
 from atc.tools.protocol import Protocol
@@ -129,7 +130,8 @@ def test_where_nothing_on_a_page_fits_the_next_one_is_shown(index: ToolIndex) ->
     wide = Codes(np.array([divmod(row, 3) for row in range(len(index))], np.int16))  # 24 groups of three
     found, model = walk(index, wide, "find film", '{"pick": []}', '{"pick": [2]}')
     pages = [re.findall(r"group (\d+)", prompt[-1].content) for prompt in model.prompts]
-    assert [len(page) for page in pages] == [GROUPS, 12]
+    assert [len(page) for page in pages[:2]] == [GROUPS, 4]
+    assert not {*pages[0]} & {*pages[1]}
 
 
 def test_a_model_that_finds_nothing_sees_no_more_pages_than_it_may(index: ToolIndex, menu: Codes) -> None:
@@ -154,6 +156,18 @@ def test_every_page_is_short(index: ToolIndex) -> None:
     sizes = [sum(len(message.content) for message in prompt) for prompt in model.prompts]
     assert len(sizes) == 2
     assert max(sizes) < 6_000
+
+
+@pytest.mark.parametrize("encoder", [None, HashedWords()])
+def test_the_menu_of_words_is_walked_in_an_index_without_codes(encoder: HashedWords | None) -> None:
+    index = ToolIndex.build(CATALOGUE, encoder)
+    menu = WordGroups(code_names(index._snapshot, GROUPS))
+    found, model = walk(index, menu, "a nice evening", picking("recipe"), picking("find_recipe_4"))
+    assert said(found) == ["recipes/find_recipe_4"]
+    assert "recipe" in found.said[0].path[0]
+    offered = WordGroups(code_names(index._snapshot, GROUPS), np.arange(12))  # films, in the order of ids
+    _, model = walk(index, offered, "a nice evening", '{"pick": [1]}')
+    assert "flight" not in model.prompts[0][-1].content
 
 
 # -- bad input --------------------------------------------------------------------------------------------------------
@@ -276,15 +290,13 @@ def test_equal_codes_and_groups_of_one_leave_no_tool_out() -> None:
     places = np.full(30, LAST)
     groups = [line.group for line in lines_below(menu, [()], TOOLS, places)]
     assert groups == [(n,) for n in range(4)]
-    tools = menu.lines([line.group for line in lines_below(menu, groups, TOOLS, places)], TOOLS, places)
+    tools = lines_below(menu, groups, 99, places)
     assert {line.row for line in tools} == set(range(30))
-    assert lines_below(menu, [(0,), (1,)], TOOLS, places) == [
-        Line((0,), 0),
-        Line((1,), 1),
-    ]  # few tools are shown at once
-    found, model = walk(index, menu, "x", picking("group 2"))
+    few = lines_below(menu, [(0,), (1,)], TOOLS, places)
+    assert few == [Line((0,), 0), Line((1,), 1)]
+    found, model = walk(index, menu, "x", picking(index.ids[2]))  # a group of one stands for its tool
     assert said(found) == [index.ids[2]]
-    assert len(model.prompts) == 1  # of one tool nothing is asked
+    assert len(model.prompts) == 1
 
 
 # -- tokens -----------------------------------------------------------------------------------------------------------
