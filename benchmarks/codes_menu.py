@@ -261,9 +261,10 @@ def summary(rows: Iterable[Row]) -> list[dict[str, Any]]:
         by[row.source, row.method].append(row)
     found = []
     for (source, method), some in sorted(by.items()):
-        share = {f"first {k}": _share(some, lambda row, k=k: (row.place() or k + 1) <= k) for k in FIRST}
+        share = {f"first {k}": _share([(row.place() or k + 1) <= k for row in some]) for k in FIRST}
+        said = [bool({*row.picked} & {*row.gold}) for row in some]
         right = {
-            f"picked in {k}": _share(some, lambda row, k=k: row.calls <= k and bool({*row.picked} & {*row.gold}))
+            f"picked in {k}": _share([hit and row.calls <= k for hit, row in zip(said, some, strict=True)])
             for k in STEPS
         }
         found.append(
@@ -282,8 +283,8 @@ def summary(rows: Iterable[Row]) -> list[dict[str, Any]]:
     return found
 
 
-def _share(rows: Sequence[Row], holds: Callable[[Row], bool]) -> float:
-    return round(100 * fmean(holds(row) for row in rows), 1)
+def _share(holds: Sequence[bool]) -> float:
+    return round(100 * fmean(holds), 1)
 
 
 def _among(given: str, known: Sequence[Any], what: str) -> list[Any]:

@@ -60,7 +60,7 @@ def index(
     chosen = _encoder(encoder)
     if wanted is not None:
         index_codes.check(wanted, chosen, len(tools))
-    with _progress() as report:
+    with progress() as report:
         if (folder / "index.json").exists():
             made = ToolIndex.load(folder, chosen)
             made.update(tools, report)
@@ -97,9 +97,7 @@ def search(
     limit: Annotated[int, typer.Option("--limit", "-n", min=1, help="Tools to show.")] = 10,
     way: Annotated[
         Way | None,
-        typer.Option(
-            help="auto (by words, and by meaning where an encoder is there), lexical, hybrid, planned or codes."
-        ),
+        typer.Option(help="auto (by words, by meaning where an encoder is there), lexical, hybrid, planned or codes."),
     ] = None,
     model: Annotated[str | None, typer.Option(help="That plans or picks; as for `atc run`.")] = None,
     openapi: options.OpenApi = None,
@@ -112,7 +110,7 @@ def search(
     if folder is not None:
         searched = ToolIndex.load(folder)
     else:
-        searched = _index_of(options.opened(sources or [], openapi=openapi), way)
+        searched = index_of(options.opened(sources or [], openapi=openapi), way)
     began = time.perf_counter()
     with warnings.catch_warnings(record=True) as warned:
         warnings.simplefilter("always", LexicalOnly)
@@ -132,10 +130,10 @@ def search(
     _print(searched, found, ranked)
 
 
-def _index_of(tools: Toolset, way: Way) -> ToolIndex:
+def index_of(tools: Toolset, way: Way) -> ToolIndex:
     """An index of tools: the one that a run of this way would search."""
     encoder, notices = encoder_for(len(tools)) if way in ("auto", "codes") else (None, [])
-    with _progress() as report:
+    with progress() as report:
         made, problem = kept_index(tools, encoder, Settings.load().catalogue / INDEXES, report, codes=way == "codes")
     for notice in (*notices, *([problem] if problem else [])):
         err.print(notice, style="yellow", markup=False)
@@ -193,7 +191,7 @@ def _encoder(name: str) -> Encoder | None:
 
 
 @contextmanager
-def _progress() -> Iterator[Callable[[str, int, int], None]]:
+def progress() -> Iterator[Callable[[str, int, int], None]]:
     """A bar on a terminal, nothing elsewhere."""
     with Progress(
         "{task.description}", BarColumn(), MofNCompleteColumn(), TimeRemainingColumn(), console=err, transient=True

@@ -12,19 +12,18 @@ from rich.text import Text
 
 from atc.cli import options
 from atc.cli.console import NOT_SOLVED, SOLVED, clean, err, guarded, out, print_json
-from atc.errors import EnvironmentProblem, UsageError
+from atc.cli.files import Force, writable, write
+from atc.errors import UsageError
 from atc.graph.edge_text import known_tool, place_text, read_feed, read_parameter
 from atc.graph.tool_graph import ToolGraph
 from atc.settings import Settings
 from atc.tools.protocol import Protocol
-from atc.whole_file import write_whole
 
 if TYPE_CHECKING:
     from atc.graph.store import GraphStore
 
 app = typer.Typer(help="See what feeds what among tools, and why; draw it; correct it.", no_args_is_help=True)
 Name = Annotated[str, typer.Argument(help="The tool's name.")]
-Force = Annotated[bool, typer.Option("--force", help="Write over a file that is there.")]
 MaybeTools = Annotated[
     list[str] | None, typer.Option("--tools", "-t", help="Where the tools are; as for `atc run --tools`.")
 ]
@@ -114,7 +113,7 @@ def draw(
     """Draw the graph: one page to zoom, search and filter in, without a server; or an SVG for papers."""
     if output.suffix.lower() not in (".html", ".svg"):
         raise UsageError(f"{output}: name a file that ends in .html (a page) or .svg (a drawing)")
-    _writable(output, force)
+    writable(output, force)
     from atc.pages.tool_graph.drawing import drawing_of
     from atc.pages.tool_graph.page import html_of
     from atc.pages.tool_graph.svg import svg_of
@@ -123,7 +122,7 @@ def draw(
     chosen = [known_tool(each, opened.protocols) for each in around or ()]
     with err.status("drawing") if err.is_terminal else nullcontext():  # substitutes of thousands of tools take seconds
         drawing = drawing_of(opened, chosen, hops)
-        _write(output, (svg_of if output.suffix.lower() == ".svg" else html_of)(drawing))
+        write(output, (svg_of if output.suffix.lower() == ".svg" else html_of)(drawing))
     counts = {"tools": len(drawing.tools), "edges": len(drawing.edges), "substitutes": len(drawing.substitutes)}
     if as_json:
         print_json({"file": str(output), **counts, "left_out": drawing.left_out})
@@ -228,7 +227,7 @@ def export_(
     as_json: options.Json = False,
 ) -> None:
     """Write what runs taught to a file that you can share: names, counts and types, no value of any call."""
-    _writable(file, force)
+    writable(file, force)
     with _store() as store:
         facts = store.export(file)
     if as_json:
@@ -291,23 +290,6 @@ def _store() -> Iterator[GraphStore]:
         store.close()
         if store.notice:
             err.print(f"atc: {clean(store.notice)}", markup=False, style="yellow")
-
-
-def _writable(file: Path, force: bool) -> None:
-    if file.is_dir():
-        raise UsageError(f"{file} is a folder: name a file")
-    if file.exists() and not force:
-        raise UsageError(f"{file} is there already: name another file, or write over it with --force")
-    if not file.parent.is_dir():
-        raise UsageError(f"{file.parent} is no folder: make it first")
-
-
-def _write(file: Path, text: str) -> None:
-    """Whole or not at all."""
-    try:
-        write_whole(file, text, 0o666)
-    except OSError as error:
-        raise EnvironmentProblem(f"{file} cannot be written ({error.strerror})", fix="name another place") from None
 
 
 def _many(facts: int) -> str:

@@ -9,7 +9,7 @@ import typer
 from rich.table import Table
 from rich.text import Text
 
-from atc.cli import find, options
+from atc.cli import browse, find, options
 from atc.cli.console import clean, err, guarded, out, print_json, print_table, short
 from atc.errors import UsageError
 from atc.graph.tool_graph import ToolGraph
@@ -23,6 +23,7 @@ from atc.tools.tool import Toolset
 app = typer.Typer(help="List, show and find tools, and print the stub that a model is shown.", no_args_is_help=True)
 app.command("search")(find.search)
 app.command("index")(find.index)
+app.command("browse")(browse.browse)
 Source = Annotated[str, typer.Argument(help="Where the tools are; as for `atc run --tools`.")]
 Name = Annotated[str, typer.Argument(help="The tool's name.")]
 

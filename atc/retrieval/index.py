@@ -14,6 +14,7 @@ from atc.errors import EncoderUnavailable, LexicalOnly, ToolIndexError, UsageErr
 from atc.retrieval import index_store
 from atc.retrieval.carrying import with_columns_of
 from atc.retrieval.code_column import fault_of
+from atc.retrieval.code_words import WIDTH, Menu
 from atc.retrieval.codes import Codes
 from atc.retrieval.embedding import embedded, forget
 from atc.retrieval.encoder import Encoder, Floats
@@ -292,6 +293,14 @@ class ToolIndex:
             else []
             for row, query in enumerate(asked)
         ]
+
+    def menu(self, width: int = WIDTH) -> Menu:
+        """The tools as a menu of a few words a page (:mod:`atc.retrieval.code_words`); a later change is not in it.
+
+        Args:
+            width: entries of a page, 2 or more.
+        """
+        return Menu(self._snapshot, width)
 
     def search_beside(self, id: str, query: str, limit: int = 10) -> list[Hit]:
         """Search by words among the other tools of a tool's service.

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Container, Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Container, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import zip_longest
 from typing import TYPE_CHECKING
@@ -38,8 +38,8 @@ class Groups(Interface):
         """A few words for a group, from the words of its tools: text of strangers."""
         ...
 
-    def examples(self, group: Group) -> list[int]:
-        """The rows of some tools of a group."""
+    def examples(self, group: Group) -> tuple[str, ...]:
+        """The ids of a few tools of a group."""
         ...
 
 
@@ -70,8 +70,8 @@ class Codes:
     def words(self, group: Group) -> str:
         return self._words(group) if self._words is not None else "group " + ".".join(map(str, group))
 
-    def examples(self, group: Group) -> list[int]:
-        return []
+    def examples(self, group: Group) -> tuple[str, ...]:
+        return ()
 
 
 class WordGroups:
@@ -79,11 +79,12 @@ class WordGroups:
 
     Args:
         menu: of an index.
-        offered: the rows that count, sorted; all when not given.
+        offered: the ids that count, each with its row; all when not given.
     """
 
-    def __init__(self, menu: Menu, offered: Rows | None = None) -> None:
+    def __init__(self, menu: Menu, offered: Mapping[str, int] | None = None) -> None:
         self._menu, self._offered = menu, offered
+        self._rows = None if offered is None else np.array(sorted(offered.values()), np.int64)
 
     def parts(self, group: Group) -> list[Group]:
         found = self._menu.children(group)
@@ -93,14 +94,14 @@ class WordGroups:
 
     def rows(self, group: Group) -> Rows:
         found = self._menu.rows(group)
-        return found if self._offered is None else np.intersect1d(found, self._offered, assume_unique=True)
+        return found if self._rows is None else np.intersect1d(found, self._rows, assume_unique=True)
 
     def words(self, group: Group) -> str:
-        return self._entry(group).name if group else ""
+        return self._menu.children(group[:-1])[group[-1]].name if group else ""
 
-    def examples(self, group: Group) -> list[int]:
-        found = self._menu.samples(group)
-        return [row for row in found if self._offered is None or row in self._offered]
+    def examples(self, group: Group) -> tuple[str, ...]:
+        found = self._menu.children(group[:-1])[group[-1]].sample if group else ()
+        return tuple(id for id in found if self._offered is None or id in self._offered)
 
 
 def groups_of(
@@ -114,9 +115,11 @@ def groups_of(
         menu: of the same index.
         taught: the codes whose tokens the model was taught: then the groups are those of the codes.
     """
-    rows = np.array([row for row, id in enumerate(ids) if id in offered], np.int64)
+    rows = {id: row for row, id in enumerate(ids) if id in offered}
     some = rows if len(rows) < len(ids) else None
-    return WordGroups(menu, some) if taught is None else Codes(taught, offered=some)
+    if taught is None:
+        return WordGroups(menu, some)
+    return Codes(taught, offered=None if some is None else np.array([*some.values()], np.int64))
 
 
 @dataclass(frozen=True)

@@ -34,7 +34,7 @@ from atc.tools.protocol import JsonSchema
 
 BEAM, PICKS = 3, 5
 """Groups that are gone into at once, and tools that the model may pick."""
-GROUPS, TOOLS, TOKENS = 20, 16, 256
+GROUPS, TOOLS, TOKENS = 20, 12, 256
 """Lines of a page of groups, and of tools; choices of a model that was taught tokens."""
 NEAR = 400
 """Tools of the groups that were picked from which on smaller groups are shown; of fewer the likeliest tools are."""
@@ -43,7 +43,8 @@ STEPS = 4
 RANKED = 1_000
 """Tools by whose places a menu is ordered that is too wide for a page."""
 _REPLY_TOKENS = 40
-_NAME, _WORDS, _DESCRIPTION = 60, 80, 80
+_EXAMPLES = 2
+_NAME, _WORDS, _DESCRIPTION = 48, 48, 80
 _TASK = 600
 """Characters of a task that are shown with a page; of a longer one the beginning and the end."""
 
@@ -175,7 +176,7 @@ class MenuWalk:
         most = min(self._picks if tools else self._beam, len(page))
         if self._taught is not None:
             return await self._said(walk, done, page, most, self._taught)
-        shown = prompt("menu_tools" if tools else "menu_groups", page=_page(map(self._line, page)))
+        shown = prompt("menu_tools" if tools else "menu_groups", page=_page(self._lines(page)))
         asked = prompt("menu_task", task=_cut(walk.task), what="tools" if tools else "groups", most=most)
         system = Message("system", prompt("menu_system"), fixed=True)
         text = Message("user", f"{shown}\n\n{asked}", stable=len(shown) + 2 if stable else 0)
@@ -229,13 +230,19 @@ class MenuWalk:
             raise ModelError(f"the model picked nothing that was shown: {reply.problem or 'it replied nothing'}")
         return reply
 
-    def _line(self, line: Line) -> str:
-        """A line of a page, which text of a tool can neither end nor leave."""
+    def _lines(self, page: Sequence[Line]) -> list[str]:
+        """The lines of a page, which text of a tool can neither end nor leave."""
+        services = {self._index.ids[line.row].rpartition("/")[0] for line in page if line.row is not None}
+        return [self._line(line, len(services) > 1) for line in page]
+
+    def _line(self, line: Line, service: bool) -> str:
         if line.row is None:
-            return harmless(self._groups.words(line.group), _WORDS)
+            examples = (harmless(_last(id), _NAME // 2) for id in self._groups.examples(line.group)[:_EXAMPLES])
+            words = harmless(self._groups.words(line.group), _WORDS)
+            return ": ".join(filter(None, (words, ", ".join(examples))))
         id = self._index.ids[line.row]
         described = harmless(first_sentence(self._index.protocol(id).description), _DESCRIPTION)
-        return f"{harmless('/'.join(id.split('/')[-2:]), _NAME)}: {described or '(no description)'}"
+        return f"{harmless(_last(id, 2 if service else 1), _NAME)}: {described or '(no description)'}"
 
     def _places(self, done: Trajectory) -> Rows:
         """The place of each row of the index in the search by the task's own words."""
@@ -251,6 +258,11 @@ class MenuWalk:
         found = (likeliest(self._groups, group, walk.places) for group in walk.reached)
         first = [next((line for line in lines if line not in walk.seen), None) for lines in found]
         return [line for line in first if line is not None and line.row is not None and walk.places[line.row] < LAST]
+
+
+def _last(id: str, parts: int = 1) -> str:
+    """The last parts of an id: its tool, or its service and its tool."""
+    return "/".join(id.split("/")[-parts:])
 
 
 def _page(lines: Iterable[str]) -> str:
