@@ -77,10 +77,11 @@ class Settings(BaseSettings):
     )
 
     max_tools: int = Field(20, ge=1, description="offered to the model at once; from more, the best are picked")
-    retrieval: Literal["auto", "lexical", "hybrid", "planned"] = Field(
+    retrieval: Literal["auto", "lexical", "hybrid", "planned", "codes"] = Field(
         "auto",
         description="how they are found: `auto` (by words, and by meaning where an encoder is there), `lexical`, "
-        "`hybrid` (as the index can), or `planned`: with queries that the model plans",
+        "`hybrid` (as the index can), `planned`: with queries that the model plans, or `codes`: the model picks from a "
+        "menu",
     )
     scorers: Names = Field(
         SCORERS,

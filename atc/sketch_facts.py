@@ -9,10 +9,13 @@ from pydantic import Field, ValidationError
 
 from atc.facts import Record
 
-WhyKind = Literal["all", "words", "meaning", "supplies", "used_with", "planned", "asked", "earlier", "first", "given"]
+WhyKind = Literal[
+    "all", "words", "meaning", "supplies", "used_with", "planned", "asked", "said", "earlier", "first", "given"
+]
 """Why a tool is offered: all are; the task's words, or their meaning, find it; it supplies an argument of another; it
-was used together with another in runs; a sub-goal of the plan finds it, or a query of the model; an earlier task of the
-conversation used it; nothing fits the task, and it is among the first; the user's own retriever gave it."""
+was used together with another in runs; a sub-goal of the plan finds it, or a query of the model; the model picked it
+from a menu; an earlier task of the conversation used it; nothing fits the task, and it is among the first; the user's
+own retriever gave it."""
 
 
 class Why(Record):
@@ -22,12 +25,14 @@ class Why(Record):
         kind: of the reason.
         tool: of ``supplies`` and ``used_with``: the other tool. ``parameter``: the argument that is supplied.
         number: of ``planned`` the sub-goal's, of ``asked`` the query's, from 1.
+        path: of ``said``: the words of the groups through which the model came to it.
     """
 
     kind: WhyKind
     tool: str = ""
     parameter: str = ""
     number: int = 0
+    path: tuple[str, ...] = ()
 
 
 class FeedFacts(Record):

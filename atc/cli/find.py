@@ -24,10 +24,14 @@ from atc.retrieval.encoder import Encoder
 from atc.retrieval.endpoint import EndpointEncoder
 from atc.retrieval.index import ToolIndex
 from atc.retrieval.index_cache import INDEXES, kept_index
+from atc.retrieval.menu import WordGroups
+from atc.retrieval.menu_walk import GROUPS, MenuWalk
 from atc.retrieval.minilm import MiniLM
 from atc.retrieval.planner import QueryPlanner, Trajectory, search_without_plan
 from atc.retrieval.retriever import Way, encoder_for
 from atc.settings import Settings
+from atc.sketch_facts import SketchFacts, Why
+from atc.sketch_wording import why
 from atc.tools.sources import FORMS
 from atc.tools.tool import Toolset
 
@@ -93,9 +97,9 @@ def search(
     limit: Annotated[int, typer.Option("--limit", "-n", min=1, help="Tools to show.")] = 10,
     way: Annotated[
         Way | None,
-        typer.Option(help="auto (by words, and by meaning where an encoder is there), lexical, hybrid or planned."),
+        typer.Option(help="auto (by words, by meaning where an encoder is there), lexical, hybrid, planned or codes."),
     ] = None,
-    model: Annotated[str | None, typer.Option(help="That plans; as for `atc run`.")] = None,
+    model: Annotated[str | None, typer.Option(help="That plans or picks; as for `atc run`.")] = None,
     openapi: options.OpenApi = None,
     as_json: options.Json = False,
 ) -> None:
@@ -110,8 +114,8 @@ def search(
     began = time.perf_counter()
     with warnings.catch_warnings(record=True) as warned:
         warnings.simplefilter("always", LexicalOnly)
-        if way == "planned":
-            found = asyncio.run(_planned(searched, query, model))
+        if way in ("planned", "codes"):
+            found = asyncio.run(_by_model(way, searched, query, limit, model))
         else:
             found = search_without_plan(searched, query, limit, "lexical" if way == "lexical" else None)
     seconds = time.perf_counter() - began
@@ -128,21 +132,23 @@ def search(
 
 def index_of(tools: Toolset, way: Way) -> ToolIndex:
     """An index of tools: the one that a run of this way would search."""
-    encoder, notices = encoder_for(len(tools)) if way == "auto" else (None, [])
+    encoder, notices = encoder_for(len(tools)) if way in ("auto", "codes") else (None, [])
     with progress() as report:
-        made, problem = kept_index(tools, encoder, Settings.load().catalogue / INDEXES, report)
+        made, problem = kept_index(tools, encoder, Settings.load().catalogue / INDEXES, report, codes=way == "codes")
     for notice in (*notices, *([problem] if problem else [])):
         err.print(notice, style="yellow", markup=False)
     return made
 
 
-async def _planned(index: ToolIndex, query: str, spec: str | None) -> Trajectory:
+async def _by_model(way: Way, index: ToolIndex, query: str, limit: int, spec: str | None) -> Trajectory:
     model = resolve_model(Settings.load(), spec)
 
-    async def ask(messages: Sequence[Message], max_tokens: int) -> Reply:
-        return await model.complete(messages, max_tokens=max_tokens)
+    async def ask(messages: Sequence[Message], max_tokens: int, **form: Any) -> Reply:
+        return await model.complete(messages, max_tokens=max_tokens, **form)
 
     try:
+        if way == "codes":
+            return await MenuWalk(index, WordGroups(index.menu(GROUPS)), ask).search(query, limit)
         return await QueryPlanner(index, ask).search(query)
     finally:
         await model.aclose()
@@ -161,6 +167,10 @@ def _print(index: ToolIndex, found: Trajectory, ranked: Sequence[str]) -> None:
         protocol = index.protocol(name)
         table.add_row(str(place), Text(clean(name)), protocol.effect.value, Text(short(protocol.description, 100)))
     print_table(table)
+    for each in found.said:
+        if each.id in ranked:
+            reason = why(Why(kind="said", path=each.path), SketchFacts())
+            out.print(Text(clean(f"{each.id}: {reason}")), style="dim")
     for prerequisite in found.prerequisites:
         out.print(Text(clean(str(prerequisite))), style="dim")
 

@@ -55,7 +55,7 @@ ToolIndex = Annotated[
     str | None, typer.Option("--index", "-i", help="Folder of an index of the tools (`atc tools index`).")
 ]
 Retrieval = Annotated[
-    str | None, typer.Option(help="How tools are picked of many: auto (default), lexical, hybrid or planned.")
+    str | None, typer.Option(help="How tools are picked of many: auto (default), lexical, hybrid, planned or codes.")
 ]
 StrategyName = Annotated[
     str | None,

@@ -284,11 +284,12 @@ def summary(protocol: Protocol) -> str:
     needed = [harmless(name, 40) for name in protocol.required[:_PARAMETERS]]
     if len(protocol.required) > _PARAMETERS:
         needed.append("…")
-    described = harmless(_first_sentence(protocol.description), _DESCRIPTION)
+    described = harmless(first_sentence(protocol.description), _DESCRIPTION)
     return f"{protocol.name}({', '.join(needed)}): {described or '(no description)'}"
 
 
-def _first_sentence(text: str) -> str:
+def first_sentence(text: str) -> str:
+    """The first sentence of a description, or its beginning."""
     flat = " ".join(text[: 8 * _DESCRIPTION].split())
     end = re.search(r"(?<=[a-z)\]'\"])[.!?](?=\s|$)", flat)
     return flat[: end.start()] if end and end.start() >= 20 else flat

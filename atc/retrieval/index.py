@@ -143,6 +143,14 @@ class ToolIndex:
         except ValueError as error:
             raise ToolIndexError(f"the document of {id!r} in the index is damaged ({error}): build it anew") from None
 
+    def rows(self, ids: Iterable[str]) -> list[int]:
+        """The places of tools among :attr:`ids`.
+
+        Raises:
+            UsageError: there is no such tool.
+        """
+        return [self._row(id) for id in ids]
+
     def with_scorers(self, columns: Sequence[Column] = (), on: Collection[str] = SCORERS) -> ToolIndex:
         """This index with other scorers: what was learnt beside its own, and some switched off.
 

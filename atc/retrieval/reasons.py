@@ -59,9 +59,12 @@ def _reasons(tools: Iterable[str], found: Trajectory) -> Iterator[tuple[str, Why
         needed.setdefault(each.provider, each)
     by_meaning = _by_meaning(found.turns[0].hits) if found.turns else set()
     goals = len(found.goals)
+    said = {each.id: each.path for each in found.said}
     for name in tools:
         place, number = best.get(name, (_NOWHERE, 0))
-        if name in needed and place > SURE:
+        if name in said:
+            yield name, Why(kind="said", path=said[name])
+        elif name in needed and place > SURE:
             yield name, Why(kind="supplies", tool=needed[name].tool, parameter=needed[name].parameter)
         elif place == _NOWHERE:
             yield name, Why(kind="first")

@@ -19,15 +19,19 @@ from atc.tools.tool import Toolset
 
 if TYPE_CHECKING:
     from atc.graph.tool_graph import ToolGraph
+    from atc.retrieval.code_words import Menu
     from atc.retrieval.encoder import Encoder
     from atc.retrieval.index import ToolIndex
+    from atc.retrieval.menu_walk import MenuWalk
     from atc.retrieval.planner import Trajectory
     from atc.retrieval.search import Mode
     from atc.retrieval.snapshot import Progress
 
 Ask = Callable[[Sequence[Message], int], Awaitable[Reply]]
-"""Asks a model: the messages, and how many tokens it may reply with."""
-Way = Literal["auto", "lexical", "hybrid", "planned"]
+"""Asks a model: the messages, and how many tokens it may reply with. One that takes ``schema`` and ``choices`` too is
+asked with them where a reply must have a form (:mod:`atc.retrieval.asking`)."""
+Way = Literal["auto", "lexical", "hybrid", "planned", "codes"]
+Vocabulary = Literal["words", "tokens"]
 _OTHERS = 2_000
 """Tools of an index that are passed over because the agent does not have them."""
 MAX_EMBEDDED = 5_000
@@ -84,17 +88,20 @@ def as_sketch(found: Sketch | Retrieved, retriever: object) -> Sketch:
 
 
 class IndexRetriever:
-    """Searches an index: by words, by meaning too where there is an encoder, or by a plan of the model.
+    """Searches an index: by words, by meaning too where there is an encoder, by a plan of the model, or by its picks.
 
     Args:
         index: of the tools, its ids being their names, or the folder of one that was saved; made of the tools that are
             given when not given.
-        way: ``auto`` (words, and meaning where an encoder is there), ``lexical``, ``hybrid`` (as the index can), or
-            ``planned``: hybrid, with queries that the model plans.
+        way: ``auto`` (words, and meaning where an encoder is there), ``lexical``, ``hybrid`` (as the index can),
+            ``planned``: hybrid, with queries that the model plans, or ``codes``: what the model picks from a menu of
+            groups comes before what hybrid search finds.
         prerequisites: add what found tools need and others supply.
         folder: where the indexes that are made here are kept; nowhere when not given.
         encoder: of the vectors of such an index; the one of this machine for ``auto`` when not given.
         scorers: what ranks, where it is there (:mod:`atc.retrieval.scorers`).
+        vocabulary: of ``codes``: ``words``, or ``tokens`` for a model that was taught those of the codes of the index
+            (:mod:`atc.retrieval.code_tokens`).
     """
 
     def __init__(
@@ -106,6 +113,7 @@ class IndexRetriever:
         folder: Path | None = None,
         encoder: Encoder | None = None,
         scorers: Collection[str] = SCORERS,
+        vocabulary: Vocabulary = "words",
     ) -> None:
         if isinstance(index, str | Path):
             from atc.retrieval.index import ToolIndex
@@ -115,7 +123,8 @@ class IndexRetriever:
         self._own: tuple[Toolset, ToolIndex] | None = None
         self._way, self._prerequisites = way, prerequisites
         self._folder, self._encoder = folder, encoder
-        self._scorers = scorers
+        self._scorers, self._vocabulary = scorers, vocabulary
+        self._menu: tuple[ToolIndex, Menu] | None = None
         self._lock = threading.Lock()
         self.notices: tuple[str, ...] = ()
         """What the user may want to know of the index that was made last."""
@@ -144,10 +153,14 @@ class IndexRetriever:
         from atc.retrieval.planner import QueryPlanner, search_without_plan
         from atc.retrieval.reasons import sketch_of
 
-        index = (await self._of(tools, report)).with_scorers(on=self._scorers)
+        made = await self._of(tools, report)
+        index = made.with_scorers(on=self._scorers)
         more = limit + min(max(0, len(index) - len(tools)), _OTHERS)  # an index may be of more tools than these
         if self._way == "planned":
             found = await QueryPlanner(index, ask, prerequisites=self._prerequisites, graph=graph).search(task)
+        elif self._way == "codes":
+            walk = await asyncio.to_thread(self._walk, made, index, tools, ask, graph)
+            found = await walk.search(task, more, tools.keys())
         else:
             mode: Mode | None = "lexical" if self._way == "lexical" else None
             found = search_without_plan(
@@ -162,6 +175,29 @@ class IndexRetriever:
         # where no tool has a word in common with the task, the first ones are offered
         offered = tools.only(*(names or list(tools))[:limit])
         return sketch_of(offered, len(tools), found, self.notices)
+
+    def _walk(self, made: ToolIndex, index: ToolIndex, tools: Toolset, ask: Ask, graph: ToolGraph | None) -> MenuWalk:
+        """The walk of a model over the tools that are both in the index and offered.
+
+        Raises:
+            UsageError: the model was taught codes, and the index has none.
+        """
+        from atc.retrieval.menu import groups_of
+        from atc.retrieval.menu_walk import GROUPS, MenuWalk
+
+        with self._lock:  # naming groups takes a while, and is done once
+            if self._menu is None or self._menu[0] is not made:
+                self._menu = made, made.menu(GROUPS)
+        taught = None
+        if self._vocabulary == "tokens":
+            if made.codes is None:
+                raise UsageError(
+                    "a model that was taught codes needs an index with these codes: `atc tools index --codes` makes "
+                    "them, and they are what it must be taught"
+                )
+            taught = made.codes.values
+        groups = groups_of(made.ids, tools, self._menu[1], taught)
+        return MenuWalk(index, groups, ask, taught=taught, prerequisites=self._prerequisites, graph=graph)
 
     async def _of(self, tools: Toolset, report: Progress | None) -> ToolIndex:
         if self._index is not None:
@@ -188,9 +224,9 @@ class IndexRetriever:
         with self._lock:  # another run of this agent may be making it
             if self._own is None or self._own[0] is not tools:
                 encoder, notices = self._encoder, list[str]()
-                if self._way == "auto" and encoder is None:
+                if self._way in ("auto", "codes") and encoder is None:
                     encoder, notices = encoder_for(len(tools))
-                index, problem = kept_index(tools, encoder, self._folder, told)
+                index, problem = kept_index(tools, encoder, self._folder, told, codes=self._way == "codes")
                 self.notices = (*notices, *([problem] if problem else []))
                 self._own = (tools, index)
 

@@ -210,8 +210,8 @@ class RunContext:
         """
         return await self.catalogue.find(query, limit or self.settings.max_tools, self._ask_for_tools)
 
-    async def _ask_for_tools(self, messages: Sequence[Message], max_tokens: int) -> Reply:
-        return await self.ask("tools", messages, max_tokens=max_tokens)
+    async def _ask_for_tools(self, messages: Sequence[Message], max_tokens: int, **form: Any) -> Reply:
+        return await self.ask("tools", messages, max_tokens=max_tokens, **form)
 
     def _reporting(self) -> Report:
         """A callback for any thread that writes into the trace how far an index is, once in :data:`REPORT_S`."""

@@ -104,7 +104,7 @@ def test_a_run_without_learning_keeps_nothing(tmp_path: Path, monkeypatch: pytes
         ran = atc("run", "double 21", "--tools", "tools.py", "--only", "double", "--no-learn", "--json")
         assert ran.exit_code == 0, ran.output
         assert json.loads(ran.stdout)["sketch"]["why"] == {
-            "double": {"kind": "all", "tool": "", "parameter": "", "number": 0}
+            "double": {"kind": "all", "tool": "", "parameter": "", "number": 0, "path": []}
         }
         assert not list(Settings.load().catalogue.glob(f"{STORE}*"))
         again = atc("show", "last", "--verbose")

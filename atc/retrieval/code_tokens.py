@@ -1,0 +1,32 @@
+"""Codes as tokens that a model was taught: ``<T1_5><T2_77>`` is the tool with the codes 5 and 77 (ToolWeaver §3.2)."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+
+def code_token(level: int, code: int) -> str:
+    """The token of one code.
+
+    Args:
+        level: from 1.
+    """
+    return f"<T{level}_{code}>"
+
+
+def token_text(codes: Sequence[int]) -> str:
+    """The tokens of a tool, or of a group by its first codes; no text for the whole catalogue."""
+    return "".join(code_token(level, int(code)) for level, code in enumerate(codes, 1))
+
+
+def token_vocabulary(values: NDArray[np.integer[Any]]) -> list[str]:
+    """All tokens that tools of these codes have, level by level: what a model is taught as new tokens.
+
+    Args:
+        values: codes of shape ``(tools, levels)``.
+    """
+    return [code_token(level, int(code)) for level, column in enumerate(values.T, 1) for code in np.unique(column)]
