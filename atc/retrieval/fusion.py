@@ -33,11 +33,14 @@ def fused(parts: Mapping[Any, Floats], count: int, shares: Mapping[Any, float] =
     if len(parts) == 1:
         return next(iter(parts.values()))
     total = np.zeros(count, np.float32)
+    weight = 0.0
     for name, scores in parts.items():
         best = scores.max(initial=0.0)
         if best > 0:
             total += np.float32(shares[name]) * np.maximum(scores, 0.0) / best
-    return total
+            weight += shares[name]
+    # what was learnt comes on top of words and vectors: what is the best by all of them still has 1
+    return total if weight <= 1.0 else total / np.float32(weight)
 
 
 def top(scores: Floats, limit: int, least: float | None = 0.0) -> NDArray[np.int64]:
