@@ -117,13 +117,18 @@ def _protocols(
     Raises:
         UsageError: no run says so.
     """
-    source = {"tools": list(tools), **given} if tools else _latest_source(runs)
+    source = {"tools": list(tools), **given} if tools else latest_source(runs)
     kept: dict[str, Any] = {name: source.get(name) for name in ("only", "service_url", "documents", "openapi")}
     kept |= {name: value for name, value in given.items() if value}
     return {name: tool.protocol for name, tool in options.opened(source["tools"], auth=auth, **kept).items()}
 
 
-def _latest_source(runs: RunStore) -> dict[str, Any]:
+def latest_source(runs: RunStore) -> dict[str, Any]:
+    """Where the tools of the latest run are that says so.
+
+    Raises:
+        UsageError: none does.
+    """
     for stored in runs.list():
         try:
             source = json.loads((stored.first("run_started") or {}).get("source") or "{}")

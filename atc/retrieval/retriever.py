@@ -24,12 +24,15 @@ if TYPE_CHECKING:
     from atc.retrieval.index import ToolIndex
     from atc.retrieval.menu_walk import MenuWalk
     from atc.retrieval.planner import Trajectory
+    from atc.retrieval.scorers import Column
     from atc.retrieval.search import Mode
     from atc.retrieval.snapshot import Progress
 
 Ask = Callable[[Sequence[Message], int], Awaitable[Reply]]
 """Asks a model: the messages, and how many tokens it may reply with. One that takes ``schema`` and ``choices`` too is
 asked with them where a reply must have a form (:mod:`atc.retrieval.asking`)."""
+Columns = Callable[["ToolIndex"], tuple[Sequence["Column"], Sequence[str]]]
+"""What was learnt for an index (:mod:`atc.retrieval.scorers`), and what to tell the user of it."""
 Way = Literal["auto", "lexical", "hybrid", "planned", "codes"]
 Vocabulary = Literal["words", "tokens"]
 _OTHERS = 2_000
@@ -102,6 +105,7 @@ class IndexRetriever:
         scorers: what ranks, where it is there (:mod:`atc.retrieval.scorers`).
         vocabulary: of ``codes``: ``words``, or ``tokens`` for a model that was taught those of the codes of the index
             (:mod:`atc.retrieval.code_tokens`).
+        columns: what was learnt for an index; asked before each search.
     """
 
     def __init__(
@@ -114,6 +118,7 @@ class IndexRetriever:
         encoder: Encoder | None = None,
         scorers: Collection[str] = SCORERS,
         vocabulary: Vocabulary = "words",
+        columns: Columns | None = None,
     ) -> None:
         if isinstance(index, str | Path):
             from atc.retrieval.index import ToolIndex
@@ -123,7 +128,7 @@ class IndexRetriever:
         self._own: tuple[Toolset, ToolIndex] | None = None
         self._way, self._prerequisites = way, prerequisites
         self._folder, self._encoder = folder, encoder
-        self._scorers, self._vocabulary = scorers, vocabulary
+        self._scorers, self._vocabulary, self._columns = scorers, vocabulary, columns
         self._menu: tuple[ToolIndex, Menu] | None = None
         self._lock = threading.Lock()
         self.notices: tuple[str, ...] = ()
@@ -154,7 +159,8 @@ class IndexRetriever:
         from atc.retrieval.reasons import sketch_of
 
         made = await self._of(tools, report)
-        index = made.with_scorers(on=self._scorers)
+        columns, notices = self._columns(made) if self._columns is not None else ((), ())
+        index = made.with_scorers(columns, self._scorers)
         more = limit + min(max(0, len(index) - len(tools)), _OTHERS)  # an index may be of more tools than these
         if self._way == "planned":
             found = await QueryPlanner(index, ask, prerequisites=self._prerequisites, graph=graph).search(task)
@@ -174,7 +180,7 @@ class IndexRetriever:
             )
         # where no tool has a word in common with the task, the first ones are offered
         offered = tools.only(*(names or list(tools))[:limit])
-        return sketch_of(offered, len(tools), found, self.notices)
+        return sketch_of(offered, len(tools), found, (*self.notices, *notices))
 
     def _walk(self, made: ToolIndex, index: ToolIndex, tools: Toolset, ask: Ask, graph: ToolGraph | None) -> MenuWalk:
         """The walk of a model over the tools that are both in the index and offered.
