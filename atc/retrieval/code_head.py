@@ -1,0 +1,302 @@
+"""A head that says codes: for a query's vector the likeliest first codes, then second ones behind each, and so on.
+
+ToolWeaver (§3.3) has a language model say the codes of a tool, with a beam over those that exist. Here a small network
+does, over the frozen vectors that dense search compares: a CPU trains it in seconds and asks it in less than a
+millisecond. A tool with the codes ``c_1 … c_L`` and the vector ``v`` gets the logit
+
+    s h·v + Σ_l (b_l[c_l] + r·(g_l ∘ F_l[c_l]))
+
+    h = (q + qA) / |q + qA|,   r = relu(qW + w),   g_l = 1 + Σ_j<l P_lj[c_j]
+
+so that what a code counts depends on the query and on the codes before it. A beginning gets the same sum over its own
+codes, with the mean vector of its tools in place of ``v``. Logits are not normalised level by level: the first code
+would then have to be right before anything is known of the second, which cost 11 of 61 points of nDCG@1 before any
+training. An untrained head gives the cosines, exactly; tools that it never saw keep about theirs.
+
+:mod:`atc.learn.head` trains it.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
+
+import numpy as np
+from numpy.typing import NDArray
+
+from atc.retrieval.codes import Codes
+from atc.retrieval.encoder import normalised
+from atc.retrieval.vectors import Floats, Vectors
+
+Rows = NDArray[np.int64]
+
+HEAD_VERSION = 1
+"""Changes with what the arrays mean; a head of another version is left out."""
+BEAM = 32
+"""Beginnings of codes that are followed at each level."""
+SCALE = 20.0
+"""s, what a cosine counts in a logit."""
+UNITS = 64
+"""Hidden units."""
+PREFIX = "head-"
+"""How the names of the arrays of a head begin."""
+_TAUGHT, _OF = f"{PREFIX}taught", f"{PREFIX}of"
+
+
+@dataclass(frozen=True)
+class CodeTree:
+    """Which codes exist, a level of nodes for each length of a beginning, in the order of their codes.
+
+    Attributes:
+        order: the rows of an index in the order of their codes.
+        codes: for each level the last code of each node.
+        starts: for each level the first child of each node of the level above, and the end.
+        leaves: the first place in ``order`` of each node of the last level, and the end.
+    """
+
+    order: Rows
+    codes: tuple[Rows, ...]
+    starts: tuple[Rows, ...]
+    leaves: Rows
+
+    @classmethod
+    def of(cls, values: NDArray[np.int16]) -> CodeTree:
+        """The tree of some codes, of shape ``(documents, levels)``."""
+        order = np.lexsort(np.asarray(values).T[::-1]).astype(np.int64)
+        sorted_values = np.asarray(values)[order].astype(np.int64)
+        count, levels = sorted_values.shape
+        differs = np.ones((count, levels), bool)
+        differs[1:] = np.logical_or.accumulate(sorted_values[1:] != sorted_values[:-1], axis=1)
+        firsts = [np.zeros(min(count, 1), np.int64)]
+        codes, starts = [], []
+        for level in range(levels):
+            firsts.append(np.flatnonzero(differs[:, level]))
+            codes.append(sorted_values[firsts[-1], level])
+            starts.append(np.searchsorted(firsts[-1], np.append(firsts[-2], count)))
+        return cls(order, tuple(codes), tuple(starts), np.append(firsts[-1], count))
+
+    def children(self, level: int, nodes: Rows) -> tuple[Rows, Rows]:
+        """The nodes of a level below some nodes of the level above, and for each the place of its parent in these."""
+        begins, counts = self.starts[level][nodes], np.diff(self.starts[level])[nodes]
+        return _ranges(begins, counts), np.repeat(np.arange(len(nodes)), counts)
+
+    def rows(self, leaves: Rows) -> tuple[Rows, Rows]:
+        """The rows of some nodes of the last level, and for each the place of its node in these."""
+        counts = self.leaves[leaves + 1] - self.leaves[leaves]
+        return self.order[_ranges(self.leaves[leaves], counts)], np.repeat(np.arange(len(leaves)), counts)
+
+    @cached_property
+    def nodes(self) -> NDArray[np.int64]:
+        """The node of each row at each level, of shape ``(levels, documents)``."""
+        found = np.zeros((len(self.codes), len(self.order)), np.int64)
+        sizes = np.diff(self.leaves)
+        for level in range(len(self.codes) - 1, -1, -1):
+            found[level, self.order] = np.repeat(np.arange(len(sizes)), sizes)
+            sizes = np.add.reduceat(sizes, self.starts[level][:-1]) if len(sizes) else sizes
+        return found
+
+
+@dataclass(frozen=True)
+class CodeHead:
+    """The network; see the module.
+
+    Attributes:
+        turn: A, of shape ``(dimensions, dimensions)``.
+        hidden: W, of shape ``(dimensions, units)``.
+        offset: w, of shape ``(units,)``.
+        biases: b, for each level an array of shape ``(codes,)``.
+        answers: F, for each level an array of shape ``(codes, units)``.
+        gates: P, for each level an array of shape ``(codes, units)`` for each earlier level.
+        taught: the codes of the tools that it was trained for, of shape ``(tools, levels)``.
+    """
+
+    turn: Floats
+    hidden: Floats
+    offset: Floats
+    biases: tuple[Floats, ...]
+    answers: tuple[Floats, ...]
+    gates: tuple[tuple[Floats, ...], ...]
+    taught: NDArray[np.int16]
+
+    @classmethod
+    def untrained(cls, codes: Codes, dimensions: int, units: int = UNITS, seed: int = 0) -> CodeHead:
+        """One that gives the cosines: of what is multiplied one side is 0, the other random."""
+        random = np.random.default_rng(seed)
+        sizes = code_counts(codes)
+
+        def drawn(spread: float, *shape: int) -> Floats:
+            return (spread * random.standard_normal(shape)).astype(np.float32)
+
+        return cls(
+            np.zeros((dimensions, dimensions), np.float32),
+            drawn(1.0, dimensions, units),
+            np.zeros(units, np.float32),
+            tuple(np.zeros(size, np.float32) for size in sizes),
+            tuple(np.zeros((size, units), np.float32) for size in sizes),
+            tuple(tuple(drawn(0.5, size, units) for size in sizes[:level]) for level in range(len(sizes))),
+            np.zeros((0, len(sizes)), np.int16),
+        )
+
+    @property
+    def parameters(self) -> list[Floats]:
+        """What is trained, always in the same order."""
+        gates = [gate for level in self.gates for gate in level]
+        return [self.turn, self.hidden, self.offset, *self.biases, *self.answers, *gates]
+
+    def with_parameters(self, parameters: Sequence[Floats]) -> CodeHead:
+        """The same with other :attr:`parameters`."""
+        given = iter(parameters)
+        turn, hidden, offset = (next(given) for _ in range(3))
+        biases, answers = (tuple(next(given) for _ in self.biases) for _ in range(2))
+        gates = tuple(tuple(next(given) for _ in level) for level in self.gates)
+        return replace(self, turn=turn, hidden=hidden, offset=offset, biases=biases, answers=answers, gates=gates)
+
+    def turned(self, vectors: Floats) -> Floats:
+        """h of each query: of length one, of shape ``(queries, dimensions)``."""
+        return normalised(vectors + vectors @ self.turn)
+
+    def units(self, vectors: Floats) -> Floats:
+        """r of each query, of shape ``(queries, units)``."""
+        units: Floats = np.maximum(vectors @ self.hidden + self.offset, 0.0)
+        return units
+
+    def gate(self, level: int, before: Sequence[Rows]) -> Floats | float:
+        """g behind the codes of each earlier level, of shape ``(documents, units)``; 1 at the first level."""
+        return sum((gate[codes] for gate, codes in zip(self.gates[level], before, strict=True)), np.float32(1.0))
+
+    def arrays(self, codes: Codes) -> dict[str, Floats]:
+        """As :attr:`Codes.arrays` keeps them, beside a digest of the codebooks that they belong to."""
+        named = {f"{PREFIX}{place:02}": array for place, array in enumerate(self.parameters)}
+        return named | {_TAUGHT: self.taught.astype(np.float32), _OF: _digest(codes)}
+
+    @classmethod
+    def of(cls, codes: Codes) -> CodeHead | None:
+        """The head that some codes have; ``None`` where there is none.
+
+        Raises:
+            ValueError: it is of other codes or of another version, or damaged.
+        """
+        arrays = {name: np.asarray(array) for name, array in codes.arrays.items() if name.startswith(PREFIX)}
+        if not arrays:
+            return None
+        of, taught = arrays.pop(_OF, None), arrays.pop(_TAUGHT, None)
+        if of is None or taught is None or not np.array_equal(of, _digest(codes)):
+            raise ValueError("it was trained for other codes, or by another version of ATC")
+        parameters = [arrays[name].astype(np.float32) for name in sorted(arrays)]
+        if not parameters or parameters[0].ndim != 2 or taught.ndim != 2 or taught.shape[1] != codes.levels:
+            raise ValueError("it is damaged")
+        shapes = cls.untrained(codes, len(parameters[0]), parameters[1].shape[-1])
+        if [each.shape for each in parameters] != [each.shape for each in shapes.parameters]:
+            raise ValueError("it is damaged")
+        if not all(np.isfinite(each).all() for each in parameters):
+            raise ValueError("it is damaged")
+        return replace(shapes.with_parameters(parameters), taught=taught.astype(np.int16))
+
+
+def code_counts(codes: Codes) -> list[int]:
+    """The codes of each level."""
+    highest = np.asarray(codes.values).max(axis=0, initial=-1)
+    return [max(len(book), int(most) + 1) for book, most in zip(codes.books, highest, strict=True)]
+
+
+def centres(tree: CodeTree, vectors: Vectors) -> tuple[Floats, ...]:
+    """The mean vector of the documents below each node, for all levels but the last."""
+    found: list[Floats] = []
+    values = np.asarray(vectors.values, np.float32) * np.asarray(vectors.scales)[:, None]
+    for level in range(len(tree.codes) - 1):
+        nodes = tree.nodes[level]
+        sums = np.zeros((len(tree.codes[level]), values.shape[1]), np.float32)
+        np.add.at(sums, nodes, values)
+        found.append(sums / np.maximum(1, np.bincount(nodes, minlength=len(sums)))[:, None].astype(np.float32))
+    return tuple(found)
+
+
+@dataclass(frozen=True)
+class Sayer:
+    """A head over the documents of an index.
+
+    Attributes:
+        head: says codes.
+        tree: the codes that exist.
+        vectors: of the documents.
+        centres: as :func:`centres` gives them.
+    """
+
+    head: CodeHead
+    tree: CodeTree
+    vectors: Vectors
+    centres: tuple[Floats, ...]
+
+    @classmethod
+    def of(cls, head: CodeHead, codes: Codes, vectors: Vectors) -> Sayer:
+        """Over documents with these codes and vectors."""
+        tree = CodeTree.of(codes.values)
+        return cls(head, tree, vectors, centres(tree, vectors))
+
+    @cached_property
+    def taught(self) -> NDArray[np.bool_]:
+        """Of each document, whether the head was trained for its codes."""
+        known = {row.tobytes() for row in np.ascontiguousarray(self.head.taught, np.int16)}
+        sorted_codes = np.stack([self._codes(level) for level in range(len(self.tree.codes))], axis=1).astype(np.int16)
+        return np.array([row.tobytes() in known for row in sorted_codes], np.bool_)
+
+    def said(self, vector: Floats, count: int, beam: int = BEAM) -> tuple[Rows, Floats]:
+        """The likeliest documents, by a beam over the codes that exist.
+
+        Args:
+            vector: of the query, of length one, of shape ``(dimensions,)``.
+            count: rows at most.
+            beam: beginnings that are followed from each level to the next.
+
+        Returns:
+            Rows, the likeliest first, and their logits divided by s: cosines, before any training.
+        """
+        head, tree = self.head, self.tree
+        if not len(tree.order) or not vector.any():
+            return np.zeros(0, np.int64), np.zeros(0, np.float32)
+        turned, units = head.turned(vector[None])[0], head.units(vector[None])[0]
+        nodes, learnt = np.zeros(1, np.int64), np.zeros(1, np.float32)
+        path: list[Rows] = []
+        for level, known in enumerate(tree.codes):
+            nodes, parents = tree.children(level, nodes)
+            path = [codes[parents] for codes in path]
+            codes = known[nodes]
+            gate = head.gate(level, path)
+            learnt = learnt[parents] + head.biases[level][codes] + (gate * head.answers[level][codes]) @ units
+            path.append(codes)
+            if level < len(self.centres):
+                near = self.centres[level] @ turned if len(nodes) == len(known) else self.centres[level][nodes] @ turned
+                best = _best(near + learnt / np.float32(SCALE), nodes, beam)
+                nodes, learnt, path = nodes[best], learnt[best], [codes[best] for codes in path]
+        rows, leaves = tree.rows(nodes)
+        order = np.argsort(rows)
+        rows = rows[order]
+        scores = self.vectors.take(rows).scores(turned) + learnt[leaves[order]] / np.float32(SCALE)
+        best = _best(scores, rows, count)
+        return rows[best], scores[best].astype(np.float32)
+
+    def _codes(self, level: int) -> Rows:
+        return self.tree.codes[level][self.tree.nodes[level]]
+
+
+def _best(scores: Floats, nodes: Rows, count: int) -> Rows:
+    """The places of the best scores, best first; of equal ones the lesser node first."""
+    places = np.arange(len(scores))
+    if len(scores) > count:
+        places = np.flatnonzero(scores >= np.partition(scores, len(scores) - count)[len(scores) - count])
+    return places[np.lexsort((nodes[places], -scores[places]))][:count]
+
+
+def _ranges(begins: Rows, counts: Rows) -> Rows:
+    """``begin, begin + 1, …`` for each, one after the other."""
+    ends = np.cumsum(counts)
+    return np.arange(ends[-1] if len(ends) else 0) + np.repeat(begins - ends + counts, counts)
+
+
+def _digest(codes: Codes) -> Floats:
+    made = hashlib.sha256(f"{HEAD_VERSION} {codes.facts} {codes.levels}".encode())
+    for book in codes.books:
+        made.update(np.ascontiguousarray(book, np.float32).tobytes())
+    return np.frombuffer(made.digest()[:16], np.uint8).astype(np.float32)
