@@ -1,4 +1,4 @@
-"""The network behind trained codes (ToolWeaver §3.2, App. A.3): an encoder, codebooks a level, a decoder. It needs torch.
+"""The network behind trained codes (ToolWeaver §3.2, App. A.3): encoder, codebooks, decoder. It needs torch.
 
 Eq. 4 compares what the codebooks give with the encoder's own output, which a network meets by giving zeros for all. A
 decoder gives the *input* vector back here, as App. B.6 has one; and the encoder's output is of length one, for else a
@@ -67,7 +67,6 @@ class Network(nn.Module):
         self.decoder = Mapped([size, *reversed(inner), dimensions])
         self.books = nn.ParameterList(nn.Parameter(torch.zeros(codes, size)) for codes in books)
 
-    @torch.no_grad()
     def start(self, vectors: torch.Tensor) -> None:
         """Begin with the main directions of the vectors, of shape ``(tools, dimensions)``.
 
@@ -78,11 +77,13 @@ class Network(nn.Module):
         main = directions[:, values.argsort(descending=True)[: len(self.books[0][0])]].float()
         signs = main.gather(0, main.abs().argmax(0, keepdim=True)).sign()  # a direction's sign is the library's whim
         main = main * torch.where(signs == 0, 1.0, signs)
-        for linear in (self.encoder.straight, self.decoder.straight):
-            linear.weight.zero_(), linear.bias.zero_()
-        self.encoder.straight.weight[: main.shape[1]] = main.T
         lengths = (vectors @ main).norm(dim=1)
-        self.decoder.straight.weight[:, : main.shape[1]] = main * lengths.mean()
+        with torch.no_grad():
+            for linear in (self.encoder.straight, self.decoder.straight):
+                linear.weight.zero_()
+                linear.bias.zero_()
+            self.encoder.straight.weight[: main.shape[1]] = main.T
+            self.decoder.straight.weight[:, : main.shape[1]] = main * lengths.mean()
 
     def encoded(self, vectors: torch.Tensor) -> torch.Tensor:
         """z_d, of length one, of shape ``(tools, size)``."""
@@ -120,6 +121,11 @@ class Network(nn.Module):
     def decoded(self, z: torch.Tensor) -> torch.Tensor:
         """The input vectors again, of shape ``(tools, dimensions)``."""
         made: torch.Tensor = self.decoder(z)
+        return made
+
+    def given_back(self, z: Floats) -> Floats:
+        """As :meth:`decoded`, for NumPy."""
+        made: Floats = self.decoded(torch.from_numpy(z)).detach().numpy()
         return made
 
     def exported(self) -> dict[str, Floats]:

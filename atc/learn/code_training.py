@@ -15,11 +15,17 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import torch
 
-from atc.learn.code_network import Network, squared
+from atc.errors import EnvironmentProblem
+from atc.learn.code_network import Network
+from atc.retrieval.clustering import k_means, nearest
 from atc.retrieval.co_usage import CoUsage
 from atc.retrieval.vectors import Floats
+
+try:
+    import torch
+except ImportError:
+    raise EnvironmentProblem("training needs torch: `pip install 'atc-runtime[train]'`") from None
 
 Told = Callable[[int, int, float], None]
 """Called with the epochs that are done, those in all, and the mean loss of the last."""
@@ -38,7 +44,7 @@ class Options:
         batch: tools of a step; the paper's 5,096 leaves a catalogue of 1,400 one step an epoch.
         epochs: in all. ``warm_up``: of them the first ones, without codes, while the rate rises; then k-means starts
             the codebooks on a space that says something.
-        k_means: iterations at most.
+        rounds_start: of k-means at most.
         rounds: of Sinkhorn in each step. ``epsilon``: of its entropy.
     """
 
@@ -50,7 +56,7 @@ class Options:
     batch: int = 256
     epochs: int = 60
     warm_up: int = 20
-    k_means: int = 100
+    rounds_start: int = 100
     rounds: int = 50
     epsilon: float = 0.01
 
@@ -87,7 +93,7 @@ def train(
     done = _read(kept, name, network, optimiser) if kept else 0
     for epoch in range(done, options.epochs):
         if epoch == options.warm_up:
-            _start_books(network, given, options.k_means, seed)
+            _start_books(network, given, options.rounds_start, seed)
         optimiser.param_groups[0]["lr"] = options.rate * _share(epoch, options)
         loss = _epoch(network, optimiser, given, pairs, weights, options, epoch, seed)
         if kept:
@@ -143,26 +149,15 @@ def _share(epoch: int, options: Options) -> float:
     return 0.1 + 0.45 * (1 + float(np.cos(np.pi * left)))
 
 
-@torch.no_grad()
-def _start_books(network: Network, given: torch.Tensor, iterations: int, seed: int) -> None:
+def _start_books(network: Network, given: torch.Tensor, rounds: int, seed: int) -> None:
     """Residual k-means over the encoder's output: a start for the codebooks of each level."""
-    rest = network.encoded(given)
-    draw = torch.Generator().manual_seed(seed)
-    for book in network.books:
-        first = torch.randperm(len(rest), generator=draw)[: len(book)]
-        means = torch.zeros_like(book)
-        means[: len(first)] = rest[first]
-        before = None
-        for _ in range(iterations):
-            code = squared(rest, means[: len(first)]).argmin(1)
-            if before is not None and torch.equal(code, before):
-                break
-            before = code
-            sums = torch.zeros_like(means).index_add_(0, code, rest)
-            counts = torch.bincount(code, minlength=len(means))
-            means = torch.where(counts[:, None] > 0, sums / counts.clamp_min(1)[:, None], means)
-        book.copy_(means)
-        rest = rest - means[squared(rest, means[: len(first)]).argmin(1)]
+    random = np.random.default_rng(seed)
+    with torch.no_grad():
+        left = network.encoded(given).numpy().copy()
+        for book in network.books:
+            centres = k_means(left, len(book), random, rounds)
+            left -= centres[nearest(left, centres)[0]]
+            book.copy_(torch.from_numpy(centres))
 
 
 def _pairs(co_usage: CoUsage | None) -> tuple[torch.Tensor, torch.Tensor]:

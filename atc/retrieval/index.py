@@ -12,6 +12,7 @@ import numpy as np
 
 from atc.errors import EncoderUnavailable, LexicalOnly, ToolIndexError, UsageError
 from atc.retrieval import index_store
+from atc.retrieval.codes import Codes
 from atc.retrieval.embedding import embedded, forget
 from atc.retrieval.encoder import Encoder, Floats
 from atc.retrieval.index_store import BLOCKS, Coded
@@ -114,6 +115,26 @@ class ToolIndex:
     def encoder(self) -> Encoder | None:
         """The encoder of queries, if there is one."""
         return self._encoder
+
+    @property
+    def encoder_digest(self) -> str:
+        """Of the encoder that the vectors are from; empty where there are none."""
+        return self._coded.digest if self._coded else ""
+
+    @property
+    def snapshot(self) -> Snapshot:
+        """What it holds at this moment."""
+        return self._snapshot
+
+    def take_codes(self, codes: Codes | None) -> None:
+        """Hold codes of its tools, in the order of :attr:`ids`; :meth:`save` writes them.
+
+        Raises:
+            UsageError: they are of another number of tools.
+        """
+        if codes is not None and len(codes.values) != len(self):
+            raise UsageError(f"codes of {len(codes.values)} tools do not fit an index of {len(self)}")
+        self._snapshot = replace(self._snapshot, codes=codes)
 
     def protocol(self, id: str) -> Protocol:
         """The protocol of a tool, as its line of JSON gives it. It may share its schemas with others: change nothing.
