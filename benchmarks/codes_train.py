@@ -33,7 +33,8 @@ from benchmarks.codes_data import CodesData
 
 _VARIANTS: Mapping[str, Mapping[str, Any]] = {
     "trained": {},
-    "trained, linear": {"inner": ()},
+    "trained, a layer of 512": {"inner": (512,), "rate": 1e-3},
+    "trained, App. A.3": {"inner": (1024, 512, 256, 128), "rate": 3e-4},
 }
 
 
@@ -45,6 +46,7 @@ def train(
     smoothings: Annotated[str, typer.Option("--smoothings", help="λ of both kinds, comma-separated.")] = "0.25,1,4",
     variants: Annotated[str, typer.Option("--variants", help="Of the training, separated by `;`.")] = "trained",
     epochs: Annotated[int | None, typer.Option("--epochs", min=2, help="Passes over all tools.")] = None,
+    batch: Annotated[int, typer.Option("--batch", min=1, help="Tools of a step.")] = 256,
     size: Annotated[int, typer.Option("--size", min=1, help="Codes of a level at most, K.")] = 1024,
     seed: Annotated[int, typer.Option("--seed", min=0, help="Of all random choices.")] = 0,
     as_json: Annotated[bool, typer.Option("--json", help="The figures as JSON.")] = False,
@@ -70,9 +72,9 @@ def train(
             line = {"pool": name, "codes": "closed form", "λ": smoothing, "seconds": seconds}
             lines.append(line | _figures(codes, pool.vectors, left, _whole(codes), held.pairs, new))
             for variant in variants.split(";"):
-                o = replace(Options(smoothing=smoothing), **_VARIANTS[variant])
+                o = replace(Options(smoothing=smoothing, batch=batch), **_VARIANTS[variant])
                 if epochs is not None:
-                    o = replace(o, epochs=epochs, warm_up=epochs // 3)
+                    o = o.for_epochs(epochs)
                 began = time.perf_counter()
                 books = (useful_size(len(pool.vectors), LEVELS, size),) * LEVELS
                 network = trained(pool.vectors, learnt, books, o, seed)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -13,6 +12,7 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TimeRemaining
 
 from atc.cli import options
 from atc.cli.console import NOT_SOLVED, SOLVED, clean, err, guarded, out, print_json
+from atc.errors import UsageError
 
 if TYPE_CHECKING:
     from atc.learn.codes import Learnt, Told
@@ -21,13 +21,14 @@ if TYPE_CHECKING:
 @guarded
 def codes(
     index: Annotated[Path, typer.Option("--index", "-i", help="Folder of an index (`atc tools index`).")],
-    epochs: Annotated[
-        int | None, typer.Option("--epochs", min=1, help="Passes over all tools; a third of them warms up.")
-    ] = None,
+    epochs: Annotated[int | None, typer.Option("--epochs", min=1, help="Passes over all tools.")] = None,
     seed: Annotated[int, typer.Option("--seed", min=0, help="Of all random choices.")] = 0,
     smoothing: Annotated[
         float, typer.Option("--smoothing", min=0.0, max=1_000.0, help="How near tools come that are used together.")
     ] = 1.0,
+    layers: Annotated[
+        str, typer.Option("--layers", help="Sizes of hidden layers, such as 1024,512,256,128; a linear map without.")
+    ] = "",
     as_json: options.Json = False,
 ) -> None:
     """Train codes of tools (needs torch), and keep them only where they are better than codes that need no training.
@@ -41,9 +42,9 @@ def codes(
     from atc.learn.code_training import Options
     from atc.retrieval.index import ToolIndex
 
-    o = Options(smoothing=smoothing)
+    o = Options(smoothing=smoothing, inner=_sizes(layers))
     if epochs is not None:
-        o = replace(o, epochs=epochs, warm_up=epochs // 3)
+        o = o.for_epochs(epochs)
     tools = ToolIndex.load(index)
     kept = index / learning.FOLDER
     with _progress(silent=as_json) as report:
@@ -60,7 +61,7 @@ def codes(
                 err.print("atc: the index is as it was; run the same command again to go on", markup=False)
             raise
     if found.codes is not None:
-        tools.take_codes(found.codes)
+        tools.use_codes(found.codes)
         tools.save(index)
     learning.forget(kept)
     if as_json:
@@ -68,6 +69,18 @@ def codes(
     else:
         _print(found)
     raise typer.Exit(SOLVED)
+
+
+def _sizes(layers: str) -> tuple[int, ...]:
+    parts = layers.split(",") if layers else []
+    if len(parts) > _MOST_LAYERS or not all(part.strip().isdecimal() and 1 <= int(part) <= _WIDEST for part in parts):
+        raise UsageError(
+            f"--layers takes up to {_MOST_LAYERS} numbers from 1 to {_WIDEST:,} and commas, not {layers!r:.60}"
+        )
+    return tuple(map(int, parts))
+
+
+_MOST_LAYERS, _WIDEST = 8, 8_192
 
 
 def _summary(found: Learnt, tools: int) -> dict[str, Any]:

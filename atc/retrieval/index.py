@@ -126,14 +126,14 @@ class ToolIndex:
         """What it holds at this moment."""
         return self._snapshot
 
-    def take_codes(self, codes: Codes | None) -> None:
-        """Hold codes of its tools, in the order of :attr:`ids`; :meth:`save` writes them.
+    def use_codes(self, codes: Codes | None) -> None:
+        """Take codes that were made elsewhere, such as trained ones; ``None``: have none.
 
         Raises:
-            UsageError: they are of another number of tools.
+            UsageError: they do not fit the index.
         """
         if codes is not None and len(codes.values) != len(self):
-            raise UsageError(f"codes of {len(codes.values)} tools do not fit an index of {len(self)}")
+            raise UsageError(f"these codes do not fit the index: they are of {len(codes.values)} tools")
         self._snapshot = replace(self._snapshot, codes=codes)
 
     def protocol(self, id: str) -> Protocol:
