@@ -15,7 +15,7 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TimeRemaining
 from rich.table import Table
 from rich.text import Text
 
-from atc.cli import options
+from atc.cli import index_codes, options
 from atc.cli.console import clean, err, guarded, out, print_json, print_table, short
 from atc.errors import EncoderUnavailable, LexicalOnly, UsageError
 from atc.models import resolve_model
@@ -41,13 +41,21 @@ def index(
     encoder: Annotated[
         str, typer.Option(help="minilm (on this machine), a model at your endpoint, or none: by words alone.")
     ] = "minilm",
+    codes: index_codes.Codes = False,
+    levels: index_codes.Levels = None,
+    code_size: index_codes.CodeSize = None,
+    smoothing: index_codes.Smoothing = None,
+    seed: index_codes.Seed = None,
     openapi: options.OpenApi = None,
     as_json: options.Json = False,
 ) -> None:
     """Index tools, so that the right ones are found among thousands. Again: only what changed is embedded."""
+    wanted = index_codes.wanted(codes, levels, code_size, smoothing, seed)
     tools = options.opened(sources, openapi=openapi)
     began = time.perf_counter()
     chosen = _encoder(encoder)
+    if wanted is not None:
+        index_codes.check(wanted, chosen, len(tools))
     with _progress() as report:
         if (folder / "index.json").exists():
             made = ToolIndex.load(folder, chosen)
@@ -56,12 +64,21 @@ def index(
             made.save(folder)
         else:
             made = ToolIndex.build(tools, chosen, folder, report)
+        if wanted is not None:  # after the index was saved: who stops it here has one without codes
+            index_codes.make(made, wanted, report)
+            made.save(folder)
+    for notice in made.notices:
+        err.print(notice, style="yellow", markup=False)
     summary = {"index": str(folder), "tools": len(made), "encoder": chosen.name if chosen else None}
+    if (about := index_codes.facts(made)) is not None:
+        summary["codes"] = about
     if as_json:
         print_json(summary | {"seconds": round(time.perf_counter() - began, 3)})
         return
     how = f"words and {chosen.name}" if chosen else "words alone"
     out.print(f"{len(made)} tools are in {folder}, found by {how}", markup=False)
+    if about is not None:
+        out.print(index_codes.line(about), markup=False, highlight=False)
 
 
 @guarded

@@ -168,8 +168,7 @@ def _vectors(snapshot: Snapshot) -> Floats:
         raise UsageError(
             "the index has no vectors, and codes are made of them: build it with an encoder (`atc tools index`)"
         )
-    vectors: Floats = np.asarray(snapshot.vectors.values, np.float32) * np.asarray(snapshot.vectors.scales)[:, None]
-    return vectors
+    return snapshot.vectors.floats()
 
 
 def _named(part: str, report: Told) -> Told:

@@ -12,6 +12,8 @@ import numpy as np
 
 from atc.errors import EncoderUnavailable, LexicalOnly, ToolIndexError, UsageError
 from atc.retrieval import index_store
+from atc.retrieval.carrying import with_columns_of
+from atc.retrieval.code_column import fault_of
 from atc.retrieval.codes import Codes
 from atc.retrieval.embedding import embedded, forget
 from atc.retrieval.encoder import Encoder, Floats
@@ -19,6 +21,7 @@ from atc.retrieval.index_store import BLOCKS, Coded
 from atc.retrieval.scorers import Column, Query, Scorer, own_scorers
 from atc.retrieval.search import Hit, Mode, search_rows, search_snapshot
 from atc.retrieval.snapshot import Progress, Snapshot, Tools, assembled, protocol_of, read
+from atc.retrieval.tokenizer import LEVELS, SIZE, SMOOTHING, tokenize
 from atc.retrieval.words import words
 from atc.scorer_names import SCORERS
 from atc.tools.protocol import Protocol
@@ -126,15 +129,15 @@ class ToolIndex:
         """What it holds at this moment."""
         return self._snapshot
 
-    def use_codes(self, codes: Codes | None) -> None:
-        """Take codes that were made elsewhere, such as trained ones; ``None``: have none.
+    @property
+    def codes(self) -> Codes | None:
+        """The codes of the tools, in the order of the ids, where they were made."""
+        return self._snapshot.codes
 
-        Raises:
-            UsageError: they do not fit the index.
-        """
-        if codes is not None and len(codes.values) != len(self):
-            raise UsageError(f"these codes do not fit the index: they are of {len(codes.values)} tools")
-        self._snapshot = replace(self._snapshot, codes=codes)
+    @property
+    def notices(self) -> tuple[str, ...]:
+        """What a user may want to know of the index, a sentence each: a column that was left out, and why."""
+        return self._snapshot.notices
 
     def protocol(self, id: str) -> Protocol:
         """The protocol of a tool, as its line of JSON gives it. It may share its schemas with others: change nothing.
@@ -190,6 +193,55 @@ class ToolIndex:
         if missing:
             raise UsageError(f"the index has no tool {', '.join(map(repr, missing[:5]))}")
         self._change(gone, [], None)
+
+    def make_codes(
+        self,
+        *,
+        levels: int = LEVELS,
+        size: int = SIZE,
+        smoothing: float = SMOOTHING,
+        seed: int = 0,
+        progress: Progress | None = None,
+    ) -> Codes:
+        """Give each tool a short sequence of codes, in place of those that it has; saved with the index.
+
+        What was used together counts where the index has it. Tools that are added later get the nearest free codes.
+
+        Args:
+            levels: codes of a tool.
+            size: codes of a level at most; a small index gets fewer.
+            smoothing: how near tools come that are used together, from 0 on.
+            seed: of all random choices.
+            progress: told of each stage.
+
+        Raises:
+            UsageError: the index has no vectors, or a number is out of range.
+        """
+        snapshot = self._snapshot
+        if snapshot.vectors is None or self._coded is None:
+            raise UsageError("codes are made of vectors, and the index has none: build it with an encoder")
+        codes = tokenize(
+            snapshot.vectors.floats(),
+            snapshot.co_usage,
+            levels=levels,
+            size=size,
+            smoothing=smoothing,
+            seed=seed,
+            encoder=self._coded.digest,
+            progress=progress,
+        )
+        self.use_codes(codes)
+        return codes
+
+    def use_codes(self, codes: Codes | None) -> None:
+        """Take codes that were made elsewhere, such as trained ones; ``None``: have none.
+
+        Raises:
+            UsageError: they do not fit the index.
+        """
+        if codes is not None and (why := fault_of(codes, len(self), self._coded.digest if self._coded else "")):
+            raise UsageError(f"these codes do not fit the index: {why}")
+        self._snapshot = replace(self._snapshot, codes=codes, notices=())
 
     def save(self, folder: str | Path) -> None:
         """Write the index, in place of one that the folder may hold; other readers of that one are not disturbed.
@@ -324,7 +376,7 @@ class ToolIndex:
                     "Mend that (a full disk, or rights); an index that was there before is untouched"
                 ) from None
             snapshot = replace(snapshot, vectors=vectors)
-        self._snapshot = snapshot
+        self._snapshot = with_columns_of(self._snapshot, snapshot)
 
 
 def _coded(encoder: Encoder | None) -> Coded | None:

@@ -25,9 +25,8 @@ from numpy.typing import NDArray
 from atc.errors import ToolIndexError
 from atc.locks import lock
 from atc.retrieval import nearest
-from atc.retrieval.co_usage import CoUsage
-from atc.retrieval.codes import CODES_VERSION, Codes, CodesFacts
 from atc.retrieval.counts import Counts
+from atc.retrieval.index_columns import column_arrays, column_of, read_columns
 from atc.retrieval.lexical import LexicalIndex
 from atc.retrieval.snapshot import DIGEST, Snapshot, line_of
 from atc.retrieval.vectors import Vectors
@@ -95,7 +94,7 @@ def read(folder: Path) -> tuple[Snapshot, Coded | None]:
     for attempt in range(_ATTEMPTS):
         manifest = _read_manifest(folder)
         try:
-            return _open(folder / manifest["generation"], manifest)
+            return _open(folder, manifest)
         except FileNotFoundError as error:  # a writer has replaced it meanwhile?
             missing = error
             time.sleep(_PAUSE_S * attempt)
@@ -139,13 +138,7 @@ def _write_files(folder: Path, snapshot: Snapshot) -> None:
     }
     if snapshot.vectors is not None:
         arrays |= {"vectors": snapshot.vectors.values, "scales": snapshot.vectors.scales}
-    if snapshot.codes is not None:
-        arrays["codes"] = snapshot.codes.values
-        arrays |= {f"codebook-{level}": book for level, book in enumerate(snapshot.codes.books)}
-        arrays |= {f"codes-{name}": array for name, array in snapshot.codes.arrays.items()}
-    if snapshot.co_usage is not None:
-        together = snapshot.co_usage
-        arrays |= {"used-pairs": together.pairs, "used-counts": together.counts, "used-totals": together.totals}
+    arrays |= column_arrays(snapshot)
     for name, array in arrays.items():
         np.save(folder / f"{name}.npy", array, allow_pickle=False)
     if snapshot.vectors is not None and len(snapshot) > nearest.EXACT:
@@ -240,13 +233,21 @@ def _read_manifest(folder: Path) -> dict[str, Any]:
     return manifest
 
 
-def _open(home: Path, manifest: dict[str, Any]) -> tuple[Snapshot, Coded | None]:
+def _open(folder: Path, manifest: dict[str, Any]) -> tuple[Snapshot, Coded | None]:
+    home = folder / manifest["generation"]
+    damaged = set()
     for name, wanted in manifest["files"].items():
         if ".." in Path(name).parts or Path(name).is_absolute():
             raise ValueError(f"{MANIFEST} names a file elsewhere")
-        if _described(home / name) != wanted:
-            raise ValueError(f"{name} is not what {MANIFEST} says")
-    arrays = {path.stem: np.load(path, mmap_mode="r", allow_pickle=False) for path in home.glob("*.npy")}
+        if not _is_as_wanted(home / name, wanted, folder, manifest):
+            if (column := column_of(name)) is None:
+                raise ValueError(f"{name} is not what {MANIFEST} says")
+            damaged.add(column)
+    arrays = {
+        Path(name).stem: np.load(home / name, mmap_mode="r", allow_pickle=False)
+        for name in manifest["files"]
+        if name.endswith(".npy") and "/" not in name and column_of(name) not in damaged
+    }
     ids = json.loads((home / "ids.json").read_bytes())
     lexical = LexicalIndex.load(home / "lexical")
     encoder = Coded(**manifest["encoder"]) if manifest["encoder"] else None
@@ -259,29 +260,27 @@ def _open(home: Path, manifest: dict[str, Any]) -> tuple[Snapshot, Coded | None]
         lexical=lexical,
         vectors=Vectors(arrays["vectors"], arrays["scales"]) if encoder else None,
         nearest=nearest.Nearest.open(home / GRAPH) if GRAPH in manifest["files"] else None,
-        **_learnt(manifest, arrays),
+        **read_columns(manifest.get("codes"), arrays, damaged, len(ids), encoder.digest if encoder else ""),
     )
     if not len(ids) == manifest["documents"] == len(snapshot.documents) == len(snapshot.counts) == len(lexical):
         raise ValueError("its files hold different numbers of documents")
     return snapshot, encoder
 
 
-def _learnt(manifest: dict[str, Any], arrays: dict[str, Any]) -> dict[str, Any]:
-    """The columns that an index may have or not. One of another version is left out: the index works without."""
-    found: dict[str, Any] = {}
-    if "used-pairs" in arrays:
-        found["co_usage"] = CoUsage(arrays["used-pairs"], arrays["used-counts"], arrays["used-totals"])
-    if about := manifest.get("codes"):
-        if about.get("version") == CODES_VERSION:
-            books = tuple(arrays[f"codebook-{level}"] for level in range(arrays["codes"].shape[1]))
-            more = {name.removeprefix("codes-"): array for name, array in arrays.items() if name.startswith("codes-")}
-            found["codes"] = Codes(arrays["codes"], books, CodesFacts(**about), more)
-        else:
-            found["notices"] = (
-                f"the codes of this index are of version {about.get('version')!r} and this ATC reads version "
-                f"{CODES_VERSION}: they are left out; `atc tools index --codes` makes them anew",
-            )
-    return found
+def _is_as_wanted(path: Path, wanted: dict[str, Any], folder: Path, manifest: dict[str, Any]) -> bool:
+    """Whether a file is what the manifest says. Of a column it may be missing, unless a writer has just replaced it."""
+    try:
+        if _described(path) != wanted:
+            return False
+        if column_of(path.name) is not None:
+            np.load(path, mmap_mode="r", allow_pickle=False)
+        return True
+    except FileNotFoundError:
+        if column_of(path.name) is None or _read_manifest(folder)["generation"] != manifest["generation"]:
+            raise
+    except (ValueError, EOFError):
+        pass
+    return False
 
 
 def _damaged(folder: Path, what: str) -> ToolIndexError:

@@ -10,8 +10,9 @@ import pytest
 from click.testing import Result as Ran
 from typer.testing import CliRunner
 
-from atc.cli import app
+from atc.cli import app, find
 from tests.support.cli import TOOLS
+from tests.support.retrieval import HashedWords
 
 
 @pytest.fixture(autouse=True)
@@ -84,3 +85,34 @@ def test_without_the_encoder_words_are_used_and_it_is_said(monkeypatch: pytest.M
     assert (ran.exit_code, "by words alone" in ran.stdout) == (0, True)
     assert "atc model pull minilm" in ran.stderr
     assert json.loads(atc("index", "tools.py", "-o", "ix2", "--json").stdout)["encoder"] is None
+
+
+def test_an_index_gets_codes_and_keeps_them(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(find, "MiniLM", HashedWords)
+    made = atc("index", "atlas", "-o", "coded", "--codes", "--seed", "3", "--code-size", "8", "--json")
+    about = json.loads(made.stdout)["codes"]
+    assert (about["levels"], about["size"], about["distinct"], about["seed"]) == (2, [8, 8], 34, 3)
+    monkeypatch.setattr(find.ToolIndex, "make_codes", None)  # made again without --codes, they stay
+    again = atc("index", "atlas", "-o", "coded", "--json")
+    assert json.loads(again.stdout)["codes"] == about
+    assert "8 × 8 codes" in atc("index", "atlas", "-o", "coded").stdout
+
+
+@pytest.mark.parametrize(
+    ("options", "message", "code"),
+    [
+        (["--levels", "3"], "give --codes", 2),
+        (["--codes", "--levels", "0"], "levels", 2),
+        (["--codes", "--code-size", "2"], "tell at most 4", 2),
+        (["--codes", "--smoothing", "-1"], "from 0 on", 2),
+        (["--codes", "--encoder", "none"], "no encoder", 3),
+    ],
+)
+def test_codes_that_cannot_be_made_are_refused_before_any_work(
+    monkeypatch: pytest.MonkeyPatch, options: list[str], message: str, code: int
+) -> None:
+    monkeypatch.setattr(find, "MiniLM", HashedWords)
+    ran = atc("index", "atlas", "-o", "coded", *options)
+    assert ran.exit_code == code
+    assert message in ran.stderr
+    assert not Path("coded").exists()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import sys
+from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 
@@ -84,19 +85,22 @@ def test_the_pairs_that_are_held_out_do_not_depend_on_rows() -> None:
     assert {frozenset(pair) for pair in out.tolist()} == {frozenset((59 - u, 59 - v)) for u, v in out_moved.tolist()}
 
 
+class Own:
+    """An encoder that gives each number of texts its vectors."""
+
+    name, digest, dimensions = "own", "1" * 64, 12
+
+    def check(self) -> None:
+        pass
+
+    def encode(self, texts: Sequence[str]) -> Floats:
+        return vectors(len(texts))
+
+
 def index(folder: Path, count: int, co_usage: CoUsage | None) -> ToolIndex:
-    class Own:
-        name, digest, dimensions = "own", "1" * 64, 12
-
-        def check(self) -> None:
-            pass
-
-        def encode(self, texts: list[str]) -> Floats:
-            return vectors(len(texts))
-
     tools = [Protocol(name=f"tool_{row:03}", description=f"does {row}") for row in range(count)]
     made = ToolIndex.build(tools, Own())
-    made._snapshot = replace(made._snapshot, co_usage=co_usage)
+    made._snapshot = replace(made.snapshot, co_usage=co_usage)
     made.save(folder)
     return made
 
@@ -219,7 +223,11 @@ def test_the_command_keeps_trained_codes_only_where_they_are_better(
         assert not (tmp_path / "a" / learning.FOLDER).exists()
     assert codes is not None
     assert codes.facts.method == "trained"
-    assert into_space(codes, vectors(3)).shape == (3, 64)
+    made = ToolIndex.load(tmp_path / "a", Own())
+    made.add([Protocol(name="another", description="comes later")])
+    assert made.codes is not None
+    assert len(made.codes.values) == 201, "a tool that comes later is encoded without torch"
+    assert len(made.codes.books[0][0]) == 64
 
     found = CLI.invoke(app, [*arguments, "--layers", "many"])
     assert found.exit_code == 2
