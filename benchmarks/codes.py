@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import typer
 
-from benchmarks import codes_menu
+from benchmarks import codes_menu, codes_train
 
 app = typer.Typer(help=__doc__, no_args_is_help=True)
 
@@ -17,6 +17,7 @@ def _main() -> None:
     """Measure codes, scorers and what is learnt."""
 
 
+app.command("train")(codes_train.train)
 app.command("menu")(codes_menu.main)
 
 if __name__ == "__main__":

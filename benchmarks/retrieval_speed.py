@@ -16,6 +16,7 @@ import tempfile
 import time
 import zlib
 from collections.abc import Callable, Iterator, Sequence
+from itertools import accumulate
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -58,9 +59,9 @@ def catalogue(count: int) -> Iterator[tuple[str, Protocol]]:
     """So many tools of some 25 words each, always the same."""
     draw = random.Random(0)
     vocabulary = [f"{a}{b}{c}" for a in "bdfgklmnprst" for b in "aeiou" for c in _SYLLABLES]
-    weights = [1 / (place + 10) for place in range(len(vocabulary))]
+    weights = list(accumulate(1 / (place + 10) for place in range(len(vocabulary))))
     for number in range(count):
-        words = draw.choices(vocabulary, weights, k=25)
+        words = draw.choices(vocabulary, cum_weights=weights, k=25)
         properties = {word: {"type": "string", "description": " ".join(words[8:11])} for word in words[3:6]}
         yield (
             f"synthetic/{words[0]}/{number}",

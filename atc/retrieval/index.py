@@ -121,6 +121,16 @@ class ToolIndex:
         return self._encoder
 
     @property
+    def encoder_digest(self) -> str:
+        """Of the encoder that the vectors are from; empty where there are none."""
+        return self._coded.digest if self._coded else ""
+
+    @property
+    def snapshot(self) -> Snapshot:
+        """What it holds at this moment."""
+        return self._snapshot
+
+    @property
     def codes(self) -> Codes | None:
         """The codes of the tools, in the order of the ids, where they were made."""
         return self._snapshot.codes

@@ -95,6 +95,29 @@ def tokenize(
     return Codes(values, tuple(books), facts)
 
 
+def coded(vectors: Floats, books: tuple[Floats, ...], progress: Progress | None = None) -> NDArray[np.int16]:
+    """The codes of vectors for codebooks that are there (Eq. 2 and 3), no two the same.
+
+    Args:
+        vectors: in the space of the codebooks, of shape ``(tools, dimensions)``; fewer than the codes tell apart.
+        books: a codebook a level, all with the same number of codes.
+        progress: told of the last level.
+
+    Returns:
+        Of shape ``(tools, levels)``.
+    """
+    left = np.array(vectors, np.float32)
+    values = np.zeros((len(left), len(books)), np.int16)
+    for level, book in enumerate(books):
+        groups = _groups(values[:, :level])
+        if level == len(books) - 1:
+            values[:, level] = _apart(left, book, groups, None, progress or (lambda stage, done, total: None))
+        else:
+            values[:, level] = _near(left, book, groups, len(book) ** (len(books) - level - 1))
+        left -= book[values[:, level]]
+    return values
+
+
 def useful_size(tools: int, levels: int, size: int) -> int:
     """The codes of a level for a number of tools: ``size``, or n^(4/3L) where that is less.
 

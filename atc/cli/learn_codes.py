@@ -1,0 +1,136 @@
+"""``atc learn codes``: codes of tools by a trained network, kept where they are better than those that need none."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TimeRemainingColumn
+
+from atc.cli import options
+from atc.cli.console import NOT_SOLVED, SOLVED, clean, err, guarded, out, print_json
+from atc.errors import UsageError
+
+if TYPE_CHECKING:
+    from atc.learn.codes import Learnt, Told
+
+
+@guarded
+def codes(
+    index: Annotated[Path, typer.Option("--index", "-i", help="Folder of an index (`atc tools index`).")],
+    epochs: Annotated[int | None, typer.Option("--epochs", min=1, help="Passes over all tools.")] = None,
+    seed: Annotated[int, typer.Option("--seed", min=0, help="Of all random choices.")] = 0,
+    smoothing: Annotated[
+        float, typer.Option("--smoothing", min=0.0, max=1_000.0, help="How near tools come that are used together.")
+    ] = 1.0,
+    layers: Annotated[
+        str, typer.Option("--layers", help="Sizes of hidden layers, such as 1024,512,256,128; a linear map without.")
+    ] = "",
+    as_json: options.Json = False,
+) -> None:
+    """Train codes of tools (needs torch), and keep them only where they are better than codes that need no training.
+
+    Better: of the pairs of tools that were used together and that were held out, more share their first code, and the
+    first codes say as much of the tools. Ctrl-C leaves the index as it was; run it again to go on.
+
+    Exit codes: 0 done, 1 too little to learn from, 2 wrong use, 3 something is missing in the environment.
+    """
+    from atc.learn import codes as learning
+    from atc.learn.code_training import Options
+    from atc.retrieval.index import ToolIndex
+
+    o = Options(smoothing=smoothing, inner=_sizes(layers))
+    if epochs is not None:
+        o = o.for_epochs(epochs)
+    tools = ToolIndex.load(index)
+    kept = index / learning.FOLDER
+    with _progress(silent=as_json) as report:
+        try:
+            found = learning.learn(tools.snapshot, tools.encoder_digest, options=o, seed=seed, kept=kept, told=report)
+        except learning.TooLittle as error:
+            if as_json:
+                print_json({"kept": False, "why": str(error)})
+            else:
+                err.print(f"atc: {clean(str(error))}", markup=False)
+            raise typer.Exit(NOT_SOLVED) from None
+        except KeyboardInterrupt:
+            if kept.is_dir():
+                err.print("atc: the index is as it was; run the same command again to go on", markup=False)
+            raise
+    if found.codes is not None:
+        tools.use_codes(found.codes)
+        tools.save(index)
+    learning.forget(kept)
+    if as_json:
+        print_json(_summary(found, len(tools)))
+    else:
+        _print(found)
+    raise typer.Exit(SOLVED)
+
+
+def _sizes(layers: str) -> tuple[int, ...]:
+    parts = layers.split(",") if layers else []
+    if len(parts) > _MOST_LAYERS or not all(part.strip().isdecimal() and 1 <= int(part) <= _WIDEST for part in parts):
+        raise UsageError(
+            f"--layers takes up to {_MOST_LAYERS} numbers from 1 to {_WIDEST:,} and commas, not {layers!r:.60}"
+        )
+    return tuple(map(int, parts))
+
+
+_MOST_LAYERS, _WIDEST = 8, 8_192
+
+
+def _summary(found: Learnt, tools: int) -> dict[str, Any]:
+    return {
+        "kept": found.codes is not None,
+        "tools": tools,
+        "pairs": found.pairs,
+        "held_out": len(found.trained.together),
+        "closed_form": found.closed_form.summary(),
+        "trained": found.trained.summary(),
+    }
+
+
+def _print(found: Learnt) -> None:
+    out.print(f"learnt from {found.pairs} pairs of tools, compared on {len(found.trained.together)} others")
+    for name, figures in (("closed form", found.closed_form), ("trained", found.trained)):
+        out.print(
+            f"  {name}: {figures.shared:.1%} of them share the first code (any two tools: {figures.chance:.1%}); "
+            f"first codes explain {figures.explained:.1%} of the vectors",
+            markup=False,
+        )
+    if found.codes is not None:
+        out.print("the trained codes are in the index now")
+    else:
+        out.print("the index stays as it was: the trained codes are not better")
+
+
+@contextmanager
+def _progress(*, silent: bool) -> Iterator[Told]:
+    """A bar on a terminal; elsewhere a line a stage."""
+    if silent:
+        yield lambda stage, done, total: None
+        return
+    if not err.is_terminal:
+        said: set[str] = set()
+
+        def line(stage: str, done: int, total: int) -> None:
+            if stage not in said:
+                said.add(stage)
+                err.print(f"{stage} ({total})", markup=False)
+
+        yield line
+        return
+    columns = ("{task.description}", BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
+    with Progress(*columns, console=err, transient=True) as bar:
+        tasks: dict[str, Any] = {}
+
+        def report(stage: str, done: int, total: int) -> None:
+            if stage not in tasks:
+                tasks[stage] = bar.add_task(stage, total=total or None)
+            bar.update(tasks[stage], completed=done, total=total or None)
+
+        yield report
