@@ -1,0 +1,141 @@
+"""Codes without training: smoothed vectors, k-means of what remains at each level, no two tools alike (ToolWeaver §3).
+
+ToolWeaver trains an RQ-VAE. Here the collaborative loss (Eq. 6) is minimised in closed form
+(:mod:`atc.retrieval.smoothing`), then each level clusters what the levels before left over (Eq. 2 and 3). An exact
+assignment inside each bucket of the last level keeps tools apart, in place of Eq. 8 and 9.
+"""
+
+from __future__ import annotations
+
+import math
+from functools import partial
+
+import numpy as np
+from numpy.typing import NDArray
+
+from atc.errors import UsageError
+from atc.retrieval.assignment import assigned, on_grid
+from atc.retrieval.clustering import k_means, limited, nearest, squared_distances
+from atc.retrieval.co_usage import CoUsage
+from atc.retrieval.codes import Codes, CodesFacts
+from atc.retrieval.smoothing import smoothed
+from atc.retrieval.snapshot import Progress
+from atc.retrieval.vectors import Floats
+
+LEVELS, SIZE, SMOOTHING = 2, 1024, 1.0
+"""As ToolWeaver's: L, K and λ (§4.1)."""
+MAX_LEVELS, MAX_SIZE = 8, 8_192
+"""Beyond these an assignment inside a bucket, or a column of codes, takes more memory than it is worth."""
+_USEFUL = 4 / 3
+"""A level of L has at most n^(4/3L) codes: with two levels a first code then holds n^⅓ tools on average."""
+
+
+def tokenize(
+    vectors: Floats,
+    co_usage: CoUsage | None,
+    *,
+    levels: int = LEVELS,
+    size: int = SIZE,
+    smoothing: float = SMOOTHING,
+    seed: int = 0,
+    encoder: str = "",
+    progress: Progress | None = None,
+) -> Codes:
+    """Give each tool a sequence of codes: near tools, and tools that are used together, share their first ones.
+
+    Args:
+        vectors: of the tools, of length one or zero, of shape ``(tools, dimensions)``.
+        co_usage: what was used together, by the same rows.
+        levels: L, codes of a tool.
+        size: K, the codes of a level at most; a small catalogue gets fewer (:func:`useful_size`).
+        smoothing: λ, how near tools come that are used together; 0 looks at the vectors alone.
+        seed: of all random choices; the same gives the same codes on the same machine.
+        encoder: the digest of the encoder of the vectors.
+        progress: told of each stage.
+
+    Returns:
+        Codes, no two tools having the same.
+
+    Raises:
+        UsageError: levels, size or smoothing are out of range, there are too many tools for them, or a vector holds
+            something that is no number.
+    """
+    report = progress or (lambda stage, done, total: None)
+    size = useful_size(len(vectors), levels, size)
+    facts = CodesFacts("closed-form", seed, float(smoothing), encoder)
+    if not np.isfinite(vectors).all():
+        row = int(np.flatnonzero(~np.isfinite(vectors).all(axis=1))[0])
+        raise UsageError(f"the vector of row {row} holds something that is no number: build the index anew")
+    random = np.random.default_rng(seed)
+    left = smoothed(vectors, co_usage, smoothing)
+    values = np.zeros((len(vectors), levels), np.int16)
+    books: list[Floats] = []
+    for level in range(levels):
+        if len(vectors):
+            book = k_means(left, size, random, progress=partial(report, f"clustering, level {level + 1}"))
+        else:
+            book = np.zeros((size, left.shape[1]), np.float32)
+        if level == levels - 1:
+            codes = _apart(left, book, _groups(values[:, :level]), report)
+        else:
+            codes = _near(left, book, _groups(values[:, :level]), size ** (levels - level - 1))
+        values[:, level] = codes
+        left -= book[codes]
+        books.append(book)
+    return Codes(values, tuple(books), facts)
+
+
+def useful_size(tools: int, levels: int, size: int) -> int:
+    """The codes of a level for a number of tools: ``size``, or n^(4/3L) where that is less.
+
+    Raises:
+        UsageError: levels or size are out of range, or so many tools cannot all have different codes.
+    """
+    if not 1 <= levels <= MAX_LEVELS:
+        raise UsageError(f"codes of {levels} levels cannot be made: take 1 to {MAX_LEVELS}")
+    if not 1 <= size <= MAX_SIZE:
+        raise UsageError(f"a level of {size} codes cannot be made: take 1 to {MAX_SIZE:,}")
+    if size**levels < tools:
+        raise UsageError(
+            f"{levels} levels of {size:,} codes tell at most {size**levels:,} tools apart, and there are {tools:,}: "
+            "take more levels or more codes"
+        )
+    if levels == 1:
+        return max(1, min(size, tools))
+    wanted: int = math.ceil(round(max(tools, 1) ** (_USEFUL / levels), 9))
+    while wanted**levels < tools:  # of rounding
+        wanted += 1
+    return min(size, wanted)
+
+
+def _near(left: Floats, book: Floats, groups: list[NDArray[np.int64]], room: int) -> NDArray[np.int64]:
+    """The nearest code of each row; none holds more rows of one group than the levels below can tell apart."""
+    codes, distances = nearest(left, book)
+    for rows in groups:
+        if len(rows) > room:
+            of_group = codes[rows]
+            limited(left[rows], book, of_group, distances[rows], room)
+            codes[rows] = of_group
+    return codes
+
+
+def _apart(left: Floats, book: Floats, groups: list[NDArray[np.int64]], report: Progress) -> NDArray[np.int64]:
+    """The last codes: of the rows of a group each has its own, and together they are as near as can be."""
+    codes = np.zeros(len(left), np.int64)
+    done = 0
+    for rows in groups:
+        codes[rows] = assigned(on_grid(squared_distances(left[rows], book)))
+        done += len(rows)
+        report("assigning", done, len(left))
+    return codes
+
+
+def _groups(prefixes: NDArray[np.int16]) -> list[NDArray[np.int64]]:
+    """The rows of each sequence of codes, in the order of the codes."""
+    if not len(prefixes):
+        return []
+    if not prefixes.shape[1]:
+        return [np.arange(len(prefixes))]
+    order = np.lexsort(prefixes.T[::-1])
+    changes = np.flatnonzero((prefixes[order][1:] != prefixes[order][:-1]).any(axis=1)) + 1
+    return list(np.split(order, changes))
