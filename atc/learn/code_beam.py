@@ -6,13 +6,12 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+import numpy as np
+from transformers import DynamicCache
+
+from atc.errors import UsageError
 from atc.learn.code_decoder import CodeDecoder, torch
 from atc.learn.code_tokens import CodeMask
-
-try:
-    from transformers import DynamicCache
-except ImportError as error:  # code_decoder has said what is missing
-    raise error from None
 
 
 @dataclass(frozen=True)
@@ -54,8 +53,8 @@ def say(
             for row, beam in enumerate(beams):
                 allowed = torch.from_numpy(mask.next(beam.codes)).to(device)
                 best = torch.topk(chances[row, allowed], min(width, len(allowed)))
-                tokens = allowed[best.indices].tolist()
-                found += [(beam.score + value, row, token) for value, token in zip(best.values.tolist(), tokens)]
+                pairs = zip(best.values.tolist(), allowed[best.indices].tolist(), strict=True)
+                found += [(beam.score + value, row, token) for value, token in pairs]
             found = sorted(found, key=lambda each: (-each[0], each[2]))[:width]
             if not found:
                 return []
@@ -70,7 +69,9 @@ def say(
     return beams
 
 
-def write(decoder: CodeDecoder, mask: CodeMask, prompt: Sequence[int], ends: Sequence[int], most: int = 256) -> list[int]:
+def write(
+    decoder: CodeDecoder, mask: CodeMask, prompt: Sequence[int], ends: Sequence[int], most: int = 256
+) -> list[int]:
     """What a decoder goes on with, the likeliest token each time: words freely, and codes of tools that there are.
 
     The mask holds from a tool's first code to its last (§3.4); elsewhere all of the model's own tokens may follow.
@@ -102,21 +103,25 @@ def write(decoder: CodeDecoder, mask: CodeMask, prompt: Sequence[int], ends: Seq
     return said[len(prompt) :]
 
 
-def perplexity(decoder: CodeDecoder, text: Sequence[int], window: int = 1_024) -> float:
-    """How much a plain text surprises a decoder, a token of it: in windows that follow each other (App. B.4.1).
+def perplexity(logits: Callable[[torch.Tensor], torch.Tensor], text: Sequence[int], window: int = 1_024) -> float:
+    """How much a plain text surprises a model, a token of it: in windows that follow each other (App. B.4.1).
 
-    The new tokens take part: what chance they are given is missing elsewhere.
+    New tokens take part: what chance they are given is missing elsewhere.
 
     Args:
-        text: its tokens; a window needs two at least.
+        logits: of tokens, of shape ``(1, tokens)``: those of each next token, of shape ``(tokens, vocabulary)``.
+        text: its tokens.
+
+    Raises:
+        UsageError: there are fewer than two.
     """
+    if len(text) < 2:
+        raise UsageError("a text of two tokens at least has a perplexity")
     total, count = 0.0, 0
     with torch.inference_mode():
         for at in range(0, len(text) - 1, window):
-            ids = torch.tensor([list(text[at : at + window])], device=decoder.rows.device)
-            if ids.shape[1] < 2:
-                break
-            logits = decoder.logits(decoder.hidden(ids)[0, :-1])
-            total += float(torch.nn.functional.cross_entropy(logits, ids[0, 1:], reduction="sum"))
+            ids = torch.tensor([list(text[at : at + window])])
+            found = logits(ids)[:-1].float()
+            total += float(torch.nn.functional.cross_entropy(found, ids[0, 1:].to(found.device), reduction="sum"))
             count += ids.shape[1] - 1
-    return float(torch.exp(torch.tensor(total / max(1, count))))
+    return float(np.exp(total / count))

@@ -44,7 +44,7 @@ class CodeTokens:
 
     @property
     def names(self) -> list[str]:
-        """``<T1_0>``, ``<T1_1>`` … ``<T2_0>`` …: levels count from 1, as in the paper, codes from 0, as in the index."""
+        """``<T1_0>`` … ``<T2_0>`` …: levels count from 1, as in the paper, codes from 0, as in the index."""
         return [f"<T{level}_{code}>" for level in range(1, self.levels + 1) for code in range(self.size)]
 
     def ids(self, codes: Sequence[int], level: int = 0) -> list[int]:

@@ -48,7 +48,7 @@ class Options:
 
     def __post_init__(self) -> None:
         if self.rank < 0 or min(self.epochs, self.batch, self.at_once) < 1 or not 0 < self.rate < math.inf:
-            raise UsageError("a training needs a rank of 0 or more, a rate above 0, and an epoch and an example at least")
+            raise UsageError("a training needs a rank of 0 or more, a rate above 0, and one epoch and example at least")
 
 
 @dataclass
