@@ -125,7 +125,7 @@ def _steps(
     keep: Callable[[], None],
 ) -> Progress:
     if options.recompute:
-        decoder.base.gradient_checkpointing_enable()
+        decoder.base.activation_checkpointing_enable()
     decoder.train()
     kept = time.monotonic()
     for number, batch in enumerate(batches(examples, options)):
