@@ -140,7 +140,8 @@ class Run:
 
     @cached_property
     def _decoder(self) -> CodeDecoder:
-        decoder = CodeDecoder(self._opened.model, self._writer.tokens, self._rank, self._seed).eval()
+        decoder = CodeDecoder(self._opened.model, self._writer.tokens, self._rank, self._seed)
+        decoder.eval()
         if self._start == "words":
             decoder.start_from(words_of_codes(self._opened, self._writer.tokens, self._task.texts, self._codes.values))
         return decoder

@@ -20,8 +20,8 @@ from atc.errors import EnvironmentProblem, UsageError
 from atc.learn.code_tokens import MAX_TOKENS, CodeTokens, Example, Frame, Reader, Writer
 
 try:
-    import torch
-    from torch import nn
+    import torch as torch  # for those beside it too, which then need not say what is missing
+    from torch import nn as nn
     from torch.nn import functional
     from transformers import AutoModelForCausalLM, AutoTokenizer
 except ImportError:

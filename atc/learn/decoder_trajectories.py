@@ -86,9 +86,9 @@ def _conversation(line: bytes, where: str) -> list[Turn]:
 
 
 def _turns(message: object, where: str) -> Iterator[Turn]:
-    role = message.get("role") if isinstance(message, dict) else None
-    if not isinstance(message, dict) or role not in get_args(Role):
+    if not isinstance(message, dict) or message.get("role") not in get_args(Role):
         raise UsageError(f"{where}: a message has a `role`: {', '.join(get_args(Role))}")
+    role: Role = message["role"]
     text = _text(message.get("content"))
     calls = message.get("tool_calls") or []
     if not isinstance(calls, list) or (calls and role != "assistant"):
