@@ -138,15 +138,6 @@ class ToolIndex:
     @property
     def notices(self) -> tuple[str, ...]:
         """What a user may want to know of the index, a sentence each: a column that was left out, and why."""
-        return self._snapshot.notices
-
-    @property
-    def encoder_digest(self) -> str:
-        """Of the encoder that the vectors are from; empty where there are none."""
-        return self._coded.digest if self._coded else ""
-
-    @property
-    def snapshot(self) -> Snapshot:
         """What it holds at this moment."""
         return self._snapshot
 
