@@ -138,8 +138,7 @@ class ToolIndex:
     @property
     def notices(self) -> tuple[str, ...]:
         """What a user may want to know of the index, a sentence each: a column that was left out, and why."""
-        """What it holds at this moment."""
-        return self._snapshot
+        return self._snapshot.notices
 
     def protocol(self, id: str) -> Protocol:
         """The protocol of a tool, as its line of JSON gives it. It may share its schemas with others: change nothing.
