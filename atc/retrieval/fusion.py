@@ -14,6 +14,8 @@ DENSE_SHARE = 0.45
 """The weight of a vector's score beside a word's; chosen by ``python -m benchmarks.retrieval`` (docs/benchmarks.md)."""
 SHARES: Mapping[str, float] = {"words": 1 - DENSE_SHARE, "vectors": DENSE_SHARE}
 """The weight of each scorer, by name."""
+ADDED: frozenset[str] = frozenset({"co-usage"})
+"""Scorers that give parts of the best score of the others, to be added to them as they are."""
 
 
 def fused(parts: Mapping[Any, Floats], count: int) -> Floats:
@@ -24,9 +26,18 @@ def fused(parts: Mapping[Any, Floats], count: int) -> Floats:
 
     Args:
         parts: by the name of a scorer, a score for each document; those below 0 count as 0. One alone is taken as it
-            is, so that its own order stands.
+            is, so that its own order stands; those of :data:`ADDED` come on top.
         count: documents.
     """
+    total = _weighed({name: scores for name, scores in parts.items() if name not in ADDED}, count)
+    best = total.max(initial=0.0)
+    for name, scores in parts.items():
+        if name in ADDED and best > 0:
+            total = np.maximum(total, 0.0) + best * scores
+    return total
+
+
+def _weighed(parts: Mapping[Any, Floats], count: int) -> Floats:
     if len(parts) == 1:
         return next(iter(parts.values()))
     total = np.zeros(count, np.float32)

@@ -13,7 +13,7 @@ from typing import Protocol as Interface
 
 from atc.errors import EncoderUnavailable, UsageError
 from atc.models.base import Message, Reply
-from atc.scorer_names import SCORERS
+from atc.scorer_names import SCORERS, WITHOUT_VECTORS
 from atc.sketch import Sketch, all_of
 from atc.tools.tool import Toolset
 
@@ -22,7 +22,8 @@ if TYPE_CHECKING:
     from atc.retrieval.encoder import Encoder
     from atc.retrieval.index import ToolIndex
     from atc.retrieval.planner import Trajectory
-    from atc.retrieval.search import Mode
+    from atc.retrieval.runs_together import RunsTogether
+    from atc.retrieval.scorers import Column
     from atc.retrieval.snapshot import Progress
 
 Ask = Callable[[Sequence[Message], int], Awaitable[Reply]]
@@ -116,6 +117,7 @@ class IndexRetriever:
         self._way, self._prerequisites = way, prerequisites
         self._folder, self._encoder = folder, encoder
         self._scorers = scorers
+        self._runs: RunsTogether | None = None
         self._lock = threading.Lock()
         self.notices: tuple[str, ...] = ()
         """What the user may want to know of the index that was made last."""
@@ -144,14 +146,13 @@ class IndexRetriever:
         from atc.retrieval.planner import QueryPlanner, search_without_plan
         from atc.retrieval.reasons import sketch_of
 
-        index = (await self._of(tools, report)).with_scorers(on=self._scorers)
+        index = (await self._of(tools, report)).with_scorers(self._columns(graph), self._on)
         more = limit + min(max(0, len(index) - len(tools)), _OTHERS)  # an index may be of more tools than these
         if self._way == "planned":
             found = await QueryPlanner(index, ask, prerequisites=self._prerequisites, graph=graph).search(task)
         else:
-            mode: Mode | None = "lexical" if self._way == "lexical" else None
             found = search_without_plan(
-                index, task, more, mode, prerequisites=self._prerequisites, offered=tools.keys(), graph=graph
+                index, task, more, prerequisites=self._prerequisites, offered=tools.keys(), graph=graph
             )
         ranked = found.ranked(more + len(found.prerequisites))
         names = [name for name in ranked if name in tools]
@@ -162,6 +163,20 @@ class IndexRetriever:
         # where no tool has a word in common with the task, the first ones are offered
         offered = tools.only(*(names or list(tools))[:limit])
         return sketch_of(offered, len(tools), found, self.notices)
+
+    @property
+    def _on(self) -> Collection[str]:
+        return [name for name in self._scorers if name in WITHOUT_VECTORS] if self._way == "lexical" else self._scorers
+
+    def _columns(self, graph: ToolGraph | None) -> Sequence[Column]:
+        """What runs have taught of what is used together; made anew when they have taught more."""
+        if graph is None or not (graph.learnt.follows or graph.learnt.feeds):
+            return ()
+        if self._runs is None or self._runs.learnt is not graph.learnt:
+            from atc.retrieval.runs_together import RunsTogether
+
+            self._runs = RunsTogether(graph.learnt)
+        return (self._runs,)
 
     async def _of(self, tools: Toolset, report: Progress | None) -> ToolIndex:
         if self._index is not None:

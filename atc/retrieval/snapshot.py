@@ -7,7 +7,7 @@ import json
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any
+from typing import TYPE_CHECKING, Any
 from typing import Protocol as Interface
 
 import numpy as np
@@ -24,6 +24,9 @@ from atc.retrieval.nearest import Nearest
 from atc.retrieval.vectors import Vectors
 from atc.tools.protocol import Protocol
 from atc.tools.tool import Toolset
+
+if TYPE_CHECKING:
+    from atc.retrieval.together import Together
 
 Progress = Callable[[str, int, int], None]
 """Called with what is being done (``"reading"``, ``"embedding"``, ``"writing"``), how much is done and how much in all
@@ -84,6 +87,15 @@ class Snapshot:
     def rows(self) -> dict[str, int]:
         """The row of each id."""
         return {id: row for row, id in enumerate(self.ids)}
+
+    @cached_property
+    def together(self) -> Together | None:
+        """What its own column of co-usage says for ranking."""
+        if self.co_usage is None or not len(self.co_usage.pairs):
+            return None
+        from atc.retrieval.together import Together
+
+        return Together(self.co_usage, self.services)
 
 
 @dataclass(frozen=True)
