@@ -126,7 +126,8 @@ class Together:
         used = np.bincount(self._service, totals, most) + 2 * np.bincount(ends[within, 0], counts[within], most)
         keys, places = np.unique(ends[~within, 0] * most + ends[~within, 1], return_inverse=True)
         together = np.bincount(places.reshape(-1), counts[~within], len(keys)).astype(np.float32)
-        return Edges.of(np.stack([keys // max(most, 1), keys % max(most, 1)], axis=1), together, used)
+        ends = np.stack([keys // max(most, 1), keys % max(most, 1)], axis=1)
+        return Edges.of(ends, together, used.astype(np.float32))
 
 
 @dataclass(frozen=True)
