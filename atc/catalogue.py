@@ -25,7 +25,6 @@ from atc.graph.edges import NOTHING_LEARNT, Learnt
 from atc.graph.tool_graph import ToolGraph
 from atc.result import Result
 from atc.retrieval.retriever import Ask, IndexRetriever, Retriever, as_sketch
-from atc.retrieval.used_with import with_used_together
 from atc.settings import Settings
 from atc.sketch import Sketch, Why, all_of, protocols_of
 from atc.tools.functions import tool_from_function
@@ -147,8 +146,6 @@ class Catalogue:
                 self._whole = (graph, all_of(self.tools).with_graph(graph))
             return self._whole[1]
         found = await self.find(task, limit, ask, report)
-        if self._given is None:
-            found = with_used_together(found, self.tools, graph.learnt, limit)
         return found.with_graph(graph, self._predicted(graph, found, task))
 
     def _predicted(self, graph: ToolGraph, found: Sketch, task: str) -> Mapping[str, int] | None:

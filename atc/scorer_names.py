@@ -6,3 +6,5 @@ from typing import Literal, get_args
 
 ScorerName = Literal["words", "vectors", "adapter", "co-usage", "codes"]
 SCORERS: tuple[ScorerName, ...] = get_args(ScorerName)
+WITHOUT_VECTORS: frozenset[str] = frozenset({"words", "co-usage"})
+"""Those that need no vector of the query."""

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import typer
 
-from benchmarks import codes_decoder, codes_menu, codes_train
+from benchmarks import codes_decoder, codes_menu, codes_retrieval, codes_train
 
 app = typer.Typer(help=__doc__, no_args_is_help=True)
 
@@ -20,6 +20,7 @@ def _main() -> None:
 app.command("train")(codes_train.train)
 app.command("menu")(codes_menu.main)
 app.command("decoder")(codes_decoder.main)
+app.command("retrieval")(codes_retrieval.retrieval)
 
 if __name__ == "__main__":
     app()

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import time
 import warnings
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Annotated, Any
@@ -20,9 +20,10 @@ from atc.cli.console import clean, err, guarded, out, print_json, print_table, s
 from atc.errors import EncoderUnavailable, LexicalOnly, UsageError
 from atc.models import resolve_model
 from atc.models.base import Message, Reply
+from atc.retrieval.co_usage import MAX_TOGETHER
 from atc.retrieval.encoder import Encoder
 from atc.retrieval.endpoint import EndpointEncoder
-from atc.retrieval.index import ToolIndex
+from atc.retrieval.index import Hit, ToolIndex
 from atc.retrieval.index_cache import INDEXES, kept_index
 from atc.retrieval.menu import WordGroups
 from atc.retrieval.menu_walk import GROUPS, MenuWalk
@@ -30,6 +31,8 @@ from atc.retrieval.minilm import MiniLM
 from atc.retrieval.own_adapters import OwnAdapters
 from atc.retrieval.planner import QueryPlanner, Trajectory, search_without_plan
 from atc.retrieval.retriever import Way, encoder_for
+from atc.retrieval.used_file import Used, read_used
+from atc.scorer_names import SCORERS, WITHOUT_VECTORS
 from atc.settings import Settings
 from atc.sketch_facts import SketchFacts, Why
 from atc.sketch_wording import why
@@ -51,12 +54,22 @@ def index(
     code_size: index_codes.CodeSize = None,
     smoothing: index_codes.Smoothing = None,
     seed: index_codes.Seed = None,
+    used_together: Annotated[
+        Path | None,
+        typer.Option(
+            "--used-together",
+            metavar="FILE",
+            help='What tasks used together, a line each: {"tools": [names], "count": n}. It takes the place of '
+            "what the index knew of it.",
+        ),
+    ] = None,
     openapi: options.OpenApi = None,
     as_json: options.Json = False,
 ) -> None:
     """Index tools, so that the right ones are found among thousands. Again: only what changed is embedded."""
     wanted = index_codes.wanted(codes, levels, code_size, smoothing, seed)
     tools = options.opened(sources, openapi=openapi)
+    used = read_used(used_together, frozenset(tools)) if used_together is not None else None
     began = time.perf_counter()
     chosen = _encoder(encoder)
     if wanted is not None:
@@ -69,12 +82,19 @@ def index(
             made.save(folder)
         else:
             made = ToolIndex.build(tools, chosen, folder, report)
+        if used is not None:
+            made.use_together(used.sets.items())
+            made.save(folder)
         if wanted is not None:  # after the index was saved: who stops it here has one without codes
             index_codes.make(made, wanted, report)
             made.save(folder)
     for notice in made.notices:
         err.print(notice, style="yellow", markup=False)
-    summary = {"index": str(folder), "tools": len(made), "encoder": chosen.name if chosen else None}
+    summary: dict[str, Any] = {"index": str(folder), "tools": len(made), "encoder": chosen.name if chosen else None}
+    if used is not None:
+        summary["used_together"] = {
+            "sets": len(used.sets), "unknown_tools": used.unknown, "sets_too_large": used.too_large
+        }  # fmt: skip
     if (about := index_codes.facts(made)) is not None:
         summary["codes"] = about
     if as_json:
@@ -82,8 +102,16 @@ def index(
         return
     how = f"words and {chosen.name}" if chosen else "words alone"
     out.print(f"{len(made)} tools are in {folder}, found by {how}", markup=False)
+    if used is not None:
+        out.print(f"{len(used.sets)} sets of tools were used together{_left_out(used)}", markup=False)
     if about is not None:
         out.print(index_codes.line(about), markup=False, highlight=False)
+
+
+def _left_out(used: Used) -> str:
+    counts = ((used.unknown, "tools that are not in the index"), (used.too_large, f"sets of over {MAX_TOGETHER} tools"))
+    left_out = " and ".join(f"{count} {what}" for count, what in counts if count)
+    return f"; left out: {left_out}" if left_out else ""
 
 
 @guarded
@@ -100,6 +128,10 @@ def search(
         Way | None,
         typer.Option(help="auto (by words, by meaning where an encoder is there), lexical, hybrid, planned or codes."),
     ] = None,
+    scorers: Annotated[
+        str | None,
+        typer.Option(help=f"What ranks, of {', '.join(SCORERS)}, with commas between; as the setting says without it."),
+    ] = None,
     model: Annotated[str | None, typer.Option(help="That plans or picks; as for `atc run`.")] = None,
     openapi: options.OpenApi = None,
     as_json: options.Json = False,
@@ -107,14 +139,15 @@ def search(
     """Find the tools for a task: the likeliest first, and those that they need."""
     if (folder is None) == (not sources):
         raise UsageError("give either an index with --index DIR or tools with --tools, not both")
-    settings = Settings.load()
+    settings = Settings.load(scorers=scorers)
     way = way or settings.retrieval
     if folder is not None:
         searched = ToolIndex.load(folder)
     else:
         searched = index_of(options.opened(sources or [], openapi=openapi), way)
+    on = [name for name in settings.scorers if way != "lexical" or name in WITHOUT_VECTORS]
     adapters = OwnAdapters(settings.catalogue)
-    searched = searched.with_scorers(adapters.columns(searched) if settings.learn else (), settings.scorers)
+    searched = searched.with_scorers(adapters.columns(searched) if settings.learn else (), on)
     for notice in adapters.notices:
         err.print(clean(notice), style="yellow", markup=False)
     began = time.perf_counter()
@@ -123,17 +156,29 @@ def search(
         if way in ("planned", "codes"):
             found = asyncio.run(_by_model(way, searched, query, limit, model))
         else:
-            found = search_without_plan(searched, query, limit, "lexical" if way == "lexical" else None)
+            found = search_without_plan(searched, query, limit)
     seconds = time.perf_counter() - began
     for warning in warned:
         err.print(str(warning.message), style="yellow", markup=False)
     ranked = found.ranked(limit)
     if as_json:
-        tools = [searched.protocol(name).model_dump(mode="json") | {"id": name} for name in ranked]
+        hits = {hit.id: hit for hit in found.turns[0].hits}
+        tools = [
+            searched.protocol(name).model_dump(mode="json") | {"id": name} | _scores(hits, name) for name in ranked
+        ]
         messages = [{"role": message.role, "content": message.content} for message in found.messages]
         print_json({"query": query, "seconds": round(seconds, 4), "tools": tools, "said": messages} | found.summary())
         return
     _print(searched, found, ranked)
+
+
+def _scores(hits: Mapping[str, Hit], name: str) -> dict[str, Any]:
+    """What the scorers gave a tool for the task's own words; a tool that others need may have none."""
+    hit = hits.get(name)
+    if hit is None:
+        return {}
+    given = {"score": round(hit.score, 4), "parts": {scorer: round(part, 4) for scorer, part in hit.parts.items()}}
+    return given | ({"used_with": hit.used_with} if hit.used_with else {})
 
 
 def index_of(tools: Toolset, way: Way) -> ToolIndex:

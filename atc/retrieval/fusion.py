@@ -16,6 +16,8 @@ ADAPTER_SHARE = 2.0
 """The weight of an adapted query where nothing else was found; chosen by ``python -m benchmarks.codes adapter``."""
 SHARES: Mapping[str, float] = {"words": 1 - DENSE_SHARE, "vectors": DENSE_SHARE, "adapter": ADAPTER_SHARE}
 """The weight of each scorer, by name."""
+ADDED: frozenset[str] = frozenset({"co-usage"})
+"""Scorers that give parts of the best score of the others, to be added to them as they are."""
 
 
 def fused(parts: Mapping[Any, Floats], count: int, shares: Mapping[Any, float] = SHARES) -> Floats:
@@ -26,10 +28,19 @@ def fused(parts: Mapping[Any, Floats], count: int, shares: Mapping[Any, float] =
 
     Args:
         parts: by the name of a scorer, a score for each document; those below 0 count as 0. One alone is taken as it
-            is, so that its own order stands.
+            is, so that its own order stands; those of :data:`ADDED` come on top.
         count: documents.
         shares: the weight of each scorer, by name.
     """
+    total = _weighed({name: scores for name, scores in parts.items() if name not in ADDED}, count)
+    best = total.max(initial=0.0)
+    for name, scores in parts.items():
+        if name in ADDED and best > 0:
+            total = np.maximum(total, 0.0) + best * scores
+    return total
+
+
+def _weighed(parts: Mapping[Any, Floats], count: int) -> Floats:
     if len(parts) == 1:
         return next(iter(parts.values()))
     total = np.zeros(count, np.float32)

@@ -13,6 +13,7 @@ import numpy as np
 from atc.errors import EncoderUnavailable, LexicalOnly, ToolIndexError, UsageError
 from atc.retrieval import index_store
 from atc.retrieval.carrying import with_columns_of
+from atc.retrieval.co_usage import CoUsage
 from atc.retrieval.code_column import fault_of
 from atc.retrieval.code_words import WIDTH, Menu
 from atc.retrieval.codes import Codes
@@ -24,7 +25,7 @@ from atc.retrieval.search import Hit, Mode, search_rows, search_snapshot
 from atc.retrieval.snapshot import Progress, Snapshot, Tools, assembled, protocol_of, read
 from atc.retrieval.tokenizer import LEVELS, SIZE, SMOOTHING, tokenize
 from atc.retrieval.words import words
-from atc.scorer_names import SCORERS
+from atc.scorer_names import SCORERS, WITHOUT_VECTORS
 from atc.tools.protocol import Protocol
 
 __all__ = ["Hit", "Mode", "ToolIndex"]
@@ -252,6 +253,16 @@ class ToolIndex:
             raise UsageError(f"these codes do not fit the index: {why}")
         self._snapshot = replace(self._snapshot, codes=codes, notices=())
 
+    def use_together(self, used: Iterable[tuple[Collection[str], float]]) -> None:
+        """Take what was used together, in place of what the index has of it; saved with the index.
+
+        Args:
+            used: the ids of the tools of a task, and how often it occurred. Ids that the index has not count for
+                nothing. Nothing at all: the index has none.
+        """
+        together = CoUsage.of(used, self._snapshot.rows, len(self))
+        self._snapshot = replace(self._snapshot, co_usage=together if len(together.pairs) else None)
+
     def save(self, folder: str | Path) -> None:
         """Write the index, in place of one that the folder may hold; other readers of that one are not disturbed.
 
@@ -270,7 +281,8 @@ class ToolIndex:
             query: words of any kind and number.
             limit: how many at most; fewer are found where no others have anything in common with the query.
             mode: by words, by meaning, or both; when not given, both where the index has vectors. Both becomes words
-                alone, with a warning (:class:`~atc.errors.LexicalOnly`, once), where it cannot be had.
+                alone, with a warning (:class:`~atc.errors.LexicalOnly`, once), where it cannot be had. What was learnt
+                counts too, but not where words or meaning alone are asked for.
 
         Returns:
             Best first; of equal ones the lesser id first.
@@ -284,7 +296,8 @@ class ToolIndex:
 
     def search_many(self, queries: Sequence[str], limit: int = 10, mode: Mode | None = None) -> list[list[Hit]]:
         """As :meth:`search`, for several queries: an endpoint is asked for all their vectors at once."""
-        mode = mode or ("hybrid" if self._coded is not None else "lexical")
+        alone = mode if mode in ("lexical", "dense") else None
+        mode = mode or ("hybrid" if self._coded is not None and self._on - WITHOUT_VECTORS else "lexical")
         if mode not in get_args(Mode):
             raise UsageError(f"{mode!r} is no way to search: take one of {', '.join(get_args(Mode))}")
         if limit < 1:
@@ -297,7 +310,7 @@ class ToolIndex:
                 snapshot,
                 Query(query, vectors[row] if vectors is not None else None),
                 limit,
-                self._scorers(snapshot, mode),
+                self._scorers(snapshot, alone, vectors is not None),
             )
             if query
             else []
@@ -326,13 +339,14 @@ class ToolIndex:
         hits = search_rows(self._snapshot, query, beside, limit + 1)
         return [hit for hit in hits if hit.id != id][:limit]
 
-    def _scorers(self, snapshot: Snapshot, mode: Mode) -> list[Scorer]:
-        if mode != "hybrid":
-            alone = "words" if mode == "lexical" else "vectors"
-            return [each for each in own_scorers(snapshot) if each.name == alone]
-        learnt = (column.scorer(snapshot) for column in self._columns)
-        scorers = [*own_scorers(snapshot), *(each for each in learnt if each is not None)]
-        return [each for each in scorers if each.name in self._on]
+    def _scorers(self, snapshot: Snapshot, alone: Mode | None, embedded: bool) -> list[Scorer]:
+        own = own_scorers(snapshot)
+        if alone is not None:
+            return [each for each in own if each.name == ("words" if alone == "lexical" else "vectors")]
+        learnt = [scorer for column in self._columns if (scorer := column.scorer(snapshot)) is not None]
+        taken = {each.name for each in learnt}  # a column knows of the index's own
+        on = self._on if embedded else self._on | {"words"}
+        return [each for each in (*(each for each in own if each.name not in taken), *learnt) if each.name in on]
 
     def _row(self, id: str) -> int:
         try:

@@ -23,6 +23,8 @@ from atc.retrieval.prerequisites import SURE, Prerequisite, Prerequisites
 from atc.retrieval.rank_fusion import Fusion, anchored_similarity
 from atc.retrieval.retriever import Ask
 from atc.retrieval.skip_planning import one_tool_suffices
+from atc.retrieval.task_parts import DEPTH as PART_DEPTH
+from atc.retrieval.task_parts import one_ranking, parts_of
 
 DEPTH = 20
 """Tools kept of each query, to rank by."""
@@ -105,7 +107,7 @@ def search_without_plan(
     offered: Container[str] | None = None,
     graph: ToolGraph | None = None,
 ) -> Trajectory:
-    """Search once, by the task's own words, and seek the prerequisites of the likeliest tools.
+    """Search by the task's own words, and by its parts where it has several; seek what the likeliest tools need.
 
     Args:
         limit: tools that the search finds at most.
@@ -114,8 +116,13 @@ def search_without_plan(
         offered: the ids whose prerequisites count; all when not given.
         graph: what was learnt of the tools, by id.
     """
-    hits = tuple(index.search(task, limit, mode))
-    likeliest = [hit.id for hit in hits if offered is None or hit.id in offered][:SURE]
+    parts = parts_of(task)
+    if len(parts) > 1:
+        hits = tuple(one_ranking(index.search_many([task, *parts], max(limit, PART_DEPTH), mode), limit))
+    else:
+        hits = tuple(index.search(task, limit, mode))
+    by_itself = (hit for hit in hits if not hit.used_with or (hit.before is not None and hit.before <= limit))
+    likeliest = [hit.id for hit in by_itself if offered is None or hit.id in offered][:SURE]
     sought = Prerequisites(index, graph).of(likeliest, task) if prerequisites else []
     return Trajectory(task, turns=[Turn(task, hits)], prerequisites=sought)
 

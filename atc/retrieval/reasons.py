@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 
 from atc.graph.edges import Feed
 from atc.graph.suppliers import Supplier
@@ -49,7 +49,7 @@ def feed_of(needed: Prerequisite) -> Feed:
     return Feed(supplier, needed.tool, needed.parameter, "names", weight)
 
 
-def _reasons(tools: Iterable[str], found: Trajectory) -> Iterator[tuple[str, Why]]:
+def _reasons(tools: Collection[str], found: Trajectory) -> Iterator[tuple[str, Why]]:
     best: dict[str, tuple[int, int]] = {}  # the best place in any ranking, and whose ranking that is; the task's first
     for number, turn in enumerate(found.turns):
         for hit in turn.hits:
@@ -58,16 +58,19 @@ def _reasons(tools: Iterable[str], found: Trajectory) -> Iterator[tuple[str, Why
     for each in found.prerequisites:
         needed.setdefault(each.provider, each)
     by_meaning = _by_meaning(found.turns[0].hits) if found.turns else set()
+    by_use = _by_use(found.turns[0].hits, len(tools)) if found.turns else {}
     goals = len(found.goals)
     said = {each.id: each.path for each in found.said}
     for name in tools:
         place, number = best.get(name, (_NOWHERE, 0))
         if name in said:
             yield name, Why(kind="said", path=said[name])
-        elif name in needed and place > SURE:
+        elif name in needed and (place > SURE or name in by_use):
             yield name, Why(kind="supplies", tool=needed[name].tool, parameter=needed[name].parameter)
         elif place == _NOWHERE:
             yield name, Why(kind="first")
+        elif name in by_use and place == by_use[name].rank:
+            yield name, Why(kind="used_with", tool=by_use[name].used_with)
         elif number == 0:
             yield name, Why(kind="meaning" if name in by_meaning else "words")
         else:
@@ -75,6 +78,11 @@ def _reasons(tools: Iterable[str], found: Trajectory) -> Iterator[tuple[str, Why
                 name,
                 Why(kind="planned", number=number) if number <= goals else Why(kind="asked", number=number - goals),
             )
+
+
+def _by_use(hits: Sequence[Hit], offered: int) -> dict[str, Hit]:
+    """The tools that would not be among so many but for what tasks used together."""
+    return {hit.id: hit for hit in hits if hit.used_with and (hit.before is None or hit.before > offered)}
 
 
 def _by_meaning(hits: Sequence[Hit]) -> set[str]:

@@ -13,7 +13,7 @@ from typing import Protocol as Interface
 
 from atc.errors import EncoderUnavailable, UsageError
 from atc.models.base import Message, Reply
-from atc.scorer_names import SCORERS
+from atc.scorer_names import SCORERS, WITHOUT_VECTORS
 from atc.sketch import Sketch, all_of
 from atc.tools.tool import Toolset
 
@@ -24,8 +24,8 @@ if TYPE_CHECKING:
     from atc.retrieval.index import ToolIndex
     from atc.retrieval.menu_walk import MenuWalk
     from atc.retrieval.planner import Trajectory
+    from atc.retrieval.runs_together import RunsTogether
     from atc.retrieval.scorers import Column
-    from atc.retrieval.search import Mode
     from atc.retrieval.snapshot import Progress
 
 Ask = Callable[[Sequence[Message], int], Awaitable[Reply]]
@@ -130,6 +130,7 @@ class IndexRetriever:
         self._folder, self._encoder = folder, encoder
         self._scorers, self._vocabulary, self._columns = scorers, vocabulary, columns
         self._menu: tuple[ToolIndex, Menu] | None = None
+        self._runs: RunsTogether | None = None
         self._lock = threading.Lock()
         self.notices: tuple[str, ...] = ()
         """What the user may want to know of the index that was made last."""
@@ -160,7 +161,7 @@ class IndexRetriever:
 
         made = await self._of(tools, report)
         columns, notices = self._columns(made) if self._columns is not None else ((), ())
-        index = made.with_scorers(columns, self._scorers)
+        index = made.with_scorers((*columns, *self._runs_of(graph)), self._on)
         more = limit + min(max(0, len(index) - len(tools)), _OTHERS)  # an index may be of more tools than these
         if self._way == "planned":
             found = await QueryPlanner(index, ask, prerequisites=self._prerequisites, graph=graph).search(task)
@@ -168,9 +169,8 @@ class IndexRetriever:
             walk = await asyncio.to_thread(self._walk, made, index, tools, ask, graph)
             found = await walk.search(task, more, tools.keys())
         else:
-            mode: Mode | None = "lexical" if self._way == "lexical" else None
             found = search_without_plan(
-                index, task, more, mode, prerequisites=self._prerequisites, offered=tools.keys(), graph=graph
+                index, task, more, prerequisites=self._prerequisites, offered=tools.keys(), graph=graph
             )
         ranked = found.ranked(more + len(found.prerequisites))
         names = [name for name in ranked if name in tools]
@@ -204,6 +204,20 @@ class IndexRetriever:
             taught = made.codes.values
         groups = groups_of(made.ids, tools, self._menu[1], taught)
         return MenuWalk(index, groups, ask, taught=taught, prerequisites=self._prerequisites, graph=graph)
+
+    @property
+    def _on(self) -> Collection[str]:
+        return [name for name in self._scorers if name in WITHOUT_VECTORS] if self._way == "lexical" else self._scorers
+
+    def _runs_of(self, graph: ToolGraph | None) -> Sequence[Column]:
+        """What runs have taught of what is used together; made anew when they have taught more."""
+        if graph is None or not (graph.learnt.follows or graph.learnt.feeds):
+            return ()
+        if self._runs is None or self._runs.learnt is not graph.learnt:
+            from atc.retrieval.runs_together import RunsTogether
+
+            self._runs = RunsTogether(graph.learnt)
+        return (self._runs,)
 
     async def _of(self, tools: Toolset, report: Progress | None) -> ToolIndex:
         if self._index is not None:

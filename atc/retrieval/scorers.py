@@ -33,11 +33,14 @@ class Query:
         vector: of length one, of shape ``(dimensions,)``; ``None`` where vectors are not compared.
         likely: the rows that the first scorers put first, the best first, and their scores as parts of the best;
             ``None`` while these are asked.
+        found: of every row what the first scorers gave it, as a part of the best; 0 where they were not asked. There
+            with ``likely``.
     """
 
     text: str
     vector: Floats | None = None
     likely: tuple[Rows, Floats] | None = None
+    found: Floats | None = None
 
 
 class Scorer(Interface):
@@ -124,7 +127,11 @@ class Cosines:
 
 def own_scorers(snapshot: Snapshot) -> Sequence[Scorer]:
     """The scorers that a snapshot has by itself."""
-    return (Words(snapshot), Cosines(snapshot))
+    if snapshot.together is None:
+        return (Words(snapshot), Cosines(snapshot))
+    from atc.retrieval.together import UsedTogether
+
+    return (Words(snapshot), Cosines(snapshot), UsedTogether([snapshot.together]))
 
 
 def shares_of(scorers: Sequence[Scorer]) -> Mapping[str, float]:

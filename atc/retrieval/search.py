@@ -13,6 +13,7 @@ from atc.retrieval.fusion import Floats, fused, top
 from atc.retrieval.nearest import PROPOSED
 from atc.retrieval.scorers import Query, Rows, Scorer, shares_of
 from atc.retrieval.snapshot import Snapshot
+from atc.retrieval.together import UsedTogether
 from atc.scorer_names import ScorerName
 
 Mode = Literal["hybrid", "lexical", "dense"]
@@ -31,6 +32,8 @@ class Hit:
         lexical: its BM25 score; ``None`` where words were not compared.
         dense: the cosine of its vector with the query's; ``None`` where vectors were not compared.
         parts: what each scorer gave it, by the scorer's name.
+        used_with: the likely tool by which it gained most, for what tasks used together; empty where it gained nothing.
+        before: its place without that gain; ``None`` where it had none among so many.
     """
 
     id: str
@@ -39,6 +42,8 @@ class Hit:
     lexical: float | None = None
     dense: float | None = None
     parts: Mapping[ScorerName, float] = field(default_factory=dict, compare=False)
+    used_with: str = ""
+    before: int | None = field(default=None, compare=False)
 
 
 def search_snapshot(snapshot: Snapshot, query: Query, limit: int, scorers: Sequence[Scorer]) -> list[Hit]:
@@ -56,14 +61,18 @@ def search_snapshot(snapshot: Snapshot, query: Query, limit: int, scorers: Seque
     shares = shares_of(scorers)
     total = fused(parts, len(snapshot) if rows is None else len(rows), shares)
     second = [scorer for scorer in scorers if scorer.second]
+    before: dict[int, int] = {}
     if second and len(places := top(total, LIKELY)):
-        likely = places if rows is None else rows[places]
-        query = replace(query, likely=(likely, total[places] / total[places[0]]))
+        query = _with_likely(query, places, total, rows, len(snapshot))
         if rows is not None and len(more := _union(second, query, limit, rows)) > len(rows):
             rows = more
             parts = _scores(first, query, rows)
-        parts |= _scores(second, query, rows)
-        total = fused(parts, len(total) if rows is None else len(rows), shares)
+            total = fused(parts, len(rows), shares)
+            query = _with_likely(query, top(total, LIKELY), total, rows, len(snapshot))
+        if added := _scores(second, query, rows):
+            before = {int(place): rank for rank, place in enumerate(top(total, limit), 1)}
+            parts |= added
+            total = fused(parts, len(total), shares)
     words, vectors = parts.get("words"), parts.get("vectors")
     return [
         Hit(
@@ -73,6 +82,8 @@ def search_snapshot(snapshot: Snapshot, query: Query, limit: int, scorers: Seque
             None if words is None else float(words[place]),
             None if vectors is None else float(vectors[place]),
             {name: float(scores[place]) for name, scores in parts.items()},
+            _used_with(snapshot, query, second, place if rows is None else rows[place], parts, place),
+            before.get(int(place), None if before else rank),
         )
         for rank, place in enumerate(top(total, limit), 1)
     ]
@@ -85,6 +96,29 @@ def search_rows(snapshot: Snapshot, query: str, rows: NDArray[np.int64], limit: 
         Hit(snapshot.ids[rows[place]], float(scores[place]), rank, float(scores[place]))
         for rank, place in enumerate(top(scores, limit), 1)
     ]
+
+
+def _with_likely(query: Query, places: Rows, total: Floats, rows: Rows | None, documents: int) -> Query:
+    """The query with what the first scorers found, so that the others can start from it."""
+    best = total[places[0]]
+    found = np.zeros(documents, np.float32)
+    found[slice(None) if rows is None else rows] = np.maximum(total, 0.0) / best
+    return replace(query, likely=(places if rows is None else rows[places], total[places] / best), found=found)
+
+
+def _used_with(
+    snapshot: Snapshot,
+    query: Query,
+    second: Sequence[Scorer],
+    row: int,
+    parts: Mapping[ScorerName, Floats],
+    place: int,
+) -> str:
+    gained = parts.get("co-usage")
+    if gained is None or gained[place] <= 0:
+        return ""
+    found = (scorer.by(int(row), query) for scorer in second if isinstance(scorer, UsedTogether))
+    return next((snapshot.ids[likely] for likely in found if likely is not None), "")
 
 
 def _proposed(snapshot: Snapshot, query: Query, limit: int, scorers: Sequence[Scorer]) -> Rows | None:

@@ -7,7 +7,7 @@ import json
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any
+from typing import TYPE_CHECKING, Any
 from typing import Protocol as Interface
 
 import numpy as np
@@ -24,6 +24,9 @@ from atc.retrieval.nearest import Nearest
 from atc.retrieval.vectors import Vectors
 from atc.tools.protocol import Protocol
 from atc.tools.tool import Toolset
+
+if TYPE_CHECKING:
+    from atc.retrieval.together import Together
 
 Progress = Callable[[str, int, int], None]
 """Called with what is being done (``"reading"``, ``"embedding"``, ``"writing"``), how much is done and how much in all
@@ -89,6 +92,15 @@ class Snapshot:
     def id_digests(self) -> NDArray[np.uint64]:
         """The :func:`id_digest` of each id."""
         return np.array([id_digest(id) for id in self.ids], np.uint64)
+
+    @cached_property
+    def together(self) -> Together | None:
+        """What its own column of co-usage says for ranking."""
+        if self.co_usage is None or not len(self.co_usage.pairs):
+            return None
+        from atc.retrieval.together import Together
+
+        return Together(self.co_usage, self.services)
 
 
 @dataclass(frozen=True)

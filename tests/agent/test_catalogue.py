@@ -371,16 +371,34 @@ def test_what_was_used_with_likely_tools_comes_in_behind_them() -> None:
     assert (sketch.why["unrelated_7"].kind, sketch.why["unrelated_7"].tool) == ("used_with", "forecast")
 
 
-def test_it_takes_no_more_than_its_share_and_moves_no_likely_tool() -> None:
+def test_a_tool_that_ran_with_everything_moves_nothing() -> None:
+    names = [*(f"unrelated_{n}" for n in range(40) if n != 1), "find_city", "forecast"]
     many = Learnt(
-        calls={f"unrelated_{n}": Counts(4) for n in range(40)},
-        follows={("unrelated_1", f"unrelated_{n}"): Counts(4) for n in range(2, 40)},
+        calls={name: Counts(4) for name in ("unrelated_1", *names)},
+        follows={("unrelated_1", name): Counts(4) for name in names},
     )
     without = list(sketched(Catalogue(crowd(), store=Remembers()), "unrelated 1", 12).tools)
-    found = list(sketched(Catalogue(crowd(), store=Remembers(many)), "unrelated 1", 12).tools)
-    assert len(found) == len(set(found)) == 12
-    assert found[:9] == without[:9]
-    assert len(set(found) - set(without)) == 3
+    assert list(sketched(Catalogue(crowd(), store=Remembers(many)), "unrelated 1", 12).tools) == without
+
+
+def test_what_words_find_stays_where_use_brings_in_many() -> None:
+    many = Learnt(
+        calls={f"unrelated_{n}": Counts(4) for n in range(40)},
+        follows={("forecast", f"unrelated_{n}"): Counts(4) for n in range(40)},
+    )
+    sketch = sketched(Catalogue(crowd(), store=Remembers(many)), "the forecast of tomorrow", 12)
+    assert next(iter(sketch.tools)) == "forecast"
+    assert len(sketch.tools) == 12
+    assert "find_city" in sketch.tools, "what a found tool needs stands right behind it"
+
+
+def test_by_words_alone_use_counts_as_well_and_can_be_switched_off() -> None:
+    for settings, comes in (
+        (Settings(retrieval="lexical"), True),
+        (Settings(retrieval="lexical", scorers=("words",)), False),
+    ):
+        catalogue = Catalogue(crowd(), store=Remembers(USED), settings=settings)
+        assert ("unrelated_7" in sketched(catalogue, "the forecast of tomorrow", 4).tools) is comes
 
 
 def test_a_tool_that_is_gone_is_not_offered() -> None:
