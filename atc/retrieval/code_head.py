@@ -6,7 +6,7 @@ millisecond. A tool with the codes ``c_1 … c_L`` and the vector ``v`` gets the
 
     s h·v + Σ_l (b_l[c_l] + r·(g_l ∘ F_l[c_l]))
 
-    h = (q + qA) / |q + qA|,   r = relu(qW + w),   g_l = 1 + Σ_j<l P_lj[c_j]
+    h = (q + qA + rU) / |q + qA + rU|,   r = relu(qW + w) / √units,   g_l = 1 + Σ_j<l P_lj[c_j]
 
 so that what a code counts depends on the query and on the codes before it. A beginning gets the same sum over its own
 codes, with the mean vector of its tools in place of ``v``. Logits are not normalised level by level: the first code
@@ -19,6 +19,7 @@ training. An untrained head gives the cosines, exactly; tools that it never saw 
 from __future__ import annotations
 
 import hashlib
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
@@ -38,10 +39,11 @@ BEAM = 32
 """Beginnings of codes that are followed at each level."""
 SCALE = 20.0
 """s, what a cosine counts in a logit."""
-UNITS = 64
+UNITS = 256
 """Hidden units."""
 PREFIX = "head-"
 """How the names of the arrays of a head begin."""
+_BLOCK = 8_192
 _TAUGHT, _OF = f"{PREFIX}taught", f"{PREFIX}of"
 
 
@@ -104,6 +106,7 @@ class CodeHead:
 
     Attributes:
         turn: A, of shape ``(dimensions, dimensions)``.
+        swing: U, of shape ``(units, dimensions)``.
         hidden: W, of shape ``(dimensions, units)``.
         offset: w, of shape ``(units,)``.
         biases: b, for each level an array of shape ``(codes,)``.
@@ -113,6 +116,7 @@ class CodeHead:
     """
 
     turn: Floats
+    swing: Floats
     hidden: Floats
     offset: Floats
     biases: tuple[Floats, ...]
@@ -131,6 +135,7 @@ class CodeHead:
 
         return cls(
             np.zeros((dimensions, dimensions), np.float32),
+            np.zeros((units, dimensions), np.float32),
             drawn(1.0, dimensions, units),
             np.zeros(units, np.float32),
             tuple(np.zeros(size, np.float32) for size in sizes),
@@ -143,23 +148,25 @@ class CodeHead:
     def parameters(self) -> list[Floats]:
         """What is trained, always in the same order."""
         gates = [gate for level in self.gates for gate in level]
-        return [self.turn, self.hidden, self.offset, *self.biases, *self.answers, *gates]
+        return [self.turn, self.swing, self.hidden, self.offset, *self.biases, *self.answers, *gates]
 
     def with_parameters(self, parameters: Sequence[Floats]) -> CodeHead:
         """The same with other :attr:`parameters`."""
         given = iter(parameters)
-        turn, hidden, offset = (next(given) for _ in range(3))
+        turn, swing, hidden, offset = (next(given) for _ in range(4))
         biases, answers = (tuple(next(given) for _ in self.biases) for _ in range(2))
         gates = tuple(tuple(next(given) for _ in level) for level in self.gates)
-        return replace(self, turn=turn, hidden=hidden, offset=offset, biases=biases, answers=answers, gates=gates)
+        return replace(
+            self, turn=turn, swing=swing, hidden=hidden, offset=offset, biases=biases, answers=answers, gates=gates
+        )
 
     def turned(self, vectors: Floats) -> Floats:
         """h of each query: of length one, of shape ``(queries, dimensions)``."""
-        return normalised(vectors + vectors @ self.turn)
+        return normalised(vectors + vectors @ self.turn + self.units(vectors) @ self.swing)
 
     def units(self, vectors: Floats) -> Floats:
         """r of each query, of shape ``(queries, units)``."""
-        units: Floats = np.maximum(vectors @ self.hidden + self.offset, 0.0)
+        units: Floats = np.maximum(vectors @ self.hidden + self.offset, 0.0) / np.float32(math.sqrt(len(self.offset)))
         return units
 
     def gate(self, level: int, before: Sequence[Rows]) -> Floats | float:
@@ -185,9 +192,15 @@ class CodeHead:
         if of is None or taught is None or not np.array_equal(of, _digest(codes)):
             raise ValueError("it was trained for other codes, or by another version of ATC")
         parameters = [arrays[name].astype(np.float32) for name in sorted(arrays)]
-        if not parameters or parameters[0].ndim != 2 or taught.ndim != 2 or taught.shape[1] != codes.levels:
+        if (
+            len(parameters) < 2
+            or parameters[0].ndim != 2
+            or parameters[1].ndim != 2
+            or taught.ndim != 2
+            or taught.shape[1] != codes.levels
+        ):
             raise ValueError("it is damaged")
-        shapes = cls.untrained(codes, len(parameters[0]), parameters[1].shape[-1])
+        shapes = cls.untrained(codes, len(parameters[0]), parameters[1].shape[0])
         if [each.shape for each in parameters] != [each.shape for each in shapes.parameters]:
             raise ValueError("it is damaged")
         if not all(np.isfinite(each).all() for each in parameters):
@@ -203,14 +216,26 @@ def code_counts(codes: Codes) -> list[int]:
 
 def centres(tree: CodeTree, vectors: Vectors) -> tuple[Floats, ...]:
     """The mean vector of the documents below each node, for all levels but the last."""
-    found: list[Floats] = []
-    values = np.asarray(vectors.values, np.float32) * np.asarray(vectors.scales)[:, None]
-    for level in range(len(tree.codes) - 1):
-        nodes = tree.nodes[level]
-        sums = np.zeros((len(tree.codes[level]), values.shape[1]), np.float32)
-        np.add.at(sums, nodes, values)
-        found.append(sums / np.maximum(1, np.bincount(nodes, minlength=len(sums)))[:, None].astype(np.float32))
-    return tuple(found)
+    levels = range(len(tree.codes) - 1)
+    found = [np.zeros((len(tree.codes[level]), vectors.values.shape[1]), np.float32) for level in levels]
+    for at in range(0, len(tree.order), _BLOCK):
+        rows = tree.order[at : at + _BLOCK]
+        floats = vectors.take(rows).floats()
+        for level in levels:
+            nodes = tree.nodes[level][rows]
+            starts = np.flatnonzero(np.r_[True, nodes[1:] != nodes[:-1]])
+            found[level][nodes[starts]] += np.add.reduceat(floats, starts)
+    counts = [np.bincount(tree.nodes[level], minlength=len(found[level])) for level in levels]
+    return tuple(sums / count[:, None].astype(np.float32) for sums, count in zip(found, counts, strict=True))
+
+
+def head_fault(codes: Codes) -> str:
+    """Why the head that some codes have cannot be used; empty where it can, or where there is none."""
+    try:
+        CodeHead.of(codes)
+    except ValueError as problem:
+        return str(problem)
+    return ""
 
 
 @dataclass(frozen=True)
@@ -279,6 +304,11 @@ class Sayer:
 
     def _codes(self, level: int) -> Rows:
         return self.tree.codes[level][self.tree.nodes[level]]
+
+
+def without_head(codes: Codes) -> Codes:
+    """The same codes without the arrays of a head."""
+    return replace(codes, arrays={name: array for name, array in codes.arrays.items() if not name.startswith(PREFIX)})
 
 
 def _best(scores: Floats, nodes: Rows, count: int) -> Rows:

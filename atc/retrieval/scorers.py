@@ -14,6 +14,7 @@ from typing import Protocol as Interface
 import numpy as np
 from numpy.typing import NDArray
 
+from atc.retrieval.code_head import Sayer
 from atc.retrieval.fusion import top
 from atc.retrieval.vectors import Floats
 from atc.scorer_names import ScorerName
@@ -22,6 +23,9 @@ if TYPE_CHECKING:
     from atc.retrieval.snapshot import Snapshot
 
 Rows = NDArray[np.int64]
+
+SAID = 100
+"""Documents that a head says for a query."""
 
 
 @dataclass(frozen=True)
@@ -122,6 +126,47 @@ class Cosines:
         return self.snapshot.nearest.rows(query.vector, count)
 
 
+@dataclass
+class SaidCodes:
+    """What a head says (:mod:`atc.retrieval.code_head`), where it was trained for the document that it says first."""
+
+    snapshot: Snapshot
+    sayer: Sayer
+    name: ScorerName = "codes"
+    second: bool = False
+
+    def scores(self, query: Query, rows: Rows | None) -> Floats | None:
+        found = self._said(query)
+        if found is None:
+            return None
+        said, logits = found
+        scores = np.zeros(len(self.snapshot), np.float32)
+        scores[said] = as_scores(logits)
+        return scores if rows is None else scores[rows]
+
+    def proposed(self, query: Query, count: int) -> Rows:
+        found = self._said(query)
+        return np.zeros(0, np.int64) if found is None else found[0]
+
+    def _said(self, query: Query) -> tuple[Rows, Floats] | None:
+        if query.vector is None:
+            return None
+        rows, logits = self.sayer.said(query.vector, SAID)
+        return (rows, logits) if len(rows) and self.sayer.taught[rows[0]] else None
+
+
+FORM = "cos"
+
+
+def as_scores(z: Floats) -> Floats:
+    if FORM == "cos":
+        return z
+    if FORM == "spread":
+        return (z - z[-1]) / max(1e-6, z[0] - z[-1])
+    return np.exp(float(FORM) * (z - z[0]))
+
+
 def own_scorers(snapshot: Snapshot) -> Sequence[Scorer]:
     """The scorers that a snapshot has by itself."""
-    return (Words(snapshot), Cosines(snapshot))
+    own: list[Scorer] = [Words(snapshot), Cosines(snapshot)]
+    return own if snapshot.sayer is None else [*own, SaidCodes(snapshot, snapshot.sayer)]
