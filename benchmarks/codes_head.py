@@ -20,7 +20,8 @@ from rich.table import Table
 from atc.cli.console import err, guarded, out, print_json
 from atc.errors import UsageError
 from atc.learn.head import PARTS, LearntHead, train_head
-from atc.retrieval.code_head import CodeHead, Rows, Sayer
+from atc.retrieval.code_head import CodeHead, Sayer
+from atc.retrieval.code_tree import Rows
 from atc.retrieval.codes import Codes
 from atc.retrieval.encoder import Floats
 from atc.retrieval.index import ToolIndex

@@ -14,7 +14,8 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from atc.errors import UsageError
-from atc.retrieval.code_head import SCALE, UNITS, CodeHead, Rows, Sayer, without_head
+from atc.retrieval.code_head import SCALE, UNITS, CodeHead, Sayer, without_head
+from atc.retrieval.code_tree import Rows
 from atc.retrieval.codes import Codes
 from atc.retrieval.index import ToolIndex
 from atc.retrieval.vectors import Floats, Vectors

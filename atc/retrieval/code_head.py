@@ -27,11 +27,10 @@ from functools import cached_property
 import numpy as np
 from numpy.typing import NDArray
 
+from atc.retrieval.code_tree import CodeTree, Rows
 from atc.retrieval.codes import Codes
 from atc.retrieval.encoder import normalised
 from atc.retrieval.vectors import Floats, Vectors
-
-Rows = NDArray[np.int64]
 
 HEAD_VERSION = 1
 """Changes with what the arrays mean; a head of another version is left out."""
@@ -45,59 +44,6 @@ PREFIX = "head-"
 """How the names of the arrays of a head begin."""
 _BLOCK = 8_192
 _TAUGHT, _OF = f"{PREFIX}taught", f"{PREFIX}of"
-
-
-@dataclass(frozen=True)
-class CodeTree:
-    """Which codes exist, a level of nodes for each length of a beginning, in the order of their codes.
-
-    Attributes:
-        order: the rows of an index in the order of their codes.
-        codes: for each level the last code of each node.
-        starts: for each level the first child of each node of the level above, and the end.
-        leaves: the first place in ``order`` of each node of the last level, and the end.
-    """
-
-    order: Rows
-    codes: tuple[Rows, ...]
-    starts: tuple[Rows, ...]
-    leaves: Rows
-
-    @classmethod
-    def of(cls, values: NDArray[np.int16]) -> CodeTree:
-        """The tree of some codes, of shape ``(documents, levels)``."""
-        order = np.lexsort(np.asarray(values).T[::-1]).astype(np.int64)
-        sorted_values = np.asarray(values)[order].astype(np.int64)
-        count, levels = sorted_values.shape
-        differs = np.ones((count, levels), bool)
-        differs[1:] = np.logical_or.accumulate(sorted_values[1:] != sorted_values[:-1], axis=1)
-        firsts = [np.zeros(min(count, 1), np.int64)]
-        codes, starts = [], []
-        for level in range(levels):
-            firsts.append(np.flatnonzero(differs[:, level]))
-            codes.append(sorted_values[firsts[-1], level])
-            starts.append(np.searchsorted(firsts[-1], np.append(firsts[-2], count)))
-        return cls(order, tuple(codes), tuple(starts), np.append(firsts[-1], count))
-
-    def children(self, level: int, nodes: Rows) -> tuple[Rows, Rows]:
-        """The nodes of a level below some nodes of the level above, and for each the place of its parent in these."""
-        begins, counts = self.starts[level][nodes], np.diff(self.starts[level])[nodes]
-        return _ranges(begins, counts), np.repeat(np.arange(len(nodes)), counts)
-
-    def rows(self, leaves: Rows) -> tuple[Rows, Rows]:
-        """The rows of some nodes of the last level, and for each the place of its node in these."""
-        counts = self.leaves[leaves + 1] - self.leaves[leaves]
-        return self.order[_ranges(self.leaves[leaves], counts)], np.repeat(np.arange(len(leaves)), counts)
-
-    @cached_property
-    def nodes(self) -> NDArray[np.int64]:
-        """The node of each row at each level, of shape ``(levels, documents)``."""
-        found = np.zeros((len(self.codes), len(self.order)), np.int64)
-        sizes = np.diff(self.leaves)
-        for level in range(len(self.codes) - 1, -1, -1):
-            found[level, self.order] = np.repeat(np.arange(len(sizes)), sizes)
-            sizes = np.add.reduceat(sizes, self.starts[level][:-1]) if len(sizes) else sizes
-        return found
 
 
 @dataclass(frozen=True)
@@ -169,9 +115,11 @@ class CodeHead:
         units: Floats = np.maximum(vectors @ self.hidden + self.offset, 0.0) / np.float32(math.sqrt(len(self.offset)))
         return units
 
-    def gate(self, level: int, before: Sequence[Rows]) -> Floats | float:
+    def gate(self, level: int, before: Sequence[Rows]) -> Floats | np.float32:
         """g behind the codes of each earlier level, of shape ``(documents, units)``; 1 at the first level."""
-        return sum((gate[codes] for gate, codes in zip(self.gates[level], before, strict=True)), np.float32(1.0))
+        gates = (gate[codes] for gate, codes in zip(self.gates[level], before, strict=True))
+        found: Floats | np.float32 = sum(gates, np.float32(1.0))
+        return found
 
     def arrays(self, codes: Codes) -> dict[str, Floats]:
         """As :attr:`Codes.arrays` keeps them, beside a digest of the codebooks that they belong to."""
@@ -226,7 +174,9 @@ def centres(tree: CodeTree, vectors: Vectors) -> tuple[Floats, ...]:
             starts = np.flatnonzero(np.r_[True, nodes[1:] != nodes[:-1]])
             found[level][nodes[starts]] += np.add.reduceat(floats, starts)
     counts = [np.bincount(tree.nodes[level], minlength=len(found[level])) for level in levels]
-    return tuple(sums / count[:, None].astype(np.float32) for sums, count in zip(found, counts, strict=True))
+    for sums, count in zip(found, counts, strict=True):
+        sums /= count[:, None].astype(np.float32)
+    return tuple(found)
 
 
 def head_fault(codes: Codes) -> str:
@@ -316,13 +266,8 @@ def _best(scores: Floats, nodes: Rows, count: int) -> Rows:
     places = np.arange(len(scores))
     if len(scores) > count:
         places = np.flatnonzero(scores >= np.partition(scores, len(scores) - count)[len(scores) - count])
-    return places[np.lexsort((nodes[places], -scores[places]))][:count]
-
-
-def _ranges(begins: Rows, counts: Rows) -> Rows:
-    """``begin, begin + 1, …`` for each, one after the other."""
-    ends = np.cumsum(counts)
-    return np.arange(ends[-1] if len(ends) else 0) + np.repeat(begins - ends + counts, counts)
+    best: Rows = places[np.lexsort((nodes[places], -scores[places]))][:count]
+    return best
 
 
 def _digest(codes: Codes) -> Floats:

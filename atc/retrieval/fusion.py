@@ -12,7 +12,7 @@ Floats = NDArray[np.float32]
 
 DENSE_SHARE = 0.45
 """The weight of a vector's score beside a word's; chosen by ``python -m benchmarks.retrieval`` (docs/benchmarks.md)."""
-CODES_SHARE = 1.0
+CODES_SHARE = 2.0
 """The weight of what a head says; chosen by ``python -m benchmarks.codes head`` (docs/benchmarks.md)."""
 SHARES: Mapping[str, float] = {"words": 1 - DENSE_SHARE, "vectors": DENSE_SHARE, "codes": CODES_SHARE}
 """The weight of each scorer, by name."""

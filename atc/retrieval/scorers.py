@@ -26,6 +26,8 @@ Rows = NDArray[np.int64]
 
 SAID = 100
 """Documents that a head says for a query."""
+SHARPNESS = np.float32(7.0)
+"""How fast their scores fall with the cosine; chosen with the weight (:data:`~atc.retrieval.fusion.CODES_SHARE`)."""
 
 
 @dataclass(frozen=True)
@@ -141,7 +143,7 @@ class SaidCodes:
             return None
         said, logits = found
         scores = np.zeros(len(self.snapshot), np.float32)
-        scores[said] = as_scores(logits)
+        scores[said] = np.exp(SHARPNESS * (logits - logits[0]))
         return scores if rows is None else scores[rows]
 
     def proposed(self, query: Query, count: int) -> Rows:
@@ -153,17 +155,6 @@ class SaidCodes:
             return None
         rows, logits = self.sayer.said(query.vector, SAID)
         return (rows, logits) if len(rows) and self.sayer.taught[rows[0]] else None
-
-
-FORM = "cos"
-
-
-def as_scores(z: Floats) -> Floats:
-    if FORM == "cos":
-        return z
-    if FORM == "spread":
-        return (z - z[-1]) / max(1e-6, z[0] - z[-1])
-    return np.exp(float(FORM) * (z - z[0]))
 
 
 def own_scorers(snapshot: Snapshot) -> Sequence[Scorer]:

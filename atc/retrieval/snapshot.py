@@ -92,8 +92,9 @@ class Snapshot:
         if self.codes is None or self.vectors is None or head_fault(self.codes):
             return None
         head = CodeHead.of(self.codes)
-        fits = head is not None and len(head.turn) == self.vectors.values.shape[1]
-        return Sayer.of(head, self.codes, self.vectors) if head is not None and fits else None
+        if head is None or len(head.turn) != self.vectors.values.shape[1]:
+            return None
+        return Sayer.of(head, self.codes, self.vectors)
 
 
 @dataclass(frozen=True)

@@ -15,7 +15,8 @@ from numpy.typing import NDArray
 
 from atc.errors import UsageError
 from atc.learn.head import learn_head, train_head
-from atc.retrieval.code_head import CodeHead, CodeTree, Sayer, head_fault
+from atc.retrieval.code_head import CodeHead, Sayer, head_fault
+from atc.retrieval.code_tree import CodeTree
 from atc.retrieval.codes import Codes, CodesFacts
 from atc.retrieval.encoder import normalised
 from atc.retrieval.index import ToolIndex
