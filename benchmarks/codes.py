@@ -7,6 +7,8 @@ from __future__ import annotations
 
 import typer
 
+from benchmarks.codes_adapter import adapter
+
 app = typer.Typer(help=__doc__, no_args_is_help=True)
 
 
@@ -14,6 +16,8 @@ app = typer.Typer(help=__doc__, no_args_is_help=True)
 def _main() -> None:
     """Measure codes, scorers and what is learnt."""
 
+
+app.command("adapter")(adapter)
 
 if __name__ == "__main__":
     app()

@@ -48,7 +48,8 @@ def learn(
     """Learn from your own runs; make training data for models that search.
 
     Without a command: retrain the model that predicts which tool feeds which, compare it with the one before on runs
-    that it has not seen, and keep the better. It takes 10 runs in which a value went from tool to tool.
+    that it has not seen, and keep the better. It takes 10 runs in which a value went from tool to tool. Ranking is
+    learnt too (`atc learn ranking`), where an encoder is there and some 25 different tasks were answered.
 
     Exit codes: 0 done, 1 too little to learn from, 2 wrong use, 3 something is missing in the environment.
     """

@@ -14,10 +14,10 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TimeRemaining
 from atc.cli import options
 from atc.cli.console import NOT_SOLVED, SOLVED, clean, err, out, print_json
 from atc.cli.learn_links import latest_source
-from atc.errors import UsageError
-from atc.learn.adapter import Compared, Learnt, learn_adapter
+from atc.errors import EncoderUnavailable, UsageError
+from atc.learn.adapter import MIN_HELD_OUT, Compared, Learnt, learn_adapter
 from atc.learn.dataset import read_examples
-from atc.learn.pairs import Pair, TooLittle
+from atc.learn.pairs import Pair, TooLittle, usable
 from atc.programs.lessons.reading import tasks_of
 from atc.retrieval.index import ToolIndex
 from atc.retrieval.index_cache import INDEXES, kept_index
@@ -25,6 +25,7 @@ from atc.retrieval.minilm import MiniLM
 from atc.retrieval.own_adapters import OwnAdapters
 from atc.retrieval.retriever import MAX_EMBEDDED
 from atc.settings import Settings
+from atc.tools.tool import Toolset
 from atc.traces.store import RunStore
 
 
@@ -88,14 +89,40 @@ def learn(
     raise typer.Exit(SOLVED)
 
 
-def pairs_of_runs(runs: RunStore) -> Iterator[Pair]:
+def beside(settings: Settings, runs: RunStore, tools: Toolset, as_json: bool) -> dict[str, Any] | None:
+    """What bare ``atc learn`` does of it: learn from the runs where they are enough and an encoder is there.
+
+    Returns:
+        What came of it; ``None`` where nothing was tried.
+    """
+    pairs = usable(pairs_of_runs(runs, silent=True), tools)
+    if not settings.learn or len(pairs) < MIN_HELD_OUT or len(tools) > MAX_EMBEDDED:
+        return None
+    try:
+        index = _index_of(tools, settings, silent=as_json)
+        with _progress(silent=as_json) as told:
+            found = learn_adapter(index, pairs, progress=told)
+    except (TooLittle, EncoderUnavailable) as error:
+        if not as_json:
+            err.print(f"atc: ranking: {clean(str(error))}", markup=False)
+        return None
+    path = OwnAdapters(settings.catalogue).keep(found.adapter, index) if found.adapter is not None else None
+    if not as_json:
+        was, now = 100 * found.held_out.before, 100 * found.held_out.after
+        kept = "kept; `atc learn ranking --rollback` goes back" if found.kept else "not kept"
+        out.print(f"ranking, of {found.pairs} different tasks: nDCG {was:.1f} before, {now:.1f} after; {kept}")
+    return _record(found, path, 0)
+
+
+def pairs_of_runs(runs: RunStore, *, silent: bool = False) -> Iterator[Pair]:
     """The task of each answered request, with the tools that its last program called. Unreadable runs are left out."""
     for stored in runs.list():
         try:
             for task, called in tasks_of(stored):
                 yield Pair(task, called)
         except (OSError, UsageError, KeyError, TypeError, ValueError) as error:
-            err.print(f"atc: run {stored.run_id} is left out: {clean(str(error))}", markup=False)
+            if not silent:
+                err.print(f"atc: run {stored.run_id} is left out: {clean(str(error))}", markup=False)
 
 
 def _record(found: Learnt, path: Path | None, unknown: int) -> dict[str, Any]:
@@ -149,15 +176,19 @@ def _index(
     kept: dict[str, Any] = {name: source.get(name) for name in ("only", "service_url", "documents", "openapi")}
     kept |= {name: value for name, value in given.items() if value}
     found = options.opened(source["tools"], auth=auth, **kept)
-    encoder = MiniLM()
-    encoder.check()
     if len(found) > MAX_EMBEDDED:
         raise UsageError(
             f"to read {len(found):,} tools for their meaning takes minutes: make an index of them with "
             "`atc tools index`, and name it with --index"
         )
+    return _index_of(found, settings, silent=silent)
+
+
+def _index_of(tools: Toolset, settings: Settings, *, silent: bool) -> ToolIndex:
+    encoder = MiniLM()
+    encoder.check()
     with _progress(silent=silent) as told:
-        index, problem = kept_index(found, encoder, settings.catalogue / INDEXES, told)
+        index, problem = kept_index(tools, encoder, settings.catalogue / INDEXES, told)
     if problem:
         err.print(clean(problem), style="yellow", markup=False)
     return index
