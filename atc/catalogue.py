@@ -11,7 +11,7 @@ import asyncio
 import logging
 import os
 import threading
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import suppress
 from dataclasses import replace
@@ -35,6 +35,9 @@ from atc.tools.tool import Tool, Toolset
 if TYPE_CHECKING:
     from atc.graph.lessons import Lessons
     from atc.graph.store import GraphStore
+    from atc.retrieval.index import ToolIndex
+    from atc.retrieval.own_adapters import OwnAdapters
+    from atc.retrieval.scorers import Column
     from atc.traces.store import StoredRun
 
 STORE = "learnt-"
@@ -90,7 +93,11 @@ class Catalogue:
         self._predicts = "predicted-layers" in settings.active_rules
         self._given = retriever
         self._retriever: Retriever = retriever or IndexRetriever(
-            settings.tool_index, settings.retrieval, folder=self._folder / "indexes", scorers=settings.scorers
+            settings.tool_index,
+            settings.retrieval,
+            folder=self._folder / "indexes",
+            scorers=settings.scorers,
+            columns=self._columns if self._learns and "adapter" in settings.scorers else None,
         )
         self._store = store
         self._own_store = store is None
@@ -103,6 +110,7 @@ class Catalogue:
         self._worker: ThreadPoolExecutor | None = None
         self._waiting: list[Future[None]] = []
         self._told: set[str] = set()
+        self._adapters: OwnAdapters | None = None
 
     def __repr__(self) -> str:
         return f"Catalogue({len(self.tools)} tools, {self._folder if self._learns else 'learns nothing'})"
@@ -160,6 +168,14 @@ class Catalogue:
             found = as_sketch(await self._retriever.retrieve(task, self.tools, limit, ask), self._retriever)
         why = {name: found.why.get(name) or Why(kind="given") for name in found.tools}
         return replace(found, of=len(self.tools), why=why)
+
+    def _columns(self, index: ToolIndex) -> tuple[Sequence[Column], Sequence[str]]:
+        """What `atc learn ranking` left for an index."""
+        if self._adapters is None:
+            from atc.retrieval.own_adapters import OwnAdapters
+
+            self._adapters = OwnAdapters(self._folder)
+        return self._adapters.columns(index), self._adapters.notices
 
     # -- learn ---------------------------------------------------------------------------------------------------------
 

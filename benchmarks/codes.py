@@ -8,6 +8,7 @@ from __future__ import annotations
 import typer
 
 from benchmarks import codes_head
+from benchmarks.codes_adapter import adapter
 
 app = typer.Typer(help=__doc__, no_args_is_help=True)
 
@@ -18,6 +19,7 @@ def _main() -> None:
 
 
 app.command("head")(codes_head.main)
+app.command("adapter")(adapter)
 
 if __name__ == "__main__":
     app()

@@ -25,6 +25,7 @@ from atc.retrieval.endpoint import EndpointEncoder
 from atc.retrieval.index import ToolIndex
 from atc.retrieval.index_cache import INDEXES, kept_index
 from atc.retrieval.minilm import MiniLM
+from atc.retrieval.own_adapters import OwnAdapters
 from atc.retrieval.planner import QueryPlanner, Trajectory, search_without_plan
 from atc.retrieval.retriever import Way, encoder_for
 from atc.settings import Settings
@@ -102,11 +103,16 @@ def search(
     """Find the tools for a task: the likeliest first, and those that they need."""
     if (folder is None) == (not sources):
         raise UsageError("give either an index with --index DIR or tools with --tools, not both")
-    way = way or Settings.load().retrieval
+    settings = Settings.load()
+    way = way or settings.retrieval
     if folder is not None:
         searched = ToolIndex.load(folder)
     else:
         searched = _index_of(options.opened(sources or [], openapi=openapi), way)
+    adapters = OwnAdapters(settings.catalogue)
+    searched = searched.with_scorers(adapters.columns(searched) if settings.learn else (), settings.scorers)
+    for notice in adapters.notices:
+        err.print(clean(notice), style="yellow", markup=False)
     began = time.perf_counter()
     with warnings.catch_warnings(record=True) as warned:
         warnings.simplefilter("always", LexicalOnly)

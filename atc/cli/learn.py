@@ -48,7 +48,8 @@ def learn(
     """Learn from your own runs; make training data for models that search.
 
     Without a command: retrain the model that predicts which tool feeds which, compare it with the one before on runs
-    that it has not seen, and keep the better. It takes 10 runs in which a value went from tool to tool.
+    that it has not seen, and keep the better. It takes 10 runs in which a value went from tool to tool. Ranking is
+    learnt too (`atc learn ranking`), where an encoder is there and some 25 different tasks were answered.
 
     Exit codes: 0 done, 1 too little to learn from, 2 wrong use, 3 something is missing in the environment.
     """
@@ -58,6 +59,44 @@ def learn(
 
     given = {"only": only, "service_url": service_url, "documents": documents, "openapi": openapi}
     learn_links.learn(tools, given, auth, rollback=rollback, as_json=as_json)
+
+
+@app.command()
+@guarded
+def ranking(
+    pairs: Annotated[
+        Path | None,
+        typer.Option(help="Queries with known tools: JSON Lines with `query` and `gold`; else your own answered runs."),
+    ] = None,
+    tools: Annotated[
+        list[str] | None,
+        typer.Option("--tools", "-t", help="Where the tools are, as for `atc run`; else those of the latest run."),
+    ] = None,
+    index: Annotated[
+        Path | None, typer.Option("--index", "-i", help="Folder of an index of the tools (`atc tools index`).")
+    ] = None,
+    only: options.Only = None,
+    service_url: options.BaseUrl = None,
+    auth: options.Auth = None,
+    documents: options.Documents = None,
+    openapi: options.OpenApi = None,
+    rollback: Annotated[
+        bool, typer.Option("--rollback", help="Go back to what was there before the last time.")
+    ] = False,
+    seed: Annotated[int, typer.Option(min=0, help="Of all random choices.")] = 0,
+    as_json: options.Json = False,
+) -> None:
+    """Learn which tools your queries are for, so that the right ones come first: in seconds, on this machine.
+
+    What is learnt is one small matrix: no text of a task is in it. It is kept only where queries that were held out
+    are ranked better, beyond chance, and those for other tools no worse. It takes about 25 answered runs, or pairs.
+
+    Exit codes: 0 done, 1 too little to learn from, 2 wrong use, 3 something is missing in the environment.
+    """
+    from atc.cli import learn_ranking
+
+    given = {"only": only, "service_url": service_url, "documents": documents, "openapi": openapi}
+    learn_ranking.learn(pairs, tools, index, given, auth, rollback=rollback, seed=seed, as_json=as_json)
 
 
 @app.command()

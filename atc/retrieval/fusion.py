@@ -12,13 +12,20 @@ Floats = NDArray[np.float32]
 
 DENSE_SHARE = 0.45
 """The weight of a vector's score beside a word's; chosen by ``python -m benchmarks.retrieval`` (docs/benchmarks.md)."""
+ADAPTER_SHARE = 2.0
+"""The weight of an adapted query where nothing else was found; chosen by ``python -m benchmarks.codes adapter``."""
 CODES_SHARE = 2.0
-"""The weight of what a head says; chosen by ``python -m benchmarks.codes head`` (docs/benchmarks.md)."""
-SHARES: Mapping[str, float] = {"words": 1 - DENSE_SHARE, "vectors": DENSE_SHARE, "codes": CODES_SHARE}
+"""The weight of what a head says where nothing else was found; chosen by ``python -m benchmarks.codes head``."""
+SHARES: Mapping[str, float] = {
+    "words": 1 - DENSE_SHARE,
+    "vectors": DENSE_SHARE,
+    "adapter": ADAPTER_SHARE,
+    "codes": CODES_SHARE,
+}
 """The weight of each scorer, by name."""
 
 
-def fused(parts: Mapping[Any, Floats], count: int) -> Floats:
+def fused(parts: Mapping[Any, Floats], count: int, shares: Mapping[Any, float] = SHARES) -> Floats:
     """Scores of several kinds as one: each as a part of the best of its kind, weighed and added.
 
     Ranks would lose how far ahead a tool is that has the very words of the query. This needs no scores of the worst
@@ -28,15 +35,19 @@ def fused(parts: Mapping[Any, Floats], count: int) -> Floats:
         parts: by the name of a scorer, a score for each document; those below 0 count as 0. One alone is taken as it
             is, so that its own order stands.
         count: documents.
+        shares: the weight of each scorer, by name.
     """
     if len(parts) == 1:
         return next(iter(parts.values()))
     total = np.zeros(count, np.float32)
+    weight = 0.0
     for name, scores in parts.items():
         best = scores.max(initial=0.0)
         if best > 0:
-            total += np.float32(SHARES[name]) * np.maximum(scores, 0.0) / best
-    return total
+            total += np.float32(shares[name]) * np.maximum(scores, 0.0) / best
+            weight += shares[name]
+    # what was learnt comes on top of words and vectors: what is the best by all of them still has 1
+    return total if weight <= 1.0 else total / np.float32(weight)
 
 
 def top(scores: Floats, limit: int, least: float | None = 0.0) -> NDArray[np.int64]:

@@ -129,6 +129,16 @@ class ToolIndex:
         """What a user may want to know of the index, a sentence each: a column that was left out, and why."""
         return self._snapshot.notices
 
+    @property
+    def encoder_digest(self) -> str:
+        """Of the encoder that the vectors are from; empty where there are none."""
+        return self._coded.digest if self._coded else ""
+
+    @property
+    def snapshot(self) -> Snapshot:
+        """What it holds at this moment."""
+        return self._snapshot
+
     def protocol(self, id: str) -> Protocol:
         """The protocol of a tool, as its line of JSON gives it. It may share its schemas with others: change nothing.
 

@@ -22,11 +22,14 @@ if TYPE_CHECKING:
     from atc.retrieval.encoder import Encoder
     from atc.retrieval.index import ToolIndex
     from atc.retrieval.planner import Trajectory
+    from atc.retrieval.scorers import Column
     from atc.retrieval.search import Mode
     from atc.retrieval.snapshot import Progress
 
 Ask = Callable[[Sequence[Message], int], Awaitable[Reply]]
 """Asks a model: the messages, and how many tokens it may reply with."""
+Columns = Callable[["ToolIndex"], tuple[Sequence["Column"], Sequence[str]]]
+"""What was learnt for an index (:mod:`atc.retrieval.scorers`), and what to tell the user of it."""
 Way = Literal["auto", "lexical", "hybrid", "planned"]
 _OTHERS = 2_000
 """Tools of an index that are passed over because the agent does not have them."""
@@ -95,6 +98,7 @@ class IndexRetriever:
         folder: where the indexes that are made here are kept; nowhere when not given.
         encoder: of the vectors of such an index; the one of this machine for ``auto`` when not given.
         scorers: what ranks, where it is there (:mod:`atc.retrieval.scorers`).
+        columns: what was learnt for an index; asked before each search.
     """
 
     def __init__(
@@ -106,6 +110,7 @@ class IndexRetriever:
         folder: Path | None = None,
         encoder: Encoder | None = None,
         scorers: Collection[str] = SCORERS,
+        columns: Columns | None = None,
     ) -> None:
         if isinstance(index, str | Path):
             from atc.retrieval.index import ToolIndex
@@ -115,7 +120,7 @@ class IndexRetriever:
         self._own: tuple[Toolset, ToolIndex] | None = None
         self._way, self._prerequisites = way, prerequisites
         self._folder, self._encoder = folder, encoder
-        self._scorers = scorers
+        self._scorers, self._columns = scorers, columns
         self._lock = threading.Lock()
         self.notices: tuple[str, ...] = ()
         """What the user may want to know of the index that was made last."""
@@ -144,7 +149,9 @@ class IndexRetriever:
         from atc.retrieval.planner import QueryPlanner, search_without_plan
         from atc.retrieval.reasons import sketch_of
 
-        index = (await self._of(tools, report)).with_scorers(on=self._scorers)
+        index = await self._of(tools, report)
+        columns, notices = self._columns(index) if self._columns is not None else ((), ())
+        index = index.with_scorers(columns, self._scorers)
         more = limit + min(max(0, len(index) - len(tools)), _OTHERS)  # an index may be of more tools than these
         if self._way == "planned":
             found = await QueryPlanner(index, ask, prerequisites=self._prerequisites, graph=graph).search(task)
@@ -161,7 +168,7 @@ class IndexRetriever:
             )
         # where no tool has a word in common with the task, the first ones are offered
         offered = tools.only(*(names or list(tools))[:limit])
-        return sketch_of(offered, len(tools), found, self.notices)
+        return sketch_of(offered, len(tools), found, (*self.notices, *notices))
 
     async def _of(self, tools: Toolset, report: Progress | None) -> ToolIndex:
         if self._index is not None:

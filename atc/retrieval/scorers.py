@@ -6,7 +6,7 @@ that knows nothing of a query gives ``None`` and has no part in it.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 from typing import Protocol as Interface
@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from atc.retrieval.code_head import Sayer
-from atc.retrieval.fusion import top
+from atc.retrieval.fusion import SHARES, top
 from atc.retrieval.vectors import Floats
 from atc.scorer_names import ScorerName
 
@@ -47,7 +47,7 @@ class Query:
 
 
 class Scorer(Interface):
-    """One way to score the documents of one snapshot."""
+    """One way to score the documents of one snapshot. One that was learnt may have a weight of its own, ``share``."""
 
     @property
     def name(self) -> ScorerName:
@@ -161,3 +161,8 @@ def own_scorers(snapshot: Snapshot) -> Sequence[Scorer]:
     """The scorers that a snapshot has by itself."""
     own: list[Scorer] = [Words(snapshot), Cosines(snapshot)]
     return own if snapshot.sayer is None else [*own, SaidCodes(snapshot, snapshot.sayer)]
+
+
+def shares_of(scorers: Sequence[Scorer]) -> Mapping[str, float]:
+    """The weight of each scorer, by name: what was learnt with it, else :data:`~atc.retrieval.fusion.SHARES`."""
+    return {**SHARES, **{each.name: each.share for each in scorers if hasattr(each, "share")}}

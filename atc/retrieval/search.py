@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from atc.retrieval.fusion import Floats, fused, top
 from atc.retrieval.nearest import PROPOSED
-from atc.retrieval.scorers import Query, Rows, Scorer
+from atc.retrieval.scorers import Query, Rows, Scorer, shares_of
 from atc.retrieval.snapshot import Snapshot
 from atc.scorer_names import ScorerName
 
@@ -53,7 +53,8 @@ def search_snapshot(snapshot: Snapshot, query: Query, limit: int, scorers: Seque
     first = [scorer for scorer in scorers if not scorer.second]
     rows = _proposed(snapshot, query, limit, first)
     parts = _scores(first, query, rows)
-    total = fused(parts, len(snapshot) if rows is None else len(rows))
+    shares = shares_of(scorers)
+    total = fused(parts, len(snapshot) if rows is None else len(rows), shares)
     second = [scorer for scorer in scorers if scorer.second]
     if second and len(places := top(total, LIKELY)):
         likely = places if rows is None else rows[places]
@@ -62,7 +63,7 @@ def search_snapshot(snapshot: Snapshot, query: Query, limit: int, scorers: Seque
             rows = more
             parts = _scores(first, query, rows)
         parts |= _scores(second, query, rows)
-        total = fused(parts, len(total) if rows is None else len(rows))
+        total = fused(parts, len(total) if rows is None else len(rows), shares)
     words, vectors = parts.get("words"), parts.get("vectors")
     return [
         Hit(

@@ -96,6 +96,11 @@ class Snapshot:
             return None
         return Sayer.of(head, self.codes, self.vectors)
 
+    @cached_property
+    def id_digests(self) -> NDArray[np.uint64]:
+        """The :func:`id_digest` of each id."""
+        return np.array([id_digest(id) for id in self.ids], np.uint64)
+
 
 @dataclass(frozen=True)
 class Batch:
@@ -152,6 +157,11 @@ def read(tools: Tools, progress: Progress) -> Batch:
 def digest(text: str) -> bytes:
     """A digest that identifies a text."""
     return hashlib.sha256(text.encode("utf-8", "surrogatepass")).digest()[:DIGEST]
+
+
+def id_digest(id: str) -> int:
+    """A number that stands for an id where the id itself is not to be kept."""
+    return int.from_bytes(digest(id)[:8], "little")
 
 
 def assembled(old: Snapshot | None, gone: set[str], batch: Batch) -> tuple[Snapshot, dict[bytes, str]]:

@@ -19,6 +19,8 @@ from atc.traces.store import StoredRun
 
 _NO_FAILURE_OF_THE_TOOL = {"denied", "credential", "in_doubt"}
 """Causes that say nothing about the tool."""
+_WORKED = {"ok", "replayed"}
+"""States of a call that gave its program a value."""
 
 
 class _Request(NamedTuple):
@@ -32,6 +34,7 @@ class _Request(NamedTuple):
     own: Sequence[Made]
     calls: Sequence[Made]
     replaced: Sequence[tuple[str, str]] = ()
+    task: str = ""
 
 
 def lessons_of(
@@ -72,6 +75,20 @@ def all_lessons(run: StoredRun, tools: Mapping[str, Protocol]) -> Iterator[Lesso
         yield _lessons(request, tools)
 
 
+def tasks_of(run: StoredRun) -> Iterator[tuple[str, tuple[str, ...]]]:
+    """Of each answered request of a run on disk its task, and the tools that its last program called with success.
+
+    A dry run answers nothing.
+
+    Raises:
+        UsageError, OSError: as :func:`lessons_of`.
+    """
+    for request in _of_events(run.events()):
+        called = dict.fromkeys(call.tool for call in request.own if call.status in _WORKED and call.tool)
+        if request.answered and request.program and request.task and called:
+            yield request.task, tuple(called)
+
+
 # -- what happened ---------------------------------------------------------------------------------------------------
 
 
@@ -86,7 +103,7 @@ def _of_result(result: Result[Any], number: int) -> _Request:
 
 def _of_events(events: Iterable[Event | Mapping[str, Any]]) -> Iterator[_Request]:
     """The requests of a trace. A run that was resumed goes on with the same request."""
-    run_id, number, written, running = "", -1, "", ""
+    run_id, number, written, running, task = "", -1, "", "", ""
     answered, program = False, ""
     own: list[Made] = []
     calls: list[Made] = []
@@ -97,7 +114,7 @@ def _of_events(events: Iterable[Event | Mapping[str, Any]]) -> Iterator[_Request
     def request() -> _Request:
         if dry:
             return _Request(run_id, number, False, "", (), ())
-        return _Request(run_id, number, answered, running if running == program else "", own, calls, replaced)
+        return _Request(run_id, number, answered, running if running == program else "", own, calls, replaced, task)
 
     for event in events:
         kind, data = (event.kind, event.data) if isinstance(event, Event) else (event["kind"], event["data"])
@@ -108,6 +125,7 @@ def _of_events(events: Iterable[Event | Mapping[str, Any]]) -> Iterator[_Request
                     yield request()
                     answered, program, own, calls, replaced = False, "", [], [], []
                 run_id, number, dry = str(data.get("run_id", "")), turn, bool(data.get("dry_run"))
+                task = given if isinstance(given := data.get("task"), str) else ""
             case "program_written":
                 written = data.get("program", "")
             case "program_started":

@@ -1,0 +1,180 @@
+"""An adapter of queries: a small matrix that draws the vectors of queries towards the tools that were used for such.
+
+It is learnt from queries and their tools (:mod:`atc.learn.adapter`); the encoder stays as it is, and so do the vectors
+of an index. The adapted cosines count where the best document by them is one that something was learnt for: elsewhere
+the order is as it would be without.
+"""
+
+from __future__ import annotations
+
+import base64
+import json
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from atc.errors import UsageError
+from atc.retrieval.encoder import Floats, normalised
+from atc.retrieval.scorers import Query, Rows
+from atc.scorer_names import ScorerName
+from atc.whole_file import write_whole
+
+if TYPE_CHECKING:
+    from atc.retrieval.snapshot import Snapshot
+
+VERSION = 1
+"""Of the file's form."""
+MAX_DIMENSIONS = 2_048
+"""Components of the vectors of an encoder that an adapter is learnt for: time and file grow with their square."""
+MAX_TOOLS = 50_000
+"""Tools that one adapter is learnt for."""
+MAX_SHARE = 10.0
+"""The largest weight that a file may give."""
+ENOUGH = 0.5
+"""The part of an adapter's tools that an index must have, that it counts there."""
+_ID_BYTES = 8
+_LARGEST = 1_000.0  # no component of a matrix that was learnt comes near
+MAX_BYTES = 2 * MAX_DIMENSIONS**2 * 4 // 3 + _ID_BYTES * MAX_TOOLS * 4 // 3 + 10_000
+"""Of a file; a larger one is none."""
+
+
+@dataclass(frozen=True, eq=False)
+class Adapter:
+    """A :class:`~atc.retrieval.scorers.Column`: what was learnt of queries, for any index with these tools.
+
+    Attributes:
+        matrix: A of q + qA, of shape ``(dimensions, dimensions)``.
+        encoder: the digest of the encoder whose vectors it adapts.
+        tools: the :func:`~atc.retrieval.snapshot.id_digest` of each id that it was learnt for, sorted; no id itself.
+        share: its weight beside :data:`~atc.retrieval.fusion.SHARES`, found on queries that were held out.
+        pairs: queries that it was learnt from.
+    """
+
+    matrix: Floats
+    encoder: str
+    tools: NDArray[np.uint64]
+    share: float
+    pairs: int = 0
+    name: ScorerName = "adapter"
+    _last: list[tuple[Snapshot, AdaptedCosines | None]] = field(default_factory=list, init=False, repr=False)
+
+    def adapted(self, vectors: Floats) -> Floats:
+        """Vectors of queries, drawn towards the tools: of shape ``(queries, dimensions)``, of length one."""
+        return normalised(vectors + vectors @ self.matrix)
+
+    def scorer(self, snapshot: Snapshot) -> AdaptedCosines | None:
+        """The scorer; ``None`` without vectors of as many components, or with less than half of the tools."""
+        for known, made in self._last:
+            if known is snapshot:
+                return made
+        made = None
+        if snapshot.vectors is not None and snapshot.vectors.values.shape[1] == len(self.matrix):
+            taught = np.isin(snapshot.id_digests, self.tools)
+            if taught.sum() >= ENOUGH * len(self.tools) > 0:
+                made = AdaptedCosines(snapshot, self, taught)
+        self._last[:] = [(snapshot, made)]
+        return made
+
+    # -- file ----------------------------------------------------------------------------------------------------------
+
+    def write(self, path: Path) -> None:
+        """Put it in a file that its owner alone can read.
+
+        Raises:
+            UsageError: it cannot be written.
+        """
+        record = {
+            "version": VERSION,
+            "encoder": self.encoder,
+            "dimensions": len(self.matrix),
+            "share": self.share,
+            "pairs": self.pairs,
+            "tools": base64.b64encode(self.tools.astype("<u8").tobytes()).decode(),
+            "matrix": base64.b64encode(self.matrix.astype("<f2").tobytes()).decode(),
+        }
+        try:
+            path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+            write_whole(path, json.dumps(record))
+        except OSError as error:
+            raise UsageError(f"{path} cannot be written: {error.strerror}") from None
+
+    @classmethod
+    def read(cls, path: Path) -> Adapter:
+        """An adapter from its file.
+
+        Raises:
+            UsageError: it cannot be read, is too large, damaged, or of another version.
+        """
+        try:
+            with path.open("rb") as file:
+                text = file.read(MAX_BYTES + 1)
+        except OSError as error:
+            raise UsageError(f"{path} cannot be read: {error.strerror}") from None
+        if len(text) > MAX_BYTES:
+            raise UsageError(f"{path} is larger than an adapter can be")
+        try:
+            return cls._of(json.loads(text))
+        except (ValueError, TypeError, KeyError, RecursionError, OverflowError):
+            raise UsageError(f"{path} is damaged, or of another version of ATC") from None
+
+    @classmethod
+    def _of(cls, record: Mapping[str, Any]) -> Adapter:
+        """Raises ValueError, TypeError or KeyError where it is no adapter of this version."""
+        if record["version"] != VERSION or not isinstance(record["encoder"], str):
+            raise ValueError
+        size, pairs, share = record["dimensions"], record["pairs"], record["share"]
+        if type(size) is not int or type(pairs) is not int or not 0 < size <= MAX_DIMENSIONS or pairs < 0:
+            raise ValueError
+        if type(share) not in (int, float) or not math.isfinite(share) or not 0 < share <= MAX_SHARE:
+            raise ValueError
+        tools = np.frombuffer(base64.b64decode(record["tools"], validate=True), "<u8").astype(np.uint64)
+        matrix = np.frombuffer(base64.b64decode(record["matrix"], validate=True), "<f2").astype(np.float32)
+        if not 0 < len(tools) <= MAX_TOOLS or not np.all(tools[1:] > tools[:-1]):
+            raise ValueError
+        if matrix.size != size * size or not np.all(np.abs(matrix) <= _LARGEST):  # NaN is none
+            raise ValueError
+        return cls(matrix.reshape(size, size), record["encoder"], tools, float(share), pairs)
+
+
+@dataclass(frozen=True)
+class AdaptedCosines:
+    """The cosines of the documents' vectors with the adapted query's.
+
+    Attributes:
+        taught: of each row, whether the adapter was learnt for its tool.
+    """
+
+    snapshot: Snapshot
+    adapter: Adapter
+    taught: NDArray[np.bool_]
+    name: ScorerName = "adapter"
+    second: bool = False
+
+    @property
+    def share(self) -> float:
+        """In place of the scorer's own weight."""
+        return self.adapter.share
+
+    def scores(self, query: Query, rows: Rows | None) -> Floats | None:
+        vectors = self.snapshot.vectors
+        if query.vector is None or vectors is None:
+            return None
+        found = (vectors if rows is None else vectors.take(rows)).scores(self._adapted(query.vector))
+        if not len(found):
+            return None
+        best = int(np.argmax(found))
+        return found if self.taught[best if rows is None else rows[best]] else None
+
+    def proposed(self, query: Query, count: int) -> Rows:
+        if query.vector is None or self.snapshot.nearest is None:
+            return np.zeros(0, np.int64)
+        return self.snapshot.nearest.rows(self._adapted(query.vector), count)
+
+    def _adapted(self, vector: Floats) -> Floats:
+        found: Floats = self.adapter.adapted(vector.reshape(1, -1))[0]
+        return found
