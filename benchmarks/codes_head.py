@@ -19,7 +19,10 @@ from rich.table import Table
 
 from atc.cli.console import err, guarded, out, print_json
 from atc.errors import UsageError
+from atc.learn.adapter import Learnt, learn_adapter
+from atc.learn.code_ranking import learn_head
 from atc.learn.head import PARTS, LearntHead, train_head
+from atc.learn.pairs import Pair
 from atc.retrieval.code_head import CodeHead, Sayer
 from atc.retrieval.code_tree import Rows
 from atc.retrieval.codes import Codes
@@ -61,6 +64,7 @@ def main(
     source: Annotated[str, typer.Option(help="Sources of queries.")] = SOURCES,
     written: Annotated[Path | None, typer.Option(help="Requests that were written for the pool of G3.")] = None,
     most: Annotated[int, typer.Option(min=1, help="Queries asked of a source.")] = 1_000,
+    most_learnt: Annotated[int, typer.Option(min=100, help="Queries learnt from, of a source.")] = 4_000,
     by_codes: Annotated[bool, typer.Option("--by-codes", help="Compare ways to make codes, and levels.")] = False,
     speed: Annotated[bool, typer.Option("--speed", help="Microseconds a query over all of ToolBench.")] = False,
     as_json: Annotated[bool, typer.Option("--json", help="The table as JSON.")] = False,
@@ -74,7 +78,7 @@ def main(
     for name in (part.strip() for part in source.split(",")):
         if name not in SOURCES.split(","):
             raise UsageError(f"there is no source {name!r}: take of {SOURCES}")
-        task = _task(bench, name, written, most)
+        task = _task(bench, name, written, most, most_learnt)
         for line in _by_codes(bench, task) if by_codes else _lines(task):
             lines.append(line)
             err.print(f"{line.source} {line.tools} {line.way}: {line.n1:.1f}", markup=False, highlight=False)
@@ -113,14 +117,14 @@ class Task:
         )
 
 
-def _task(bench: CodesData, name: str, written: Path | None, most: int) -> Task:
+def _task(bench: CodesData, name: str, written: Path | None, most: int, most_learnt: int) -> Task:
     pool = bench.pool(name)
     if name != G3:
         learnt, asked = split([query for query in bench.queries(name) if query.gold & pool.snapshot.rows.keys()])
     else:
         asked = [query for query in bench.queries(*TOOLBENCH, subset="G3") if query.gold & pool.snapshot.rows.keys()]
         learnt = _written(bench, pool, written)
-    asked = asked[:most]
+    learnt, asked = learnt[:most_learnt], asked[:most]
     of_learnt, of_asked = (bench.encoder.encode([query.text for query in part]) for part in (learnt, asked))
     return Task(name, pool, learnt, asked, of_learnt, of_asked)
 
@@ -157,16 +161,31 @@ def _ways(task: Task, codes: Codes, tools: str) -> list[Line]:
     bent = _trained(task, codes, parts=("turn", "swing"))
     head = _trained(task, codes)
     index = task.pool.index.with_scorers()
+    pairs = [Pair(query.text, tuple(sorted(query.gold))) for query in task.learnt]
+    adapted, by_adapter = _adapted(index, pairs)
+    plain = index.with_scorers()
     index.use_codes(codes)
+    by_head = learn_head(index, pairs)
     return [
-        _line(task, tools, "cosine", _by_search(index, "dense")),
-        _line(task, tools, "hybrid", _by_search(index, "hybrid")),
+        _line(task, tools, "cosine", _by_search(plain, "dense")),
+        _line(task, tools, "hybrid", _by_search(plain, "hybrid")),
         _line(task, tools, "adapter alone", _by_head(task, codes, adapter.head), adapter.seconds),
         _line(task, tools, "network without codes", _by_head(task, codes, bent.head), bent.seconds),
         _line(task, tools, "head alone", _by_head(task, codes, head.head), head.seconds),
-        _line(task, tools, "hybrid + adapter", _by_search(_with_head(index, codes, adapter.head), "hybrid")),
-        _line(task, tools, "hybrid + head", _by_search(_with_head(index, codes, head.head), "hybrid")),
+        _line(
+            task, tools, f"hybrid + adapter{_said(by_adapter.kept, by_adapter.share)}", _by_search(adapted, "hybrid")
+        ),
+        _line(task, tools, f"hybrid + head{_said(by_head.kept, by_head.share)}", _by_search(index, "hybrid")),
     ]
+
+
+def _said(kept: bool, share: float) -> str:
+    return f" ({share:g})" if kept else " (not kept)"
+
+
+def _adapted(index: ToolIndex, pairs: Sequence[Pair]) -> tuple[ToolIndex, Learnt]:
+    learnt = learn_adapter(index, pairs)
+    return index.with_scorers([learnt.adapter] if learnt.adapter is not None else []), learnt
 
 
 def _by_codes(bench: CodesData, task: Task) -> list[Line]:
@@ -217,12 +236,6 @@ def _stands_for(codes: Codes, vectors: Floats) -> Floats:
 def _trained(task: Task, codes: Codes, vectors: Floats | None = None, parts: Sequence[str] = PARTS) -> LearntHead:
     tools = task.pool.vectors if vectors is None else vectors
     return train_head(tools, codes, task.of_learnt, task.rows(task.learnt), parts=parts)
-
-
-def _with_head(index: ToolIndex, codes: Codes, head: CodeHead) -> ToolIndex:
-    made = index.with_scorers()
-    made.use_codes(replace(codes, arrays=head.arrays(codes)))
-    return made
 
 
 def _by_search(index: ToolIndex, mode: str) -> Ranks:

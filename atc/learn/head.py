@@ -8,16 +8,15 @@ from __future__ import annotations
 
 import math
 import time
-from collections.abc import Callable, Collection, Iterable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
 
 from atc.errors import UsageError
-from atc.retrieval.code_head import SCALE, UNITS, CodeHead, Sayer, without_head
+from atc.retrieval.code_head import SCALE, UNITS, CodeHead, Sayer
 from atc.retrieval.code_tree import Rows
 from atc.retrieval.codes import Codes
-from atc.retrieval.index import ToolIndex
 from atc.retrieval.vectors import Floats, Vectors
 
 RATE, BATCH, EPOCHS, PATIENCE = 1e-3, 128, 10, 3
@@ -51,7 +50,7 @@ class LearntHead:
         held_out: queries that it was judged by.
         rounds: that were made.
         seconds: that they took.
-        stopped: why it ended: ``rounds``, ``no gain``, ``time`` or ``interrupted``.
+        stopped: why it ended: ``rounds``, ``no gain`` or ``time``.
     """
 
     head: CodeHead
@@ -84,8 +83,6 @@ def train_head(
     progress: Progress | None = None,
 ) -> LearntHead:
     """Train a head. The same seed gives the same head, unless the time runs out.
-
-    Ctrl-C ends it as time does: the best head so far is given.
 
     Args:
         vectors: of the tools, of length one or zero, of shape ``(tools, dimensions)``.
@@ -126,80 +123,26 @@ def train_head(
         weights = np.concatenate([weights, share])
     head, best_round, number, stopped = untrained, 0, 0, "rounds"
     size = max(1, min(BATCH, len(examples) // _STEPS))
-    try:
-        for number in range(1, rounds + 1):
-            order = random.permutation(len(examples))
-            for at in range(0, len(order), size):
-                batch = order[at : at + size]
-                own = [wanted[place] for place in batch]
-                beside = known if len(known) <= BESIDE else random.choice(known, BESIDE, replace=False)
-                rate = RATE * (1 - (number - 1 + at / len(order)) / rounds)
-                trainer.step(rate, examples[batch], own, weights[batch], np.union1d(np.concatenate(own), beside))
-            now = _reciprocal_rank(replace(sayer, head=trainer.head), asked[probe], [gold[place] for place in probe])
-            if progress is not None:
-                progress(number, rounds, now)
-            if now > best:
-                best, best_round, head = now, number, trainer.copy()
-            elif number - best_round >= PATIENCE:
-                stopped = "no gain"
-                break
-            if time.monotonic() - began > seconds:
-                stopped = "time"
-                break
-    except KeyboardInterrupt:
-        stopped = "interrupted"
+    for number in range(1, rounds + 1):
+        order = random.permutation(len(examples))
+        for at in range(0, len(order), size):
+            batch = order[at : at + size]
+            own = [wanted[place] for place in batch]
+            beside = known if len(known) <= BESIDE else random.choice(known, BESIDE, replace=False)
+            rate = RATE * (1 - (number - 1 + at / len(order)) / rounds)
+            trainer.step(rate, examples[batch], own, weights[batch], np.union1d(np.concatenate(own), beside))
+        now = _reciprocal_rank(replace(sayer, head=trainer.head), asked[probe], [gold[place] for place in probe])
+        if progress is not None:
+            progress(number, rounds, now)
+        if now > best:
+            best, best_round, head = now, number, trainer.copy()
+        elif number - best_round >= PATIENCE:
+            stopped = "no gain"
+            break
+        if time.monotonic() - began > seconds:
+            stopped = "time"
+            break
     return LearntHead(head, before, best, len(learnt), len(held), number, time.monotonic() - began, stopped)
-
-
-def learn_head(
-    index: ToolIndex,
-    pairs: Iterable[tuple[str, str]],
-    *,
-    seed: int = 0,
-    rounds: int = EPOCHS,
-    seconds: float = SECONDS,
-    units: int = UNITS,
-    progress: Progress | None = None,
-) -> LearntHead:
-    """Train a head for the codes of an index, and put it there if held-out queries are answered better.
-
-    Args:
-        index: with codes and its encoder; save it afterwards.
-        pairs: a query and the id of a tool that it is for; a query may come with several. Ids that the index does not
-            have count for nothing.
-        seed, rounds, seconds, units, progress: as of :func:`train_head`.
-
-    Raises:
-        UsageError: the index has no codes, or there are too few pairs.
-        EncoderUnavailable: the queries cannot be embedded.
-        ModelError: the encoder failed.
-    """
-    codes, encoder, snapshot = index.codes, index.encoder, index._snapshot
-    if codes is None or snapshot.vectors is None:
-        raise UsageError("the index has no codes: `atc tools index --codes` makes them")
-    if encoder is None:
-        raise UsageError("the queries must be embedded, and the index came without its encoder: give it")
-    tools: dict[str, list[int]] = {}
-    for query, id in pairs:
-        if id in snapshot.rows and query.strip():
-            tools.setdefault(query, []).append(snapshot.rows[id])
-    encoder.check()
-    asked = encoder.encode(list(tools)) if tools else np.zeros((0, encoder.dimensions), np.float32)
-    learnt = train_head(
-        snapshot.vectors.floats(),
-        codes,
-        asked,
-        [np.array(rows, np.int64) for rows in tools.values()],
-        seed=seed,
-        rounds=rounds,
-        seconds=seconds,
-        units=units,
-        progress=progress,
-    )
-    if learnt.better:
-        kept = without_head(codes)
-        index.use_codes(replace(kept, arrays={**kept.arrays, **learnt.head.arrays(kept)}))
-    return learnt
 
 
 def _check(vectors: Floats, codes: Codes, asked: Floats, gold: Sequence[Rows]) -> None:

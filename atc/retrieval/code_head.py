@@ -30,6 +30,7 @@ from numpy.typing import NDArray
 from atc.retrieval.code_tree import CodeTree, Rows
 from atc.retrieval.codes import Codes
 from atc.retrieval.encoder import normalised
+from atc.retrieval.fusion import CODES_SHARE
 from atc.retrieval.vectors import Floats, Vectors
 
 HEAD_VERSION = 1
@@ -43,7 +44,7 @@ UNITS = 256
 PREFIX = "head-"
 """How the names of the arrays of a head begin."""
 _BLOCK = 8_192
-_TAUGHT, _OF = f"{PREFIX}taught", f"{PREFIX}of"
+_TAUGHT, _SHARE, _OF = f"{PREFIX}taught", f"{PREFIX}share", f"{PREFIX}of"
 
 
 @dataclass(frozen=True)
@@ -59,6 +60,7 @@ class CodeHead:
         answers: F, for each level an array of shape ``(codes, units)``.
         gates: P, for each level an array of shape ``(codes, units)`` for each earlier level.
         taught: the codes of the tools that it was trained for, of shape ``(tools, levels)``.
+        share: its weight beside words and vectors, found on queries that were held out.
     """
 
     turn: Floats
@@ -69,6 +71,7 @@ class CodeHead:
     answers: tuple[Floats, ...]
     gates: tuple[tuple[Floats, ...], ...]
     taught: NDArray[np.int16]
+    share: float = CODES_SHARE
 
     @classmethod
     def untrained(cls, codes: Codes, dimensions: int, units: int = UNITS, seed: int = 0) -> CodeHead:
@@ -124,7 +127,8 @@ class CodeHead:
     def arrays(self, codes: Codes) -> dict[str, Floats]:
         """As :attr:`Codes.arrays` keeps them, beside a digest of the codebooks that they belong to."""
         named = {f"{PREFIX}{place:02}": array for place, array in enumerate(self.parameters)}
-        return named | {_TAUGHT: self.taught.astype(np.float32), _OF: _digest(codes)}
+        share = np.array([self.share], np.float32)
+        return named | {_TAUGHT: self.taught.astype(np.float32), _SHARE: share, _OF: _digest(codes)}
 
     @classmethod
     def of(cls, codes: Codes) -> CodeHead | None:
@@ -136,8 +140,8 @@ class CodeHead:
         arrays = {name: np.asarray(array) for name, array in codes.arrays.items() if name.startswith(PREFIX)}
         if not arrays:
             return None
-        of, taught = arrays.pop(_OF, None), arrays.pop(_TAUGHT, None)
-        if of is None or taught is None or not np.array_equal(of, _digest(codes)):
+        of, taught, share = (arrays.pop(name, None) for name in (_OF, _TAUGHT, _SHARE))
+        if of is None or taught is None or share is None or not np.array_equal(of, _digest(codes)):
             raise ValueError("it was trained for other codes, or by another version of ATC")
         parameters = [arrays[name].astype(np.float32) for name in sorted(arrays)]
         if (
@@ -151,9 +155,9 @@ class CodeHead:
         shapes = cls.untrained(codes, len(parameters[0]), parameters[1].shape[0])
         if [each.shape for each in parameters] != [each.shape for each in shapes.parameters]:
             raise ValueError("it is damaged")
-        if not all(np.isfinite(each).all() for each in parameters):
+        if not all(np.isfinite(each).all() for each in parameters) or share.shape != (1,) or not 0 < share[0] <= 10:
             raise ValueError("it is damaged")
-        return replace(shapes.with_parameters(parameters), taught=taught.astype(np.int16))
+        return replace(shapes.with_parameters(parameters), taught=taught.astype(np.int16), share=float(share[0]))
 
 
 def code_counts(codes: Codes) -> list[int]:
@@ -253,7 +257,8 @@ class Sayer:
         return rows[best], scores[best].astype(np.float32)
 
     def _codes(self, level: int) -> Rows:
-        return self.tree.codes[level][self.tree.nodes[level]]
+        codes: Rows = self.tree.codes[level][self.tree.nodes[level]]
+        return codes
 
 
 def without_head(codes: Codes) -> Codes:

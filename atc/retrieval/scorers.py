@@ -150,6 +150,11 @@ class SaidCodes:
         found = self._said(query)
         return np.zeros(0, np.int64) if found is None else found[0]
 
+    @property
+    def share(self) -> float:
+        """In place of the scorer's own weight."""
+        return self.sayer.head.share
+
     def _said(self, query: Query) -> tuple[Rows, Floats] | None:
         if query.vector is None:
             return None
