@@ -70,7 +70,7 @@ def learn(
     else:
         asked, unknown = pairs_of_runs(runs), 0
     try:
-        with _progress(silent=as_json) as told:
+        with progress_bar(silent=as_json) as told:
             found = learn_adapter(index, asked, seed=seed, progress=told)
     except TooLittle as error:
         if as_json:
@@ -100,7 +100,7 @@ def beside(settings: Settings, runs: RunStore, tools: Toolset, as_json: bool) ->
         return None
     try:
         index = _index_of(tools, settings, silent=as_json)
-        with _progress(silent=as_json) as told:
+        with progress_bar(silent=as_json) as told:
             found = learn_adapter(index, pairs, progress=told)
     except (TooLittle, EncoderUnavailable) as error:
         if not as_json:
@@ -142,9 +142,9 @@ def _print(found: Learnt, unknown: int, scorers: Collection[str]) -> None:
     out.print(f"{found.pairs} different queries for {found.tools} tools; nDCG of the first ten, held-out queries:")
     if unknown:
         out.print(f"  {unknown} queries are for tools that are not there: left out")
-    _line(f"{found.held_out.queries} for tools that other queries are for", found.held_out)
+    line(f"{found.held_out.queries} for tools that other queries are for", found.held_out)
     if found.unseen.queries:
-        _line(f"{found.unseen.queries} for tools that nothing was learnt for", found.unseen)
+        line(f"{found.unseen.queries} for tools that nothing was learnt for", found.unseen)
     if found.kept and "adapter" not in scorers:
         out.print("kept, and not used: the setting `scorers` leaves `adapter` out")
     elif found.kept:
@@ -153,7 +153,8 @@ def _print(found: Learnt, unknown: int, scorers: Collection[str]) -> None:
         out.print("kept nothing: it is not better beyond chance, or worse for other tools")
 
 
-def _line(what: str, compared: Compared) -> None:
+def line(what: str, compared: Compared) -> None:
+    """Print how queries of a kind are ranked before and after."""
     was, now, noise = (100 * each for each in (compared.before, compared.after, compared.noise))
     out.print(f"  {what}: {was:.1f} before, {now:.1f} after (± {noise:.1f})", markup=False)
 
@@ -187,7 +188,7 @@ def _index(
 def _index_of(tools: Toolset, settings: Settings, *, silent: bool) -> ToolIndex:
     encoder = MiniLM()
     encoder.check()
-    with _progress(silent=silent) as told:
+    with progress_bar(silent=silent) as told:
         index, problem = kept_index(tools, encoder, settings.catalogue / INDEXES, told)
     if problem:
         err.print(clean(problem), style="yellow", markup=False)
@@ -195,8 +196,8 @@ def _index_of(tools: Toolset, settings: Settings, *, silent: bool) -> ToolIndex:
 
 
 @contextmanager
-def _progress(*, silent: bool) -> Iterator[Callable[[str, int, int], None]]:
-    """A bar on a terminal, nothing elsewhere."""
+def progress_bar(*, silent: bool) -> Iterator[Callable[[str, int, int], None]]:
+    """A bar on a terminal, nothing elsewhere: a function to be told what is done, how much, and of how much."""
     if silent or not err.is_terminal:
         yield lambda stage, done, total: None
         return

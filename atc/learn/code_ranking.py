@@ -15,8 +15,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from atc.errors import UsageError
-from atc.learn.adapter import BEYOND_NOISE, MAX_COMPARED, MAX_HARM, MIN_HELD_OUT, MIN_TOOLS, TRIED, Compared
-from atc.learn.head import LearntHead, Progress, train_head
+from atc.learn.adapter import BEYOND_NOISE, MAX_COMPARED, MAX_HARM, MIN_HELD_OUT, MIN_TOOLS, TRIED, Compared, Progress
+from atc.learn.head import LearntHead, train_head
 from atc.learn.pairs import Pair, TooLittle, part_of, usable
 from atc.retrieval.code_head import UNITS, CodeHead, Sayer, without_head
 from atc.retrieval.codes import Codes
@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 
 SECONDS = 300.0
 """After which each of the two trainings ends with what it has."""
-_PLACES = 10
+_PLACES, _AT_ONCE = 10, 256
 
 
 @dataclass(frozen=True)
@@ -43,6 +43,7 @@ class LearntCodes:
         held_out: queries that were held out, for tools that others were for.
         unseen: queries for tools that were held out.
         share: the weight that ranked best.
+        seconds: of training.
         training: the last one; ``None`` where nothing was kept.
     """
 
@@ -51,6 +52,7 @@ class LearntCodes:
     held_out: Compared
     unseen: Compared
     share: float
+    seconds: float
     training: LearntHead | None = field(default=None, repr=False)
 
     @property
@@ -78,7 +80,7 @@ def learn_head(
         seed: of all random choices.
         seconds: for each of two trainings.
         units: hidden units.
-        progress: told after each round.
+        progress: told of each stage: ``embedding``, ``comparing``, ``training``.
 
     Raises:
         TooLittle: there are too few queries or tools.
@@ -100,14 +102,23 @@ def learn_head(
             f"too little to learn from: {len(kept)} different queries with tools of these (it takes {MIN_HELD_OUT}), "
             f"for {len(known)} different tools ({MIN_TOOLS})"
         )
-    asked = encoder.encode([pair.query for pair in kept])
+    told = progress or (lambda stage, done, total: None)
+    batches = []
+    for at in range(0, len(kept), _AT_ONCE):
+        told("embedding", at, len(kept))
+        batches.append(encoder.encode([pair.query for pair in kept[at : at + _AT_ONCE]]))
+    asked = np.concatenate(batches)
     vectors = snapshot.vectors.floats()
     rows = [np.array([snapshot.rows[id] for id in pair.gold], np.int64) for pair in kept]
 
-    def train(places: NDArray[np.int64]) -> LearntHead:
+    def train(places: NDArray[np.int64], stage: str) -> LearntHead:
+        def after(number: int, rounds: int, rank: float) -> None:
+            told(stage, number, rounds)
+
+        told(stage, 0, 0)
         chosen = [rows[place] for place in places]
         return train_head(
-            vectors, codes, asked[places], chosen, seed=seed, seconds=seconds, units=units, progress=progress
+            vectors, codes, asked[places], chosen, seed=seed, seconds=seconds, units=units, held_out=0.0, progress=after
         )
 
     hidden = np.array([any(part_of(id) == 0 for id in pair.gold) for pair in kept])
@@ -118,20 +129,18 @@ def learn_head(
             f"too little to learn from: {len(others)} queries can be held out (it takes {MIN_HELD_OUT}); "
             f"{len(kept)} different queries for {len(known)} tools are there"
         )
-    trained = train(first).head
-    seen, rest = (_compared(snapshot, trained, codes, kept, asked, places) for places in (others, apart))
+    trial = train(first, "comparing")
+    seen, rest = (_compared(snapshot, trial.head, codes, kept, asked, places) for places in (others, apart))
     harmless = [share for share in TRIED if rest[share].after >= rest[share].before - MAX_HARM]
     share = max(harmless or TRIED[:1], key=lambda each: seen[each].after)
-    found = LearntCodes(len(kept), len(known), seen[share], rest[share], share)
+    found = LearntCodes(len(kept), len(known), seen[share], rest[share], share, trial.seconds)
     gain = seen[share].after - seen[share].before
     if not harmless or gain <= BEYOND_NOISE * seen[share].noise or seen[share].each_tool <= 0:
         return found
-    training = train(np.arange(len(kept)))
-    if not training.better:
-        return found
+    training = train(np.arange(len(kept)), "training")
     head = replace(training.head, share=share)
     index.use_codes(replace(codes, arrays={**codes.arrays, **head.arrays(codes)}))
-    return replace(found, training=training)
+    return replace(found, seconds=trial.seconds + training.seconds, training=training)
 
 
 def _compared(

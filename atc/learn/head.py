@@ -19,7 +19,7 @@ from atc.retrieval.code_tree import Rows
 from atc.retrieval.codes import Codes
 from atc.retrieval.vectors import Floats, Vectors
 
-RATE, BATCH, EPOCHS, PATIENCE = 1e-3, 128, 10, 3
+RATE, BATCH, EPOCHS, PATIENCE = 1e-3, 128, 10, 5
 """Adam's first step, which falls to 0; queries of a step; rounds over all at most; rounds without gain that end it."""
 PULL = 0.01
 """Of A, U and F to 0 at each step: what queries do not ask for stays as it is."""
@@ -31,7 +31,9 @@ LEAST = 10
 """Queries below which nothing is learnt."""
 PARTS = ("turn", "swing", "codes")
 """What is trained: A; W, w and U; what belongs to codes."""
-_HELD_OUT, _ASKED, _STEPS = 0.1, 500, 20
+HELD_OUT = 0.1
+"""The share of the queries that decides when training ends."""
+_ASKED, _STEPS = 500, 20
 _FIRST, _SECOND, _TINY = 0.9, 0.999, 1e-8
 
 Progress = Callable[[int, int, float], None]
@@ -80,6 +82,7 @@ def train_head(
     units: int = UNITS,
     documents: float = 0.0,
     parts: Collection[str] = PARTS,
+    held_out: float = HELD_OUT,
     progress: Progress | None = None,
 ) -> LearntHead:
     """Train a head. The same seed gives the same head, unless the time runs out.
@@ -95,6 +98,8 @@ def train_head(
         units: hidden units.
         documents: what the documents of the queries' tools count as queries for themselves, beside all queries.
         parts: what is trained, of :data:`PARTS`; the rest stays as it is. ``turn`` alone is an adapter of queries.
+        held_out: the share of the queries that is not learnt from: the round after which they are ranked best counts.
+            Of 0 the last one does.
         progress: told after each round.
 
     Raises:
@@ -104,7 +109,7 @@ def train_head(
     _check(vectors, codes, asked, gold)
     random = np.random.default_rng(seed)
     order = random.permutation(len(gold))
-    held = order[: max(1, int(_HELD_OUT * len(gold)))]
+    held = order[: math.ceil(held_out * len(gold))]
     learnt = order[len(held) :]
     wanted = [np.unique(np.asarray(gold[place], np.int64)) for place in learnt]
     known = np.unique(np.concatenate(wanted))
@@ -134,7 +139,7 @@ def train_head(
         now = _reciprocal_rank(replace(sayer, head=trainer.head), asked[probe], [gold[place] for place in probe])
         if progress is not None:
             progress(number, rounds, now)
-        if now > best:
+        if now > best or not len(held):
             best, best_round, head = now, number, trainer.copy()
         elif number - best_round >= PATIENCE:
             stopped = "no gain"

@@ -251,8 +251,9 @@ def test_a_head_that_ranks_no_better_is_not_kept() -> None:
 
 
 def test_an_interrupted_training_leaves_the_index_as_it_was() -> None:
-    def interrupt(number: int, rounds: int, rank: float) -> None:
-        raise KeyboardInterrupt
+    def interrupt(stage: str, done: int, total: int) -> None:
+        if (stage, done) == ("training", 1):
+            raise KeyboardInterrupt
 
     index = ToolIndex.build(tools(), Small())
     before = index.make_codes()
