@@ -7,10 +7,11 @@ from __future__ import annotations
 
 import typer
 
-from benchmarks import codes_head
+from benchmarks import codes_head, codes_tokens
 from benchmarks.codes_adapter import adapter
 
 app = typer.Typer(help=__doc__, no_args_is_help=True)
+app.command("tokens")(codes_tokens.tokens)
 
 
 @app.callback()

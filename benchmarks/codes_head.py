@@ -25,12 +25,13 @@ from atc.learn.head import PARTS, LearntHead, train_head
 from atc.learn.pairs import Pair
 from atc.retrieval.code_head import CodeHead, Sayer
 from atc.retrieval.code_tree import Rows
-from atc.retrieval.codes import Codes
+from atc.retrieval.codes import Codes, CodesFacts
 from atc.retrieval.encoder import Floats
 from atc.retrieval.index import ToolIndex
 from atc.retrieval.metrics import ndcg, recall
 from atc.retrieval.tokenizer import tokenize
 from atc.retrieval.vectors import Vectors
+from benchmarks.codes_baselines import BASELINES, Sequences
 from benchmarks.codes_data import G3, TOOLBENCH, CodesData, Pool, split
 from benchmarks.codes_queries import read_queries
 from benchmarks.retrieval_data import Query
@@ -211,10 +212,26 @@ def _kinds(bench: CodesData, pool: Pool) -> list[tuple[str, Codes]]:
         found += [
             (f"closed form, λ={smoothing:g}", tokenize(pool.vectors, used, smoothing=smoothing)) for smoothing in (0, 1)
         ]
+    names = [id.rsplit("/", 1)[-1] for id in pool.snapshot.ids]
+    found += [(name, _padded(made(names, pool.vectors, 0))) for name, made in BASELINES.items()]
     random = np.random.default_rng(0)
     shuffled = random.permutation(len(pool.vectors))
     found.append(("drawn, L=2", replace(found[1][1], values=found[1][1].values[shuffled])))
     return found
+
+
+def _padded(sequences: Sequences) -> Codes:
+    """Sequences of any length as codes: at each level a number for what stands there, 0 behind the end."""
+    columns = [
+        [each[level] if level < len(each) else None for each in sequences] for level in range(max(map(len, sequences)))
+    ]
+    values = np.zeros((len(sequences), len(columns)), np.int16)
+    sizes = []
+    for level, column in enumerate(columns):
+        known = {said: number for number, said in enumerate(dict.fromkeys([None, *column]))}
+        values[:, level] = [known[said] for said in column]
+        sizes.append(len(known))
+    return Codes(values, tuple(np.zeros((size, 1), np.float32) for size in sizes), CodesFacts("baseline"))
 
 
 def _closed_form(pool: Pool, levels: int = 2) -> Codes:
@@ -235,7 +252,7 @@ def _stands_for(codes: Codes, vectors: Floats) -> Floats:
 
 def _trained(task: Task, codes: Codes, vectors: Floats | None = None, parts: Sequence[str] = PARTS) -> LearntHead:
     tools = task.pool.vectors if vectors is None else vectors
-    return train_head(tools, codes, task.of_learnt, task.rows(task.learnt), parts=parts)
+    return train_head(tools, codes, task.of_learnt, task.rows(task.learnt), parts=parts, held_out=0.0)
 
 
 def _by_search(index: ToolIndex, mode: str) -> Ranks:
