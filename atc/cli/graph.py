@@ -200,7 +200,7 @@ def forget(
     openapi: options.OpenApi = None,
     as_json: options.Json = False,
 ) -> None:
-    """Forget what runs taught about tools, predictions and your corrections too."""
+    """Forget what runs taught about tools, predictions, your corrections and the ranking that was learnt for them."""
     if everything == bool(names):
         raise UsageError("name the tools to forget, or give --all to forget everything")
     if everything and tools:
@@ -213,9 +213,15 @@ def forget(
         chosen = {known_tool(name, protocols): protocols[name] for name in names}
     with _store() as store:
         facts = store.forget(chosen)
+    from atc.retrieval.own_adapters import OwnAdapters
+
+    rankings = OwnAdapters(Settings.load().catalogue).forget(chosen)
     if as_json:
-        print_json({"forgotten": sorted(chosen) if chosen else "all", "facts": facts})
+        more = {"rankings": rankings} if rankings else {}
+        print_json({"forgotten": sorted(chosen) if chosen else "all", "facts": facts, **more})
     else:
+        if rankings:
+            _say(f"deleted {rankings} {'file' if rankings == 1 else 'files'} of ranking that was learnt for them")
         _say(f"forgot {_many(facts)} about {', '.join(chosen) if chosen else 'all tools'}")
 
 

@@ -1,9 +1,10 @@
-"""Bare ``atc learn``: the link model, drawn towards the user's own runs."""
+"""Bare ``atc learn``: the link model, drawn towards the user's own runs; and ranking, where they are enough."""
 
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from functools import partial
 from typing import Any
 
 import typer
@@ -18,6 +19,7 @@ from atc.learn.links import KINDS, OwnModel, Retrained, TooLittle, Used, retrain
 from atc.programs.lessons.reading import all_lessons
 from atc.settings import Settings
 from atc.tools.protocol import Protocol
+from atc.tools.tool import Toolset
 from atc.traces.store import RunStore
 
 
@@ -32,14 +34,18 @@ def learn(
     """Retrain, or roll back; print what came of it, and end with an exit code."""
     settings = Settings.load()
     runs = RunStore(settings.runs_dir)
-    protocols = _protocols(runs, tools, given, auth)
+    found = _tools(runs, tools, given, auth)
+    protocols = {name: tool.protocol for name, tool in found.items()}
     store = store_in(settings.catalogue)
     own = OwnModel(store.path.parent)
     try:
         if rollback:
             _roll_back(own, store, protocols, as_json=as_json)
         else:
-            _learn(own, store, runs, protocols, as_json=as_json)
+            from atc.cli import learn_ranking
+
+            also = partial(learn_ranking.beside, settings, runs, found, as_json)
+            _learn(own, store, runs, protocols, also, as_json=as_json)
     finally:
         store.close()
         for notice in filter(None, (own.notice, store.notice)):
@@ -47,26 +53,39 @@ def learn(
 
 
 def _learn(
-    own: OwnModel, store: GraphStore, runs: RunStore, protocols: Mapping[str, Protocol], *, as_json: bool
+    own: OwnModel,
+    store: GraphStore,
+    runs: RunStore,
+    protocols: Mapping[str, Protocol],
+    also: Callable[[], dict[str, Any] | None],
+    *,
+    as_json: bool,
 ) -> None:
+    """Learn links, and what else there is enough for; ``also`` prints a line of its own, and gives its record."""
     try:
         found = retrain(_used(runs, protocols), protocols, own.or_shipped())
     except TooLittle as error:
-        if as_json:
-            print_json({"kept": False, "why": str(error)})
-        else:
+        if not as_json:
             err.print(f"atc: {clean(str(error))}", markup=False)
-        raise typer.Exit(NOT_SOLVED) from None
+        ranking = also()
+        if as_json:
+            print_json({"kept": False, "why": str(error)} | _beside(ranking))
+        raise typer.Exit(NOT_SOLVED if ranking is None else SOLVED) from None
     edges = predict_feeds(protocols, model=found.model) if found.good else {}
     store.predict(protocols, edges)  # before the model: where it cannot be kept, nothing has changed
     if found.kept:
         own.keep(found.model)
+    if not as_json:
+        _print(found, len(edges))
+    ranking = also()
     if as_json:
         facts = {"runs": found.runs, "edges": found.edges, "held_out": found.held_out, "kept": found.kept}
-        print_json({**facts, "before": found.before, "after": found.after, "predicted": len(edges)})
-    else:
-        _print(found, len(edges))
+        print_json({**facts, "before": found.before, "after": found.after, "predicted": len(edges), **_beside(ranking)})
     raise typer.Exit(SOLVED)
+
+
+def _beside(ranking: dict[str, Any] | None) -> dict[str, Any]:
+    return {} if ranking is None else {"ranking": ranking}
 
 
 def _print(found: Retrained, edges: int) -> None:
@@ -109,9 +128,7 @@ def _used(runs: RunStore, protocols: Mapping[str, Protocol]) -> Iterator[Used]:
             err.print(f"atc: run {stored.run_id} is left out: {clean(str(error))}", markup=False)
 
 
-def _protocols(
-    runs: RunStore, tools: Sequence[str] | None, given: Mapping[str, Any], auth: list[str] | None
-) -> dict[str, Protocol]:
+def _tools(runs: RunStore, tools: Sequence[str] | None, given: Mapping[str, Any], auth: list[str] | None) -> Toolset:
     """The tools that were named; else those of the latest run that says where its tools were.
 
     Raises:
@@ -120,7 +137,7 @@ def _protocols(
     source = {"tools": list(tools), **given} if tools else latest_source(runs)
     kept: dict[str, Any] = {name: source.get(name) for name in ("only", "service_url", "documents", "openapi")}
     kept |= {name: value for name, value in given.items() if value}
-    return {name: tool.protocol for name, tool in options.opened(source["tools"], auth=auth, **kept).items()}
+    return options.opened(source["tools"], auth=auth, **kept)
 
 
 def latest_source(runs: RunStore) -> dict[str, Any]:

@@ -14,10 +14,10 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TimeRemaining
 from atc.cli import options
 from atc.cli.console import NOT_SOLVED, SOLVED, clean, err, out, print_json
 from atc.cli.learn_links import latest_source
-from atc.errors import UsageError
-from atc.learn.adapter import Compared, Learnt, learn_adapter
+from atc.errors import EncoderUnavailable, UsageError
+from atc.learn.adapter import MIN_HELD_OUT, Compared, Learnt, learn_adapter
 from atc.learn.dataset import read_examples
-from atc.learn.pairs import Pair, TooLittle
+from atc.learn.pairs import Pair, TooLittle, usable
 from atc.programs.lessons.reading import tasks_of
 from atc.retrieval.index import ToolIndex
 from atc.retrieval.index_cache import INDEXES, kept_index
@@ -25,6 +25,7 @@ from atc.retrieval.minilm import MiniLM
 from atc.retrieval.own_adapters import OwnAdapters
 from atc.retrieval.retriever import MAX_EMBEDDED
 from atc.settings import Settings
+from atc.tools.tool import Toolset
 from atc.traces.store import RunStore
 
 
@@ -69,7 +70,7 @@ def learn(
     else:
         asked, unknown = pairs_of_runs(runs), 0
     try:
-        with _progress(silent=as_json) as told:
+        with progress_bar(silent=as_json) as told:
             found = learn_adapter(index, asked, seed=seed, progress=told)
     except TooLittle as error:
         if as_json:
@@ -88,14 +89,40 @@ def learn(
     raise typer.Exit(SOLVED)
 
 
-def pairs_of_runs(runs: RunStore) -> Iterator[Pair]:
+def beside(settings: Settings, runs: RunStore, tools: Toolset, as_json: bool) -> dict[str, Any] | None:
+    """What bare ``atc learn`` does of it: learn from the runs where they are enough and an encoder is there.
+
+    Returns:
+        What came of it; ``None`` where nothing was tried.
+    """
+    pairs = usable(pairs_of_runs(runs, silent=True), tools)
+    if not settings.learn or len(pairs) < MIN_HELD_OUT or len(tools) > MAX_EMBEDDED:
+        return None
+    try:
+        index = _index_of(tools, settings, silent=as_json)
+        with progress_bar(silent=as_json) as told:
+            found = learn_adapter(index, pairs, progress=told)
+    except (TooLittle, EncoderUnavailable) as error:
+        if not as_json:
+            err.print(f"atc: ranking: {clean(str(error))}", markup=False)
+        return None
+    path = OwnAdapters(settings.catalogue).keep(found.adapter, index) if found.adapter is not None else None
+    if not as_json:
+        was, now = 100 * found.held_out.before, 100 * found.held_out.after
+        kept = "kept; `atc learn ranking --rollback` goes back" if found.kept else "not kept"
+        out.print(f"ranking, of {found.pairs} different tasks: nDCG {was:.1f} before, {now:.1f} after; {kept}")
+    return _record(found, path, 0)
+
+
+def pairs_of_runs(runs: RunStore, *, silent: bool = False) -> Iterator[Pair]:
     """The task of each answered request, with the tools that its last program called. Unreadable runs are left out."""
     for stored in runs.list():
         try:
             for task, called in tasks_of(stored):
                 yield Pair(task, called)
         except (OSError, UsageError, KeyError, TypeError, ValueError) as error:
-            err.print(f"atc: run {stored.run_id} is left out: {clean(str(error))}", markup=False)
+            if not silent:
+                err.print(f"atc: run {stored.run_id} is left out: {clean(str(error))}", markup=False)
 
 
 def _record(found: Learnt, path: Path | None, unknown: int) -> dict[str, Any]:
@@ -115,9 +142,9 @@ def _print(found: Learnt, unknown: int, scorers: Collection[str]) -> None:
     out.print(f"{found.pairs} different queries for {found.tools} tools; nDCG of the first ten, held-out queries:")
     if unknown:
         out.print(f"  {unknown} queries are for tools that are not there: left out")
-    _line(f"{found.held_out.queries} for tools that other queries are for", found.held_out)
+    line(f"{found.held_out.queries} for tools that other queries are for", found.held_out)
     if found.unseen.queries:
-        _line(f"{found.unseen.queries} for tools that nothing was learnt for", found.unseen)
+        line(f"{found.unseen.queries} for tools that nothing was learnt for", found.unseen)
     if found.kept and "adapter" not in scorers:
         out.print("kept, and not used: the setting `scorers` leaves `adapter` out")
     elif found.kept:
@@ -126,7 +153,8 @@ def _print(found: Learnt, unknown: int, scorers: Collection[str]) -> None:
         out.print("kept nothing: it is not better beyond chance, or worse for other tools")
 
 
-def _line(what: str, compared: Compared) -> None:
+def line(what: str, compared: Compared) -> None:
+    """Print how queries of a kind are ranked before and after."""
     was, now, noise = (100 * each for each in (compared.before, compared.after, compared.noise))
     out.print(f"  {what}: {was:.1f} before, {now:.1f} after (± {noise:.1f})", markup=False)
 
@@ -149,23 +177,27 @@ def _index(
     kept: dict[str, Any] = {name: source.get(name) for name in ("only", "service_url", "documents", "openapi")}
     kept |= {name: value for name, value in given.items() if value}
     found = options.opened(source["tools"], auth=auth, **kept)
-    encoder = MiniLM()
-    encoder.check()
     if len(found) > MAX_EMBEDDED:
         raise UsageError(
             f"to read {len(found):,} tools for their meaning takes minutes: make an index of them with "
             "`atc tools index`, and name it with --index"
         )
-    with _progress(silent=silent) as told:
-        index, problem = kept_index(found, encoder, settings.catalogue / INDEXES, told)
+    return _index_of(found, settings, silent=silent)
+
+
+def _index_of(tools: Toolset, settings: Settings, *, silent: bool) -> ToolIndex:
+    encoder = MiniLM()
+    encoder.check()
+    with progress_bar(silent=silent) as told:
+        index, problem = kept_index(tools, encoder, settings.catalogue / INDEXES, told)
     if problem:
         err.print(clean(problem), style="yellow", markup=False)
     return index
 
 
 @contextmanager
-def _progress(*, silent: bool) -> Iterator[Callable[[str, int, int], None]]:
-    """A bar on a terminal, nothing elsewhere."""
+def progress_bar(*, silent: bool) -> Iterator[Callable[[str, int, int], None]]:
+    """A bar on a terminal, nothing elsewhere: a function to be told what is done, how much, and of how much."""
     if silent or not err.is_terminal:
         yield lambda stage, done, total: None
         return

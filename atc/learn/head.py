@@ -6,28 +6,34 @@ their meaning puts them. What is held out decides when training ends, and whethe
 
 from __future__ import annotations
 
+import math
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
 
 from atc.errors import UsageError
-from atc.retrieval.code_head import SCALE, UNITS, CodeHead, Rows, Sayer
+from atc.retrieval.code_head import SCALE, UNITS, CodeHead, Sayer
+from atc.retrieval.code_tree import Rows
 from atc.retrieval.codes import Codes
 from atc.retrieval.vectors import Floats, Vectors
 
-RATE, BATCH, EPOCHS, PATIENCE = 1e-3, 128, 20, 2
-"""Adam's step; queries of a step; rounds over all of them at most; rounds without gain after which training ends."""
+RATE, BATCH, EPOCHS, PATIENCE = 1e-3, 128, 10, 5
+"""Adam's first step, which falls to 0; queries of a step; rounds over all at most; rounds without gain that end it."""
 PULL = 0.01
-"""Of A and F to 0 at each step: what queries do not ask for stays as it is."""
+"""Of A, U and F to 0 at each step: what queries do not ask for stays as it is."""
 BESIDE = 1_024
 """Tools that a query is set against at once; where more are known so many are drawn for each step."""
 SECONDS = 600.0
 """After which training ends with what it has."""
 LEAST = 10
 """Queries below which nothing is learnt."""
-_HELD_OUT, _ASKED, _STEPS = 0.1, 500, 20
+PARTS = ("turn", "swing", "codes")
+"""What is trained: A; W, w and U; what belongs to codes."""
+HELD_OUT = 0.1
+"""The share of the queries that decides when training ends."""
+_ASKED, _STEPS = 500, 20
 _FIRST, _SECOND, _TINY = 0.9, 0.999, 1e-8
 
 Progress = Callable[[int, int, float], None]
@@ -46,7 +52,7 @@ class LearntHead:
         held_out: queries that it was judged by.
         rounds: that were made.
         seconds: that they took.
-        stopped: why it ended: ``rounds``, ``no gain``, ``time`` or ``interrupted``.
+        stopped: why it ended: ``rounds``, ``no gain`` or ``time``.
     """
 
     head: CodeHead
@@ -75,11 +81,11 @@ def train_head(
     seconds: float = SECONDS,
     units: int = UNITS,
     documents: float = 0.0,
+    parts: Collection[str] = PARTS,
+    held_out: float = HELD_OUT,
     progress: Progress | None = None,
 ) -> LearntHead:
     """Train a head. The same seed gives the same head, unless the time runs out.
-
-    Ctrl-C ends it as time does: the best head so far is given.
 
     Args:
         vectors: of the tools, of length one or zero, of shape ``(tools, dimensions)``.
@@ -91,6 +97,9 @@ def train_head(
         seconds: after which the round in progress is the last one.
         units: hidden units.
         documents: what the documents of the queries' tools count as queries for themselves, beside all queries.
+        parts: what is trained, of :data:`PARTS`; the rest stays as it is. ``turn`` alone is an adapter of queries.
+        held_out: the share of the queries that is not learnt from: the round after which they are ranked best counts.
+            Of 0 the last one does.
         progress: told after each round.
 
     Raises:
@@ -100,7 +109,7 @@ def train_head(
     _check(vectors, codes, asked, gold)
     random = np.random.default_rng(seed)
     order = random.permutation(len(gold))
-    held = order[: max(1, int(_HELD_OUT * len(gold)))]
+    held = order[: math.ceil(held_out * len(gold))]
     learnt = order[len(held) :]
     wanted = [np.unique(np.asarray(gold[place], np.int64)) for place in learnt]
     known = np.unique(np.concatenate(wanted))
@@ -110,7 +119,7 @@ def train_head(
     )
     sayer = Sayer.of(untrained, codes, Vectors.of(vectors))
     before = best = _reciprocal_rank(sayer, asked[probe], [gold[place] for place in probe])
-    trainer = _Trainer(untrained, vectors, np.asarray(codes.values, np.int64))
+    trainer = _Trainer(untrained, vectors, np.asarray(codes.values, np.int64), parts)
     examples, weights = np.asarray(asked[learnt], np.float32), np.ones(len(learnt), np.float32)
     if documents > 0:
         examples = np.concatenate([examples, vectors[known]])
@@ -119,27 +128,25 @@ def train_head(
         weights = np.concatenate([weights, share])
     head, best_round, number, stopped = untrained, 0, 0, "rounds"
     size = max(1, min(BATCH, len(examples) // _STEPS))
-    try:
-        for number in range(1, rounds + 1):
-            order = random.permutation(len(examples))
-            for at in range(0, len(order), size):
-                batch = order[at : at + size]
-                own = [wanted[place] for place in batch]
-                beside = known if len(known) <= BESIDE else random.choice(known, BESIDE, replace=False)
-                trainer.step(examples[batch], own, weights[batch], np.union1d(np.concatenate(own), beside))
-            now = _reciprocal_rank(replace(sayer, head=trainer.head), asked[probe], [gold[place] for place in probe])
-            if progress is not None:
-                progress(number, rounds, now)
-            if now > best:
-                best, best_round, head = now, number, trainer.copy()
-            elif number - best_round >= PATIENCE:
-                stopped = "no gain"
-                break
-            if time.monotonic() - began > seconds:
-                stopped = "time"
-                break
-    except KeyboardInterrupt:
-        stopped = "interrupted"
+    for number in range(1, rounds + 1):
+        order = random.permutation(len(examples))
+        for at in range(0, len(order), size):
+            batch = order[at : at + size]
+            own = [wanted[place] for place in batch]
+            beside = known if len(known) <= BESIDE else random.choice(known, BESIDE, replace=False)
+            rate = RATE * (1 - (number - 1 + at / len(order)) / rounds)
+            trainer.step(rate, examples[batch], own, weights[batch], np.union1d(np.concatenate(own), beside))
+        now = _reciprocal_rank(replace(sayer, head=trainer.head), asked[probe], [gold[place] for place in probe])
+        if progress is not None:
+            progress(number, rounds, now)
+        if now > best or not len(held):
+            best, best_round, head = now, number, trainer.copy()
+        elif number - best_round >= PATIENCE:
+            stopped = "no gain"
+            break
+        if time.monotonic() - began > seconds:
+            stopped = "time"
+            break
     return LearntHead(head, before, best, len(learnt), len(held), number, time.monotonic() - began, stopped)
 
 
@@ -167,9 +174,13 @@ def _reciprocal_rank(sayer: Sayer, asked: Floats, gold: Sequence[Rows]) -> float
 class _Trainer:
     """Adam over the parameters of a head, all in place."""
 
-    def __init__(self, head: CodeHead, vectors: Floats, values: Rows) -> None:
+    def __init__(self, head: CodeHead, vectors: Floats, values: Rows, parts: Collection[str]) -> None:
         self.head = head.with_parameters([each.copy() for each in head.parameters])
         self._vectors, self._values = vectors, values
+        kinds = ["turn", "swing", "swing", "swing", *["codes"] * (len(head.parameters) - 4)]
+        if "codes" in parts:
+            kinds[2] = kinds[3] = "codes"  # the hidden layer is of both
+        self._trained = [kind in parts for kind in kinds]
         self._first = [np.zeros_like(each) for each in head.parameters]
         self._second = [np.zeros_like(each) for each in head.parameters]
         self._steps = 0
@@ -178,51 +189,70 @@ class _Trainer:
         """The head as it is now."""
         return self.head.with_parameters([each.copy() for each in self.head.parameters])
 
-    def step(self, asked: Floats, gold: Sequence[Rows], weights: Floats, rows: Rows) -> None:
-        """Learn from some queries.
-
-        Args:
-            gold: of each its tools.
-            weights: of each.
-            rows: the tools that they are set against, those of ``gold`` among them; sorted.
-        """
-        head, near, values = self.head, self._vectors[rows], self._values[rows]
-        moved = asked + asked @ head.turn
-        lengths = np.maximum(np.linalg.norm(moved, axis=1, keepdims=True), 1e-6)
-        turned = moved / lengths
-        units = head.units(asked)
-        gates = [head.gate(level, list(values.T[:level])) for level in range(values.shape[1])]
-        answers = [array[values[:, level]] for level, array in enumerate(head.answers)]
-        keys = sum(gate * answer for gate, answer in zip(gates, answers, strict=True))
-        bias = sum(array[values[:, level]] for level, array in enumerate(head.biases))
-        logits = np.float32(SCALE) * (turned @ near.T) + units @ keys.T + bias
-        error = np.exp(logits - logits.max(axis=1, keepdims=True))
-        error /= error.sum(axis=1, keepdims=True)
-        for place, own in enumerate(gold):
-            error[place, np.searchsorted(rows, own)] -= 1 / len(own)
-        error *= (weights / len(gold))[:, None]
-
-        pulled = np.float32(SCALE) * (error @ near)
-        pulled = (pulled - turned * (pulled * turned).sum(axis=1, keepdims=True)) / lengths
-        back = np.where(units > 0, error @ keys, np.float32(0.0))
-        of_keys, of_bias = error.T @ units, error.sum(axis=0)
-        slopes = [asked.T @ pulled + PULL * head.turn, asked.T @ back, back.sum(axis=0)]
-        slopes += [_summed(of_bias, values[:, level], array) for level, array in enumerate(head.biases)]
-        slopes += [
-            _summed(of_keys * gates[level], values[:, level], array) + PULL * array
-            for level, array in enumerate(head.answers)
-        ]
-        slopes += [
-            _summed(of_keys * answers[level], values[:, earlier], array)
-            for level, of_level in enumerate(head.gates)
-            for earlier, array in enumerate(of_level)
-        ]
+    def step(self, rate: float, asked: Floats, gold: Sequence[Rows], weights: Floats, rows: Rows) -> None:
+        """Learn from some queries; see :func:`slopes`."""
+        _, found = slopes(self.head, self._vectors, self._values, asked, gold, weights, rows)
+        pulled = (self.head.turn, self.head.swing, *self.head.answers)
         self._steps += 1
-        for array, slope, first, second in zip(head.parameters, slopes, self._first, self._second, strict=True):
+        arrays = zip(self.head.parameters, found, self._first, self._second, self._trained, strict=True)
+        for array, slope, first, second, trained in arrays:
+            if not trained:
+                continue
+            slope = slope + PULL * array if any(array is each for each in pulled) else slope
             first += (1 - _FIRST) * (slope - first)
             second += (1 - _SECOND) * (slope * slope - second)
             size = np.sqrt(second / (1 - _SECOND**self._steps)) + _TINY
-            array -= np.float32(RATE) * (first / (1 - _FIRST**self._steps)) / size
+            array -= np.float32(rate) * (first / (1 - _FIRST**self._steps)) / size
+
+
+def slopes(
+    head: CodeHead, vectors: Floats, values: Rows, asked: Floats, gold: Sequence[Rows], weights: Floats, rows: Rows
+) -> tuple[float, list[Floats]]:
+    """The cross-entropy of some queries, and its gradient by each parameter of a head.
+
+    Args:
+        vectors: of all tools.
+        values: their codes.
+        asked: vectors of the queries.
+        gold: of each its tools.
+        weights: of each.
+        rows: the tools that they are set against, those of ``gold`` among them; sorted.
+    """
+    near, codes = vectors[rows], values[rows].T
+    units = head.units(asked)
+    moved = asked + asked @ head.turn + units @ head.swing
+    lengths = np.maximum(np.linalg.norm(moved, axis=1, keepdims=True), 1e-6)
+    turned = moved / lengths
+    gates = [head.gate(level, list(codes[:level])) for level in range(len(codes))]
+    answers = [array[own] for array, own in zip(head.answers, codes, strict=True)]
+    keys = sum((gate * answer for gate, answer in zip(gates, answers, strict=True)), np.float32(0.0))
+    bias = sum((array[own] for array, own in zip(head.biases, codes, strict=True)), np.float32(0.0))
+    logits = np.float32(SCALE) * (turned @ near.T) + units @ keys.T + bias
+    logits -= logits.max(axis=1, keepdims=True)
+    error = np.exp(logits)
+    sums = error.sum(axis=1, keepdims=True)
+    error /= sums
+    logits -= np.log(sums)
+    loss = 0.0
+    for place, own in enumerate(gold):
+        wanted = np.searchsorted(rows, own)
+        loss -= float(weights[place] * logits[place, wanted].mean()) / len(gold)
+        error[place, wanted] -= 1 / len(own)
+    error *= (weights / len(gold))[:, None]
+
+    pulled = np.float32(SCALE) * (error @ near)
+    pulled = (pulled - turned * (pulled * turned).sum(axis=1, keepdims=True)) / lengths
+    back = (error @ keys + pulled @ head.swing.T) * (units > 0) / np.float32(math.sqrt(units.shape[1]))
+    of_keys, of_bias = error.T @ units, error.sum(axis=0)
+    found: list[Floats] = [asked.T @ pulled, units.T @ pulled, asked.T @ back, back.sum(axis=0)]
+    found += [_summed(of_bias, own, array) for array, own in zip(head.biases, codes, strict=True)]
+    found += [_summed(of_keys * gate, own, array) for array, gate, own in zip(head.answers, gates, codes, strict=True)]
+    found += [
+        _summed(of_keys * answer, own, array)
+        for answer, of_level in zip(answers, head.gates, strict=True)
+        for array, own in zip(of_level, codes, strict=False)
+    ]
+    return loss, found
 
 
 def _summed(values: Floats, codes: Rows, like: Floats) -> Floats:

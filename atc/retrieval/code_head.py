@@ -6,7 +6,7 @@ millisecond. A tool with the codes ``c_1 … c_L`` and the vector ``v`` gets the
 
     s h·v + Σ_l (b_l[c_l] + r·(g_l ∘ F_l[c_l]))
 
-    h = (q + qA) / |q + qA|,   r = relu(qW + w),   g_l = 1 + Σ_j<l P_lj[c_j]
+    h = (q + qA + rU) / |q + qA + rU|,   r = relu(qW + w) / √units,   g_l = 1 + Σ_j<l P_lj[c_j]
 
 so that what a code counts depends on the query and on the codes before it. A beginning gets the same sum over its own
 codes, with the mean vector of its tools in place of ``v``. Logits are not normalised level by level: the first code
@@ -19,6 +19,7 @@ training. An untrained head gives the cosines, exactly; tools that it never saw 
 from __future__ import annotations
 
 import hashlib
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
@@ -26,11 +27,11 @@ from functools import cached_property
 import numpy as np
 from numpy.typing import NDArray
 
+from atc.retrieval.code_tree import CodeTree, Rows
 from atc.retrieval.codes import Codes
 from atc.retrieval.encoder import normalised
+from atc.retrieval.fusion import CODES_SHARE
 from atc.retrieval.vectors import Floats, Vectors
-
-Rows = NDArray[np.int64]
 
 HEAD_VERSION = 1
 """Changes with what the arrays mean; a head of another version is left out."""
@@ -38,64 +39,12 @@ BEAM = 32
 """Beginnings of codes that are followed at each level."""
 SCALE = 20.0
 """s, what a cosine counts in a logit."""
-UNITS = 64
+UNITS = 256
 """Hidden units."""
 PREFIX = "head-"
 """How the names of the arrays of a head begin."""
-_TAUGHT, _OF = f"{PREFIX}taught", f"{PREFIX}of"
-
-
-@dataclass(frozen=True)
-class CodeTree:
-    """Which codes exist, a level of nodes for each length of a beginning, in the order of their codes.
-
-    Attributes:
-        order: the rows of an index in the order of their codes.
-        codes: for each level the last code of each node.
-        starts: for each level the first child of each node of the level above, and the end.
-        leaves: the first place in ``order`` of each node of the last level, and the end.
-    """
-
-    order: Rows
-    codes: tuple[Rows, ...]
-    starts: tuple[Rows, ...]
-    leaves: Rows
-
-    @classmethod
-    def of(cls, values: NDArray[np.int16]) -> CodeTree:
-        """The tree of some codes, of shape ``(documents, levels)``."""
-        order = np.lexsort(np.asarray(values).T[::-1]).astype(np.int64)
-        sorted_values = np.asarray(values)[order].astype(np.int64)
-        count, levels = sorted_values.shape
-        differs = np.ones((count, levels), bool)
-        differs[1:] = np.logical_or.accumulate(sorted_values[1:] != sorted_values[:-1], axis=1)
-        firsts = [np.zeros(min(count, 1), np.int64)]
-        codes, starts = [], []
-        for level in range(levels):
-            firsts.append(np.flatnonzero(differs[:, level]))
-            codes.append(sorted_values[firsts[-1], level])
-            starts.append(np.searchsorted(firsts[-1], np.append(firsts[-2], count)))
-        return cls(order, tuple(codes), tuple(starts), np.append(firsts[-1], count))
-
-    def children(self, level: int, nodes: Rows) -> tuple[Rows, Rows]:
-        """The nodes of a level below some nodes of the level above, and for each the place of its parent in these."""
-        begins, counts = self.starts[level][nodes], np.diff(self.starts[level])[nodes]
-        return _ranges(begins, counts), np.repeat(np.arange(len(nodes)), counts)
-
-    def rows(self, leaves: Rows) -> tuple[Rows, Rows]:
-        """The rows of some nodes of the last level, and for each the place of its node in these."""
-        counts = self.leaves[leaves + 1] - self.leaves[leaves]
-        return self.order[_ranges(self.leaves[leaves], counts)], np.repeat(np.arange(len(leaves)), counts)
-
-    @cached_property
-    def nodes(self) -> NDArray[np.int64]:
-        """The node of each row at each level, of shape ``(levels, documents)``."""
-        found = np.zeros((len(self.codes), len(self.order)), np.int64)
-        sizes = np.diff(self.leaves)
-        for level in range(len(self.codes) - 1, -1, -1):
-            found[level, self.order] = np.repeat(np.arange(len(sizes)), sizes)
-            sizes = np.add.reduceat(sizes, self.starts[level][:-1]) if len(sizes) else sizes
-        return found
+_BLOCK = 8_192
+_TAUGHT, _SHARE, _OF = f"{PREFIX}taught", f"{PREFIX}share", f"{PREFIX}of"
 
 
 @dataclass(frozen=True)
@@ -104,21 +53,25 @@ class CodeHead:
 
     Attributes:
         turn: A, of shape ``(dimensions, dimensions)``.
+        swing: U, of shape ``(units, dimensions)``.
         hidden: W, of shape ``(dimensions, units)``.
         offset: w, of shape ``(units,)``.
         biases: b, for each level an array of shape ``(codes,)``.
         answers: F, for each level an array of shape ``(codes, units)``.
         gates: P, for each level an array of shape ``(codes, units)`` for each earlier level.
         taught: the codes of the tools that it was trained for, of shape ``(tools, levels)``.
+        share: its weight beside words and vectors, found on queries that were held out.
     """
 
     turn: Floats
+    swing: Floats
     hidden: Floats
     offset: Floats
     biases: tuple[Floats, ...]
     answers: tuple[Floats, ...]
     gates: tuple[tuple[Floats, ...], ...]
     taught: NDArray[np.int16]
+    share: float = CODES_SHARE
 
     @classmethod
     def untrained(cls, codes: Codes, dimensions: int, units: int = UNITS, seed: int = 0) -> CodeHead:
@@ -131,6 +84,7 @@ class CodeHead:
 
         return cls(
             np.zeros((dimensions, dimensions), np.float32),
+            np.zeros((units, dimensions), np.float32),
             drawn(1.0, dimensions, units),
             np.zeros(units, np.float32),
             tuple(np.zeros(size, np.float32) for size in sizes),
@@ -143,33 +97,38 @@ class CodeHead:
     def parameters(self) -> list[Floats]:
         """What is trained, always in the same order."""
         gates = [gate for level in self.gates for gate in level]
-        return [self.turn, self.hidden, self.offset, *self.biases, *self.answers, *gates]
+        return [self.turn, self.swing, self.hidden, self.offset, *self.biases, *self.answers, *gates]
 
     def with_parameters(self, parameters: Sequence[Floats]) -> CodeHead:
         """The same with other :attr:`parameters`."""
         given = iter(parameters)
-        turn, hidden, offset = (next(given) for _ in range(3))
+        turn, swing, hidden, offset = (next(given) for _ in range(4))
         biases, answers = (tuple(next(given) for _ in self.biases) for _ in range(2))
         gates = tuple(tuple(next(given) for _ in level) for level in self.gates)
-        return replace(self, turn=turn, hidden=hidden, offset=offset, biases=biases, answers=answers, gates=gates)
+        return replace(
+            self, turn=turn, swing=swing, hidden=hidden, offset=offset, biases=biases, answers=answers, gates=gates
+        )
 
     def turned(self, vectors: Floats) -> Floats:
         """h of each query: of length one, of shape ``(queries, dimensions)``."""
-        return normalised(vectors + vectors @ self.turn)
+        return normalised(vectors + vectors @ self.turn + self.units(vectors) @ self.swing)
 
     def units(self, vectors: Floats) -> Floats:
         """r of each query, of shape ``(queries, units)``."""
-        units: Floats = np.maximum(vectors @ self.hidden + self.offset, 0.0)
+        units: Floats = np.maximum(vectors @ self.hidden + self.offset, 0.0) / np.float32(math.sqrt(len(self.offset)))
         return units
 
-    def gate(self, level: int, before: Sequence[Rows]) -> Floats | float:
+    def gate(self, level: int, before: Sequence[Rows]) -> Floats | np.float32:
         """g behind the codes of each earlier level, of shape ``(documents, units)``; 1 at the first level."""
-        return sum((gate[codes] for gate, codes in zip(self.gates[level], before, strict=True)), np.float32(1.0))
+        gates = (gate[codes] for gate, codes in zip(self.gates[level], before, strict=True))
+        found: Floats | np.float32 = sum(gates, np.float32(1.0))
+        return found
 
     def arrays(self, codes: Codes) -> dict[str, Floats]:
         """As :attr:`Codes.arrays` keeps them, beside a digest of the codebooks that they belong to."""
         named = {f"{PREFIX}{place:02}": array for place, array in enumerate(self.parameters)}
-        return named | {_TAUGHT: self.taught.astype(np.float32), _OF: _digest(codes)}
+        share = np.array([self.share], np.float32)
+        return named | {_TAUGHT: self.taught.astype(np.float32), _SHARE: share, _OF: _digest(codes)}
 
     @classmethod
     def of(cls, codes: Codes) -> CodeHead | None:
@@ -181,18 +140,24 @@ class CodeHead:
         arrays = {name: np.asarray(array) for name, array in codes.arrays.items() if name.startswith(PREFIX)}
         if not arrays:
             return None
-        of, taught = arrays.pop(_OF, None), arrays.pop(_TAUGHT, None)
-        if of is None or taught is None or not np.array_equal(of, _digest(codes)):
+        of, taught, share = (arrays.pop(name, None) for name in (_OF, _TAUGHT, _SHARE))
+        if of is None or taught is None or share is None or not np.array_equal(of, _digest(codes)):
             raise ValueError("it was trained for other codes, or by another version of ATC")
         parameters = [arrays[name].astype(np.float32) for name in sorted(arrays)]
-        if not parameters or parameters[0].ndim != 2 or taught.ndim != 2 or taught.shape[1] != codes.levels:
+        if (
+            len(parameters) < 2
+            or parameters[0].ndim != 2
+            or parameters[1].ndim != 2
+            or taught.ndim != 2
+            or taught.shape[1] != codes.levels
+        ):
             raise ValueError("it is damaged")
-        shapes = cls.untrained(codes, len(parameters[0]), parameters[1].shape[-1])
+        shapes = cls.untrained(codes, len(parameters[0]), parameters[1].shape[0])
         if [each.shape for each in parameters] != [each.shape for each in shapes.parameters]:
             raise ValueError("it is damaged")
-        if not all(np.isfinite(each).all() for each in parameters):
+        if not all(np.isfinite(each).all() for each in parameters) or share.shape != (1,) or not 0 < share[0] <= 10:
             raise ValueError("it is damaged")
-        return replace(shapes.with_parameters(parameters), taught=taught.astype(np.int16))
+        return replace(shapes.with_parameters(parameters), taught=taught.astype(np.int16), share=float(share[0]))
 
 
 def code_counts(codes: Codes) -> list[int]:
@@ -203,14 +168,28 @@ def code_counts(codes: Codes) -> list[int]:
 
 def centres(tree: CodeTree, vectors: Vectors) -> tuple[Floats, ...]:
     """The mean vector of the documents below each node, for all levels but the last."""
-    found: list[Floats] = []
-    values = np.asarray(vectors.values, np.float32) * np.asarray(vectors.scales)[:, None]
-    for level in range(len(tree.codes) - 1):
-        nodes = tree.nodes[level]
-        sums = np.zeros((len(tree.codes[level]), values.shape[1]), np.float32)
-        np.add.at(sums, nodes, values)
-        found.append(sums / np.maximum(1, np.bincount(nodes, minlength=len(sums)))[:, None].astype(np.float32))
+    levels = range(len(tree.codes) - 1)
+    found = [np.zeros((len(tree.codes[level]), vectors.values.shape[1]), np.float32) for level in levels]
+    for at in range(0, len(tree.order), _BLOCK):
+        rows = tree.order[at : at + _BLOCK]
+        floats = vectors.take(rows).floats()
+        for level in levels:
+            nodes = tree.nodes[level][rows]
+            starts = np.flatnonzero(np.r_[True, nodes[1:] != nodes[:-1]])
+            found[level][nodes[starts]] += np.add.reduceat(floats, starts)
+    counts = [np.bincount(tree.nodes[level], minlength=len(found[level])) for level in levels]
+    for sums, count in zip(found, counts, strict=True):
+        sums /= count[:, None].astype(np.float32)
     return tuple(found)
+
+
+def head_fault(codes: Codes) -> str:
+    """Why the head that some codes have cannot be used; empty where it can, or where there is none."""
+    try:
+        CodeHead.of(codes)
+    except ValueError as problem:
+        return str(problem)
+    return ""
 
 
 @dataclass(frozen=True)
@@ -278,7 +257,13 @@ class Sayer:
         return rows[best], scores[best].astype(np.float32)
 
     def _codes(self, level: int) -> Rows:
-        return self.tree.codes[level][self.tree.nodes[level]]
+        codes: Rows = self.tree.codes[level][self.tree.nodes[level]]
+        return codes
+
+
+def without_head(codes: Codes) -> Codes:
+    """The same codes without the arrays of a head."""
+    return replace(codes, arrays={name: array for name, array in codes.arrays.items() if not name.startswith(PREFIX)})
 
 
 def _best(scores: Floats, nodes: Rows, count: int) -> Rows:
@@ -286,13 +271,8 @@ def _best(scores: Floats, nodes: Rows, count: int) -> Rows:
     places = np.arange(len(scores))
     if len(scores) > count:
         places = np.flatnonzero(scores >= np.partition(scores, len(scores) - count)[len(scores) - count])
-    return places[np.lexsort((nodes[places], -scores[places]))][:count]
-
-
-def _ranges(begins: Rows, counts: Rows) -> Rows:
-    """``begin, begin + 1, …`` for each, one after the other."""
-    ends = np.cumsum(counts)
-    return np.arange(ends[-1] if len(ends) else 0) + np.repeat(begins - ends + counts, counts)
+    best: Rows = places[np.lexsort((nodes[places], -scores[places]))][:count]
+    return best
 
 
 def _digest(codes: Codes) -> Floats:

@@ -14,7 +14,14 @@ DENSE_SHARE = 0.45
 """The weight of a vector's score beside a word's; chosen by ``python -m benchmarks.retrieval`` (docs/benchmarks.md)."""
 ADAPTER_SHARE = 2.0
 """The weight of an adapted query where nothing else was found; chosen by ``python -m benchmarks.codes adapter``."""
-SHARES: Mapping[str, float] = {"words": 1 - DENSE_SHARE, "vectors": DENSE_SHARE, "adapter": ADAPTER_SHARE}
+CODES_SHARE = 2.0
+"""The weight of what a head says where nothing else was found; chosen by ``python -m benchmarks.codes head``."""
+SHARES: Mapping[str, float] = {
+    "words": 1 - DENSE_SHARE,
+    "vectors": DENSE_SHARE,
+    "adapter": ADAPTER_SHARE,
+    "codes": CODES_SHARE,
+}
 """The weight of each scorer, by name."""
 ADDED: frozenset[str] = frozenset({"co-usage"})
 """Scorers that give parts of the best score of the others, to be added to them as they are."""
@@ -32,7 +39,7 @@ def fused(parts: Mapping[Any, Floats], count: int, shares: Mapping[Any, float] =
         count: documents.
         shares: the weight of each scorer, by name.
     """
-    total = _weighed({name: scores for name, scores in parts.items() if name not in ADDED}, count)
+    total = _weighed({name: scores for name, scores in parts.items() if name not in ADDED}, count, shares)
     best = total.max(initial=0.0)
     for name, scores in parts.items():
         if name in ADDED and best > 0:
@@ -40,7 +47,7 @@ def fused(parts: Mapping[Any, Floats], count: int, shares: Mapping[Any, float] =
     return total
 
 
-def _weighed(parts: Mapping[Any, Floats], count: int) -> Floats:
+def _weighed(parts: Mapping[Any, Floats], count: int, shares: Mapping[Any, float]) -> Floats:
     if len(parts) == 1:
         return next(iter(parts.values()))
     total = np.zeros(count, np.float32)

@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 
 from atc.retrieval.co_usage import CoUsage
 from atc.retrieval.code_column import fault_of
+from atc.retrieval.code_head import head_fault, without_head
 from atc.retrieval.codes import CODES_VERSION, Codes, CodesFacts
 from atc.retrieval.snapshot import Snapshot
 
@@ -73,6 +74,9 @@ def read_columns(about: Any, arrays: Arrays, damaged: Collection[str], documents
             codes = None
         if codes is None:
             notices.append(f"the codes of this index are left out: {why}; `atc tools index --codes` makes them anew")
+        elif why := head_fault(codes):
+            codes = without_head(codes)
+            notices.append(f"the head that says codes is left out: {why}; `atc learn ranking` trains one anew")
         found["codes"] = codes
     return found | {"notices": tuple(notices)}
 
