@@ -143,6 +143,8 @@ def search(
     way = way or settings.retrieval
     if folder is not None:
         searched = ToolIndex.load(folder)
+        for notice in searched.notices:
+            err.print(notice, style="yellow", markup=False)
     else:
         searched = index_of(options.opened(sources or [], openapi=openapi), way)
     on = [name for name in settings.scorers if way != "lexical" or name in WITHOUT_VECTORS]
