@@ -61,12 +61,12 @@ def index(
             made = ToolIndex.load(folder, chosen)
             made.update(tools, report)
             made.remove([name for name in made.ids if name not in tools])
-            made.save(folder)
+            made.save(folder, report)
         else:
             made = ToolIndex.build(tools, chosen, folder, report)
         if wanted is not None:  # after the index was saved: who stops it here has one without codes
             index_codes.make(made, wanted, report)
-            made.save(folder)
+            made.save(folder, report)
     for notice in made.notices:
         err.print(notice, style="yellow", markup=False)
     summary = {"index": str(folder), "tools": len(made), "encoder": chosen.name if chosen else None}

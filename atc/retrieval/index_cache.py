@@ -62,8 +62,7 @@ def kept_index(
             return kept, ""
         folder.mkdir(mode=0o700, exist_ok=True)
         index = ToolIndex.build(tools, encoder, progress=progress, parts=folder)
-        progress("writing", 0, len(index))
-        index.save(folder)
+        index.save(folder, progress)
         problem = ""
     except (ToolIndexError, OSError) as error:
         reason = str(error) if isinstance(error, ToolIndexError) else f"{cache}: {error.strerror or error}"
