@@ -68,6 +68,8 @@ def codes(
         print_json(_summary(found, len(tools)))
     else:
         _print(found)
+        if tools.codes is None:
+            out.print("it has no codes; `atc tools index --codes` makes those in closed form")
     raise typer.Exit(SOLVED)
 
 
