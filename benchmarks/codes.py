@@ -7,9 +7,10 @@ from __future__ import annotations
 
 import typer
 
-from benchmarks import codes_train
+from benchmarks import codes_tokens, codes_train
 
 app = typer.Typer(help=__doc__, no_args_is_help=True)
+app.command("tokens")(codes_tokens.tokens)
 app.command("train")(codes_train.train)
 
 
