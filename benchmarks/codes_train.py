@@ -4,7 +4,7 @@ One set of tools of five is held out; both kinds of codes are made from the othe
 were held out whose tools have the same first code; ``new``: those of them that no other set has; ``chance``: any two
 tools. ``explained``: the part of the variance of the vectors that first codes explain, and all codes with what decodes
 them. ``perplexity``: e to the entropy of a level's codes. ``alike``: tools that share all their codes before an exact
-assignment keeps them apart; after it none do.
+assignment keeps them apart; after it none do. Seconds are of the processor, for one thread: the machine may be busy.
 """
 
 from __future__ import annotations
@@ -65,23 +65,23 @@ def train(
         new = np.array([pair for pair in held.pairs.tolist() if tuple(pair) not in known], np.int32).reshape(-1, 2)
         # without what was used together λ says nothing
         for smoothing in map(float, smoothings.split(",")) if len(learnt.pairs) else (0.0,):
-            began = time.perf_counter()
+            began = time.process_time()
             codes = tokenize(pool.vectors, learnt, size=size, smoothing=smoothing, seed=seed)
-            seconds = time.perf_counter() - began
+            seconds = time.process_time() - began
             left = smoothed(pool.vectors, learnt, smoothing)
-            line = {"pool": name, "codes": "closed form", "λ": smoothing, "seconds": seconds}
+            line = {"pool": name, "codes": "closed form", "λ": smoothing, "processor s": seconds}
             lines.append(line | _figures(codes, pool.vectors, left, _whole(codes), held.pairs, new))
             for variant in variants.split(";"):
                 o = replace(Options(smoothing=smoothing, batch=batch), **_VARIANTS[variant])
                 if epochs is not None:
                     o = o.for_epochs(epochs)
-                began = time.perf_counter()
+                began = time.process_time()
                 books = (useful_size(len(pool.vectors), LEVELS, size),) * LEVELS
                 network = trained(pool.vectors, learnt, books, o, seed)
                 codes = codes_of(network, pool.vectors, CodesFacts(TRAINED, seed, smoothing))
-                seconds = time.perf_counter() - began
+                seconds = time.process_time() - began
                 left = into_space(codes, pool.vectors)
-                line = {"pool": name, "codes": variant, "λ": smoothing, "seconds": seconds}
+                line = {"pool": name, "codes": variant, "λ": smoothing, "processor s": seconds}
                 lines.append(
                     line | _figures(codes, pool.vectors, left, network.given_back(_whole(codes)), held.pairs, new)
                 )

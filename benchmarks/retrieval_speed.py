@@ -3,13 +3,15 @@
 ``python -m benchmarks.retrieval_speed --sizes 47000,190000``. Beside it on the same machine, in the same process:
 ``rank-bm25`` (where it is installed: ``pip install rank-bm25``) and a scan of all vectors in 32-bit floats by NumPy.
 Names and words are drawn by Zipf's law, and a text's vector is the sum of its words', so that texts have neighbours as
-real ones do. What the encoder itself takes is measured in ``--encoder``, with the real one.
+real ones do. ``--building`` measures building alone, also of catalogues that are too large for the rest. What the
+encoder itself takes is measured in ``--encoder``, with the real one.
 """
 
 from __future__ import annotations
 
 import json
 import random
+import resource
 import subprocess
 import sys
 import tempfile
@@ -80,18 +82,22 @@ _SYLLABLES = [f"{a}{b}{c}" for a in "bdglmnrt" for b in "aeiou" for c in ("", "n
 def main(
     sizes: Annotated[str, typer.Option(help="Documents, comma-separated.")] = "4700,47000",
     encoder: Annotated[bool, typer.Option("--encoder", help="Measure the encoder too, over 500 tools.")] = False,
+    building: Annotated[
+        bool, typer.Option("--building", help="Building alone: processor seconds by stage, and memory.")
+    ] = False,
     as_json: Annotated[bool, typer.Option("--json", help="The figures as JSON.")] = False,
     child: Annotated[int, typer.Option(hidden=True)] = 0,
 ) -> None:
     """Measure how quick tools are found, and how that grows with the catalogue."""
     if child:
-        sys.stdout.write(json.dumps(_measured(child, encoder)))
+        sys.stdout.write(json.dumps(_built(child) if building else _measured(child, encoder)))
         return
     try:
         counts = [int(size) for size in sizes.split(",")]
     except ValueError:
         raise UsageError(f"--sizes takes numbers and commas, not {sizes!r}") from None
-    lines = [_in_a_process(count, encoder) for count in counts]
+    options = [*(["--encoder"] if encoder else []), *(["--building"] if building else [])]
+    lines = [_in_a_process(count, options) for count in counts]
     if as_json:
         print_json(lines)
         return
@@ -101,13 +107,38 @@ def main(
     out.print(table)
 
 
-def _in_a_process(count: int, encoder: bool) -> dict[str, float | None]:
+def _in_a_process(count: int, options: Sequence[str]) -> dict[str, float | None]:
     command = [sys.executable, "-m", __spec__.name if __spec__ else __name__, "--child", str(count)]
-    ran = subprocess.run([*command, *(["--encoder"] if encoder else [])], capture_output=True, text=True)
+    ran = subprocess.run([*command, *options], capture_output=True, text=True)
     if ran.returncode:
         raise EnvironmentProblem(f"the measurement of {count} documents failed: {ran.stderr.strip()[-300:]}")
     found: dict[str, float | None] = json.loads(ran.stdout)
     return found
+
+
+def _built(count: int) -> dict[str, float | None]:
+    """A catalogue that comes as a stream, built by words and then with vectors too, in one process."""
+    figures: dict[str, float | None] = {}
+    began = time.process_time()
+    for _ in catalogue(count):
+        pass
+    drawing = time.process_time() - began
+    for name, coder in (("words", None), ("both", Drawn())):
+        stages: dict[str, float] = {}
+
+        def told(stage: str, done: int, total: int, stages: dict[str, float] = stages) -> None:
+            stages.setdefault(stage, time.process_time())
+
+        with tempfile.TemporaryDirectory() as folder:
+            began = time.process_time()
+            ToolIndex.build(catalogue(count), coder, folder, told)
+            ended = time.process_time()
+        figures[f"{name}, processor s"] = ended - began - drawing
+        starts = [began, *list(stages.values())[1:], ended]
+        for stage, start, end in zip(stages, starts, starts[1:], strict=False):
+            figures[f"{name}: {stage}"] = end - start - (drawing if stage == "reading" else 0.0)
+        figures[f"{name}, MB at most"] = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
+    return figures
 
 
 def _measured(count: int, encoder: bool) -> dict[str, float | None]:

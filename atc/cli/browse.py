@@ -14,7 +14,8 @@ from rich.text import Text
 from atc.cli import options
 from atc.cli.console import clean, err, guarded, out, print_json, short
 from atc.cli.files import Force, writable, write
-from atc.cli.find import index_of, progress
+from atc.cli.find import index_of
+from atc.cli.progress import stages
 from atc.errors import UsageError
 from atc.retrieval.code_words import WIDTH, Entry, Menu
 from atc.retrieval.code_words import Path as Place
@@ -241,7 +242,7 @@ def _many(tools: int) -> str:
 def _write_page(index: ToolIndex, menu: Menu, file: Path, as_json: bool) -> None:
     from atc.pages.tool_menu.page import html_of
 
-    with progress() as report:
+    with stages() as report:
         text, left_out = html_of(index, menu, report)
     write(file, text)
     if as_json:

@@ -5,18 +5,17 @@ from __future__ import annotations
 import asyncio
 import time
 import warnings
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Annotated, Any
 
 import typer
-from rich.progress import BarColumn, MofNCompleteColumn, Progress, TimeRemainingColumn
 from rich.table import Table
 from rich.text import Text
 
 from atc.cli import index_codes, options
 from atc.cli.console import clean, err, guarded, out, print_json, print_table, short
+from atc.cli.progress import stages
 from atc.errors import EncoderUnavailable, LexicalOnly, UsageError
 from atc.models import resolve_model
 from atc.models.base import Message, Reply
@@ -74,12 +73,12 @@ def index(
     chosen = _encoder(encoder)
     if wanted is not None:
         index_codes.check(wanted, chosen, len(tools))
-    with progress() as report:
+    with stages() as report:
         if (folder / "index.json").exists():
             made = ToolIndex.load(folder, chosen)
             made.update(tools, report)
             made.remove([name for name in made.ids if name not in tools])
-            made.save(folder)
+            made.save(folder, report)
         else:
             made = ToolIndex.build(tools, chosen, folder, report)
         if used is not None:
@@ -87,7 +86,7 @@ def index(
             made.save(folder)
         if wanted is not None:  # after the index was saved: who stops it here has one without codes
             index_codes.make(made, wanted, report)
-            made.save(folder)
+            made.save(folder, report)
     for notice in made.notices:
         err.print(notice, style="yellow", markup=False)
     summary: dict[str, Any] = {"index": str(folder), "tools": len(made), "encoder": chosen.name if chosen else None}
@@ -186,7 +185,7 @@ def _scores(hits: Mapping[str, Hit], name: str) -> dict[str, Any]:
 def index_of(tools: Toolset, way: Way) -> ToolIndex:
     """An index of tools: the one that a run of this way would search."""
     encoder, notices = encoder_for(len(tools)) if way in ("auto", "codes") else (None, [])
-    with progress() as report:
+    with stages() as report:
         made, problem = kept_index(tools, encoder, Settings.load().catalogue / INDEXES, report, codes=way == "codes")
     for notice in (*notices, *([problem] if problem else [])):
         err.print(notice, style="yellow", markup=False)
@@ -241,19 +240,3 @@ def _encoder(name: str) -> Encoder | None:
         err.print(f"by words alone: {problem}", style="yellow", markup=False)
         return None
     return encoder
-
-
-@contextmanager
-def progress() -> Iterator[Callable[[str, int, int], None]]:
-    """A bar on a terminal, nothing elsewhere."""
-    with Progress(
-        "{task.description}", BarColumn(), MofNCompleteColumn(), TimeRemainingColumn(), console=err, transient=True
-    ) as bar:
-        tasks: dict[str, Any] = {}
-
-        def report(stage: str, done: int, total: int) -> None:
-            if stage not in tasks:
-                tasks[stage] = bar.add_task(stage, total=total or None)
-            bar.update(tasks[stage], completed=done, total=total or None)
-
-        yield report

@@ -2,20 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
-from rich.progress import BarColumn, MofNCompleteColumn, Progress, TimeRemainingColumn
 
 from atc.cli import options
 from atc.cli.console import NOT_SOLVED, SOLVED, clean, err, guarded, out, print_json
+from atc.cli.progress import stages
 from atc.errors import UsageError
 
 if TYPE_CHECKING:
-    from atc.learn.codes import Learnt, Told
+    from atc.learn.codes import Learnt
 
 
 @guarded
@@ -47,7 +45,7 @@ def codes(
         o = o.for_epochs(epochs)
     tools = ToolIndex.load(index)
     kept = index / learning.FOLDER
-    with _progress(silent=as_json) as report:
+    with stages(silent=as_json) as report:
         try:
             found = learning.learn(tools.snapshot, tools.encoder_digest, options=o, seed=seed, kept=kept, told=report)
         except learning.TooLittle as error:
@@ -68,6 +66,8 @@ def codes(
         print_json(_summary(found, len(tools)))
     else:
         _print(found)
+        if tools.codes is None:
+            out.print("it has no codes; `atc tools index --codes` makes those in closed form")
     raise typer.Exit(SOLVED)
 
 
@@ -106,31 +106,3 @@ def _print(found: Learnt) -> None:
         out.print("the trained codes are in the index now")
     else:
         out.print("the index stays as it was: the trained codes are not better")
-
-
-@contextmanager
-def _progress(*, silent: bool) -> Iterator[Told]:
-    """A bar on a terminal; elsewhere a line a stage."""
-    if silent:
-        yield lambda stage, done, total: None
-        return
-    if not err.is_terminal:
-        said: set[str] = set()
-
-        def line(stage: str, done: int, total: int) -> None:
-            if stage not in said:
-                said.add(stage)
-                err.print(f"{stage} ({total})", markup=False)
-
-        yield line
-        return
-    columns = ("{task.description}", BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
-    with Progress(*columns, console=err, transient=True) as bar:
-        tasks: dict[str, Any] = {}
-
-        def report(stage: str, done: int, total: int) -> None:
-            if stage not in tasks:
-                tasks[stage] = bar.add_task(stage, total=total or None)
-            bar.update(tasks[stage], completed=done, total=total or None)
-
-        yield report

@@ -95,7 +95,7 @@ def train(
     given = torch.from_numpy(np.ascontiguousarray(vectors, np.float32))
     name = _name(vectors, pairs, weights, books, options, seed)
     if not len(given):
-        return network.eval()
+        return network
     network.start(given)
     done = _read(kept, name, network, optimiser) if kept else 0
     for epoch in range(done, options.epochs):
@@ -107,7 +107,7 @@ def train(
             _write(kept, name, network, optimiser, epoch + 1)
         if told:
             told(epoch + 1, options.epochs, loss)
-    return network.eval()
+    return network
 
 
 def _epoch(

@@ -82,11 +82,14 @@ def embedded(
     places: dict[bytes, int] = {}
     parts: list[Vectors] = []
 
+    count = 0
+
     def take(digests: Iterable[bytes], vectors: Vectors) -> None:
-        start = sum(map(len, parts))
+        nonlocal count
         parts.append(vectors)
-        for row, digest in enumerate(digests):
-            places.setdefault(digest, start + row)
+        for row, digest in enumerate(digests, count):
+            places.setdefault(digest, row)
+        count += len(vectors)
 
     if old is not None and old.vectors is not None:
         take((row.tobytes() for row in old.digests), old.vectors)

@@ -74,10 +74,7 @@ class ToolIndex:
         kept = folder or parts
         index._change(set(), tools, progress, Path(kept) if kept else None)
         if folder is not None:
-            report = progress or (lambda stage, done, total: None)
-            report("writing", 0, len(index))
-            index.save(folder)
-            report("writing", len(index), len(index))
+            index.save(folder, progress)
         return index
 
     @classmethod
@@ -202,7 +199,8 @@ class ToolIndex:
         missing = sorted(gone - self._snapshot.rows.keys())
         if missing:
             raise UsageError(f"the index has no tool {', '.join(map(repr, missing[:5]))}")
-        self._change(gone, [], None)
+        if gone:
+            self._change(gone, [], None)
 
     def make_codes(
         self,
@@ -263,14 +261,18 @@ class ToolIndex:
         together = CoUsage.of(used, self._snapshot.rows, len(self))
         self._snapshot = replace(self._snapshot, co_usage=together if len(together.pairs) else None)
 
-    def save(self, folder: str | Path) -> None:
+    def save(self, folder: str | Path, progress: Progress | None = None) -> None:
         """Write the index, in place of one that the folder may hold; other readers of that one are not disturbed.
+
+        Args:
+            folder: where it is written.
+            progress: told of each stage.
 
         Raises:
             ToolIndexError: it cannot be written, or another process is writing there.
         """
         place = Path(folder)
-        index_store.write(place, self._snapshot, self._coded)
+        index_store.write(place, self._snapshot, self._coded, progress)
         forget(place / BLOCKS)
         read_back, _ = index_store.read(place)  # the arrays are mapped from disk
         self._snapshot = replace(read_back, notices=self._snapshot.notices)
@@ -397,7 +399,9 @@ class ToolIndex:
         taken = [id for id in batch.ids if id in self._snapshot.rows] if only_new else []
         if taken:
             raise UsageError(f"the index has a tool {taken[0]!r} already: update it, or give another id")
+        report("ordering", 0, len(batch.ids))
         snapshot, texts = assembled(self._snapshot, gone, batch)
+        report("ordering", len(batch.ids), len(batch.ids))
         if encoder is not None:
             old = self._snapshot if self._snapshot.vectors is not None else None
             try:

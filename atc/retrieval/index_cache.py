@@ -67,8 +67,7 @@ def kept_index(
         index = index or ToolIndex.build(tools, encoder, progress=progress, parts=folder)
         if _lacks(index, codes):
             index.make_codes(progress=progress)
-        progress("writing", 0, len(index))
-        index.save(folder)
+        index.save(folder, progress)
         problem = ""
     except (ToolIndexError, OSError) as error:
         reason = str(error) if isinstance(error, ToolIndexError) else f"{cache}: {error.strerror or error}"

@@ -15,6 +15,7 @@ import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import partial
 from mmap import ACCESS_READ, mmap
 from pathlib import Path
 from typing import Any
@@ -28,7 +29,7 @@ from atc.retrieval import nearest
 from atc.retrieval.counts import Counts
 from atc.retrieval.index_columns import column_arrays, column_of, read_columns
 from atc.retrieval.lexical import LexicalIndex
-from atc.retrieval.snapshot import DIGEST, Snapshot, line_of
+from atc.retrieval.snapshot import DIGEST, Progress, Snapshot, line_of
 from atc.retrieval.vectors import Vectors
 
 FORMAT, VERSION = "atc-tool-index", 2
@@ -36,6 +37,8 @@ FORMAT, VERSION = "atc-tool-index", 2
 
 MANIFEST, LOCK, BLOCKS, GRAPH = "index.json", ".lock", ".embedding", "nearest.usearch"
 _ATTEMPTS, _PAUSE_S = 5, 0.05
+_EVERY = 1_000
+"""Documents between two reports of progress."""
 
 
 @dataclass(frozen=True)
@@ -62,8 +65,14 @@ class MappedLines:
         return len(self._offsets) - 1
 
 
-def write(folder: Path, snapshot: Snapshot, encoder: Coded | None) -> None:
+def write(folder: Path, snapshot: Snapshot, encoder: Coded | None, progress: Progress | None = None) -> None:
     """Make ``folder`` hold an index; whatever index it held before is replaced at the very end.
+
+    Args:
+        folder: of the index.
+        snapshot: what it holds.
+        encoder: whose vectors those are.
+        progress: told of each stage.
 
     Raises:
         ToolIndexError: it cannot be written (what was there still is), or another process is writing there.
@@ -73,7 +82,7 @@ def write(folder: Path, snapshot: Snapshot, encoder: Coded | None) -> None:
             _remove(folder, ".new-*")  # of writers that were killed
             scratch = Path(tempfile.mkdtemp(prefix=".new-", dir=folder))
             try:
-                _write_files(scratch, snapshot)
+                _write_files(scratch, snapshot, progress or (lambda stage, done, total: None))
                 files = {path.relative_to(scratch).as_posix(): _described(path) for path in _all_files(scratch)}
                 _publish(folder, scratch, _manifest(snapshot, encoder, files))
             finally:
@@ -119,13 +128,16 @@ def _locked(folder: Path) -> Iterator[None]:
         yield
 
 
-def _write_files(folder: Path, snapshot: Snapshot) -> None:
+def _write_files(folder: Path, snapshot: Snapshot, progress: Progress) -> None:
     offsets = [0]
     with (folder / "documents.jsonl").open("wb") as out:
         for row, id in enumerate(snapshot.ids):
             line = line_of(id, snapshot.documents[row]).rstrip(b"\n") + b"\n"
             out.write(line)
             offsets.append(offsets[-1] + len(line))
+            if row % _EVERY == 0:
+                progress("writing", row, len(snapshot))
+    progress("writing", len(snapshot), len(snapshot))
     (folder / "ids.json").write_text(json.dumps(list(snapshot.ids)))
     snapshot.lexical.save(folder / "lexical")
     arrays: dict[str, Any] = {
@@ -142,7 +154,7 @@ def _write_files(folder: Path, snapshot: Snapshot) -> None:
     for name, array in arrays.items():
         np.save(folder / f"{name}.npy", array, allow_pickle=False)
     if snapshot.vectors is not None and len(snapshot) > nearest.EXACT:
-        nearest.Nearest.write(snapshot.vectors, folder / GRAPH)
+        nearest.Nearest.write(snapshot.vectors, folder / GRAPH, partial(progress, "connecting"))
 
 
 def _manifest(snapshot: Snapshot, encoder: Coded | None, files: dict[str, dict[str, Any]]) -> dict[str, Any]:

@@ -6,6 +6,7 @@ the graph under 1 ms, for 0.13 ms a document when it is built. It only proposes 
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -19,6 +20,8 @@ EXACT = 200_000
 """Documents up to which all vectors are compared."""
 
 _NEIGHBOURS, _EFFORT_BUILD, _EFFORT_SEARCH = 16, 64, 256
+_AT_ONCE = 4_096
+"""Vectors that are put into the graph at once."""
 PROPOSED = 200
 """Rows that are proposed for ten results, at least."""
 
@@ -34,8 +37,13 @@ class Nearest:
         self._graph = graph
 
     @staticmethod
-    def write(vectors: Vectors, path: Path) -> None:
+    def write(vectors: Vectors, path: Path, progress: Callable[[int, int], None] | None = None) -> None:
         """Build the graph and write it; by one thread, so that the same vectors give the same file.
+
+        Args:
+            vectors: of the documents.
+            path: of the file.
+            progress: told how many vectors are in the graph, and of how many.
 
         Raises:
             EncoderUnavailable: the library is missing.
@@ -49,7 +57,11 @@ class Nearest:
             expansion_add=_EFFORT_BUILD,
             expansion_search=_EFFORT_SEARCH,
         )
-        graph.add(np.arange(len(vectors), dtype=np.uint64), np.asarray(vectors.values), threads=1)
+        for at in range(0, len(vectors), _AT_ONCE):  # a step at a time: it is told of, and Ctrl-C ends it
+            some = np.asarray(vectors.values[at : at + _AT_ONCE])
+            graph.add(np.arange(at, at + len(some), dtype=np.uint64), some, threads=1)
+            if progress is not None:
+                progress(at + len(some), len(vectors))
         graph.save(str(path))
 
     @classmethod

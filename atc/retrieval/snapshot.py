@@ -30,12 +30,14 @@ if TYPE_CHECKING:
     from atc.retrieval.together import Together
 
 Progress = Callable[[str, int, int], None]
-"""Called with what is being done (``"reading"``, ``"embedding"``, ``"writing"``), how much is done and how much in all
-(0 where nobody knows)."""
+"""Called with what is being done (``"reading"``, ``"ordering"``, ``"embedding"``, ``"writing"``, and in large indexes
+``"connecting"`` near vectors), how much is done and how much in all (0 where nobody knows)."""
 
 Tools = Toolset | Iterable[Protocol] | Iterable[tuple[str, Protocol]]
 
 DIGEST = 16  # bytes of a text's digest
+MOST = 1_000_000
+"""Tools of an index at most: some 6 GB of memory while it is built. A stream without end stops here too."""
 _EVERY = 1_000
 
 
@@ -152,6 +154,10 @@ def read(tools: Tools, progress: Progress) -> Batch:
             if id in seen:
                 raise UsageError(f"two tools have the id {id!r}: give each tool of an index an id of its own")
             seen.add(id)
+            if len(seen) > MOST:
+                raise UsageError(
+                    f"an index holds {MOST:,} tools at most, and there are more: build several, by service or by kind"
+                )
             found = document_fields(id, protocol)
             ids.append(id)
             documents.append((interner.of(protocol) if interner else None) or line_of(id, protocol))
@@ -198,17 +204,24 @@ def assembled(old: Snapshot | None, gone: set[str], batch: Batch) -> tuple[Snaps
         ids=ids,
         documents=[batch.documents[-1 - row] if row < 0 else old.documents[row] for row in rows],  # type: ignore[union-attr]
         counts=counts,
-        digests=np.array(
-            [np.frombuffer(texts[-1 - row], np.uint8) if row < 0 else old.digests[row] for row in rows],  # type: ignore[union-attr]
-            np.uint8,
-        ).reshape(len(rows), DIGEST),
-        services=np.array(
-            [batch.services[-1 - row] if row < 0 else old.services[row] for row in rows],  # type: ignore[union-attr]
-            np.uint64,
+        digests=_rows_of(
+            old.digests if old else np.zeros((0, DIGEST), np.uint8),
+            np.frombuffer(b"".join(texts), np.uint8).reshape(-1, DIGEST),
+            rows,
         ),
+        services=_rows_of(old.services if old else np.zeros(0, np.uint64), np.array(batch.services, np.uint64), rows),
         lexical=LexicalIndex.build(counts),
     )
     return made, dict(zip(texts, batch.texts, strict=True))
+
+
+def _rows_of(old: NDArray[Any], new: NDArray[Any], rows: Sequence[int]) -> NDArray[Any]:
+    """Rows of two arrays: ``row`` of the old one, or ``-1 - row`` of the new one."""
+    origin = np.array(rows, np.int64)
+    made = np.empty((len(origin), *new.shape[1:]), new.dtype)
+    kept = origin >= 0
+    made[kept], made[~kept] = old[origin[kept]], new[-1 - origin[~kept]]
+    return made
 
 
 def protocol_of(document: Document) -> Protocol:

@@ -19,6 +19,7 @@ from atc.retrieval.code_space import into_space
 from atc.retrieval.codes import Codes, CodesFacts
 from atc.retrieval.index import ToolIndex
 from atc.retrieval.tokenizer import coded, tokenize
+from atc.retrieval.transport import prices
 from atc.retrieval.vectors import Floats
 from atc.tools.protocol import Protocol
 
@@ -189,6 +190,10 @@ def test_sinkhorn_spreads_rows_evenly() -> None:
     counts = torch.bincount(evenly(distances, 50, 0.01), minlength=20)
     assert int(torch.bincount(distances.argmin(1), minlength=20).max()) > 100
     assert 10 <= int(counts.min()) <= int(counts.max()) <= 30
+    given = distances.numpy()
+    cost = (2 * (given - given.min()) / (given.max() - given.min()) - 1).astype(np.float32)
+    as_in_numpy = (cost - prices(cost, 0.01, 50)).argmin(axis=1)
+    assert (evenly(distances, 50, 0.01).numpy() == as_in_numpy).mean() > 0.95
     equal = evenly(torch.zeros(4, 2), 50, 0.01)
     assert len(equal) == 4, "equal distances are no problem"
 
