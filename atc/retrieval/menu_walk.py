@@ -237,7 +237,8 @@ class MenuWalk:
 
     def _line(self, line: Line, service: bool) -> str:
         if line.row is None:
-            examples = (harmless(_last(id), _NAME // 2) for id in self._groups.examples(line.group)[:_EXAMPLES])
+            names = dict.fromkeys(harmless(_last(id), _NAME // 2) for id in self._groups.examples(line.group))
+            examples = [*names][: _EXAMPLES if len(line.group) == 1 else 1]  # the first page is read but once
             words = harmless(self._groups.words(line.group), _WORDS)
             return ": ".join(filter(None, (words, ", ".join(examples))))
         id = self._index.ids[line.row]
