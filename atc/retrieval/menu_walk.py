@@ -36,7 +36,7 @@ BEAM, PICKS = 3, 5
 """Groups that are gone into at once, and tools that the model may pick."""
 GROUPS, TOOLS, TOKENS = 20, 12, 256
 """Lines of a page of groups, and of tools; choices of a model that was taught tokens."""
-NEAR = 400
+NEAR = 1_000
 """Tools of the groups that were picked from which on smaller groups are shown; of fewer the likeliest tools are."""
 STEPS = 4
 """Questions to a model that reads words. One that was taught tokens is asked once for each thing that it picks."""
@@ -45,7 +45,7 @@ RANKED = 1_000
 _REPLY_TOKENS = 40
 _EXAMPLES = 2
 _NAME, _WORDS, _DESCRIPTION = 48, 48, 80
-_TASK = 600
+_TASK = 400
 """Characters of a task that are shown with a page; of a longer one the beginning and the end."""
 
 
@@ -128,7 +128,7 @@ class MenuWalk:
             await self._go(walk, done)
         except (ModelError, ModelUnavailable, BudgetExceeded) as problem:
             done.stopped = str(problem)
-        lines = walk.picked or self._unseen(walk)
+        lines = walk.picked or (self._unseen(walk) if done.calls else [])  # without a reply nothing was chosen
         done.said = tuple(
             Said(self._index.ids[line.row], path_of(self._groups, line.group))
             for line in dict.fromkeys(lines)
