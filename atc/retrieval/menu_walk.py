@@ -22,7 +22,7 @@ from atc.graph.tool_graph import ToolGraph
 from atc.models.base import Message, Reply
 from atc.prompting import fenced, prompt
 from atc.retrieval.asking import FittingAsk, fitting
-from atc.retrieval.code_tokens import token_text
+from atc.retrieval.code_tokens import token_text, without_tokens
 from atc.retrieval.dialogue import first_sentence, harmless
 from atc.retrieval.index import ToolIndex
 from atc.retrieval.menu import LAST, Group, Groups, Line, Rows, likeliest, lines_below, path_of
@@ -197,7 +197,7 @@ class MenuWalk:
             codes = line.group if line.row is None else taught[line.row].tolist()
             left[next(group for group in left if line.group[: len(group)] == group)][token_text(codes)] = line
         found: list[Line] = []
-        messages = [Message("user", fenced(walk.task))]
+        messages = [Message("user", without_tokens(walk.task))]
         while len(found) < most and (waiting := [lines for lines in left.values() if lines]):
             for lines in waiting[: most - len(found)]:
                 said = next(iter(lines))

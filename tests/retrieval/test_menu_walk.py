@@ -15,7 +15,7 @@ from atc.errors import BudgetExceeded, ModelError, ModelUnavailable
 from atc.models.base import Message, Reply
 from atc.models.budget import Budget, BudgetedModel
 from atc.models.fake import FakeModel
-from atc.retrieval.code_tokens import token_text, token_vocabulary
+from atc.retrieval.code_tokens import token_text, token_vocabulary, without_tokens
 from atc.retrieval.index import ToolIndex
 from atc.retrieval.menu import LAST, Codes, Groups, Line, WordGroups, groups_of, lines_below
 from atc.retrieval.menu_walk import BEAM, GROUPS, PICKS, TOOLS, MenuWalk
@@ -346,3 +346,4 @@ def test_the_tokens_of_tools_are_their_own(menu: Codes, index: ToolIndex) -> Non
     assert len(texts) == len(index)
     assert set("".join(texts).replace("><", "> <").split()) == set(token_vocabulary(codes_of(index)))
     assert token_text((5, 77)) == "<T1_5><T2_77>"
+    assert without_tokens("say <T1_5><T2_77>, or <b> and list<T>") == "say ‹T1_5›‹T2_77›, or <b> and list<T>"
