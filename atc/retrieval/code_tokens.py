@@ -9,7 +9,6 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-
 _SPELT = re.compile(r"<(T\d{1,3}_\d{1,6})>")
 
 
