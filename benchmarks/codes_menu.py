@@ -1,5 +1,7 @@
 """What a model that was taught nothing picks from a menu of tools, beside search alone and search with its plan.
 
+``ceiling`` is the same menu with a model that picks the right lines of each page: what the menu itself loses.
+
 ``python -m benchmarks.codes menu --data DIR --model embedded --limit-s 3600 --out FILE``. A line is kept for each query
 and method as it ends; the same command goes on from there. Queries are drawn by a hash, as many of each source.
 """
@@ -18,6 +20,7 @@ from pathlib import Path
 from statistics import fmean, median
 from typing import Annotated, Any, Literal
 
+import numpy as np
 import typer
 from pydantic import TypeAdapter
 from pydantic.dataclasses import dataclass
@@ -25,17 +28,19 @@ from pydantic.dataclasses import dataclass
 from atc.cli.console import INTERRUPTED, err, guarded
 from atc.errors import EnvironmentProblem, UsageError
 from atc.models import Model, open_model
-from atc.models.base import Message, Reply
+from atc.models.base import Message, Reply, estimate_tokens
+from atc.models.fake import FakeModel
 from atc.retrieval.index import ToolIndex
-from atc.retrieval.menu import WordGroups
-from atc.retrieval.menu_walk import GROUPS, MenuWalk
+from atc.retrieval.menu import Line, WordGroups
+from atc.retrieval.menu_walk import BEAM, GROUPS, PICKS, MenuWalk
 from atc.retrieval.planner import QueryPlanner, Trajectory, search_without_plan
 from benchmarks.codes_data import G3, RESULTS, TOOLBENCH, CodesData, split
 from benchmarks.common import print_json, show
 from benchmarks.retrieval_data import Query
 
-Method = Literal["hybrid", "menu", "planned"]
-METHODS: tuple[Method, ...] = ("hybrid", "menu", "planned")
+Method = Literal["hybrid", "ceiling", "menu", "planned"]
+METHODS: tuple[Method, ...] = ("hybrid", "ceiling", "menu", "planned")
+_ASKING = frozenset({"menu", "planned"})
 Grouping = Literal["codes", "near"]
 SOURCES = ("metatool", "livemcp", G3, "toolbench")
 DEPTH = 20
@@ -180,7 +185,7 @@ async def _run(
     out: Path,
 ) -> None:
     done = {row.key for row in read_rows(out)}
-    async with aclosing(open_model(spec)) as model:
+    async with aclosing(open_model(spec) if _ASKING & {*methods} else FakeModel([])) as model:
         for some in cases.values():
             asked = [(case, method) for case in some for method in methods]
             missing = [each for each in asked if _key(*each, model, grouping) not in done]
@@ -202,6 +207,25 @@ async def _run(
                     err.print(f"{case.source} {method}: right at {row.place() or '-'} ({took})", markup=False)
 
 
+class _Ceiling(MenuWalk):
+    """Picks of each page what leads to a right tool."""
+
+    def __init__(self, index: ToolIndex, groups: WordGroups, gold: frozenset[str], replies: list[Reply]) -> None:
+        super().__init__(index, groups, self._reply, adaptive=False)
+        self._gold, self._right, self._replies = np.array(index.rows(sorted(gold))), list[int](), replies
+
+    async def _picked(self, walk: Any, done: Trajectory, page: Sequence[Line], stable: bool) -> list[Line]:
+        rows = [self._groups.rows(line.group) if line.row is None else [line.row] for line in page]
+        right = [number for number, some in enumerate(rows, 1) if np.isin(self._gold, some).any()]
+        self._right = right[: PICKS if all(line.row is not None for line in page) else BEAM]
+        return await super()._picked(walk, done, page, stable)
+
+    async def _reply(self, messages: Sequence[Message], max_tokens: int, **form: Any) -> Reply:
+        text = json.dumps({"pick": self._right})
+        self._replies.append(Reply(text, "stop", estimate_tokens(messages), estimate_tokens(text), 0.0))
+        return self._replies[-1]
+
+
 async def tried(
     case: Case, method: Method, index: ToolIndex, groups: WordGroups, model: Model, grouping: Grouping
 ) -> Row:
@@ -215,14 +239,14 @@ async def tried(
 
     began = time.perf_counter()
     ways: dict[Method, Callable[[], Any]] = {
+        "ceiling": lambda: _Ceiling(index, groups, case.gold, replies).search(case.text, DEPTH),
         "menu": lambda: MenuWalk(index, groups, ask, adaptive=False).search(case.text, DEPTH),
         "planned": lambda: QueryPlanner(index, ask, adaptive=False).search(case.text),
     }
     found: Trajectory = await ways[method]() if method in ways else search_without_plan(index, case.text, DEPTH)
     seconds = time.perf_counter() - began
-    name = "" if method == "hybrid" else model.name
     return Row(
-        *(method, case.source, case.id, name, grouping if method == "menu" else ""),
+        *_key(case, method, model, grouping),
         sorted(case.gold),
         found.ranked(DEPTH),
         [each.id for each in found.said],
@@ -236,9 +260,9 @@ async def tried(
     )
 
 
-def _key(case: Case, method: Method, model: Model, grouping: Grouping) -> tuple[str, ...]:
-    name = "" if method == "hybrid" else model.name
-    return method, case.source, case.id, name, grouping if method == "menu" else ""
+def _key(case: Case, method: Method, model: Model, grouping: Grouping) -> tuple[Method, str, str, str, str]:
+    of_menu = grouping if method in ("menu", "ceiling") else ""
+    return method, case.source, case.id, model.name if method in _ASKING else "", of_menu
 
 
 def read_rows(file: Path) -> list[Row]:
@@ -270,7 +294,7 @@ def summary(rows: Iterable[Row]) -> list[dict[str, Any]]:
         found.append(
             {"source": source, "method": method, "queries": len(some)}
             | share
-            | (right if method == "menu" else dict.fromkeys(right))
+            | (right if method in ("menu", "ceiling") else dict.fromkeys(right))
             | {
                 "calls": round(fmean(row.calls for row in some), 2),
                 "read": round(fmean(row.tokens for row in some)),

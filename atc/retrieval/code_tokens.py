@@ -2,11 +2,19 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+
+_SPELT = re.compile(r"<(T\d{1,3}_\d{1,6})>")
+
+
+def without_tokens(text: str) -> str:
+    """A text for a model that was taught tokens, in which none of them is spelt."""
+    return _SPELT.sub(r"‹\1›", text)
 
 
 def code_token(level: int, code: int) -> str:

@@ -22,7 +22,7 @@ from atc.graph.tool_graph import ToolGraph
 from atc.models.base import Message, Reply
 from atc.prompting import fenced, prompt
 from atc.retrieval.asking import FittingAsk, fitting
-from atc.retrieval.code_tokens import token_text
+from atc.retrieval.code_tokens import token_text, without_tokens
 from atc.retrieval.dialogue import first_sentence, harmless
 from atc.retrieval.index import ToolIndex
 from atc.retrieval.menu import LAST, Group, Groups, Line, Rows, likeliest, lines_below, path_of
@@ -36,7 +36,7 @@ BEAM, PICKS = 3, 5
 """Groups that are gone into at once, and tools that the model may pick."""
 GROUPS, TOOLS, TOKENS = 20, 12, 256
 """Lines of a page of groups, and of tools; choices of a model that was taught tokens."""
-NEAR = 400
+NEAR = 1_000
 """Tools of the groups that were picked from which on smaller groups are shown; of fewer the likeliest tools are."""
 STEPS = 4
 """Questions to a model that reads words. One that was taught tokens is asked once for each thing that it picks."""
@@ -45,7 +45,7 @@ RANKED = 1_000
 _REPLY_TOKENS = 40
 _EXAMPLES = 2
 _NAME, _WORDS, _DESCRIPTION = 48, 48, 80
-_TASK = 600
+_TASK = 400
 """Characters of a task that are shown with a page; of a longer one the beginning and the end."""
 
 
@@ -128,7 +128,7 @@ class MenuWalk:
             await self._go(walk, done)
         except (ModelError, ModelUnavailable, BudgetExceeded) as problem:
             done.stopped = str(problem)
-        lines = walk.picked or self._unseen(walk)
+        lines = walk.picked or (self._unseen(walk) if done.calls else [])  # without a reply nothing was chosen
         done.said = tuple(
             Said(self._index.ids[line.row], path_of(self._groups, line.group))
             for line in dict.fromkeys(lines)
@@ -197,7 +197,7 @@ class MenuWalk:
             codes = line.group if line.row is None else taught[line.row].tolist()
             left[next(group for group in left if line.group[: len(group)] == group)][token_text(codes)] = line
         found: list[Line] = []
-        messages = [Message("user", fenced(walk.task))]
+        messages = [Message("user", without_tokens(walk.task))]
         while len(found) < most and (waiting := [lines for lines in left.values() if lines]):
             for lines in waiting[: most - len(found)]:
                 said = next(iter(lines))
@@ -237,7 +237,8 @@ class MenuWalk:
 
     def _line(self, line: Line, service: bool) -> str:
         if line.row is None:
-            examples = (harmless(_last(id), _NAME // 2) for id in self._groups.examples(line.group)[:_EXAMPLES])
+            names = dict.fromkeys(harmless(_last(id), _NAME // 2) for id in self._groups.examples(line.group))
+            examples = [*names][: _EXAMPLES if len(line.group) == 1 else 1]  # the first page is read but once
             words = harmless(self._groups.words(line.group), _WORDS)
             return ": ".join(filter(None, (words, ", ".join(examples))))
         id = self._index.ids[line.row]

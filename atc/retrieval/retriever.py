@@ -194,6 +194,7 @@ class IndexRetriever:
         with self._lock:  # naming groups takes a while, and is done once
             if self._menu is None or self._menu[0] is not made:
                 self._menu = made, made.menu(GROUPS)
+                self._menu[1].children()  # the first page takes longest
         taught = None
         if self._vocabulary == "tokens":
             if made.codes is None:

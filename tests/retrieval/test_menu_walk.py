@@ -15,9 +15,9 @@ from atc.errors import BudgetExceeded, ModelError, ModelUnavailable
 from atc.models.base import Message, Reply
 from atc.models.budget import Budget, BudgetedModel
 from atc.models.fake import FakeModel
-from atc.retrieval.code_tokens import token_text, token_vocabulary
+from atc.retrieval.code_tokens import token_text, token_vocabulary, without_tokens
 from atc.retrieval.index import ToolIndex
-from atc.retrieval.menu import LAST, Codes, Line, WordGroups, lines_below
+from atc.retrieval.menu import LAST, Codes, Groups, Line, WordGroups, groups_of, lines_below
 from atc.retrieval.menu_walk import BEAM, GROUPS, PICKS, TOOLS, MenuWalk
 from atc.retrieval.planner import Trajectory
 from atc.tools.protocol import Protocol
@@ -64,7 +64,7 @@ def picking(*wanted: str) -> Callable[[Sequence[Message]], str]:
     return reply
 
 
-def walk(index: ToolIndex, menu: Codes, task: str, *replies: Any, **options: Any) -> tuple[Trajectory, FakeModel]:
+def walk(index: ToolIndex, menu: Groups, task: str, *replies: Any, **options: Any) -> tuple[Trajectory, FakeModel]:
     model = FakeModel(replies)
 
     async def ask(messages: Sequence[Message], max_tokens: int, **form: Any) -> Reply:
@@ -265,6 +265,21 @@ def test_a_task_that_one_tool_fits_clearly_shows_no_menu() -> None:
     assert walk(index, menu, "phase of the moon", '{"pick": []}', adaptive=False)[0].calls == 1
 
 
+def test_without_a_reply_nothing_is_picked(index: ToolIndex) -> None:
+    halves = Codes(np.array([[row % 2, row // 2] for row in range(len(index))], np.int16))  # two groups: no question
+    found, _ = walk(index, halves, "make film", ModelUnavailable("no model here"))
+    assert (said(found), found.stopped) == ([], "no model here")
+
+
+@pytest.mark.parametrize("taught", [False, True])
+def test_an_index_of_nothing_has_no_menu(taught: bool) -> None:
+    index = ToolIndex.build([])
+    values = np.zeros((0, 2), np.int16)
+    groups = groups_of(index.ids, {"x"}, index.menu(GROUPS), values if taught else None)
+    found, model = walk(index, groups, "x", taught=values if taught else None)
+    assert (found.ranked(5), model.prompts) == ([], [])
+
+
 @pytest.mark.parametrize("count", [1, 2, PICKS + 1, TOOLS])
 def test_a_small_catalogue_is_one_page_of_tools(count: int) -> None:
     index = ToolIndex.build(CATALOGUE[:count])
@@ -331,3 +346,4 @@ def test_the_tokens_of_tools_are_their_own(menu: Codes, index: ToolIndex) -> Non
     assert len(texts) == len(index)
     assert set("".join(texts).replace("><", "> <").split()) == set(token_vocabulary(codes_of(index)))
     assert token_text((5, 77)) == "<T1_5><T2_77>"
+    assert without_tokens("say <T1_5><T2_77>, or <b> and list<T>") == "say ‹T1_5›‹T2_77›, or <b> and list<T>"
