@@ -13,7 +13,7 @@ import numpy as np
 from atc.cli.console import err
 from atc.learn.code_beam import perplexity, say
 from atc.learn.code_decoder import CodeDecoder, Opened, opened, torch
-from atc.learn.code_tokens import CodeMask, CodeTokens, Writer, codes_by_tool
+from atc.learn.code_tokens import CodeMask, Writer, codes_by_tool, words_of_codes
 from atc.learn.decoder_training import Options, Progress, train
 from atc.retrieval.code_trie import Trie
 from atc.retrieval.metrics import ndcg
@@ -143,7 +143,9 @@ class Run:
         decoder = CodeDecoder(self._opened.model, self._writer.tokens, self._rank, self._seed)
         decoder.eval()
         if self._start == "words":
-            decoder.start_from(words_of_codes(self._opened, self._writer.tokens, self._task.texts, self._codes.values))
+            decoder.start_from(
+                words_of_codes(self._opened.read, self._writer.tokens, self._task.texts, self._codes.values)
+            )
         return decoder
 
     @cached_property
@@ -152,16 +154,6 @@ class Run:
 
     def _perplexity(self, decoder: CodeDecoder) -> float:
         return perplexity(lambda ids: decoder.logits(decoder.hidden(ids)[0]), self._text)
-
-
-def words_of_codes(model: Opened, tokens: CodeTokens, texts: Sequence[str], codes: np.ndarray) -> list[list[int]]:
-    """Of each new token, the model's tokens of the texts of all tools that have it."""
-    found: list[list[int]] = [[] for _ in range(len(tokens))]
-    for text, row in zip(texts, codes.tolist(), strict=True):
-        read = model.read(text)
-        for token in tokens.ids(row):
-            found[token - tokens.first] += read
-    return found
 
 
 def _speed(model: Opened, levels: int, queries: Sequence[str], seed: int) -> dict[str, Any]:
