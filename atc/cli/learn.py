@@ -12,7 +12,7 @@ from rich.progress import BarColumn, MofNCompleteColumn, TextColumn, TimeRemaini
 from rich.progress import Progress as Bar
 
 from atc.blocking import wait_for
-from atc.cli import learn_codes, options
+from atc.cli import learn_codes, learn_decoder, options
 from atc.cli.console import NOT_SOLVED, SOLVED, clean, err, guarded, out, print_json
 from atc.cli.run import ModelUrl
 from atc.errors import LexicalOnly, UsageError
@@ -26,6 +26,7 @@ if TYPE_CHECKING:
 
 app = typer.Typer(help="Learn from your own runs; make training data for models that search.")
 app.command("codes")(learn_codes.codes)
+app.add_typer(learn_decoder.app, name="decoder")
 
 
 @app.callback(invoke_without_command=True)

@@ -234,6 +234,20 @@ def codes_by_tool(ids: Sequence[str], values: NDArray[np.int16]) -> dict[str, tu
     return {id: tuple(int(code) for code in row) for id, row in zip(ids, values, strict=True)}
 
 
+def words_of_codes(read: Reader, tokens: CodeTokens, texts: Sequence[str], codes: NDArray[np.int16]) -> list[list[int]]:
+    """Of each new token, the model's tokens of the texts of all tools that have it.
+
+    Args:
+        texts: of each tool. ``codes``: of the same tools, a row each.
+    """
+    found: list[list[int]] = [[] for _ in range(len(tokens))]
+    for text, row in zip(texts, codes.tolist(), strict=True):
+        words = read(text)
+        for token in tokens.ids(row):
+            found[token - tokens.first] += words
+    return found
+
+
 def known(turns: Sequence[Turn], tools: Collection[str]) -> bool:
     """Whether all tools of a trajectory are among some, and there is something to learn."""
     return all(turn.tool in tools for turn in turns if turn.tool) and any(turn.role == "assistant" for turn in turns)
