@@ -17,17 +17,23 @@ from atc.retrieval.index import ToolIndex
 from tests.support.ranking import DOCUMENTED, SPOKEN, SmallEncoder, index, pairs, tools
 
 
+def right(searched: ToolIndex) -> int:
+    """How many of the users' words find their tool first."""
+    found = [[hit.id for hit in searched.search(word, 1)] for word in SPOKEN]
+    return sum(ids == [f"do_{word}"] for ids, word in zip(found, DOCUMENTED, strict=True))
+
+
 def test_what_users_say_is_learnt() -> None:
     told: list[str] = []
     plain = index()
     found = learn_adapter(plain, pairs(), progress=lambda stage, done, total: told.append(stage))
     assert found.kept
     assert found.adapter is not None
-    assert found.held_out.after > found.held_out.before + 0.1
+    assert found.held_out.after > found.held_out.before + 0.05
     assert found.unseen.after > found.unseen.before - 0.005
     assert (found.pairs, found.tools) == (120, 10)
-    searched = plain.with_scorers([found.adapter])
-    assert [searched.search(word)[0].id for word in SPOKEN] == [f"do_{word}" for word in DOCUMENTED]
+    assert found.held_out.queries >= MIN_HELD_OUT
+    assert right(plain.with_scorers([found.adapter])) > right(plain) + 3
     assert {"embedding", "comparing", "training"} <= set(told)
     again = learn_adapter(index(), list(reversed(pairs())))
     assert again.adapter is not None
@@ -178,15 +184,15 @@ def test_the_command_learns_from_a_file_and_searches_use_it(catalogue: Path) -> 
 def test_setting_learn_off_neither_learns_nor_uses(catalogue: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     from tests.support.cli import atc
 
-    printed("ranking", "--pairs", "pairs.jsonl", "--index", "index")
     search = ("tools", "search", "umbrella quietly", "--index", "index", "--json")
-    learnt = json.loads(atc(*search).stdout)["tools"]
+    plain = json.loads(atc(*search).stdout)["tools"]
     monkeypatch.setenv("ATC_SCORERS", "words,vectors")
-    assert json.loads(atc(*search).stdout)["tools"] != learnt
     assert "not used" in atc("learn", "ranking", "--pairs", "pairs.jsonl", "--index", "index").stdout
+    assert json.loads(atc(*search).stdout)["tools"] == plain
     monkeypatch.delenv("ATC_SCORERS")
+    assert json.loads(atc(*search).stdout)["tools"] != plain
     monkeypatch.setenv("ATC_LEARN", "false")
-    assert json.loads(atc(*search).stdout)["tools"] != learnt
+    assert json.loads(atc(*search).stdout)["tools"] == plain
     assert "`learn` is off" in printed("ranking", "--index", "index", code=2)["error"]["message"]
 
 
@@ -196,13 +202,6 @@ def test_setting_learn_off_neither_learns_nor_uses(catalogue: Path, monkeypatch:
         (("--index", "index", "--tools", "tools.py"), "not both"),
         (("--index", "index", "--pairs", "nowhere.jsonl"), "nowhere.jsonl cannot be read"),
         (("--index", "index", "--pairs", "tools.py"), "tools.py, line 1: no JSON"),
-        (
-            (
-                "--index",
-                "nowhere",
-            ),
-            "nowhere",
-        ),
         (("--index", "index", "--rollback", "--pairs", "pairs.jsonl"), "leave --pairs out"),
         ((), "name them with --tools"),
     ],
@@ -249,15 +248,15 @@ def test_the_users_own_runs_are_learnt_from(catalogue: Path) -> None:
     (runs / "20260101-000901-abcdef" / "trace.jsonl").write_text("no JSON\n")
     found = list(pairs_of_runs(RunStore(runs)))
     assert {(pair.query, pair.gold) for pair in found} == {(pair.query, pair.gold) for pair in pairs()}
-    said = printed("ranking")  # the tools of the latest run
+    said = printed()["ranking"]  # bare: links and ranking, of the tools of the latest run
     assert said["kept"]
     assert said["pairs"] == 120
     text = Path(said["file"]).read_text()
     assert not any(word in text for word in ("umbrella", "grandmother", "do_"))  # no text of a task
-    whole = atc("learn")  # bare: both
+    whole = atc("learn")
     assert whole.exit_code == 0, whole.output
+    assert "too little to learn from: 0 runs passed a value" in whole.stderr
     assert "ranking, of 120 different tasks: nDCG" in whole.stdout
-    assert printed(code=0)["ranking"]["kept"]
     assert atc("graph", "forget", "--all").exit_code == 0
     assert not list(catalogue.glob("ranking-*"))
 
@@ -275,8 +274,3 @@ def test_an_interrupted_training_leaves_what_was_there(catalogue: Path, monkeypa
     assert printed("ranking", "--pairs", "pairs.jsonl", "--index", "index", code=130)["error"]["kind"] == "Interrupted"
     assert Path(before).read_bytes() == content
     assert len(list(catalogue.glob("ranking-*"))) == 1
-
-
-def test_held_out_queries_are_enough_to_judge_by() -> None:
-    found = learn_adapter(index(), pairs())
-    assert found.held_out.queries >= MIN_HELD_OUT

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import stat
 from dataclasses import replace
@@ -13,6 +14,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as some
 
+from atc.catalogue import Catalogue
 from atc.errors import UsageError
 from atc.retrieval import snapshot as snapshots
 from atc.retrieval.adapter import Adapter
@@ -20,6 +22,9 @@ from atc.retrieval.fusion import fused
 from atc.retrieval.index import ToolIndex
 from atc.retrieval.own_adapters import MAX_FILES, OwnAdapters
 from atc.retrieval.scorers import Query
+from atc.settings import Settings
+from atc.sketch import Sketch
+from atc.tools.tool import Tool, Toolset
 from tests.support.ranking import DOCUMENTED, SPOKEN, SmallEncoder, index, tools
 from tests.support.retrieval import protocol
 
@@ -159,7 +164,7 @@ def test_a_matrix_that_nothing_could_teach_is_refused(tmp_path: Path, value: flo
         Adapter.read(tmp_path / "ranking-1.json")
 
 
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=15, deadline=None)
 @given(some.binary(max_size=200))
 def test_any_bytes_are_an_adapter_or_refused(tmp_path_factory: pytest.TempPathFactory, content: bytes) -> None:
     path = tmp_path_factory.getbasetemp() / "ranking-bytes.json"
@@ -224,3 +229,31 @@ def test_many_files_are_bounded_and_forgotten(tmp_path: Path) -> None:
     taught().write(tmp_path / "ranking-good.json")
     assert own.forget() == 1
     assert [each.name for each in tmp_path.iterdir()] == ["learnt-1.db"]
+
+
+# -- a run -------------------------------------------------------------------------------------------------------------
+
+
+def test_a_run_searches_with_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    from atc.retrieval import index as indexes
+
+    monkeypatch.setattr(indexes, "_own", lambda coded: Wide())
+    index(Wide()).save(tmp_path / "index")
+    taught().write(tmp_path / "ranking-a.json")
+
+    def found(**more: Any) -> Sketch:
+        given = Settings(catalogue=tmp_path, tool_index=str(tmp_path / "index"), **more)
+        catalogue = Catalogue(Toolset(map(Tool, tools())), settings=given)
+        return asyncio.run(catalogue.find("umbrella of a person", 3, no_model))
+
+    assert next(iter(found().tools)) == "do_weather"
+    plain = list(found(learn=False).tools)
+    assert plain == list(found(scorers=("words", "vectors")).tools) != list(found().tools)
+    (tmp_path / "ranking-a.json").write_text("{}")
+    damaged = found()
+    assert list(damaged.tools) == plain
+    assert "ranking-a.json is damaged" in damaged.notices[0]
+
+
+async def no_model(*_: Any) -> Any:
+    raise AssertionError("no model is asked")

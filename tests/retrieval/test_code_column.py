@@ -16,6 +16,7 @@ from atc.retrieval import index_store
 from atc.retrieval.co_usage import CoUsage
 from atc.retrieval.codes import CodesFacts
 from atc.retrieval.index import ToolIndex
+from atc.scorer_names import SCORERS
 from tests.support.retrieval import HashedWords, files, generation, many, protocol, some
 
 
@@ -188,7 +189,8 @@ def _say(**facts: Any) -> Change:
     ],
 )
 def test_a_column_that_is_foreign_is_left_out_and_the_index_works(tmp_path: Path, change: Change, why: str) -> None:
-    expected = coded(tmp_path).search("weather")
+    on = ["words", "vectors", "codes"] if "used together" in why else SCORERS
+    expected = coded(tmp_path).with_scorers(on=on).search("weather")
     manifest = json.loads((tmp_path / "index.json").read_bytes())
     home = generation(tmp_path)
     names = [path.name for path in home.glob("*.npy") if path.stem.startswith(("codes", "codebook-", "used-"))]

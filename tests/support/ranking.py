@@ -40,5 +40,5 @@ def pairs(each: int = 12, *, spoken: list[str] | None = None) -> list[Pair]:
     for document, word in zip(DOCUMENTED, spoken or SPOKEN, strict=True):
         for number in range(each):
             first, second = _AROUND[number % len(_AROUND)], _AROUND[(number * 5 + number // 12 + 1) % len(_AROUND)]
-            made.append(Pair(f"{word} {first} {second} no {number}", (f"do_{document}",)))
+            made.append(Pair(f"{word} of a person, {first} {second} {number}", (f"do_{document}",)))
     return made
