@@ -237,8 +237,9 @@ class MenuWalk:
 
     def _line(self, line: Line, service: bool) -> str:
         if line.row is None:
-            names = dict.fromkeys(harmless(_last(id), _NAME // 2) for id in self._groups.examples(line.group))
-            examples = [*names][: _EXAMPLES if len(line.group) == 1 else 1]  # the first page is read but once
+            first = len(line.group) == 1  # this page is read but once; on others examples cost more than they tell
+            some = self._groups.examples(line.group)[: _EXAMPLES if first else 0]
+            examples = dict.fromkeys(harmless(_last(id), _NAME // 2) for id in some)
             words = harmless(self._groups.words(line.group), _WORDS)
             return ": ".join(filter(None, (words, ", ".join(examples))))
         id = self._index.ids[line.row]
