@@ -132,7 +132,7 @@ class Run:
 
     @cached_property
     def _opened(self) -> Opened:
-        return opened(self._model)
+        return opened(self._model, short=True)
 
     @cached_property
     def _writer(self) -> Writer:

@@ -47,6 +47,8 @@ Minutes = Annotated[float, typer.Option(min=0.0, help="Stop after so many; the s
 Seed = Annotated[int, typer.Option(min=0, help="Of all random choices.")]
 _FACTS = "decoder.json"
 _TOLD = 10  # steps between two lines
+_SHORT = 512
+"""Tokens of a query at most."""
 
 
 @dataclass(frozen=True)
@@ -195,17 +197,17 @@ def _decoder(
     rank: int,
     seed: int,
     device: str,
-    longest: int = MAX_TOKENS,
+    longest: int = _SHORT,
 ) -> tuple[Opened, Writer, CodeDecoder]:
     from atc.learn.code_decoder import CodeDecoder, opened
 
     facts = _Facts(_digest(snapshot, codes), model.name, rank)
+    if output is not None and (output / _FACTS).exists() and _facts(output, snapshot, codes) != facts:
+        raise UsageError(f"{output} holds a decoder of another model or rank: name another folder, or remove it")
+    found = opened(model, "bfloat16" if rank else "float32", device, short=longest <= _SHORT)
     if output is not None:
-        if (output / _FACTS).exists() and _facts(output, snapshot, codes) != facts:
-            raise UsageError(f"{output} holds a decoder of another model or rank: name another folder, or remove it")
         output.mkdir(parents=True, exist_ok=True)
         (output / _FACTS).write_text(json.dumps(vars(facts)), encoding="utf-8")
-    found = opened(model, "bfloat16" if rank else "float32", device)
     writer = found.writer(codes.levels, max(len(book) for book in codes.books), longest)
     return found, writer, CodeDecoder(found.model, writer.tokens, rank, seed).eval()
 

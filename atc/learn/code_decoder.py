@@ -146,15 +146,18 @@ class Opened:
         return Writer(self.read, self.frame, CodeTokens(levels, size, first), longest)
 
 
-def opened(place: Path, dtype: str = "bfloat16", device: str = "cpu") -> Opened:
+def opened(place: Path, dtype: str = "bfloat16", device: str = "cpu", *, short: bool = False) -> Opened:
     """Load a model from a GGUF file, or from a folder as transformers writes it. Nothing is fetched.
 
     Args:
         dtype: ``bfloat16``, or ``float32``, which training all weights needs.
+        device: of torch.
+        short: it will read short texts: without the attention that is made for long ones, a step on a processor takes a
+            fifth less.
 
     Raises:
         EnvironmentProblem: it is not there.
-        UsageError: it is no such model, or marks turns in a way that is not known here.
+        UsageError: it is no such model, or marks turns in a way that is not known here; or there is no such device.
     """
     if not place.exists():
         raise EnvironmentProblem(f"{place} is not there: give a model's GGUF file, or its folder")
@@ -162,9 +165,10 @@ def opened(place: Path, dtype: str = "bfloat16", device: str = "cpu") -> Opened:
     folder = str(place.parent if place.is_file() else place)
     try:
         tokenizer = AutoTokenizer.from_pretrained(folder, local_files_only=True, **named)
+        kind = {"attn_implementation": "eager"} if short and device == "cpu" else {}
         model = AutoModelForCausalLM.from_pretrained(
-            folder, local_files_only=True, dtype=getattr(torch, dtype), **named
-        ).to(device)
+            folder, local_files_only=True, dtype=getattr(torch, dtype), **kind, **named
+        )
     except ImportError as error:
         raise EnvironmentProblem(f"{place} cannot be read: {error}: `pip install 'atc-runtime[train]'`") from None
     except (OSError, ValueError, KeyError) as error:
@@ -174,6 +178,8 @@ def opened(place: Path, dtype: str = "bfloat16", device: str = "cpu") -> Opened:
         found: list[int] = tokenizer(text, add_special_tokens=False, split_special_tokens=True)["input_ids"]
         return found
 
-    if device == "cpu":
-        model.set_attn_implementation("eager")  # a training step of short texts takes a fifth less
+    try:
+        model.to(device)
+    except (RuntimeError, AssertionError) as error:  # torch has no error of its own for it
+        raise UsageError(f"torch has no device {device!r} here: {str(error).splitlines()[0]}") from None
     return Opened(model, read, Frame.of(tokenizer.get_vocab(), read))

@@ -90,7 +90,8 @@ def train(
         report: called after each step.
 
     Raises:
-        UsageError: there are no examples, or the folder holds a training of other examples, options or tokens.
+        UsageError: there are no examples, the folder holds a training of other examples, options or tokens, or the loss
+            is no number any more.
     """
     if not any(any(each.learnt[1:]) for each in examples):
         raise UsageError("no examples to learn from")
@@ -158,6 +159,8 @@ def _step(decoder: CodeDecoder, batch: Sequence[Example], at_once: int, optimise
         loss, _ = decoder.loss(batch[at : at + at_once])
         torch.autograd.backward([loss / max(1, counted)])
         total += float(loss.detach())
+    if not math.isfinite(total):
+        raise UsageError("the training has left all bounds: begin anew with a lower rate; what was kept is from before")
     nn.utils.clip_grad_norm_([value for value in decoder.parameters() if value.requires_grad], 1.0)
     optimiser.step()
     return total / max(1, counted)

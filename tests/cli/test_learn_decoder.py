@@ -85,6 +85,8 @@ def test_both_stages_from_the_command_line(tmp_path: Path, monkeypatch: pytest.M
     code, said = run("queries", pairs_in(tmp_path, "no/tool"), *where, "-o", one)
     assert (code, "no/tool" in said) == (2, True)
     train = ("queries", pairs_in(tmp_path), *where, "-o", one, "--rank", 4, "--rate", 0.02, "--epochs", 60)
+    code, said = run(*train, "--device", "abacus")
+    assert (code, "no device 'abacus'" in said) == (2, True)
     code, said = run(*train, "--minutes", 0)
     assert (code, "0 of 60 steps; the same command goes on" in said) == (1, True)
     code, said = run(*train)

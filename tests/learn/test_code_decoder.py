@@ -108,6 +108,8 @@ def test_a_training_in_pieces_is_the_same_training(tmp_path: Path, monkeypatch: 
 
     with pytest.raises(UsageError, match="of other examples, options or tokens"):
         train(CodeDecoder(base(), TOKENS, 2), pairs[:2], options, tmp_path)
+    with pytest.raises(UsageError, match="begin anew with a lower rate"):
+        train(CodeDecoder(base(), TOKENS, 2), pairs, Options(rank=2, rate=1e30, batch=2))
     with pytest.raises(UsageError, match="another model, rank"):
         load(CodeDecoder(base(), TOKENS, 3), tmp_path)
     with pytest.raises(UsageError, match="no examples"):
