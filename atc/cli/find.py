@@ -108,9 +108,8 @@ def index(
 
 
 def _left_out(used: Used) -> str:
-    counts = ((used.unknown, "tools that are not in the index"), (used.too_large, f"sets of over {MAX_TOGETHER} tools"))
-    left_out = " and ".join(f"{count} {what}" for count, what in counts if count)
-    return f"; left out: {left_out}" if left_out else ""
+    counts = ((used.unknown, "unknown tools"), (used.too_large, f"sets of more than {MAX_TOGETHER} tools"))
+    return "".join(f"; {what} left out: {count}" for count, what in counts if count)
 
 
 @guarded

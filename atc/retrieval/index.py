@@ -5,6 +5,7 @@ from __future__ import annotations
 import warnings
 from collections.abc import Collection, Iterable, Sequence
 from dataclasses import replace
+from math import isfinite
 from pathlib import Path
 from typing import get_args
 
@@ -257,7 +258,14 @@ class ToolIndex:
         Args:
             used: the ids of the tools of a task, and how often it occurred. Ids that the index has not count for
                 nothing. Nothing at all: the index has none.
+
+        Raises:
+            UsageError: a count is no number above 0.
         """
+        used = list(used)
+        wrong = next((count for _, count in used if not (count > 0 and isfinite(count))), None)
+        if wrong is not None:
+            raise UsageError(f"tools cannot have been used together {wrong!r} times: a count is a number above 0")
         together = CoUsage.of(used, self._snapshot.rows, len(self))
         self._snapshot = replace(self._snapshot, co_usage=together if len(together.pairs) else None)
 

@@ -62,6 +62,7 @@ def search_snapshot(snapshot: Snapshot, query: Query, limit: int, scorers: Seque
     total = fused(parts, len(snapshot) if rows is None else len(rows), shares)
     second = [scorer for scorer in scorers if scorer.second]
     before: dict[int, int] = {}
+    gained_by: Rows = np.zeros(0, np.int64)
     if second and len(places := top(total, LIKELY)):
         query = _with_likely(query, places, total, rows, len(snapshot))
         if rows is not None and len(more := _union(second, query, limit, rows)) > len(rows):
@@ -73,6 +74,7 @@ def search_snapshot(snapshot: Snapshot, query: Query, limit: int, scorers: Seque
             before = {int(place): rank for rank, place in enumerate(top(total, limit), 1)}
             parts |= added
             total = fused(parts, len(total), shares)
+            gained_by = next((each.likely(query) for each in second if isinstance(each, UsedTogether)), gained_by)
     words, vectors = parts.get("words"), parts.get("vectors")
     return [
         Hit(
@@ -82,7 +84,7 @@ def search_snapshot(snapshot: Snapshot, query: Query, limit: int, scorers: Seque
             None if words is None else float(words[place]),
             None if vectors is None else float(vectors[place]),
             {name: float(scores[place]) for name, scores in parts.items()},
-            _used_with(snapshot, query, second, place if rows is None else rows[place], parts, place),
+            _id(snapshot, gained_by, place if rows is None else rows[place]),
             before.get(int(place), None if before else rank),
         )
         for rank, place in enumerate(top(total, limit), 1)
@@ -106,19 +108,9 @@ def _with_likely(query: Query, places: Rows, total: Floats, rows: Rows | None, d
     return replace(query, likely=(places if rows is None else rows[places], total[places] / best), found=found)
 
 
-def _used_with(
-    snapshot: Snapshot,
-    query: Query,
-    second: Sequence[Scorer],
-    row: int,
-    parts: Mapping[ScorerName, Floats],
-    place: int,
-) -> str:
-    gained = parts.get("co-usage")
-    if gained is None or gained[place] <= 0:
-        return ""
-    found = (scorer.by(int(row), query) for scorer in second if isinstance(scorer, UsedTogether))
-    return next((snapshot.ids[likely] for likely in found if likely is not None), "")
+def _id(snapshot: Snapshot, gained_by: Rows, row: int) -> str:
+    """The id of the likely tool by which a row gained most; empty for none."""
+    return snapshot.ids[gained_by[row]] if len(gained_by) and gained_by[row] >= 0 else ""
 
 
 def _proposed(snapshot: Snapshot, query: Query, limit: int, scorers: Sequence[Scorer]) -> Rows | None:

@@ -40,5 +40,10 @@ def one_tool_suffices(task: str, hits: Sequence[Hit]) -> bool:
     """
     if not hits or hits[0].dense is None or not single_step(task):
         return False
-    second = hits[1].score if len(hits) > 1 else 0.0
-    return hits[0].score >= _BEST and hits[0].score - second >= MARGIN
+    first, second = (_by_itself(hit) for hit in hits[:2]) if len(hits) > 1 else (_by_itself(hits[0]), 0.0)
+    return first >= _BEST and first - second >= MARGIN
+
+
+def _by_itself(hit: Hit) -> float:
+    """What words and meaning say for a tool at least, without what it gained by use."""
+    return hit.score - hit.parts.get("co-usage", 0.0)

@@ -8,7 +8,7 @@ only strengthens what the task itself speaks for. docs/benchmarks.md has the fig
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import numpy as np
 from numpy.typing import NDArray
@@ -50,8 +50,10 @@ class Edges:
             pairs: of different things, each once, of shape ``(pairs, 2)``.
             counts: C_uv. ``totals``: C_uu of each thing.
         """
-        expected = np.sqrt(totals[pairs[:, 0]].astype(np.float64) * totals[pairs[:, 1]])
-        weights = np.minimum(1.0, counts / (np.maximum(expected, counts) + DOUBT)).astype(np.float32)
+        totals = np.maximum(np.nan_to_num(totals.astype(np.float64)), 0.0)
+        expected = np.sqrt(totals[pairs[:, 0]] * totals[pairs[:, 1]])
+        with np.errstate(invalid="ignore"):  # counts that are no numbers end below the least
+            weights = np.minimum(1.0, counts / (np.maximum(expected, counts) + DOUBT)).astype(np.float32)
         kept = weights >= LEAST
         pairs, weights = pairs[kept], weights[kept]
         sources = np.concatenate([pairs[:, 0], pairs[:, 1]])
@@ -84,40 +86,25 @@ class Together:
         self._service = service.reshape(-1).astype(np.int64)
         self.services = self._of_services(pairs, counts, totals, int(self._service.max(initial=-1)) + 1)
 
-    def gains(self, query: Query) -> Floats:
-        """What each row gains, as parts of the best score: at most :data:`TOOL`, and :data:`SERVICE` of its own."""
-        by_tool = np.zeros(len(self._service), np.float32)
-        by_service = np.zeros(len(self.services.pointers) - 1, np.float32)
-        for row, score in _likely(query):
-            others, weights = self.tools.neighbours(row)
-            by_tool[others] = np.maximum(by_tool[others], weights * score)
-            others, weights = self.services.neighbours(int(self._service[row]))
-            by_service[others] = np.maximum(by_service[others], weights * score)
+    def gains(self, query: Query) -> tuple[Floats, Rows]:
+        """What each row gains, as parts of the best score, and the likely row by which it gains most; -1 for none.
+
+        A row gains at most :data:`TOOL`, and :data:`SERVICE` of what the task itself speaks for it.
+        """
+        by_tool, tool = _most(self.tools, query, None)
+        by_service, service = _most(self.services, query, self._service)
         gained = TOOL * by_tool
-        if query.found is not None:
-            gained += SERVICE * by_service[self._service] * query.found
-        return gained
+        likely = tool
+        if query.found is not None and by_service.any():
+            through = SERVICE * by_service[self._service] * query.found
+            likely = np.where(gained >= through, tool, service[self._service])
+            gained += through
+        return gained, np.where(gained > 0, likely, -1)
 
     def brought(self, query: Query) -> Rows:
         """The rows that were used with a likely one."""
         found = [self.tools.neighbours(row)[0] for row, _ in _likely(query)]
         return np.unique(np.concatenate(found)) if found else np.zeros(0, np.int64)
-
-    def by(self, row: int, query: Query) -> tuple[float, int]:
-        """How much a row gains by the likely row that it gains most by, and that row; -1 where there is none."""
-        best = (0.0, -1)
-        for likely, score in _likely(query):
-            for edges, thing, other, most in (
-                (self.tools, likely, row, TOOL),
-                (self.services, int(self._service[likely]), int(self._service[row]), self._own(row, query)),
-            ):
-                others, weights = edges.neighbours(thing)
-                gained = float(most * score * weights[others == other].max(initial=0.0))
-                best = max(best, (gained, likely), key=lambda each: each[0])
-        return best
-
-    def _own(self, row: int, query: Query) -> float:
-        return SERVICE * float(query.found[row]) if query.found is not None else 0.0
 
     def _of_services(self, pairs: NDArray[np.int64], counts: Floats, totals: Floats, most: int) -> Edges:
         """The same sums for services: C of Eq. 5 with the rows and the columns of a service added up."""
@@ -130,7 +117,7 @@ class Together:
         return Edges.of(ends, together, used.astype(np.float32))
 
 
-@dataclass(frozen=True)
+@dataclass
 class UsedTogether:
     """The scorer ``co-usage``.
 
@@ -141,9 +128,10 @@ class UsedTogether:
     tables: Sequence[Together]
     name: ScorerName = "co-usage"
     second: bool = True
+    _last: tuple[Query, Floats, Rows] | None = field(default=None, init=False, repr=False)
 
     def scores(self, query: Query, rows: Rows | None) -> Floats | None:
-        gained: Floats = np.max([table.gains(query) for table in self.tables], axis=0)
+        gained, _ = self._gains(query)
         if not gained.any():
             return None
         return gained if rows is None else gained[rows]
@@ -151,10 +139,35 @@ class UsedTogether:
     def proposed(self, query: Query, count: int) -> Rows:
         return np.unique(np.concatenate([table.brought(query) for table in self.tables]))
 
-    def by(self, row: int, query: Query) -> int | None:
-        """The likely row that a row gains most by."""
-        best = max((table.by(row, query) for table in self.tables), key=lambda each: each[0])
-        return best[1] if best[1] >= 0 else None
+    def likely(self, query: Query) -> Rows:
+        """For each row the likely one by which it gains most; -1 for none."""
+        return self._gains(query)[1]
+
+    def _gains(self, query: Query) -> tuple[Floats, Rows]:
+        last = self._last  # searches of several threads may share it
+        if last is None or last[0] is not query:
+            gained, likely = self.tables[0].gains(query)
+            for table in self.tables[1:]:
+                more, by = table.gains(query)
+                gained, likely = np.maximum(gained, more), np.where(more > gained, by, likely)
+            self._last = last = (query, gained, likely)
+        return last[1], last[2]
+
+
+def _most(edges: Edges, query: Query, of: Rows | None) -> tuple[Floats, Rows]:
+    """For each thing the most of A(u, thing) · score(u) over the likely rows u, and that row.
+
+    Args:
+        of: the thing that each row is of; itself when ``None``.
+    """
+    most = np.zeros(len(edges.pointers) - 1, np.float32)
+    by = np.full(len(most), -1, np.int64)
+    for row, score in _likely(query):
+        others, weights = edges.neighbours(row if of is None else int(of[row]))
+        more = weights * np.float32(score) > most[others]
+        most[others[more]] = weights[more] * np.float32(score)
+        by[others[more]] = row
+    return most, by
 
 
 def _likely(query: Query) -> list[tuple[int, float]]:

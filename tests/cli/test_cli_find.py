@@ -150,3 +150,26 @@ def test_codes_that_cannot_be_made_are_refused_before_any_work(
     assert ran.exit_code == code
     assert message in ran.stderr
     assert not Path("coded").exists()
+
+
+def test_what_is_used_together_comes_from_a_file() -> None:
+    Path("used.jsonl").write_text('{"tools": ["double", "evil"], "count": 9}\n{"tools": ["double", "gone"]}\n')
+    made = indexed("--used-together", "used.jsonl")
+    assert made["used_together"] == {"sets": 2, "unknown_tools": 1, "sets_too_large": 0}
+    ran = atc("index", "tools.py", "-o", "ix", "--encoder", "none", "--used-together", "used.jsonl")
+    assert "2 sets of tools were used together; unknown tools left out: 1" in ran.stdout
+    found = json.loads(atc("search", "twice a number", "-i", "ix", "--json").stdout)["tools"]
+    (evil,) = [tool for tool in found if tool["id"] == "evil"]
+    assert evil["used_with"] == "double"
+    assert evil["parts"]["co-usage"] > 0
+    words = json.loads(atc("search", "twice a number", "-i", "ix", "--scorers", "words", "--json").stdout)["tools"]
+    assert "evil" not in [tool["id"] for tool in words]
+
+
+def test_a_wrong_file_or_scorer_is_said_before_anything_is_made() -> None:
+    Path("used.jsonl").write_text('{"tools": ["double"], "count": NaN}\n')
+    ran = atc("index", "tools.py", "-o", "new", "--encoder", "none", "--used-together", "used.jsonl")
+    assert (ran.exit_code, "line 1: its count must be a number" in ran.stderr) == (2, True)
+    assert not Path("new").exists()
+    ran = atc("search", "x", "-t", "tools.py", "--scorers", "magic")
+    assert (ran.exit_code, "no scorer 'magic'" in ran.stderr) == (2, True)
