@@ -131,13 +131,15 @@ def by_size(used: Used, seed: int) -> list[Line]:
 
 
 def by_levels(used: Used, seed: int) -> list[Line]:
-    """L; with one level each tool has a code of its own."""
+    """L, without and with what is used together; with one level each tool has a code of its own."""
     lines = []
     for levels in (1, 2, 3, 4):
-        try:
-            lines.append(measured(used, seed, levels=levels, size=8_192 if levels == 1 else 1024))
-        except UsageError as refused:
-            lines.append({"levels": levels, "refused": str(refused)})
+        for smoothing in (0.0, 1.0) if len(used.learnt.pairs) else (1.0,):
+            try:
+                size = 8_192 if levels == 1 else 1024
+                lines.append(measured(used, seed, levels=levels, size=size, smoothing=smoothing))
+            except UsageError as refused:
+                lines.append({"levels": levels, "λ": smoothing, "refused": str(refused)})
     return lines
 
 

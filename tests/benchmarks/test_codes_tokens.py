@@ -28,7 +28,7 @@ def test_the_figures_of_a_small_pool() -> None:
     ids = list(pool.snapshot.ids)
     learnt = CoUsage.of([(ids[:2], 1.0), (ids[2:4], 1.0)], pool.snapshot.rows, 60)
     used = Used(pool, pool.vectors, learnt, np.array([[0, 1], [8, 9]], np.int32), np.array([[8, 9]], np.int32))
-    atomic, *levels = by_levels(used, 0)
+    atomic, _, *levels = by_levels(used, 0)
     assert (atomic["shared"], atomic["alike after"], atomic["std"]) == (0.0, 0, 0.0)
     assert all(line["alike after"] == 0 and line["stays"] == 1.0 for line in levels)
     assert all(0 <= line["by assignment"] <= line["error"] for line in levels)
