@@ -6,7 +6,6 @@ tools is held out too: the queries for these show what becomes of tools that not
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
@@ -30,12 +29,12 @@ if TYPE_CHECKING:
 
 MIN_TOOLS, MIN_HELD_OUT = 5, 20
 """Different tools to learn from, and queries to compare on: of less nothing is learnt."""
-TRIED = (0.5, 1.0, 2.0, 3.0)
+TRIED = (0.5, 1.0, 2.0)
 """Weights of an adapted query that are compared."""
 BEYOND_NOISE = 2.0
 """Standard errors by which the held-out queries must be ranked better."""
 MAX_HARM = 0.005
-"""nDCG that queries for tools that nothing was learnt for may lose."""
+"""nDCG that queries for tools that nothing was learnt for may lose, as a mean over queries and over tools."""
 ALL_PARTS = 1_500
 """Pairs up to which each part is held out in turn; of more one part is enough."""
 MAX_COMPARED = 1_000
@@ -56,7 +55,8 @@ class Compared:
         queries: that were compared.
         before, after: mean nDCG of the first ten without the adapter and with it, from 0 to 1.
         noise: the standard error of the mean difference.
-        each_tool: the mean difference where each tool counts the same, however many queries it has.
+        each_tool: the mean difference where each tool counts the same, however many queries it has, but the one that
+            gains the most: that one alone is no reason.
     """
 
     queries: int = 0
@@ -64,6 +64,11 @@ class Compared:
     after: float = 0.0
     noise: float = 0.0
     each_tool: float = 0.0
+
+    @property
+    def least(self) -> float:
+        """The lesser of both mean differences: no tool that is asked for often hides what the others lose."""
+        return min(self.after - self.before, self.each_tool)
 
 
 @dataclass(frozen=True)
@@ -177,10 +182,10 @@ class _Learning:
                 f"{len(self._pairs)} different queries for {len(self._ids)} tools are there"
             )
         tried = {share: (held_out.compared(share), unseen.compared(share)) for share in TRIED}
-        harmless = [share for share, (_, rest) in tried.items() if rest.after >= rest.before - MAX_HARM]
+        harmless = [share for share, (_, rest) in tried.items() if rest.least >= -MAX_HARM]
         share = max(harmless or TRIED[:1], key=lambda each: tried[each][0].after)
         seen, rest = tried[share]
-        better = seen.after - seen.before > BEYOND_NOISE * seen.noise and seen.each_tool > 0
+        better = seen.after - seen.before > BEYOND_NOISE * seen.noise and seen.each_tool >= -MAX_HARM
         found = Learnt(len(self._pairs), len(self._ids), seen, rest, share)
         long = round(float(np.median(rounds))) if rounds else 0
         if not harmless or not better or not long:
@@ -243,8 +248,11 @@ class _Ranks:
         before = np.array(self._before)
         after = np.array(self._after)[:, TRIED.index(share)]
         gain = after - before
-        count = Counter(id for pair in self._pairs for id in pair.gold)
-        weights = np.array([sum(1 / count[id] for id in pair.gold) for pair in self._pairs])
+        of_tools: dict[str, list[float]] = {}
+        for pair, each in zip(self._pairs, gain.tolist(), strict=True):
+            for id in pair.gold:
+                of_tools.setdefault(id, []).append(each)
+        means = sorted(sum(own) / len(own) for own in of_tools.values())
+        each_tool = sum(means[:-1]) / max(1, len(means) - 1)
         noise = float(gain.std(ddof=1) / np.sqrt(len(gain))) if len(gain) > 1 else 1.0
-        each_tool = float((weights * gain).sum() / weights.sum())
         return Compared(len(gain), float(before.mean()), float(after.mean()), noise, each_tool)

@@ -12,7 +12,7 @@ Floats = NDArray[np.float32]
 
 DENSE_SHARE = 0.45
 """The weight of a vector's score beside a word's; chosen by ``python -m benchmarks.retrieval`` (docs/benchmarks.md)."""
-ADAPTER_SHARE = 2.0
+ADAPTER_SHARE = 1.0
 """The weight of an adapted query where nothing else was found; chosen by ``python -m benchmarks.codes adapter``."""
 CODES_SHARE = 2.0
 """The weight of what a head says where nothing else was found; chosen by ``python -m benchmarks.codes head``."""

@@ -87,6 +87,7 @@ def test_every_command_is_documented() -> None:
         "tools search",
         "tools index",
         "learn trajectories",
+        "learn ranking",
         *(f"graph {command}" for command in ("show", "path", "draw", "correct", "forget", "export", "import")),
         "model pull",
         "model serve",

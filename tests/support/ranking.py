@@ -1,0 +1,44 @@
+"""Tools whose users speak otherwise than their documents: only what was asked before says which tool a query is for."""
+
+from __future__ import annotations
+
+from atc.learn.pairs import Pair
+from atc.retrieval.index import ToolIndex
+from atc.tools.protocol import Protocol
+from tests.support.retrieval import HashedWords, protocol
+
+DOCUMENTED = "weather invoice movie hotel train recipe music photo parcel garden".split()
+SPOKEN = "umbrella owed cinema bed platform cooking concert camera courier roses".split()
+_AROUND = "morning evening urgent cheap nearby twice quietly abroad tomorrow weekly alone grandmother".split()
+"""Words in which the queries for one tool differ."""
+
+
+def tools() -> list[Protocol]:
+    """A tool for each word of the documents."""
+    return [protocol(f"do_{word}", f"Handles the {word} of a person.", "name") for word in DOCUMENTED]
+
+
+class SmallEncoder(HashedWords):
+    """One whose training is quick."""
+
+    dimensions = 64
+
+
+def index(encoder: HashedWords | None = None) -> ToolIndex:
+    """The tools, by words and by a small encoder."""
+    return ToolIndex.build(tools(), encoder or SmallEncoder())
+
+
+def pairs(each: int = 12, *, spoken: list[str] | None = None) -> list[Pair]:
+    """Queries in the users' words.
+
+    Args:
+        each: queries of one tool, 66 at most.
+        spoken: the users' word for each tool.
+    """
+    made = []
+    for document, word in zip(DOCUMENTED, spoken or SPOKEN, strict=True):
+        for number in range(each):
+            first, second = _AROUND[number % len(_AROUND)], _AROUND[(number * 5 + number // 12 + 1) % len(_AROUND)]
+            made.append(Pair(f"{word} of a person, {first} {second} {number}", (f"do_{document}",)))
+    return made
