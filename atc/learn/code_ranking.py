@@ -108,8 +108,10 @@ def learn_head(
         told("embedding", at, len(kept))
         batches.append(encoder.encode([pair.query for pair in kept[at : at + _AT_ONCE]]))
     asked = np.concatenate(batches)
-    vectors = snapshot.vectors.floats()
-    rows = [np.array([snapshot.rows[id] for id in pair.gold], np.int64) for pair in kept]
+    # only the tools that queries are for are set against each other: their vectors and codes alone are needed
+    near = np.array(sorted(snapshot.rows[id] for id in known), np.int64)
+    vectors, near_codes = snapshot.vectors.take(near).floats(), replace(codes, values=np.asarray(codes.values)[near])
+    rows = [np.searchsorted(near, [snapshot.rows[id] for id in pair.gold]) for pair in kept]
 
     def train(places: NDArray[np.int64], stage: str) -> LearntHead:
         def after(number: int, rounds: int, rank: float) -> None:
@@ -118,7 +120,15 @@ def learn_head(
         told(stage, 0, 0)
         chosen = [rows[place] for place in places]
         return train_head(
-            vectors, codes, asked[places], chosen, seed=seed, seconds=seconds, units=units, held_out=0.0, progress=after
+            vectors,
+            near_codes,
+            asked[places],
+            chosen,
+            seed=seed,
+            seconds=seconds,
+            units=units,
+            held_out=0.0,
+            progress=after,
         )
 
     hidden = np.array([any(part_of(id) == 0 for id in pair.gold) for pair in kept])

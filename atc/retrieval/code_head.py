@@ -218,8 +218,8 @@ class Sayer:
     def taught(self) -> NDArray[np.bool_]:
         """Of each document, whether the head was trained for its codes."""
         known = {row.tobytes() for row in np.ascontiguousarray(self.head.taught, np.int16)}
-        sorted_codes = np.stack([self._codes(level) for level in range(len(self.tree.codes))], axis=1).astype(np.int16)
-        return np.array([row.tobytes() in known for row in sorted_codes], np.bool_)
+        own = np.stack([self._codes(level) for level in range(len(self.tree.codes))], axis=1).astype(np.int16)
+        return np.array([row.tobytes() in known for row in own], np.bool_)
 
     def said(self, vector: Floats, count: int, beam: int = BEAM) -> tuple[Rows, Floats]:
         """The likeliest documents, by a beam over the codes that exist.
@@ -239,11 +239,15 @@ class Sayer:
         nodes, learnt = np.zeros(1, np.int64), np.zeros(1, np.float32)
         path: list[Rows] = []
         for level, known in enumerate(tree.codes):
+            gated = np.atleast_2d(head.gate(level, path) * units)  # of each beginning
             nodes, parents = tree.children(level, nodes)
-            path = [codes[parents] for codes in path]
             codes = known[nodes]
-            gate = head.gate(level, path)
-            learnt = learnt[parents] + head.biases[level][codes] + (gate * head.answers[level][codes]) @ units
+            if level:
+                said = np.einsum("ij,ij->i", head.answers[level][codes], gated[parents])
+            else:
+                said = (head.answers[level] @ gated[0])[codes]
+            learnt = learnt[parents] + head.biases[level][codes] + said
+            path = [before[parents] for before in path]
             path.append(codes)
             if level < len(self.centres):
                 near = self.centres[level] @ turned if len(nodes) == len(known) else self.centres[level][nodes] @ turned

@@ -1,0 +1,30 @@
+"""Tools, and queries for them in words that none of their documents has."""
+
+from __future__ import annotations
+
+from atc.learn.pairs import Pair
+from atc.tools.protocol import Protocol
+from tests.support.retrieval import HashedWords, protocol, some
+
+SLANG = {"drizzle": "get_weather", "wheels": "rentVehicle", "dues": "list_invoices", "flick": "search_movies"}
+"""Words that no document has."""
+EXTRA = (
+    "alpha beta gamma delta epsilon zeta eta theta iota kappa lambda omicron sigma upsilon omega phi psi chi".split()
+)
+
+
+class Small(HashedWords):
+    """With few dimensions, so that training takes no time."""
+
+    dimensions = 64
+
+
+def tools() -> list[Protocol]:
+    """Some that queries are for, some that none is for."""
+    return [*some(), *(protocol(f"thing_{name}", f"Thing of {name} kind.") for name in EXTRA)]
+
+
+def pairs() -> list[Pair]:
+    """Queries by slang, and by the words of other tools."""
+    slang = [Pair(f"{word} {one} {other}", (id,)) for word, id in SLANG.items() for one in EXTRA for other in EXTRA[:2]]
+    return slang + [Pair(f"thing of {name} kind {other}", (f"thing_{name}",)) for name in EXTRA for other in EXTRA[:2]]
