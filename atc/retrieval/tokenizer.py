@@ -33,6 +33,7 @@ MAX_LEVELS, MAX_SIZE = 8, 8_192
 """Beyond these an assignment inside a bucket, or a column of codes, takes more memory than it is worth."""
 _USEFUL = 4 / 3
 """A level of L has at most n^(4/3L) codes: with two levels a first code then holds n^⅓ tools on average."""
+_BLOCK = 4_096
 
 
 def tokenize(
@@ -90,7 +91,8 @@ def tokenize(
         else:
             codes = _near(left, book, _groups(values[:, :level]), size ** (levels - level - 1))
         values[:, level] = codes
-        left -= book[codes]
+        for at in range(0, len(left), _BLOCK):  # in blocks: a whole copy of many tools' vectors takes a gigabyte
+            left[at : at + _BLOCK] -= book[codes[at : at + _BLOCK]]
         books.append(book)
     return Codes(values, tuple(books), facts)
 

@@ -38,7 +38,7 @@ def pairs(count: int, *together: tuple[int, int]) -> CoUsage:
 # Assignment
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=60, deadline=None)
 @given(
     st.tuples(st.integers(1, 4), st.integers(0, 3)).flatmap(
         lambda shape: of_numpy.arrays(np.float64, (shape[0], sum(shape)), elements=st.integers(0, 9).map(float))
@@ -148,7 +148,7 @@ def test_a_smoothing_that_is_none_is_refused(smoothing: float) -> None:
 # Codes
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=25, deadline=None)
 @given(st.integers(1, 60), st.integers(1, 4), st.integers(0, 3), st.booleans())
 def test_no_two_tools_have_the_same_codes(count: int, levels: int, seed: int, equal: bool) -> None:
     vectors = np.ones((count, 8), np.float32) if equal else grouped(1, count, 8, seed)
