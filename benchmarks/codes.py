@@ -7,12 +7,17 @@ from __future__ import annotations
 
 import typer
 
+from benchmarks import codes_browse
+
 app = typer.Typer(help=__doc__, no_args_is_help=True)
 
 
 @app.callback()
 def _main() -> None:
     """Measure codes, scorers and what is learnt."""
+
+
+app.command("browse")(codes_browse.command)
 
 
 if __name__ == "__main__":
