@@ -7,7 +7,16 @@ from __future__ import annotations
 
 import typer
 
-from benchmarks import codes_adapter, codes_decoder, codes_head, codes_menu, codes_retrieval, codes_tokens, codes_train
+from benchmarks import (
+    codes_adapter,
+    codes_browse,
+    codes_decoder,
+    codes_head,
+    codes_menu,
+    codes_retrieval,
+    codes_tokens,
+    codes_train,
+)
 
 app = typer.Typer(help=__doc__, no_args_is_help=True)
 
@@ -19,6 +28,7 @@ def _main() -> None:
 
 app.command("tokens")(codes_tokens.tokens)
 app.command("train")(codes_train.train)
+app.command("browse")(codes_browse.browse)
 app.command("menu")(codes_menu.main)
 app.command("head")(codes_head.main)
 app.command("decoder")(codes_decoder.main)

@@ -7,7 +7,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from click.testing import Result as Ran
 from typer.testing import CliRunner
 
 from atc.cli import app
@@ -29,7 +28,7 @@ def folder(tmp_path: Path) -> Path:
     return Path("ix")
 
 
-def atc(*arguments: str, folder: Path | None = None) -> Ran:
+def atc(*arguments: str, folder: Path | None = None) -> Any:
     where = ["--index", str(folder)] if folder else []
     return CliRunner().invoke(app, ["tools", "browse", *where, *arguments])
 
