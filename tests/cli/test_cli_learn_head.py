@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from atc.cli import learn_head
+from atc.cli import learn_head as command
 from atc.learn.code_ranking import learn_head
 from atc.retrieval import index as index_module
 from atc.retrieval.index import ToolIndex
@@ -21,7 +21,7 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """Of an index with codes; the command finds its encoder."""
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr(index_module, "_own", lambda coded: Small())
-    monkeypatch.setattr(learn_head, "learn_head", partial(learn_head, units=8))
+    monkeypatch.setattr(command, "learn_head", partial(learn_head, units=8))
     index = ToolIndex.build(tools(), Small())
     index.make_codes()
     index.save("tools-index")
