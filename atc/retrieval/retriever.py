@@ -124,7 +124,7 @@ class IndexRetriever:
         self._way, self._prerequisites = way, prerequisites
         self._folder, self._encoder = folder, encoder
         self._scorers, self._vocabulary = scorers, vocabulary
-        self._menu: tuple[ToolIndex, Menu] | None = None
+        self._menu: tuple[Sequence[str], Menu] | None = None
         self._lock = threading.Lock()
         self.notices: tuple[str, ...] = ()
         """What the user may want to know of the index that was made last."""
@@ -153,13 +153,12 @@ class IndexRetriever:
         from atc.retrieval.planner import QueryPlanner, search_without_plan
         from atc.retrieval.reasons import sketch_of
 
-        made = await self._of(tools, report)
-        index = made.with_scorers(on=self._scorers)
+        index = (await self._of(tools, report)).with_scorers(on=self._scorers)
         more = limit + min(max(0, len(index) - len(tools)), _OTHERS)  # an index may be of more tools than these
         if self._way == "planned":
             found = await QueryPlanner(index, ask, prerequisites=self._prerequisites, graph=graph).search(task)
         elif self._way == "codes":
-            walk = await asyncio.to_thread(self._walk, made, index, tools, ask, graph)
+            walk = await asyncio.to_thread(self._walk, index, tools, ask, graph)
             found = await walk.search(task, more, tools.keys())
         else:
             mode: Mode | None = "lexical" if self._way == "lexical" else None
@@ -176,29 +175,31 @@ class IndexRetriever:
         offered = tools.only(*(names or list(tools))[:limit])
         return sketch_of(offered, len(tools), found, self.notices)
 
-    def _walk(self, made: ToolIndex, index: ToolIndex, tools: Toolset, ask: Ask, graph: ToolGraph | None) -> MenuWalk:
+    def _walk(self, index: ToolIndex, tools: Toolset, ask: Ask, graph: ToolGraph | None) -> MenuWalk:
         """The walk of a model over the tools that are both in the index and offered.
 
         Raises:
             UsageError: the model was taught codes, and the index has none.
         """
-        from atc.retrieval.menu import groups_of
+        from atc.retrieval.menu import Groups, code_groups, word_groups
         from atc.retrieval.menu_walk import GROUPS, MenuWalk
 
-        with self._lock:  # naming groups takes a while, and is done once
-            if self._menu is None or self._menu[0] is not made:
-                self._menu = made, made.menu(GROUPS)
-                self._menu[1].children()  # the first page takes longest
-        taught = None
+        groups: Groups
         if self._vocabulary == "tokens":
-            if made.codes is None:
+            if index.codes is None:
                 raise UsageError(
                     "a model that was taught codes needs an index with these codes: `atc tools index --codes` makes "
                     "them, and they are what it must be taught"
                 )
-            taught = made.codes.values
-        groups = groups_of(made.ids, tools, self._menu[1], taught)
-        return MenuWalk(index, groups, ask, taught=taught, prerequisites=self._prerequisites, graph=graph)
+            taught = index.codes.values
+            groups = code_groups(index.ids, tools, taught)
+            return MenuWalk(index, groups, ask, taught=taught, prerequisites=self._prerequisites, graph=graph)
+        with self._lock:  # naming groups takes a while, and is done once, until the index changes
+            if self._menu is None or self._menu[0] is not index.ids:
+                self._menu = index.ids, index.menu(GROUPS)
+                self._menu[1].children()  # the first page takes longest
+            groups = word_groups(index.ids, tools, self._menu[1])
+        return MenuWalk(index, groups, ask, prerequisites=self._prerequisites, graph=graph)
 
     async def _of(self, tools: Toolset, report: Progress | None) -> ToolIndex:
         if self._index is not None:
@@ -227,7 +228,8 @@ class IndexRetriever:
                 encoder, notices = self._encoder, list[str]()
                 if self._way in ("auto", "codes") and encoder is None:
                     encoder, notices = encoder_for(len(tools))
-                index, problem = kept_index(tools, encoder, self._folder, told, codes=self._way == "codes")
+                codes = self._way == "codes" and self._vocabulary == "words"  # a model is taught those that are there
+                index, problem = kept_index(tools, encoder, self._folder, told, codes=codes)
                 self.notices = (*notices, *([problem] if problem else []))
                 self._own = (tools, index)
 
