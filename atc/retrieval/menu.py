@@ -104,22 +104,25 @@ class WordGroups:
         return tuple(id for id in found if self._offered is None or id in self._offered)
 
 
-def groups_of(
-    ids: Sequence[str], offered: Container[str], menu: Menu, taught: NDArray[np.int16] | None = None
-) -> Groups:
-    """The groups of an index in which the tools are that are offered.
+def word_groups(ids: Sequence[str], offered: Container[str], menu: Menu) -> WordGroups:
+    """The groups of words of an index in which the tools are that are offered.
 
     Args:
-        ids: of the index, by row.
+        ids: of the index, by row. ``menu``: of the same index.
         offered: ids of the tools that count.
-        menu: of the same index.
-        taught: the codes whose tokens the model was taught: then the groups are those of the codes.
     """
+    return WordGroups(menu, _some(ids, offered))
+
+
+def code_groups(ids: Sequence[str], offered: Container[str], values: NDArray[np.int16]) -> Codes:
+    """The groups of codes of an index in which the tools are that are offered; as :func:`word_groups`."""
+    some = _some(ids, offered)
+    return Codes(values, offered=None if some is None else np.array([*some.values()], np.int64))
+
+
+def _some(ids: Sequence[str], offered: Container[str]) -> dict[str, int] | None:
     rows = {id: row for row, id in enumerate(ids) if id in offered}
-    some = rows if len(rows) < len(ids) else None
-    if taught is None:
-        return WordGroups(menu, some)
-    return Codes(taught, offered=None if some is None else np.array([*some.values()], np.int64))
+    return rows if len(rows) < len(ids) else None
 
 
 @dataclass(frozen=True)

@@ -129,7 +129,7 @@ class IndexRetriever:
         self._way, self._prerequisites = way, prerequisites
         self._folder, self._encoder = folder, encoder
         self._scorers, self._vocabulary, self._columns = scorers, vocabulary, columns
-        self._menu: tuple[ToolIndex, Menu] | None = None
+        self._menu: tuple[Sequence[str], Menu] | None = None
         self._runs: RunsTogether | None = None
         self._lock = threading.Lock()
         self.notices: tuple[str, ...] = ()
@@ -166,7 +166,7 @@ class IndexRetriever:
         if self._way == "planned":
             found = await QueryPlanner(index, ask, prerequisites=self._prerequisites, graph=graph).search(task)
         elif self._way == "codes":
-            walk = await asyncio.to_thread(self._walk, made, index, tools, ask, graph)
+            walk = await asyncio.to_thread(self._walk, index, tools, ask, graph)
             found = await walk.search(task, more, tools.keys())
         else:
             found = search_without_plan(
@@ -182,29 +182,31 @@ class IndexRetriever:
         offered = tools.only(*(names or list(tools))[:limit])
         return sketch_of(offered, len(tools), found, (*self.notices, *notices))
 
-    def _walk(self, made: ToolIndex, index: ToolIndex, tools: Toolset, ask: Ask, graph: ToolGraph | None) -> MenuWalk:
+    def _walk(self, index: ToolIndex, tools: Toolset, ask: Ask, graph: ToolGraph | None) -> MenuWalk:
         """The walk of a model over the tools that are both in the index and offered.
 
         Raises:
             UsageError: the model was taught codes, and the index has none.
         """
-        from atc.retrieval.menu import groups_of
+        from atc.retrieval.menu import Groups, code_groups, word_groups
         from atc.retrieval.menu_walk import GROUPS, MenuWalk
 
-        with self._lock:  # naming groups takes a while, and is done once
-            if self._menu is None or self._menu[0] is not made:
-                self._menu = made, made.menu(GROUPS)
-                self._menu[1].children()  # the first page takes longest
-        taught = None
+        groups: Groups
         if self._vocabulary == "tokens":
-            if made.codes is None:
+            if index.codes is None:
                 raise UsageError(
                     "a model that was taught codes needs an index with these codes: `atc tools index --codes` makes "
                     "them, and they are what it must be taught"
                 )
-            taught = made.codes.values
-        groups = groups_of(made.ids, tools, self._menu[1], taught)
-        return MenuWalk(index, groups, ask, taught=taught, prerequisites=self._prerequisites, graph=graph)
+            taught = index.codes.values
+            groups = code_groups(index.ids, tools, taught)
+            return MenuWalk(index, groups, ask, taught=taught, prerequisites=self._prerequisites, graph=graph)
+        with self._lock:  # naming groups takes a while, and is done once, until the index changes
+            if self._menu is None or self._menu[0] is not index.ids:
+                self._menu = index.ids, index.menu(GROUPS)
+                self._menu[1].children()  # the first page takes longest
+            groups = word_groups(index.ids, tools, self._menu[1])
+        return MenuWalk(index, groups, ask, prerequisites=self._prerequisites, graph=graph)
 
     @property
     def _on(self) -> Collection[str]:
@@ -247,7 +249,8 @@ class IndexRetriever:
                 encoder, notices = self._encoder, list[str]()
                 if self._way in ("auto", "codes") and encoder is None:
                     encoder, notices = encoder_for(len(tools))
-                index, problem = kept_index(tools, encoder, self._folder, told, codes=self._way == "codes")
+                codes = self._way == "codes" and self._vocabulary == "words"  # a model is taught those that are there
+                index, problem = kept_index(tools, encoder, self._folder, told, codes=codes)
                 self.notices = (*notices, *([problem] if problem else []))
                 self._own = (tools, index)
 

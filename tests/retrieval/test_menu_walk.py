@@ -17,7 +17,7 @@ from atc.models.budget import Budget, BudgetedModel
 from atc.models.fake import FakeModel
 from atc.retrieval.code_tokens import token_text, token_vocabulary, without_tokens
 from atc.retrieval.index import ToolIndex
-from atc.retrieval.menu import LAST, Codes, Groups, Line, WordGroups, groups_of, lines_below
+from atc.retrieval.menu import LAST, Codes, Groups, Line, WordGroups, code_groups, lines_below, word_groups
 from atc.retrieval.menu_walk import BEAM, GROUPS, PICKS, TOOLS, MenuWalk
 from atc.retrieval.planner import Trajectory
 from atc.tools.protocol import Protocol
@@ -275,7 +275,8 @@ def test_without_a_reply_nothing_is_picked(index: ToolIndex) -> None:
 def test_an_index_of_nothing_has_no_menu(taught: bool) -> None:
     index = ToolIndex.build([])
     values = np.zeros((0, 2), np.int16)
-    groups = groups_of(index.ids, {"x"}, index.menu(GROUPS), values if taught else None)
+    words = word_groups(index.ids, {"x"}, index.menu(GROUPS))
+    groups = code_groups(index.ids, {"x"}, values) if taught else words
     found, model = walk(index, groups, "x", taught=values if taught else None)
     assert (found.ranked(5), model.prompts) == ([], [])
 

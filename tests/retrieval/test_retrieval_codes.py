@@ -130,6 +130,17 @@ def test_an_index_of_more_tools_than_are_offered_shows_these_alone() -> None:
     assert sum(why.kind == "said" for why in found.why.values()) == 1
 
 
+def test_an_index_that_changes_between_two_tasks_has_another_menu() -> None:
+    tools = crowd()
+    films = tools.only(*(name for name in tools if "film" in name))
+    index = ToolIndex.build(tools.only(*(name for name in tools if "film" not in name)))
+    retriever = IndexRetriever(index, "codes")
+    retrieved(retriever, tools, pick("ticket"), pick("ticket"))
+    index.add(films)  # every other tool has another row now
+    found = retrieved(retriever, tools, pick("film"), pick("find_film_2"))
+    assert next(iter(found.tools)) == "find_film_2"
+
+
 def test_a_model_that_was_taught_tokens_needs_the_codes_that_it_was_taught() -> None:
     tools = crowd()
     index = ToolIndex.build(tools, HashedWords())
