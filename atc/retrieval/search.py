@@ -63,15 +63,16 @@ def search_snapshot(snapshot: Snapshot, query: Query, limit: int, scorers: Seque
     second = [scorer for scorer in scorers if scorer.second]
     before: dict[int, int] = {}
     gained_by: Rows = np.zeros(0, np.int64)
-    if second and len(places := top(total, LIKELY)):
+    if second and len(places := top(total, max(limit, LIKELY))):
         query = _with_likely(query, places, total, rows, len(snapshot))
         if rows is not None and len(more := _union(second, query, limit, rows)) > len(rows):
             rows = more
             parts = _scores(first, query, rows)
             total = fused(parts, len(rows), shares)
-            query = _with_likely(query, top(total, LIKELY), total, rows, len(snapshot))
+            places = top(total, max(limit, LIKELY))
+            query = _with_likely(query, places, total, rows, len(snapshot))
         if added := _scores(second, query, rows):
-            before = {int(place): rank for rank, place in enumerate(top(total, limit), 1)}
+            before = {int(place): rank for rank, place in enumerate(places[:limit], 1)}
             parts |= added
             total = fused(parts, len(total), shares)
             gained_by = next((each.likely(query) for each in second if isinstance(each, UsedTogether)), gained_by)
@@ -102,7 +103,7 @@ def search_rows(snapshot: Snapshot, query: str, rows: NDArray[np.int64], limit: 
 
 def _with_likely(query: Query, places: Rows, total: Floats, rows: Rows | None, documents: int) -> Query:
     """The query with what the first scorers found, so that the others can start from it."""
-    best = total[places[0]]
+    places, best = places[:LIKELY], total[places[0]]
     found = np.zeros(documents, np.float32)
     found[slice(None) if rows is None else rows] = np.maximum(total, 0.0) / best
     return replace(query, likely=(places if rows is None else rows[places], total[places] / best), found=found)

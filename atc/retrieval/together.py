@@ -91,15 +91,17 @@ class Together:
 
         A row gains at most :data:`TOOL`, and :data:`SERVICE` of what the task itself speaks for it.
         """
-        by_tool, tool = _most(self.tools, query, None)
-        by_service, service = _most(self.services, query, self._service)
+        by_tool, likely = _most(self.tools, query, None)
         gained = TOOL * by_tool
-        likely = tool
+        by_service, service = _most(self.services, query, self._service)
         if query.found is not None and by_service.any():
-            through = SERVICE * by_service[self._service] * query.found
-            likely = np.where(gained >= through, tool, service[self._service])
-            gained += through
-        return gained, np.where(gained > 0, likely, -1)
+            rows = np.flatnonzero((by_service > 0)[self._service])  # few of them all
+            through = SERVICE * by_service[self._service[rows]] * query.found[rows]
+            surer = rows[through > gained[rows]]
+            likely[surer] = service[self._service[surer]]
+            gained[rows] += through
+        likely[gained <= 0] = -1
+        return gained, likely
 
     def brought(self, query: Query) -> Rows:
         """The rows that were used with a likely one."""
