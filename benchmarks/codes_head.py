@@ -67,7 +67,7 @@ def main(
     most: Annotated[int, typer.Option(min=1, help="Queries asked of a source.")] = 1_000,
     most_learnt: Annotated[int, typer.Option(min=100, help="Queries learnt from, of a source.")] = 4_000,
     by_codes: Annotated[bool, typer.Option("--by-codes", help="Compare ways to make codes, and levels.")] = False,
-    speed: Annotated[bool, typer.Option("--speed", help="Processor microseconds a query over all of ToolBench.")] = False,
+    speed: Annotated[bool, typer.Option("--speed", help="Processor time a query over all of ToolBench.")] = False,
     as_json: Annotated[bool, typer.Option("--json", help="The table as JSON.")] = False,
 ) -> None:
     """Measure the head: nDCG@1, @3, @5, and how often all tools are among ten."""
