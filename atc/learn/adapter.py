@@ -162,7 +162,7 @@ class _Learning:
     def done(self) -> Learnt:
         """All of it."""
         parts = range(PARTS) if len(self._pairs) <= ALL_PARTS else range(1)
-        held_out, unseen, rounds = _Ranks(), _Ranks(), list[int]()
+        held_out, unseen, rounds = Ranks(), Ranks(), list[int]()
         for number, part in enumerate(parts):
             self._told("comparing", number, len(parts))
             learnt = np.flatnonzero((self._queries != part) & ~self._hidden[:, part])
@@ -201,7 +201,7 @@ class _Learning:
         digests = np.unique(np.array([id_digest(self._ids[row]) for row in known], np.uint64))
         return Adapter(matrix, self._digest, digests, share, len(learnt))
 
-    def _compare(self, adapter: Adapter, places: NDArray[np.int64], ranks: _Ranks, parts: int) -> None:
+    def _compare(self, adapter: Adapter, places: NDArray[np.int64], ranks: Ranks, parts: int) -> None:
         """Rank queries as a search of the index does, with each weight."""
         scorer = adapter.scorer(self._snapshot)
         most = max(MIN_HELD_OUT, min(MAX_COMPARED, _MOST_SCORES // max(1, len(self._snapshot))) // parts)
@@ -224,7 +224,7 @@ class _Learning:
         return ndcg([self._snapshot.ids[row] for row in top(total, _PLACES)], pair.gold, _PLACES)
 
 
-class _Ranks:
+class Ranks:
     """What comparing gave: of each query nDCG before, and with each weight after."""
 
     def __init__(self) -> None:

@@ -15,7 +15,17 @@ import numpy as np
 from numpy.typing import NDArray
 
 from atc.errors import UsageError
-from atc.learn.adapter import BEYOND_NOISE, MAX_COMPARED, MAX_HARM, MIN_HELD_OUT, MIN_TOOLS, TRIED, Compared, Progress
+from atc.learn.adapter import (
+    BEYOND_NOISE,
+    MAX_COMPARED,
+    MAX_HARM,
+    MIN_HELD_OUT,
+    MIN_TOOLS,
+    TRIED,
+    Compared,
+    Progress,
+    Ranks,
+)
 from atc.learn.head import LearntHead, train_head
 from atc.learn.pairs import Pair, TooLittle, part_of, usable
 from atc.retrieval.code_head import UNITS, CodeHead, Sayer, without_head
@@ -141,11 +151,13 @@ def learn_head(
         )
     trial = train(first, "comparing")
     seen, rest = (_compared(snapshot, trial.head, codes, kept, asked, places) for places in (others, apart))
-    harmless = [share for share in TRIED if rest[share].after >= rest[share].before - MAX_HARM]
-    share = max(harmless or TRIED[:1], key=lambda each: seen[each].after)
-    found = LearntCodes(len(kept), len(known), seen[share], rest[share], share, trial.seconds)
-    gain = seen[share].after - seen[share].before
-    if not harmless or gain <= BEYOND_NOISE * seen[share].noise or seen[share].each_tool <= 0:
+    tried = {share: (seen.compared(share), rest.compared(share)) for share in TRIED}
+    harmless = [share for share, (_, unseen) in tried.items() if unseen.least >= -MAX_HARM]
+    share = max(harmless or TRIED[:1], key=lambda each: tried[each][0].after)
+    held_out, unseen = tried[share]
+    found = LearntCodes(len(kept), len(known), held_out, unseen, share, trial.seconds)
+    better = held_out.after - held_out.before > BEYOND_NOISE * held_out.noise and held_out.each_tool >= -MAX_HARM
+    if not harmless or not better:
         return found
     training = train(np.arange(len(kept)), "training")
     head = replace(training.head, share=share)
@@ -155,35 +167,25 @@ def learn_head(
 
 def _compared(
     snapshot: Snapshot, head: CodeHead, codes: Codes, pairs: Sequence[Pair], asked: Floats, places: NDArray[np.int64]
-) -> dict[float, Compared]:
+) -> Ranks:
     """Rank queries as a search of the index does, with each weight."""
     assert snapshot.vectors is not None
     scorer = SaidCodes(snapshot, Sayer.of(head, codes, snapshot.vectors))
     own = [each for each in own_scorers(snapshot) if each.name != scorer.name]
-    before, after, tools = [], {share: list[float]() for share in TRIED}, list[Pair]()
+    ranks = Ranks()
     for place in places[:MAX_COMPARED]:
         pair, query = pairs[place], Query(pairs[place].query, asked[place])
-        given = ((each.name, each.scores(query, None)) for each in (*own, scorer))
+        given = ((each.name, each.scores(query, None)) for each in own)
         scores = {name: found for name, found in given if found is not None}
-        plain = {name: found for name, found in scores.items() if name != scorer.name}
-        tools.append(pair)
-        before.append(_ndcg(snapshot, fused(plain, len(snapshot)), pair))
-        for share, ranks in after.items():
-            shares = {**SHARES, scorer.name: share}
-            ranks.append(_ndcg(snapshot, fused(scores, len(snapshot), shares), pair))
-    return {share: _difference(tools, np.array(before), np.array(ranks)) for share, ranks in after.items()}
-
-
-def _difference(pairs: Sequence[Pair], before: NDArray[np.float64], after: NDArray[np.float64]) -> Compared:
-    if not len(pairs):
-        return Compared()
-    gain = after - before
-    ids, counts = np.unique([id for pair in pairs for id in pair.gold], return_counts=True)
-    count = dict(zip(ids.tolist(), counts.tolist(), strict=True))
-    weights = np.array([sum(1 / count[id] for id in pair.gold) for pair in pairs])
-    noise = float(gain.std(ddof=1) / np.sqrt(len(gain))) if len(gain) > 1 else 1.0
-    each_tool = float((weights * gain).sum() / weights.sum())
-    return Compared(len(gain), float(before.mean()), float(after.mean()), noise, each_tool)
+        before = _ndcg(snapshot, fused(scores, len(snapshot)), pair)
+        after = [before] * len(TRIED)
+        said = scorer.scores(query, None)
+        if said is not None:
+            tried = ({**SHARES, scorer.name: share} for share in TRIED)
+            both = {**scores, scorer.name: said}
+            after = [_ndcg(snapshot, fused(both, len(snapshot), shares), pair) for shares in tried]
+        ranks.add(pair, before, after)
+    return ranks
 
 
 def _ndcg(snapshot: Snapshot, total: Floats, pair: Pair) -> float:

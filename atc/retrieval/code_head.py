@@ -10,8 +10,8 @@ millisecond. A tool with the codes ``c_1 … c_L`` and the vector ``v`` gets the
 
 so that what a code counts depends on the query and on the codes before it. A beginning gets the same sum over its own
 codes, with the mean vector of its tools in place of ``v``. Logits are not normalised level by level: the first code
-would then have to be right before anything is known of the second, which cost 11 of 61 points of nDCG@1 before any
-training. An untrained head gives the cosines, exactly; tools that it never saw keep about theirs.
+would then have to be right before anything is known of the second. An untrained head gives the cosines, exactly; tools
+that it never saw keep about theirs.
 
 :mod:`atc.learn.head` trains it.
 """
