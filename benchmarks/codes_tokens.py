@@ -31,7 +31,7 @@ from numpy.typing import NDArray
 from rich import box
 from rich.table import Table
 
-from atc.cli.console import guarded, out, print_json
+from atc.cli.console import err, guarded, out, print_json
 from atc.errors import UsageError
 from atc.retrieval.clustering import nearest, squared_distances
 from atc.retrieval.co_usage import CoUsage
@@ -163,7 +163,9 @@ def by_transport(used: Used, seed: int) -> list[Line]:
 def by_baseline(used: Used, seed: int) -> list[Line]:
     """The baselines."""
     names = [used.pool.index.protocol(id).name for id in used.pool.snapshot.ids]
-    lines = [_described("closed form", tokenize(used.vectors, used.learnt, seed=seed).values.tolist(), used, 0.0)]
+    began = time.process_time()
+    codes = tokenize(used.vectors, used.learnt, seed=seed).values.tolist()
+    lines = [_described("closed form", codes, used, time.process_time() - began)]
     for name, baseline in BASELINES.items():
         began = time.process_time()
         found = baseline(names, used.vectors, seed)
@@ -226,6 +228,8 @@ def measured(
         **_later(used, codes, made),
         "cpu s": spent,
     }
+    facts = used.lines[key].items()
+    err.print(used.pool.name, *(f"{name} {_text(value)}" for name, value in facts), sep="; ", style="dim")
     return used.lines[key]
 
 

@@ -41,7 +41,7 @@ def assigned(costs: Costs) -> NDArray[np.int64]:
     return column_of
 
 
-def on_grid(costs: NDArray[np.floating], steps: int = 2**30) -> Costs:
+def on_grid(costs: NDArray[np.floating], steps: int = 2**24) -> Costs:
     """Costs as whole numbers from 0 to ``steps``: sums of them are exact."""
     wide = costs.astype(np.float64)
     wide -= wide.min(initial=np.inf)
