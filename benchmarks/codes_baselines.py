@@ -10,6 +10,7 @@ from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 
 import numpy as np
+from numpy.typing import NDArray
 
 from atc.retrieval.clustering import k_means, nearest
 from atc.retrieval.vectors import Floats
@@ -38,7 +39,7 @@ def numerical(names: Sequence[str], vectors: Floats, seed: int) -> Sequences:
 def hierarchical(names: Sequence[str], vectors: Floats, seed: int) -> Sequences:
     """The path in a tree of clusters of ten each; in a cluster of ten tools or fewer, the place."""
     found: Sequences = [()] * len(names)
-    open_ = [((), np.arange(len(names)))] if names else []
+    open_: list[tuple[tuple[int, ...], NDArray[np.int64]]] = [((), np.arange(len(names)))] if names else []
     random = np.random.default_rng(seed)
     while open_:
         prefix, rows = open_.pop()
