@@ -37,7 +37,7 @@ Tools = Toolset | Iterable[Protocol] | Iterable[tuple[str, Protocol]]
 
 DIGEST = 16  # bytes of a text's digest
 MOST = 1_000_000
-"""Tools of an index at most: some 6 GB of memory while it is built. A stream without end stops here too."""
+"""Tools of an index at most: some 3 GB of memory while it is built. A stream without end stops here too."""
 _EVERY = 1_000
 
 
