@@ -120,7 +120,7 @@ class IndexRetriever:
         self._own: tuple[Toolset, ToolIndex] | None = None
         self._way, self._prerequisites = way, prerequisites
         self._folder, self._encoder = folder, encoder
-        self._scorers, self._columns = scorers, columns
+        self._scorers, self._given_columns = scorers, columns
         self._lock = threading.Lock()
         self.notices: tuple[str, ...] = ()
         """What the user may want to know of the index that was made last."""
@@ -150,7 +150,7 @@ class IndexRetriever:
         from atc.retrieval.reasons import sketch_of
 
         index = await self._of(tools, report)
-        columns, notices = self._columns(index) if self._columns is not None else ((), ())
+        columns, notices = self._given_columns(index) if self._given_columns is not None else ((), ())
         index = index.with_scorers(columns, self._scorers)
         more = limit + min(max(0, len(index) - len(tools)), _OTHERS)  # an index may be of more tools than these
         if self._way == "planned":
