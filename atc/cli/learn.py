@@ -89,7 +89,7 @@ def ranking(
     """Learn which tools your queries are for, so that the right ones come first: in seconds, on this machine.
 
     What is learnt is one small matrix: no text of a task is in it. It is kept only where queries that were held out
-    are ranked better, beyond chance, and those for other tools no worse: mostly that takes a hundred answered runs.
+    are ranked better, beyond chance, and those for other tools no worse. It takes 25 answered runs, or more.
 
     Exit codes: 0 done, 1 too little to learn from, 2 wrong use, 3 something is missing in the environment.
     """
