@@ -94,7 +94,7 @@ def ranking(
     """Learn which tools your queries are for, so that the right ones come first: in seconds, on this machine.
 
     What is learnt is one small matrix: no text of a task is in it. It is kept only where queries that were held out
-    are ranked better, beyond chance, and those for other tools no worse. It takes about 25 answered runs, or pairs.
+    are ranked better, beyond chance, and those for other tools no worse. It takes 25 answered runs, or more.
 
     Exit codes: 0 done, 1 too little to learn from, 2 wrong use, 3 something is missing in the environment.
     """

@@ -128,7 +128,7 @@ class IndexRetriever:
         self._own: tuple[Toolset, ToolIndex] | None = None
         self._way, self._prerequisites = way, prerequisites
         self._folder, self._encoder = folder, encoder
-        self._scorers, self._vocabulary, self._columns = scorers, vocabulary, columns
+        self._scorers, self._vocabulary, self._given_columns = scorers, vocabulary, columns
         self._menu: tuple[Sequence[str], Menu] | None = None
         self._runs: RunsTogether | None = None
         self._lock = threading.Lock()
@@ -160,7 +160,7 @@ class IndexRetriever:
         from atc.retrieval.reasons import sketch_of
 
         made = await self._of(tools, report)
-        columns, notices = self._columns(made) if self._columns is not None else ((), ())
+        columns, notices = self._given_columns(made) if self._given_columns is not None else ((), ())
         index = made.with_scorers((*columns, *self._runs_of(graph)), self._on)
         more = limit + min(max(0, len(index) - len(tools)), _OTHERS)  # an index may be of more tools than these
         if self._way == "planned":
