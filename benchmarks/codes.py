@@ -7,17 +7,16 @@ from __future__ import annotations
 
 import typer
 
-from benchmarks import codes_browse
+from benchmarks import codes_browse, codes_tokens
 
 app = typer.Typer(help=__doc__, no_args_is_help=True)
+app.command("tokens")(codes_tokens.tokens)
+app.command("browse")(codes_browse.browse)
 
 
 @app.callback()
 def _main() -> None:
     """Measure codes, scorers and what is learnt."""
-
-
-app.command("browse")(codes_browse.command)
 
 
 if __name__ == "__main__":

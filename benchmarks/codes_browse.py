@@ -153,7 +153,7 @@ def made(pool: Pool, kind: str) -> Snapshot:
     return pool.snapshot if kind == "vectors" else replace(pool.snapshot, codes=tokenize(pool.vectors, None))
 
 
-def command(
+def browse(
     data: Annotated[Path | None, typer.Option(help="Directory of the data.", envvar="ATC_DATA")] = None,
     kept: Annotated[Path | None, typer.Option(help="Where vectors of texts are kept.")] = None,
     pools: Annotated[str, typer.Option(help="Pools, with commas between.")] = "metatool,toolbench_g3,toolbench",
