@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from typer.testing import CliRunner
 
-from atc.cli import app, browse_walk
+from atc.cli import app, browse_walk, console
 from atc.cli.browse import found
 from atc.errors import UsageError
 from atc.retrieval.index import ToolIndex
@@ -166,7 +166,7 @@ def test_a_walk_goes_down_up_and_to_what_was_searched(
     index = ToolIndex.load(folder)
     menu = index.menu()
     said = iter(["", "1", "..", "nothing like it", "/chess moves", "1", "99", "q"])
-    monkeypatch.setattr(browse_walk.out, "input", lambda prompt: next(said))
+    monkeypatch.setattr(console.out, "input", lambda prompt: next(said))
     browse_walk.walk(index, menu)
     shown = capsys.readouterr()
     first = menu.children()[0].name
@@ -181,5 +181,5 @@ def test_a_walk_goes_down_up_and_to_what_was_searched(
     def ended(prompt: object) -> str:
         raise EOFError
 
-    monkeypatch.setattr(browse_walk.out, "input", ended)
+    monkeypatch.setattr(console.out, "input", ended)
     browse_walk.walk(index, menu)
