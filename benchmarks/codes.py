@@ -28,7 +28,7 @@ def _main() -> None:
 
 app.command("tokens")(codes_tokens.tokens)
 app.command("train")(codes_train.train)
-app.command("browse")(codes_browse.command)
+app.command("browse")(codes_browse.browse)
 app.command("menu")(codes_menu.main)
 app.command("head")(codes_head.main)
 app.command("decoder")(codes_decoder.main)

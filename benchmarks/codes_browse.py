@@ -26,12 +26,12 @@ KINDS = ("words", "vectors", "codes")
 
 def measured(snapshot: Snapshot, width: int) -> dict[str, Any]:
     """The whole menu of a snapshot, and how good its names are."""
-    began = time.perf_counter()
+    began = time.process_time()
     menu = Menu(snapshot, width)
     menu.children()
-    first = time.perf_counter() - began
+    first = time.process_time() - began
     pages = dict(_pages(menu))
-    seconds = time.perf_counter() - began
+    seconds = time.process_time() - began
     counts = snapshot.counts
     position = {word: place for place, word in enumerate(counts.vocabulary)}
     groups = covered = owned = named = unique = 0.0
@@ -153,7 +153,7 @@ def made(pool: Pool, kind: str) -> Snapshot:
     return pool.snapshot if kind == "vectors" else replace(pool.snapshot, codes=tokenize(pool.vectors, None))
 
 
-def command(
+def browse(
     data: Annotated[Path | None, typer.Option(help="Directory of the data.", envvar="ATC_DATA")] = None,
     kept: Annotated[Path | None, typer.Option(help="Where vectors of texts are kept.")] = None,
     pools: Annotated[str, typer.Option(help="Pools, with commas between.")] = "metatool,toolbench_g3,toolbench",

@@ -135,7 +135,9 @@ class Menu:
         if depth >= _DEEPEST:
             groups = list(np.array_split(np.arange(len(units)), self._width))
         else:
-            groups = grouped(self._places.means([unit.rows for unit in units]), count)
+            groups = grouped(
+                lambda some: self._places.means([units[int(unit)].rows for unit in some]), len(units), count
+            )
         found = [[units[int(unit)] for unit in group] for group in groups]
         return _in_order(
             one[0] if len(one) == 1 else _Part(part.codes, np.sort(np.concatenate([unit.rows for unit in one])))

@@ -6,7 +6,7 @@ singular vectors (latent semantic analysis), found by a few power iterations in 
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -27,6 +27,7 @@ _ROUNDS, _TRIES = 25, 3
 """Rounds of k-means, and how often it begins anew; the best try counts."""
 _SAMPLE = 8_192
 """Documents of which centres and singular vectors are learnt; the others only go to the nearest."""
+_BLOCK = 16_384
 _DIMENSIONS, _POWERS = 64, 3
 _SEED = 7
 
@@ -64,24 +65,33 @@ class Places:
         return np.stack([self.take(part[:_SAMPLE]).mean(axis=0) for part in parts])
 
 
-def grouped(vectors: Floats, count: int) -> list[Rows]:
-    """Near vectors together.
+def grouped(vectors: Callable[[Rows], Floats], units: int, count: int) -> list[Rows]:
+    """Near units together.
 
     Args:
-        vectors: of shape ``(units, dimensions)``; of any length, zero too.
+        vectors: gives those of some units, of shape ``(units, dimensions)``; of any length, zero too.
+        units: how many there are.
         count: groups at most, 2 or more.
 
     Returns:
         The positions of the members of each group, sorted; at least two groups where there are two units. Units that
         nothing tells apart are cut into equal pieces in their order.
     """
-    length = np.linalg.norm(vectors, axis=1, keepdims=True)
-    unit = (vectors / np.maximum(length, 1e-9)).astype(np.float32)
-    random, size = np.random.default_rng([_SEED, len(unit)]), min(count, len(unit))
-    tries = (nearest(unit, k_means(unit, size, random, _ROUNDS, rows_a_centre=_SAMPLE // size)) for _ in range(_TRIES))
-    codes, _ = min(tries, key=lambda found: float(found[1].sum(dtype=np.float64)))
+    random, size = np.random.default_rng([_SEED, units]), min(count, units)
+    sample = np.arange(units) if units <= _SAMPLE else np.sort(random.choice(units, _SAMPLE, replace=False))
+    unit = _normal(vectors(sample))
+    tries = [k_means(unit, size, random, _ROUNDS, rows_a_centre=_SAMPLE // size) for _ in range(_TRIES)]
+    centres = min(tries, key=lambda centres: float(nearest(unit, centres)[1].sum(dtype=np.float64)))
+    blocks = (np.arange(at, min(at + _BLOCK, units)) for at in range(0, units, _BLOCK))
+    codes = np.concatenate([nearest(_normal(vectors(block)), centres)[0] for block in blocks])
     found = [np.flatnonzero(codes == group) for group in np.unique(codes)]
-    return found if len(found) > 1 else list(np.array_split(np.arange(len(unit)), count))
+    return found if len(found) > 1 else list(np.array_split(np.arange(units), size))
+
+
+def _normal(vectors: Floats) -> Floats:
+    length = np.linalg.norm(vectors, axis=1, keepdims=True)
+    found: Floats = (vectors / np.maximum(length, 1e-9)).astype(np.float32)
+    return found
 
 
 def _by_words(counts: Counts) -> Floats:

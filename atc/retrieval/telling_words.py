@@ -35,6 +35,8 @@ _CANDIDATES = 24
 _MAX_WORD = 24
 _READ, _MAX_READ = 6, 600
 """Documents that are read to see how a word is written, and characters of each of their texts."""
+_COUNTED = 4_096
+"""Documents of a group whose words are counted; of larger ones every so manieth."""
 _COVERED = 0.25
 """What a document still counts that a word of the name is in already."""
 _MOST_HAVE = 0.5
@@ -60,6 +62,7 @@ class TellingWords:
             most: words of a group.
         """
         counts = self._snapshot.counts
+        groups = [_some(group) for group in groups]
         entries = [self._entries(group) for group in groups]
         sizes = [len(found) for found, _ in entries]
         if not sum(sizes):
@@ -151,6 +154,10 @@ class TellingWords:
         counts = self._snapshot.counts
         owners = np.repeat(np.arange(len(counts)), np.diff(counts.pointers))[np.argsort(counts.words, kind="stable")]
         return owners, np.cumsum(np.bincount(counts.words + 1, minlength=len(counts.vocabulary) + 1))
+
+
+def _some(rows: Rows) -> Rows:
+    return rows if len(rows) <= _COUNTED else rows[np.linspace(0, len(rows) - 1, _COUNTED).astype(np.int64)]
 
 
 def telling(counts: Counts) -> NDArray[np.bool_]:

@@ -150,3 +150,13 @@ def test_a_page_that_is_not_there() -> None:
     for path in [(99,), (-1,), (0, 0, 0, 0, 0, 0, 0)]:
         with pytest.raises(KeyError):
             menu.children(path)
+
+
+def test_names_hold_no_stop_words_and_no_numbers() -> None:
+    tools = [
+        (f"shop/{topic}_{n}", protocol("x", f"The {n} 2024 v2 of shop {topic}.")) for n in range(8) for topic in TOPICS
+    ]
+    menu = Menu(snapshot_of(tools, HashedWords()), width=8)
+    named = {word for entry in walked(menu) if not entry.id for word in entry.name.split(", ")}
+    assert not named & {"the", "of", "2024", "v2", *map(str, range(8))}
+    assert set(TOPICS) <= named | {"movie", "flight", "invoice"}
