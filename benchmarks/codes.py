@@ -7,17 +7,18 @@ from __future__ import annotations
 
 import typer
 
-from benchmarks import codes_menu
+from benchmarks import codes_browse, codes_menu, codes_tokens
 
 app = typer.Typer(help=__doc__, no_args_is_help=True)
+app.command("tokens")(codes_tokens.tokens)
+app.command("browse")(codes_browse.browse)
+app.command("menu")(codes_menu.main)
 
 
 @app.callback()
 def _main() -> None:
     """Measure codes, scorers and what is learnt."""
 
-
-app.command("menu")(codes_menu.main)
 
 if __name__ == "__main__":
     app()

@@ -140,7 +140,10 @@ def _opened(sources: list[str] | None, folder: Path | None, openapi: list[str] |
     if (folder is None) == (not sources):
         raise UsageError("give either an index with --index DIR or where the tools are, not both")
     if folder is not None:
-        return ToolIndex.load(folder)
+        index = ToolIndex.load(folder)
+        for notice in index.notices:
+            err.print(clean(notice), style="yellow", markup=False)
+        return index
     return index_of(options.opened(sources or [], openapi=openapi), settings.retrieval)
 
 

@@ -109,6 +109,8 @@ def search(
     way = way or Settings.load().retrieval
     if folder is not None:
         searched = ToolIndex.load(folder)
+        for notice in searched.notices:
+            err.print(notice, style="yellow", markup=False)
     else:
         searched = index_of(options.opened(sources or [], openapi=openapi), way)
     began = time.perf_counter()

@@ -12,7 +12,7 @@ def assigned(costs: Costs) -> NDArray[np.int64]:
     """Give each row a column of its own so that the sum of their costs is the least.
 
     Rows are added one by one; for each, Dijkstra's search over reduced costs finds the cheapest chain of moves
-    (Jonker and Volgenant). Costs on a grid, such as whole numbers, make it exact; so do :func:`on_grid`.
+    (Jonker and Volgenant). Costs on a grid, such as whole numbers, make it exact: :func:`on_grid`.
 
     Args:
         costs: of shape ``(rows, columns)``, finite, with no fewer columns than rows.
@@ -42,8 +42,9 @@ def assigned(costs: Costs) -> NDArray[np.int64]:
 
 
 def on_grid(costs: NDArray[np.floating], steps: int = 2**30) -> Costs:
-    """Costs as whole numbers, the greatest being ``steps``: sums of them are exact."""
+    """Costs as whole numbers from 0 to ``steps``: sums of them are exact."""
     wide = costs.astype(np.float64)
+    wide -= wide.min(initial=np.inf)
     largest = wide.max(initial=0.0)
     return np.rint(wide * (steps / largest)) if largest > 0 else wide
 

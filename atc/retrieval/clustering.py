@@ -20,7 +20,12 @@ Rounds = Callable[[int, int], None]
 
 
 def k_means(
-    vectors: Floats, size: int, random: np.random.Generator, rounds: int = 100, progress: Rounds | None = None
+    vectors: Floats,
+    size: int,
+    random: np.random.Generator,
+    rounds: int = 100,
+    progress: Rounds | None = None,
+    rows_a_centre: int = _ROWS_A_CENTRE,
 ) -> Floats:
     """Centres of vectors, started by k-means++.
 
@@ -30,11 +35,12 @@ def k_means(
         random: gives the start.
         rounds: at most.
         progress: told of each round.
+        rows_a_centre: of a sample that the centres are fitted to, for each centre.
 
     Returns:
         Of shape ``(size, dimensions)``.
     """
-    sample = _sample(vectors, _ROWS_A_CENTRE * size, random)
+    sample = _sample(vectors, rows_a_centre * size, random)
     centres = _start(_sample(sample, _START_ROWS_A_CENTRE * size, random), size, random)
     before = np.inf
     for done in range(rounds):

@@ -29,6 +29,7 @@ _DEEPEST = 12
 """Pages above a tool: where vectors tell little apart, groups below are cut by ids, so that no walk is endless."""
 _SAMPLE = 3
 _MEANT = 2_048
+_READ = 4 * MAX_NAME
 
 Path = tuple[int, ...]
 """The positions of the entries that were chosen, page by page, from 0; none is the first page."""
@@ -134,8 +135,9 @@ class Menu:
         if depth >= _DEEPEST:
             groups = list(np.array_split(np.arange(len(units)), self._width))
         else:
-            sizes = np.array([len(unit.rows) for unit in units], np.float32)
-            groups = grouped(self._places.means([unit.rows for unit in units]), count, sizes)
+            groups = grouped(
+                lambda some: self._places.means([units[int(unit)].rows for unit in some]), len(units), count
+            )
         found = [[units[int(unit)] for unit in group] for group in groups]
         return _in_order(
             one[0] if len(one) == 1 else _Part(part.codes, np.sort(np.concatenate([unit.rows for unit in one])))
@@ -224,7 +226,10 @@ def _joined(words: Sequence[str]) -> str:
 
 def _plain(text: str) -> str:
     """Text from outside as a name: one line, nothing that steers a terminal, and no longer than a name."""
-    line = " ".join("".join(c if c.isprintable() else " " for c in text[: 4 * MAX_NAME]).split()) or "unnamed"
+    text = text[:_READ]
+    if not text.isprintable():
+        text = "".join(c if c.isprintable() else " " for c in text)
+    line = " ".join(text.split()) or "unnamed"
     return line if len(line) <= MAX_NAME else f"{line[: MAX_NAME // 2 - 1]}…{line[-MAX_NAME // 2 :]}"
 
 

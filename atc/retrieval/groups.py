@@ -6,14 +6,16 @@ singular vectors (latent semantic analysis), found by a few power iterations in 
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
 
+from atc.retrieval.clustering import k_means, nearest
 from atc.retrieval.counts import Counts, entries_of
+from atc.retrieval.telling_words import telling
 from atc.retrieval.vectors import Floats
 
 if TYPE_CHECKING:
@@ -21,8 +23,8 @@ if TYPE_CHECKING:
 
 Rows = NDArray[np.int64]
 
-_ROUNDS = 12
-"""Rounds of k-means: more change few documents, and no name."""
+_ROUNDS, _TRIES = 25, 3
+"""Rounds of k-means, and how often it begins anew; the best try counts."""
 _SAMPLE = 8_192
 """Documents of which centres and singular vectors are learnt; the others only go to the nearest."""
 _BLOCK = 16_384
@@ -63,77 +65,40 @@ class Places:
         return np.stack([self.take(part[:_SAMPLE]).mean(axis=0) for part in parts])
 
 
-def grouped(vectors: Floats, count: int, weights: Floats | None = None) -> list[Rows]:
-    """Near vectors together.
+def grouped(vectors: Callable[[Rows], Floats], units: int, count: int) -> list[Rows]:
+    """Near units together.
 
     Args:
-        vectors: of shape ``(units, dimensions)``; of any length, zero too.
+        vectors: gives those of some units, of shape ``(units, dimensions)``; of any length, zero too.
+        units: how many there are.
         count: groups at most, 2 or more.
-        weights: what each counts for, of shape ``(units,)``; the same when not given.
 
     Returns:
-        The positions of the members of each group, sorted, in the order of their first members; at least two groups
-        where there are two units. Units that nothing tells apart are cut into equal pieces in their order.
+        The positions of the members of each group, sorted; at least two groups where there are two units. Units that
+        nothing tells apart are cut into equal pieces in their order.
     """
-    units = len(vectors)
-    count = min(count, units)
+    random, size = np.random.default_rng([_SEED, units]), min(count, units)
+    sample = np.arange(units) if units <= _SAMPLE else np.sort(random.choice(units, _SAMPLE, replace=False))
+    unit = _normal(vectors(sample))
+    tries = [k_means(unit, size, random, _ROUNDS, rows_a_centre=_SAMPLE // size) for _ in range(_TRIES)]
+    centres = min(tries, key=lambda centres: float(nearest(unit, centres)[1].sum(dtype=np.float64)))
+    blocks = (np.arange(at, min(at + _BLOCK, units)) for at in range(0, units, _BLOCK))
+    codes = np.concatenate([nearest(_normal(vectors(block)), centres)[0] for block in blocks])
+    found = [np.flatnonzero(codes == group) for group in np.unique(codes)]
+    return found if len(found) > 1 else list(np.array_split(np.arange(units), size))
+
+
+def _normal(vectors: Floats) -> Floats:
     length = np.linalg.norm(vectors, axis=1, keepdims=True)
-    unit = (vectors / np.maximum(length, 1e-9)).astype(np.float32)
-    share = np.ones(units, np.float32) if weights is None else weights.astype(np.float32)
-    nearest = _nearest(unit, _centres(unit, share, count))
-    found = [np.flatnonzero(nearest == group) for group in range(count)]
-    found = [group for group in found if len(group)]
-    if len(found) < 2:
-        found = list(np.array_split(np.arange(units), count))
-    return sorted(found, key=lambda group: int(group[0]))
-
-
-def _centres(unit: Floats, weights: Floats, count: int) -> Floats:
-    random = np.random.default_rng([_SEED, len(unit)])
-    if len(unit) > _SAMPLE:
-        chosen = np.sort(random.choice(len(unit), _SAMPLE, replace=False))
-        unit, weights = unit[chosen], weights[chosen]
-    centres = _spread(unit, weights, count, random)
-    for _ in range(_ROUNDS):
-        nearest = _nearest(unit, centres)
-        sums = np.stack([(unit[nearest == group].T @ weights[nearest == group]) for group in range(len(centres))])
-        length = np.linalg.norm(sums, axis=1, keepdims=True)
-        moved = np.where(length > 1e-9, sums / np.maximum(length, 1e-9), centres).astype(np.float32)
-        if np.allclose(moved, centres, atol=1e-4):
-            break
-        centres = moved
-    return centres
-
-
-def _spread(unit: Floats, weights: Floats, count: int, random: np.random.Generator) -> Floats:
-    """The first centres: each far from those before it, of three candidates the one that helps most (k-means++)."""
-    first = int(np.argmax(unit @ (unit.T @ weights)))
-    chosen = [first]
-    far = np.maximum(1.0 - unit @ unit[first], 0.0)
-    while len(chosen) < count:
-        mass = far * weights
-        total = float(mass.sum())
-        if total <= 1e-6:
-            break
-        drawn = np.searchsorted(np.cumsum(mass), random.random(3) * total)
-        candidates = np.minimum(drawn, len(unit) - 1)
-        left = np.minimum(far[:, None], np.maximum(1.0 - unit @ unit[candidates].T, 0.0))
-        best = int(np.argmin(left.T @ weights))
-        chosen.append(int(candidates[best]))
-        far = left[:, best]
-    return unit[chosen]
-
-
-def _nearest(unit: Floats, centres: Floats) -> Rows:
-    blocks = [np.argmax(unit[at : at + _BLOCK] @ centres.T, axis=1) for at in range(0, len(unit), _BLOCK)]
-    return np.concatenate(blocks) if blocks else np.zeros(0, np.int64)
+    found: Floats = (vectors / np.maximum(length, 1e-9)).astype(np.float32)
+    return found
 
 
 def _by_words(counts: Counts) -> Floats:
     """Each document in the space of the first singular vectors of its weighed words."""
     documents = len(counts)
     frequency = np.bincount(counts.words, minlength=len(counts.vocabulary))
-    useful = (frequency > 1) & (frequency <= max(2, documents // 2))
+    useful = (frequency > 1) & telling(counts)
     if documents < 3 or not useful.any():
         return np.zeros((documents, 1), np.float32)
     column = np.cumsum(useful) - 1

@@ -251,7 +251,8 @@ class ToolIndex:
         place = Path(folder)
         index_store.write(place, self._snapshot, self._coded)
         forget(place / BLOCKS)
-        self._snapshot, _ = index_store.read(place)  # the arrays are mapped from disk
+        read_back, _ = index_store.read(place)  # the arrays are mapped from disk
+        self._snapshot = replace(read_back, notices=self._snapshot.notices)
 
     def search(self, query: str, limit: int = 10, mode: Mode | None = None) -> list[Hit]:
         """The tools that fit a query best.

@@ -1,9 +1,10 @@
 """Names of groups of documents: the words that tell a group from those beside it (class-based TF-IDF).
 
 A word counts for a group by how often it occurs there, times log(1 + A / f): A is the mean number of words of a group,
-f how often the word occurs in all of them. Words are taken one after the other, each for the documents that no earlier
-one is in, so that a name covers its group. The counts of an index hold words in a normal form that need be no English;
-a name has them as documents have them.
+f how often the word occurs in all of them; and times the part of f that is the group's own: where few groups stand
+beside each other, the logarithm alone leaves in front what all of them have (docs/benchmarks.md). Words are taken one
+after the other, each for the documents that no earlier one is in, so that a name covers its group. The counts of an
+index hold words in a normal form that need be no English; a name has them as documents have them.
 """
 
 from __future__ import annotations
@@ -17,9 +18,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 
-from atc.retrieval.counts import entries_of
+from atc.retrieval.counts import Counts, entries_of
 from atc.retrieval.stopwords import STOP_WORDS
-from atc.retrieval.vectors import Floats
 from atc.retrieval.words import words, written
 
 if TYPE_CHECKING:
@@ -27,18 +27,21 @@ if TYPE_CHECKING:
 
 Rows = NDArray[np.int64]
 
-WORDS, MOST_WORDS = 3, 5
+WORDS, MOST_WORDS = 4, 6
 """Words of a name, and with those that make it differ from others beside it."""
 MAX_NAME = 60
 """Characters of a name."""
 _CANDIDATES = 24
 _MAX_WORD = 24
-_READ = 8
-"""Documents that are read to see how a word is written, and characters of each."""
-_MAX_READ = 2_000
+_READ, _MAX_READ = 6, 600
+"""Documents that are read to see how a word is written, and characters of each of their texts."""
+_COUNTED = 4_096
+"""Documents of a group whose words are counted; of larger ones every so manieth."""
 _COVERED = 0.25
 """What a document still counts that a word of the name is in already."""
-_ALONE = 0.05
+_MOST_HAVE = 0.5
+"""The part of all documents from which a word of theirs tells nothing."""
+_ALONE = 0.2
 """What a word counts that only one document of a larger group has: it names a tool, not the group."""
 _NEVER = STOP_WORDS | set(words("api apis endpoint get return returns data list information info value string object"))
 """Stop words, and words of tools of all kinds: they tell no group from another, however often they occur in it."""
@@ -59,6 +62,7 @@ class TellingWords:
             most: words of a group.
         """
         counts = self._snapshot.counts
+        groups = [_some(group) for group in groups]
         entries = [self._entries(group) for group in groups]
         sizes = [len(found) for found, _ in entries]
         if not sum(sizes):
@@ -69,13 +73,13 @@ class TellingWords:
         weights = counts.weights[taken].astype(np.float64)
         table = np.bincount(group_of * len(known) + label, weights, len(groups) * len(known))
         table = table.reshape(len(groups), len(known))
-        rarity = np.log1p(table.sum() / len(groups) / table.sum(axis=0)) * self._telling[known]
+        everywhere = table.sum(axis=0)
+        rarity = np.log1p(table.sum() / len(groups) / everywhere) * self._telling[known]
         begins = np.cumsum([0, *sizes])
         made = []
         for group, (_, owner) in enumerate(entries):
             here = slice(begins[group], begins[group + 1])
-            size = max(1.0, float(table[group].sum()))
-            score = table[group] * rarity * np.log1p(size / self._total[known])
+            score = table[group] * rarity * (table[group] / everywhere)
             made.append(self._chosen(score, known, label[here], owner, weights[here], len(groups[group]), most))
         return made
 
@@ -141,15 +145,8 @@ class TellingWords:
         return taken, np.repeat(np.arange(len(rows)), np.diff(np.append(begins, len(taken))))
 
     @cached_property
-    def _total(self) -> Floats:
-        """How often each word occurs in all documents."""
-        counts = self._snapshot.counts
-        return np.bincount(counts.words, counts.weights, len(counts.vocabulary)).astype(np.float32)
-
-    @cached_property
     def _telling(self) -> NDArray[np.bool_]:
-        """Whether a word may stand in a name."""
-        return np.array([_telling(word) for word in self._snapshot.counts.vocabulary], np.bool_)
+        return telling(self._snapshot.counts)
 
     @cached_property
     def _by_word(self) -> tuple[Rows, Rows]:
@@ -157,6 +154,16 @@ class TellingWords:
         counts = self._snapshot.counts
         owners = np.repeat(np.arange(len(counts)), np.diff(counts.pointers))[np.argsort(counts.words, kind="stable")]
         return owners, np.cumsum(np.bincount(counts.words + 1, minlength=len(counts.vocabulary) + 1))
+
+
+def _some(rows: Rows) -> Rows:
+    return rows if len(rows) <= _COUNTED else rows[np.linspace(0, len(rows) - 1, _COUNTED).astype(np.int64)]
+
+
+def telling(counts: Counts) -> NDArray[np.bool_]:
+    """Whether a word of the vocabulary tells documents apart: it is a word, and not of more than half of them."""
+    often = np.bincount(counts.words, minlength=len(counts.vocabulary)) > _MOST_HAVE * len(counts)
+    return np.array([_telling(word) for word in counts.vocabulary], np.bool_) & ~often
 
 
 def _telling(word: str) -> bool:

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import math
 from functools import partial
+from typing import Literal
 
 import numpy as np
 from numpy.typing import NDArray
@@ -20,14 +21,19 @@ from atc.retrieval.co_usage import CoUsage
 from atc.retrieval.codes import Codes, CodesFacts
 from atc.retrieval.smoothing import smoothed
 from atc.retrieval.snapshot import Progress
+from atc.retrieval.transport import prices_in_batches
 from atc.retrieval.vectors import Floats
 
+Assignment = Literal["exact", "sinkhorn"]
+"""How last codes are given: the nearest that keep a bucket's tools apart; or after ToolWeaver's optimal transport, by
+which all codes are used alike, the nearest at its prices."""
 LEVELS, SIZE, SMOOTHING = 2, 1024, 1.0
 """As ToolWeaver's: L, K and λ (§4.1)."""
 MAX_LEVELS, MAX_SIZE = 8, 8_192
 """Beyond these an assignment inside a bucket, or a column of codes, takes more memory than it is worth."""
 _USEFUL = 4 / 3
 """A level of L has at most n^(4/3L) codes: with two levels a first code then holds n^⅓ tools on average."""
+_BLOCK = 4_096
 
 
 def tokenize(
@@ -40,6 +46,7 @@ def tokenize(
     seed: int = 0,
     encoder: str = "",
     progress: Progress | None = None,
+    assignment: Assignment = "exact",
 ) -> Codes:
     """Give each tool a sequence of codes: near tools, and tools that are used together, share their first ones.
 
@@ -52,17 +59,20 @@ def tokenize(
         seed: of all random choices; the same gives the same codes on the same machine.
         encoder: the digest of the encoder of the vectors.
         progress: told of each stage.
+        assignment: of the last codes.
 
     Returns:
         Codes, no two tools having the same.
 
     Raises:
-        UsageError: levels, size or smoothing are out of range, there are too many tools for them, or a vector holds
-            something that is no number.
+        UsageError: levels, size or smoothing are out of range, there are too many tools for them, a vector holds
+            something that is no number, or the assignment is unknown.
     """
     report = progress or (lambda stage, done, total: None)
     size = useful_size(len(vectors), levels, size)
-    facts = CodesFacts("closed-form", seed, float(smoothing), encoder)
+    facts = CodesFacts(
+        "closed-form" if assignment == "exact" else f"closed-form-{assignment}", seed, float(smoothing), encoder
+    )
     if not np.isfinite(vectors).all():
         row = int(np.flatnonzero(~np.isfinite(vectors).all(axis=1))[0])
         raise UsageError(f"the vector of row {row} holds something that is no number: build the index anew")
@@ -76,11 +86,13 @@ def tokenize(
         else:
             book = np.zeros((size, left.shape[1]), np.float32)
         if level == levels - 1:
-            codes = _apart(left, book, _groups(values[:, :level]), report)
+            by_batch = prices_in_batches(left, book, random) if assignment == "sinkhorn" else None
+            codes = _apart(left, book, _groups(values[:, :level]), by_batch, report)
         else:
             codes = _near(left, book, _groups(values[:, :level]), size ** (levels - level - 1))
         values[:, level] = codes
-        left -= book[codes]
+        for at in range(0, len(left), _BLOCK):  # in blocks: a whole copy of many tools' vectors takes a gigabyte
+            left[at : at + _BLOCK] -= book[codes[at : at + _BLOCK]]
         books.append(book)
     return Codes(values, tuple(books), facts)
 
@@ -119,12 +131,22 @@ def _near(left: Floats, book: Floats, groups: list[NDArray[np.int64]], room: int
     return codes
 
 
-def _apart(left: Floats, book: Floats, groups: list[NDArray[np.int64]], report: Progress) -> NDArray[np.int64]:
+def _apart(
+    left: Floats,
+    book: Floats,
+    groups: list[NDArray[np.int64]],
+    by_batch: tuple[Floats, NDArray[np.int64]] | None,
+    report: Progress,
+) -> NDArray[np.int64]:
     """The last codes: of the rows of a group each has its own, and together they are as near as can be."""
     codes = np.zeros(len(left), np.int64)
     done = 0
     for rows in groups:
-        codes[rows] = assigned(on_grid(squared_distances(left[rows], book)))
+        costs = squared_distances(left[rows], book)
+        if by_batch is not None:
+            prices, batch_of = by_batch
+            costs -= prices[batch_of[rows]]
+        codes[rows] = assigned(on_grid(costs))
         done += len(rows)
         report("assigning", done, len(left))
     return codes

@@ -44,7 +44,10 @@ def written(text: str, word: str) -> list[str]:
     """
     begins = word[: max(1, len(word) - 1)]  # the normal form changes the end alone
     found: list[str] = []
-    for run in _RUN.findall(text[:MAX_TEXT]):
+    text = text[:MAX_TEXT]
+    if text.isascii() and begins not in text.casefold():
+        return found
+    for run in _RUN.findall(text):
         folded = run if run.isascii() else _folded(run)
         if begins not in folded.casefold() or len(run) > MAX_WORD or not _RUN.fullmatch(folded):
             continue

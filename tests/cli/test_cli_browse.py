@@ -7,10 +7,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from click.testing import Result as Ran
 from typer.testing import CliRunner
 
-from atc.cli import app
+from atc.cli import app, browse_walk, console
 from atc.cli.browse import found
 from atc.errors import UsageError
 from atc.retrieval.index import ToolIndex
@@ -29,7 +28,7 @@ def folder(tmp_path: Path) -> Path:
     return Path("ix")
 
 
-def atc(*arguments: str, folder: Path | None = None) -> Ran:
+def atc(*arguments: str, folder: Path | None = None) -> Any:
     where = ["--index", str(folder)] if folder else []
     return CliRunner().invoke(app, ["tools", "browse", *where, *arguments])
 
@@ -159,3 +158,28 @@ def test_a_page_is_written_whole_and_not_over_another(folder: Path) -> None:
 def test_vectors_and_codes_are_used_where_an_index_has_them(tmp_path: Path) -> None:
     ToolIndex.build(many(), HashedWords(), tmp_path / "dense")
     assert sorted(ids(data(folder=tmp_path / "dense")["entries"])) == sorted(id for id, _ in many())
+
+
+def test_a_walk_goes_down_up_and_to_what_was_searched(
+    folder: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    index = ToolIndex.load(folder)
+    menu = index.menu()
+    said = iter(["", "1", "..", "nothing like it", "/chess moves", "1", "99", "q"])
+    monkeypatch.setattr(console.out, "input", lambda prompt: next(said))
+    browse_walk.walk(index, menu)
+    shown = capsys.readouterr()
+    first = menu.children()[0].name
+    assert shown.out.count("all tools: 72 tools") == 2
+    assert f"{first}: {menu.children()[0].count} tools" in shown.out
+    assert "there is no 'nothing like it' here" in shown.err
+    (moves, *_) = index.search("chess moves", 1)
+    assert f"{moves.id} (unknown)" in shown.out
+    assert "it is in " in shown.out
+    assert next(said, None) is None
+
+    def ended(prompt: object) -> str:
+        raise EOFError
+
+    monkeypatch.setattr(console.out, "input", ended)
+    browse_walk.walk(index, menu)

@@ -117,6 +117,21 @@ def test_an_index_gets_codes_and_keeps_them(monkeypatch: pytest.MonkeyPatch) -> 
     assert "8 × 8 codes" in atc("index", "atlas", "-o", "coded").stdout
 
 
+def test_codes_that_were_stopped_or_have_no_room_leave_an_index_without(monkeypatch: pytest.MonkeyPatch) -> None:
+    def stopped(*_: object, **__: object) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(find, "MiniLM", HashedWords)
+    with monkeypatch.context() as patched:
+        patched.setattr(find.ToolIndex, "make_codes", stopped)
+        assert atc("index", "tools.py", "-o", "coded", "--codes").exit_code not in (0, 1)
+    assert "codes" not in json.loads(atc("index", "tools.py", "-o", "coded", "--json").stdout)
+    assert atc("index", "tools.py", "-o", "coded", "--codes", "--code-size", "2").exit_code == 0
+    ran = atc("index", "tools.py", "atlas", "-o", "coded", "--json")
+    assert "no room" in ran.stderr
+    assert "codes" not in json.loads(ran.stdout)
+
+
 @pytest.mark.parametrize(
     ("options", "message", "code"),
     [

@@ -86,6 +86,7 @@ def test_every_command_is_documented() -> None:
         "tools stub",
         "tools search",
         "tools index",
+        "tools browse",
         "learn trajectories",
         *(f"graph {command}" for command in ("show", "path", "draw", "correct", "forget", "export", "import")),
         "model pull",

@@ -15,8 +15,10 @@ from atc.graph.suppliers import Supplier
 from atc.pages.tool_graph.drawing import drawing_of
 from atc.pages.tool_graph.page import html_of
 from atc.pages.tool_graph.svg import svg_of
+from atc.pages.tool_menu.page import html_of as menu_of
 from atc.probing.page import write_page
 from atc.probing.report import Line, Report
+from atc.retrieval.index import ToolIndex
 from atc.tools.protocol import Protocol
 from tests.support.browser import Page, browsing
 from tests.support.graphs import GivenGraph, a_feed, a_tool
@@ -243,4 +245,48 @@ def test_a_picture_of_the_most_tools_and_edges_can_be_looked_at(page: Page, tmp_
     assert page.text("#status") == "1 tool found"
     page.press("Enter")
     assert "What feeds it" in page.text("#details")
+    unharmed(page)
+
+
+def a_menu(page: Page, folder: Path, tools: list[tuple[str, Protocol]]) -> None:
+    index = ToolIndex.build(tools)
+    file = folder / "menu.html"
+    file.write_text(menu_of(index, index.menu(width=6))[0], encoding="utf-8")
+    page.messages.clear()
+    page.requests.clear()
+    page.open(file)
+    page.wait("document.querySelector('#menu li') !== null")
+
+
+def test_the_menu_opens_and_is_searched(page: Page, tmp_path: Path) -> None:
+    tools = [
+        (f"{kind}/{n}", a_tool(f"{kind}{n}", description=f"{kind} of {n}")) for kind in ("sky", "sea") for n in range(9)
+    ]
+    a_menu(page, tmp_path, tools)
+    assert page.run("document.querySelectorAll('#menu .tool').length") == 0
+    page.run("document.querySelector('#menu button').click()")
+    assert page.run("document.querySelector('#menu button').getAttribute('aria-expanded')") == "true"
+    assert page.run("document.querySelectorAll('#menu > li:first-child > ul > li').length") > 1
+    page.run("document.querySelector('#menu button').click()")
+    assert page.run("document.querySelector('#menu > li > ul').hidden") is True
+    page.press("/")
+    page.type("sea/7")
+    page.wait("document.getElementById('status').textContent === '1 found'")
+    page.press("Enter")
+    assert page.run("document.querySelector('#menu .chosen code').textContent") == "sea/7"
+    page.press("/")
+    page.press("Escape")
+    assert page.run("document.querySelectorAll('#found li').length") == 0
+    unharmed(page)
+
+
+def test_nothing_that_a_tool_of_a_menu_says_runs(page: Page, tmp_path: Path) -> None:
+    a_menu(page, tmp_path, [(f"{n}{attack}", a_tool("t", description=attack)) for n, attack in enumerate(ATTACKS * 2)])
+    page.run("for (let n = 0; n < 5; n++) document.querySelectorAll('[aria-expanded=false]').forEach(b => b.click())")
+    assert page.run("document.querySelectorAll('#menu .tool').length") == 2 * len(ATTACKS)
+    page.press("/")
+    page.type("pwned")
+    page.wait("document.getElementById('status').textContent.endsWith('found')")
+    page.run("document.querySelectorAll('#found button').forEach(button => button.click())")
+    assert page.run("document.querySelectorAll('img, iframe, svg').length") == 0
     unharmed(page)

@@ -16,6 +16,7 @@ from atc.retrieval.clustering import limited, squared_distances
 from atc.retrieval.co_usage import CoUsage
 from atc.retrieval.smoothing import smoothed
 from atc.retrieval.tokenizer import tokenize, useful_size
+from atc.retrieval.transport import prices
 from atc.retrieval.vectors import Floats
 
 
@@ -37,7 +38,7 @@ def pairs(count: int, *together: tuple[int, int]) -> CoUsage:
 # Assignment
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=60, deadline=None)
 @given(
     st.tuples(st.integers(1, 4), st.integers(0, 3)).flatmap(
         lambda shape: of_numpy.arrays(np.float64, (shape[0], sum(shape)), elements=st.integers(0, 9).map(float))
@@ -68,6 +69,35 @@ def test_a_full_centre_keeps_the_nearest() -> None:
     codes = squared_distances(vectors, centres).argmin(axis=1)
     limited(vectors, centres, codes, squared_distances(vectors, centres).min(axis=1), room=2)
     assert codes.tolist() == [0, 0, 1, 1]
+
+
+# Transport
+
+
+def test_prices_give_every_column_its_share() -> None:
+    random = np.random.default_rng(1)
+    costs = random.random((200, 10)).astype(np.float32)
+    costs[:, 0] -= 0.5  # what all want most
+    before = np.bincount(costs.argmin(axis=1), minlength=10)
+    after = np.bincount((costs - prices(costs, 0.01, 200)).argmin(axis=1), minlength=10)
+    assert before.std() > 20
+    assert after.std() < 2
+
+
+@pytest.mark.parametrize("scale", [0.0, 1e-12, 1.0, 1e6])
+def test_prices_are_numbers_whatever_the_costs(scale: float) -> None:
+    costs = (scale * np.random.default_rng(2).random((30, 7))).astype(np.float32)
+    assert np.isfinite(prices(costs)).all()
+
+
+def test_after_transport_no_two_tools_have_the_same_codes() -> None:
+    vectors = grouped(6, 40)
+    codes = tokenize(vectors, None, size=32, assignment="sinkhorn")
+    assert codes.facts.method == "closed-form-sinkhorn"
+    assert len({tuple(row) for row in codes.values.tolist()}) == 240
+    plain = tokenize(vectors, None, size=32)
+    spread, nearest = (np.bincount(each.values[:, 1], minlength=32).std() for each in (codes, plain))
+    assert spread < nearest
 
 
 # Smoothing
@@ -118,7 +148,7 @@ def test_a_smoothing_that_is_none_is_refused(smoothing: float) -> None:
 # Codes
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=25, deadline=None)
 @given(st.integers(1, 60), st.integers(1, 4), st.integers(0, 3), st.booleans())
 def test_no_two_tools_have_the_same_codes(count: int, levels: int, seed: int, equal: bool) -> None:
     vectors = np.ones((count, 8), np.float32) if equal else grouped(1, count, 8, seed)
