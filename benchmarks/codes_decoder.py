@@ -64,7 +64,7 @@ def main(
         err.print(f"interrupted; the same command goes on from {out}, a minute before", markup=False)
         raise typer.Exit(INTERRUPTED) from None
     if "text" in wanted:
-        found["perplexity"]["trained"] = run.text_after()
+        found["perplexity"] |= run.text_after()
     if "ask" in wanted:
         found["ranking"] = run.ask()
     (run.folder / "figures.json").write_text(json.dumps(found, indent=1), encoding="utf-8")

@@ -109,9 +109,11 @@ class Run:
                 found[name] = {"queries": len(queries), "ways": rows}
         return found
 
-    def text_after(self) -> float:
-        """The perplexity with what was trained."""
-        return self._perplexity(self._decoder)
+    def text_after(self) -> dict[str, float]:
+        """The perplexity with what was trained, and without the chances that new tokens are given."""
+        decoder, first = self._decoder, self._writer.tokens.first
+        own = perplexity(lambda ids: decoder.logits(decoder.hidden(ids)[0])[:, :first], self._text)
+        return {"trained": self._perplexity(decoder), "trained, own words alone": own}
 
     def _said(self, queries: Sequence[Query]) -> list[list[str]]:
         tools = {codes: tool for tool, codes in self._by_tool.items()}

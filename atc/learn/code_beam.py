@@ -7,10 +7,9 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from transformers import DynamicCache
 
 from atc.errors import UsageError
-from atc.learn.code_decoder import CodeDecoder, torch
+from atc.learn.code_decoder import CodeDecoder, DynamicCache, torch
 from atc.learn.code_tokens import CodeMask
 
 

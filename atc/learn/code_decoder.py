@@ -24,6 +24,7 @@ try:
     from torch import nn as nn
     from torch.nn import functional
     from transformers import AutoModelForCausalLM, AutoTokenizer
+    from transformers import DynamicCache as DynamicCache
 except ImportError:
     raise EnvironmentProblem(
         "a decoder needs torch and transformers, which are not installed: `pip install 'atc-runtime[train]'`"
