@@ -2,7 +2,7 @@
 
 Of a source with queries to learn from, a fifth is asked, and the tools that the others use count as what runs used
 together. ToolBench has none: its file of tool sets counts, as it is and without what lies near a query's tools. Its
-third part is split by a hash: by one half the constants were chosen, and the other is reported. Each line is kept as it
+third part is split by a hash: one half is to choose constants by, the other to report. Each line is kept as it
 ends, so that a stop loses nothing.
 """
 
