@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from dataclasses import replace
 from importlib.util import find_spec
 from pathlib import Path
 
@@ -12,11 +11,11 @@ import pytest
 from typer.testing import CliRunner
 
 from atc.cli import app
-from atc.retrieval import index_store
 from atc.retrieval.codes import Codes, CodesFacts
 from atc.retrieval.index import ToolIndex
 from atc.tools.protocol import Protocol
 from tests.learn.test_code_decoder import base
+from tests.support.retrieval import HashedWords
 
 TOOLS = {"weather/now": (0, 1), "weather/week": (0, 2), "mail/send": (3, 1)}
 
@@ -24,12 +23,13 @@ TOOLS = {"weather/now": (0, 1), "weather/week": (0, 2), "mail/send": (3, 1)}
 def index_in(folder: Path, codes: dict[str, tuple[int, int]] | None = None) -> Path:
     """An index of three tools, with codes where they are given."""
     tools = [(id, Protocol(name=id.replace("/", "_"), description=f"About {id}.")) for id in TOOLS]
-    snapshot = ToolIndex.build(tools)._snapshot
+    encoder = HashedWords()
+    index = ToolIndex.build(tools, encoder)
     if codes:
-        values = np.array([codes[id] for id in snapshot.ids], np.int16)
-        books = (np.zeros((4, 2), np.float32), np.zeros((4, 2), np.float32))
-        snapshot = replace(snapshot, codes=Codes(values, books, CodesFacts("closed-form")))
-    index_store.write(folder, snapshot, None)
+        values = np.array([codes[id] for id in index.ids], np.int16)
+        books = (np.zeros((4, encoder.dimensions), np.float32),) * 2
+        index.use_codes(Codes(values, books, CodesFacts("closed-form", encoder=encoder.digest)))
+    index.save(folder)
     return folder
 
 
