@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from atc.retrieval.vectors import Floats
 
 MAX_TOGETHER = 50
-"""Tools of one task that count: more say nothing, and pairs grow with their square."""
+"""Tools of a task that counts at most: of more, no pair says anything, and pairs grow with their square."""
 
 
 @dataclass(frozen=True)
@@ -36,13 +36,15 @@ class CoUsage:
 
         Args:
             used: the ids of the tools of a task, and how often it occurred.
-            rows: of the ids; others count for nothing.
+            rows: of the ids; others count for nothing, and so does a task of more than :data:`MAX_TOGETHER` tools.
             documents: of the index.
         """
         together: Counter[tuple[int, int]] = Counter()
         totals = np.zeros(documents, np.float32)
         for ids, count in used:
-            found = sorted({rows[id] for id in ids if id in rows})[:MAX_TOGETHER]
+            found = sorted({rows[id] for id in ids if id in rows})
+            if len(found) > MAX_TOGETHER:
+                continue
             totals[found] += count
             for pair in combinations(found, 2):
                 together[pair] += count  # type: ignore[assignment]

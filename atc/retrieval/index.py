@@ -257,7 +257,7 @@ class ToolIndex:
 
         Args:
             used: the ids of the tools of a task, and how often it occurred. Ids that the index has not count for
-                nothing. Nothing at all: the index has none.
+                nothing, and so does a task of more than 50 tools. Nothing at all: the index has none.
 
         Raises:
             UsageError: a count is no number above 0.

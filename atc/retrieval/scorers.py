@@ -50,7 +50,7 @@ class Query:
 
 
 class Scorer(Interface):
-    """One way to score the documents of one snapshot. One that was learnt may have a weight of its own, ``share``."""
+    """One way to score the documents of one snapshot."""
 
     @property
     def name(self) -> ScorerName:
@@ -60,6 +60,11 @@ class Scorer(Interface):
     @property
     def second(self) -> bool:
         """Whether it starts from what the others found (:attr:`Query.likely`)."""
+        ...
+
+    @property
+    def share(self) -> float | None:
+        """Its weight, learnt with it; ``None``: that of its name in :data:`~atc.retrieval.fusion.SHARES`."""
         ...
 
     def scores(self, query: Query, rows: Rows | None) -> Floats | None:
@@ -96,6 +101,7 @@ class Words:
     snapshot: Snapshot
     name: ScorerName = "words"
     second: bool = False
+    share: float | None = None
     _last: tuple[str, Floats] | None = field(default=None, init=False)
 
     def scores(self, query: Query, rows: Rows | None) -> Floats:
@@ -118,6 +124,7 @@ class Cosines:
     snapshot: Snapshot
     name: ScorerName = "vectors"
     second: bool = False
+    share: float | None = None
 
     def scores(self, query: Query, rows: Rows | None) -> Floats | None:
         vectors = self.snapshot.vectors
@@ -179,4 +186,4 @@ def own_scorers(snapshot: Snapshot) -> Sequence[Scorer]:
 
 def shares_of(scorers: Sequence[Scorer]) -> Mapping[str, float]:
     """The weight of each scorer, by name: what was learnt with it, else :data:`~atc.retrieval.fusion.SHARES`."""
-    return {**SHARES, **{each.name: each.share for each in scorers if hasattr(each, "share")}}
+    return {**SHARES, **{each.name: each.share for each in scorers if each.share is not None}}
