@@ -6,10 +6,12 @@ from collections import Counter
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
 from itertools import combinations
+from math import isfinite
 
 import numpy as np
 from numpy.typing import NDArray
 
+from atc.errors import UsageError
 from atc.retrieval.vectors import Floats
 
 MAX_TOGETHER = 50
@@ -38,10 +40,15 @@ class CoUsage:
             used: the ids of the tools of a task, and how often it occurred.
             rows: of the ids; others count for nothing, and so does a task of more than :data:`MAX_TOGETHER` tools.
             documents: of the index.
+
+        Raises:
+            UsageError: a count is no number above 0.
         """
         together: Counter[tuple[int, int]] = Counter()
         totals = np.zeros(documents, np.float32)
         for ids, count in used:
+            if not (count > 0 and isfinite(count)):
+                raise UsageError(f"tools cannot have been used together {count!r} times: a count is a number above 0")
             found = sorted({rows[id] for id in ids if id in rows})
             if len(found) > MAX_TOGETHER:
                 continue

@@ -5,7 +5,6 @@ from __future__ import annotations
 import warnings
 from collections.abc import Collection, Iterable, Sequence
 from dataclasses import replace
-from math import isfinite
 from pathlib import Path
 from typing import get_args
 
@@ -13,12 +12,12 @@ import numpy as np
 
 from atc.errors import EncoderUnavailable, LexicalOnly, ToolIndexError, UsageError
 from atc.retrieval import index_store
-from atc.retrieval.carrying import with_columns_of
+from atc.retrieval.changing import changed
 from atc.retrieval.co_usage import CoUsage
 from atc.retrieval.code_column import fault_of
 from atc.retrieval.code_words import WIDTH, Menu
 from atc.retrieval.codes import Codes
-from atc.retrieval.embedding import embedded, forget
+from atc.retrieval.embedding import forget
 from atc.retrieval.encoder import Encoder, Floats
 from atc.retrieval.index_store import BLOCKS, Coded
 from atc.retrieval.scorers import Column, Query, Scorer, own_scorers
@@ -262,10 +261,6 @@ class ToolIndex:
         Raises:
             UsageError: a count is no number above 0.
         """
-        used = list(used)
-        wrong = next((count for _, count in used if not (count > 0 and isfinite(count))), None)
-        if wrong is not None:
-            raise UsageError(f"tools cannot have been used together {wrong!r} times: a count is a number above 0")
         together = CoUsage.of(used, self._snapshot.rows, len(self))
         self._snapshot = replace(self._snapshot, co_usage=together if len(together.pairs) else None)
 
@@ -395,32 +390,14 @@ class ToolIndex:
         *,
         only_new: bool = False,
     ) -> None:
-        report = progress or (lambda stage, done, total: None)
-        encoder = self._encoder if self._coded else None
         if self._coded is not None:
-            if encoder is None:
+            if self._encoder is None:
                 raise EncoderUnavailable(
                     f"the index cannot change without its encoder {self._coded.name!r}: give it to ToolIndex.load"
                 )
-            encoder.check()
-        batch = read(tools, report)
-        taken = [id for id in batch.ids if id in self._snapshot.rows] if only_new else []
-        if taken:
-            raise UsageError(f"the index has a tool {taken[0]!r} already: update it, or give another id")
-        report("ordering", 0, len(batch.ids))
-        snapshot, texts = assembled(self._snapshot, gone, batch)
-        report("ordering", len(batch.ids), len(batch.ids))
-        if encoder is not None:
-            old = self._snapshot if self._snapshot.vectors is not None else None
-            try:
-                vectors = embedded(snapshot, old, texts, encoder, report, folder / BLOCKS if folder else None)
-            except OSError as error:
-                raise ToolIndexError(
-                    f"vectors cannot be kept in {folder}: {error.strerror or error}. "
-                    "Mend that (a full disk, or rights); an index that was there before is untouched"
-                ) from None
-            snapshot = replace(snapshot, vectors=vectors)
-        self._snapshot = with_columns_of(self._snapshot, snapshot)
+            self._encoder.check()
+        encoder = self._encoder if self._coded is not None else None
+        self._snapshot = changed(self._snapshot, gone, tools, encoder, progress, folder, only_new=only_new)
 
 
 def _coded(encoder: Encoder | None) -> Coded | None:
