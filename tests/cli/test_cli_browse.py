@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 from pathlib import Path
 from typing import Any
 
@@ -22,9 +23,15 @@ def _in_a_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
 
 
+@pytest.fixture(scope="module")
+def built(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    ToolIndex.build(many(), None, folder := tmp_path_factory.mktemp("built") / "ix")
+    return folder
+
+
 @pytest.fixture
-def folder(tmp_path: Path) -> Path:
-    ToolIndex.build(many(), None, tmp_path / "ix")
+def folder(tmp_path: Path, built: Path) -> Path:
+    shutil.copytree(built, tmp_path / "ix")
     return Path("ix")
 
 
