@@ -20,7 +20,7 @@ from atc.retrieval.codes import Codes
 from atc.retrieval.embedding import forget
 from atc.retrieval.encoder import Encoder, Floats
 from atc.retrieval.index_store import BLOCKS, Coded
-from atc.retrieval.scorers import Column, Query, Scorer, own_scorers
+from atc.retrieval.scorers import Column, Query, Scorer, joined, own_scorers
 from atc.retrieval.search import Hit, Mode, search_rows, search_snapshot
 from atc.retrieval.snapshot import Progress, Snapshot, Tools, assembled, protocol_of, read
 from atc.retrieval.tokenizer import LEVELS, SIZE, SMOOTHING, tokenize
@@ -70,7 +70,7 @@ class ToolIndex:
             ToolIndexError: the folder cannot be written.
             ModelError: the encoder failed in the middle of work.
         """
-        index = cls(_EMPTY, encoder, _coded(encoder))
+        index = cls(_EMPTY, encoder, Coded.of(encoder) if encoder is not None else None)
         kept = folder or parts
         index._change(set(), tools, progress, Path(kept) if kept else None)
         if folder is not None:
@@ -91,7 +91,7 @@ class ToolIndex:
         """
         snapshot, coded = index_store.read(Path(folder))
         if encoder is None and coded is not None:
-            encoder = _own(coded)
+            encoder = coded.own()
         elif encoder is not None and coded is not None and encoder.digest != coded.digest:
             raise UsageError(
                 f"the vectors in {folder} are of the encoder {coded.name!r}, not of {encoder.name!r}: "
@@ -345,14 +345,11 @@ class ToolIndex:
         hits = search_rows(self._snapshot, query, beside, limit + 1)
         return [hit for hit in hits if hit.id != id][:limit]
 
-    def _scorers(self, snapshot: Snapshot, alone: Mode | None, embedded: bool) -> list[Scorer]:
-        own = own_scorers(snapshot)
+    def _scorers(self, snapshot: Snapshot, alone: Mode | None, embedded: bool) -> Sequence[Scorer]:
         if alone is not None:
-            return [each for each in own if each.name == ("words" if alone == "lexical" else "vectors")]
-        learnt = [scorer for column in self._columns if (scorer := column.scorer(snapshot)) is not None]
-        taken = {each.name for each in learnt}  # a column knows of the index's own
-        on = self._on if embedded else self._on | {"words"}
-        return [each for each in (*(each for each in own if each.name not in taken), *learnt) if each.name in on]
+            name = "words" if alone == "lexical" else "vectors"
+            return [each for each in own_scorers(snapshot) if each.name == name]
+        return joined(snapshot, self._columns, self._on if embedded else self._on | {"words"})
 
     def _row(self, id: str) -> int:
         try:
@@ -398,19 +395,6 @@ class ToolIndex:
             self._encoder.check()
         encoder = self._encoder if self._coded is not None else None
         self._snapshot = changed(self._snapshot, gone, tools, encoder, progress, folder, only_new=only_new)
-
-
-def _coded(encoder: Encoder | None) -> Coded | None:
-    if encoder is None:
-        return None
-    encoder.check()
-    return Coded(encoder.name, encoder.digest, encoder.dimensions)
-
-
-def _own(coded: Coded) -> Encoder | None:
-    from atc.retrieval.minilm import MiniLM
-
-    return MiniLM() if coded.digest == MiniLM.digest else None
 
 
 _EMPTY, _ = assembled(None, set(), read([], lambda stage, done, total: None))

@@ -6,7 +6,7 @@ that knows nothing of a query gives ``None`` and has no part in it.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 from typing import Protocol as Interface
@@ -182,6 +182,19 @@ def own_scorers(snapshot: Snapshot) -> Sequence[Scorer]:
 
         own.append(UsedTogether([snapshot.together]))
     return own
+
+
+def joined(snapshot: Snapshot, columns: Sequence[Column], on: Collection[str]) -> Sequence[Scorer]:
+    """The scorers of a snapshot and of what was learnt, as far as they are switched on.
+
+    Args:
+        columns: their scorers take the place of the snapshot's own of the same name, which they know of.
+        on: names.
+    """
+    learnt = [scorer for column in columns if (scorer := column.scorer(snapshot)) is not None]
+    taken = {each.name for each in learnt}
+    own = [each for each in own_scorers(snapshot) if each.name not in taken]
+    return [each for each in (*own, *learnt) if each.name in on]
 
 
 def shares_of(scorers: Sequence[Scorer]) -> Mapping[str, float]:
