@@ -26,14 +26,17 @@ def _main() -> None:
     """Measure codes, scorers and what is learnt."""
 
 
-app.command("tokens")(codes_tokens.tokens)
-app.command("train")(codes_train.train)
-app.command("browse")(codes_browse.browse)
-app.command("menu")(codes_menu.main)
-app.command("head")(codes_head.main)
-app.command("decoder")(codes_decoder.main)
-app.command("adapter")(codes_adapter.adapter)
-app.command("retrieval")(codes_retrieval.retrieval)
+for _name, _part, _about in (
+    ("retrieval", codes_retrieval.retrieval, "Ranking by each scorer, and of tasks in parts."),
+    ("adapter", codes_adapter.adapter, "Adapters of queries, for tools seen and unseen."),
+    ("tokens", codes_tokens.tokens, "Codes without training, by λ, K and L."),
+    ("train", codes_train.train, "Trained codes beside those without training."),
+    ("head", codes_head.main, "A head that says codes, beside an adapter."),
+    ("browse", codes_browse.browse, "The names of the menu that people browse."),
+    ("menu", codes_menu.main, "What a model picks from a menu."),
+    ("decoder", codes_decoder.main, "A small decoder, trained to say tools by codes."),
+):
+    app.command(_name, short_help=_about)(_part)
 
 if __name__ == "__main__":
     app()

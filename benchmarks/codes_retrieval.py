@@ -17,7 +17,6 @@ from functools import cached_property
 from math import log
 from pathlib import Path
 from typing import Annotated, Any
-from unittest.mock import patch
 
 import numpy as np
 import typer
@@ -25,13 +24,14 @@ from rich.table import Table
 
 from atc.cli.console import err, guarded, out, print_json
 from atc.errors import UsageError
-from atc.retrieval import fusion
 from atc.retrieval.fusion import DENSE_SHARE
 from atc.retrieval.index import ToolIndex
 from atc.retrieval.metrics import ndcg, recall
 from atc.retrieval.planner import search_without_plan, with_providers
 from atc.retrieval.prerequisites import SURE, Prerequisites
-from atc.retrieval.scorers import Column
+from atc.retrieval.scorers import Column, Cosines, Scorer, Words
+from atc.retrieval.snapshot import Snapshot
+from atc.scorer_names import ScorerName
 from benchmarks.codes_data import G3, RESULTS, CodesData, split
 from benchmarks.retrieval_methods import Floor
 
@@ -153,13 +153,24 @@ def _used(which: str, parts: bool = True, needs: bool = False) -> Rank:
     return rank
 
 
+@dataclass(frozen=True)
+class _Weighed:
+    """The index's own scorer of a name, with another weight."""
+
+    name: ScorerName
+    share: float
+
+    def scorer(self, snapshot: Snapshot) -> Scorer:
+        return (Words if self.name == "words" else Cosines)(snapshot, share=self.share)
+
+
 def _share(share: Callable[[str], float]) -> Rank:
     """Search with another weight of meaning, which depends on the task's words."""
 
     def rank(opened: Opened, text: str) -> list[str]:
         meaning = share(text)
-        with patch.object(fusion, "SHARES", fusion.SHARES | {"words": 1 - meaning, "vectors": meaning}):  # type: ignore[operator]
-            return _ids(opened.index, text)
+        columns = [_Weighed("words", 1 - meaning), _Weighed("vectors", meaning)]
+        return _ids(opened.index.with_scorers(columns), text)
 
     return rank
 

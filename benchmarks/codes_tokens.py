@@ -218,8 +218,8 @@ def measured(
         "assignment": assignment,
         "alike": _alike(free),
         "alike after": _alike(codes.values),
-        "perplexity": _perplexity(codes.values[:, 0]),
-        "of the last": _perplexity(codes.values[:, -1]),
+        "perplexity": perplexity(codes.values[:, 0]),
+        "of the last": perplexity(codes.values[:, -1]),
         "std": float(np.mean([counts.std() for counts in last])),
         "mean": float(np.mean([counts.mean() for counts in last])),
         **used.lift(first),
@@ -280,7 +280,7 @@ def _described(name: str, found: Sequences | list[list[int]], used: Used, spent:
         "length": float(np.mean(lengths)),
         "longest": max(lengths),
         "alike": len(found) - len(set(map(tuple, found))),
-        "perplexity": _perplexity(first),
+        "perplexity": perplexity(first),
         **used.lift(first),
         "cpu s": spent,
     }
@@ -317,7 +317,8 @@ def _alike(values: NDArray[Any]) -> int:
     return int(counts[counts > 1].sum())
 
 
-def _perplexity(codes: NDArray[Any]) -> float:
+def perplexity(codes: NDArray[Any]) -> float:
+    """Of codes: as many as, used alike, would be used so."""
     parts = np.unique(codes, return_counts=True)[1] / len(codes)
     return float(np.exp(-(parts * np.log(parts)).sum()))
 

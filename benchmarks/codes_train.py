@@ -30,6 +30,7 @@ from atc.retrieval.smoothing import smoothed
 from atc.retrieval.tokenizer import LEVELS, tokenize, useful_size
 from atc.retrieval.vectors import Floats
 from benchmarks.codes_data import CodesData
+from benchmarks.codes_tokens import perplexity
 
 _VARIANTS: Mapping[str, Mapping[str, Any]] = {
     "trained": {},
@@ -106,8 +107,8 @@ def _figures(
         "chance": first.chance,
         "explained, first": first.explained,
         "explained, all": _explained(vectors, whole),
-        "perplexity, first": _perplexity(np.bincount(values[:, 0])),
-        "perplexity, last": _perplexity(last),
+        "perplexity, first": perplexity(values[:, 0]),
+        "perplexity, last": perplexity(values[:, -1]),
         "std of the last": float(last.std()),
         "mean of the last": float(last.mean()),
         "alike before": _alike(left, codes.books),
@@ -133,8 +134,3 @@ def _alike(left: Floats, books: tuple[Floats, ...]) -> int:
 def _explained(vectors: Floats, found: Floats) -> float:
     around = vectors - vectors.mean(axis=0)
     return float(1 - ((vectors - found) ** 2).sum() / (around**2).sum())
-
-
-def _perplexity(counts: NDArray[np.int64]) -> float:
-    parts = counts[counts > 0] / counts.sum()
-    return float(np.exp(-(parts * np.log(parts)).sum()))

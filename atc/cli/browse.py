@@ -139,7 +139,7 @@ def _opened(sources: list[str] | None, folder: Path | None, openapi: list[str] |
     if folder is None and not sources and settings.tool_index:
         folder = Path(settings.tool_index)
     if (folder is None) == (not sources):
-        raise UsageError("give either an index with --index DIR or where the tools are, not both")
+        raise UsageError("give an index with --index DIR, or where the tools are: one of the two, not both")
     if folder is not None:
         index = ToolIndex.load(folder)
         for notice in index.notices:

@@ -40,15 +40,15 @@ def walk(index: ToolIndex, menu: Menu) -> None:
             elif said == "..":
                 place = place[:-1]
             else:
-                place = found(menu, said, place)
+                place = found(menu, said, place if menu.children(place) else place[:-1])  # beside a tool
         except UsageError as error:
             err.print(clean(str(error)), style="yellow", markup=False)
             continue
         hits = []
         if place and not menu.children(place):
             print_tool(index, menu.children(place[:-1])[place[-1]].id)
-            place = place[:-1]
-            out.print(Text(f"it is in {clean(' / '.join(names_of(menu, place)) or 'all tools')}", "dim"))
+            group = clean(" / ".join(names_of(menu, place[:-1])) or "all tools")
+            out.print(Text(f"it is in {group}: .. shows that", "dim"))
         else:
             print_part(index, menu, place, 1, 1_000)
 

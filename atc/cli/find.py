@@ -70,7 +70,7 @@ def index(
     tools = options.opened(sources, openapi=openapi)
     used = read_used(used_together, frozenset(tools)) if used_together is not None else None
     began = time.perf_counter()
-    chosen = _encoder(encoder)
+    chosen = _encoder(encoder, needed=codes)
     if wanted is not None:
         index_codes.check(wanted, chosen, len(tools))
     with stages() as report:
@@ -102,7 +102,8 @@ def index(
     how = f"words and {chosen.name}" if chosen else "words alone"
     out.print(f"{len(made)} tools are in {folder}, found by {how}", markup=False)
     if used is not None:
-        out.print(f"{len(used.sets)} sets of tools were used together{_left_out(used)}", markup=False)
+        sets = "1 set" if len(used.sets) == 1 else f"{len(used.sets):,} sets"
+        out.print(f"{sets} of tools used together{_left_out(used)}", markup=False)
     if about is not None:
         out.print(index_codes.line(about), markup=False, highlight=False)
 
@@ -136,7 +137,7 @@ def search(
 ) -> None:
     """Find the tools for a task: the likeliest first, and those that they need."""
     if (folder is None) == (not sources):
-        raise UsageError("give either an index with --index DIR or tools with --tools, not both")
+        raise UsageError("give an index with --index DIR, or tools with --tools: one of the two, not both")
     settings = Settings.load(scorers=scorers)
     way = way or settings.retrieval
     if folder is not None:
@@ -226,8 +227,12 @@ def _print(index: ToolIndex, found: Trajectory, ranked: Sequence[str]) -> None:
         out.print(Text(clean(str(prerequisite))), style="dim")
 
 
-def _encoder(name: str) -> Encoder | None:
-    """Return the encoder of a name; ``None`` for words alone, also if the encoder of this machine is not installed."""
+def _encoder(name: str, *, needed: bool) -> Encoder | None:
+    """Return the encoder of a name; ``None`` for words alone, also if that of this machine is not installed.
+
+    Raises:
+        EncoderUnavailable: it is not installed, and it is needed.
+    """
     if name == "none":
         return None
     if name != "minilm":
@@ -236,6 +241,8 @@ def _encoder(name: str) -> Encoder | None:
     try:
         encoder.check()
     except EncoderUnavailable as problem:
+        if needed:
+            raise EncoderUnavailable(f"codes are made of vectors: {problem}") from None
         err.print(f"by words alone: {problem}", style="yellow", markup=False)
         return None
     return encoder

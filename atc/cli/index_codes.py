@@ -8,7 +8,7 @@ from typing import Annotated, Any
 import numpy as np
 import typer
 
-from atc.errors import EncoderUnavailable, UsageError
+from atc.errors import UsageError
 from atc.retrieval.encoder import Encoder
 from atc.retrieval.index import ToolIndex
 from atc.retrieval.snapshot import Progress
@@ -68,14 +68,10 @@ def check(asked: Wanted, encoder: Encoder | None, tools: int) -> None:
     """Refuse what cannot be, before anything is embedded.
 
     Raises:
-        EncoderUnavailable: there is no encoder.
-        UsageError: the numbers do not fit.
+        UsageError: words alone are asked for, or the numbers do not fit.
     """
     if encoder is None:
-        raise EncoderUnavailable(
-            "codes are made of vectors, and there is no encoder: run `atc model pull minilm`, or name one at your "
-            "endpoint with --encoder"
-        )
+        raise UsageError("codes are made of vectors, and --encoder none makes none: leave one of the two out")
     useful_size(tools, asked.levels, asked.size)
     if not 0 <= asked.smoothing < float("inf"):
         raise UsageError(f"--smoothing {asked.smoothing} is not possible: give a number from 0 on")

@@ -10,7 +10,8 @@ from typing import Any
 import typer
 
 from atc.cli.console import NOT_SOLVED, SOLVED, clean, err, out, print_json
-from atc.cli.learn_ranking import line, pairs_of_runs, progress_bar
+from atc.cli.learn_ranking import line, pairs_of_runs
+from atc.cli.progress import stages
 from atc.errors import UsageError
 from atc.learn.code_ranking import LearntCodes, learn_head
 from atc.learn.dataset import read_examples
@@ -48,7 +49,7 @@ def learn(pairs: Path | None, folder: Path | None, *, rollback: bool, seed: int,
     if examples is not None:
         asked = [Pair(each.query, each.gold) for each in examples]
     try:
-        with progress_bar(silent=as_json) as told:
+        with stages(silent=as_json) as told:
             found = learn_head(index, asked, seed=seed, progress=told)
     except TooLittle as error:
         if as_json:
@@ -67,14 +68,14 @@ def learn(pairs: Path | None, folder: Path | None, *, rollback: bool, seed: int,
 
 def _take_out(index: ToolIndex, folder: Path, as_json: bool) -> None:
     codes = index.codes
-    there = codes is not None and len(without_head(codes).arrays) < len(codes.arrays)
-    if codes is not None and there:
-        index.use_codes(without_head(codes))
-        index.save(folder)
+    if codes is None or len(without_head(codes).arrays) == len(codes.arrays):
+        raise UsageError("there is nothing to roll back: the index has no head")
+    index.use_codes(without_head(codes))
+    index.save(folder)
     if as_json:
-        print_json({"taken_out": there})
+        print_json({"taken_out": True})
     else:
-        out.print("the head is taken out of the index" if there else "the index has no head")
+        out.print("the head is taken out of the index")
 
 
 def _record(found: LearntCodes) -> dict[str, Any]:

@@ -2,18 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
 import typer
-from rich.progress import BarColumn, MofNCompleteColumn, Progress, TimeRemainingColumn
 
 from atc.cli import options
 from atc.cli.console import NOT_SOLVED, SOLVED, clean, err, out, print_json
 from atc.cli.learn_links import latest_source
+from atc.cli.progress import stages
 from atc.errors import EncoderUnavailable, UsageError
 from atc.learn.adapter import MIN_HELD_OUT, Compared, Learnt, learn_adapter
 from atc.learn.dataset import read_examples
@@ -70,7 +69,7 @@ def learn(
     else:
         asked, unknown = pairs_of_runs(runs), 0
     try:
-        with progress_bar(silent=as_json) as told:
+        with stages(silent=as_json) as told:
             found = learn_adapter(index, asked, seed=seed, progress=told)
     except TooLittle as error:
         if as_json:
@@ -78,7 +77,6 @@ def learn(
         else:
             err.print(f"atc: {clean(str(error))}", markup=False)
         raise typer.Exit(NOT_SOLVED) from None
-    # a second thing that learns from pairs takes the same index and pairs here, and prints a line of its own
     path = own.keep(found.adapter, index) if found.adapter is not None else None
     for notice in own.notices:
         err.print(f"atc: {clean(notice)}", markup=False, style="yellow")
@@ -100,7 +98,7 @@ def beside(settings: Settings, runs: RunStore, tools: Toolset, as_json: bool) ->
         return None
     try:
         index = _index_of(tools, settings, silent=as_json)
-        with progress_bar(silent=as_json) as told:
+        with stages(silent=as_json) as told:
             found = learn_adapter(index, pairs, progress=told)
     except (TooLittle, EncoderUnavailable) as error:
         if not as_json:
@@ -188,26 +186,8 @@ def _index(
 def _index_of(tools: Toolset, settings: Settings, *, silent: bool) -> ToolIndex:
     encoder = MiniLM()
     encoder.check()
-    with progress_bar(silent=silent) as told:
+    with stages(silent=silent) as told:
         index, problem = kept_index(tools, encoder, settings.catalogue / INDEXES, told)
     if problem:
         err.print(clean(problem), style="yellow", markup=False)
     return index
-
-
-@contextmanager
-def progress_bar(*, silent: bool) -> Iterator[Callable[[str, int, int], None]]:
-    """A bar on a terminal, nothing elsewhere: a function to be told what is done, how much, and of how much."""
-    if silent or not err.is_terminal:
-        yield lambda stage, done, total: None
-        return
-    columns = ("{task.description}", BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
-    with Progress(*columns, console=err, transient=True) as bar:
-        tasks: dict[str, Any] = {}
-
-        def told(stage: str, done: int, total: int) -> None:
-            if stage not in tasks:
-                tasks[stage] = bar.add_task(stage, total=total or None)
-            bar.update(tasks[stage], completed=done, total=total or None)
-
-        yield told

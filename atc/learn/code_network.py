@@ -146,7 +146,8 @@ def evenly(distances: torch.Tensor, rounds: int, epsilon: float) -> torch.Tensor
     """Sinkhorn-Knopp: a code for each row, so that each code has about as many rows (Eq. 8 and 9).
 
     The potentials are kept in the log domain, so that nothing over- or underflows. They are put into the kernel every
-    few rounds, and scalings are multiplied in between, which is some ten times quicker than logarithms of sums.
+    few rounds, and scalings are multiplied in between, which is some ten times quicker than logarithms of sums. That is
+    why each step of a training has this form, and :mod:`atc.retrieval.transport`, which makes codes once, has not.
 
     Args:
         distances: of shape ``(rows, codes)``.

@@ -6,14 +6,16 @@ from collections import Counter
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
 from itertools import combinations
+from math import isfinite
 
 import numpy as np
 from numpy.typing import NDArray
 
+from atc.errors import UsageError
 from atc.retrieval.vectors import Floats
 
 MAX_TOGETHER = 50
-"""Tools of one task that count: more say nothing, and pairs grow with their square."""
+"""Tools of a task that counts at most: of more, no pair says anything, and pairs grow with their square."""
 
 
 @dataclass(frozen=True)
@@ -36,13 +38,20 @@ class CoUsage:
 
         Args:
             used: the ids of the tools of a task, and how often it occurred.
-            rows: of the ids; others count for nothing.
+            rows: of the ids; others count for nothing, and so does a task of more than :data:`MAX_TOGETHER` tools.
             documents: of the index.
+
+        Raises:
+            UsageError: a count is no number above 0.
         """
         together: Counter[tuple[int, int]] = Counter()
         totals = np.zeros(documents, np.float32)
         for ids, count in used:
-            found = sorted({rows[id] for id in ids if id in rows})[:MAX_TOGETHER]
+            if not (count > 0 and isfinite(count)):
+                raise UsageError(f"tools cannot have been used together {count!r} times: a count is a number above 0")
+            found = sorted({rows[id] for id in ids if id in rows})
+            if len(found) > MAX_TOGETHER:
+                continue
             totals[found] += count
             for pair in combinations(found, 2):
                 together[pair] += count  # type: ignore[assignment]

@@ -1,7 +1,8 @@
 """The trie of codes: which codes go on after a prefix, and which documents lie below it (ToolWeaver §3.2).
 
 It is no tree in memory: the rows are sorted by their codes once, so that all documents below a prefix lie side by side,
-and a prefix is found by one binary search a level.
+and a prefix is found by one binary search a level. Who asks for one prefix after the other takes this; a beam that goes
+through all beginnings of a level at once takes :mod:`atc.retrieval.code_tree`.
 """
 
 from __future__ import annotations

@@ -5,7 +5,6 @@ from __future__ import annotations
 import warnings
 from collections.abc import Collection, Iterable, Sequence
 from dataclasses import replace
-from math import isfinite
 from pathlib import Path
 from typing import get_args
 
@@ -13,15 +12,15 @@ import numpy as np
 
 from atc.errors import EncoderUnavailable, LexicalOnly, ToolIndexError, UsageError
 from atc.retrieval import index_store
-from atc.retrieval.carrying import with_columns_of
+from atc.retrieval.changing import changed
 from atc.retrieval.co_usage import CoUsage
 from atc.retrieval.code_column import fault_of
 from atc.retrieval.code_words import WIDTH, Menu
 from atc.retrieval.codes import Codes
-from atc.retrieval.embedding import embedded, forget
+from atc.retrieval.embedding import forget
 from atc.retrieval.encoder import Encoder, Floats
 from atc.retrieval.index_store import BLOCKS, Coded
-from atc.retrieval.scorers import Column, Query, Scorer, own_scorers
+from atc.retrieval.scorers import Column, Query, Scorer, joined, own_scorers
 from atc.retrieval.search import Hit, Mode, search_rows, search_snapshot
 from atc.retrieval.snapshot import Progress, Snapshot, Tools, assembled, protocol_of, read
 from atc.retrieval.tokenizer import LEVELS, SIZE, SMOOTHING, tokenize
@@ -71,7 +70,7 @@ class ToolIndex:
             ToolIndexError: the folder cannot be written.
             ModelError: the encoder failed in the middle of work.
         """
-        index = cls(_EMPTY, encoder, _coded(encoder))
+        index = cls(_EMPTY, encoder, Coded.of(encoder) if encoder is not None else None)
         kept = folder or parts
         index._change(set(), tools, progress, Path(kept) if kept else None)
         if folder is not None:
@@ -92,7 +91,7 @@ class ToolIndex:
         """
         snapshot, coded = index_store.read(Path(folder))
         if encoder is None and coded is not None:
-            encoder = _own(coded)
+            encoder = coded.own()
         elif encoder is not None and coded is not None and encoder.digest != coded.digest:
             raise UsageError(
                 f"the vectors in {folder} are of the encoder {coded.name!r}, not of {encoder.name!r}: "
@@ -257,15 +256,11 @@ class ToolIndex:
 
         Args:
             used: the ids of the tools of a task, and how often it occurred. Ids that the index has not count for
-                nothing. Nothing at all: the index has none.
+                nothing, and so does a task of more than 50 tools. Nothing at all: the index has none.
 
         Raises:
             UsageError: a count is no number above 0.
         """
-        used = list(used)
-        wrong = next((count for _, count in used if not (count > 0 and isfinite(count))), None)
-        if wrong is not None:
-            raise UsageError(f"tools cannot have been used together {wrong!r} times: a count is a number above 0")
         together = CoUsage.of(used, self._snapshot.rows, len(self))
         self._snapshot = replace(self._snapshot, co_usage=together if len(together.pairs) else None)
 
@@ -350,14 +345,11 @@ class ToolIndex:
         hits = search_rows(self._snapshot, query, beside, limit + 1)
         return [hit for hit in hits if hit.id != id][:limit]
 
-    def _scorers(self, snapshot: Snapshot, alone: Mode | None, embedded: bool) -> list[Scorer]:
-        own = own_scorers(snapshot)
+    def _scorers(self, snapshot: Snapshot, alone: Mode | None, embedded: bool) -> Sequence[Scorer]:
         if alone is not None:
-            return [each for each in own if each.name == ("words" if alone == "lexical" else "vectors")]
-        learnt = [scorer for column in self._columns if (scorer := column.scorer(snapshot)) is not None]
-        taken = {each.name for each in learnt}  # a column knows of the index's own
-        on = self._on if embedded else self._on | {"words"}
-        return [each for each in (*(each for each in own if each.name not in taken), *learnt) if each.name in on]
+            name = "words" if alone == "lexical" else "vectors"
+            return [each for each in own_scorers(snapshot) if each.name == name]
+        return joined(snapshot, self._columns, self._on if embedded else self._on | {"words"})
 
     def _row(self, id: str) -> int:
         try:
@@ -395,45 +387,14 @@ class ToolIndex:
         *,
         only_new: bool = False,
     ) -> None:
-        report = progress or (lambda stage, done, total: None)
-        encoder = self._encoder if self._coded else None
         if self._coded is not None:
-            if encoder is None:
+            if self._encoder is None:
                 raise EncoderUnavailable(
                     f"the index cannot change without its encoder {self._coded.name!r}: give it to ToolIndex.load"
                 )
-            encoder.check()
-        batch = read(tools, report)
-        taken = [id for id in batch.ids if id in self._snapshot.rows] if only_new else []
-        if taken:
-            raise UsageError(f"the index has a tool {taken[0]!r} already: update it, or give another id")
-        report("ordering", 0, len(batch.ids))
-        snapshot, texts = assembled(self._snapshot, gone, batch)
-        report("ordering", len(batch.ids), len(batch.ids))
-        if encoder is not None:
-            old = self._snapshot if self._snapshot.vectors is not None else None
-            try:
-                vectors = embedded(snapshot, old, texts, encoder, report, folder / BLOCKS if folder else None)
-            except OSError as error:
-                raise ToolIndexError(
-                    f"vectors cannot be kept in {folder}: {error.strerror or error}. "
-                    "Mend that (a full disk, or rights); an index that was there before is untouched"
-                ) from None
-            snapshot = replace(snapshot, vectors=vectors)
-        self._snapshot = with_columns_of(self._snapshot, snapshot)
-
-
-def _coded(encoder: Encoder | None) -> Coded | None:
-    if encoder is None:
-        return None
-    encoder.check()
-    return Coded(encoder.name, encoder.digest, encoder.dimensions)
-
-
-def _own(coded: Coded) -> Encoder | None:
-    from atc.retrieval.minilm import MiniLM
-
-    return MiniLM() if coded.digest == MiniLM.digest else None
+            self._encoder.check()
+        encoder = self._encoder if self._coded is not None else None
+        self._snapshot = changed(self._snapshot, gone, tools, encoder, progress, folder, only_new=only_new)
 
 
 _EMPTY, _ = assembled(None, set(), read([], lambda stage, done, total: None))

@@ -27,6 +27,7 @@ from atc.errors import ToolIndexError
 from atc.locks import lock
 from atc.retrieval import nearest
 from atc.retrieval.counts import Counts
+from atc.retrieval.encoder import Encoder
 from atc.retrieval.index_columns import column_arrays, column_of, read_columns
 from atc.retrieval.lexical import LexicalIndex
 from atc.retrieval.snapshot import DIGEST, Progress, Snapshot, line_of
@@ -48,6 +49,22 @@ class Coded:
     name: str
     digest: str
     dimensions: int
+
+    @classmethod
+    def of(cls, encoder: Encoder) -> Coded:
+        """An encoder that can be used.
+
+        Raises:
+            EncoderUnavailable: it cannot.
+        """
+        encoder.check()
+        return cls(encoder.name, encoder.digest, encoder.dimensions)
+
+    def own(self) -> Encoder | None:
+        """The encoder of this machine, if it is that one."""
+        from atc.retrieval.minilm import MiniLM
+
+        return MiniLM() if self.digest == MiniLM.digest else None
 
 
 class MappedLines:

@@ -6,7 +6,7 @@ that knows nothing of a query gives ``None`` and has no part in it.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 from typing import Protocol as Interface
@@ -50,7 +50,7 @@ class Query:
 
 
 class Scorer(Interface):
-    """One way to score the documents of one snapshot. One that was learnt may have a weight of its own, ``share``."""
+    """One way to score the documents of one snapshot."""
 
     @property
     def name(self) -> ScorerName:
@@ -60,6 +60,11 @@ class Scorer(Interface):
     @property
     def second(self) -> bool:
         """Whether it starts from what the others found (:attr:`Query.likely`)."""
+        ...
+
+    @property
+    def share(self) -> float | None:
+        """Its weight, learnt with it; ``None``: that of its name in :data:`~atc.retrieval.fusion.SHARES`."""
         ...
 
     def scores(self, query: Query, rows: Rows | None) -> Floats | None:
@@ -96,6 +101,7 @@ class Words:
     snapshot: Snapshot
     name: ScorerName = "words"
     second: bool = False
+    share: float | None = None
     _last: tuple[str, Floats] | None = field(default=None, init=False)
 
     def scores(self, query: Query, rows: Rows | None) -> Floats:
@@ -118,6 +124,7 @@ class Cosines:
     snapshot: Snapshot
     name: ScorerName = "vectors"
     second: bool = False
+    share: float | None = None
 
     def scores(self, query: Query, rows: Rows | None) -> Floats | None:
         vectors = self.snapshot.vectors
@@ -177,6 +184,19 @@ def own_scorers(snapshot: Snapshot) -> Sequence[Scorer]:
     return own
 
 
+def joined(snapshot: Snapshot, columns: Sequence[Column], on: Collection[str]) -> Sequence[Scorer]:
+    """The scorers of a snapshot and of what was learnt, as far as they are switched on.
+
+    Args:
+        columns: their scorers take the place of the snapshot's own of the same name, which they know of.
+        on: names.
+    """
+    learnt = [scorer for column in columns if (scorer := column.scorer(snapshot)) is not None]
+    taken = {each.name for each in learnt}
+    own = [each for each in own_scorers(snapshot) if each.name not in taken]
+    return [each for each in (*own, *learnt) if each.name in on]
+
+
 def shares_of(scorers: Sequence[Scorer]) -> Mapping[str, float]:
     """The weight of each scorer, by name: what was learnt with it, else :data:`~atc.retrieval.fusion.SHARES`."""
-    return {**SHARES, **{each.name: each.share for each in scorers if hasattr(each, "share")}}
+    return {**SHARES, **{each.name: each.share for each in scorers if each.share is not None}}

@@ -130,6 +130,7 @@ class UsedTogether:
     tables: Sequence[Together]
     name: ScorerName = "co-usage"
     second: bool = True
+    share: float | None = None
     _last: tuple[Query, Floats, Rows] | None = field(default=None, init=False, repr=False)
 
     def scores(self, query: Query, rows: Rows | None) -> Floats | None:

@@ -66,6 +66,14 @@ def test_a_line_has_every_measure_and_an_interval() -> None:
     assert measured(opened, part, "parts", METHODS["parts"], 5).all_found == 100
 
 
+def test_the_weight_of_meaning_counts() -> None:
+    index = Opened(data(), Part("x", "pool", asked()), {}).index
+    columns = [codes_retrieval._Weighed("words", 0.0), codes_retrieval._Weighed("vectors", 1.0)]
+    hits = index.with_scorers(columns).search("find films")
+    best = max(hit.parts["vectors"] for hit in hits)
+    assert [hit.score for hit in hits] == pytest.approx([max(0.0, hit.parts["vectors"]) / best for hit in hits])
+
+
 def test_what_was_learnt_is_a_method_with_its_columns(monkeypatch: pytest.MonkeyPatch) -> None:
     seen: list[ToolIndex] = []
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 from pathlib import Path
 from typing import Any
 
@@ -10,7 +11,7 @@ import pytest
 from typer.testing import CliRunner
 
 from atc.cli import app, browse_walk, console
-from atc.cli.browse import found
+from atc.cli.browse import found, names_of
 from atc.errors import UsageError
 from atc.retrieval.index import ToolIndex
 from tests.retrieval.test_code_words import many
@@ -22,9 +23,15 @@ def _in_a_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
 
 
+@pytest.fixture(scope="module")
+def built(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    ToolIndex.build(many(), None, folder := tmp_path_factory.mktemp("built") / "ix")
+    return folder
+
+
 @pytest.fixture
-def folder(tmp_path: Path) -> Path:
-    ToolIndex.build(many(), None, tmp_path / "ix")
+def folder(tmp_path: Path, built: Path) -> Path:
+    shutil.copytree(built, tmp_path / "ix")
     return Path("ix")
 
 
@@ -165,7 +172,7 @@ def test_a_walk_goes_down_up_and_to_what_was_searched(
 ) -> None:
     index = ToolIndex.load(folder)
     menu = index.menu()
-    said = iter(["", "1", "..", "nothing like it", "/chess moves", "1", "99", "q"])
+    said = iter(["", "1", "..", "nothing like it", "/chess moves", "1", "99", "..", "q"])
     monkeypatch.setattr(console.out, "input", lambda prompt: next(said))
     browse_walk.walk(index, menu)
     shown = capsys.readouterr()
@@ -175,7 +182,10 @@ def test_a_walk_goes_down_up_and_to_what_was_searched(
     assert "there is no 'nothing like it' here" in shown.err
     (moves, *_) = index.search("chess moves", 1)
     assert f"{moves.id} (unknown)" in shown.out
-    assert "it is in " in shown.out
+    parent = menu.path_of(moves.id)[:-1]
+    group = names_of(menu, parent)
+    _, _, after = shown.out.partition(f"it is in {' / '.join(group)}: .. shows that")
+    assert f"{group[-1]}: " in after  # from a tool, up is the group that it is in
     assert next(said, None) is None
 
     def ended(prompt: object) -> str:

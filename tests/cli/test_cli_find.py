@@ -83,7 +83,7 @@ def test_a_model_picks_from_a_menu(monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.mark.parametrize(
     ("arguments", "code", "said"),
     [
-        (("search", "x"), 2, "give either an index with --index DIR or tools with --tools"),
+        (("search", "x"), 2, "give an index with --index DIR, or tools with --tools"),
         (("search", "x", "-t", "tools.py", "-i", "ix"), 2, "not both"),
         (("search", "x", "-i", "nowhere"), 3, "nowhere"),
         (("search", "x", "-t", "nowhere.py"), 2, "nowhere.py"),
@@ -104,6 +104,9 @@ def test_without_the_encoder_words_are_used_and_it_is_said(monkeypatch: pytest.M
     assert (ran.exit_code, "by words alone" in ran.stdout) == (0, True)
     assert "atc model pull minilm" in ran.stderr
     assert json.loads(atc("index", "tools.py", "-o", "ix2", "--json").stdout)["encoder"] is None
+    coded = atc("index", "tools.py", "-o", "ix3", "--codes")
+    assert (coded.exit_code, "atc model pull minilm" in coded.stderr, Path("ix3").exists()) == (3, True, False)
+    assert "by words alone" not in coded.stderr
 
 
 def test_an_index_gets_codes_and_keeps_them(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -139,7 +142,7 @@ def test_codes_that_were_stopped_or_have_no_room_leave_an_index_without(monkeypa
         (["--codes", "--levels", "0"], "levels", 2),
         (["--codes", "--code-size", "2"], "tell at most 4", 2),
         (["--codes", "--smoothing", "-1"], "from 0 on", 2),
-        (["--codes", "--encoder", "none"], "no encoder", 3),
+        (["--codes", "--encoder", "none"], "--encoder none makes none", 2),
     ],
 )
 def test_codes_that_cannot_be_made_are_refused_before_any_work(
@@ -157,7 +160,7 @@ def test_what_is_used_together_comes_from_a_file() -> None:
     made = indexed("--used-together", "used.jsonl")
     assert made["used_together"] == {"sets": 2, "unknown_tools": 1, "sets_too_large": 0}
     ran = atc("index", "tools.py", "-o", "ix", "--encoder", "none", "--used-together", "used.jsonl")
-    assert "2 sets of tools were used together; unknown tools left out: 1" in ran.stdout
+    assert "2 sets of tools used together; unknown tools left out: 1" in ran.stdout
     found = json.loads(atc("search", "twice a number", "-i", "ix", "--json").stdout)["tools"]
     (evil,) = [tool for tool in found if tool["id"] == "evil"]
     assert evil["used_with"] == "double"

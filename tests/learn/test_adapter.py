@@ -134,13 +134,13 @@ def test_a_fit_of_many_tools_compares_with_some(monkeypatch: pytest.MonkeyPatch)
 def catalogue(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """A folder to work in, an encoder that every command has, the tools in ``tools.py``, and pairs in a file."""
     from atc.cli import learn_ranking
-    from atc.retrieval import index as indexes
+    from atc.retrieval import index_store
 
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("ATC_CATALOGUE", str(tmp_path / "catalogue"))
     monkeypatch.setenv("ATC_RUNS_DIR", str(tmp_path / "runs"))
     monkeypatch.setattr(learn_ranking, "MiniLM", SmallEncoder)
-    monkeypatch.setattr(indexes, "_own", lambda coded: SmallEncoder())
+    monkeypatch.setattr(index_store.Coded, "own", lambda coded: SmallEncoder())
     index().save("index")
     functions = (
         f'def do_{w}(name: str) -> str:\n    """Handles the {w} of a person."""\n    return name\n' for w in DOCUMENTED

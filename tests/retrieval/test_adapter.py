@@ -235,9 +235,9 @@ def test_many_files_are_bounded_and_forgotten(tmp_path: Path) -> None:
 
 
 def test_a_run_searches_with_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    from atc.retrieval import index as indexes
+    from atc.retrieval import index_store
 
-    monkeypatch.setattr(indexes, "_own", lambda coded: Wide())
+    monkeypatch.setattr(index_store.Coded, "own", lambda coded: Wide())
     index(Wide()).save(tmp_path / "index")
     taught().write(tmp_path / "ranking-a.json")
 

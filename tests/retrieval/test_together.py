@@ -16,7 +16,7 @@ from atc.errors import UsageError
 from atc.graph.edges import Counts, Learnt
 from atc.graph.tool_graph import ToolGraph
 from atc.retrieval import nearest
-from atc.retrieval.co_usage import CoUsage
+from atc.retrieval.co_usage import MAX_TOGETHER, CoUsage
 from atc.retrieval.index import ToolIndex
 from atc.retrieval.retriever import IndexRetriever
 from atc.retrieval.runs_together import RunsTogether
@@ -133,6 +133,13 @@ def test_what_use_adds_is_bounded(sets: list[tuple[set[int], float]], scores: li
     assert np.all(gained <= TOOL + SERVICE * own + 1e-6)
     assert np.all(gained >= 0)
     assert np.all((by >= 0) == (gained > 0))
+
+
+def test_a_task_of_very_many_tools_says_nothing() -> None:
+    rows = {str(n): n for n in range(MAX_TOGETHER + 1)}
+    used = CoUsage.of([(rows, 5.0), (("1", "2"), 1.0)], rows, len(rows))
+    assert used.pairs.tolist() == [[1, 2]]
+    assert used.totals.sum() == 2.0
 
 
 def test_damaged_counts_say_nothing() -> None:
