@@ -14,6 +14,8 @@ from atc.retrieval.vectors import Floats
 
 MAX_TOGETHER = 50
 """Tools of one task that count: more say nothing, and pairs grow with their square."""
+MOST = 1e15
+"""The largest count: sums and products of larger ones would overflow."""
 
 
 @dataclass(frozen=True)
@@ -40,7 +42,7 @@ class CoUsage:
             documents: of the index.
         """
         together: Counter[tuple[int, int]] = Counter()
-        totals = np.zeros(documents, np.float32)
+        totals = np.zeros(documents)
         for ids, count in used:
             found = sorted({rows[id] for id in ids if id in rows})[:MAX_TOGETHER]
             totals[found] += count
@@ -49,14 +51,15 @@ class CoUsage:
         pairs = sorted(together)
         return cls(
             np.array(pairs, np.int32).reshape(-1, 2),
-            np.array([together[pair] for pair in pairs], np.float32),
-            totals,
+            np.minimum([together[pair] for pair in pairs], MOST).astype(np.float32),
+            np.minimum(totals, MOST).astype(np.float32),
         )
 
     @property
     def similarity(self) -> Floats:
         """A_uv of each pair (Eq. 5), from 0 to 1: C_uv / √(C_uu · C_vv)."""
-        expected = np.sqrt(self.totals[self.pairs[:, 0]] * self.totals[self.pairs[:, 1]])
+        totals = self.totals.astype(np.float64)  # the product of two large ones is beyond 32 bits
+        expected = np.sqrt(totals[self.pairs[:, 0]] * totals[self.pairs[:, 1]])
         similar: Floats = np.minimum(1.0, self.counts / np.maximum(expected, 1e-9)).astype(np.float32)
         return similar
 
