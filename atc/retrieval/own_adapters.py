@@ -70,16 +70,19 @@ class OwnAdapters:
         """Go back to the adapter before; ``None``: there was none, and ranking is as without.
 
         Raises:
-            UsageError: nothing was learnt for these tools.
+            UsageError: nothing was learnt for these tools, or a file cannot be changed.
         """
         known = self.find(index)
         if known is None:
             raise UsageError("there is nothing to roll back: no ranking was learnt for these tools")
         path, _ = known
-        if _before(path).exists():
-            os.replace(_before(path), path)
-        else:
-            path.unlink()
+        try:
+            if _before(path).exists():
+                os.replace(_before(path), path)
+            else:
+                path.unlink()
+        except OSError as error:
+            raise UsageError(f"{path} cannot be rolled back: {error.strerror}") from None
         found = self.find(index)
         return None if found is None else found[1]
 
@@ -90,15 +93,20 @@ class OwnAdapters:
 
         Returns:
             How many files are gone.
+
+        Raises:
+            UsageError: a file cannot be deleted; those before it are gone.
         """
         named = None if ids is None else np.array([id_digest(id) for id in ids], np.uint64)
         gone = 0
         for path in self._files(before=True):
             adapter = _read(path)
             if named is None or isinstance(adapter, str) or bool(np.isin(named, adapter.tools).any()):
-                with suppress(FileNotFoundError):
-                    path.unlink()
-                    gone += 1
+                try:
+                    path.unlink(missing_ok=True)
+                except OSError as error:
+                    raise UsageError(f"{path} cannot be deleted: {error.strerror}. Delete it by hand") from None
+                gone += 1
         return gone
 
     def _read(self) -> Iterator[tuple[Path, Adapter]]:
