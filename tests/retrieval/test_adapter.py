@@ -230,6 +230,18 @@ def test_what_is_no_file_is_not_waited_for(tmp_path: Path) -> None:
         own.forget()
 
 
+def test_what_a_killed_process_left_is_cleaned_up_and_forgotten(tmp_path: Path) -> None:
+    old, young = (tmp_path / f".ranking-good.json.{name}" for name in ("0a0b0c0d", "1a1b1c1d"))
+    for draft in (old, young):
+        draft.write_text("a matrix")
+    os.utime(old, (0, 0))
+    own = OwnAdapters(tmp_path)
+    own.keep(taught(), index(Wide()))
+    assert (old.exists(), young.exists()) == (False, True)  # the young one may be another process's
+    assert own.forget() == 1
+    assert not list(tmp_path.iterdir())
+
+
 def test_many_files_are_bounded_and_forgotten(tmp_path: Path) -> None:
     for number in range(MAX_FILES + 2):
         (tmp_path / f"ranking-{number}.json").write_text("")
