@@ -10,6 +10,8 @@ from __future__ import annotations
 import base64
 import json
 import math
+import os
+import stat
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -111,7 +113,9 @@ class Adapter:
             UsageError: it cannot be read, is too large, damaged, or of another version.
         """
         try:
-            with path.open("rb") as file:
+            with open(os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC), "rb") as file:
+                if not stat.S_ISREG(os.fstat(file.fileno()).st_mode):  # a pipe would be waited for without end
+                    raise UsageError(f"{path} is no file")
                 text = file.read(MAX_BYTES + 1)
         except OSError as error:
             raise UsageError(f"{path} cannot be read: {error.strerror}") from None

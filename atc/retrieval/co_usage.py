@@ -16,6 +16,8 @@ from atc.retrieval.vectors import Floats
 
 MAX_TOGETHER = 50
 """Tools of a task that counts at most: of more, no pair says anything, and pairs grow with their square."""
+MOST = 1e15
+"""The largest count: sums and products of larger ones would overflow."""
 
 
 @dataclass(frozen=True)
@@ -45,7 +47,7 @@ class CoUsage:
             UsageError: a count is no number above 0.
         """
         together: Counter[tuple[int, int]] = Counter()
-        totals = np.zeros(documents, np.float32)
+        totals = np.zeros(documents)
         for ids, count in used:
             if not (count > 0 and isfinite(count)):
                 raise UsageError(f"tools cannot have been used together {count!r} times: a count is a number above 0")
@@ -58,14 +60,15 @@ class CoUsage:
         pairs = sorted(together)
         return cls(
             np.array(pairs, np.int32).reshape(-1, 2),
-            np.array([together[pair] for pair in pairs], np.float32),
-            totals,
+            np.minimum([together[pair] for pair in pairs], MOST).astype(np.float32),
+            np.minimum(totals, MOST).astype(np.float32),
         )
 
     @property
     def similarity(self) -> Floats:
         """A_uv of each pair (Eq. 5), from 0 to 1: C_uv / √(C_uu · C_vv)."""
-        expected = np.sqrt(self.totals[self.pairs[:, 0]] * self.totals[self.pairs[:, 1]])
+        totals = self.totals.astype(np.float64)  # the product of two large ones is beyond 32 bits
+        expected = np.sqrt(totals[self.pairs[:, 0]] * totals[self.pairs[:, 1]])
         similar: Floats = np.minimum(1.0, self.counts / np.maximum(expected, 1e-9)).astype(np.float32)
         return similar
 

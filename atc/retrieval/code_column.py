@@ -9,20 +9,23 @@ import numpy as np
 from numpy.typing import NDArray
 
 from atc.retrieval.clustering import squared_distances
-from atc.retrieval.code_space import into_space
+from atc.retrieval.code_space import dimensions_of, into_space
 from atc.retrieval.codes import Codes
 from atc.retrieval.vectors import Floats
 
 _LARGEST_BOOK = 2**15
 """Codes of a level that 16 bits hold."""
+_LARGEST = np.float64(1e5)
+"""No number of a codebook or of a network that was learnt comes near; larger ones would overflow in a product."""
 
 
-def fault_of(codes: Codes, documents: int, encoder: str) -> str:
+def fault_of(codes: Codes, documents: int, encoder: str, dimensions: int) -> str:
     """What is wrong with codes for an index; empty if nothing is.
 
     Args:
         documents: of the index.
         encoder: the digest of the encoder of its vectors; empty where it has none.
+        dimensions: of its vectors.
     """
     values, books = codes.values, codes.books
     if not encoder:
@@ -37,8 +40,16 @@ def fault_of(codes: Codes, documents: int, encoder: str) -> str:
         if book.ndim != 2 or not 1 <= len(book) <= _LARGEST_BOOK or book.shape[1:] != books[0].shape[1:]:
             return "a codebook has no shape that fits"
     for array in (*books, *codes.arrays.values()):
-        if not np.issubdtype(array.dtype, np.floating) or not np.isfinite(array).all():
-            return "an array holds something that is no number"
+        if (
+            not np.issubdtype(array.dtype, np.floating) or not (np.abs(array) <= np.float64(_LARGEST)).all()
+        ):  # NaN is not
+            return "an array holds something that is no number, or far too large"
+    try:
+        wide = dimensions_of(codes, dimensions)
+    except ValueError as problem:
+        return str(problem)
+    if books[0].shape[1] != wide:
+        return f"the codebooks have {books[0].shape[1]} dimensions, and the tools' vectors {wide} there"
     if documents and ((values < 0).any() or (values >= [len(book) for book in books]).any()):
         return "a code is not in its codebook"
     if len(np.unique(values, axis=0)) < documents:

@@ -144,17 +144,13 @@ class CodeHead:
         if of is None or taught is None or share is None or not np.array_equal(of, _digest(codes)):
             raise ValueError("it was trained for other codes, or by another version of ATC")
         parameters = [arrays[name].astype(np.float32) for name in sorted(arrays)]
-        if (
-            len(parameters) < 2
-            or parameters[0].ndim != 2
-            or parameters[1].ndim != 2
-            or taught.ndim != 2
-            or taught.shape[1] != codes.levels
-        ):
+        if len(parameters) < 2 or parameters[1].ndim != 2 or taught.ndim != 2 or taught.shape[1] != codes.levels:
             raise ValueError("it is damaged")
-        shapes = cls.untrained(codes, len(parameters[0]), parameters[1].shape[0])
-        if [each.shape for each in parameters] != [each.shape for each in shapes.parameters]:
+        units, dimensions = parameters[1].shape
+        # the shapes first: an empty array may claim any, and one of that size would fill the memory
+        if not units or [each.shape for each in parameters] != _shapes(code_counts(codes), dimensions, units):
             raise ValueError("it is damaged")
+        shapes = cls.untrained(codes, dimensions, units)
         if not all(np.isfinite(each).all() for each in parameters) or share.shape != (1,) or not 0 < share[0] <= 10:
             raise ValueError("it is damaged")
         return replace(shapes.with_parameters(parameters), taught=taught.astype(np.int16), share=float(share[0]))
@@ -164,6 +160,13 @@ def code_counts(codes: Codes) -> list[int]:
     """The codes of each level."""
     highest = np.asarray(codes.values).max(axis=0, initial=-1)
     return [max(len(book), int(most) + 1) for book, most in zip(codes.books, highest, strict=True)]
+
+
+def _shapes(sizes: Sequence[int], dimensions: int, units: int) -> list[tuple[int, ...]]:
+    """Of the :attr:`CodeHead.parameters` of a head, for so many codes a level."""
+    gates = [(size, units) for level in range(len(sizes)) for size in sizes[:level]]
+    network = [(dimensions, dimensions), (units, dimensions), (dimensions, units), (units,)]
+    return [*network, *((size,) for size in sizes), *((size, units) for size in sizes), *gates]
 
 
 def centres(tree: CodeTree, vectors: Vectors) -> tuple[Floats, ...]:

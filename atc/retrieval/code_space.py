@@ -25,13 +25,10 @@ def into_space(codes: Codes, vectors: Floats) -> Floats:
         Vectors of shape ``(tools, dimensions of a codebook)``.
 
     Raises:
-        ValueError: the encoder takes vectors of other dimensions.
+        ValueError: the encoder takes vectors of other dimensions, or a layer of it is missing.
     """
     found = np.asarray(vectors, np.float32)
-    linear = [
-        (np.asarray(codes.arrays[f"{WEIGHT}{layer}"]), np.asarray(codes.arrays[f"{BIAS}{layer}"]))
-        for layer in range(sum(name.startswith(WEIGHT) for name in codes.arrays))
-    ]
+    linear = _layers(codes)
     if not linear:
         return found
     (weight, bias), *inner = linear
@@ -41,6 +38,41 @@ def into_space(codes: Codes, vectors: Floats) -> Floats:
     for weight, bias in inner[-1:]:
         made = made + found @ weight.T + bias
     return lengths_one(made)
+
+
+def dimensions_of(codes: Codes, dimensions: int) -> int:
+    """The components that :func:`into_space` makes of vectors.
+
+    Args:
+        dimensions: of the vectors.
+
+    Raises:
+        ValueError: the encoder's layers do not fit the vectors, or each other.
+    """
+    layers = _layers(codes)
+    if not layers:
+        return dimensions
+    (straight, _), *inner = layers
+    width = dimensions
+    for place, (weight, bias) in enumerate(layers):
+        if place == 1:
+            width = dimensions  # the other layers begin at the vectors too
+        if weight.ndim != 2 or weight.shape[1] != width or bias.shape != weight.shape[:1]:
+            raise ValueError(f"layer {place} of the encoder has no shape that fits")
+        width = len(weight)
+    if inner and width != len(straight):
+        raise ValueError("the encoder's layers have no sum")
+    return width
+
+
+def _layers(codes: Codes) -> list[tuple[Floats, Floats]]:
+    """The weights and the offsets of each layer: the linear map, then those beside it."""
+    count = sum(name.startswith(WEIGHT) for name in codes.arrays)
+    wanted = [(f"{WEIGHT}{layer}", f"{BIAS}{layer}") for layer in range(count)]
+    missing = next((name for pair in wanted for name in pair if name not in codes.arrays), None)
+    if missing is not None:
+        raise ValueError(f"{missing} of the encoder is missing")
+    return [(np.asarray(codes.arrays[weight]), np.asarray(codes.arrays[bias])) for weight, bias in wanted]
 
 
 def lengths_one(vectors: Floats) -> Floats:

@@ -247,7 +247,9 @@ class ToolIndex:
         Raises:
             UsageError: they do not fit the index.
         """
-        if codes is not None and (why := fault_of(codes, len(self), self._coded.digest if self._coded else "")):
+        vectors, encoder = self._snapshot.vectors, self.encoder_digest
+        wide = vectors.values.shape[1] if vectors is not None else 0
+        if codes is not None and (why := fault_of(codes, len(self), encoder, wide)):
             raise UsageError(f"these codes do not fit the index: {why}")
         self._snapshot = replace(self._snapshot, codes=codes, notices=())
 

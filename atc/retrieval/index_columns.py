@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from atc.retrieval.co_usage import CoUsage
+from atc.retrieval.co_usage import MOST, CoUsage
 from atc.retrieval.code_column import fault_of
 from atc.retrieval.code_head import head_fault, without_head
 from atc.retrieval.codes import CODES_VERSION, Codes, CodesFacts
@@ -20,6 +20,7 @@ from atc.retrieval.snapshot import Snapshot
 Arrays = Mapping[str, NDArray[Any]]
 
 CODES, CO_USAGE = "codes", "co-usage"
+_ROUNDED = 1.01  # sums in 32 bits are rounded
 _VALUES, _BOOK, _MORE, _USED = "codes", "codebook-", "codes-", "used-"
 
 
@@ -70,7 +71,7 @@ def read_columns(about: Any, arrays: Arrays, damaged: Collection[str], documents
         found["co_usage"] = together
     if about:
         codes, why = (None, "their part of the index is damaged") if CODES in damaged else _codes(about, arrays)
-        if codes is not None and (why := fault_of(codes, documents, encoder)):
+        if codes is not None and (why := fault_of(codes, documents, encoder, _dimensions(arrays))):
             codes = None
         if codes is None:
             notices.append(f"the codes of this index are left out: {why}; `atc tools index --codes` makes them anew")
@@ -97,6 +98,11 @@ def _codes(about: Any, arrays: Arrays) -> tuple[Codes | None, str]:
     return Codes(values, books, CodesFacts(method, seed, smoothing, encoder), more), ""
 
 
+def _dimensions(arrays: Arrays) -> int:
+    vectors = arrays.get("vectors")
+    return vectors.shape[1] if vectors is not None and vectors.ndim == 2 else 0
+
+
 def _co_usage(arrays: Arrays, documents: int) -> CoUsage | None:
     pairs, counts, totals = (arrays.get(f"{_USED}{name}") for name in ("pairs", "counts", "totals"))
     if pairs is None or counts is None or totals is None:
@@ -108,6 +114,8 @@ def _co_usage(arrays: Arrays, documents: int) -> CoUsage | None:
     if (pairs < 0).any() or (pairs >= documents).any():
         return None
     for array in (counts, totals):
-        if not np.issubdtype(array.dtype, np.floating) or not np.isfinite(array).all() or (array < 0).any():
+        if not np.issubdtype(array.dtype, np.floating) or not ((array >= 0) & (array <= np.float64(MOST))).all():
             return None
+    if (counts > _ROUNDED * np.minimum(totals[pairs[:, 0]], totals[pairs[:, 1]])).any():
+        return None  # a pair was used no oftener than each of its tools: other counts would join all to all
     return CoUsage(pairs, counts, totals)

@@ -183,7 +183,8 @@ class MenuWalk:
         reply = await self._next(walk, done, [*(walk.opening or [system]), text], schema=_schema(len(page), most))
         if not walk.opening:
             walk.opening = done.messages[:]  # a later page takes the place of those between
-        return [page[number - 1] for number in dict.fromkeys(reply.value["pick"])]
+        numbers = (int(number) for number in reply.value["pick"])  # 2.0 is a whole number to a schema
+        return [page[number - 1] for number in dict.fromkeys(numbers)]
 
     async def _said(
         self, walk: _Walk, done: Trajectory, page: Sequence[Line], most: int, taught: NDArray[np.int16]

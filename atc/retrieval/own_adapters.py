@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import time
 from collections.abc import Collection, Iterator, Sequence
 from contextlib import suppress
 from pathlib import Path
@@ -19,6 +20,8 @@ if TYPE_CHECKING:
 
 MAX_FILES = 64
 """Adapters that are looked at, the newest."""
+_DRAFT_S = 3_600
+"""Seconds after which nobody writes a draft any more."""
 _PREFIX, _SUFFIX, _BEFORE = "ranking-", ".json", ".before.json"
 
 
@@ -56,6 +59,10 @@ class OwnAdapters:
         Raises:
             UsageError: it cannot be written.
         """
+        for draft in self._drafts():
+            with suppress(OSError):
+                if time.time() - draft.stat().st_mtime > _DRAFT_S:
+                    draft.unlink()
         known = self.find(index)
         if known is None:
             path = self._folder / f"{_PREFIX}{id_digest(adapter.encoder + str(adapter.tools.tolist())):016x}{_SUFFIX}"
@@ -70,16 +77,19 @@ class OwnAdapters:
         """Go back to the adapter before; ``None``: there was none, and ranking is as without.
 
         Raises:
-            UsageError: nothing was learnt for these tools.
+            UsageError: nothing was learnt for these tools, or a file cannot be changed.
         """
         known = self.find(index)
         if known is None:
             raise UsageError("there is nothing to roll back: no ranking was learnt for these tools")
         path, _ = known
-        if _before(path).exists():
-            os.replace(_before(path), path)
-        else:
-            path.unlink()
+        try:
+            if _before(path).exists():
+                os.replace(_before(path), path)
+            else:
+                path.unlink()
+        except OSError as error:
+            raise UsageError(f"{path} cannot be rolled back: {error.strerror}") from None
         found = self.find(index)
         return None if found is None else found[1]
 
@@ -90,15 +100,23 @@ class OwnAdapters:
 
         Returns:
             How many files are gone.
+
+        Raises:
+            UsageError: a file cannot be deleted; those before it are gone.
         """
         named = None if ids is None else np.array([id_digest(id) for id in ids], np.uint64)
         gone = 0
+        for draft in self._drafts():
+            with suppress(OSError):
+                draft.unlink()
         for path in self._files(before=True):
             adapter = _read(path)
             if named is None or isinstance(adapter, str) or bool(np.isin(named, adapter.tools).any()):
-                with suppress(FileNotFoundError):
-                    path.unlink()
-                    gone += 1
+                try:
+                    path.unlink(missing_ok=True)
+                except OSError as error:
+                    raise UsageError(f"{path} cannot be deleted: {error.strerror}. Delete it by hand") from None
+                gone += 1
         return gone
 
     def _read(self) -> Iterator[tuple[Path, Adapter]]:
@@ -121,6 +139,12 @@ class OwnAdapters:
         for path, (_, adapter) in known.items():
             if not isinstance(adapter, str):
                 yield path, adapter
+
+    def _drafts(self) -> list[Path]:
+        """What a process that was killed while it wrote has left, and what another one writes right now."""
+        with suppress(OSError):
+            return sorted(self._folder.glob(f".{_PREFIX}*{_SUFFIX}.*"))
+        return []
 
     def _files(self, *, before: bool = False) -> list[Path]:
         with suppress(OSError):

@@ -7,6 +7,8 @@ training is needed. Tools that were never used with others keep their vectors.
 
 from __future__ import annotations
 
+from itertools import pairwise
+
 import numpy as np
 from numpy.typing import NDArray
 
@@ -14,6 +16,9 @@ from atc.errors import UsageError
 from atc.retrieval.co_usage import CoUsage
 from atc.retrieval.vectors import Floats
 
+MOST_PAIRS = 300_000
+"""Pairs that count, the surest: a file of a megabyte can name millions, and each step looks at all."""
+_AT_ONCE = 65_536  # neighbours: all of them at once would fill the memory
 _STEPS, _ACCURACY = 100, 1e-4
 """Of the conjugate gradient: steps at most, and the length of the residual that is enough, of that at the start."""
 
@@ -45,10 +50,13 @@ def smoothed(vectors: Floats, co_usage: CoUsage | None, smoothing: float) -> Flo
         similar = np.asarray(co_usage.similarity)
     sound = np.isfinite(similar) & (similar > 0) & (co_usage.pairs >= 0).all(axis=1)
     sound &= (co_usage.pairs < len(vectors)).all(axis=1) & (co_usage.pairs[:, 0] != co_usage.pairs[:, 1])
-    touched, places = np.unique(co_usage.pairs[sound], return_inverse=True)
+    kept = np.flatnonzero(sound)
+    if len(kept) > MOST_PAIRS:
+        kept = np.sort(kept[np.argsort(-similar[kept], kind="stable")[:MOST_PAIRS]])
+    touched, places = np.unique(co_usage.pairs[kept], return_inverse=True)
     if len(touched):
         edges = places.reshape(-1, 2)
-        weights = smoothing * similar[sound].astype(np.float64)
+        weights = smoothing * similar[kept].astype(np.float64)
         made[touched] = _solved(made[touched].astype(np.float64), edges, weights)
     return made
 
@@ -62,9 +70,15 @@ def _solved(wanted: NDArray[np.float64], edges: NDArray[np.int64], weights: NDAr
     starts = np.searchsorted(heads, np.arange(count))  # each row has an edge, so that no segment is empty
     diagonal = 1.0 + np.add.reduceat(pull, starts, axis=0)
 
+    begins = np.unique(np.searchsorted(starts, np.arange(0, len(heads), _AT_ONCE)))
+    blocks = [*begins[begins < count].tolist(), count]
+
     def applied(x: NDArray[np.float64]) -> NDArray[np.float64]:
-        neighbours: NDArray[np.float64] = np.add.reduceat(pull * x[tails], starts, axis=0)
-        return diagonal * x - neighbours
+        made = diagonal * x
+        for first, end in pairwise(blocks):
+            here = slice(starts[first], starts[end] if end < count else len(heads))
+            made[first:end] -= np.add.reduceat(pull[here] * x[tails[here]], starts[first:end] - here.start, axis=0)
+        return made
 
     x = wanted / diagonal
     residual = wanted - applied(x)

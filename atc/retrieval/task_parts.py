@@ -25,9 +25,10 @@ SHARE = 0.5
 DEPTH = 100
 """Tools at least that each search finds, so that the rankings have something in common."""
 _SENTENCES = re.compile(r"(?<=[.!?;:])\s+|[\n\r\u2028\u2029。！？；।۔؟•]+")
+# it begins at the first of some spaces alone: from each of many, all that follow would be looked at again
 _CLAUSES = re.compile(
-    r",?\s*\b(?:and also|as well as|and then|additionally|also|then|furthermore|moreover|plus|after that|finally"
-    r"|along with|in addition)\b[,:]?\s*|,\s+and\s+",
+    r"(?:,|(?<!\s))\s*\b(?:and also|as well as|and then|additionally|also|then|furthermore|moreover|plus|after that"
+    r"|finally|along with|in addition)\b[,:]?\s*|,\s+and\s+",
     re.IGNORECASE,
 )
 _WORDS = re.compile(r"\w+")

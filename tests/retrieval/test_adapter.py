@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import os
 import stat
 from dataclasses import replace
 from pathlib import Path
@@ -213,6 +214,32 @@ def test_a_damaged_one_does_not_count_and_says_so(tmp_path: Path) -> None:
     taught().write(tmp_path / "ranking-x.json")
     assert len(own.columns(index(Wide()))) == 1
     assert own.notices == ()
+
+
+def test_what_is_no_file_is_not_waited_for(tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "ranking-pipe.json")
+    (tmp_path / "ranking-folder.json").mkdir()
+    taught().write(tmp_path / "ranking-good.json")
+    own = OwnAdapters(tmp_path)
+    assert len(own.columns(index(Wide()))) == 1
+    assert len(own.notices) == 2
+    (tmp_path / "ranking-good.before.json").mkdir()
+    with pytest.raises(UsageError, match="cannot be rolled back"):
+        own.roll_back(index(Wide()))
+    with pytest.raises(UsageError, match="by hand"):
+        own.forget()
+
+
+def test_what_a_killed_process_left_is_cleaned_up_and_forgotten(tmp_path: Path) -> None:
+    old, young = (tmp_path / f".ranking-good.json.{name}" for name in ("0a0b0c0d", "1a1b1c1d"))
+    for draft in (old, young):
+        draft.write_text("a matrix")
+    os.utime(old, (0, 0))
+    own = OwnAdapters(tmp_path)
+    own.keep(taught(), index(Wide()))
+    assert (old.exists(), young.exists()) == (False, True)  # the young one may be another process's
+    assert own.forget() == 1
+    assert not list(tmp_path.iterdir())
 
 
 def test_many_files_are_bounded_and_forgotten(tmp_path: Path) -> None:

@@ -208,6 +208,12 @@ def test_a_reply_that_is_no_line_is_asked_for_once_more_and_then_ends_the_walk(
     assert found.ranked(5) == [hit.id for hit in index.search("find film", 5)]
 
 
+def test_a_number_may_be_written_as_a_float(index: ToolIndex, menu: Codes) -> None:
+    whole, _ = walk(index, menu, "anything at all", '{"pick": [2]}', '{"pick": [1]}')
+    floats, _ = walk(index, menu, "anything at all", '{"pick": [2.0, 2]}', '{"pick": [1e0]}')
+    assert said(floats) == said(whole) != []
+
+
 def test_the_same_line_twice_is_picked_once(index: ToolIndex, menu: Codes) -> None:
     found, _ = walk(index, menu, "x", '{"pick": [1, 1, 1]}', '{"pick": [3, 3]}')
     assert len(found.said) == 1

@@ -6,6 +6,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from atc.retrieval import task_parts
 from atc.retrieval.index import ToolIndex
 from atc.retrieval.planner import search_without_plan
 from atc.retrieval.search import Hit
@@ -68,3 +69,9 @@ def test_a_task_of_one_part_is_searched_as_it_is_and_one_of_several_costs_one_ba
     assert {"get_weather", "rentVehicle"} <= set(found[:2])
     assert encoder.encoded == [several, *parts_of(several)]
     assert all(len(part.split()) >= LEAST_WORDS for part in parts_of(several))
+
+
+def test_spaces_without_end_are_looked_at_once() -> None:
+    words = "find a nice film for tonight", "tell me how cold it is"
+    assert parts_of(f"{words[0]} ,  and then \t{words[1]}") == [*words]
+    assert task_parts._CLAUSES.search(" " * 100_000) is None  # once from each of them would take a minute

@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 from hypothesis.extra import numpy as of_numpy
 
 from atc.errors import UsageError
+from atc.retrieval import smoothing
 from atc.retrieval.assignment import assigned, on_grid
 from atc.retrieval.clustering import limited, squared_distances
 from atc.retrieval.co_usage import CoUsage
@@ -113,6 +114,23 @@ def test_smoothing_solves_the_equation_of_the_laplacian() -> None:
         system[first, second] -= 2.0 * similar
         system[second, first] -= 2.0 * similar
     assert np.allclose(smoothed(vectors, used, 2.0), np.linalg.solve(system, vectors), atol=1e-3)
+
+
+def test_smoothing_in_pieces_is_the_same(monkeypatch: pytest.MonkeyPatch) -> None:
+    vectors = grouped(5, 8)
+    used = pairs(40, *((0, other) for other in range(1, 40)), (9, 17), (3, 30), (30, 31))
+    whole = smoothed(vectors, used, 2.0)
+    for at_once in (1, 7, 40):
+        monkeypatch.setattr(smoothing, "_AT_ONCE", at_once)
+        assert (smoothed(vectors, used, 2.0) == whole).all()
+
+
+def test_of_too_many_pairs_the_surest_count(monkeypatch: pytest.MonkeyPatch) -> None:
+    vectors = grouped(3, 4)
+    used = pairs(12, (0, 11), (1, 2), (3, 4))
+    used.totals[[0, 1, 3]] = [9, 1, 9]
+    monkeypatch.setattr(smoothing, "MOST_PAIRS", 1)
+    assert np.flatnonzero((smoothed(vectors, used, 1.0) != vectors).any(axis=1)).tolist() == [1, 2]
 
 
 def test_tools_that_were_never_used_with_others_keep_their_vectors() -> None:

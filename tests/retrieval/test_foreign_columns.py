@@ -1,0 +1,127 @@
+"""Columns of an index whose files are whole, and say what cannot be: the index works without them, and says why."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import warnings
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from numpy.typing import NDArray
+
+from atc.errors import UsageError
+from atc.retrieval.co_usage import MOST, CoUsage
+from atc.retrieval.code_head import CodeHead
+from atc.retrieval.codes import Codes
+from atc.retrieval.index import ToolIndex
+from tests.support.ranking import SmallEncoder, index, tools
+from tests.support.retrieval import protocol
+
+WIDE = SmallEncoder.dimensions
+
+
+@pytest.fixture(autouse=True)
+def _no_overflow() -> Iterator[None]:
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        yield
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    made = index()
+    ids = made.ids
+    made.use_together([(ids[:3], 4), (ids[2:5], 1)])
+    codes = made.make_codes()
+    made.use_codes(replace(codes, arrays=CodeHead.untrained(codes, WIDE, 4).arrays(codes)))
+    made.save(tmp_path / "index")
+    return tmp_path / "index"
+
+
+def forged(folder: Path, **arrays: NDArray[Any]) -> ToolIndex:
+    """The index, with other arrays in its files, and a manifest that says so."""
+    manifest = json.loads((folder / "index.json").read_text())
+    for name, array in arrays.items():
+        path = folder / manifest["generation"] / f"{name}.npy"
+        np.save(path, array, allow_pickle=False)
+        described = {"bytes": path.stat().st_size, "sha256": hashlib.sha256(path.read_bytes()).hexdigest()}
+        manifest["files"][path.name] = described
+    (folder / "index.json").write_text(json.dumps(manifest))
+    return ToolIndex.load(folder, SmallEncoder())
+
+
+def works(made: ToolIndex) -> bool:
+    """Whether it can be searched, and changed."""
+    made.add([protocol("do_chess", "Handles the chess of a person.")])
+    made.remove(["do_movie"])
+    return made.search("chess", 1)[0].id == "do_chess" and bool(made.search("weather", 1))
+
+
+FOREIGN_CODES: dict[str, dict[str, NDArray[Any]]] = {
+    "books of other dimensions": {f"codebook-{level}": np.zeros((22, 5), np.float32) for level in (0, 1)},
+    "books without dimensions": {f"codebook-{level}": np.zeros((22, 0), np.float32) for level in (0, 1)},
+    "a book that overflows": {"codebook-0": np.full((22, WIDE), 3e38, np.float32)},
+    "an encoder without its first layer": {"codes-encoder-weight-5": np.zeros((3, 3), np.float32)},
+    "an encoder without offsets": {"codes-encoder-weight-0": np.zeros((WIDE, WIDE), np.float32)},
+    "an encoder of no shape": {
+        "codes-encoder-weight-0": np.zeros((), np.float32),
+        "codes-encoder-bias-0": np.zeros((), np.float32),
+    },
+    "an encoder of other vectors": {
+        "codes-encoder-weight-0": np.zeros((WIDE, 3), np.float32),
+        "codes-encoder-bias-0": np.zeros(WIDE, np.float32),
+    },
+    "a network that overflows": {"codes-head-00": np.full((WIDE, WIDE), 1e308)},
+}
+
+
+@pytest.mark.parametrize("arrays", FOREIGN_CODES.values(), ids=FOREIGN_CODES)
+def test_codes_that_do_not_fit_the_vectors_are_left_out(folder: Path, arrays: dict[str, NDArray[Any]]) -> None:
+    made = forged(folder, **arrays)
+    assert made.codes is None
+    assert "--codes` makes them anew" in made.notices[0]
+    assert works(made)
+
+
+@pytest.mark.parametrize("name", ["codes-head-00", "codes-head-01"])
+def test_a_head_that_claims_a_huge_shape_takes_no_memory(folder: Path, name: str) -> None:
+    made = forged(folder, **{name: np.zeros((10**9, 0), np.float32)})
+    assert made.codes is not None
+    assert "the head that says codes is left out: it is damaged" in made.notices[0]
+    assert works(made)
+
+
+FOREIGN_COUNTS: dict[str, dict[str, NDArray[Any]]] = {
+    "counts that overflow": {"used-counts": np.full(6, 1e308), "used-totals": np.full(10, 1e308)},
+    "tools used less often than their pairs": {"used-totals": np.zeros(10, np.float32)},
+}
+
+
+@pytest.mark.parametrize("arrays", FOREIGN_COUNTS.values(), ids=FOREIGN_COUNTS)
+def test_counts_that_cannot_be_are_left_out(folder: Path, arrays: dict[str, NDArray[Any]]) -> None:
+    made = forged(folder, **arrays)
+    assert made.snapshot.co_usage is None
+    assert "what was used together is left out" in made.notices[0]
+    assert works(made)
+
+
+def test_huge_counts_are_alike_as_small_ones_are() -> None:
+    rows = {"a": 0, "b": 1, "c": 2}
+    used = CoUsage.of([(["a", "b"], 1e300), (["a", "c"], 1e300), (["b", "c"], 1e-30)], rows, 3)
+    assert used.totals.max() <= np.float32(MOST)
+    assert np.allclose(used.similarity, [1, 1, 0], atol=0.3)
+    large = CoUsage(used.pairs, np.full(3, 3e20, np.float32), np.full(3, 3e20, np.float32))
+    assert np.allclose(large.similarity, 1.0)
+
+
+def test_codes_of_other_vectors_are_not_taken() -> None:
+    made = index()
+    other = ToolIndex.build(tools(), SmallEncoder()).make_codes()
+    narrow = Codes(other.values, tuple(book[:, :5] for book in other.books), other.facts)
+    with pytest.raises(UsageError, match="5 dimensions"):
+        made.use_codes(narrow)
