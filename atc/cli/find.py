@@ -89,6 +89,8 @@ def index(
             made.save(folder, report)
     for notice in made.notices:
         err.print(notice, style="yellow", markup=False)
+    if used is not None and wanted is None and made.codes is not None:
+        err.print("the codes know nothing of that file yet: --codes makes them anew", style="yellow", markup=False)
     summary: dict[str, Any] = {"index": str(folder), "tools": len(made), "encoder": chosen.name if chosen else None}
     if used is not None:
         summary["used_together"] = {

@@ -118,6 +118,10 @@ def test_an_index_gets_codes_and_keeps_them(monkeypatch: pytest.MonkeyPatch) -> 
     again = atc("index", "atlas", "-o", "coded", "--json")
     assert json.loads(again.stdout)["codes"] == about
     assert "8 × 8 codes" in atc("index", "atlas", "-o", "coded").stdout
+    Path("used.jsonl").write_text('{"tools": ["sun_times", "find_cities"]}')
+    used = atc("index", "atlas", "-o", "coded", "--used-together", "used.jsonl")
+    assert (used.exit_code, "--codes makes them anew" in used.stderr) == (0, True)
+    assert "1 set of tools used together" in used.stdout
 
 
 def test_codes_that_were_stopped_or_have_no_room_leave_an_index_without(monkeypatch: pytest.MonkeyPatch) -> None:
