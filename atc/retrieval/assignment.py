@@ -8,7 +8,7 @@ from numpy.typing import NDArray
 Costs = NDArray[np.float64]
 
 
-def assigned(costs: Costs) -> NDArray[np.int64]:
+def assigned(costs: Costs, steps: int | None = None) -> NDArray[np.int64]:
     """Give each row a column of its own so that the sum of their costs is the least.
 
     Rows are added one by one; for each, Dijkstra's search over reduced costs finds the cheapest chain of moves
@@ -16,6 +16,8 @@ def assigned(costs: Costs) -> NDArray[np.int64]:
 
     Args:
         costs: of shape ``(rows, columns)``, finite, with no fewer columns than rows.
+        steps: moves that are looked at, about; rows that are left then get the cheapest columns that are free, one
+            after the other. Without end when not given.
 
     Returns:
         The column of each row, of shape ``(rows,)``.
@@ -36,8 +38,13 @@ def assigned(costs: Costs) -> NDArray[np.int64]:
     column_of[waiting] = -1
     of_rows = costs.min(axis=1)
     of_columns = np.zeros(columns)
+    done = 0
     for row in waiting:
-        _augment(costs, int(row), column_of, row_of, of_rows, of_columns)
+        if steps is None or done < steps:
+            done += _augment(costs, int(row), column_of, row_of, of_rows, of_columns)
+        else:
+            column_of[row] = column = int(np.where(row_of < 0, costs[row], np.inf).argmin())
+            row_of[column] = row
     return column_of
 
 
@@ -51,7 +58,8 @@ def on_grid(costs: NDArray[np.floating], steps: int = 2**24) -> Costs:
 
 def _augment(
     costs: Costs, row: int, column_of: NDArray[np.int64], row_of: NDArray[np.int64], of_rows: Costs, of_columns: Costs
-) -> None:
+) -> int:
+    """Give one row more a column; how many moves were looked at."""
     columns = costs.shape[1]
     reached = np.full(columns, np.inf)
     came_from = np.full(columns, -1, np.int64)
@@ -82,4 +90,4 @@ def _augment(
         row_of[column] = owner
         column_of[owner], column = column, int(column_of[owner])
         if owner == row:
-            return
+            return len(visited) + 1

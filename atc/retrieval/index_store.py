@@ -6,6 +6,7 @@ index or the new one, never half of either. Readers that have mapped the old fil
 
 from __future__ import annotations
 
+import errno
 import hashlib
 import json
 import os
@@ -214,6 +215,8 @@ def _all_files(folder: Path) -> list[Path]:
 
 
 def _described(path: Path) -> dict[str, Any]:
+    if not path.is_file():  # a pipe would be waited for without end
+        raise FileNotFoundError(errno.ENOENT, "no file", str(path))
     with path.open("rb") as file:
         return {"bytes": path.stat().st_size, "sha256": hashlib.file_digest(file, "sha256").hexdigest()}
 
@@ -241,6 +244,8 @@ def _remove(folder: Path, pattern: str, but: Path | None = None) -> None:
 
 def _read_manifest(folder: Path) -> dict[str, Any]:
     path = folder / MANIFEST
+    if path.exists() and not path.is_file():
+        raise ToolIndexError(f"{path} is no file: give another folder")
     try:
         manifest = json.loads(path.read_bytes())
     except FileNotFoundError:

@@ -33,6 +33,9 @@ MAX_LEVELS, MAX_SIZE = 8, 8_192
 """Beyond these an assignment inside a bucket, or a column of codes, takes more memory than it is worth."""
 _USEFUL = 4 / 3
 """A level of L has at most n^(4/3L) codes: with two levels a first code then holds n^⅓ tools on average."""
+_MOVES, _MOVES_A_TOOL = 10_000, 20
+"""Moves that an exact assignment looks at in a bucket. Tools that differ need far fewer; thousands that are all but
+equal would take their square, to no use."""
 _BLOCK = 4_096
 
 
@@ -174,7 +177,7 @@ def _apart(
             if by_batch is not None:
                 prices, batch_of = by_batch
                 costs -= prices[batch_of[rows]]
-            codes[rows] = assigned(on_grid(costs))
+            codes[rows] = assigned(on_grid(costs), _MOVES + _MOVES_A_TOOL * len(rows))
         done += len(rows)
         report("assigning", done, len(left))
     return codes

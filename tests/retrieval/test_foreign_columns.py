@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import os
 import warnings
 from collections.abc import Iterator
 from dataclasses import replace
@@ -14,7 +15,8 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from atc.errors import UsageError
+from atc.errors import ToolIndexError, UsageError
+from atc.retrieval import index_store
 from atc.retrieval.co_usage import MOST, CoUsage
 from atc.retrieval.code_head import CodeHead
 from atc.retrieval.codes import Codes
@@ -125,3 +127,21 @@ def test_codes_of_other_vectors_are_not_taken() -> None:
     narrow = Codes(other.values, tuple(book[:, :5] for book in other.books), other.facts)
     with pytest.raises(UsageError, match="5 dimensions"):
         made.use_codes(narrow)
+
+
+def test_a_pipe_in_the_place_of_a_file_is_not_waited_for(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(index_store, "_PAUSE_S", 0)
+
+    def piped(name: str) -> None:
+        path = next(folder.rglob(name))
+        path.unlink()
+        os.mkfifo(path)
+
+    piped("codes.npy")
+    made = ToolIndex.load(folder, SmallEncoder())
+    assert made.codes is None
+    assert works(made)
+    for name, said in (("ids.json", "missing"), ("index.json", "is no file")):
+        piped(name)
+        with pytest.raises(ToolIndexError, match=said):
+            ToolIndex.load(folder, SmallEncoder())

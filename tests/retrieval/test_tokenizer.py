@@ -101,6 +101,15 @@ def test_after_transport_no_two_tools_have_the_same_codes() -> None:
     assert spread < nearest
 
 
+@pytest.mark.parametrize("steps", [0, 1, 40])
+def test_an_assignment_that_ends_early_keeps_rows_apart(steps: int) -> None:
+    rank = np.arange(30.0)
+    costs = np.outer(rank, rank)  # all rows want the same columns
+    columns = assigned(costs, steps)
+    assert len(set(columns.tolist())) == 30
+    assert costs[np.arange(30), columns].sum() >= costs[np.arange(30), assigned(costs)].sum()
+
+
 # Smoothing
 
 
