@@ -18,7 +18,7 @@ from atc.models import Model, open_model
 from atc.models.base import Message, Reply, WrappedModel
 from atc.retrieval.encoder import Encoder
 from atc.retrieval.index import Mode, ToolIndex
-from atc.retrieval.planner import QueryPlanner, with_providers
+from atc.retrieval.planner import QueryPlanner, search_without_plan, with_providers
 from atc.retrieval.prerequisites import SURE, Prerequisites
 from atc.retrieval.rank_fusion import FUSIONS
 from benchmarks.expansion import EXPANSIONS
@@ -211,6 +211,13 @@ async def _needs(bench: Bench, pool: Opened, query: str) -> list[str]:
     return with_providers(ranked, Prerequisites(pool.tools).of(ranked[:SURE], query))
 
 
+def _in_parts(prerequisites: bool) -> Rank:
+    async def rank(bench: Bench, pool: Opened, query: str) -> list[str]:
+        return search_without_plan(pool.tools, query, DEPTH, prerequisites=prerequisites).ranked(DEPTH)
+
+    return rank
+
+
 def _planned(fusion: str = "similarity", **options: Any) -> Rank:
     async def rank(bench: Bench, pool: Opened, query: str) -> list[str]:
         found = await QueryPlanner(pool.tools, bench.ask, **options).search(query)
@@ -234,6 +241,8 @@ METHODS: dict[str, Method] = {
         Method("dense", _searched("dense")),
         Method("hybrid", _searched("hybrid")),
         Method("needs", _needs),
+        Method("parts", _in_parts(False)),
+        Method("parts-needs", _in_parts(True)),
         Method("plan", _planned(), asks=True),
         Method("plan-only", _planned(queries=0), asks=True),
         Method("plan-only-peak", _planned("peak", queries=0), asks=True),

@@ -99,7 +99,7 @@ def _step(entries: tuple[Entry, ...], text: str) -> tuple[Entry, str]:
         return longest, text[len(longest.name) :].strip("/ ")
     step, _, rest = text.partition("/")
     step = " ".join(step.casefold().split())
-    if step.isascii() and step.isdigit() and 0 < int(step[:9]) <= len(entries):
+    if step.isascii() and step.isdigit() and len(step) < 10 and 0 < int(step) <= len(entries):
         return entries[int(step) - 1], rest.strip("/ ")
     for fits in (
         [entry for entry in entries if entry.name.casefold().startswith(step)],
@@ -109,8 +109,8 @@ def _step(entries: tuple[Entry, ...], text: str) -> tuple[Entry, str]:
         if len(fits) == 1:
             return fits[0], rest.strip("/ ")
         if fits:
-            raise UsageError(f"{step!r} may be {_listed(fits)}: give more of the name, or its number")
-    raise UsageError(f"there is no {step!r} here; there is {_listed(entries)}")
+            raise UsageError(f"{step!r:.60} may be {_listed(fits)}: give more of the name, or its number")
+    raise UsageError(f"there is no {step!r:.60} here; there is {_listed(entries)}")
 
 
 def _listed(entries: tuple[Entry, ...] | list[Entry]) -> str:

@@ -99,6 +99,15 @@ def exit_code_of_run(status: RunStatus) -> int:
     return _OF_STATUS.get(status, NOT_SOLVED)
 
 
+def not_enough(error: AtcError, *, as_json: bool) -> typer.Exit:
+    """Say that there is too little to learn from; what to raise for it."""
+    if as_json:
+        print_json({"kept": False, "why": str(error)})
+    else:
+        err.print(f"atc: {clean(str(error))}", markup=False)
+    return typer.Exit(NOT_SOLVED)
+
+
 def guarded(command: Callable[P, R]) -> Callable[P, R]:
     """Turn errors and Ctrl-C into a line on stderr, with ``--json`` a document on stdout too, and an exit code."""
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from atc.cli import options
-from atc.cli.console import NOT_SOLVED, SOLVED, clean, err, guarded, out, print_json
+from atc.cli.console import SOLVED, err, guarded, not_enough, out, print_json
 from atc.cli.progress import stages
 from atc.errors import UsageError
 
@@ -49,11 +49,7 @@ def codes(
         try:
             found = learning.learn(tools.snapshot, tools.encoder_digest, options=o, seed=seed, kept=kept, told=report)
         except learning.TooLittle as error:
-            if as_json:
-                print_json({"kept": False, "why": str(error)})
-            else:
-                err.print(f"atc: {clean(str(error))}", markup=False)
-            raise typer.Exit(NOT_SOLVED) from None
+            raise not_enough(error, as_json=as_json) from None
         except KeyboardInterrupt:
             if kept.is_dir():
                 err.print("atc: the index is as it was; run the same command again to go on", markup=False)

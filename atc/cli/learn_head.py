@@ -9,7 +9,7 @@ from typing import Any
 
 import typer
 
-from atc.cli.console import NOT_SOLVED, SOLVED, clean, err, out, print_json
+from atc.cli.console import SOLVED, clean, err, not_enough, out, print_json
 from atc.cli.learn_ranking import line, pairs_of_runs
 from atc.cli.progress import stages
 from atc.errors import UsageError
@@ -52,11 +52,7 @@ def learn(pairs: Path | None, folder: Path | None, *, rollback: bool, seed: int,
         with stages(silent=as_json) as told:
             found = learn_head(index, asked, seed=seed, progress=told)
     except TooLittle as error:
-        if as_json:
-            print_json({"kept": False, "why": str(error)})
-        else:
-            err.print(f"atc: {clean(str(error))}", markup=False)
-        raise typer.Exit(NOT_SOLVED) from None
+        raise not_enough(error, as_json=as_json) from None
     if found.kept:
         index.save(folder)
     if as_json:

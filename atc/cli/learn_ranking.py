@@ -10,12 +10,13 @@ from typing import Any
 import typer
 
 from atc.cli import options
-from atc.cli.console import NOT_SOLVED, SOLVED, clean, err, out, print_json
+from atc.cli.console import SOLVED, clean, err, not_enough, out, print_json
 from atc.cli.learn_links import latest_source
 from atc.cli.progress import stages
 from atc.errors import EncoderUnavailable, UsageError
-from atc.learn.adapter import MIN_HELD_OUT, Compared, Learnt, learn_adapter
+from atc.learn.adapter import Learnt, learn_adapter
 from atc.learn.dataset import read_examples
+from atc.learn.keeping import MIN_HELD_OUT, Compared
 from atc.learn.pairs import Pair, TooLittle, usable
 from atc.programs.lessons.reading import tasks_of
 from atc.retrieval.index import ToolIndex
@@ -72,11 +73,7 @@ def learn(
         with stages(silent=as_json) as told:
             found = learn_adapter(index, asked, seed=seed, progress=told)
     except TooLittle as error:
-        if as_json:
-            print_json({"kept": False, "why": str(error)})
-        else:
-            err.print(f"atc: {clean(str(error))}", markup=False)
-        raise typer.Exit(NOT_SOLVED) from None
+        raise not_enough(error, as_json=as_json) from None
     path = own.keep(found.adapter, index) if found.adapter is not None else None
     for notice in own.notices:
         err.print(f"atc: {clean(notice)}", markup=False, style="yellow")

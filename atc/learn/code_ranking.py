@@ -15,24 +15,22 @@ import numpy as np
 from numpy.typing import NDArray
 
 from atc.errors import UsageError
-from atc.learn.adapter import (
-    BEYOND_NOISE,
+from atc.learn.head import LearntHead, train_head
+from atc.learn.keeping import (
     MAX_COMPARED,
-    MAX_HARM,
     MIN_HELD_OUT,
-    MIN_TOOLS,
-    TRIED,
     Compared,
     Progress,
     Ranks,
+    embedded,
+    judge,
+    learnable,
+    too_few_held_out,
 )
-from atc.learn.head import LearntHead, train_head
-from atc.learn.pairs import Pair, TooLittle, part_of, usable
+from atc.learn.pairs import Pair, part_of
 from atc.retrieval.code_head import UNITS, CodeHead, Sayer, without_head
 from atc.retrieval.codes import Codes
 from atc.retrieval.encoder import Floats
-from atc.retrieval.fusion import SHARES, fused, top
-from atc.retrieval.metrics import ndcg
 from atc.retrieval.scorers import Query, SaidCodes, own_scorers
 
 if TYPE_CHECKING:
@@ -41,7 +39,6 @@ if TYPE_CHECKING:
 
 SECONDS = 300.0
 """After which each of the two trainings ends with what it has."""
-_PLACES, _AT_ONCE = 10, 256
 
 
 @dataclass(frozen=True)
@@ -105,19 +102,9 @@ def learn_head(
         raise UsageError("queries must be embedded, and the index came without its encoder: give it to ToolIndex.load")
     encoder.check()
     codes = without_head(codes)
-    kept = usable(pairs, snapshot.rows)
-    known = {id for pair in kept for id in pair.gold}
-    if len(known) < MIN_TOOLS or len(kept) < MIN_HELD_OUT:
-        raise TooLittle(
-            f"too little to learn from: {len(kept)} different queries with tools of these (it takes {MIN_HELD_OUT}), "
-            f"for {len(known)} different tools ({MIN_TOOLS})"
-        )
+    kept, known = learnable(pairs, snapshot.rows)
     told = progress or (lambda stage, done, total: None)
-    batches = []
-    for at in range(0, len(kept), _AT_ONCE):
-        told("embedding", at, len(kept))
-        batches.append(encoder.encode([pair.query for pair in kept[at : at + _AT_ONCE]]))
-    asked = np.concatenate(batches)
+    asked = embedded(kept, encoder, told)
     # only the tools that queries are for are set against each other: their vectors and codes alone are needed
     near = np.array(sorted(snapshot.rows[id] for id in known), np.int64)
     vectors, near_codes = snapshot.vectors.take(near).floats(), replace(codes, values=np.asarray(codes.values)[near])
@@ -145,22 +132,15 @@ def learn_head(
     out = np.array([pair.part == 0 for pair in kept])
     first, others, apart = (np.flatnonzero(chosen) for chosen in (~hidden & ~out, ~hidden & out, hidden))
     if len(others) < MIN_HELD_OUT or len(first) < MIN_HELD_OUT:
-        raise TooLittle(
-            f"too little to learn from: {len(others)} queries can be held out (it takes {MIN_HELD_OUT}); "
-            f"{len(kept)} different queries for {len(known)} tools are there"
-        )
+        raise too_few_held_out(len(others), len(kept), len(known))
     trial = train(first, "comparing")
     seen, rest = (_compared(snapshot, trial.head, codes, kept, asked, places) for places in (others, apart))
-    tried = {share: (seen.compared(share), rest.compared(share)) for share in TRIED}
-    harmless = [share for share, (_, unseen) in tried.items() if unseen.least >= -MAX_HARM]
-    share = max(harmless or TRIED[:1], key=lambda each: tried[each][0].after)
-    held_out, unseen = tried[share]
-    found = LearntCodes(len(kept), len(known), held_out, unseen, share, trial.seconds)
-    better = held_out.after - held_out.before > BEYOND_NOISE * held_out.noise and held_out.each_tool >= -MAX_HARM
-    if not harmless or not better:
+    judged = judge(seen, rest)
+    found = LearntCodes(len(kept), len(known), judged.held_out, judged.unseen, judged.share, trial.seconds)
+    if not judged.better:
         return found
     training = train(np.arange(len(kept)), "training")
-    head = replace(training.head, share=share)
+    head = replace(training.head, share=judged.share)
     index.use_codes(replace(codes, arrays={**codes.arrays, **head.arrays(codes)}))
     return replace(found, seconds=trial.seconds + training.seconds, training=training)
 
@@ -175,18 +155,5 @@ def _compared(
     ranks = Ranks()
     for place in places[:MAX_COMPARED]:
         pair, query = pairs[place], Query(pairs[place].query, asked[place])
-        given = ((each.name, each.scores(query, None)) for each in own)
-        scores = {name: found for name, found in given if found is not None}
-        before = _ndcg(snapshot, fused(scores, len(snapshot)), pair)
-        after = [before] * len(TRIED)
-        said = scorer.scores(query, None)
-        if said is not None:
-            tried = ({**SHARES, scorer.name: share} for share in TRIED)
-            both = {**scores, scorer.name: said}
-            after = [_ndcg(snapshot, fused(both, len(snapshot), shares), pair) for shares in tried]
-        ranks.add(pair, before, after)
+        ranks.compare(snapshot, pair, query, own, scorer)
     return ranks
-
-
-def _ndcg(snapshot: Snapshot, total: Floats, pair: Pair) -> float:
-    return ndcg([snapshot.ids[row] for row in top(total, _PLACES)], pair.gold, _PLACES)

@@ -202,16 +202,6 @@ class Menu:
         return Places.of(self._snapshot)
 
 
-def code_names(snapshot: Snapshot, width: int = WIDTH) -> Menu:
-    """The names of the codes of a snapshot, as the menu that they make.
-
-    Args:
-        snapshot: with codes or without.
-        width: entries of a page.
-    """
-    return Menu(snapshot, width)
-
-
 def _in_order(parts: Iterable[_Part]) -> list[_Part]:
     """Groups before tools, the largest first; equal ones by the ids of their first tools."""
     return sorted(parts, key=lambda part: (-len(part.rows), int(part.rows[0])))

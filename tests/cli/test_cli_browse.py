@@ -79,7 +79,7 @@ def test_a_path_is_names_beginnings_or_numbers(folder: Path) -> None:
     assert deeper.get("id", first["name"]) in ran.stdout
 
 
-@pytest.mark.parametrize("path", ["0", "99", "nothing like it", "1/99", "-1", "1/\x1b[31m"])
+@pytest.mark.parametrize("path", ["0", "99", "0000000019", "9" * 5_000, "nothing like it", "1/99", "-1", "1/\x1b[31m"])
 def test_a_wrong_path_says_what_there_is(folder: Path, path: str) -> None:
     ran = atc("--path", path, folder=folder)
     assert ran.exit_code == 2

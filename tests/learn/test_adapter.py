@@ -10,8 +10,9 @@ import numpy as np
 import pytest
 
 from atc.errors import EncoderUnavailable, UsageError
-from atc.learn.adapter import MIN_HELD_OUT, learn_adapter
+from atc.learn.adapter import learn_adapter
 from atc.learn.adapter_fit import Asked, fit
+from atc.learn.keeping import MIN_HELD_OUT
 from atc.learn.pairs import MAX_A_TOOL, MAX_GOLD, Pair, TooLittle, usable
 from atc.retrieval.index import ToolIndex
 from tests.support.ranking import DOCUMENTED, SPOKEN, SmallEncoder, index, pairs, tools
