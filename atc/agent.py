@@ -10,7 +10,7 @@ from typing import Any, Self, overload
 
 from atc.answers.opening import open_answer
 from atc.blocking import wait_for
-from atc.calls.approval import Approval, Approve, checked_approve
+from atc.calls.approval import Approval, Approve, approval_of
 from atc.calls.ask_user import AskUser, answerer_of, checked_ask_user
 from atc.calls.broker import Broker, CallPolicy, check_schemas
 from atc.calls.journal import Journal
@@ -80,7 +80,7 @@ class Agent:
         tools: Toolset | Iterable[Tool | Callable[..., Any]] | None = None,
         *,
         model: Model | str | None = None,
-        approve: Approve | None = None,
+        approve: Approve | Approval | None = None,
         ask_user: AskUser | None = None,
         strategy: Strategy | str | None = None,
         retriever: Retriever | None = None,
@@ -104,7 +104,7 @@ class Agent:
         self.tools = self.catalogue.tools
         if taken := [name for name in RESERVED_NAMES if name in self.tools]:
             raise UsageError(f"no tool may be named {taken[0]!r}, which means something else in a program: rename it")
-        self._approval = Approval(checked_approve(approve, self.settings.approve), self.settings.warnings)
+        self._approval = approval_of(approve, self.settings.approve, self.settings.warnings)
         self._ask_user = checked_ask_user(ask_user, self.settings.ask_user)
         if self._ask_user != "never" and ASK_USER in self.tools:
             raise UsageError(f"a tool is named {ASK_USER!r}, by which programs ask the user: rename it, or do without")
@@ -310,9 +310,11 @@ class Agent:
         strategy: Strategy | None = None,
         opened_by: str | None = None,
         listener: Listener | None = None,
+        run_id: str = "",
     ) -> Result:
         task, frame, turn = request.task, request.frame, request.turn
-        run_id = resumed.run_id if resumed is not None else turn.run_id if turn is not None else new_run_id()
+        known = resumed if resumed is not None else turn
+        run_id = known.run_id if known is not None else run_id or new_run_id()
         if len(self.tools) <= self.settings.max_tools:
             check_schemas(self.tools)  # all are offered: a wrong one is found before a run begins
         stored = resumed or (self.store.run(run_id) if self.settings.keep_runs else None)
@@ -361,7 +363,7 @@ class Agent:
                     if ask_user == "never"
                     else Questions(answerer_of(ask_user), broker, emit, request.given),
                 )
-                await context.choose_tools(resumed)
+                await strategy.choose_tools(context, resumed)
                 result = await session.acted(context, strategy, resumed)
             except BaseException as error:
                 self._learn(session.end_with_error(error), request)

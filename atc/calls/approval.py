@@ -11,9 +11,11 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from typing import Any, Literal, get_args
+from typing import Protocol as Interface
 
 from atc import wording
 from atc.calls import question
+from atc.calls.entry import CallKey
 from atc.errors import UsageError
 from atc.result import Effect
 
@@ -29,6 +31,7 @@ class ApprovalRequest:
     Attributes:
         warnings: what the check warned about in the program that makes the call, one sentence each.
         instead_of: tools in whose place it is made: they failed, and surely did nothing.
+        repeats: the run of the same caller that did, or may have done, the same; empty where none did.
     """
 
     tool: str
@@ -37,10 +40,33 @@ class ApprovalRequest:
     description: str
     warnings: tuple[str, ...] = ()
     instead_of: tuple[str, ...] = ()
+    repeats: str = ""
 
 
-Asker = Callable[[ApprovalRequest], bool | Awaitable[bool]]
-"""Answers with ``True`` to allow the call; everything else is a no."""
+@dataclass(frozen=True)
+class Refusal:
+    """A no that says why, for the program's author: who refused, or what would allow the call."""
+
+    reason: str
+
+
+Verdicts = bool | Refusal
+Asker = Callable[[ApprovalRequest], Verdicts | Awaitable[Verdicts]]
+"""Answers with ``True`` to allow the call; everything else is a no, and a :class:`Refusal` says why."""
+
+
+class EarlierWrites(Interface):
+    """What other runs of the same caller did."""
+
+    def run_of(self, key: CallKey) -> str:
+        """The other run that did, or may have done, this call; empty where none did."""
+        ...
+
+    def note(self, key: CallKey) -> None:
+        """This call, which has effects, is about to be made."""
+        ...
+
+
 Approve = ApproveChoice | Asker
 
 
@@ -72,10 +98,14 @@ class Approval:
     Args:
         approve: one of the words, or a function that is asked about every call which is not a read.
         warnings: ``allow``: a warning about the program does not matter under ``always``.
+        reads: a function is asked about reads, too.
+        earlier: what other runs of the same caller did: to do it again is asked about.
     """
 
     approve: Approve = "never"
     warnings: WarningsChoice = "ask"
+    reads: bool = False
+    earlier: EarlierWrites | None = None
 
     def decide(self, request: ApprovalRequest) -> Verdict | Asker:
         """Return the verdict if nobody needs to be asked, else the function that asks."""
@@ -84,7 +114,7 @@ class Approval:
                 return "denied"
             case "ask":
                 return ask_at_terminal
-            case "always" if request.instead_of:
+            case "always" if request.instead_of or request.repeats:
                 return ask_at_terminal if question.has_terminal() else "denied"
             case "always" if not request.warnings or self.warnings == "allow":
                 return "allowed"
@@ -92,3 +122,12 @@ class Approval:
                 return ask_at_terminal if question.has_terminal() else "warned"
             case asker:
                 return asker
+
+
+def approval_of(given: Approve | Approval | None, setting: ApproveChoice | None, warnings: WarningsChoice) -> Approval:
+    """The rule that was given, or that of a choice.
+
+    Raises:
+        UsageError: it is neither one of the words nor a function.
+    """
+    return given if isinstance(given, Approval) else Approval(checked_approve(given, setting), warnings)

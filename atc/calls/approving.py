@@ -8,7 +8,7 @@ from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
 
-from atc.calls.approval import Approval, ApprovalRequest
+from atc.calls.approval import Approval, ApprovalRequest, Asker, Refusal
 from atc.calls.bans import Bans
 from atc.calls.entry import CallKey
 from atc.calls.own_exceptions import OwnExceptions
@@ -64,13 +64,29 @@ class Approving:
             CallRefused: it is not approved.
         """
         if record.effect is Effect.READ:
+            if approval.reads and callable(approval.approve):
+                await self._ask(approval.approve, self._request(record, tool, (), (), ""), record, key)
             return
-        description = tool.protocol.description
         instead_of = tuple(self.bans.instead_of(record.tool))
-        request = ApprovalRequest(record.tool, record.arguments, record.effect, description, warnings, instead_of)
+        repeats = approval.earlier.run_of(key) if approval.earlier is not None else ""
+        request = self._request(record, tool, warnings, instead_of, repeats)
+        await self._decide(approval, request, record, key)
+        if approval.earlier is not None:
+            approval.earlier.note(key)
+
+    def _request(
+        self, record: CallRecord, tool: Tool, warnings: tuple[str, ...], instead_of: tuple[str, ...], repeats: str
+    ) -> ApprovalRequest:
+        description = tool.protocol.description
+        return ApprovalRequest(record.tool, record.arguments, record.effect, description, warnings, instead_of, repeats)
+
+    async def _decide(self, approval: Approval, request: ApprovalRequest, record: CallRecord, key: CallKey) -> None:
+        warnings, instead_of = request.warnings, request.instead_of
         verdict = approval.decide(request)
         if verdict == "allowed":
             return
+        if verdict == "denied" and request.repeats:
+            raise _not_approved(f"run {request.repeats} did the same before, and nobody could be asked about that")
         if verdict == "denied" and instead_of:
             raise _not_approved(f"it takes the place of {', '.join(instead_of)}, and nobody could be asked about that")
         if verdict == "denied":
@@ -78,13 +94,17 @@ class Approving:
         if verdict == "warned":
             unresolved = "; ".join(warnings)[:MAX_ERROR]
             raise CallRefused(f"the program has an unresolved warning: {unresolved}", status="warned")
+        await self._ask(verdict, request, record, key)
+
+    async def _ask(self, asker: Asker, request: ApprovalRequest, record: CallRecord, key: CallKey) -> None:
         async with self._asking:
             if key in self._denied:
                 raise _not_approved("the user did not approve this call before")
-            self._emit_asked(record, warnings, instead_of)
+            if request.effect is not Effect.READ:
+                self._emit_asked(record, request.warnings, request.instead_of)
             try:
                 with self.waiting():
-                    answer = verdict(request)
+                    answer = asker(request)
                     if inspect.isawaitable(answer):
                         answer = await answer
             except Exception as error:
@@ -93,7 +113,8 @@ class Approving:
                 raise _not_approved("the user could not be asked to approve this call") from error
             if answer is not True:
                 self._denied.add(key)
-                raise _not_approved("the user did not approve this call")
+                why = answer.reason if isinstance(answer, Refusal) else "the user did not approve this call"
+                raise _not_approved(why)
 
     def _emit_asked(self, record: CallRecord, warnings: Sequence[str], instead_of: Sequence[str]) -> None:
         asked: ApprovalAsked = {**record.started(), "warnings": list(warnings), "instead_of": list(instead_of)}

@@ -21,6 +21,7 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "atlas": ("atlas:app", "The bundled catalogue of offline tools."),
     "learn": ("learn:app", "Learn from your own runs; make training data for models that search."),
     "sandbox": ("sandbox:app", "See that a sandbox keeps what it promises."),
+    "mcp": ("mcp:app", "Serve your tools to an MCP client: its own model writes programs over them."),
     "serve": ("serve:serve", "Run programs for agents elsewhere."),
     "trust": ("trust:trust", "Let the atc.toml of a folder decide where keys, data and programs go."),
     "doctor": ("doctor:doctor", "Look at model, sandbox, type checker, encoder and Docker; name what is missing."),

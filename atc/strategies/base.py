@@ -90,6 +90,14 @@ class Strategy(abc.ABC):
 
     name: str
 
+    async def choose_tools(self, context: RunContext, stored: StoredRun | None) -> None:
+        """Offer the tools of the run, before it acts; by default those that the task needs.
+
+        Args:
+            stored: the run that goes on; ``None`` for a new one.
+        """
+        await context.choose_tools(stored)
+
     @abc.abstractmethod
     async def solve(self, context: RunContext) -> Ending:
         """Act on ``context.task`` until it is answered, or nothing more can be done.

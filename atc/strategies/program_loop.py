@@ -150,14 +150,18 @@ class ProgramLoop:
             self._renew_checker()
         if self._checker is None:
             return []
-        given = [call.value for call in self.context.broker.calls if call.succeeded]
-        given += self.context.inputs.values()
-        known = " ".join([self.context.task, self.context.frame.known, *map(as_text, given)])
+        known = self._known() if self.ways.provenance else None
         found = await self._checker.check(draft.program, known, self.context.inputs, self.answer_type)
         found += broken_tool_findings(draft.program, broken_tools(self.context))
         if self._rests_on_task(draft):
             found = [finding for finding in found if finding.kind != "no_call"]
         return list(map(_if_read_from_an_image, found)) if self.context.images else found
+
+    def _known(self) -> str:
+        """The task, and all values so far, as text."""
+        given = [call.value for call in self.context.broker.calls if call.succeeded]
+        given += self.context.inputs.values()
+        return " ".join([self.context.task, self.context.frame.known, *map(as_text, given)])
 
     def _rests_on_task(self, draft: Draft) -> bool:
         """Whether a program may do without a call: the rule is on, and the task states all."""

@@ -1,0 +1,1 @@
+"""The ways in beside Python and the terminal."""
