@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
+from typing import Protocol as Interface
 
 from atc.agent import Agent
 from atc.calls.approval import Approval, Asker
@@ -39,19 +40,51 @@ class Found:
     about: str
 
 
+class Permissions(Interface):
+    """What clients may do (:class:`atc.permissions.Permissions`)."""
+
+
+class LiveTools(Interface):
+    """Tools of servers that come and go (:class:`atc.tools.mcp.live.LiveTools`)."""
+
+    @property
+    def tools(self) -> Toolset:
+        """The tools that are there now."""
+        ...
+
+    @property
+    def down(self) -> Mapping[str, str]:
+        """Servers that are down, with a line each of why."""
+        ...
+
+    def on_change(self, callback: Callable[[Toolset], None]) -> object:
+        """Have a function told when tools come or go."""
+        ...
+
+
 class Gateway:
     """The tools and their clients. One for each server process; close it with :meth:`aclose`.
 
     Args:
         tools: that clients may use.
         settings: of the runs; those of the environment when not given.
+        permissions: what clients may do; every write is asked about when not given.
+        live: where the tools come from, if they come and go.
     """
 
-    def __init__(self, tools: Toolset, settings: Settings | None = None) -> None:
+    def __init__(
+        self,
+        tools: Toolset,
+        settings: Settings | None = None,
+        *,
+        permissions: Permissions | None = None,
+        live: LiveTools | None = None,
+    ) -> None:
         settings = settings or Settings.load()
         self.settings = settings.model_copy(
             update={"find_tools": False, "sentence": False, "keep_runs": True, "retrieval": _way(settings)}
         )
+        self.permissions, self.live = permissions, live
         self.catalogue = Catalogue(tools, settings=self.settings)
         self.redactor = Redactor(self.settings.secrets)
         self._sandbox = open_sandbox(self.settings)
@@ -61,6 +94,10 @@ class Gateway:
     def tools(self) -> Toolset:
         """The tools that clients may use now."""
         return self.catalogue.tools
+
+    def change_tools(self, tools: Toolset) -> None:
+        """Serve other tools from now on. A program that runs keeps those that it began with."""
+        self.catalogue = Catalogue(tools, settings=self.settings)
 
     def client(self, who: ClientId) -> Client:
         """The client of a connection."""
