@@ -14,6 +14,7 @@ from atc.catalogue import Catalogue
 from atc.errors import ModelUnavailable, UsageError
 from atc.faces.mcp_server.client import Client, ClientId
 from atc.faces.mcp_server.reports import ProgramReport, report_of
+from atc.faces.mcp_server.running import Runs
 from atc.given_program import run_given
 from atc.models.messages import Message, Reply, bounded_tokens
 from atc.models.no_model import NoModel
@@ -88,6 +89,7 @@ class Gateway:
         self.catalogue = Catalogue(tools, settings=self.settings)
         self.redactor = Redactor(self.settings.secrets)
         self._sandbox = open_sandbox(self.settings)
+        self.running = Runs(wait_s=self.settings.ask_wait_s)
         self._clients: dict[ClientId, Client] = {}
 
     @property
@@ -108,7 +110,8 @@ class Gateway:
         await self._sandbox.prepare()
 
     async def aclose(self) -> None:
-        """End the sandbox."""
+        """End what goes on, and the sandbox."""
+        await self.running.aclose()
         await self._sandbox.aclose()
 
     # -- looking up ----------------------------------------------------------------------------------------------------
@@ -190,7 +193,8 @@ class Gateway:
         return report_of(given, self.redactor)
 
     def _given(self) -> dict[str, Any]:
-        return {name: getattr(self.settings, name) for name in self.settings.model_fields_set} | {
+        held = {"model", "catalogue", "sandbox", "approve"}  # the gateway's own, for all runs
+        return {name: getattr(self.settings, name) for name in self.settings.model_fields_set - held} | {
             "find_tools": False,
             "sentence": False,
             "keep_runs": True,
