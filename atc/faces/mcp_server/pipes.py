@@ -32,6 +32,7 @@ _HEAD_ID = re.compile(rb'(?<!\\)"id"\s*:\s*([0-9]{1,15}|"[A-Za-z0-9._:-]{1,100}"
 _TAIL_ID = re.compile(_HEAD_ID.pattern + rb"\s*\}\s*\Z")
 
 Incoming = MemoryObjectReceiveStream[SessionMessage | Exception]
+ToServer = MemoryObjectSendStream[SessionMessage | Exception]
 Outgoing = MemoryObjectSendStream[SessionMessage]
 
 
@@ -91,7 +92,7 @@ async def _read(
 async def _write(
     writer: _Writer,
     to_client: MemoryObjectReceiveStream[SessionMessage],
-    to_server: MemoryObjectSendStream[SessionMessage | Exception],
+    to_server: ToServer,
 ) -> None:
     try:
         async with to_client:
