@@ -12,7 +12,7 @@ from atc.calls.approval import Approval, Asker
 from atc.calls.redact import Redactor
 from atc.catalogue import Catalogue
 from atc.errors import ModelUnavailable, UsageError
-from atc.faces.mcp_server.client import Client, ClientId
+from atc.faces.mcp_server.client import Client, ClientId, Clients
 from atc.faces.mcp_server.reports import ProgramReport, report_of
 from atc.faces.mcp_server.running import Runs
 from atc.given_program import run_given
@@ -23,7 +23,7 @@ from atc.settings import Settings
 from atc.tools.fit import Fitter
 from atc.tools.tool import Toolset
 from atc.traces.emitter import Listener
-from atc.traces.store import new_run_id
+from atc.traces.store import RunStore, new_run_id
 
 MAX_SOURCE = 60_000
 """Characters of a program."""
@@ -90,7 +90,7 @@ class Gateway:
         self.redactor = Redactor(self.settings.secrets)
         self._sandbox = open_sandbox(self.settings)
         self.running = Runs(wait_s=self.settings.ask_wait_s)
-        self._clients: dict[ClientId, Client] = {}
+        self._clients = Clients(RunStore(self.settings.runs_dir))
 
     @property
     def tools(self) -> Toolset:
@@ -103,7 +103,7 @@ class Gateway:
 
     def client(self, who: ClientId) -> Client:
         """The client of a connection."""
-        return self._clients.setdefault(who, Client(who))
+        return self._clients.of(who)
 
     async def prepare(self) -> None:
         """Begin what takes time before the first program."""
@@ -173,10 +173,10 @@ class Gateway:
         """
         if len(source) > MAX_SOURCE:
             raise UsageError(f"the program has {len(source):,} characters; the limit is {MAX_SOURCE:,}")
-        if revises and revises not in client.runs:
+        if revises and not client.owns(revises):
             raise UsageError(f"you have no run {revises[:60]!r}: leave `run` out to begin a new one")
         run_id = revises or new_run_id()
-        client.runs.add(run_id)
+        client.begin(run_id)
         approval = Approval(asker, earlier=client.earlier_writes(run_id))
         agent = Agent(
             model=NoModel(), catalogue=self.catalogue, sandbox=self._sandbox, approve=approval, **self._given()
