@@ -18,6 +18,7 @@ from atc.tools.mcp.failures import Unreachable
 from atc.tools.mcp.kept_lists import KeptList, KeptLists, server_key
 from atc.tools.mcp.listing import Listed, ListUnread, listed, listed_over
 from atc.tools.mcp.live_server import Hooks, LiveServer
+from atc.tools.mcp.logins import Logins
 from atc.tools.mcp.off_loop import off_loop
 from atc.tools.mcp.protocols import protocol_of
 from atc.tools.mcp.spec import ServerSpec
@@ -30,6 +31,7 @@ MAX_LINE = 300
 """Characters of the line that says why a server is down."""
 
 MINUTE_S = 60.0
+_LOOKS_S = 2.0
 _LOG = logging.getLogger(__name__)
 
 
@@ -108,6 +110,7 @@ class Entry:
         self._key = server_key(spec)
         self._kept = lists.read(self._key, spec.location) if lists is not None else None
         self.server.page_bytes = self._kept.page_bytes if self._kept is not None else 0
+        self._logins = Logins.of_user() if spec.url else None
         self._made: dict[str, tuple[Protocol, Tool]] = {}
         self._wanted = asyncio.Event()
         self._changes: deque[float] = deque(maxlen=8)
@@ -180,12 +183,24 @@ class Entry:
         while True:
             await self._wanted.wait()
             self._wanted.clear()
-            await asyncio.sleep(self._quiet_s() if not self.why else self.server.backoff.wait_s)
+            await self._pause()
             try:
                 await self.relisted()
             except Exception:  # a bug of ours about what a stranger sent: the others go on
                 _LOG.exception("the list of tools of the MCP server %s could not be read", self.spec.location)
                 self._go_down("has a list of tools that could not be read", None)
+
+    async def _pause(self) -> None:
+        """Wait until the list may be read: a changed one is quiet, a failed server had its rest or was logged in at."""
+        if not self.why:
+            await asyncio.sleep(self._quiet_s())
+            return
+        before = self._login_stamp()
+        while (wait_s := self.server.backoff.wait_s) > 0 and self._login_stamp() == before:  # noqa: ASYNC110 - a file
+            await asyncio.sleep(min(wait_s, _LOOKS_S))
+
+    def _login_stamp(self) -> int:
+        return self._logins.stamp(self.spec.url) if self._logins is not None else 0
 
     def _quiet_s(self) -> float:
         """Seconds to wait before a list is read: the more, the more often it has changed in the last minute."""
