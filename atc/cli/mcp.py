@@ -7,7 +7,7 @@ from typing import Annotated
 import anyio
 import typer
 
-from atc.cli import options
+from atc.cli import mcp_login, options
 from atc.cli.console import guarded
 from atc.errors import EnvironmentProblem
 from atc.settings import Settings
@@ -41,3 +41,7 @@ def mcp(
     )
     gateway = Gateway(opened, Settings.load())
     anyio.run(serve_stdio, gateway)
+
+
+app.command("login")(mcp_login.login)
+app.command("logout")(mcp_login.logout)
