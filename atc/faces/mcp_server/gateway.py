@@ -99,7 +99,7 @@ class Gateway:
         """
         if len(names) > MAX_NAMES:
             raise UsageError(f"{len(names)} tools are asked for: at most {MAX_NAMES} at once")
-        graph = self.catalogue.graph
+        graph = await self.catalogue.current_graph()
         known = graph.protocols_with_shapes
         if missing := [name for name in names if name not in known]:
             raise UsageError(f"no tool is named {', '.join(missing[:5])}: search_tools finds names")
@@ -153,7 +153,8 @@ class Gateway:
         return report_of(given, self.redactor)
 
     def _given(self) -> dict[str, Any]:
-        return {name: getattr(self.settings, name) for name in self.settings.model_fields_set} | {
+        given = self.settings.model_fields_set - {"approve", "catalogue", "model", "sandbox"}  # these are objects here
+        return {name: getattr(self.settings, name) for name in given} | {
             "find_tools": False,
             "sentence": False,
             "keep_runs": True,

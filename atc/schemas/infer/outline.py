@@ -15,10 +15,9 @@ from pydantic import BaseModel, ConfigDict, Field
 from atc.schemas.infer.evidence import Node, Objects, Tree
 from atc.schemas.infer.field_words import is_field_name
 from atc.schemas.infer.keys import dictionary
-from atc.schemas.infer.schema import EVIDENCE
 from atc.schemas.infer.shape import Shape
 from atc.tools.protocol import JsonSchema
-from atc.tools.types import OBSERVED
+from atc.tools.types import EVIDENCE, OBSERVED
 
 MAX_FIELDS, MAX_DEPTH, MAX_PLACES = 100, 8, 400
 """Fields of one object, levels, and places in all. An object with more fields is a dictionary; what lies deeper or
@@ -48,8 +47,8 @@ class Outline(BaseModel):
     def schema_seen(self) -> JsonSchema:
         """The JSON Schema of what was observed; empty where that says nothing.
 
-        It enforces nothing: its types are marked as observed (:data:`atc.tools.types.OBSERVED`), no field is required
-        and others are allowed. Counts stand beside each part.
+        It enforces nothing: its types are marked as observed (:data:`atc.tools.types.OBSERVED`), others are allowed.
+        ``required`` are the fields that every object had. Counts stand beside each part.
         """
         return _schema(self, self.seen) if self.types.keys() - {"null"} else {}
 
@@ -188,6 +187,9 @@ def _schema(outline: Outline, of: int) -> JsonSchema:
     made: JsonSchema = {OBSERVED: types[0] if len(types) == 1 else types} if types else {}
     if outline.fields:
         made["properties"] = {key: _schema(part, outline.seen) for key, part in outline.fields.items()}
+        objects = outline.types.get("object", 0)
+        if always := [key for key, part in outline.fields.items() if 0 < objects <= part.seen]:
+            made["required"] = always
     if "object" in outline.types:
         made["additionalProperties"] = True if outline.values is None else _schema(outline.values, outline.values.seen)
     if outline.items is not None:
