@@ -54,6 +54,22 @@ def times_text(returns: JsonSchema | None) -> str:
     return "" if not seen else " (once)" if seen == 1 else f" ({seen:,} times)"
 
 
+def has_more(returns: JsonSchema | None) -> bool:
+    """Whether an object of an observed response had other keys than those that are shown."""
+    todo: list[Any] = [returns]
+    for _ in range(MAX_NODES):
+        if not todo:
+            return False
+        schema = todo.pop()
+        if not isinstance(schema, dict):
+            continue
+        properties, others = schema.get("properties"), schema.get("additionalProperties")
+        if properties and isinstance(others, dict):
+            return True
+        todo += [others, schema.get("items"), *(properties.values() if isinstance(properties, dict) else ())]
+    return False
+
+
 def with_shape(protocol: Protocol, shape: JsonSchema) -> Protocol:
     """The protocol with an observed shape as its response, marked, and with the number of answers that it rests on.
 

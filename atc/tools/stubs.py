@@ -18,7 +18,7 @@ from atc.schemas.limits import limits_of
 from atc.tools.binary import takes_bytes
 from atc.tools.demonstrations import demonstration
 from atc.tools.inline_types import inline_type
-from atc.tools.observed import is_observed, times_text
+from atc.tools.observed import has_more, is_observed, times_text
 from atc.tools.paging import paging_line
 from atc.tools.parameters import Parameter, parameters_of
 from atc.tools.protocol import JsonSchema, Protocol
@@ -141,12 +141,14 @@ def _plain_stub(
 
 def observed_returns(returns: JsonSchema | None) -> str:
     """What stands before a response that no document describes (:mod:`atc.tools.observed`)."""
-    return f"Returned before{times_text(returns)}, not documented"
+    more = ", with more keys" if has_more(returns) else ""
+    return f"Returned before{times_text(returns)}{more}, not documented"
 
 
 def observed_response(returns: JsonSchema | None) -> str:
     """What a stub says of such a response where classes show it."""
-    return f"The response is as it was before{times_text(returns)}; it is not documented."
+    more = ", with more keys than are shown" if has_more(returns) else ""
+    return f"The response is as it was before{times_text(returns)}{more}; it is not documented."
 
 
 def render_checker_stubs(protocols: Sequence[Protocol]) -> str:

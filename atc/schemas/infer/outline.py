@@ -33,7 +33,8 @@ class Outline(BaseModel):
     Attributes:
         seen: values that were there.
         types: how many were of each JSON type.
-        fields: the named fields of the objects. ``values``: those of a dictionary, as one. ``items``: those of lists.
+        fields: the named fields of the objects. ``values``: those of a dictionary, and of keys that are not surely
+            names, as one. ``items``: those of lists.
     """
 
     model_config = ConfigDict(extra="forbid", frozen=True, strict=True)
@@ -144,13 +145,14 @@ def _others(node: Node) -> int:
 
 
 def _taken_apart(objects: Objects, documented: Collection[str]) -> tuple[dict[str, Node], Sequence[Node]]:
-    """The fields whose keys are names, and the values of a dictionary."""
+    """The fields whose keys are names, and the other values: of a dictionary, or of keys that are not surely names."""
     found = dictionary(objects)
     fields = objects.fields if found is None else found.named
-    rest = () if found is None else found.values
+    rest = [] if found is None else [*found.values]
     if len(fields) > MAX_FIELDS:
         return {}, [*fields.values(), *rest]
-    return {key: node for key, node in fields.items() if is_field_name(key, documented)}, rest
+    named = {key: node for key, node in fields.items() if is_field_name(key, documented)}
+    return named, [*rest, *(node for key, node in fields.items() if key not in named)]
 
 
 def _as_one(nodes: Sequence[Node]) -> Node:
