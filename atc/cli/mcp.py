@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import anyio
 import typer
@@ -11,6 +11,18 @@ from atc.cli import mcp_login, options
 from atc.cli.console import guarded
 from atc.errors import EnvironmentProblem
 from atc.settings import Settings
+
+if TYPE_CHECKING:
+    from atc.faces.mcp_server.gateway import Gateway
+    from atc.faces.mcp_server.server import Face
+
+Enrich = Annotated[
+    bool,
+    typer.Option(
+        "--enrich",
+        help="Serve the tools themselves, with output schemas filled in from what they answered; no programs.",
+    ),
+]
 
 app = typer.Typer(help="One MCP server in front of all tools: a client's own model writes programs over them.")
 
@@ -25,6 +37,7 @@ def mcp(
     auth: options.Auth = None,
     openapi: options.OpenApi = None,
     documents: options.Documents = None,
+    enrich: Enrich = False,
 ) -> None:
     """Serve your tools to an MCP client over pipes: it looks tools up, and writes one program over them."""
     if context.invoked_subcommand is not None:
@@ -40,8 +53,16 @@ def mcp(
         tools or [], only=only, service_url=service_url, auth=auth, documents=documents, openapi=openapi
     )
     gateway = Gateway(opened, Settings.load())
-    anyio.run(serve_stdio, gateway)
+    anyio.run(serve_stdio, gateway, enriched(gateway) if enrich else None)
+
+
+def enriched(gateway: Gateway) -> Face:
+    """The face of ``--enrich``."""
+    from atc.faces.mcp_server.enrich import EnrichedFace
+
+    return EnrichedFace(gateway)
 
 
 app.command("login")(mcp_login.login)
 app.command("logout")(mcp_login.logout)
+

@@ -139,7 +139,7 @@ class Gateway:
         """
         if len(names) > MAX_NAMES:
             raise UsageError(f"{len(names)} tools are asked for: at most {MAX_NAMES} at once")
-        graph = self.catalogue.graph
+        graph = await self.catalogue.current_graph()
         known = graph.protocols_with_shapes
         if missing := [name for name in names if name not in known]:
             raise UsageError(f"no tool is named {', '.join(missing[:5])}: search_tools finds names")

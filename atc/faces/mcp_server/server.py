@@ -32,6 +32,9 @@ class Face:
             "atc", version=atc.__version__, on_list_tools=self._list_tools, on_call_tool=self._call_tool
         )
 
+    async def aclose(self) -> None:
+        """Let go of what this face alone holds."""
+
     async def _list_tools(
         self, context: ServerRequestContext[Any], params: types.PaginatedRequestParams | None
     ) -> types.ListToolsResult:

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import asyncio
 import json
+from collections.abc import Callable
 from contextlib import AbstractAsyncContextManager
+from contextvars import ContextVar
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -17,6 +19,9 @@ from atc.tools.mcp.failures import Unreachable, failed, is_closed, too_slow, unr
 from atc.tools.mcp.http import Exchange
 from atc.tools.openapi.text import clean
 from atc.tools.tool import AnnouncingTransport, Answered, Sending
+
+HEARD: ContextVar[Callable[[Any], None] | None] = ContextVar("atc_mcp_heard", default=None)
+"""Is given each answer as it came, with what no value of a program has: images, and annotations of blocks."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -88,6 +93,8 @@ class McpTransport(AnnouncingTransport):
             summary = connection.log.summary(spec)
             raise failed(self.label, error, exchange, summary, spec, self.reads) from None
         self.server.answered()
+        if (heard := HEARD.get()) is not None:
+            heard(result)
         return value_of(self.label, result, spec, self.reads)
 
     def _too_large(self) -> ToolError:
