@@ -1,0 +1,43 @@
+"""What permissions say, in words. The facts are :class:`atc.permissions.facts.Decision`; nothing reads these back."""
+
+from __future__ import annotations
+
+from atc.permissions.facts import Decision, Rule
+from atc.permissions.permissions import Permissions
+
+_FILE = "the permissions file"
+
+
+def refusal(decision: Decision, permissions: Permissions) -> str:
+    """Why a call is refused, and what would allow it."""
+    where = permissions.path or _FILE
+    match decision.why:
+        case "read_only":
+            return "this is read-only mode: no call with effects is made" + (
+                f" (`read_only` in {where})" if permissions.path else ""
+            )
+        case "grant":
+            return f"this tool is not granted to this client{to_allow(decision, permissions)}"
+        case _ if decision.rule is not None:
+            return f"rule {decision.rule.number} of {where} denies it: no other rule allows what one denies"
+    return f"it is not allowed{to_allow(decision, permissions)}"
+
+
+def to_allow(decision: Decision, permissions: Permissions) -> str:
+    """The line that would allow a call unasked, to stand behind a refusal; empty where there is none."""
+    if decision.rule is not None:
+        return f" (rule {decision.rule.number} of {permissions.path or _FILE} wants a question)"
+    if not decision.line:
+        return ""
+    where = permissions.path or "a permissions file (`--permissions FILE`)"
+    return f"; the user can allow it with this in {where}:\n{decision.line}"
+
+
+def decided_by(decision: Decision) -> str:
+    """What decided, in one word or two, for the audit."""
+    return f"rule {decision.rule.number}" if decision.rule is not None else decision.why
+
+
+def rule_line(rule: Rule) -> str:
+    """A rule in a line, for listings."""
+    return f"rule {rule.number}: {rule.verdict} {', '.join(rule.tools.texts)}"
