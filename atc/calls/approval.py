@@ -54,10 +54,12 @@ class Refusal:
 
     Attributes:
         status: of the call: that nobody approved it, or that its program has an unresolved warning.
+        by_user: somebody was asked and said no; else nobody could be asked.
     """
 
     reason: str
     status: Literal["denied", "warned"] = "denied"
+    by_user: bool = False
 
 
 Verdicts = bool | Refusal

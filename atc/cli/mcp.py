@@ -25,6 +25,9 @@ def mcp(
     auth: options.Auth = None,
     openapi: options.OpenApi = None,
     documents: options.Documents = None,
+    permissions: options.Permissions = None,
+    read_only: options.ReadOnly = None,
+    audit: options.Audit = None,
 ) -> None:
     """Serve your tools to an MCP client over pipes: it looks tools up, and writes one program over them."""
     if context.invoked_subcommand is not None:
@@ -39,5 +42,5 @@ def mcp(
     opened = options.opened(
         tools or [], only=only, service_url=service_url, auth=auth, documents=documents, openapi=openapi
     )
-    gateway = Gateway(opened, Settings.load())
+    gateway = Gateway(opened, Settings.load(permissions=permissions, read_only=read_only, audit=audit))
     anyio.run(serve_stdio, gateway)

@@ -142,10 +142,10 @@ class Guard:
         answer = self._ask(replace(request, effect=decision.effect))
         if inspect.isawaitable(answer):
             answer = await answer
-        if isinstance(answer, Refusal):
+        if isinstance(answer, Refusal) and not answer.by_user:
             why = f"{answer.reason}{wording.to_allow(decision, self.permissions)}"
             return replace(answer, reason=why), "nobody"
-        return answer is True, "user"
+        return (answer if isinstance(answer, Refusal) else answer is True), "user"
 
     def _ruled(self, request: ApprovalRequest, decision: Decision) -> Literal[True] | Refusal | None:
         if decision.verdict == "deny":

@@ -109,6 +109,17 @@ class Permissions:
         made = [tool.graded(self.effect(tool.protocol)) for tool in tools.values()]
         return tools if all(new is old for new, old in zip(made, tools.values(), strict=True)) else Toolset(made)
 
+    @property
+    def hides_any(self) -> bool:
+        """Whether there may be a tool that some caller does not see."""
+        parts = (self.read_only, *(each.read_only or each.tools is not None for each in self.sections.values()))
+        return any(parts) or any(rule.verdict == "deny" and not rule.conditions for rule in self.rules)
+
+    def conditional(self, client: Caller, protocol: Protocol) -> list[Rule]:
+        """The rules that speak of some calls of a tool, by their arguments."""
+        effect = self.effect(protocol)
+        return [rule for rule in self.rules if rule.conditions and rule.speaks_of(client, protocol, effect)]
+
     def effect(self, protocol: Protocol) -> Effect:
         """What a tool is taken for."""
         return effect_of(protocol, self.effects)
