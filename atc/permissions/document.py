@@ -19,7 +19,10 @@ from atc.whole_file import read_own
 MAX_FILE = 256_000
 """Bytes of a permissions file."""
 MAX_RULES, MAX_PATTERNS, MAX_CLIENTS = 500, 200, 500
+MAX_SHOWN = 5
+"""Mistakes that one message names."""
 _MOST = 1_000_000
+_MESSAGES = {"extra_forbidden": "there is no such key", "too_long": "it has too many items"}
 
 
 def _wrong(message: str) -> PydanticCustomError:
@@ -166,18 +169,19 @@ def read_document(path: Path) -> Document:
         SettingsError: it cannot be read, others can write it, or something in it is not understood: the message names
             the file, the rule by its number, and the key.
     """
-    if not path.exists():
-        raise UsageError(f"there is no permissions file {path}")
     try:
         content = read_own(path, MAX_FILE)
         values = tomllib.loads(content.decode())
+    except FileNotFoundError:
+        raise UsageError(f"there is no permissions file {path}") from None
     except (OSError, ValueError, RecursionError) as error:
         why = error.strerror if isinstance(error, OSError) and error.strerror else error
         raise SettingsError(f"{path} cannot be read: {why}") from None
     try:
         file = _File.model_validate(values)
     except ValidationError as error:
-        lines = [f"{_place(e['loc'])}{e['msg']}" for e in error.errors(include_input=False, include_url=False)[:5]]
+        found = error.errors(include_input=False, include_url=False)[:MAX_SHOWN]
+        lines = [f"{_place(each['loc'])}{_MESSAGES.get(each['type'], each['msg'])}" for each in found]
         raise SettingsError(f"{path}: {'; '.join(lines)}") from None
     effects = tuple((patterns_of([text]), Effect(name)) for text, name in file.effects.items())
     sections = {

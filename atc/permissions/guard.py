@@ -143,8 +143,7 @@ class Guard:
         if inspect.isawaitable(answer):
             answer = await answer
         if isinstance(answer, Refusal) and not answer.by_user:
-            why = f"{answer.reason}{wording.to_allow(decision, self.permissions)}"
-            return replace(answer, reason=why), "nobody"
+            return self._with_line(answer, request, decision), "nobody"
         return (answer if isinstance(answer, Refusal) else answer is True), "user"
 
     def _ruled(self, request: ApprovalRequest, decision: Decision) -> Literal[True] | Refusal | None:
@@ -153,9 +152,17 @@ class Guard:
         if decision.verdict == "allow" and decision.effect is Effect.READ and not is_odd(request):
             return True
         answer = self._choice.unasked(request, decision)
-        if isinstance(answer, Refusal):
-            return replace(answer, reason=f"{answer.reason}{wording.to_allow(decision, self.permissions)}")
+        if isinstance(answer, Refusal) and not answer.by_user:
+            return self._with_line(answer, request, decision)
         return answer
+
+    def _with_line(self, answer: Refusal, request: ApprovalRequest, decision: Decision) -> Refusal:
+        """A refusal for want of somebody to ask, with what would have made a question needless."""
+        if decision.verdict == "allow":  # by a rule, but it is an odd call: no line would change that
+            ordinary = request.repeats or request.instead_of or not request.warnings
+            reason = f"{wording.oddity(request)}; {answer.reason}"
+            return replace(answer, reason=reason, status="denied" if ordinary else "warned")
+        return replace(answer, reason=f"{answer.reason}{wording.to_allow(decision, self.permissions)}")
 
     def _refused(self, decision: Decision) -> Refusal:
         return Refusal(wording.refusal(decision, self.permissions))

@@ -20,6 +20,7 @@ from atc.calls.approval import Approval, ApprovalRequest, Approve, Refusal, Verd
 from atc.calls.redact import Redactor
 from atc.catalogue import toolset_of
 from atc.errors import UsageError
+from atc.permissions import wording
 from atc.permissions.audit import AuditLog
 from atc.permissions.facts import Decision, Who
 from atc.permissions.guard import Guard
@@ -128,15 +129,16 @@ class _Chosen:
         warned = bool(request.warnings) and self._approval.warnings == "ask"
         ordinary = not (warned or request.instead_of or request.repeats)
         if choice == "never" and self._explicit and decision.effect is not Effect.READ:
-            return Refusal("calls with effects are not approved in this run")
+            return Refusal("calls with effects are not approved in this run", by_user=True)
         if decision.verdict == "allow" and ordinary:
             return True
         if choice == "always" and decision.rule is None and ordinary:
             return True
         if callable(choice) or choice == "ask" or (choice == "always" and question.has_terminal()):
             return None
-        if choice == "always" and warned and not request.instead_of and not request.repeats:
-            return Refusal(f"the program has an unresolved warning: {'; '.join(request.warnings)[:2000]}", "warned")
+        if choice == "always" and decision.rule is None:
+            alone = not (request.instead_of or request.repeats)
+            return Refusal(wording.oddity(request), "warned" if alone else "denied", by_user=True)
         return Refusal("nobody could be asked to approve this call")
 
     async def ask(self, request: ApprovalRequest) -> Verdicts:

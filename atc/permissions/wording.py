@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from atc.permissions.facts import Decision, Rule
+from atc.calls.approval import ApprovalRequest
+from atc.calls.responses import MAX_ERROR
+from atc.permissions.facts import Decision
 from atc.permissions.permissions import Permissions
 
 _FILE = "the permissions file"
@@ -24,8 +26,8 @@ def refusal(decision: Decision, permissions: Permissions) -> str:
 
 
 def to_allow(decision: Decision, permissions: Permissions) -> str:
-    """The line that would allow a call unasked, to stand behind a refusal; empty where there is none."""
-    if decision.rule is not None:
+    """What would allow a call unasked, to stand behind a refusal; empty where nothing would."""
+    if decision.verdict == "ask" and decision.rule is not None:
         return f" (rule {decision.rule.number} of {permissions.path or _FILE} wants a question)"
     if not decision.line:
         return ""
@@ -33,11 +35,15 @@ def to_allow(decision: Decision, permissions: Permissions) -> str:
     return f"; the user can allow it with this in {where}:\n{decision.line}"
 
 
+def oddity(request: ApprovalRequest) -> str:
+    """Why a call wants a person though a rule allows such calls."""
+    if request.repeats:
+        return f"run {request.repeats} did the same before"
+    if request.instead_of:
+        return f"it takes the place of {', '.join(request.instead_of)}"
+    return f"the program has an unresolved warning: {'; '.join(request.warnings)[:MAX_ERROR]}"
+
+
 def decided_by(decision: Decision) -> str:
     """What decided, in one word or two, for the audit."""
     return f"rule {decision.rule.number}" if decision.rule is not None else decision.why
-
-
-def rule_line(rule: Rule) -> str:
-    """A rule in a line, for listings."""
-    return f"rule {rule.number}: {rule.verdict} {', '.join(rule.tools.texts)}"
