@@ -38,6 +38,9 @@ def mcp(
     openapi: options.OpenApi = None,
     documents: options.Documents = None,
     enrich: Enrich = False,
+    permissions: options.Permissions = None,
+    read_only: options.ReadOnly = None,
+    audit: options.Audit = None,
 ) -> None:
     """Serve your tools to an MCP client over pipes: it looks tools up, and writes one program over them."""
     if context.invoked_subcommand is not None:
@@ -52,7 +55,7 @@ def mcp(
     opened = options.opened(
         tools or [], only=only, service_url=service_url, auth=auth, documents=documents, openapi=openapi
     )
-    gateway = Gateway(opened, Settings.load())
+    gateway = Gateway(opened, Settings.load(permissions=permissions, read_only=read_only, audit=audit))
     anyio.run(serve_stdio, gateway, enriched(gateway) if enrich else None)
 
 
@@ -65,4 +68,3 @@ def enriched(gateway: Gateway) -> Face:
 
 app.command("login")(mcp_login.login)
 app.command("logout")(mcp_login.logout)
-
