@@ -153,7 +153,8 @@ class Gateway:
         return report_of(given, self.redactor)
 
     def _given(self) -> dict[str, Any]:
-        return {name: getattr(self.settings, name) for name in self.settings.model_fields_set} | {
+        held = {"model", "catalogue", "sandbox", "approve"}  # the gateway's own, for all runs
+        return {name: getattr(self.settings, name) for name in self.settings.model_fields_set - held} | {
             "find_tools": False,
             "sentence": False,
             "keep_runs": True,
