@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 import anyio
 import typer
 
-from atc.cli import mcp_login, options
+from atc.cli import mcp_http, mcp_login, options
 from atc.cli.console import guarded
 from atc.errors import EnvironmentProblem
 from atc.settings import Settings
@@ -41,8 +41,24 @@ def mcp(
     permissions: options.Permissions = None,
     read_only: options.ReadOnly = None,
     audit: options.Audit = None,
+    http: mcp_http.Http = False,
+    host: mcp_http.Host = "127.0.0.1",
+    port: mcp_http.Port = 8790,
+    token_file: mcp_http.TokenFile = None,
+    tokens: mcp_http.Tokens = None,
+    no_auth: mcp_http.NoAuth = False,
+    allow_host: mcp_http.AllowHost = None,
+    allow_origin: mcp_http.AllowOrigin = None,
+    tls_cert: mcp_http.TlsCert = None,
+    tls_key: mcp_http.TlsKey = None,
+    drain_s: mcp_http.DrainS = 30.0,
+    resource_url: mcp_http.ResourceUrl = "",
+    oauth_issuer: mcp_http.OauthIssuer = "",
+    oauth_audience: mcp_http.OauthAudience = None,
+    oauth_scope: mcp_http.OauthScope = None,
+    oauth_client: mcp_http.OauthClient = "",
 ) -> None:
-    """Serve your tools to an MCP client over pipes: it looks tools up, and writes one program over them."""
+    """Serve your tools to an MCP client, over pipes or HTTP: it looks tools up, and writes one program over them."""
     if context.invoked_subcommand is not None:
         return
     try:
@@ -56,6 +72,28 @@ def mcp(
         tools or [], only=only, service_url=service_url, auth=auth, documents=documents, openapi=openapi
     )
     gateway = Gateway(opened, Settings.load(permissions=permissions, read_only=read_only, audit=audit))
+    if http:
+        mcp_http.serve(
+            gateway,
+            mcp_http.HttpOptions(
+                host=host,
+                port=port,
+                token_file=token_file,
+                tokens=tokens,
+                no_auth=no_auth,
+                allow_host=tuple(allow_host or ()),
+                allow_origin=tuple(allow_origin or ()),
+                tls_cert=tls_cert,
+                tls_key=tls_key,
+                drain_s=drain_s,
+                resource_url=resource_url,
+                oauth_issuer=oauth_issuer,
+                oauth_audience=tuple(oauth_audience or ()),
+                oauth_scope=tuple(oauth_scope or ()),
+                oauth_client=oauth_client,
+            ),
+        )
+        return
     anyio.run(serve_stdio, gateway, enriched(gateway) if enrich else None)
 
 

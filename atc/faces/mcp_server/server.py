@@ -10,6 +10,7 @@ from mcp.server import Server, ServerRequestContext
 import atc
 from atc.errors import AtcError
 from atc.faces.mcp_server import definitions
+from atc.faces.mcp_server.auth import principal_of
 from atc.faces.mcp_server.client import Client, ClientId
 from atc.faces.mcp_server.gateway import Gateway
 from atc.faces.mcp_server.handlers import HANDLERS
@@ -60,10 +61,10 @@ class Face:
             return _failed(type(error).__name__, str(error)[:2000])
 
     def _client(self, context: ServerRequestContext[Any]) -> Client:
-        """Who calls. Over pipes there is one client; its name is its own word."""
+        """Who calls; its name is its own word."""
         known = context.session.client_params
         name = known.client_info.name[:60] if known is not None and known.client_info is not None else ""
-        return self.gateway.client(ClientId("local", name))
+        return self.gateway.client(ClientId(principal_of(context), name))
 
 
 def _failed(kind: str, message: str) -> types.CallToolResult:

@@ -7,7 +7,6 @@ import signal
 import anyio
 from mcp.server import NotificationOptions
 
-
 from atc.faces.mcp_server.gateway import Gateway
 from atc.faces.mcp_server.pipes import pipes
 from atc.faces.mcp_server.server import Face
