@@ -9,6 +9,7 @@ import typer
 
 from atc.cli import options
 from atc.cli.console import guarded
+from atc.cli.mcp_install import install, uninstall
 from atc.errors import EnvironmentProblem
 from atc.settings import Settings
 
@@ -41,3 +42,7 @@ def mcp(
     )
     gateway = Gateway(opened, Settings.load())
     anyio.run(serve_stdio, gateway)
+
+
+app.command("install")(install)
+app.command("uninstall")(uninstall)
