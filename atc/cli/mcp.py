@@ -9,6 +9,7 @@ import typer
 
 from atc.cli import mcp_http, mcp_login, options
 from atc.cli.console import guarded
+from atc.cli.mcp_install import install, uninstall
 from atc.errors import EnvironmentProblem
 from atc.settings import Settings
 
@@ -106,3 +107,5 @@ def enriched(gateway: Gateway) -> Face:
 
 app.command("login")(mcp_login.login)
 app.command("logout")(mcp_login.logout)
+app.command("install")(install)
+app.command("uninstall")(uninstall)
