@@ -126,6 +126,13 @@ class Settings(BaseSettings):
         "run ends with the question, and is resumed with its answer)",
     )
 
+    ask_form: Literal["empty", "tick"] = Field(
+        "empty",
+        description="how `atc mcp` asks a client's user: `empty` (to accept is to approve) or `tick` (a box must be "
+        "ticked, too: a client that accepts by itself does not)",
+    )
+    ask_wait_s: float = Field(600, gt=0, description="seconds that such a question may stay unanswered")
+
     sandbox: str = Field(
         "process",
         description="where programs run: `process`, `docker`, `docker:strict`, a service's address, an added driver",

@@ -30,6 +30,7 @@ MAX_MARKS = 2
 """Combining marks on one letter; more of them climb over the lines above."""
 _MAX_ANSWER = 100
 _GUTTER = "  | "  # before every line that an argument can fill: no line of a question begins with text from outside
+_CODE = "    "  # in Markdown a line that begins so is code: nothing in it is a link, an image or bold
 _YES, _WHOLE = {"y", "yes"}, {"s", "show"}
 _one_at_a_time = threading.Lock()  # of the process: two runs share one terminal
 
@@ -112,6 +113,23 @@ def visible_name(name: str) -> str:
     return visible(_spelt(name))
 
 
+def indented(arguments: Mapping[str, Any]) -> tuple[list[str], bool]:
+    """The arguments for a dialog that may render Markdown: a line each, set in by four places, where nothing is markup.
+
+    Returns:
+        The lines, and whether something is not shown.
+    """
+    texts, cut = _texts(arguments, False)
+    return [_CODE + text for text in texts], cut
+
+
+def indented_warnings(warnings: Sequence[str]) -> list[str]:
+    """Warnings in the same way."""
+    left = len(warnings) - MOST_WARNINGS
+    lines = [_CODE + visible(_cut(each, SHOWN_OF_WARNING)) for each in warnings[:MOST_WARNINGS]]
+    return [*lines, f"{_CODE}… and {left} more warnings"] if left > 0 else lines
+
+
 def _spelt(name: str) -> str:
     return name if name.isidentifier() else repr(name)
 
@@ -123,14 +141,20 @@ def _escaped(character: str) -> str:
 
 def _lines(arguments: Mapping[str, Any], whole: bool) -> tuple[list[str], bool]:
     """The arguments, one after another, each line behind the gutter; and whether something is not shown."""
+    texts, cut = _texts(arguments, whole)
+    lines = [_GUTTER + piece for text in texts for piece in _pieces(text)]
+    if left := len(arguments) - len(texts):
+        lines.append(f"… and {left:,} more arguments that are not shown")
+    return lines, cut
+
+
+def _texts(arguments: Mapping[str, Any], whole: bool) -> tuple[list[str], bool]:
+    """A line for each argument that is shown, and whether something is not."""
     pairs = [(_spelt(name), repr(value)) for name, value in arguments.items()]
     shown = pairs if whole else pairs[:MOST_ARGUMENTS]
     limit = sum(map(len, (part for pair in pairs for part in pair))) if whole else _fair_share(shown)
     texts = [visible(f"{_cut(name, limit)} = {_cut(value, limit)}") for name, value in shown]
-    lines = [_GUTTER + piece for text in texts for piece in _pieces(text)]
-    if left := len(pairs) - len(shown):
-        lines.append(f"… and {left:,} more arguments that are not shown")
-    return lines, bool(left) or any(len(part) > limit for pair in shown for part in pair)
+    return texts, len(shown) < len(pairs) or any(len(part) > limit for pair in shown for part in pair)
 
 
 def _warned(warnings: Sequence[str]) -> list[str]:

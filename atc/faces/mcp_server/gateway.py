@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
+from typing import Protocol as Interface
 
 from atc.agent import Agent
 from atc.calls.approval import Approval, Asker
@@ -13,6 +14,7 @@ from atc.catalogue import Catalogue
 from atc.errors import ModelUnavailable, UsageError
 from atc.faces.mcp_server.client import Client, ClientId
 from atc.faces.mcp_server.reports import ProgramReport, report_of
+from atc.faces.mcp_server.running import Runs
 from atc.given_program import run_given
 from atc.models.messages import Message, Reply, bounded_tokens
 from atc.models.no_model import NoModel
@@ -39,28 +41,65 @@ class Found:
     about: str
 
 
+class Permissions(Interface):
+    """What clients may do (:class:`atc.permissions.Permissions`)."""
+
+
+class LiveTools(Interface):
+    """Tools of servers that come and go (:class:`atc.tools.mcp.live.LiveTools`)."""
+
+    @property
+    def tools(self) -> Toolset:
+        """The tools that are there now."""
+        ...
+
+    @property
+    def down(self) -> Mapping[str, str]:
+        """Servers that are down, with a line each of why."""
+        ...
+
+    def on_change(self, callback: Callable[[Toolset], None]) -> object:
+        """Have a function told when tools come or go."""
+        ...
+
+
 class Gateway:
     """The tools and their clients. One for each server process; close it with :meth:`aclose`.
 
     Args:
         tools: that clients may use.
         settings: of the runs; those of the environment when not given.
+        permissions: what clients may do; every write is asked about when not given.
+        live: where the tools come from, if they come and go.
     """
 
-    def __init__(self, tools: Toolset, settings: Settings | None = None) -> None:
+    def __init__(
+        self,
+        tools: Toolset,
+        settings: Settings | None = None,
+        *,
+        permissions: Permissions | None = None,
+        live: LiveTools | None = None,
+    ) -> None:
         settings = settings or Settings.load()
         self.settings = settings.model_copy(
             update={"find_tools": False, "sentence": False, "keep_runs": True, "retrieval": _way(settings)}
         )
+        self.permissions, self.live = permissions, live
         self.catalogue = Catalogue(tools, settings=self.settings)
         self.redactor = Redactor(self.settings.secrets)
         self._sandbox = open_sandbox(self.settings)
+        self.running = Runs(wait_s=self.settings.ask_wait_s)
         self._clients: dict[ClientId, Client] = {}
 
     @property
     def tools(self) -> Toolset:
         """The tools that clients may use now."""
         return self.catalogue.tools
+
+    def change_tools(self, tools: Toolset) -> None:
+        """Serve other tools from now on. A program that runs keeps those that it began with."""
+        self.catalogue = Catalogue(tools, settings=self.settings)
 
     def client(self, who: ClientId) -> Client:
         """The client of a connection."""
@@ -71,7 +110,8 @@ class Gateway:
         await self._sandbox.prepare()
 
     async def aclose(self) -> None:
-        """End the sandbox."""
+        """End what goes on, and the sandbox."""
+        await self.running.aclose()
         await self._sandbox.aclose()
 
     # -- looking up ----------------------------------------------------------------------------------------------------
@@ -153,7 +193,8 @@ class Gateway:
         return report_of(given, self.redactor)
 
     def _given(self) -> dict[str, Any]:
-        return {name: getattr(self.settings, name) for name in self.settings.model_fields_set} | {
+        held = {"model", "catalogue", "sandbox", "approve"}  # the gateway's own, for all runs
+        return {name: getattr(self.settings, name) for name in self.settings.model_fields_set - held} | {
             "find_tools": False,
             "sentence": False,
             "keep_runs": True,

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from atc.calls.approval import ApprovalRequest, Refusal
 from atc.errors import UsageError
 from atc.faces.mcp_server import definitions
+from atc.faces.mcp_server.asking import asker_of, carried
 from atc.faces.mcp_server.gateway import MAX_FOUND, MAX_NAMES
 from atc.faces.mcp_server.requests import Answer, Handler, ToolRequest, answer
 
@@ -32,19 +32,15 @@ async def run_program(request: ToolRequest) -> Answer:
     if not isinstance(inputs, dict):
         raise UsageError("`inputs` must be an object: values by the names of variables")
     report = await request.gateway.run_program(
-        request.client, request.text("source"), inputs=inputs, revises=request.text("run", ""), asker=_nobody
+        request.client, request.text("source"), inputs=inputs, revises=request.text("run", ""), asker=asker_of(request)
     )
     made = report.model_dump(mode="json", exclude_defaults=True)
     return answer({"value": None, **made}, is_error=report.status != "answered")
 
 
-def _nobody(request: ApprovalRequest) -> Refusal:
-    return Refusal("nobody could be asked to approve this call")
-
-
 HANDLERS: dict[str, Handler] = {
     definitions.SEARCH: search_tools,
     definitions.DOCS: tool_docs,
-    definitions.RUN: run_program,
+    definitions.RUN: carried(run_program),
 }
 """By the name of the tool."""

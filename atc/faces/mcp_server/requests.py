@@ -13,6 +13,7 @@ from mcp.server import ServerRequestContext
 from atc.errors import UsageError
 from atc.faces.mcp_server.client import Client
 from atc.faces.mcp_server.gateway import Gateway
+from atc.faces.mcp_server.running import Running
 
 
 @dataclass(frozen=True)
@@ -24,6 +25,7 @@ class ToolRequest:
         client: who calls.
         context: of the SDK: the session for questions and progress, and the protocol's version.
         params: as they came: arguments, and in newer versions the answers to questions.
+        running: the task that does the call's work, where its handler is carried (:mod:`.asking`).
     """
 
     gateway: Gateway
@@ -31,6 +33,7 @@ class ToolRequest:
     context: ServerRequestContext[Any]
     params: types.CallToolRequestParams
     arguments: Mapping[str, Any] = field(default_factory=dict)
+    running: Running[Any] | None = None
 
     def text(self, name: str, default: str | None = None) -> str:
         """A text among the arguments.

@@ -1,0 +1,142 @@
+"""Approval by the client's user: the question, how it reaches the client in each protocol version, and the answer.
+
+Up to 2025-11-25 the server asks while the call waits (``elicitation/create``). From 2026-07-28 on it answers the call
+with the question (``InputRequiredResult``), and the client sends the call again with the user's answer. Nothing in the
+arguments of a call is an answer: what the model writes cannot approve.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import hashlib
+import json
+from collections.abc import Awaitable, Callable
+from dataclasses import replace
+from functools import wraps
+from typing import Any
+
+import mcp_types as types
+from mcp.shared.exceptions import MCPError
+from mcp_types.version import MODERN_PROTOCOL_VERSIONS
+from pydantic import ValidationError
+
+from atc.calls.approval import ApprovalRequest, Refusal, Verdicts
+from atc.faces.mcp_server.asking_form import ElicitAnswer, form_of, message_of, verdict_of
+from atc.faces.mcp_server.requests import Answer, Handler, ToolRequest
+from atc.faces.mcp_server.running import Question, Running, unanswered
+
+Ask = Callable[[ApprovalRequest], Awaitable[Verdicts]]
+_KEY = "approval"
+
+
+def asker_of(request: ToolRequest) -> Ask:
+    """Asks the user of the client that sent a call; the call's handler must be :func:`carried`.
+
+    The answer is ``True``, or a :class:`Refusal` that says why not.
+    """
+    running = request.running
+    why = _cannot_ask(request)
+    if running is None or why:
+        reason = why or "nobody could be asked to approve this call"
+
+        async def refuse(asked: ApprovalRequest) -> Verdicts:
+            return Refusal(reason)
+
+        return refuse
+    return running.ask
+
+
+def carried(handler: Handler) -> Handler:
+    """Let the work of a handler go on in a task of its own, which may ask the client's user by :func:`asker_of`."""
+
+    @wraps(handler)
+    async def carry(request: ToolRequest) -> Answer:
+        runs, owner, call = request.gateway.running, request.client.id, _call_of(request)
+        state = request.params.request_state
+        if state is None:
+            running = runs.begin(owner, call, lambda running: handler(replace(request, running=running)))
+        else:
+            running, question = runs.claim(state, owner, call)
+            running.request = request
+            _settle(running, question, _response(request.params.input_responses), request)
+        try:
+            return await _followed(request, running)
+        except asyncio.CancelledError:
+            running.end()  # nobody waits any more
+            raise
+
+    return carry
+
+
+async def _followed(request: ToolRequest, running: Running[Answer]) -> Answer:
+    """Wait for the work's end, and have its questions answered meanwhile."""
+    while (question := await running.question()) is not None:
+        if request.context.protocol_version in MODERN_PROTOCOL_VERSIONS:
+            state = request.gateway.running.offer(running, question)
+            return types.InputRequiredResult(input_requests={_KEY: _request(request, question)}, request_state=state)
+        await _elicit(request, running, question)
+    return running.result()
+
+
+async def _elicit(request: ToolRequest, running: Running[Answer], question: Question) -> None:
+    """Ask the client while the call waits."""
+    params, wait_s = _request(request, question).params, request.gateway.running.wait_s
+    assert isinstance(params, types.ElicitRequestFormParams)
+    session, related = request.context.session, request.context.request_id
+    asking = asyncio.ensure_future(session.elicit_form(params.message, params.requested_schema, related))
+    try:
+        await asyncio.wait((asking, question.answer), timeout=wait_s, return_when=asyncio.FIRST_COMPLETED)
+        if not asking.done():
+            question.settle(Refusal(unanswered(wait_s)))
+            return
+        try:
+            answer: ElicitAnswer = asking.result()
+        except MCPError as error:
+            question.settle(Refusal(f"the client said that it can ask its user, and could not: {error.message[:200]}"))
+            return
+        except ValidationError:
+            answer = None
+        _settle(running, question, answer, request)
+    finally:
+        asking.cancel()
+        if asking.done() and not asking.cancelled():
+            asking.exception()
+
+
+def _settle(running: Running[Answer], question: Question, answer: ElicitAnswer, request: ToolRequest) -> None:
+    verdict, later = verdict_of(answer, request.gateway.settings.ask_form, offered=question.again)
+    if verdict is True and later:
+        running.allow_later_calls(question.request)
+    question.settle(verdict)
+
+
+def _request(request: ToolRequest, question: Question) -> types.ElicitRequest:
+    message = message_of(question.request, request.gateway.redactor)
+    form: Any = form_of(request.gateway.settings.ask_form, offer=question.again)
+    return types.ElicitRequest(params=types.ElicitRequestFormParams(message=message, requested_schema=form))
+
+
+def _response(responses: types.InputResponses | None) -> ElicitAnswer:
+    """The one answer that was asked for; ``None`` where something else came."""
+    if not responses or set(responses) != {_KEY}:
+        return None
+    answer = responses[_KEY]
+    return answer if isinstance(answer, types.ElicitResult) else None
+
+
+def _cannot_ask(request: ToolRequest) -> str:
+    """Why a client's user cannot be asked; empty where he can."""
+    session = request.context.session
+    capabilities = session.client_capabilities
+    elicitation = capabilities.elicitation if capabilities is not None else None
+    if elicitation is None or (elicitation.form is None and elicitation.url is not None):
+        return "nobody could be asked to approve this call: the client cannot show its user a form (elicitation)"
+    if request.context.protocol_version not in MODERN_PROTOCOL_VERSIONS and not session.can_send_request:
+        return "nobody could be asked to approve this call: this connection cannot carry a question to the client"
+    return ""
+
+
+def _call_of(request: ToolRequest) -> tuple[str, str]:
+    """What was called, with which arguments."""
+    arguments = json.dumps(request.arguments, sort_keys=True, default=str).encode()
+    return request.params.name, hashlib.sha256(arguments).hexdigest()
