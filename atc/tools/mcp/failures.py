@@ -39,10 +39,12 @@ class Unreachable(Exception):
     Args:
         message: why.
         exchange: how the HTTP request for it ended, if there was one: a refused credential is another cause.
+        soon: whether it may be reachable in a moment, so that a read is worth another try.
     """
 
-    def __init__(self, message: str, exchange: Exchange | None = None) -> None:
+    def __init__(self, message: str, exchange: Exchange | None = None, *, soon: bool = True) -> None:
         super().__init__(message)
+        self.soon = soon
         wants = exchange is not None and exchange.status in _CREDENTIAL
         self.cause: Cause = "credential" if wants else "unreachable"
 
@@ -82,7 +84,7 @@ def reason_of(error: BaseException, exchange: Exchange, spec: ServerSpec) -> str
 def unreachable(label: str, error: Unreachable, spec: ServerSpec) -> ToolError:
     """The ToolError of a call that was never made."""
     words = f"{label}: the MCP server {spec.location} {error}"
-    return ToolError(words, status="unreachable", transient=True, cause=error.cause)
+    return ToolError(words, status="unreachable", transient=error.soon, cause=error.cause)
 
 
 def too_slow(label: str, timeout_s: float) -> ToolError:
