@@ -1,4 +1,4 @@
-"""Ways of an MCP client to do a task, each with a scripted model: what they put into its context, and in how many turns.
+"""Ways of an MCP client to do a task, with a scripted model: what they put into its context, and in how many turns.
 
 The script always asks for the right thing. So the figures are the machinery's, and say nothing of what a model solves.
 """
@@ -116,7 +116,7 @@ def value_of(answer: Said) -> Any:
         return answer.text
 
 
-# A search and an `execute` without types: a stand-in for servers of that kind ---------------------------------------------
+# A search and an `execute` without types: a stand-in for servers of that kind ----------------------------------------
 
 SEARCH_ONLY = "Find tools by what they do. Answers with their names, descriptions and input schemas."
 EXECUTE_ONLY = (
@@ -202,8 +202,7 @@ async def fastmcp(script: Scripted, groups: Sequence[Sequence[int]] | None) -> T
     await _find(script, "search", lambda said: set(re.findall(r"^- (\w+)", said.text, re.MULTILINE)))
     await script.ask(("get_schema", {"tools": task.tools}))
     if groups is None:
-        typed = {name for name in task.tools}
-        [said] = await script.ask(("execute", {"code": awaited(task.program, typed)}))
+        [said] = await script.ask(("execute", {"code": awaited(task.program, set(task.tools))}))
         return script.tally(_result(said), judged=True)
     for group in groups:
         calls = (f"await call_tool({name!r}, {arguments!r})" for name, arguments in (task.calls[at] for at in group))
@@ -218,7 +217,10 @@ def _result(said: Said) -> Any:
     return value_of(Said(said.text)) if found is None else found
 
 
-PARSED = "import json\ndef parsed(value):\n    return json.loads(value) if isinstance(value, str) and value[:1] in '[{' else value\n"
+PARSED = """import json
+def parsed(value):
+    return json.loads(value) if isinstance(value, str) and value[:1] in '[{' else value
+"""
 
 
 def awaited(program: str, tools: set[str]) -> str:

@@ -1,4 +1,4 @@
-"""A client's side of some MCP servers: what it shows its model, what the model asks for, and what stands in its context.
+"""A client's side of some MCP servers: what it shows its model, what the model asks for, and what its context holds.
 
 Everything goes through the official SDK's client, as it would in a real one.
 """
@@ -6,10 +6,12 @@ Everything goes through the official SDK's client, as it would in a real one.
 from __future__ import annotations
 
 import json
+import os
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass, field
-from typing import Any
+from pathlib import Path
+from typing import Any, TextIO
 
 import mcp_types as types
 from mcp import Client
@@ -78,19 +80,25 @@ async def opened(*servers: Server[Any] | Mapping[str, Any], mode: str = "auto") 
     async def yes(context: Any, params: types.ElicitRequestParams) -> types.ElicitResult:
         asked.append(params.message)
         properties = params.requested_schema.get("properties", {}) if hasattr(params, "requested_schema") else {}
-        content = {name: True for name, schema in properties.items() if schema.get("type") == "boolean"}
+        content: dict[str, Any] = {name: True for name, schema in properties.items() if schema.get("type") == "boolean"}
         return types.ElicitResult(action="accept", content=content)
 
     async with AsyncExitStack() as stack:
+        quiet = stack.enter_context(_nowhere())
         tools: dict[str, types.Tool] = {}
         clients: dict[str, Client] = {}
         for server in servers:
-            transport = server if isinstance(server, Server) else stdio_client(_parameters(server))
+            transport = server if isinstance(server, Server) else stdio_client(_parameters(server), errlog=quiet)
             made = Client(transport, mode=mode, elicitation_callback=yes, read_timeout_seconds=TIMEOUT_S)
             client = await stack.enter_async_context(made)
             for tool in await listed(client):
                 tools[tool.name], clients[tool.name] = tool, client
         yield Desk(tools, clients, asked)
+
+
+def _nowhere() -> TextIO:
+    """Where servers' own logs go."""
+    return Path(os.devnull).open("w", encoding="utf-8")
 
 
 async def listed(client: Client) -> list[types.Tool]:

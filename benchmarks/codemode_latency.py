@@ -1,8 +1,8 @@
 """What the gateway adds to a call: client → ``atc mcp`` → program → upstream server, beside client → upstream server.
 
-A program is run with one call and with many. The difference, by call, is what a call takes; the rest of the program with
-one call is what a program takes: the request, the check, the jail, the report. Each round asks both ways in turn, so
-that what else the machine does falls on both.
+A program is run with one call and with many. The difference, by call, is what a call takes; the rest of the program
+with one call is what a program takes: the request, the check, the jail, the report. Each round asks both ways in turn,
+so that what else the machine does falls on both.
 """
 
 from __future__ import annotations
@@ -36,11 +36,7 @@ async def latency(rounds: int, calls: int) -> dict[str, Any]:
     with TemporaryDirectory(prefix="atc-codemode-") as place:
         config = Path(place) / "servers.json"
         config.write_text(json.dumps({"mcpServers": {"one": {"command": upstream[0], "args": upstream[1:]}}}))
-        own = {
-            "ATC_CATALOGUE": f"{place}/catalogue",
-            "ATC_RUNS_DIR": f"{place}/runs",
-            "XDG_CACHE_HOME": f"{place}/cache",
-        }
+        own = own_folders(place)
         gateway = [sys.executable, "-m", "atc", "mcp", "--tools", str(config)]
         async with Client(_transport(upstream, {})) as direct, Client(_transport(gateway, own)) as through:
             found: dict[str, list[float]] = {
@@ -73,11 +69,8 @@ async def _round(direct: Client, through: Client, name: str, arguments: dict[str
     given = ", ".join(f"{key}={value!r}" for key, value in arguments.items())
     one = f"answer = {name}({given})['total']"
     # another argument each time: an equal read is answered anew in any case, but nobody shall have to know that
-    first = next(iter(arguments))
-    rest = ", ".join(f"{key}={value!r}" for key, value in arguments.items() if key != first)
-    many = (
-        f"answer = 0\nfor n in range({calls}):\n    answer += {name}({first}=n{', ' + rest if rest else ''})['total']"
-    )
+    [first] = arguments
+    many = f"answer = 0\nfor n in range({calls}):\n    answer += {name}({first}=n)['total']"
     began, cpu = time.perf_counter(), tree_cpu()
     for _ in range(calls):
         await direct.call_tool(name, arguments)
@@ -101,6 +94,11 @@ async def _program(client: Client, source: str) -> tuple[float, float]:
     if result.is_error:
         raise RuntimeError(f"the program failed: {result.content}")
     return spent
+
+
+def own_folders(place: str) -> dict[str, str]:
+    """Settings of an ``atc`` that keeps nothing in the user's folders."""
+    return {"ATC_CATALOGUE": f"{place}/catalogue", "ATC_RUNS_DIR": f"{place}/runs", "XDG_CACHE_HOME": f"{place}/cache"}
 
 
 def _a_call() -> tuple[str, dict[str, Any]]:

@@ -145,7 +145,7 @@ class Bench:
                 async with opened(*world.config.values()) as desk:
                     yield desk
             else:
-                async with world.tools.opened(), opened(plain_server(world.tools)) as desk:
+                async with world.tools.opened(), opened(plain_server(world.tools, typed=world.typed)) as desk:
                     yield desk
 
     @asynccontextmanager
@@ -156,7 +156,7 @@ class Bench:
             own = {
                 "PATH": os.environ["PATH"],
                 "HOME": str(self._folder),
-                "PYTHONPATH": os.environ.get("PYTHONPATH", ""),
+                "FASTMCP_LOG_LEVEL": "ERROR",
             }
             command = {"command": os.environ[FASTMCP_PYTHON], "args": [str(FASTMCP), str(config)], "env": own}
             async with opened(command) as desk:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import os
 import resource
 import sys
 import time
@@ -20,8 +21,10 @@ from atc.faces.mcp_server.client import ClientId
 from atc.faces.mcp_server.gateway import Gateway
 from atc.faces.mcp_server.server import Face
 from atc.settings import Settings
+from atc.tools.protocol import Protocol
 from atc.tools.tool import Tool, Toolset
 from benchmarks.codemode_desk import as_shown, listed
+from benchmarks.codemode_latency import own_folders
 from benchmarks.codemode_plain import definition, made_tools
 from benchmarks.codemode_tokens import Tokenizer
 from benchmarks.common import median, percentile
@@ -52,16 +55,12 @@ def real_tools(data: Path | None, count: int) -> Toolset:
     if len(protocols) < count:
         raise EnvironmentProblem(f"{data} has {len(protocols)} tools, not {count}")
     return Toolset(
-        Tool(replace_name(protocol, name)) for protocol, name in zip(protocols, _names(protocols), strict=True)
+        Tool(protocol.model_copy(update={"name": name}))
+        for protocol, name in zip(protocols, _names(protocols), strict=True)
     )
 
 
-def replace_name(protocol: Any, name: str) -> Any:
-    """The same document under another name."""
-    return protocol if protocol.name == name else protocol.model_copy(update={"name": name})
-
-
-def _names(protocols: Sequence[Any]) -> Iterator[str]:
+def _names(protocols: Sequence[Protocol]) -> Iterator[str]:
     seen: dict[str, int] = {}
     for protocol in protocols:
         number = seen[protocol.name] = seen.get(protocol.name, 0) + 1
@@ -137,20 +136,13 @@ async def as_process(servers: int, each: int, starts: int, rounds: int) -> list[
     with TemporaryDirectory(prefix="atc-codemode-") as place:
         config = Path(place) / "servers.json"
         config.write_text(json.dumps(servers_config(servers, each)), encoding="utf-8")
-        own = {
-            "ATC_CATALOGUE": f"{place}/catalogue",
-            "ATC_RUNS_DIR": f"{place}/runs",
-            "XDG_CACHE_HOME": f"{place}/cache",
-        }
         command = [sys.executable, "-m", "atc", "mcp", "--tools", str(config)]
         for _ in range(starts):
-            found.append(await _one_start(command, own, rounds))
+            found.append(await _one_start(command, own_folders(place), rounds))
     return found
 
 
 async def _one_start(command: Sequence[str], own: dict[str, str], rounds: int) -> dict[str, Any]:
-    import os
-
     environment = {**{name: os.environ[name] for name in ("PATH", "HOME") if name in os.environ}, **own}
     began = time.perf_counter()
     transport = stdio_client(StdioServerParameters(command=command[0], args=list(command[1:]), env=environment))

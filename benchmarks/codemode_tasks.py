@@ -70,10 +70,12 @@ class World:
     Attributes:
         tools: all of the source, in a fresh state; ``None`` where only ``config`` says what there is.
         config: MCP servers with the same tools, as clients configure them.
+        typed: plain MCP has the output schemas of ``tools``.
     """
 
     config: Mapping[str, Mapping[str, Any]]
     tools: Toolset | None = None
+    typed: bool = True
 
 
 class Source(abc.ABC):
@@ -241,11 +243,11 @@ def _place(name: str, output: Any, value: Any) -> str:
 # Servers of others ----------------------------------------------------------------------------------------------------
 
 PAGE = "<html><body><article><h1>Lakes</h1>" + "".join(
-    f"<p>Lake {name} is {depth} metres deep, and ships cross it {ships} times a day. Its shores have {ships + 3} harbours, "
-    f"most of them small; the water is clear in spring and green in summer.</p>"
+    f"<p>Lake {name} is {depth} metres deep, and ships cross it {ships} times a day. Its shores have {ships + 3} "
+    f"harbours, most of them small; the water is clear in spring and green in summer.</p>"
     for name, depth, ships in (
-        ("Inari", 92, 4), ("Ladoga", 230, 61), ("Onega", 127, 33), ("Saimaa", 82, 50), ("Geneva", 310, 112), ("Garda", 346, 95),
-        ("Constance", 251, 130), ("Mjøsa", 453, 12), ("Vänern", 106, 44), ("Ohrid", 288, 9),
+        ("Inari", 92, 4), ("Ladoga", 230, 61), ("Onega", 127, 33), ("Saimaa", 82, 50), ("Geneva", 310, 112),
+        ("Garda", 346, 95), ("Constance", 251, 130), ("Mjøsa", 453, 12), ("Vänern", 106, 44), ("Ohrid", 288, 9),
     )
 ) + "</article></body></html>"  # fmt: skip
 FILES = ("notes.md", "harbour.py", "tides.csv", "README.md")
@@ -399,16 +401,17 @@ GITHUB: tuple[tuple[str, str, tuple[GoldCall, ...], str], ...] = (
         "answer = [[each['number'], each['comments'], [one['login'] for one in each['assignees']]] for each in found]",
     ),
     (
-        "failed-jobs",
-        "Which jobs of the workflow runs of octocat/Hello-World did not succeed?",
+        "job-ends",
+        "How did each job of the workflow runs of octocat/Hello-World end?",
         (
             ("actions_list_workflow_runs_for_repo", {**_REPO}),
             ("actions_list_jobs_for_workflow_run", {**_REPO, "run_id": 30433642}),
         ),
-        "runs = actions_list_workflow_runs_for_repo(owner='octocat', repo='Hello-World')['workflow_runs']\nanswer = []\n"
+        "runs = actions_list_workflow_runs_for_repo(owner='octocat', repo='Hello-World')['workflow_runs']\n"
+        "answer = []\n"
         "for run in runs:\n"
         "    jobs = actions_list_jobs_for_workflow_run(owner='octocat', repo='Hello-World', run_id=run['id'])['jobs']\n"
-        "    answer += [job['name'] for job in jobs if job['conclusion'] != 'success']",
+        "    answer += [[job['name'], job['conclusion']] for job in jobs]",
     ),
     (
         "large-pulls",
@@ -421,7 +424,7 @@ GITHUB: tuple[tuple[str, str, tuple[GoldCall, ...], str], ...] = (
     ),
     (
         "release-downloads",
-        "How often was each asset of the releases of octocat/Hello-World downloaded, and in which languages is it written?",
+        "How often was each asset of octocat/Hello-World's releases downloaded, and what languages is it written in?",
         (("repos_list_releases", {**_REPO}), ("repos_list_languages", {**_REPO})),
         "releases = repos_list_releases(owner='octocat', repo='Hello-World')\n"
         "assets = {one['name']: one['download_count'] for each in releases for one in each['assets']}\n"
@@ -470,7 +473,9 @@ class GithubTasks(Source):
         return [CodeTask(*each) for each in GITHUB]
 
     def open(self, task: CodeTask) -> AbstractContextManager[World]:
-        return nullcontext(World(plain_config(self._python, "--github", str(self._document)), self._tools))
+        config = plain_config(self._python, "--github", str(self._document))
+        # some examples break their own schemas, which the SDK's client refuses; no figure has output schemas in it
+        return nullcontext(World(config, self._tools, typed=False))
 
 
 def github_world(document: Path) -> Toolset:
