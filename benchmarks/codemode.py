@@ -2,8 +2,8 @@
 
 ``tokens``: a client's context and round trips for the same tasks over plain MCP, over servers with search and execute,
 and over ``atc mcp``; with scripted replies, so that they measure the machinery. ``footprint``: the definitions alone.
-``scale`` and ``latency``: time. ``client`` and ``types``: a real model as the client, over plain MCP and ours, and with types and without; at most
-forty tries each, kept as JSON lines.
+``scale`` and ``latency``: time. ``client`` and ``types``: a real model as the client, over plain MCP and ours, and with
+types and without; forty tries each, kept as JSON lines.
 """
 
 from __future__ import annotations

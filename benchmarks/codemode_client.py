@@ -74,9 +74,8 @@ def summary(part: str, file: Path) -> list[dict[str, Any]]:
     names = [system.name for system in ARMS[part]]
     tried = {name: {(row.env, row.task) for row in rows if row.system == name} for name in names}
     common = set.intersection(*tried.values())
-    return [
-        _figures(name, [row for row in rows if row.system == name and (row.env, row.task) in common]) for name in names
-    ]
+    shared = [row for row in rows if (row.env, row.task) in common]
+    return [_figures(name, [row for row in shared if row.system == name]) for name in names]
 
 
 def _figures(name: str, rows: Sequence[Row]) -> dict[str, Any]:

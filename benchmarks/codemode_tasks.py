@@ -537,7 +537,7 @@ class Examples:
 
 
 def _streamed(status: int, value: Any) -> httpx.Response:
-    body = json.dumps(value).encode()
+    body = json.dumps(value).encode() if value is not None else b""
     return httpx.Response(status, headers={"Content-Type": "application/json"}, stream=httpx.ByteStream(body))
 
 

@@ -150,10 +150,8 @@ class _Talk:
         self._run = "" if not self._code or report.get("status") == "answered" else str(report.get("run", ""))
         if said.is_error:
             self._crashes += 1
-            fault = report.get("fault") or {}
-            self._faults[
-                report.get("status") if report.get("status") == "rejected" else fault.get("kind", "error")
-            ] += 1
+            kind = (report.get("fault") or {}).get("kind", "error")
+            self._faults["rejected" if report.get("status") == "rejected" else str(kind)] += 1
 
     def _ended(self, how: Literal["answered", "unsolved"], value: Any = None, error: str = "") -> Answer:
         return Answer(how, value, error, self._program, self._programs, self._crashes, dict(self._faults))
