@@ -23,7 +23,7 @@ from atc.strategies.writer import Draft
 from atc.traces.store import StoredRun
 
 NAME = "given"
-_WAYS = Ways(revision="notes", provenance=False)
+_WAYS = Ways(revision="notes", provenance=False, model=False)
 
 
 class Given(Strategy):

@@ -249,7 +249,7 @@ class ProgramLoop:
         untraced = fault.tool is None and fault.kind == "answer" and fault.case != "answer_type" and bool(own)
         if way == "none":
             fault = _bare(fault, outcome)
-        elif fault.cause is None and (way == "model" or untraced):
+        elif self.ways.model and fault.cause is None and (way == "model" or untraced):
             named = await self.writer.name_culprit(draft.source, fault.message)
             fault = fault.model_copy(update={"tool": named, "call": None, "by": "model"})
         fault = advised(await self.context.recovery.recovered(fault, self.requests.add, draft.program))

@@ -21,6 +21,7 @@ class Ways:
         check: check programs, and repair them by the tools' schemas, before they run.
         provenance: hold the values in a program to the task and to what tools answered. Off where the user's words
             are not known here.
+        model: there is one to ask. Off where a program is given: what structure does not trace stays untraced.
     """
 
     tools: Literal["plain", "stubs", "json"] = "plain"
@@ -29,6 +30,7 @@ class Ways:
     attribution: Literal["structure", "model", "none"] = "structure"
     check: bool = True
     provenance: bool = True
+    model: bool = True
 
     def under(self, settings: Settings) -> Ways:
         """These, as far as the settings say nothing else: ``check``, and three names that are settings no more."""

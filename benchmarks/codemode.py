@@ -1,0 +1,229 @@
+"""Code mode for MCP clients, measured: ``python -m benchmarks.codemode PART``.
+
+``tokens``: a client's context and round trips for the same tasks over plain MCP, over servers with search and execute,
+and over ``atc mcp``; with scripted replies, so that they measure the machinery. ``footprint``: the definitions alone.
+``scale`` and ``latency``: time. ``client`` and ``types``: a real model as the client, over plain MCP and ours, and with
+types and without; forty tries each, kept as JSON lines.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import sys
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from atc.cli.console import err, guarded
+from atc.errors import UsageError
+from benchmarks.codemode_client import run_part
+from benchmarks.codemode_client import summary as part_summary
+from benchmarks.codemode_latency import latency
+from benchmarks.codemode_run import ARMS, FASTMCP_PYTHON, as_json, fastmcp_version, run_sources
+from benchmarks.codemode_scale import COUNTS, as_process, run_footprint, run_in_process
+from benchmarks.codemode_tasks import AtlasTasks, CompToolBenchTasks, GithubTasks, ServerTasks, Source
+from benchmarks.codemode_tokens import tokenizer_of
+from benchmarks.common import print_json, show
+from benchmarks.gateway import Caps
+from benchmarks.tasks import listed
+
+app = typer.Typer(help=__doc__, no_args_is_help=True)
+
+SOURCES = ("atlas", "comptoolbench", "servers", "github")
+OTHERS = Path(__file__).parents[1] / ".venv-others" / "bin"
+MODEL = Path.home() / ".cache" / "atc" / "models" / "qwen2.5-coder-1.5b-instruct-q4_k_m.gguf"
+
+Data = Annotated[Path | None, typer.Option(envvar="ATC_DATA", help="Directory with executable/ and retrieval/.")]
+ModelFile = Annotated[Path, typer.Option("--tokenizer", help="A GGUF file, whose tokenizer counts.")]
+AsJson = Annotated[bool, typer.Option("--json", help="As JSON.")]
+
+
+@app.command()
+@guarded
+def tokens(
+    source: Annotated[str, typer.Option(help=f"Sources of tasks: {', '.join(SOURCES)}.")] = ",".join(SOURCES),
+    arm: Annotated[str, typer.Option(help=f"Ways: {', '.join(ARMS)}.")] = ",".join(ARMS),
+    data: Data = None,
+    github: Annotated[Path | None, typer.Option(help="GitHub's OpenAPI document.")] = None,
+    servers: Annotated[Path, typer.Option(help="Folder of the MCP servers git, time and fetch.")] = OTHERS,
+    limit: Annotated[int | None, typer.Option(min=1, help="The first so many tasks of each source.")] = None,
+    model: ModelFile = MODEL,
+    as_json_: AsJson = False,
+) -> None:
+    """Tokens in a client's context, and its round trips, with scripted replies."""
+    tokenizer, version = tokenizer_of(model), fastmcp_version()
+    chosen = listed(arm, ARMS, "arm")
+    if not version:
+        chosen = [name for name in chosen if not name.startswith("fastmcp")]
+        err.print(f"FastMCP is left out: name a Python that has it in {FASTMCP_PYTHON}", markup=False)
+    figures = asyncio.run(run_sources(_sources(source, data, github, servers), tokenizer, chosen, limit))
+    labels = {name: about.format(fastmcp=version) for name, about in ARMS.items()}
+    if as_json_:
+        print_json(as_json(figures, tokenizer, labels))
+        return
+    rows = [each.row() for each in figures]
+    columns = [
+        "source",
+        "tools",
+        "tasks",
+        "definitions",
+        "trips",
+        "context",
+        "billed",
+        "written",
+        "right",
+        "failed",
+        "missed",
+    ]
+    show(
+        f"A client's context in tokens ({tokenizer.name}); scripted replies: the machinery, not a model",
+        ["way", *columns],
+        [[labels[row["arm"]], *(row[column] for column in columns)] for row in rows],
+    )
+
+
+@app.command()
+@guarded
+def footprint(
+    counts: Annotated[str, typer.Option(help="Numbers of tools.")] = ",".join(map(str, COUNTS)),
+    data: Data = None,
+    model: ModelFile = MODEL,
+    as_json_: AsJson = False,
+) -> None:
+    """Tokens of the definitions that a client holds from the start, for a few tools and for very many."""
+    tokenizer = tokenizer_of(model)
+    rows = run_footprint(data, numbers_of(counts), tokenizer)
+    if as_json_:
+        print_json({"tokenizer": tokenizer.name, "rows": rows})
+        return
+    show(f"Definitions at the start, in tokens ({tokenizer.name})", list(rows[0]), [list(row.values()) for row in rows])
+
+
+@app.command()
+@guarded
+def scale(
+    counts: Annotated[str, typer.Option(help="Numbers of tools, within this process.")] = "100,1000,5000",
+    servers: Annotated[int, typer.Option(min=0, help="Servers of their own behind `atc mcp`; 0: none.")] = 50,
+    each: Annotated[int, typer.Option(min=1, help="Tools of each server.")] = 100,
+    starts: Annotated[int, typer.Option(min=1, help="Starts of `atc mcp`; the first has no kept lists.")] = 3,
+    rounds: Annotated[int, typer.Option(min=2, help="Searches.")] = 40,
+    data: Data = None,
+    as_json_: AsJson = False,
+) -> None:
+    """Time until ready, and of a search, for many tools and many servers."""
+    inside = run_in_process(data, numbers_of(counts), rounds) if counts else []
+    started = asyncio.run(as_process(servers, each, starts, rounds)) if servers else []
+    if as_json_:
+        print_json({"in_process": inside, "process": started})
+        return
+    for title, rows in (("In one process", inside), (f"atc mcp before {servers} servers, each start", started)):
+        if rows:
+            show(title, list(rows[0]), [list(row.values()) for row in rows])
+
+
+@app.command(name="latency")
+@guarded
+def latency_(
+    rounds: Annotated[int, typer.Option(min=1, help="Of both ways in turn.")] = 15,
+    calls: Annotated[int, typer.Option(min=2, help="Of the long program.")] = 101,
+    as_json_: AsJson = False,
+) -> None:
+    """What the gateway adds to a call, and what a program takes, beside the same call without it."""
+    figures = asyncio.run(latency(rounds, calls))
+    if as_json_:
+        print_json(figures)
+        return
+    show("One call, through the gateway and without it", ["figure", "value"], [[*each] for each in figures.items()])
+
+
+Out = Annotated[Path, typer.Option("--out", help="A JSON line for each try; the same command goes on.")]
+Tries = Annotated[int | None, typer.Option("--limit", min=1, help="So many tries at most.")]
+ModelName = Annotated[str, typer.Option("--model", help="As `atc run --model` takes it.")]
+MaxCalls = Annotated[int, typer.Option(min=1, help="Turns of one try.")]
+MaxTokens = Annotated[int, typer.Option(min=1, help="Tokens of one try, prompts and replies.")]
+LimitS = Annotated[float, typer.Option(min=1, help="Seconds of one try.")]
+Summary = Annotated[bool, typer.Option("--summary", help="Only print the table of the file.")]
+
+
+@app.command()
+@guarded
+def client(
+    out: Out,
+    data: Data = None,
+    model: ModelName = "embedded",
+    limit: Tries = None,
+    max_calls: MaxCalls = 8,
+    max_tokens: MaxTokens = 40_000,
+    limit_s: LimitS = 400,
+    summary: Summary = False,
+    as_json_: AsJson = False,
+) -> None:
+    """A real model as the client: plain MCP beside `atc mcp`, the same tasks and the same budget."""
+    _part("client", out, data, model, limit, Caps(max_calls, max_tokens, limit_s), summary, as_json_)
+
+
+@app.command()
+@guarded
+def types(
+    out: Out,
+    data: Data = None,
+    model: ModelName = "embedded",
+    limit: Tries = None,
+    max_calls: MaxCalls = 8,
+    max_tokens: MaxTokens = 40_000,
+    limit_s: LimitS = 400,
+    summary: Summary = False,
+    as_json_: AsJson = False,
+) -> None:
+    """A real model as the client of `atc mcp`, with types of responses that were observed, and without any."""
+    _part("types", out, data, model, limit, Caps(max_calls, max_tokens, limit_s), summary, as_json_)
+
+
+def _part(
+    part: str, out: Path, data: Path | None, model: str, limit: int | None, caps: Caps, summary: bool, json_: bool
+) -> None:
+    if not summary:
+        asyncio.run(run_part(part, out, data, model, caps, limit))
+    rows = part_summary(part, out)
+    if json_:
+        print_json({"part": part, "rows": rows})
+        return
+    show(f"{part}: over the tasks that both ways have tried", list(rows[0]), [list(row.values()) for row in rows])
+
+
+def numbers_of(text: str) -> list[int]:
+    """The numbers of a comma-separated option.
+
+    Raises:
+        UsageError: something is none.
+    """
+    try:
+        found = [int(part) for part in text.split(",")]
+    except ValueError:
+        raise UsageError(f"--counts takes numbers and commas, not {text!r}") from None
+    if min(found) < 1:
+        raise UsageError("--counts takes numbers from 1")
+    return found
+
+
+def _sources(names: str, data: Path | None, github: Path | None, servers: Path) -> list[Source]:
+    made: list[Source] = []
+    for name in listed(names, SOURCES, "source"):
+        if name == "atlas":
+            made.append(AtlasTasks(sys.executable))
+        elif name == "comptoolbench":
+            made.append(CompToolBenchTasks(sys.executable, data))
+        elif name == "servers":
+            made.append(ServerTasks(servers))
+        elif github is None:
+            if names != ",".join(SOURCES):
+                raise UsageError("the source github needs --github FILE: GitHub's OpenAPI document")
+            err.print("left out: github: give its OpenAPI document with --github FILE", markup=False)
+        else:
+            made.append(GithubTasks(sys.executable, github))
+    return made
+
+
+if __name__ == "__main__":
+    app()
