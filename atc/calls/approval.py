@@ -32,6 +32,7 @@ class ApprovalRequest:
         warnings: what the check warned about in the program that makes the call, one sentence each.
         instead_of: tools in whose place it is made: they failed, and surely did nothing.
         repeats: the run of the same caller that did, or may have done, the same; empty where none did.
+        in_doubt: nobody knows whether that run did it: it was cut off, or is doing it now.
     """
 
     tool: str
@@ -41,6 +42,7 @@ class ApprovalRequest:
     warnings: tuple[str, ...] = ()
     instead_of: tuple[str, ...] = ()
     repeats: str = ""
+    in_doubt: bool = False
 
 
 @dataclass(frozen=True)
@@ -55,15 +57,40 @@ Asker = Callable[[ApprovalRequest], Verdicts | Awaitable[Verdicts]]
 """Answers with ``True`` to allow the call; everything else is a no, and a :class:`Refusal` says why."""
 
 
-class EarlierWrites(Interface):
-    """What other runs of the same caller did."""
+@dataclass(frozen=True)
+class EarlierWrite:
+    """A call with effects that another run of the same caller made.
 
-    def run_of(self, key: CallKey) -> str:
-        """The other run that did, or may have done, this call; empty where none did."""
+    Attributes:
+        run: its id.
+        in_doubt: nobody knows whether the call was done: the run was cut off, or is making it now.
+    """
+
+    run: str
+    in_doubt: bool = False
+
+
+class EarlierWrites(Interface):
+    """What other runs of the same caller did, as one run sees it."""
+
+    async def find(self, key: CallKey) -> EarlierWrite | None:
+        """The same call of another run, if one did it or may have done it."""
         ...
 
-    def note(self, key: CallKey) -> None:
-        """This call, which has effects, is about to be made."""
+    def take(self, key: CallKey, known: EarlierWrite | None) -> EarlierWrite | None:
+        """Note that this run is about to make a call, unless another run has taken it.
+
+        Args:
+            key: of the call.
+            known: the call of another run that was asked about.
+
+        Returns:
+            The call of a run that was not asked about; nothing is noted then. Else ``None``.
+        """
+        ...
+
+    def settle(self, key: CallKey, outcome: Literal["done", "refused", "unknown"]) -> None:
+        """A call that was taken has ended. ``refused``: it surely was not done."""
         ...
 
 

@@ -8,9 +8,9 @@ from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
 
-from atc.calls.approval import Approval, ApprovalRequest, Asker, Refusal
+from atc.calls.approval import Approval, ApprovalRequest, Asker, EarlierWrite, Refusal
 from atc.calls.bans import Bans
-from atc.calls.entry import CallKey
+from atc.calls.entry import CallKey, Entry
 from atc.calls.own_exceptions import OwnExceptions
 from atc.calls.record import CallRecord
 from atc.calls.redact import Redactor
@@ -65,20 +65,36 @@ class Approving:
         """
         if record.effect is Effect.READ:
             if approval.reads and callable(approval.approve):
-                await self._ask(approval.approve, self._request(record, tool, (), (), ""), record, key)
+                await self._ask(approval.approve, self._request(record, tool, (), (), None), record, key)
             return
         instead_of = tuple(self.bans.instead_of(record.tool))
-        repeats = approval.earlier.run_of(key) if approval.earlier is not None else ""
-        request = self._request(record, tool, warnings, instead_of, repeats)
-        await self._decide(approval, request, record, key)
-        if approval.earlier is not None:
-            approval.earlier.note(key)
+        earlier = approval.earlier
+        known = await earlier.find(key) if earlier is not None else None
+        while True:
+            await self._decide(approval, self._request(record, tool, warnings, instead_of, known), record, key)
+            if earlier is None or (taken := earlier.take(key, known)) is None:
+                return
+            known = taken  # another run took it while this one was decided over
+
+    def settle(self, approval: Approval, record: CallRecord, key: CallKey, entry: Entry | None) -> None:
+        """Tell the caller's other runs what became of an approved call; ``entry`` is its entry in the journal."""
+        if approval.earlier is None or record.effect is Effect.READ:
+            return
+        if entry is None or entry.state == "refused" or (entry.state == "open" and not entry.sent):
+            approval.earlier.settle(key, "refused")
+        else:
+            approval.earlier.settle(key, "done" if entry.state == "done" else "unknown")
 
     def _request(
-        self, record: CallRecord, tool: Tool, warnings: tuple[str, ...], instead_of: tuple[str, ...], repeats: str
+        self,
+        record: CallRecord,
+        tool: Tool,
+        warnings: tuple[str, ...],
+        instead_of: tuple[str, ...],
+        earlier: EarlierWrite | None,
     ) -> ApprovalRequest:
-        description = tool.protocol.description
-        return ApprovalRequest(record.tool, record.arguments, record.effect, description, warnings, instead_of, repeats)
+        given = record.tool, record.arguments, record.effect, tool.protocol.description, warnings, instead_of
+        return ApprovalRequest(*given) if earlier is None else ApprovalRequest(*given, earlier.run, earlier.in_doubt)
 
     async def _decide(self, approval: Approval, request: ApprovalRequest, record: CallRecord, key: CallKey) -> None:
         warnings, instead_of = request.warnings, request.instead_of
@@ -86,7 +102,8 @@ class Approving:
         if verdict == "allowed":
             return
         if verdict == "denied" and request.repeats:
-            raise _not_approved(f"run {request.repeats} did the same before, and nobody could be asked about that")
+            did = "may have done" if request.in_doubt else "did"
+            raise _not_approved(f"run {request.repeats} {did} the same before, and nobody could be asked about that")
         if verdict == "denied" and instead_of:
             raise _not_approved(f"it takes the place of {', '.join(instead_of)}, and nobody could be asked about that")
         if verdict == "denied":

@@ -258,9 +258,12 @@ class Broker:
         if self.dry_run and record.effect is not Effect.READ:
             return planning.plan(record, self.warnings)
         await self._approving.approve(self.approval, record, tool, key, self.warnings)
-        if (record.stage, record.attempt) != (self.journal.stage, self.journal.attempt):
-            raise CallRefused("its program ended before this call was made", status="stopped")
-        return await self._make(record, tool, key)
+        try:
+            if (record.stage, record.attempt) != (self.journal.stage, self.journal.attempt):
+                raise CallRefused("its program ended before this call was made", status="stopped")
+            return await self._make(record, tool, key)
+        finally:
+            self._approving.settle(self.approval, record, key, self.journal.entries.get(record.number))
 
     def _count(self) -> None:
         if self.made >= self.policy.max_calls:

@@ -25,7 +25,11 @@ def message_of(request: ApprovalRequest, redactor: Redactor) -> str:
             f"It is called {wording.takes_place([question.visible_name(each) for each in request.instead_of])}."
         )
     if request.repeats:
-        lines.append(f"Careful: run {request.repeats} did the same, or may have done it. Yes means: do it again.")
+        if request.in_doubt:
+            did = "may have done the same: it was cut off, or is doing it now. Yes may do it twice."
+        else:
+            did = "did the same. Yes does it again."
+        lines.append(f"Careful: an earlier run ({request.repeats}) {did}")
     shown, cut = question.indented(redactor.value(request.arguments))
     lines += ["", "Its arguments:" if shown else "It has no arguments.", *([""] if shown else []), *shown]
     if cut:

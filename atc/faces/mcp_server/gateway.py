@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import tempfile
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -16,7 +17,7 @@ from atc.calls.broker import check_schemas
 from atc.calls.redact import Redactor
 from atc.catalogue import Catalogue
 from atc.errors import AtcError, UsageError
-from atc.faces.mcp_server.client import Client, ClientId
+from atc.faces.mcp_server.client import Client, ClientId, Clients
 from atc.faces.mcp_server.finding import Finder
 from atc.faces.mcp_server.reports import ProgramReport, report_of
 from atc.faces.mcp_server.running import Runs
@@ -33,14 +34,12 @@ from atc.tools.names import RESERVED_NAMES
 from atc.tools.tool import Toolset
 from atc.traces.emitter import Listener
 from atc.traces.events import Event
-from atc.traces.store import RUN_ID, RunStore, new_run_id
+from atc.traces.store import RunStore, new_run_id
 
 MAX_FOUND = 20
 """Tools that one search may name."""
 MAX_NAMES = 50
 """Tools whose documents one call may ask for."""
-MAX_CLIENTS = 1_000
-"""Clients that are remembered; who came first is forgotten first."""
 MAX_ABOUT = 120
 """Characters of the line that says what a tool does."""
 STUB_TOKENS, LEAST_STUB = 600, 15
@@ -154,7 +153,8 @@ class Gateway:
         self.sandbox = open_sandbox(self.settings)
         self.held = Held(self.settings, None, self.sandbox)
         self.running = Runs(wait_s=self.settings.ask_wait_s)
-        self._clients: dict[ClientId, Client] = {}
+        self._going_on: set[str] = set()
+        self._clients = Clients(self.store)
 
     @property
     def tools(self) -> Toolset:
@@ -185,10 +185,7 @@ class Gateway:
 
     def client(self, who: ClientId) -> Client:
         """The client of a connection."""
-        if who not in self._clients and len(self._clients) >= MAX_CLIENTS:
-            idle = next((name for name, each in self._clients.items() if not each.going_on), None)
-            self._clients.pop(idle, None) if idle is not None else None
-        return self._clients.setdefault(who, Client(who))
+        return self._clients.of(who)
 
     def values(self, client: Client) -> Values:
         """What is kept for a client."""
@@ -300,19 +297,16 @@ class Gateway:
         values = self.values(client)
         given = values.inputs(dict(inputs)) if inputs is not None else None
         run_id = revises or new_run_id()
-        if run_id in client.going_on:
-            raise UsageError(f"a program of run {run_id} is running: wait for its report, then revise it")
-        agent = self.agent(client, run_id, asker)
 
         def heard(event: Event) -> None:
-            client.runs.add(run_id)  # it is there, however it ends
+            if event.kind == "run_started":
+                client.begin(run_id)  # it is the client's own from now on, however it ends
             if listener is not None:
                 listener(event)
 
-        client.going_on.add(run_id)
-        try:
+        with self.going(run_id):
             done = await run_given(
-                agent,
+                self.agent(client, run_id, asker),
                 source,
                 task=f"a program of {one_line(client.id.name, 60) or 'an MCP client'}",
                 inputs=given,
@@ -320,31 +314,32 @@ class Gateway:
                 dry_run=dry_run,
                 listener=heard,
                 run_id=run_id,
-                caller=client.id.for_trace(),
             )
-        finally:
-            client.going_on.discard(run_id)
         return await self._with_suggestions(report_of(done, self.redactor, values), done.facts.unknown)
 
     async def own(self, client: Client, run_id: str) -> None:
         """Check that a run is a client's own.
 
-        Over pipes, one of an earlier server is, if a client of the same name made it: who can start this process can
-        read these files.
-
         Raises:
             UsageError: it is not.
         """
-        if run_id in client.runs or run_id in client.going_on:
-            return
-        if client.id.principal == "local" and RUN_ID.fullmatch(run_id):
-            stored = self.store.run(run_id)
-            exists = await asyncio.to_thread(stored.trace.exists)
-            started = await asyncio.to_thread(stored.first, "run_started") if exists else None
-            if started is not None and started.get("caller") == client.id.for_trace():
-                client.runs.add(run_id)
-                return
-        raise UsageError(f"you have no run {run_id[:60]!r}: leave `run` out to begin a new one")
+        if run_id not in client.runs and not await asyncio.to_thread(client.owns, run_id):
+            raise UsageError(f"you have no run {run_id[:60]!r}: leave `run` out to begin a new one")
+
+    @contextmanager
+    def going(self, run_id: str) -> Iterator[None]:
+        """While a program of a run is running.
+
+        Raises:
+            UsageError: another one is.
+        """
+        if run_id in self._going_on:
+            raise UsageError(f"a program of run {run_id} is running: wait for its report, then revise it")
+        self._going_on.add(run_id)
+        try:
+            yield
+        finally:
+            self._going_on.discard(run_id)
 
     def agent(self, client: Client, run_id: str, asker: Asker, **given: Any) -> Agent:
         """What runs a program or a task of a client. ``given``: other arguments of :class:`atc.Agent`."""
