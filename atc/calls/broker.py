@@ -256,6 +256,7 @@ class Broker:
         self.bans.refuse(record, self.journal, self.redactor)
         self._count()
         if self.dry_run and record.effect is not Effect.READ:
+            self._approving.refuse_denied(self.approval, record, tool)
             return planning.plan(record, self.warnings)
         await self._approving.approve(self.approval, record, tool, key, self.warnings)
         try:
@@ -297,7 +298,7 @@ class Broker:
 
     def _may_be_made(self, record: CallRecord) -> bool:
         """Whether a call could be made, were its arguments right."""
-        approved = record.effect is Effect.READ or self.approval.approve != "never"
+        approved = record.effect is Effect.READ or self.approval.may_allow
         return approved and self.made < self.policy.max_calls and record.tool not in self.bans
 
     def _check_arguments(self, record: CallRecord, tool: Tool) -> None:

@@ -53,6 +53,9 @@ def mcp(
     ] = 8_000,
     check: Annotated[bool, typer.Option("--check", help="Show what a client would see, with tokens, and end.")] = False,
     as_json: Annotated[bool, typer.Option("--json", help="With --check: print one JSON document instead.")] = False,
+    permissions: options.Permissions = None,
+    read_only: options.ReadOnly = None,
+    audit: options.Audit = None,
 ) -> None:
     """Serve your tools to an MCP client over pipes: it looks tools up, and writes one program over them.
 
@@ -75,7 +78,7 @@ def mcp(
         raise UsageError("no tools are given: name where they are with --tools, such as --tools servers.json")
     opened = options.opened(tools, only=only, service_url=service_url, auth=auth, documents=documents, openapi=openapi)
     served = Options(stub_tokens, value_characters, tuple(dict.fromkeys(extras or ())))
-    gateway = Gateway(opened, Settings.load(), options=served)
+    gateway = Gateway(opened, Settings.load(permissions=permissions, read_only=read_only, audit=audit), options=served)
     if check:
         _show(anyio.run(_footprint, gateway), as_json=as_json)
         return

@@ -39,7 +39,7 @@ async def run_task(request: ToolRequest) -> Answer:
     gateway, client, run_id = request.gateway, request.client, new_run_id()
     agent = gateway.agent(client, run_id, asker_of(request), model=gateway.held.model(), find_tools=True)
     asked = agent._request(request.text("task"))
-    with gateway.going(run_id):
+    with gateway.going(client, run_id):
         client.begin(run_id)
         async with told(request) as listener:
             result = await agent._begin(asked, listener=listener, run_id=run_id)
@@ -69,7 +69,7 @@ async def resume(request: ToolRequest) -> Answer:
         return answer_of(request, report)
     agent = gateway.agent(client, run_id, asker_of(request), model=gateway.held.model())
     reply = request.text("reply", "") or None
-    with gateway.going(run_id):
+    with gateway.going(client, run_id):
         return _answered(request, await agent.aresume(run_id, reply=reply))
 
 

@@ -12,13 +12,14 @@ from typing import Any
 from typing import Protocol as Interface
 
 from atc.agent import Agent
-from atc.calls.approval import Approval, Asker
+from atc.calls.approval import Asker
 from atc.calls.broker import check_schemas
 from atc.calls.redact import Redactor
 from atc.catalogue import Catalogue
 from atc.errors import AtcError, UsageError
 from atc.faces.mcp_server.client import Client, ClientId, Clients
 from atc.faces.mcp_server.finding import Finder
+from atc.faces.mcp_server.guard import Guards
 from atc.faces.mcp_server.reports import ProgramReport, report_of
 from atc.faces.mcp_server.running import Runs
 from atc.faces.mcp_server.texts import one_line
@@ -27,6 +28,7 @@ from atc.given_program import run_given
 from atc.held import Held
 from atc.models.messages import bounded_tokens
 from atc.models.no_model import NoModel
+from atc.permissions import Permissions
 from atc.sandboxes.drivers import open_sandbox
 from atc.settings import Settings
 from atc.tools.fit import Fitter
@@ -40,6 +42,8 @@ MAX_FOUND = 20
 """Tools that one search may name."""
 MAX_NAMES = 50
 """Tools whose documents one call may ask for."""
+MAX_HIDDEN, MAX_STUBS = 200, 32
+"""Hidden tools that a search looks past, and sets of tools whose stubs are remembered."""
 MAX_ABOUT = 120
 """Characters of the line that says what a tool does."""
 STUB_TOKENS, LEAST_STUB = 600, 15
@@ -81,10 +85,6 @@ class Options:
     stub_tokens: int = STUB_TOKENS
     large: int = LARGE
     extras: Collection[str] = ()
-
-
-class Permissions(Interface):
-    """What clients may do (:class:`atc.permissions.Permissions`)."""
 
 
 class LiveTools(Interface):
@@ -141,13 +141,13 @@ class Gateway:
                 "server was doing is not known"
             )
         self.settings = settings.model_copy(update=update)
-        self.permissions, self.live = permissions, live
+        self.guards, self.live = Guards(permissions, self.settings), live
         self.redactor = Redactor(self.settings.secrets)
         self.shelf = Shelf(self.options.large)
         self.store = RunStore(self.settings.runs_dir)
         self._catalogue: Catalogue | None = None
         self._finder: Finder | None = None
-        self._stubs: tuple[object, Documents | None] | None = None
+        self._stubs: dict[frozenset[str] | None, tuple[object, Documents | None]] = {}
         self._old: set[asyncio.Task[None]] = set()
         self.change_tools(tools)
         self.sandbox = open_sandbox(self.settings)
@@ -176,12 +176,16 @@ class Gateway:
 
     def change_tools(self, tools: Toolset) -> None:
         """Serve other tools from now on. A program that runs keeps those that it began with."""
-        usable = self._usable(tools)
+        usable = self._usable(self.guards.graded(tools))
         if self._finder is not None:
             self._close_soon(self._finder)
         self._catalogue = Catalogue(usable, settings=self.settings) if usable else None
         self._finder = Finder(self._catalogue, self.settings) if self._catalogue is not None else None
-        self._stubs = None
+        self._stubs = {}
+
+    def visible(self, client: Client) -> Toolset:
+        """The tools that a client may know of."""
+        return self.guards.visible(client.id, self.tools)
 
     def client(self, who: ClientId) -> Client:
         """The client of a connection."""
@@ -194,7 +198,7 @@ class Gateway:
     async def prepare(self) -> None:
         """Begin what takes time before the first program."""
         await self.sandbox.prepare()
-        if self._finder is not None and await self.few_stubs() is None:
+        if self._finder is not None and len(self.tools) > self.options.stub_tokens // LEAST_STUB:
             await self._finder.prepare()
 
     async def aclose(self) -> None:
@@ -217,10 +221,11 @@ class Gateway:
         """
         if not query.strip():
             raise UsageError("the query is empty: say what the tool shall do")
-        known = self.catalogue.tools
+        seen, hidden = self.visible(client), len(self.catalogue.tools)
+        hidden -= len(seen)
         assert self._finder is not None
-        found = await self._finder.search(query, min(len(known), max(1, min(limit, MAX_FOUND))))
-        shown = [*found.items()][:limit]
+        found = await self._finder.search(query, max(1, min(limit, MAX_FOUND)) + min(hidden, MAX_HIDDEN))
+        shown = [(name, tool) for name, tool in found.items() if name in seen][:limit]
         return [Found(name, one_line(tool.protocol.description, MAX_ABOUT)) for name, tool in shown]
 
     async def docs(self, client: Client, names: Sequence[str], budget: int) -> Documents:
@@ -238,10 +243,11 @@ class Gateway:
         if not names:
             raise UsageError("no tool is asked for: give `names`")
         graph = self.catalogue.graph
-        known = graph.protocols_with_shapes
+        seen = self.visible(client)
+        known = {name: each for name, each in graph.protocols_with_shapes.items() if name in seen}
         names = [*dict.fromkeys(names)]
         missing = [name for name in names if name not in known]
-        near = await self._near(missing)
+        near = await self._near(client, missing)
         if len(missing) == len(names):
             meant = "".join(f"; perhaps {', '.join(found)}" for found in [*near.values()][:1])
             raise UsageError(f"no tool is named {', '.join(name[:80] for name in missing[:5])}{meant}")
@@ -249,19 +255,22 @@ class Gateway:
         fit = await fitter.fit(budget, _count)
         return Documents(fit.text, not fit.shortened, {name[:80]: near.get(name, []) for name in missing})
 
-    async def few_stubs(self) -> Documents | None:
+    async def few_stubs(self, client: Client) -> Documents | None:
         """All tools as functions, where they fit the description of ``run_program``; ``None`` where they are too many.
 
         Their documents may be shortened: then a client can ask for them.
         """
-        if self._catalogue is None or len(self.tools) > self.options.stub_tokens // LEAST_STUB:
+        seen = self.visible(client)
+        if self._catalogue is None or len(seen) > self.options.stub_tokens // LEAST_STUB:
             return None
-        graph = self._catalogue.graph
-        if self._stubs is None or self._stubs[0] is not graph:
-            protocols = [*graph.protocols_with_shapes.values()]
+        graph, key = self._catalogue.graph, frozenset(seen)
+        if key not in self._stubs or self._stubs[key][0] is not graph:
+            protocols = [each for name, each in graph.protocols_with_shapes.items() if name in seen]
             fit = await Fitter(protocols, graph.suppliers, pages=True, plain=True).fit(self.options.stub_tokens, _count)
-            self._stubs = graph, None if fit.left_out else Documents(fit.text, not fit.shortened)
-        return self._stubs[1]
+            while len(self._stubs) >= MAX_STUBS:
+                del self._stubs[next(iter(self._stubs))]
+            self._stubs[key] = graph, None if fit.left_out else Documents(fit.text, not fit.shortened)
+        return self._stubs[key][1]
 
     # -- programs ------------------------------------------------------------------------------------------------------
 
@@ -304,7 +313,7 @@ class Gateway:
             if listener is not None:
                 listener(event)
 
-        with self.going(run_id):
+        with self.going(client, run_id):
             done = await run_given(
                 self.agent(client, run_id, asker),
                 source,
@@ -315,7 +324,7 @@ class Gateway:
                 listener=heard,
                 run_id=run_id,
             )
-        return await self._with_suggestions(report_of(done, self.redactor, values), done.facts.unknown)
+        return await self._with_suggestions(client, report_of(done, self.redactor, values), done.facts.unknown)
 
     async def own(self, client: Client, run_id: str) -> None:
         """Check that a run is a client's own.
@@ -327,42 +336,46 @@ class Gateway:
             raise UsageError(f"you have no run {run_id[:60]!r}: leave `run` out to begin a new one")
 
     @contextmanager
-    def going(self, run_id: str) -> Iterator[None]:
+    def going(self, client: Client, run_id: str) -> Iterator[None]:
         """While a program of a run is running.
 
         Raises:
-            UsageError: another one is.
+            UsageError: another one is, or the client's caps allow no more at once.
         """
         if run_id in self._going_on:
             raise UsageError(f"a program of run {run_id} is running: wait for its report, then revise it")
         self._going_on.add(run_id)
         try:
-            yield
+            with self.guards.run(client.id):
+                yield
         finally:
             self._going_on.discard(run_id)
 
     def agent(self, client: Client, run_id: str, asker: Asker, **given: Any) -> Agent:
         """What runs a program or a task of a client. ``given``: other arguments of :class:`atc.Agent`."""
-        approval = Approval(asker, earlier=client.earlier_writes(run_id))
-        held = {"model", "catalogue", "sandbox", "approve"}  # the gateway's own, for all runs
+        guard = self.guards.guard(client.id, asker).of_run(run_id)
+        held = {"model", "catalogue", "sandbox", "approve", "permissions", "read_only"}  # the gateway's own
         settings = {name: getattr(self.settings, name) for name in self.settings.model_fields_set - held}
         made: dict[str, Any] = (
             {"model": NoModel(), "catalogue": self.catalogue, "sandbox": self.sandbox} | settings | given
         )
-        return Agent(approve=approval, **made)
+        limits = self.guards.limits(client.id, self.settings)
+        return Agent(approve=guard.approval(client.earlier_writes(run_id)), **made | limits)
 
-    async def _with_suggestions(self, report: ProgramReport, unknown: Mapping[int, str]) -> ProgramReport:
+    async def _with_suggestions(
+        self, client: Client, report: ProgramReport, unknown: Mapping[int, str]
+    ) -> ProgramReport:
         """The report, with names of tools for names that are none."""
         if not unknown:
             return report
-        near = await self._near([*dict.fromkeys(unknown.values())][:MAX_FOUND])
+        near = await self._near(client, [*dict.fromkeys(unknown.values())][:MAX_FOUND])
         findings = [
             found.model_copy(update={"instead": near.get(unknown.get(number, ""), [])})
             for number, found in enumerate(report.findings)
         ]
         return report.model_copy(update={"findings": findings})
 
-    async def _near(self, names: Sequence[str]) -> dict[str, list[str]]:
+    async def _near(self, client: Client, names: Sequence[str]) -> dict[str, list[str]]:
         """For names that no tool has: such that are spelt alike, else what a search for their words finds."""
         if not names or self._finder is None:
             return {}
@@ -370,7 +383,8 @@ class Gateway:
         for name in names:
             if name not in found and "_" in name and len(self.tools) > MAX_FOUND:
                 found[name] = [*await self._finder.search(name.replace("_", " "), 3)][:3]
-        return found
+        seen = self.visible(client)
+        return {name: [each for each in near if each in seen] for name, near in found.items()}
 
     def _usable(self, tools: Toolset) -> Toolset:
         """Those that programs can call: one of which that is not so must not stop the others."""
