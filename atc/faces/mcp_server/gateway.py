@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 import tempfile
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -38,6 +39,7 @@ from atc.traces.emitter import Listener
 from atc.traces.events import Event
 from atc.traces.store import RunStore, new_run_id
 
+_log = logging.getLogger(__name__)
 MAX_FOUND = 20
 """Tools that one search may name."""
 MAX_NAMES = 50
@@ -100,6 +102,14 @@ class LiveTools(Interface):
         """Servers that are down, with a line each of why."""
         ...
 
+    async def __aenter__(self) -> object:
+        """Begin to hold the servers."""
+        ...
+
+    async def __aexit__(self, *problem: Any) -> None:
+        """Let go of the servers."""
+        ...
+
     def on_change(self, callback: Callable[[Toolset], None]) -> object:
         """Have a function told when tools come or go."""
         ...
@@ -148,6 +158,7 @@ class Gateway:
         self._catalogue: Catalogue | None = None
         self._finder: Finder | None = None
         self._stubs: dict[frozenset[str] | None, tuple[object, Documents | None]] = {}
+        self._preparing: asyncio.Task[None] | None = None
         self._old: set[asyncio.Task[None]] = set()
         self.change_tools(tools)
         self.sandbox = open_sandbox(self.settings)
@@ -196,14 +207,28 @@ class Gateway:
         return Values(self.shelf, client.id)
 
     async def prepare(self) -> None:
-        """Begin what takes time before the first program."""
-        await self.sandbox.prepare()
+        """Begin what takes time before the first program; nobody waits for it. To be closed in the same event loop."""
+        if self._preparing is None:
+            if self.live is not None:
+                await self.live.__aenter__()
+            self._preparing = asyncio.create_task(self._prepare())
+
+    async def _prepare(self) -> None:
+        try:
+            await self.sandbox.prepare()
+        except AtcError as error:  # the first program says so, too, and to the client
+            _log.warning("%s", error)
         if self._finder is not None and len(self.tools) > self.options.stub_tokens // LEAST_STUB:
             await self._finder.prepare()
 
     async def aclose(self) -> None:
         """End what goes on, and the sandbox."""
         await self.running.aclose()
+        if self._preparing is not None:
+            self._preparing.cancel()
+            await asyncio.wait([self._preparing])
+            if self.live is not None:
+                await self.live.__aexit__(None, None, None)
         if self._finder is not None:
             await self._finder.aclose()
         await self.held.aclose()

@@ -17,6 +17,7 @@ async def serve_stdio(gateway: Gateway) -> None:
     Raises:
         KeyboardInterrupt: it was Ctrl-C.
     """
+    await gateway.prepare()
     server = Face(gateway).server
     asked: list[signal.Signals] = []
 
