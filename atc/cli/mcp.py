@@ -9,14 +9,18 @@ import typer
 
 from atc.cli import mcp_http, mcp_login, options
 from atc.cli.console import guarded
+from atc.cli.mcp_check import check as check_server
+from atc.cli.mcp_check import told
 from atc.cli.mcp_install import install, uninstall
-from atc.errors import EnvironmentProblem
+from atc.errors import EnvironmentProblem, UsageError
 from atc.settings import Settings
 
 if TYPE_CHECKING:
     from atc.faces.mcp_server.gateway import Gateway
     from atc.faces.mcp_server.server import Face
 
+EXTRAS = ("run_task", "resume")
+"""Tools that are offered if asked for (:mod:`atc.faces.mcp_server.extras`)."""
 Enrich = Annotated[
     bool,
     typer.Option(
@@ -24,8 +28,28 @@ Enrich = Annotated[
         help="Serve the tools themselves, with output schemas filled in from what they answered; no programs.",
     ),
 ]
-
 app = typer.Typer(help="One MCP server in front of all tools: a client's own model writes programs over them.")
+
+With = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--with",
+        metavar="NAME",
+        help="Offer this, too: run_task (ATC's own model solves a task), resume (go on with a run that was cut off). "
+        "May be given several times.",
+    ),
+]
+StubTokens = Annotated[
+    int,
+    typer.Option(
+        min=0, help="Tokens of all tools in the description of run_program; where they need more, a client searches."
+    ),
+]
+ValueCharacters = Annotated[
+    int, typer.Option(min=200, help="Characters of an answer's JSON above which a client gets a preview and a link.")
+]
+Check = Annotated[bool, typer.Option("--check", help="Show what a client would see, with tokens, and end.")]
+AsJson = Annotated[bool, typer.Option("--json", help="With --check: print one JSON document instead.")]
 
 
 @app.callback(invoke_without_command=True)
@@ -39,6 +63,11 @@ def mcp(
     openapi: options.OpenApi = None,
     documents: options.Documents = None,
     enrich: Enrich = False,
+    extras: With = None,
+    stub_tokens: StubTokens = 600,
+    value_characters: ValueCharacters = 8_000,
+    check: Check = False,
+    as_json: AsJson = False,
     permissions: options.Permissions = None,
     read_only: options.ReadOnly = None,
     audit: options.Audit = None,
@@ -59,20 +88,41 @@ def mcp(
     oauth_scope: mcp_http.OauthScope = None,
     oauth_client: mcp_http.OauthClient = "",
 ) -> None:
-    """Serve your tools to an MCP client, over pipes or HTTP: it looks tools up, and writes one program over them."""
+    """Serve your tools to an MCP client, over pipes or HTTP: it looks tools up, and writes one program over them.
+
+    Over pipes a client starts this command itself. Try it by hand with --check.
+    """
     if context.invoked_subcommand is not None:
         return
+    if as_json and not check:
+        raise UsageError("--json belongs to --check: a server's standard output is its client's")
     try:
         import mcp as _  # noqa: F401
     except ImportError:
         raise EnvironmentProblem("the package `mcp` is not installed: pip install 'atc-runtime[mcp]'") from None
-    from atc.faces.mcp_server.gateway import Gateway
+    from atc.faces.mcp_server.gateway import Gateway, Options
     from atc.faces.mcp_server.stdio import serve_stdio
 
-    opened = options.opened(
-        tools or [], only=only, service_url=service_url, auth=auth, documents=documents, openapi=openapi
+    if unknown := [name for name in extras or () if name not in EXTRAS]:
+        raise UsageError(f"--with does not know {unknown[0]!r}: there are {', '.join(EXTRAS)}")
+    if not tools:
+        raise UsageError("no tools are given: name where they are with --tools, such as --tools servers.json")
+    settings = Settings.load(permissions=permissions, read_only=read_only, audit=audit)
+    live = options.opened_live(
+        tools,
+        settings=settings,
+        only=only,
+        service_url=service_url,
+        auth=auth,
+        documents=documents,
+        openapi=openapi,
     )
-    gateway = Gateway(opened, Settings.load(permissions=permissions, read_only=read_only, audit=audit))
+    served = Options(stub_tokens, value_characters, tuple(dict.fromkeys(extras or ())))
+    gateway = Gateway(live.tools, settings, live=live, options=served)
+    if check:
+        check_server(gateway, as_json=as_json)
+        return
+    told(gateway.notices)
     if http:
         mcp_http.serve(
             gateway,

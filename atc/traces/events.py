@@ -164,11 +164,13 @@ class LayerStarted(TypedDict):
 
 
 class ProgramWritten(TypedDict):
-    """A program was written. ``attempt`` counts from 0; ``rewrites``: one note for each change by a rule."""
+    """A program was written. ``attempt`` counts from 0; ``rewrites``: one note for each change by a rule. ``inputs``:
+    the values that a caller's own program was given by name, bytes tagged."""
 
     attempt: int
     program: str
     rewrites: list[str]
+    inputs: NotRequired[dict[str, Any]]
 
 
 class Findings(TypedDict):

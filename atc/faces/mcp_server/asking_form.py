@@ -68,9 +68,9 @@ def verdict_of(answer: ElicitAnswer, form: AskForm, *, offered: bool) -> tuple[V
     if answer is None:
         return Refusal(f"{_JUNK}: it is no answer to the form"), False
     if answer.action == "decline":
-        return Refusal("the user declined this call"), False
+        return Refusal("the user declined this call", by_user=True), False
     if answer.action == "cancel":
-        return Refusal("the user closed the question about this call without an answer"), False
+        return Refusal("the user closed the question about this call without an answer", by_user=True), False
     content = answer.content or {}
     if strange := sorted(set(content) - {APPROVE, LATER} | ({LATER} & set(content) if not offered else set())):
         return Refusal(f"{_JUNK}: it has {len(strange)} fields that the form has not"), False
@@ -79,7 +79,7 @@ def verdict_of(answer: ElicitAnswer, form: AskForm, *, offered: bool) -> tuple[V
     if APPROVE not in content and form == "tick":
         return Refusal("the client accepted the form without its tick, so nobody may have seen it"), False
     if content.get(APPROVE, True) is not True:
-        return Refusal("the user did not approve this call"), False
+        return Refusal("the user did not approve this call", by_user=True), False
     return True, content.get(LATER) is True
 
 

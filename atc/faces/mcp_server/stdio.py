@@ -22,6 +22,7 @@ async def serve_stdio(gateway: Gateway, face: Face | None = None) -> None:
     Raises:
         KeyboardInterrupt: it was Ctrl-C.
     """
+    await gateway.prepare()
     face = face or Face(gateway)
     server, asked = face.server, list[signal.Signals]()
     options = server.create_initialization_options(NotificationOptions(tools_changed=True))
