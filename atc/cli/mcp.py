@@ -8,7 +8,8 @@ import anyio
 import typer
 
 from atc.cli import options
-from atc.cli.console import guarded
+from atc.cli.console import INTERRUPTED, guarded
+from atc.cli.leaving import leaving
 from atc.errors import EnvironmentProblem
 from atc.settings import Settings
 
@@ -40,4 +41,5 @@ def mcp(
         tools or [], only=only, service_url=service_url, auth=auth, documents=documents, openapi=openapi
     )
     gateway = Gateway(opened, Settings.load())
-    anyio.run(serve_stdio, gateway)
+    with leaving(INTERRUPTED):
+        anyio.run(serve_stdio, gateway)

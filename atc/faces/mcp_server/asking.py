@@ -27,6 +27,8 @@ from atc.faces.mcp_server.running import Question, Running, unanswered
 
 Ask = Callable[[ApprovalRequest], Awaitable[Verdicts]]
 _KEY = "approval"
+MOST_ROUNDS = 9
+"""Questions that one call may be answered with: the clients of the official SDKs give up after ten rounds."""
 
 
 def asker_of(request: ToolRequest) -> Ask:
@@ -57,8 +59,8 @@ def carried(handler: Handler) -> Handler:
             running = runs.begin(owner, call, lambda running: handler(replace(request, running=running)))
         else:
             running, question = runs.claim(state, owner, call)
-            running.request = request
             _settle(running, question, _response(request.params.input_responses), request)
+        running.request = request
         try:
             return await _followed(request, running)
         except asyncio.CancelledError:
@@ -72,6 +74,10 @@ async def _followed(request: ToolRequest, running: Running[Answer]) -> Answer:
     """Wait for the work's end, and have its questions answered meanwhile."""
     while (question := await running.question()) is not None:
         if request.context.protocol_version in MODERN_PROTOCOL_VERSIONS:
+            if running.rounds >= MOST_ROUNDS:
+                question.settle(Refusal(_TOO_MANY))
+                continue
+            running.rounds += 1
             state = request.gateway.running.offer(running, question)
             return types.InputRequiredResult(input_requests={_KEY: _request(request, question)}, request_state=state)
         await _elicit(request, running, question)
@@ -134,6 +140,12 @@ def _cannot_ask(request: ToolRequest) -> str:
     if request.context.protocol_version not in MODERN_PROTOCOL_VERSIONS and not session.can_send_request:
         return "nobody could be asked to approve this call: this connection cannot carry a question to the client"
     return ""
+
+
+_TOO_MANY = (
+    f"this program asked the user {MOST_ROUNDS} times, and a client asks no more often for one call: send it again as "
+    "a revision of this run (`run`) to have the user asked about the rest"
+)
 
 
 def _call_of(request: ToolRequest) -> tuple[str, str]:

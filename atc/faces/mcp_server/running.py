@@ -63,11 +63,13 @@ class Running(Generic[T]):
 
     Attributes:
         request: of the client that waits for it now: the first, or that with the last answer. Progress goes there.
+        rounds: how often the client was answered with a question.
     """
 
     def __init__(self, owner: Hashable, call: Hashable) -> None:
         self.owner, self.call = owner, call
         self.request: Any = None
+        self.rounds = 0
         self.task: asyncio.Task[T] | None = None
         self._questions: list[Question] = []
         self._changed = asyncio.Event()
