@@ -33,9 +33,10 @@ def leaving(code_if_broken_off: int) -> Iterator[None]:
         for thread in begun:
             thread.join(max(0.0, deadline - time.monotonic()))
         if any(thread.is_alive() for thread in begun):
-            sys.stderr.write("atc: ended while a tool's function still ran\n")
-            atexit._run_exitfuncs()
-            for stream in (sys.stdout, sys.stderr):
-                with contextlib.suppress(OSError, ValueError):
-                    stream.flush()
-            os._exit(code)
+            try:
+                with contextlib.suppress(OSError, ValueError):  # nobody reads any more
+                    sys.stderr.write("atc: ended while a tool's function still ran\n")
+                    sys.stderr.flush()
+                atexit._run_exitfuncs()
+            finally:
+                os._exit(code)
