@@ -346,6 +346,7 @@ def test_a_call_that_is_given_up_ends_and_what_it_began_is_in_doubt(mode: str) -
                 await asyncio.sleep(0.01)
             again = await run(client, source)
             assert again["status"] == "denied"
+            assert f"what run {run_id} did, give it as `run`" in str(again)
             revised = await run(client, source, run=run_id)
             assert revised["status"] == "in_doubt"
 

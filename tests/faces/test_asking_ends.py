@@ -2,18 +2,28 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import os
 import signal
 import subprocess
 import sys
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
 
 import pytest
+import uvicorn
+from mcp import Client
 
+from atc.faces.mcp_server.gateway import Gateway
+from atc.faces.mcp_server.server import Face
+from atc.result import Effect
 from benchmarks import codemode_kills
 from tests.support.mcp import entry, raw_server, reading
+from tests.support.mcp_face import ACCEPT, TEXT, Book, User, gateway_of, run
+from tests.support.tools import make_tool
 
 pytestmark = pytest.mark.slow
 
@@ -165,3 +175,46 @@ def test_clients_that_are_killed_leave_nothing_and_nothing_is_done_twice() -> No
     figures = codemode_kills.summed(codemode_kills.measured(4, 7))
     assert figures["lines done twice"] == 0
     assert figures["left running"] == 0
+
+
+@pytest.mark.parametrize("mode", ["legacy", "2026-07-28"])
+def test_a_client_over_http_that_goes_away_has_its_run_ended(tmp_path: Path, mode: str) -> None:
+    """Up to 2025-11-25 by ending its session, as a client may resume a stream; later by closing the response."""
+    book, user = Book(), User([ACCEPT])
+    begun = asyncio.Event()
+
+    async def send(arguments: dict[str, Any]) -> int:
+        begun.set()
+        await asyncio.sleep(3600)
+        return 1
+
+    tool = make_tool("send", send, Effect.WRITE, required=("text",), text=TEXT)
+
+    async def main() -> None:
+        async with gateway_of(book.tool, tool) as gateway, over_http(gateway) as address:
+            async with Client(address, mode=mode, elicitation_callback=user) as client:
+                sending = asyncio.create_task(run(client, "answer = send(text='a')"))
+                await begun.wait()
+                sending.cancel()
+            while len(gateway.running):  # noqa: ASYNC110 - its task ends by itself
+                await asyncio.sleep(0.01)
+            async with Client(address, mode=mode, elicitation_callback=user) as client:
+                assert (await run(client, "answer = append_line(text='b')"))["status"] == "answered"
+
+    asyncio.run(main())
+    assert book.lines == ["b"]
+
+
+@asynccontextmanager
+async def over_http(gateway: Gateway) -> AsyncIterator[str]:
+    application = Face(gateway).server.streamable_http_app()
+    server = uvicorn.Server(uvicorn.Config(application, port=0, log_level="error"))
+    serving = asyncio.create_task(server.serve())
+    while not server.started:  # noqa: ASYNC110
+        await asyncio.sleep(0.01)
+    port = server.servers[0].sockets[0].getsockname()[1]
+    try:
+        yield f"http://127.0.0.1:{port}/mcp"
+    finally:
+        server.should_exit = True
+        await serving

@@ -10,6 +10,7 @@ from __future__ import annotations
 import asyncio
 import hashlib
 import json
+import logging
 from collections.abc import Awaitable, Callable
 from dataclasses import replace
 from functools import wraps
@@ -24,6 +25,8 @@ from atc.calls.approval import ApprovalRequest, Refusal, Verdicts
 from atc.faces.mcp_server.asking_form import ElicitAnswer, form_of, message_of, verdict_of
 from atc.faces.mcp_server.requests import Answer, Handler, ToolRequest
 from atc.faces.mcp_server.running import Question, Running, unanswered
+
+_log = logging.getLogger(__name__)
 
 Ask = Callable[[ApprovalRequest], Awaitable[Verdicts]]
 _KEY = "approval"
@@ -63,7 +66,7 @@ def carried(handler: Handler) -> Handler:
         running.request = request
         try:
             return await _followed(request, running)
-        except asyncio.CancelledError:
+        except BaseException:
             running.end()  # nobody waits any more
             raise
 
@@ -102,6 +105,10 @@ async def _elicit(request: ToolRequest, running: Running[Answer], question: Ques
             return
         except ValidationError:
             answer = None
+        except Exception as error:
+            _log.warning("a question to a client failed", exc_info=error)
+            question.settle(Refusal("the question about this call could not be brought to the client"))
+            return
         _settle(running, question, answer, request)
     finally:
         asking.cancel()
@@ -113,6 +120,9 @@ def _settle(running: Running[Answer], question: Question, answer: ElicitAnswer, 
     verdict, later = verdict_of(answer, request.gateway.settings.ask_form, offered=question.again)
     if verdict is True and later:
         running.allow_later_calls(question.request)
+    repeats = question.request.repeats
+    if isinstance(verdict, Refusal) and repeats:
+        verdict = replace(verdict, reason=f"{verdict.reason}. To go on with what run {repeats} did, give it as `run`")
     question.settle(verdict)
 
 
