@@ -22,7 +22,7 @@ from mcp_types.version import MODERN_PROTOCOL_VERSIONS
 from pydantic import ValidationError
 
 from atc.calls.approval import ApprovalRequest, Refusal, Verdicts
-from atc.faces.mcp_server.asking_form import ElicitAnswer, form_of, message_of, verdict_of
+from atc.faces.mcp_server.asking_form import AskForm, ElicitAnswer, form_of, message_of, verdict_of
 from atc.faces.mcp_server.requests import Answer, Handler, ToolRequest
 from atc.faces.mcp_server.running import Question, Running, unanswered
 
@@ -117,7 +117,7 @@ async def _elicit(request: ToolRequest, running: Running[Answer], question: Ques
 
 
 def _settle(running: Running[Answer], question: Question, answer: ElicitAnswer, request: ToolRequest) -> None:
-    verdict, later = verdict_of(answer, request.gateway.settings.ask_form, offered=question.again)
+    verdict, later = verdict_of(answer, _form(request, question), offered=question.again)
     if verdict is True and later:
         running.allow_later_calls(question.request)
     repeats = question.request.repeats
@@ -128,8 +128,13 @@ def _settle(running: Running[Answer], question: Question, answer: ElicitAnswer, 
 
 def _request(request: ToolRequest, question: Question) -> types.ElicitRequest:
     message = message_of(question.request, request.gateway.redactor)
-    form: Any = form_of(request.gateway.settings.ask_form, offer=question.again)
+    form: Any = form_of(_form(request, question), offer=question.again)
     return types.ElicitRequest(params=types.ElicitRequestFormParams(message=message, requested_schema=form))
+
+
+def _form(request: ToolRequest, question: Question) -> AskForm:
+    """The form of a question. To do a thing again takes a tick: a client that accepts by itself does nothing twice."""
+    return "tick" if question.request.repeats else request.gateway.settings.ask_form
 
 
 def _response(responses: types.InputResponses | None) -> ElicitAnswer:
