@@ -8,7 +8,8 @@ import anyio
 import typer
 
 from atc.cli import mcp_http, mcp_login, options
-from atc.cli.console import guarded
+from atc.cli.console import INTERRUPTED, guarded
+from atc.cli.leaving import leaving
 from atc.cli.mcp_check import check as check_server
 from atc.cli.mcp_check import told
 from atc.cli.mcp_install import install, uninstall
@@ -145,7 +146,8 @@ def mcp(
             ),
         )
         return
-    anyio.run(serve_stdio, gateway, enriched(gateway) if enrich else None)
+    with leaving(INTERRUPTED):
+        anyio.run(serve_stdio, gateway, enriched(gateway) if enrich else None)
 
 
 def enriched(gateway: Gateway) -> Face:
