@@ -38,15 +38,17 @@ class Guards:
         self.audit = AuditLog(settings.audit, Redactor(settings.secrets))
         self._limiters = Limiters()
 
-    def graded(self, tools: Toolset) -> Toolset:
-        """All tools, each with the effect that it is taken for: what a server says of itself is a claim."""
-        return self.permissions.graded(tools)
+    def served(self, tools: Toolset) -> Toolset:
+        """The tools that some client may see, each with the effect that it is taken for.
+
+        What a server says of the effects of its tools is a claim, and journal, retries and approval go by the effect.
+        """
+        return self.permissions.served(tools)
 
     def visible(self, client: Caller, tools: Toolset) -> Toolset:
-        """The tools that a client may know of."""
-        if not self.permissions.hides_any:
-            return tools
-        return Toolset(tool for tool in tools.values() if self.permissions.sees(client, tool.protocol))
+        """Those of the tools that a client may know of; the same set where it may know of all."""
+        seen = [tool for tool in tools.values() if self.permissions.sees(client, tool.protocol)]
+        return tools if len(seen) == len(tools) else Toolset(seen)
 
     def guard(self, client: Caller, ask: Ask) -> Guard:
         """Decides over a client's calls; :meth:`Guard.approval` is the rule for an agent.
