@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 from pathlib import Path
 from typing import Any
@@ -10,8 +11,8 @@ import pytest
 
 from atc import Agent, FakeModel, Result, SettingsError, Toolset, UsageError, tool
 from atc.calls import question
-from atc.calls.approval import Approval
-from atc.permissions import Permissions
+from atc.calls.approval import Approval, ApprovalRequest
+from atc.permissions import Permissions, of_agent
 from atc.settings import Settings
 from tests.support.permissions import file_of, written
 
@@ -82,30 +83,58 @@ def audited(tmp_path: Path) -> list[tuple[str, str, str]]:
     return [(line["tool"], line["verdict"], line["by"]) for line in lines]
 
 
+TOOLS = Toolset.from_functions(book, drop, paint, look)
+
+
+def asked(permissions: Permissions, approve: Any, name: str, *warnings: str, **arguments: Any) -> Any:
+    """What is answered to one call, without a program."""
+    settings = Settings.load() if not isinstance(approve, dict) else Settings.load(**approve)
+    rule = of_agent.approval_of(permissions, None if isinstance(approve, dict) else approve, settings)
+    assert rule.policy is not None
+    protocol = TOOLS[name].protocol
+    request = ApprovalRequest(name, arguments, protocol.effect, "", warnings, protocol=protocol)
+    return asyncio.run(rule.policy.asker(request))
+
+
+def yes(request: ApprovalRequest) -> bool:
+    return True
+
+
+def no(request: ApprovalRequest) -> bool:
+    return False
+
+
 @pytest.mark.parametrize(
-    ("source", "approve", "made", "by"),
+    ("name", "argument", "approve", "made", "by"),
     [
-        ("answer = book(seats=1)", None, True, "rule 1"),
-        ("answer = book(seats=1)", "always", True, "rule 1"),
-        ("answer = book(seats=1)", "never", False, "nobody"),
-        ("answer = book(seats=5)", None, False, "nobody"),
-        ("answer = book(seats=5)", "always", False, "nobody"),
-        ("answer = book(seats=5)", lambda _: True, True, "user"),
-        ("answer = book(seats=50)", "always", False, "rule 3"),
-        ("answer = book(seats=50)", lambda _: True, False, "rule 3"),
-        ("answer = paint(room='r')", None, False, "nobody"),
-        ("answer = paint(room='r')", "always", True, "choice"),
-        ("answer = paint(room='r')", lambda _: False, False, "user"),
-        ("answer = look(room='xy')", "always", False, "rule 5"),
+        ("book", 1, None, True, "rule 1"),
+        ("book", 1, "always", True, "rule 1"),
+        ("book", 1, "never", False, "nobody"),
+        ("book", 1, {"approve": "never"}, False, "nobody"),
+        ("book", 5, None, False, "nobody"),
+        ("book", 5, "always", False, "nobody"),
+        ("book", 5, yes, True, "user"),
+        ("book", 50, "always", False, "rule 3"),
+        ("book", 50, yes, False, "rule 3"),
+        ("paint", "r", None, False, "nobody"),
+        ("paint", "r", "always", True, "choice"),
+        ("paint", "r", {"approve": "always"}, True, "choice"),
+        ("paint", "r", no, False, "user"),
+        ("look", "xy", "always", False, "rule 5"),
     ],
 )
 def test_a_denial_denies_and_a_question_is_put_whatever_the_choice_is(
-    rules: Permissions, tmp_path: Path, source: str, approve: Any, made: bool, by: str
+    rules: Permissions, tmp_path: Path, name: str, argument: Any, approve: Any, made: bool, by: str
 ) -> None:
-    result = ran(source, rules, approve=approve)
-    assert result.status == ("answered" if made else "denied")
-    (line,) = audited(tmp_path)
-    assert line[1:] == ("allowed" if made else "refused", by)
+    answer = asked(rules, approve, name, **{"seats" if name == "book" else "room": argument})
+    assert (answer is True) == made
+    assert audited(tmp_path) == [(name, "allowed" if made else "refused", by)]
+
+
+def test_runs_go_by_the_permissions(rules: Permissions, tmp_path: Path) -> None:
+    assert ran("answer = book(seats=1)", rules).status == "answered"
+    assert ran("answer = look(room='xy')", rules, approve="always").status == "denied"
+    assert audited(tmp_path) == [("book", "allowed", "rule 1"), ("look", "refused", "rule 5")]
 
 
 def test_a_tool_that_is_denied_as_a_whole_is_not_offered(rules: Permissions) -> None:
@@ -125,23 +154,25 @@ def test_the_refusal_of_what_nobody_could_be_asked_about_has_the_line(rules: Per
 def test_an_allowed_write_of_a_program_with_a_warning_is_not_made_unasked(rules: Permissions) -> None:
     result = ran("answer = book(seats=1)", rules, WARNED)
     assert [call.error_status for call in result.calls] == ["warned"]
-    assert ran("answer = book(seats=1)", rules, WARNED, approve=lambda _: True).status == "answered"
-    assert ran("answer = book(seats=1)", rules, WARNED, approve="always", warnings="allow").status == "answered"
+    assert asked(rules, "always", "book", "w", seats=1).status == "warned"
+    assert asked(rules, "always", "paint", "w", room="r").status == "warned"
+    assert asked(rules, yes, "book", "w", seats=1) is True
+    assert asked(rules, {"approve": "always", "warnings": "allow"}, "book", "w", seats=1) is True
 
 
 def test_at_a_terminal_a_question_is_put_also_under_always(rules: Permissions, monkeypatch: pytest.MonkeyPatch) -> None:
-    asked = []
+    headings = []
 
     async def ask(heading: str, *rest: Any) -> bool:
-        asked.append(heading)
+        headings.append(heading)
         return True
 
     monkeypatch.setattr(question, "has_terminal", lambda: True)
     monkeypatch.setattr(question, "ask", ask)
-    assert ran("answer = book(seats=5)", rules, approve="always").status == "answered"
-    assert ran("answer = paint(room='r')", rules, approve="always").status == "answered"
-    assert ran("answer = paint(room='r')", rules).status == "answered"
-    assert asked == ["allow book? effect: write", "allow paint? effect: write"]
+    assert asked(rules, "always", "book", seats=5) is True
+    assert asked(rules, "always", "paint", room="r") is True
+    assert asked(rules, None, "paint", room="r") is True
+    assert headings == ["allow book? effect: write", "allow paint? effect: write"]
 
 
 def test_what_a_rule_denies_is_refused_in_a_dry_run_too(rules: Permissions) -> None:
