@@ -100,6 +100,12 @@ class Permissions:
         denied = (rule for rule in self.rules if rule.verdict == "deny" and not rule.conditions)
         return not any(rule.speaks_of(client, protocol, effect) for rule in denied)
 
+    def hides_from(self, client: Caller) -> bool:
+        """Whether there may be a tool that a caller does not see."""
+        section = self.section(client)
+        whole = any(rule.verdict == "deny" and not rule.conditions for rule in self.rules)
+        return whole or self.read_only or section.read_only or section.tools is not None
+
     def offered(self, client: Caller, tools: Toolset) -> Toolset:
         """The tools that a caller sees, each with the effect that the permissions take it for."""
         return Toolset(tool for tool in self.graded(tools).values() if self.sees(client, tool.protocol))
