@@ -215,7 +215,7 @@ def live_tools(
     only: Sequence[str] | None = None,
     documents: str | Path | None = None,
     limits: Limits | None = None,
-    **openapi_options: Any,
+    openapi: Mapping[str, Any] | None = None,
 ) -> LiveTools:
     """Open sources as :func:`atc.tools.sources.open_tools` does, but leave the MCP servers among them to come and go.
 
@@ -225,7 +225,7 @@ def live_tools(
         only: shell patterns of the names of tools that are served; all when not given.
         documents: a folder of protocol documents that stand in place of the tools' own.
         limits: of calls, starts and time.
-        **openapi_options: passed on to the OpenAPI importer.
+        openapi: options of the OpenAPI importer.
 
     Raises:
         ToolImportError: a word names nothing, or what it names holds no tools. That a server is down is no error.
@@ -238,5 +238,6 @@ def live_tools(
         (load_protocols(documents), drifted_tools(documents)) if documents else (Toolset(), frozenset[str]())
     )
     shown = Shown(tuple(only or ()), {name: tool.protocol for name, tool in known.items()}, drifted)
-    opened = open_tools(others, **openapi_options) if others or not specs else Toolset()
+    narrowed = {"only": list(only), "strict": False} if only else {}  # what else a document has is not read at all
+    opened = open_tools(others, **{**(openapi or {}), **narrowed}) if others or not specs else Toolset()
     return LiveTools(specs, folder=folder, others=opened, shown=shown, limits=limits)

@@ -231,8 +231,14 @@ class Entry:
         """Raise ListUnread where there is no list to be had."""
         running = self.server.running()
         if running is not None:
-            found = await listed_over(running, self._limits.start_timeout_s)
-            return await asyncio.to_thread(self._made_of, found)
+            try:
+                found = await listed_over(running, self._limits.start_timeout_s)
+                return await asyncio.to_thread(self._made_of, found)
+            except ListUnread:
+                if not running.over:
+                    raise
+                if self._kept is not None:  # it died of something else, a call perhaps: what is known stays
+                    return self._kept
         async with self._slots:
             return await off_loop(self._from_elsewhere)
 
