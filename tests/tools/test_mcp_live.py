@@ -17,8 +17,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from atc import Toolset
+from atc import Agent, Toolset
 from atc.errors import ToolError, ToolImportError, UsageError
+from atc.models.fake import FakeModel
 from atc.tools.mcp.backoff import MOST_S, Backoff
 from atc.tools.mcp.kept_lists import KeptList, KeptLists, server_key
 from atc.tools.mcp.live import LiveTools, live_tools
@@ -510,3 +511,29 @@ def test_a_tool_that_cannot_be_one_costs_itself_alone(tmp_path: Path, lists: Pat
     live = opened(word, lists)
     living(live)
     assert [*live.tools] == ["look"]
+
+
+def test_a_tool_with_a_huge_document_is_left_out(tmp_path: Path, lists: Path, caplog: pytest.LogCaptureFixture) -> None:
+    huge = {"type": "object", "properties": {"x": {"enum": [f"value {n}" for n in range(40_000)]}}}
+    word = config(tmp_path, a=server(tmp_path / "a", [entry("huge", inputSchema=huge), reading("look")]))
+    live = opened(word, lists)
+    living(live)
+    assert [*live.tools] == ["look"]
+    assert "huge: its document has" in caplog.text
+
+
+@pytest.mark.slow
+def test_a_run_passes_progress_on(tmp_path: Path, lists: Path) -> None:
+    calls = {"work": {"progress": [{"progress": 1, "total": 3}], "value": 5}}
+    word = config(tmp_path, a=server(tmp_path / "a", calls=calls))
+    told: list[Progress] = []
+
+    async def run(live: LiveTools) -> Any:
+        PROGRESS.set(told.append)
+        model = FakeModel(["```python\nanswer = work()\n```"])
+        async with Agent(live.tools, model=model, sentence=False) as agent:
+            return await agent.arun("do it")
+
+    result = living(opened(word, lists), run)
+    assert (result.status, result.value) == ("answered", "5"), result.fault
+    assert told == [Progress("work", 1.0, 3.0)]

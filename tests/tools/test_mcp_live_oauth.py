@@ -25,7 +25,7 @@ from atc.tools.mcp.login import LoginFailed, Talk, log_in
 from atc.tools.mcp.logins import FOLDER, Login, Logins
 from atc.tools.mcp.oauth import KeptLoginAuth
 from atc.tools.mcp.spec import ServerSpec, read_specs
-from tests.support.mcp import called
+from tests.support.mcp import called, one
 from tests.support.mcp_oauth import Vault, vault
 
 URL = "https://tools.example/mcp"
@@ -243,3 +243,28 @@ def test_tools_come_with_the_login(served: Vault, logins: Logins, tmp_path: Path
     down, names = asyncio.run(run())
     assert f"run `atc mcp login {served.url}`" in next(iter(down.values()))
     assert names == ["secret"]
+
+
+@pytest.mark.slow
+def test_tools_go_when_the_login_ends_and_no_call_is_in_doubt(served: Vault, logins: Logins, tmp_path: Path) -> None:
+    made = logged_in(read_specs(served.url)[0])
+    assert made is not None
+    logins.write(made.model_copy(update={"refresh_token": ""}))
+
+    async def run() -> None:
+        async with live_tools([f"mcp:{served.url}"], folder=tmp_path / "lists") as live:
+            await live.settled()
+            assert await one(live.tools, "secret") == "42"
+            tools, down, up = live.tools, asyncio.Event(), asyncio.Event()
+            live.on_change(lambda tools: up.set() if tools else down.set())
+            served.valid.clear()
+            error = await one(tools, "secret")
+            assert (error.status, error.outcome, error.cause) == (401, "refused", "credential")
+            await asyncio.wait_for(down.wait(), 60)
+            assert "atc mcp login" in next(iter(live.down.values()))
+            up.clear()
+            served.valid.add(made.access_token)
+            await asyncio.wait_for(up.wait(), 60)
+            assert await one(tools, "secret") == "42"
+
+    asyncio.run(run())

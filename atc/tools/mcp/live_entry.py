@@ -30,6 +30,9 @@ from atc.tools.tool import Tool
 MAX_LINE = 300
 """Characters of the line that says why a server is down."""
 
+MAX_DOCUMENT = 400_000
+"""Characters of the document of one tool."""
+
 MINUTE_S = 60.0
 _LOOKS_S = 2.0
 _LOG = logging.getLogger(__name__)
@@ -229,7 +232,7 @@ class Entry:
 
     async def _read(self) -> KeptList:
         """Raise ListUnread where there is no list to be had."""
-        running = self.server.running()
+        running = self.server.running() if not self.why else None
         if running is not None:
             try:
                 found = await listed_over(running, self._limits.start_timeout_s)
@@ -258,7 +261,10 @@ class Entry:
         skipped: list[str] = []
         for tool in found.tools:
             try:
-                made.append(self._protocol(tool))
+                protocol = self._protocol(tool)
+                if (size := len(protocol.model_dump_json())) > MAX_DOCUMENT:
+                    raise ToolImportError(f"its document has {size:,} characters; the limit is {MAX_DOCUMENT:,}")
+                made.append(protocol)
             except ToolImportError as error:
                 skipped.append(f"{tool.name[:100]}: {error}")
         for line in skipped[:5]:
