@@ -7,6 +7,7 @@ import json
 import os
 import signal
 import stat
+import subprocess
 import sys
 import time
 from collections.abc import Awaitable, Callable
@@ -537,3 +538,32 @@ def test_a_run_passes_progress_on(tmp_path: Path, lists: Path) -> None:
     result = living(opened(word, lists), run)
     assert (result.status, result.value) == ("answered", "5"), result.fault
     assert told == [Progress("work", 1.0, 3.0)]
+
+
+OWNER = """
+import asyncio, sys
+from atc.tools.mcp.live import live_tools
+
+async def main():
+    async with live_tools([sys.argv[1]]) as live:
+        await live.settled()
+        async with live.tools.opened():
+            about = await live.tools["look"].transport({})
+            print(about["pid"], flush=True)
+            await live.tools["long"].transport({})
+
+asyncio.run(main())
+"""
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGKILL])
+def test_nothing_is_left_of_an_owner_that_is_stopped(tmp_path: Path, number: signal.Signals) -> None:
+    calls = {"look": {"about": True}, "long": {"sleep": 3}}
+    word = config(tmp_path, a=server(tmp_path / "a", calls=calls), b={"command": "sleep", "args": ["1"]})
+    with subprocess.Popen([sys.executable, "-c", OWNER, word], stdout=subprocess.PIPE, text=True) as owner:
+        assert owner.stdout is not None
+        pid = int(owner.stdout.readline())
+        owner.send_signal(number)
+        owner.wait(60)
+    assert gone(pid)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Callable, Collection, Mapping, Sequence
-from contextlib import AsyncExitStack, suppress
+from contextlib import suppress
 from dataclasses import dataclass, field
 from fnmatch import fnmatchcase
 from pathlib import Path
@@ -89,7 +89,7 @@ class LiveTools:
         ]
         self._callbacks: list[Callable[[Toolset], None]] = []
         self._changed, self._renewing = asyncio.Event(), asyncio.Lock()
-        self._stack: AsyncExitStack | None = None
+        self._tasks: list[asyncio.Task[None]] = []
         self._said: Mapping[str, str] = {}
         self._tools = self._assembled(self._states())
 
@@ -126,21 +126,19 @@ class LiveTools:
         return forget
 
     async def __aenter__(self) -> Self:
-        async with AsyncExitStack() as stack:
-            for entry in self._entries:
-                await stack.enter_async_context(entry)
-            for work in (self._publish(), self._sweep()):
-                task = asyncio.create_task(work)
-                stack.push_async_callback(_ended, task)
-            self._stack = stack.pop_all()
+        for entry in self._entries:
+            await entry.__aenter__()
+        self._tasks = [asyncio.create_task(self._publish()), asyncio.create_task(self._sweep())]
         return self
 
     async def __aexit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        if self._stack is not None:
-            await self._stack.aclose()
-            self._stack = None
+        tasks, self._tasks = self._tasks, []
+        for task in tasks:
+            task.cancel()
+        leaving = [entry.__aexit__(kind, error, trace) for entry in self._entries]  # all at once: each may take seconds
+        await asyncio.gather(*tasks, *leaving, return_exceptions=True)
 
     async def settled(self, timeout_s: float | None = None) -> None:
         """Wait until every server has been listed once, from what is kept or anew, or is down; not longer than that."""
@@ -201,11 +199,6 @@ class LiveTools:
             await asyncio.sleep(min(_SWEEPS_S, self._limits.idle_s))
             for entry in self._entries:
                 entry.server.end_idle(self._limits.idle_s)
-
-
-async def _ended(task: asyncio.Task[None]) -> None:
-    task.cancel()
-    await asyncio.gather(task, return_exceptions=True)
 
 
 def live_tools(
