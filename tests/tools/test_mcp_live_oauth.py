@@ -13,13 +13,13 @@ from pathlib import Path
 from typing import Any
 
 import httpx2
+import platformdirs
 import pytest
 from typer.testing import CliRunner
 
 from atc import Toolset
 from atc.cli import app
 from atc.errors import ToolImportError
-from atc.settings import Settings
 from atc.tools.mcp.live import LiveTools, live_tools
 from atc.tools.mcp.login import LoginFailed, Talk, log_in
 from atc.tools.mcp.logins import FOLDER, Login, Logins
@@ -38,7 +38,7 @@ def login(url: str = URL, **more: Any) -> Login:
 
 @pytest.fixture
 def logins() -> Logins:
-    return Logins(Settings.load().runs_dir.parent / FOLDER)
+    return Logins.of_user()
 
 
 @pytest.fixture(scope="module")
@@ -69,9 +69,12 @@ def logged_in(spec: ServerSpec, agree: bool = True, shown: list[str] | None = No
 # What is kept
 
 
-def test_a_login_is_its_owners_and_of_one_address(logins: Logins, caplog: pytest.LogCaptureFixture) -> None:
+def test_a_login_is_its_owners_and_of_one_address(
+    logins: Logins, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
     logins.write(login())
-    file = next((Settings.load().runs_dir.parent / FOLDER).glob("*.json"))
+    file = next(Path(platformdirs.user_config_dir("atc"), FOLDER).glob("*.json"))
+    assert file.is_relative_to(tmp_path)
     assert stat.S_IMODE(file.stat().st_mode) == 0o600
     assert logins.read(URL) == login()
     assert logins.read("https://tools.example/other") is None
@@ -121,7 +124,7 @@ def test_the_command_names_servers_that_it_does_not_know(tmp_path: Path) -> None
     file.write_text(json.dumps({"mcpServers": {"a": {"url": URL}, "b": {"command": "true"}}}))
     assert "those of --tools with an address are a" in invoked("mcp", "login", "b", "--tools", str(file))
     assert "give its address" in invoked("mcp", "login", "b")
-    Logins(Settings.load().runs_dir.parent / FOLDER).write(login())
+    Logins.of_user().write(login())
     assert "is deleted" in invoked("mcp", "logout", "a", "--tools", str(file))
     assert "No login" in invoked("mcp", "logout", URL)
 

@@ -113,7 +113,7 @@ class Entry:
         self._key = server_key(spec)
         self._kept = lists.read(self._key, spec.location) if lists is not None else None
         self.server.page_bytes = self._kept.page_bytes if self._kept is not None else 0
-        self._logins = Logins.of_user() if spec.url else None
+        self._logins = Logins.of_user()
         self._made: dict[str, tuple[Protocol, Tool]] = {}
         self._wanted = asyncio.Event()
         self._changes: deque[float] = deque(maxlen=8)
@@ -203,7 +203,7 @@ class Entry:
             await asyncio.sleep(min(wait_s, _LOOKS_S))
 
     def _login_stamp(self) -> int:
-        return self._logins.stamp(self.spec.url) if self._logins is not None else 0
+        return self._logins.stamp(self.spec.url) if self.spec.url else 0
 
     def _quiet_s(self) -> float:
         """Seconds to wait before a list is read: the more, the more often it has changed in the last minute."""
