@@ -11,7 +11,7 @@ import typer
 
 from atc.cli import options
 from atc.cli.console import clean, guarded
-from atc.errors import UsageError
+from atc.errors import EnvironmentProblem, UsageError
 from atc.tools.mcp.spec import ServerSpec, read_specs
 
 Server = Annotated[str, typer.Argument(help="The server's address, or its name in a file of --tools.")]
@@ -33,9 +33,6 @@ def login(
     from atc.tools.mcp.login import LoginFailed, Talk, log_in
     from atc.tools.mcp.logins import Logins
 
-    logins = Logins.of_user()
-    if logins is None:
-        raise UsageError("your settings cannot be read, and so not where logins are kept: see `atc doctor --settings`")
     talk = Talk(lambda line: typer.echo(clean(line)), _agree, webbrowser.open if browser else None)
     try:
         made = asyncio.run(log_in(spec, talk, timeout_s=timeout))
@@ -44,7 +41,10 @@ def login(
     if made is None:
         typer.echo(clean(f"{spec.location} wants no login."))
         return
-    logins.write(made)
+    try:
+        Logins.of_user().write(made)
+    except OSError as error:
+        raise EnvironmentProblem(f"the login cannot be kept: {error.strerror or type(error).__name__}") from None
     kept = "it is renewed by itself" if made.renewable else "log in again when it has ended"
     typer.echo(clean(f"You are logged in at {spec.location}; {kept}."))
 
@@ -54,8 +54,8 @@ def logout(server: Server, tools: Tools = None) -> None:
     """Delete what is kept of a login. The authorization server is not told: its own page ends the grant."""
     from atc.tools.mcp.logins import Logins
 
-    spec, logins = spec_of(server, tools or []), Logins.of_user()
-    gone = logins is not None and logins.forget(spec.url)
+    spec = spec_of(server, tools or [])
+    gone = Logins.of_user().forget(spec.url)
     typer.echo(clean(f"The login at {spec.location} is deleted." if gone else f"No login at {spec.location} is kept."))
 
 

@@ -146,8 +146,8 @@ def vault() -> Iterator[Vault]:
             Route("/token", made.tokens, methods=["POST"]),
             Mount("/", _Guarded(made, inner)),
         ],
-        lifespan=lambda _: inner.router.lifespan_context(inner),
     )
+    app.router.lifespan_context = inner.router.lifespan_context
     serving = uvicorn.Server(uvicorn.Config(app, log_level="error", ws="none"))
     thread = threading.Thread(target=serving.run, kwargs={"sockets": [taken]}, daemon=True)
     thread.start()

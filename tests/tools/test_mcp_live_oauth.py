@@ -13,19 +13,19 @@ from pathlib import Path
 from typing import Any
 
 import httpx2
+import platformdirs
 import pytest
 from typer.testing import CliRunner
 
 from atc import Toolset
 from atc.cli import app
 from atc.errors import ToolImportError
-from atc.settings import Settings
 from atc.tools.mcp.live import LiveTools, live_tools
 from atc.tools.mcp.login import LoginFailed, Talk, log_in
 from atc.tools.mcp.logins import FOLDER, Login, Logins
 from atc.tools.mcp.oauth import KeptLoginAuth
 from atc.tools.mcp.spec import ServerSpec, read_specs
-from tests.support.mcp import called
+from tests.support.mcp import called, one
 from tests.support.mcp_oauth import Vault, vault
 
 URL = "https://tools.example/mcp"
@@ -38,7 +38,7 @@ def login(url: str = URL, **more: Any) -> Login:
 
 @pytest.fixture
 def logins() -> Logins:
-    return Logins(Settings.load().runs_dir.parent / FOLDER)
+    return Logins.of_user()
 
 
 @pytest.fixture(scope="module")
@@ -69,9 +69,12 @@ def logged_in(spec: ServerSpec, agree: bool = True, shown: list[str] | None = No
 # What is kept
 
 
-def test_a_login_is_its_owners_and_of_one_address(logins: Logins, caplog: pytest.LogCaptureFixture) -> None:
+def test_a_login_is_its_owners_and_of_one_address(
+    logins: Logins, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
     logins.write(login())
-    file = next((Settings.load().runs_dir.parent / FOLDER).glob("*.json"))
+    file = next(Path(platformdirs.user_config_dir("atc"), FOLDER).glob("*.json"))
+    assert file.is_relative_to(tmp_path)
     assert stat.S_IMODE(file.stat().st_mode) == 0o600
     assert logins.read(URL) == login()
     assert logins.read("https://tools.example/other") is None
@@ -121,7 +124,7 @@ def test_the_command_names_servers_that_it_does_not_know(tmp_path: Path) -> None
     file.write_text(json.dumps({"mcpServers": {"a": {"url": URL}, "b": {"command": "true"}}}))
     assert "those of --tools with an address are a" in invoked("mcp", "login", "b", "--tools", str(file))
     assert "give its address" in invoked("mcp", "login", "b")
-    Logins(Settings.load().runs_dir.parent / FOLDER).write(login())
+    Logins.of_user().write(login())
     assert "is deleted" in invoked("mcp", "logout", "a", "--tools", str(file))
     assert "No login" in invoked("mcp", "logout", URL)
 
@@ -243,3 +246,28 @@ def test_tools_come_with_the_login(served: Vault, logins: Logins, tmp_path: Path
     down, names = asyncio.run(run())
     assert f"run `atc mcp login {served.url}`" in next(iter(down.values()))
     assert names == ["secret"]
+
+
+@pytest.mark.slow
+def test_tools_go_when_the_login_ends_and_no_call_is_in_doubt(served: Vault, logins: Logins, tmp_path: Path) -> None:
+    made = logged_in(read_specs(served.url)[0])
+    assert made is not None
+    logins.write(made.model_copy(update={"refresh_token": ""}))
+
+    async def run() -> None:
+        async with live_tools([f"mcp:{served.url}"], folder=tmp_path / "lists") as live:
+            await live.settled()
+            assert await one(live.tools, "secret") == "42"
+            tools, down, up = live.tools, asyncio.Event(), asyncio.Event()
+            live.on_change(lambda tools: up.set() if tools else down.set())
+            served.valid.clear()
+            error = await one(tools, "secret")
+            assert (error.status, error.outcome, error.cause) == (401, "refused", "credential")
+            await asyncio.wait_for(down.wait(), 60)
+            assert "atc mcp login" in next(iter(live.down.values()))
+            up.clear()
+            served.valid.add(made.access_token)
+            await asyncio.wait_for(up.wait(), 60)
+            assert await one(tools, "secret") == "42"
+
+    asyncio.run(run())

@@ -23,6 +23,7 @@ _CODES = {
     types.URL_ELICITATION_REQUIRED: "url_elicitation_required",
 }
 _REFUSING = frozenset({types.INVALID_PARAMS, types.METHOD_NOT_FOUND, types.URL_ELICITATION_REQUIRED})
+UNAUTHORIZED = 401
 _DOWN = frozenset({502, 503, 504})
 _CREDENTIAL = frozenset({401, 403})
 _ADVICE = {

@@ -129,5 +129,4 @@ def _login(spec: ServerSpec) -> httpx2.Auth | None:
         return None
     from atc.tools.mcp.oauth import KeptLoginAuth
 
-    logins = Logins.of_user()
-    return KeptLoginAuth(spec, logins) if logins is not None else None
+    return KeptLoginAuth(spec, Logins.of_user())

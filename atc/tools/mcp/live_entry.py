@@ -30,6 +30,9 @@ from atc.tools.tool import Tool
 MAX_LINE = 300
 """Characters of the line that says why a server is down."""
 
+MAX_DOCUMENT = 400_000
+"""Characters of the document of one tool."""
+
 MINUTE_S = 60.0
 _LOOKS_S = 2.0
 _LOG = logging.getLogger(__name__)
@@ -110,7 +113,7 @@ class Entry:
         self._key = server_key(spec)
         self._kept = lists.read(self._key, spec.location) if lists is not None else None
         self.server.page_bytes = self._kept.page_bytes if self._kept is not None else 0
-        self._logins = Logins.of_user() if spec.url else None
+        self._logins = Logins.of_user()
         self._made: dict[str, tuple[Protocol, Tool]] = {}
         self._wanted = asyncio.Event()
         self._changes: deque[float] = deque(maxlen=8)
@@ -200,7 +203,7 @@ class Entry:
             await asyncio.sleep(min(wait_s, _LOOKS_S))
 
     def _login_stamp(self) -> int:
-        return self._logins.stamp(self.spec.url) if self._logins is not None else 0
+        return self._logins.stamp(self.spec.url) if self.spec.url else 0
 
     def _quiet_s(self) -> float:
         """Seconds to wait before a list is read: the more, the more often it has changed in the last minute."""
@@ -229,10 +232,16 @@ class Entry:
 
     async def _read(self) -> KeptList:
         """Raise ListUnread where there is no list to be had."""
-        running = self.server.running()
+        running = self.server.running() if not self.why else None
         if running is not None:
-            found = await listed_over(running, self._limits.start_timeout_s)
-            return await asyncio.to_thread(self._made_of, found)
+            try:
+                found = await listed_over(running, self._limits.start_timeout_s)
+                return await asyncio.to_thread(self._made_of, found)
+            except ListUnread:
+                if not running.over:
+                    raise
+                if self._kept is not None:  # it died of something else, a call perhaps: what is known stays
+                    return self._kept
         async with self._slots:
             return await off_loop(self._from_elsewhere)
 
@@ -252,7 +261,10 @@ class Entry:
         skipped: list[str] = []
         for tool in found.tools:
             try:
-                made.append(self._protocol(tool))
+                protocol = self._protocol(tool)
+                if (size := len(protocol.model_dump_json())) > MAX_DOCUMENT:
+                    raise ToolImportError(f"its document has {size:,} characters; the limit is {MAX_DOCUMENT:,}")
+                made.append(protocol)
             except ToolImportError as error:
                 skipped.append(f"{tool.name[:100]}: {error}")
         for line in skipped[:5]:

@@ -12,9 +12,9 @@ from pathlib import Path
 from typing import Literal
 from urllib.parse import urlsplit
 
+import platformdirs
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
-from atc.errors import SettingsError
 from atc.locks import lock
 from atc.whole_file import write_whole
 
@@ -90,14 +90,9 @@ class Logins:
         self._folder = folder
 
     @classmethod
-    def of_user(cls) -> Logins | None:
-        """The user's own, beside their runs; ``None`` where their settings cannot be read."""
-        from atc.settings import Settings  # not needed by who has no server over HTTP
-
-        try:
-            return cls(Settings.load().runs_dir.parent / FOLDER)
-        except SettingsError:
-            return None
+    def of_user(cls) -> Logins:
+        """The user's own. No setting moves them: a project's ``atc.toml`` must not say where tokens are written."""
+        return cls(Path(platformdirs.user_config_dir("atc")) / FOLDER)
 
     def stamp(self, url: str) -> int:
         """Changes whenever the login of an address does; 0 where there is none."""
