@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Annotated
+from functools import partial
+from typing import TYPE_CHECKING, Annotated, Any
 
 import anyio
 import typer
@@ -24,6 +25,14 @@ Enrich = Annotated[
     ),
 ]
 
+ProbeReads = Annotated[
+    bool,
+    typer.Option(
+        "--probe-reads",
+        help="At the start, call each tool once that surely reads, needs no argument and has no known response.",
+    ),
+]
+
 app = typer.Typer(help="One MCP server in front of all tools: a client's own model writes programs over them.")
 
 
@@ -38,6 +47,7 @@ def mcp(
     openapi: options.OpenApi = None,
     documents: options.Documents = None,
     enrich: Enrich = False,
+    probe_reads: ProbeReads = False,
 ) -> None:
     """Serve your tools to an MCP client over pipes: it looks tools up, and writes one program over them."""
     if context.invoked_subcommand is not None:
@@ -53,7 +63,12 @@ def mcp(
         tools or [], only=only, service_url=service_url, auth=auth, documents=documents, openapi=openapi
     )
     gateway = Gateway(opened, Settings.load())
-    anyio.run(serve_stdio, gateway, enriched(gateway) if enrich else None)
+    serve: partial[Any] = partial(serve_stdio, gateway, enriched(gateway) if enrich else None)
+    if probe_reads:
+        from atc.faces.mcp_server.probing import beside
+
+        serve = partial(beside, gateway, serve)
+    anyio.run(serve)
 
 
 def enriched(gateway: Gateway) -> Face:

@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import asyncio
 import inspect
-from collections.abc import Callable
+import logging
+from collections.abc import Awaitable, Callable
 from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass, replace
 from typing import Any
@@ -18,9 +19,10 @@ import mcp_types as types
 from atc.calls.approval import Approval, ApprovalRequest, Refusal, Verdicts
 from atc.calls.redact import Redactor
 from atc.catalogue import Catalogue
-from atc.errors import UsageError
+from atc.errors import AtcError, UsageError
+from atc.faces.mcp_server.gateway import Gateway
 from atc.faces.mcp_server.requests import Answer, ToolRequest, answer
-from atc.faces.mcp_server.single_calls import approval_of, single_call, visible_tools
+from atc.faces.mcp_server.single_calls import approval_at_start, approval_of, single_call, visible_tools
 from atc.probing import Budget, Prober
 from atc.probing.call_policy import why_not
 from atc.prompting import prompt
@@ -32,6 +34,7 @@ from atc.tools.protocol import Protocol
 from atc.tools.tool import Answered, Tool, Toolset, Transport
 from atc.traces.store import new_run_id
 
+_LOG = logging.getLogger(__name__)
 PROBE = "probe"
 BUDGET = Budget(calls_a_tool=6, calls=6, response_bytes=5_000_000)
 """What one request may ask of a tool."""
@@ -172,6 +175,23 @@ async def probe_reads(
         return tool.name if learnt is not None else ""
 
     return [name for name in await asyncio.gather(*map(one, silent)) if name]
+
+
+async def beside(gateway: Gateway, serve: Callable[[], Awaitable[None]]) -> None:
+    """Serve, and meanwhile :func:`probe_reads`; nobody waits for it, and it ends with the server."""
+
+    async def probing() -> None:
+        try:
+            await probe_reads(gateway.catalogue, gateway.settings, approval_at_start(gateway), gateway.redactor)
+        except AtcError as error:
+            _LOG.warning("--probe-reads: %s", error)
+
+    task = asyncio.create_task(probing())
+    try:
+        await serve()
+    finally:
+        task.cancel()
+        await asyncio.gather(task, return_exceptions=True)
 
 
 def _asker(tool: Tool, approval: Approval) -> Callable[[ApprovalRequest], Any]:

@@ -28,6 +28,11 @@ def approval_of(request: ToolRequest, run_id: str) -> Approval:
     return Approval(_nobody, earlier=request.client.earlier_writes(run_id))
 
 
+def approval_at_start(gateway: Gateway) -> Approval:
+    """The rule for reads that no client asked for (``--probe-reads``): nothing else is made."""
+    return Approval("never")
+
+
 def _nobody(asked: ApprovalRequest) -> Refusal:
     return Refusal("nobody could be asked to approve this call")
 
