@@ -44,7 +44,7 @@ def test_a_stub_shows_how_often_a_response_was_seen_and_what_was_not_always_ther
     assert "before" not in stub(known)
     known.observe("look", {"items": [{"id": 1, "name": "x"}, {"id": 2}], "owner": None})
     assert "before (once), not documented: {'items': [{'id': int, 'name'?: str}], 'owner': None}" in stub(known)
-    known.observe("look", {"items": [], "total": 0, "owner": {"name": "y"}})
+    known.observe("look", {"items": [{"id": 3}], "total": 1, "owner": {"name": "y"}})
     known.settle()
     seen = stub(catalogue(tmp_path))  # another process
     assert "Returned before (2 times)" in seen
