@@ -1,8 +1,9 @@
 """How much of an answer's keys a stub shows that nobody wrote, after one, three and ten earlier answers of the tool.
 
-``python -m benchmarks.codemode_types --data DIR [--json FILE]`` reads recorded answers of tools: those of the gold calls
-of ``DIR/executable/*/tasks.jsonl.gz``, and ``DIR/failures/toolbench_response_cache.jsonl.gz``, real services of which
-the answers count that still are whole JSON objects or lists. No answer is read twice for the same arguments of a tool.
+``python -m benchmarks.codemode_types --data DIR [--tools SOURCE …] [--json FILE]`` reads recorded answers of tools:
+those of the gold calls of ``DIR/executable/*/tasks.jsonl.gz``, and ``DIR/failures/toolbench_response_cache.jsonl.gz``,
+real services of which the answers count that still are whole JSON objects or lists. No answer is read twice for the
+same arguments of a tool.
 
 They are observed one by one, as runs teach them: keys that are surely names, types and counts. Then every *later*
 answer is held against the stub: the share of its keys, at every level, that stands there (*shown*), the share that does
@@ -10,7 +11,9 @@ not because it is not surely a name (*no name*), and the share that no earlier a
 which are data, are no keys to be shown. *whole*: later answers of which every key is shown. Shares are means over
 tools, of the mean over their later answers.
 
-It also counts the tools of each source whose own document has a schema of the response.
+It also counts the tools of each source whose own document has a schema of the response; ``--tools`` adds sources of
+your own, as ``atc run`` takes them. Last, whom a check by observed keys would wrong: *odd* answers have a key that is
+new, though the stub shows every key of all earlier ones.
 """
 
 from __future__ import annotations
@@ -28,6 +31,8 @@ from typing import Any
 from atc.graph.field_paths import MAX_TEXT
 from atc.schemas.infer.field_words import vocabulary
 from atc.schemas.infer.outline import Outline, merged, outline_of
+from atc.tools.observed import is_documented
+from atc.tools.sources import open_tools
 from benchmarks.common import machine
 
 AFTER = (1, 3, 10)
@@ -58,6 +63,8 @@ class Row:
     no_name: float
     new: float
     whole: float
+    checked: int
+    odd: float
 
 
 def recorded(data: Path) -> dict[str, dict[str, Recorded]]:
@@ -173,7 +180,7 @@ def places(answer: Any, place: Place = ()) -> set[Place]:
 def row(source: str, tools: dict[str, Recorded], after: int) -> Row | None:
     """What later answers find in the stubs; ``None`` where no tool of a source has so many."""
     of_tools: list[tuple[float, float, float, float]] = []
-    answers = 0
+    answers, complete = 0, list[bool]()
     for tool in tools.values():
         some = tool.answers or []
         if len(some) <= after:
@@ -183,6 +190,8 @@ def row(source: str, tools: dict[str, Recorded], after: int) -> Row | None:
             outline = merged(outline, outline_of([each], tool.words))
         earlier = set[Place]().union(*map(places, some[:after]))
         counts = [held(each, outline, earlier) for each in some[after:]]
+        if all(held(each, outline, earlier)[1:] == (0, 0) for each in some[:after]):
+            complete += [each[2] > 0 for each in counts]
         counts = [each for each in counts if sum(each)]
         if counts:
             answers += len(counts)
@@ -191,27 +200,36 @@ def row(source: str, tools: dict[str, Recorded], after: int) -> Row | None:
             of_tools.append((means[0], means[1], means[2], fmean(each[0] == 1 for each in shares)))
     if not of_tools:
         return None
-    return Row(source, after, len(of_tools), answers, *(fmean(each[n] for each in of_tools) for n in range(4)))
+    shown, no_name, new, whole = (fmean(each[n] for each in of_tools) for n in range(4))
+    odd = fmean(complete) if complete else 0.0
+    return Row(source, after, len(of_tools), answers, shown, no_name, new, whole, len(complete), odd)
 
 
 def main() -> None:
     """Print the tables."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--data", type=Path, required=True, help="folder of the recorded answers")
+    parser.add_argument("--tools", action="append", help="a source of tools whose declared responses are counted")
     parser.add_argument("--json", type=Path, help="write the figures there")
     given = parser.parse_args()
     found = recorded(given.data)
     print(machine())
     print(f"\n{'source':20}{'tools':>7}{'declare':>9}{'answered':>10}")
+    for source in given.tools or ():
+        own = open_tools([source]).values()
+        print(f"{source[-20:]:20}{len(own):7,}{sum(is_documented(tool.protocol.returns) for tool in own):9,}")
     for source, tools in found.items():
         answered = sum(bool(tool.answers) for tool in tools.values())
         print(f"{source:20}{len(tools):7,}{sum(tool.declared for tool in tools.values()):9,}{answered:10,}")
     rows = [made for source, tools in found.items() for after in AFTER if (made := row(source, tools, after))]
     whole = {f"{source}/{name}": tool for source, tools in found.items() for name, tool in tools.items()}
     rows += [made for after in AFTER if (made := row("all", whole, after))]
-    print(f"\n{'source':20}{'after':>6}{'tools':>7}{'answers':>9}{'shown':>8}{'no name':>9}{'new':>7}{'whole':>8}")
+    print(
+        f"\n{'source':20}{'after':>6}{'tools':>7}{'answers':>9}{'shown':>8}{'no name':>9}{'new':>7}{'whole':>8}", end=""
+    )
+    print(f"{'checked':>9}{'odd':>7}")
     for each in rows:
-        shares = f"{each.shown:8.1%}{each.no_name:9.1%}{each.new:7.1%}{each.whole:8.1%}"
+        shares = f"{each.shown:8.1%}{each.no_name:9.1%}{each.new:7.1%}{each.whole:8.1%}{each.checked:9,}{each.odd:7.1%}"
         print(f"{each.source:20}{each.after:6}{each.tools:7,}{each.answers:9,}{shares}")
     if given.json:
         given.json.write_text(json.dumps([asdict(each) for each in rows], indent=1))

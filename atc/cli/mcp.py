@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Annotated
+from functools import partial
+from typing import TYPE_CHECKING, Annotated, Any
 
 import anyio
 import typer
@@ -20,7 +21,7 @@ if TYPE_CHECKING:
     from atc.faces.mcp_server.gateway import Gateway
     from atc.faces.mcp_server.server import Face
 
-EXTRAS = ("run_task", "resume")
+EXTRAS = ("run_task", "resume", "probe")
 """Tools that are offered if asked for (:mod:`atc.faces.mcp_server.extras`)."""
 Enrich = Annotated[
     bool,
@@ -29,6 +30,15 @@ Enrich = Annotated[
         help="Serve the tools themselves, with output schemas filled in from what they answered; no programs.",
     ),
 ]
+
+ProbeReads = Annotated[
+    bool,
+    typer.Option(
+        "--probe-reads",
+        help="At the start, call each tool once that surely reads, needs no argument and has no known response.",
+    ),
+]
+
 app = typer.Typer(help="One MCP server in front of all tools: a client's own model writes programs over them.")
 
 With = Annotated[
@@ -36,7 +46,8 @@ With = Annotated[
     typer.Option(
         "--with",
         metavar="NAME",
-        help="Offer this, too: run_task (ATC's own model solves a task), resume (go on with a run that was cut off). "
+        help="Offer this, too: run_task (ATC's own model solves a task), resume (go on with a run that was cut off), probe (call a "
+        "tool to see what it answers). "
         "May be given several times.",
     ),
 ]
@@ -67,6 +78,7 @@ def mcp(
     extras: With = None,
     stub_tokens: StubTokens = 600,
     value_characters: ValueCharacters = 8_000,
+    probe_reads: ProbeReads = False,
     check: Check = False,
     as_json: AsJson = False,
     permissions: options.Permissions = None,
@@ -146,8 +158,13 @@ def mcp(
             ),
         )
         return
+    serve: partial[Any] = partial(serve_stdio, gateway, enriched(gateway) if enrich else None)
+    if probe_reads:
+        from atc.faces.mcp_server.probing import beside
+
+        serve = partial(beside, gateway, serve)
     with leaving(INTERRUPTED):
-        anyio.run(serve_stdio, gateway, enriched(gateway) if enrich else None)
+        anyio.run(serve)
 
 
 def enriched(gateway: Gateway) -> Face:

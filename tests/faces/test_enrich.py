@@ -18,7 +18,7 @@ from hypothesis import strategies as st
 from mcp import Client, MCPError
 
 from atc import Settings, Tool, Toolset
-from atc.calls.approval import ApprovalRequest
+from atc.calls.approval import Approval, ApprovalRequest
 from atc.errors import ToolError, UsageError
 from atc.faces.mcp_server.enrich import LEFT_OUT, PAGE, EnrichedFace
 from atc.faces.mcp_server.filled_schemas import filled_schema, fitted
@@ -121,12 +121,12 @@ def test_a_schema_is_filled_in_after_the_first_answer_and_corrected_when_one_doe
 def test_calls_pass_the_broker_and_each_write_is_asked_about(tmp_path: Path) -> None:
     asked: list[ApprovalRequest] = []
 
-    def asks(request: ToolRequest) -> Any:
+    def approves(request: ToolRequest, run_id: str) -> Approval:
         def ask(about: ApprovalRequest) -> bool:
             asked.append(about)
             return len(asked) != 2
 
-        return ask
+        return Approval(ask, earlier=request.client.earlier_writes(run_id))
 
     def down(_: dict[str, Any]) -> Any:
         raise ToolError("the service is down", status=503, outcome="refused")
@@ -138,7 +138,7 @@ def test_calls_pass_the_broker_and_each_write_is_asked_about(tmp_path: Path) -> 
     ]
 
     async def told() -> None:
-        async with client_of(EnrichedFace(gateway(tmp_path, *tools), asks), "legacy") as client:
+        async with client_of(EnrichedFace(gateway(tmp_path, *tools), approves), "legacy") as client:
             hints = {tool.name: tool.annotations for tool in (await client.list_tools()).tools}
             assert hints["write"] == types.ToolAnnotations(read_only_hint=False)
             assert hints["read"] == types.ToolAnnotations(read_only_hint=True)

@@ -41,7 +41,8 @@ def gateway(tmp_path: Path) -> Gateway:
 
 async def stubs(served: Gateway) -> str:
     served.catalogue.settle()
-    return await served.docs(served.client(ClientId("local")), ["list_issues", "get_issue", "search_issues"], 3000)
+    names = ["list_issues", "get_issue", "search_issues"]
+    return str(await served.docs(served.client(ClientId("local")), names, 3000))
 
 
 async def ran(served: Gateway, source: str, revises: str = "") -> tuple[str, str]:

@@ -17,16 +17,14 @@ import mcp_types as types
 from mcp import MCPError
 from mcp.server import ServerRequestContext
 
-from atc.calls.approval import Approval, ApprovalRequest, Asker, Refusal
-from atc.calls.broker import Broker, CallPolicy
-from atc.calls.contract import CallReply, CallRequest
-from atc.calls.journal import Journal
+from atc.calls.contract import CallReply
 from atc.errors import AtcError, UsageError
 from atc.faces.mcp_server.client import Client, ClientId
 from atc.faces.mcp_server.filled_schemas import filled_schema, fitted
 from atc.faces.mcp_server.gateway import Gateway
 from atc.faces.mcp_server.requests import Answer, ToolRequest
 from atc.faces.mcp_server.server import Face
+from atc.faces.mcp_server.single_calls import Approves, approval_of, single_call, visible_tools
 from atc.packing import pack
 from atc.result import Effect
 from atc.schemas.validate import types_of
@@ -39,8 +37,6 @@ from atc.traces.store import new_run_id
 
 PAGE = 200
 """Tools on one page of the list."""
-MAX_BYTES = 5_000_000
-"""Bytes of one answer."""
 LEARNT_S = 2.0
 """Seconds that an answer with news waits until it is learnt, so that the client reads the new list and not the old."""
 LEFT_OUT = "atc/left-out"
@@ -51,31 +47,22 @@ _OF_THE_PROTOCOL = "io.modelcontextprotocol/"
 """How keys of ``_meta`` begin that speak of the server itself, which the client does not speak to."""
 
 
-def nobody(request: ToolRequest) -> Asker:
-    """Asks nobody: a call with effects is refused."""
-
-    def refuse(asked: ApprovalRequest) -> Refusal:
-        return Refusal("nobody could be asked to approve this call")
-
-    return refuse
-
-
 class EnrichedFace(Face):
     """Serves the tools of a gateway under the names that they have at their servers.
 
     Args:
         gateway: behind it.
-        asks: who is asked about calls with effects.
+        approves: the rule for each call.
 
     Raises:
         UsageError: the gateway learns nothing, so there would be nothing to fill in.
     """
 
-    def __init__(self, gateway: Gateway, asks: Callable[[ToolRequest], Asker] = nobody) -> None:
+    def __init__(self, gateway: Gateway, approves: Approves = approval_of) -> None:
         if not gateway.settings.learns:
             raise UsageError("--enrich fills in what was observed, and `learn` is off: switch it on (ATC_LEARN)")
         super().__init__(gateway)
-        self._asks = asks
+        self._approves = approves
         self._named: tuple[Toolset, dict[str, Tool]] | None = None
         self._filled: dict[str, tuple[Protocol, JsonSchema | None]] = {}
         self._listed: OrderedDict[ClientId, dict[str, JsonSchema | None]] = OrderedDict()
@@ -91,12 +78,14 @@ class EnrichedFace(Face):
     async def _list_tools(
         self, context: ServerRequestContext[Any], params: types.PaginatedRequestParams | None
     ) -> types.ListToolsResult:
-        named = [*self._by_name().items()]
+        client = self._client(context)
+        seen = visible_tools(self.gateway, client)
+        named = [(name, tool) for name, tool in self._by_name().items() if tool.name in seen]
         begin = _offset(params.cursor if params is not None else None, len(named))
         shown = (await self.gateway.catalogue.current_graph()).protocols_with_shapes
         page = named[begin : begin + PAGE]
         listed = [self._definition(name, tool, shown.get(tool.name, tool.protocol)) for name, tool in page]
-        self._schemas_of(self._client(context)).update({each.name: each.output_schema for each in listed})
+        self._schemas_of(client).update({each.name: each.output_schema for each in listed})
         end = begin + len(page)
         return types.ListToolsResult(tools=listed, next_cursor=str(end) if end < len(named) else None)
 
@@ -159,7 +148,7 @@ class EnrichedFace(Face):
         """
         name = request.params.name
         tool = self._by_name().get(name)
-        if tool is None:
+        if tool is None or tool.name not in visible_tools(self.gateway, request.client):
             raise UsageError(f"there is no tool {name[:80]!r} here")
         heard: list[Any] = []
         reply = await self._made(request, tool, heard.append)
@@ -173,19 +162,14 @@ class EnrichedFace(Face):
 
     async def _made(self, request: ToolRequest, tool: Tool, heard: Callable[[Any], None]) -> CallReply:
         """Let a call pass the broker. Each is a run of its own, so a write equal to an earlier one is asked about."""
-        journal = Journal(None)
-        approval = Approval(self._asks(request), earlier=request.client.earlier_writes(new_run_id()))
-        settings = self.gateway.settings
-        policy = CallPolicy(call_timeout_s=settings.call_timeout_s, response_bytes=MAX_BYTES, repairs=0)
-        broker = Broker(Toolset([tool]), journal, _unheard, policy, approval, self.gateway.redactor, rules=frozenset())
-        broker.begin_program()
+        approval = self._approves(request, new_run_id())
+        redactor, timeout_s = self.gateway.redactor, self.gateway.settings.call_timeout_s
         token = HEARD.set(heard)
         try:
             async with self._opened(tool):
-                return await broker.call(CallRequest(1, tool.name, dict(request.arguments), 0))
+                return await single_call(tool, request.arguments, approval, redactor, timeout_s)
         finally:
             HEARD.reset(token)
-            journal.close()
 
     @asynccontextmanager
     async def _opened(self, tool: Tool) -> AsyncIterator[None]:
@@ -275,7 +259,3 @@ def _shown(value: Any) -> types.CallToolResult:
 
 def _failed(message: str) -> types.CallToolResult:
     return types.CallToolResult(content=[types.TextContent(type="text", text=message)], is_error=True)
-
-
-def _unheard(kind: str, data: Any) -> None:
-    """Nobody listens to the events of a call that belongs to no program."""
