@@ -45,6 +45,7 @@ def mcp(
     """Serve your tools to an MCP client, over pipes or HTTP: it looks tools up, and writes one program over them."""
     if context.invoked_subcommand is not None:
         return
+    mcp_http.check(context, http)
     try:
         import mcp as _  # noqa: F401
     except ImportError:

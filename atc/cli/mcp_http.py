@@ -6,7 +6,7 @@ import asyncio
 import logging
 import os
 import stat
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, fields, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 from urllib.parse import urlsplit
@@ -103,6 +103,18 @@ class HttpOptions:
         """The address of the server as its clients reach it, as far as that is known."""
         host = f"[{self.host}]" if ":" in self.host else self.host
         return self.resource_url or f"{'https' if self.tls_cert else 'http'}://{host}:{self.port}/mcp"
+
+
+def check(context: typer.Context, http: bool) -> None:
+    """Refuse options of HTTP that stand on the command line without ``--http``.
+
+    Raises:
+        UsageError: there is one.
+    """
+    for field in () if http else fields(HttpOptions):
+        source = context.get_parameter_source(field.name)
+        if source is not None and source.name == "COMMANDLINE":
+            raise UsageError(f"--{field.name.replace('_', '-')} goes with --http")
 
 
 def settings_of(given: HttpOptions) -> HttpSettings:
@@ -213,6 +225,7 @@ def serve(gateway: Gateway, given: HttpOptions) -> None:
 
     settings = settings_of(given)
     logging.basicConfig(format="%(asctime)s %(levelname)s %(name)s %(message)s", level=logging.WARNING)
+    logging.getLogger("mcp").setLevel(logging.ERROR)  # its warnings name sessions, and a stranger can make many
     asyncio.run(
         serve_http(gateway, given.host, given.port, settings, lambda port: _announce(replace(given, port=port)))
     )

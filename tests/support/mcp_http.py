@@ -20,11 +20,13 @@ from atc.faces.mcp_server.http_door import Names
 from atc.faces.mcp_server.http_tokens import TokenVerifier
 from atc.sandboxes.service.tenants import Tenants
 from atc.serving import DrainingServer, listen
+from atc.tools.functions import tool
 
 ANN, BOB = "token-of-ann-0123456789", "token-of-bob-0123456789"
 LEGACY, MODERN = "2025-11-25", "2026-07-28"
 
 
+@tool(effect="read")
 def double(number: int) -> int:
     """Return twice the number."""
     return 2 * number

@@ -9,6 +9,7 @@ from contextlib import closing
 from dataclasses import dataclass, field
 from typing import Any
 
+import anyio
 import uvicorn
 from mcp.server import ServerRequestContext
 from mcp.server.auth.middleware.auth_context import AuthContextMiddleware
@@ -45,6 +46,10 @@ MAX_WAITING = 256
 """Connections that owe a request; of more, the oldest is dropped."""
 KEEP_S = 30
 """Seconds that a connection is kept for the next request."""
+AFTER_S = 1.0
+"""Seconds after the last call in which its client may still look up what the answer should look like."""
+CLEAN_S = 10.0
+"""Seconds that calls which are broken off get to clean up."""
 
 log = logging.getLogger("atc.mcp")
 
@@ -103,30 +108,45 @@ class HttpFace(Face):
         super().__init__(gateway)
         self.ending = False
         self._drain_s = drain_s
-        self._going = 0
+        self._going: set[anyio.CancelScope] = set()
         self._none = asyncio.Event()
         self._none.set()
 
     async def _call_tool(self, context: ServerRequestContext[Any], params: CallToolRequestParams) -> Answer:
-        if self.ending:
-            return answer({"error": {"kind": "Ending", "message": "the server ends: try again soon"}}, is_error=True)
-        self._going += 1
+        if self.ending and params.request_state is None:  # with it, it is the answer to a question of a call
+            return _ended("the server ends: try again soon")
+        scope = anyio.CancelScope()
+        self._going.add(scope)
         self._none.clear()
         try:
-            return await super()._call_tool(context, params)
+            with scope:
+                return await super()._call_tool(context, params)
+            return _ended("the server ended before this call did: what it has done is kept with its run")
         finally:
-            self._going -= 1
+            self._going.discard(scope)
             if not self._going:
                 self._none.set()
 
     async def drain(self) -> None:
-        """Take no more requests; return when the calls have ended, or had their time."""
+        """Take no more calls; return when those that go on have ended, or were broken off after their time."""
         self.ending = True
+        if not self._going:
+            return
+        if await self._ended_within(self._drain_s):
+            await asyncio.sleep(AFTER_S)
+            return
+        log.warning("%d calls are broken off after %g s; their runs are kept", len(self._going), self._drain_s)
+        for scope in self._going:
+            scope.cancel()
+        await self._ended_within(CLEAN_S)
+
+    async def _ended_within(self, seconds: float) -> bool:
         try:
-            async with asyncio.timeout(self._drain_s):
+            async with asyncio.timeout(seconds):
                 await self._none.wait()
         except TimeoutError:
-            log.warning("%d calls are broken off after %g s; their runs are kept", self._going, self._drain_s)
+            return False
+        return True
 
     async def aclose(self) -> None:
         """Release what the gateway holds."""
@@ -135,6 +155,10 @@ class HttpFace(Face):
     async def health(self, request: Request) -> Response:
         """Whether requests are taken."""
         return PlainTextResponse("ending\n", 503) if self.ending else PlainTextResponse("ok\n")
+
+
+def _ended(message: str) -> Answer:
+    return answer({"error": {"kind": "Ending", "message": message}}, is_error=True)
 
 
 class _Anyone(AuthenticationBackend):

@@ -5,12 +5,15 @@ from __future__ import annotations
 import asyncio
 import ipaddress
 import json
+import math
+import time
 from collections import Counter, deque
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import Any
 from urllib.parse import urlsplit
 
+import anyio
 from mcp.server.auth.middleware.bearer_auth import AuthenticatedUser
 from mcp_types import INVALID_REQUEST
 from starlette.datastructures import Headers
@@ -186,11 +189,27 @@ class Bounds:
             return
         self.now[key] += 1
         try:
-            await self.app(scope, receive, send)
+            if stream:
+                await self._until(user.access_token.expires_at, scope, receive, send)
+            else:
+                await self.app(scope, receive, send)
         finally:
             self.now[key] -= 1
             if not self.now[key]:
                 del self.now[key]
+
+    async def _until(self, expires: int | None, scope: Scope, receive: Receive, send: Send) -> None:
+        open_now = False
+
+        async def watched(message: Message) -> None:
+            nonlocal open_now
+            open_now = message["type"] == "http.response.start" or message.get("more_body", False)
+            await send(message)
+
+        with anyio.move_on_after(math.inf if expires is None else max(0.0, expires - time.time())):
+            await self.app(scope, receive, watched)
+        if open_now:
+            await send({"type": "http.response.body", "body": b"", "more_body": False})
 
 
 def origins_of(given: Iterable[str]) -> frozenset[str]:
