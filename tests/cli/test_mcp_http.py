@@ -71,6 +71,12 @@ def test_a_token_that_others_can_read_is_warned_about(home: Path, capsys: pytest
         (HttpOptions(no_auth=True, allow_origin=("*",)), "--allow-origin takes"),
         (HttpOptions(no_auth=True, allow_origin=("https://a.example/x",)), "--allow-origin takes"),
         (HttpOptions(no_auth=True, resource_url="tools.example.org/mcp"), "--resource-url takes"),
+        (HttpOptions(no_auth=True, oauth_self=True), "--no-auth goes with"),
+        (HttpOptions(oauth_self=True, oauth_issuer="https://a.example"), "give one"),
+        (HttpOptions(oauth_self=True, host="0.0.0.0"), "needs --resource-url"),
+        (HttpOptions(oauth_self=True, port=0), "needs --resource-url"),
+        (HttpOptions(oauth_self=True, resource_url="http://tools.example.org/mcp"), "needs an address"),
+        (HttpOptions(oauth_self=True, resource_url="https://tools.example.org/x"), "needs an address"),
         (HttpOptions(oauth_issuer="http://login.example.org"), "--oauth-issuer takes"),
         (HttpOptions(host="0.0.0.0", oauth_issuer="https://login.example.org"), "needs --resource-url"),
         (HttpOptions(oauth_issuer="https://login.example.org", oauth_client="gate"), "ATC_MCP_OAUTH_SECRET"),
@@ -112,6 +118,19 @@ def test_the_names_of_the_server_come_from_its_address(monkeypatch: pytest.Monke
     assert len(made.lock.verifiers) == 2
     assert made.lock.resource is not None
     assert made.lock.resource.url == "https://tools.example.org/mcp"
+
+
+def test_the_pass_phrase_of_the_owner_is_kept_to_them(home: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    made = settings_of(HttpOptions(oauth_self=True))
+    path = home / "atc" / "mcp-passphrase"
+    assert stat.S_IMODE(path.stat().st_mode) == 0o600
+    said = capsys.readouterr().err
+    assert str(path) in said
+    assert path.read_text().strip() not in said
+    assert made.lock.resource is not None
+    assert made.lock.resource.issuer == "http://127.0.0.1:8790"
+    assert made.names.origins == {"http://127.0.0.1:8790"}
+    assert len(made.lock.routes) >= 5
 
 
 def test_options_of_http_go_with_http() -> None:

@@ -20,7 +20,6 @@ from mcp.server.auth.routes import build_resource_metadata_url, create_protected
 from mcp.server.streamable_http_manager import StreamableHTTPSessionManager
 from mcp.server.transport_security import TransportSecuritySettings
 from mcp_types import CallToolRequestParams
-from pydantic import AnyHttpUrl
 from starlette.applications import Starlette
 from starlette.authentication import AuthCredentials, AuthenticationBackend, AuthenticationError, BaseUser
 from starlette.middleware import Middleware
@@ -28,12 +27,13 @@ from starlette.middleware.authentication import AuthenticationMiddleware
 from starlette.middleware.cors import CORSMiddleware
 from starlette.requests import HTTPConnection, Request
 from starlette.responses import PlainTextResponse, Response
-from starlette.routing import BaseRoute, Route
+from starlette.routing import BaseRoute, Mount, Route, Router
 from starlette.types import ASGIApp
 
 from atc.faces.mcp_server.gateway import Gateway
-from atc.faces.mcp_server.http_door import MAX_BODY, Body, Bounds, Door, Names, cors_of, refusal
+from atc.faces.mcp_server.http_door import MAX_BODY, MAX_FORM, Body, Bounds, Door, Names, cors_of, refusal
 from atc.faces.mcp_server.http_sessions import Sessions
+from atc.faces.mcp_server.http_urls import exact_url
 from atc.faces.mcp_server.requests import Answer, answer
 from atc.faces.mcp_server.server import Face
 from atc.serving import DrainingServer, crowded, listen
@@ -195,17 +195,18 @@ def make_app(face: HttpFace, settings: HttpSettings) -> Starlette:
         max_sessions=MAX_SESSIONS,
         security_settings=TransportSecuritySettings(enable_dns_rebinding_protection=False),  # the door has looked
     )
-    resource = AnyHttpUrl(lock.resource.url) if lock.resource else None
+    resource = exact_url(lock.resource.url) if lock.resource else None
     metadata = build_resource_metadata_url(resource) if resource else None
     scopes = list(lock.resource.scopes) if lock.resource else []
     inner: ASGIApp = Bounds(Body(Sessions(manager, face, IDLE_S)))
     routes: list[BaseRoute] = [
         Route(PATH, _authenticated(RequireAuthMiddleware(inner, scopes, metadata), lock)),
         Route("/healthz", face.health),
-        *lock.routes,
     ]
     if lock.resource is not None and resource is not None:
-        routes += create_protected_resource_routes(resource, [AnyHttpUrl(lock.resource.issuer)], scopes or None)
+        routes += create_protected_resource_routes(resource, [exact_url(lock.resource.issuer)], scopes or None)
+    if lock.routes:
+        routes.append(Mount("", Body(Router(lock.routes, redirect_slashes=False), MAX_FORM, MAX_FORM)))
     middleware = [Middleware(Door, settings.names), Middleware(CORSMiddleware, **cors_of(settings.names))]
     app = Starlette(routes=routes, middleware=middleware, lifespan=lambda _: manager.run())
     app.router.redirect_slashes = False
