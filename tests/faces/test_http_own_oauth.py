@@ -8,7 +8,7 @@ import json
 import stat
 from pathlib import Path
 from typing import Any
-from urllib.parse import parse_qs, urlsplit
+from urllib.parse import parse_qs, urlencode, urlsplit
 
 import httpx2
 import pytest
@@ -24,7 +24,8 @@ from atc.faces.mcp_server.http import HttpSettings, Lock, Resource
 from atc.faces.mcp_server.http_door import Names
 from atc.faces.mcp_server.oauth_consent import routes_of
 from atc.faces.mcp_server.oauth_own import ACCESS_S, CODE_S, REFRESH_S, TRIES, OwnServer, redirect_allowed
-from tests.support.mcp_http import Caller, calling, opening
+from tests.support.browser import browsing
+from tests.support.mcp_http import Caller, calling, listening, opening
 
 pytestmark = pytest.mark.anyio
 
@@ -360,3 +361,41 @@ async def test_what_anybody_may_send_is_small() -> None:
         for path in ("/register", "/token", "/consent", "/authorize"):
             answered = await caller.http.post(path, content=b"x" * 100_000)
             assert answered.status_code == 413
+
+
+@pytest.mark.slow
+def test_the_owner_lets_a_client_in_with_a_browser(tmp_path: Path) -> None:
+    """The page's policy lets its form through, and on to the client at another origin."""
+    made: list[OwnServer] = []
+
+    def settings(port: int) -> HttpSettings:
+        url = f"http://127.0.0.1:{port}"
+        made.append(OwnServer(url, f"{url}/mcp", PHRASE))
+        lock = Lock(made, Resource(f"{url}/mcp", url), routes_of(made[0]))
+        return HttpSettings(lock, Names(origins=frozenset({url})))
+
+    blank = tmp_path / "blank.html"
+    blank.write_text("<!doctype html>")
+    with listening() as client, listening(settings) as server, browsing() as page:
+        back = f"http://localhost:{client.port}/healthz"
+        url = made[0].url
+        asked = {"redirect_uris": [back], "token_endpoint_auth_method": "none"}
+        name = httpx2.post(f"{url}/register", json=asked).json()["client_id"]
+        wanted = {
+            "response_type": "code",
+            "client_id": name,
+            "redirect_uri": back,
+            "code_challenge": CHALLENGE,
+            "code_challenge_method": "S256",
+            "state": "s1",
+        }
+        page.open(blank)
+        page.send("Page.navigate", url=f"{url}/authorize?{urlencode(wanted)}")
+        page.wait("!!document.querySelector('input[type=password]')")
+        for phrase, seen in (("wrong", "!!document.querySelector('[role=alert]')"), (PHRASE, "location.port == %d")):
+            page.run("document.querySelector('input[type=password]').focus()")
+            page.type(phrase)
+            page.run("document.querySelector('button[value=allow]').click()")
+            page.wait(seen % client.port if "%d" in seen else seen)
+        assert page.run("location.href").startswith(f"{back}?code=")
+        assert server.thread.is_alive()
