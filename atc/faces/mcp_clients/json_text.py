@@ -61,7 +61,7 @@ class _Parser:
             if comment is None:
                 raise problem_at(self.text, at, "a comment has no end" if self.text[at : at + 2] == "/*" else "no JSON")
             if not self.lenient:
-                raise problem_at(self.text, at, "a comment stands here, and this client reads JSON without comments")
+                raise problem_at(self.text, at, "a comment stands here, which this client's JSON does not have")
             at = comment.end()
 
     def _value(self, at: int, depth: int) -> tuple[_Node, int]:
@@ -127,7 +127,7 @@ class _Parser:
             raise problem_at(self.text, at, f"a comma or {closing} is missing")
         behind = self._skip(at + 1)
         if self.text.startswith(closing, behind) and not self.lenient:
-            raise problem_at(self.text, at, "a comma stands before the end, and this client reads JSON without such")
+            raise problem_at(self.text, at, "a comma stands before the end, which JSON does not have")
         return at, behind
 
 

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from atc.errors import UsageError
+from atc.errors import AtcError, UsageError
 from atc.faces.mcp_clients.diff import shown_diff
 from atc.faces.mcp_clients.document import same
 from atc.faces.mcp_clients.documents import KINDS, parsed
@@ -69,14 +69,21 @@ class Plan:
             EnvironmentProblem: the file was changed meanwhile, or is locked. Nothing of it was written.
         """
         copy = self.state.copy(self.file.content) if self.changes and self.file.content is not None else None
-        going = {**self.state.servers(), **self.servers}
+        servers, record = self.state.servers(), self.state.record()
         if self.record is not None:
-            self.state.keep_servers(going)
+            self.state.keep_servers({**servers, **self.servers})
             self.state.keep(self.record)
-        if self.changes and self.after is None:
-            self.file.remove()
-        elif self.changes:
-            self.file.write(self.after or "", private=self.place.scope == "user")
+        try:
+            if self.changes and self.after is None:
+                self.file.remove()
+            elif self.changes:
+                self.file.write(self.after or "", private=self.place.scope == "user")
+        except (AtcError, OSError):
+            self.state.keep_servers(servers)
+            self.state.keep(record)
+            raise
+        if self.record is not None:
+            self.state.keep_servers(self.servers)
         if self.record is None:  # what came back leaves our file last
             self.state.keep_servers(self.servers)
             self.state.keep(None)
@@ -120,6 +127,7 @@ def plan_install(client: Client, place: Place, machine: Machine, wanted: Wanted)
         editor = Editor(client, file.text)
         name = _name(client, editor.servers(), wanted.name, record)
         made_keys = record.made_keys if record else editor.missing_keys()
+        _still_there(servers, editor.servers(), record)
         moved, kept, notes = _move(client, editor, servers, machine) if wanted.move else ([], {}, [])
         present = editor.servers()
         renamed = record.name if record and record.name != name and is_atc(client, present.get(record.name)) else ""
@@ -150,6 +158,8 @@ def plan_install(client: Client, place: Place, machine: Machine, wanted: Wanted)
         plan.notes.append(f"{name} is switched off in {client.title}")
     if place.scope == "project" and not place.chosen:
         plan.notes.append("the entry names a file of this machine: think before you commit it")
+        if moved:
+            plan.notes.append("servers of a project that moved start without the client's own question about them")
     return plan
 
 
@@ -173,8 +183,10 @@ def plan_uninstall(client: Client, place: Place, machine: Machine, *, name: str 
         present = editor.servers()
         if record is None or not is_atc(client, present.get(name or record.name)):
             ours = [each for each, entry in present.items() if is_atc(client, entry)]
-            plan.name = name if name in ours else _only(ours) if name is None else ""
-            if plan.name and (record is None or plan.name != record.name):
+            if name is not None and name not in (*ours, record.name if record else ""):
+                raise UsageError(f"no entry {name!r} starts ATC in {place.path}: it has {', '.join(ours) or 'none'}")
+            plan.name = name or _only(ours)
+            if plan.name in ours and (record is None or plan.name != record.name):
                 editor.take(plan.name)
         plan.name = plan.name or (record.name if record else name or NAME)
         for step in reversed(record.steps if record else ()):
@@ -236,6 +248,9 @@ def _opened(client: Client, place: Place, machine: Machine) -> tuple[State, Conf
         not place.chosen or place.path == place_of(client, machine).path if client.user else False
     )
     state = State(machine.state, client, place.path, default=default)
+    known = state.record() if default else None
+    if known is not None and known.path != str(place.path):  # the client has another file now
+        state = State(machine.state, client, place.path, default=False)
     try:
         return state, ConfigFile.read(client, place, machine)
     except ConfigProblem as problem:
@@ -312,6 +327,14 @@ def _told(wanted: Wanted) -> list[str]:
         # a client starts ATC in a folder of its own
         words += ["--tools", os.path.abspath(tool) if os.path.exists(tool) else tool]
     return [*words, *wanted.options]
+
+
+def _still_there(servers: dict[str, Any], present: Mapping[str, Any], record: Record | None) -> None:
+    """Forget servers behind ATC that never left the client's file: an installation was cut off."""
+    for step in record.steps if record else ():
+        left = step.moved is not None and same(servers.get(step.name), step.moved)
+        if left and step.name in present and same(present[step.name], step.value):
+            del servers[step.name]
 
 
 def _undo(plan: Plan, editor: Editor, step: Any, left: dict[str, Any]) -> None:
