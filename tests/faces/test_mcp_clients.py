@@ -444,6 +444,71 @@ def test_an_installation_that_was_cut_off_loses_nothing(tmp_path: Path, monkeypa
     assert desk.behind() == {}
 
 
+def test_an_installation_that_was_cut_off_puts_nothing_in_two_places(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    desk = Desk(tmp_path, text=config(git=GIT))
+    with monkeypatch.context() as patched:
+        patched.setattr("atc.faces.mcp_clients.files.ConfigFile.write", lambda *_a, **_k: 1 / 0)
+        with pytest.raises(ZeroDivisionError):
+            desk.install(move=True)
+    desk.install("atlas")
+    assert desk.servers["git"] == GIT
+    assert desk.servers["atc"]["args"] == ["mcp", "--tools", "atlas"]
+    assert desk.behind() == {}
+
+
+def test_what_cannot_be_written_leaves_the_records_as_they_were(tmp_path: Path) -> None:
+    desk = Desk(tmp_path, text=config(git=GIT))
+    plan = plan_install(desk.client, desk.place, desk.machine, Wanted(COMMAND, move=True))
+    desk.path.write_text("{}")
+    with pytest.raises(EnvironmentProblem):
+        plan.carry_out()
+    assert desk.behind() == {}
+    assert plan.state.record() is None
+
+
+def test_a_damaged_record_and_damaged_servers_are_said(tmp_path: Path) -> None:
+    desk = Desk(tmp_path, text=config(git=GIT))
+    plan = desk.install(move=True)
+    written = desk.text
+    plan.state.servers_path.write_text("{")
+    with pytest.raises(EnvironmentProblem, match=r"servers\.json is damaged: repair its JSON"):
+        desk.uninstall()
+    plan.state.keep_servers({"git": GIT})
+    (desk.machine.state / "cursor.record.json").write_text("{}")
+    with pytest.raises(EnvironmentProblem, match=r"record\.json is damaged: put the servers back by hand"):
+        desk.uninstall()
+    assert desk.text == written
+
+
+def test_two_files_of_a_client_have_records_of_their_own(tmp_path: Path) -> None:
+    desk = Desk(tmp_path, "codex", '[mcp_servers.git]\ncommand = "x"\n')
+    desk.install(move=True)
+    moved = Machine(desk.machine.home, desk.machine.project, desk.machine.state, {"CODEX_HOME": str(tmp_path)}, "linux")
+    (tmp_path / "config.toml").write_text('[mcp_servers.git]\ncommand = "y"\n')
+    plan_install(desk.client, place_of(desk.client, moved), moved, Wanted(COMMAND, move=True)).carry_out()
+    assert len(list(desk.machine.state.glob("*.servers.json"))) == 2
+    plan_uninstall(desk.client, place_of(desk.client, moved), moved).carry_out()
+    assert (tmp_path / "config.toml").read_text() == '[mcp_servers.git]\ncommand = "y"\n'
+    assert desk.uninstall().moved == ["git"]
+
+
+def test_values_that_a_record_cannot_hold_stay(tmp_path: Path) -> None:
+    text = "extensions:\n  a:\n    cmd: x\n    description: !!binary gICA\n  b:\n    cmd: x\n    envs: {1: a}\n"
+    desk = Desk(tmp_path, "goose", text + "  c:\n    cmd: x\n")
+    plan = desk.install(move=True)
+    assert plan.moved == ["c"]
+    assert "a value that JSON does not have" in plan.kept["a"]
+    assert "a value that JSON does not have" in plan.kept["b"]
+    half = Desk(
+        tmp_path / "b", text='{"mcpServers": {"h": {"command": "x", "args": ["\\ud800"]}, "g": {"command": "x"}}}'
+    )
+    assert half.install(move=True).moved == ["g"]
+    half.uninstall()
+    assert "\\ud800" in half.text
+
+
 def test_an_undoing_that_was_cut_off_loses_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     before = config(git=GIT)
     desk = Desk(tmp_path, text=before)
@@ -478,6 +543,11 @@ def test_a_link_is_followed_and_stays_a_link(tmp_path: Path) -> None:
 def test_a_link_out_of_a_project_is_not_followed(tmp_path: Path) -> None:
     desk = Desk(tmp_path, "claude-code", "{}")
     (desk.machine.project / ".mcp.json").symlink_to(desk.path)
+    desk.place = place_of(desk.client, desk.machine, scope="project")
+    with pytest.raises(UsageError, match="a link out of the project"):
+        desk.install("atlas")
+    desk.client = client_named("cursor")
+    (desk.machine.project / ".cursor").symlink_to(tmp_path)
     desk.place = place_of(desk.client, desk.machine, scope="project")
     with pytest.raises(UsageError, match="a link out of the project"):
         desk.install("atlas")
@@ -538,7 +608,7 @@ def test_what_is_known_of_the_clients(tmp_path: Path) -> None:
 
 WRONG = [
     ("cursor", "{\n  \"a\": 1,\n}", "line 2, column 9: .*a comma stands before the end"),
-    ("cursor", "{\n  // no\n}", "line 2, column 3: .*without comments"),
+    ("cursor", "{\n  // no\n}", "line 2, column 3: a comment stands here"),
     ("cursor", "{\"a\": }", "line 1, column 7: .*a value is missing"),
     ("cursor", "{\"a\" 1}", "a colon is missing"),
     ("cursor", "{a: 1}", "a name in quotation marks is missing"),

@@ -388,7 +388,7 @@ def _back(client: Client, name: str, server: Any) -> dict[str, Any]:
 
 
 def _located(problem: ConfigProblem, path: Path) -> ConfigProblem:
-    return ConfigProblem(f"{path}: {problem.what}", line=problem.line, column=problem.column)
+    return ConfigProblem(problem.what, line=problem.line, column=problem.column, file=str(path))
 
 
 def _by_hand(problem: ConfigProblem, file: ConfigFile, snippet: str) -> ConfigProblem:
