@@ -93,9 +93,9 @@ def uninstall(
     Exit codes: 0 it is out, 1 you said no, or a server could not be put back, 2 wrong use or a file that cannot be
     edited, 3 it cannot be written.
     """
-    from atc.faces.mcp_clients.plan import plan_uninstall
     from atc.faces.mcp_clients.records import Machine, client_named, place_of
     from atc.faces.mcp_clients.state import alone
+    from atc.faces.mcp_clients.undo import plan_uninstall
 
     machine, known = Machine(), client_named(client)
     place = place_of(known, machine, scope=scope, config=config)

@@ -18,9 +18,10 @@ from atc.errors import EnvironmentProblem, UsageError
 from atc.faces.mcp_clients.document import same, settled
 from atc.faces.mcp_clients.documents import parsed
 from atc.faces.mcp_clients.entries import arguments_of, is_atc, movable, own_command, own_entry
-from atc.faces.mcp_clients.plan import Plan, Wanted, look, plan_install, plan_uninstall
+from atc.faces.mcp_clients.plan import Plan, Wanted, look, plan_install
 from atc.faces.mcp_clients.problems import ConfigProblem
 from atc.faces.mcp_clients.records import Client, Machine, client_named, clients, place_of
+from atc.faces.mcp_clients.undo import plan_uninstall
 from atc.tools.mcp.spec import read_specs
 
 COMMAND = ("/opt/bin/atc",)
@@ -85,6 +86,7 @@ def config(**servers: Any) -> str:
 def test_every_client_has_a_place_and_takes_and_loses_the_entry(name: str, tmp_path: Path) -> None:
     client = client_named(name)
     assert client.source.startswith("https://")
+    assert len(client.key) <= 2  # deeper ones have no place in a large file of JSON
     desk = Desk(tmp_path) if not client.user else Desk(tmp_path, name, "")
     scope = "user" if client.user else "project"
     place = place_of(client, desk.machine, scope=scope)
@@ -122,6 +124,7 @@ def test_a_variable_names_another_folder_and_the_file_that_exists_is_taken(tmp_p
 
 
 def test_an_unknown_client_and_a_missing_scope_are_said(tmp_path: Path) -> None:
+    assert client_named("VS Code").id == client_named("vscode").id == "vscode"
     with pytest.raises(UsageError, match="claude-desktop, claude-code"):
         client_named("emacs")
     with pytest.raises(UsageError, match="no configuration of a project"):
@@ -182,6 +185,33 @@ def test_the_diff_shows_no_credential(tmp_path: Path) -> None:
     assert "secret" not in plan.diff()
     assert "ghp_" not in plan.diff()
     assert '"GITHUB_TOKEN": "***"' in plan.diff()
+
+
+SECRET: list[tuple[str, str]] = [
+    ("vscode", '{ // c\n "servers": {\n  "a": {"command": "x", "env": {\n "A": "my secret",\n "B": "other secret"}},\n'
+               '  "z": {}}}'),
+    ("cursor", '{"mcpServers": {"a": {"command": "x", "args": [\n"--token",\n\n\n\n\n"my-secret"\n]}}}'),
+    ("cursor", '{"mcpServers": {\n"b": {},\n"a": {"command": "x", "args": [\n"--token",\n\n\n\n\n"my-secret"]}}}'),
+    ("codex", '[mcp_servers.a]\ncommand = "x"\nenv = { A = "my secret", B = "other secret" }\n'),
+    ("codex", '[mcp_servers.a]\ncommand = "x"\n[mcp_servers.a.env]\nA = """\nmy secret\nmore\nmore\nmore\nmy secret\n'
+              '"""\n'),
+    ("codex", '[mcp_servers]\na.env.A = "my secret"\na.command = "x"\n'),
+    ("codex", '[mcp_servers.a]\ncommand = "x"\nargs = [\n  "--token",\n  "my-secret",\n]\n'),
+    ("goose", "extensions:\n  a:\n    cmd: x\n    envs:\n      A: |\n        my secret\n        more\n\n"
+              "        more secret\n"),
+    ("goose", "extensions:\n  a:\n    cmd: x\n    envs: {A: my secret, B: 'other secret'}\n"),
+    ("goose", "extensions:\n  a: {cmd: x, args: [--api-key, my-secret, 'https://u:url-secret@x.example/']}\n"),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("client", "text"), SECRET)
+def test_the_diff_shows_no_credential_in_any_form(client: str, text: str, tmp_path: Path) -> None:
+    desk = Desk(tmp_path, client, text)
+    tools = ["atlas"]
+    for move in (False, True):
+        plan = plan_install(desk.client, desk.place, desk.machine, Wanted(COMMAND, tools=tools, move=move))
+        assert "secret" not in plan.diff()
+        assert "***" in plan.diff()
 
 
 def test_a_comment_with_a_token_is_masked_too(tmp_path: Path) -> None:
@@ -677,6 +707,15 @@ def test_a_byte_order_mark_and_the_ends_of_lines_stay(form: str, tmp_path: Path)
     assert "\n" not in desk.text.replace("\r\n", "")
     desk.uninstall()
     assert desk.text == "\ufeff" + text
+
+
+def test_names_that_stand_twice_elsewhere_stay(tmp_path: Path) -> None:
+    desk = Desk(tmp_path, text='{"a": 1, "a": 2, "mcpServers": {"g": {"env": {"A": "b", "A": "c"}, "command": "x"}}}')
+    before = desk.text
+    desk.install(move=True)
+    assert desk.text.startswith('{"a": 1, "a": 2, "mcpServers": {"atc"')
+    desk.uninstall()
+    assert desk.text == before
 
 
 def test_many_servers_move_up_to_what_atc_takes(tmp_path: Path) -> None:

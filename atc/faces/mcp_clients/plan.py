@@ -116,7 +116,7 @@ def plan_install(client: Client, place: Place, machine: Machine, wanted: Wanted)
         UsageError: the client is not here, no tools are named, or the name is another server's.
         ConfigProblem: the file cannot be read or edited; ``paste`` says what to add by hand.
     """
-    state, file = _opened(client, place, machine)
+    state, file = opened(client, place, machine)
     if file.content is None and not place.here:
         raise UsageError(
             f"{client.title} was not found: there is no {place.path.parent}. Install and start it once, or name its "
@@ -143,7 +143,7 @@ def plan_install(client: Client, place: Place, machine: Machine, wanted: Wanted)
     except ConfigProblem as problem:
         words = [*wanted.command, "mcp", *_told(wanted)]
         snippet = KINDS[client.form]("").snippet(client.key, wanted.name or NAME, own_entry(client, NAME, words))
-        raise _by_hand(problem, file, snippet) from None
+        raise by_hand(problem, file, snippet) from None
     steps = (*(record.steps if record else ()), *editor.steps)
     made_file = record.made_file if record else file.content is None
     text = editor.document.text
@@ -160,49 +160,6 @@ def plan_install(client: Client, place: Place, machine: Machine, wanted: Wanted)
         plan.notes.append("the entry names a file of this machine: think before you commit it")
         if moved:
             plan.notes.append("servers of a project that moved start without the client's own question about them")
-    return plan
-
-
-def plan_uninstall(client: Client, place: Place, machine: Machine, *, name: str | None = None) -> Plan:
-    """What would take ATC out of a client's file, and put back what moved behind it.
-
-    The present file is edited: what the user changed since then stays.
-
-    Raises:
-        UsageError: several entries start ATC and none is named, or the folder of the file is gone.
-        ConfigProblem: the file cannot be read or edited.
-    """
-    state, file = _opened(client, place, machine)
-    record, servers = state.record(), state.servers()
-    if file.content is None and (record or servers) and not place.path.parent.is_dir():
-        raise UsageError(f"there is no {place.path.parent}: the servers that moved are in {state.servers_path}")
-    try:
-        editor = Editor(client, file.text)
-        plan = Plan(client, place, state, file, "", file.text, None, servers, notes=file.notes)
-        left = dict(servers)
-        present = editor.servers()
-        if record is None or not is_atc(client, present.get(name or record.name)):
-            ours = [each for each, entry in present.items() if is_atc(client, entry)]
-            if name is not None and name not in (*ours, record.name if record else ""):
-                raise UsageError(f"no entry {name!r} starts ATC in {place.path}: it has {', '.join(ours) or 'none'}")
-            plan.name = name or _only(ours)
-            if plan.name in ours and (record is None or plan.name != record.name):
-                editor.take(plan.name)
-        plan.name = plan.name or (record.name if record else name or NAME)
-        for step in reversed(record.steps if record else ()):
-            _undo(plan, editor, step, left)
-        for other in [each for each in left if each not in plan.kept]:
-            if other in editor.servers():
-                plan.kept[other] = f"another one of this name is in the file now; it stays in {state.servers_path}"
-            else:
-                editor.put(other, _back(client, other, left.pop(other)))
-                plan.moved.append(other)
-        editor.prune(record.made_keys if record else ())
-    except ConfigProblem as problem:
-        raise _by_hand(problem, file, "") from None
-    plan.after, plan.servers = editor.document.text, left
-    if record and record.made_file and plan.after.strip() in ("", "{}"):
-        plan.after = None
     return plan
 
 
@@ -232,7 +189,7 @@ def look(client: Client, machine: Machine, scope: Scope) -> Found:
     place = place_of(client, machine, scope=scope)
     here = place.here if scope == "user" else os.path.lexists(place.path)
     try:
-        state, file = _opened(client, place, machine)
+        state, file = opened(client, place, machine)
         servers = Editor(client, file.text).servers() if file.content is not None else {}
         ours = [name for name, entry in servers.items() if is_atc(client, entry)]
         return Found(client, place, here, ", ".join(ours), len(state.servers()))
@@ -243,7 +200,7 @@ def look(client: Client, machine: Machine, scope: Scope) -> Found:
 # -- the pieces --------------------------------------------------------------------------------------------------------
 
 
-def _opened(client: Client, place: Place, machine: Machine) -> tuple[State, ConfigFile]:
+def opened(client: Client, place: Place, machine: Machine) -> tuple[State, ConfigFile]:
     default = place.scope == "user" and (
         not place.chosen or place.path == place_of(client, machine).path if client.user else False
     )
@@ -260,7 +217,7 @@ def _opened(client: Client, place: Place, machine: Machine) -> tuple[State, Conf
 def _name(client: Client, present: Mapping[str, Any], name: str | None, record: Record | None) -> str:
     ours = [each for each, entry in present.items() if is_atc(client, entry)]
     if name is None:
-        name = record.name if record and record.name in (*ours, NAME) else _only(ours) or NAME
+        name = record.name if record and record.name in (*ours, NAME) else only_one(ours) or NAME
     if not name.isprintable() or not 0 < len(name) <= 64:
         raise UsageError(f"--name {name!r} is no name for a server: take letters, digits and - of at most 64")
     if name in present and name not in ours:
@@ -268,7 +225,7 @@ def _name(client: Client, present: Mapping[str, Any], name: str | None, record: 
     return name
 
 
-def _only(ours: Sequence[str]) -> str:
+def only_one(ours: Sequence[str]) -> str:
     if len(ours) > 1:
         raise UsageError(f"several entries start ATC ({', '.join(map(repr, ours))}): say which one with --name")
     return ours[0] if ours else ""
@@ -337,61 +294,11 @@ def _still_there(servers: dict[str, Any], present: Mapping[str, Any], record: Re
             del servers[step.name]
 
 
-def _undo(plan: Plan, editor: Editor, step: Any, left: dict[str, Any]) -> None:
-    present, name = editor.servers(), step.name
-    if step.action == "put":
-        if name not in present:
-            return
-        if is_atc(plan.client, present[name]):
-            editor.undo(step)
-        else:
-            plan.kept[name] = "it is not ATC any more"
-        return
-    if step.moved is not None and name not in left:
-        if name not in present:
-            plan.notes.append(f"{name!r} was taken out of {plan.state.servers_path.name} since, and does not come back")
-        return
-    if name in present:
-        if same(present[name], step.value):
-            left.pop(name, None)
-        elif step.moved is not None:
-            where = plan.state.servers_path
-            plan.kept[name] = f"another one of this name is in the file now; the one that moved stays in {where}"
-        elif not is_atc(plan.client, present[name]):
-            plan.kept[name] = "another one of this name is in the file now; the copies have the one before"
-        return
-    if step.moved is not None:
-        now = left.pop(name)
-        plan.moved.append(name)
-        if not same(now, step.moved):
-            editor.put(name, _back(plan.client, name, now))
-            return
-    editor.undo(step)
-
-
-def _back(client: Client, name: str, server: Any) -> dict[str, Any]:
-    """A server of our file in the form of a client."""
-    dialect = client.entry
-    if not isinstance(server, Mapping) or "command" not in server:
-        made = dict(server) if isinstance(server, Mapping) else {}
-        if "url" in made:
-            made = {dialect.url if key == "url" else dialect.headers if key == "headers" else key: value
-                    for key, value in made.items()}  # fmt: skip
-            made |= {"type": dialect.http[0]} if dialect.http else {}
-        return made
-    words = [str(server["command"]), *map(str, server.get("args") or [])]
-    made = own_entry(client, name, words)
-    if not dialect.joined and not server.get("args"):
-        made.pop("args")
-    made |= {dialect.env: server["env"]} if server.get("env") else {}
-    return made | ({"cwd": server["cwd"]} if server.get("cwd") else {})
-
-
 def _located(problem: ConfigProblem, path: Path) -> ConfigProblem:
     return ConfigProblem(problem.what, line=problem.line, column=problem.column, file=str(path))
 
 
-def _by_hand(problem: ConfigProblem, file: ConfigFile, snippet: str) -> ConfigProblem:
+def by_hand(problem: ConfigProblem, file: ConfigFile, snippet: str) -> ConfigProblem:
     made = _located(problem, file.path)
     made.paste = snippet
     return made

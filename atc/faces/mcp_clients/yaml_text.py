@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+from collections import Counter
 from collections.abc import Iterator, Mapping
 from typing import Any
 
@@ -87,7 +88,7 @@ class YamlDocument(Document):
         start, end = self._lines(found[0])
         return self.text[start:end]
 
-    def scalars(self) -> Iterator[Scalar]:
+    def scalars(self, start: int, end: int) -> Iterator[Scalar]:
         stack: list[tuple[yaml.Node | None, Path]] = [(self._root, ())]
         while stack:
             node, path = stack.pop()
@@ -96,8 +97,8 @@ class YamlDocument(Document):
             elif isinstance(node, yaml.SequenceNode):
                 stack += [(item, path) for item in node.value]
             elif isinstance(node, yaml.ScalarNode):
-                start, end = node.start_mark.index, node.end_mark.index
-                yield Scalar(start, start + len(self.text[start:end].rstrip()), path, str(node.value))
+                first, last = node.start_mark.index, node.end_mark.index
+                yield Scalar(first, first + len(self.text[first:last].rstrip()), path, str(node.value))
 
     def snippet(self, path: Path, name: str, value: Mapping[str, Any]) -> str:
         for key in reversed(path):
@@ -113,7 +114,7 @@ class YamlDocument(Document):
         for depth, part in enumerate(path):
             if node is None or (isinstance(node, yaml.ScalarNode) and node.tag.endswith(":null")):
                 return key, node, path[depth:]
-            self._check(node, path[:depth])
+            self._check(node, path[:depth], part)
             found = [member for member in node.value if member[0].value == part]
             if not found:
                 return key, node, path[depth:]
@@ -122,13 +123,15 @@ class YamlDocument(Document):
             self._check(node, path)
         return key, node, ()
 
-    def _check(self, node: yaml.Node, path: Path) -> None:
+    def _check(self, node: yaml.Node, path: Path, only: str | None = None) -> None:
+        """Refuse what is no mapping, and names that stand twice: any, or one."""
         where, line = ".".join(path) or "the file", node.start_mark.line + 1
         if not isinstance(node, yaml.MappingNode):
             raise ConfigProblem(f"{where} is no mapping: repair it first", line=line, column=1)
         keys = [str(key.value) for key, _ in node.value]
-        if len(set(keys)) < len(keys):
-            twice = next(key for key in keys if keys.count(key) > 1)
+        counted = Counter(keys)
+        twice = next((key for key, times in counted.items() if times > 1 and only in (None, key)), None)
+        if twice is not None:
             raise ConfigProblem(f"{where} has {twice!r} twice: remove one of them", line=line, column=1)
 
     def _line_end(self, at: int) -> int:
