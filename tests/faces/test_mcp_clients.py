@@ -233,10 +233,15 @@ def test_a_file_of_tools_gets_its_whole_path(tmp_path: Path, monkeypatch: pytest
     monkeypatch.chdir(tmp_path)
     (tmp_path / "tools.py").write_text("")
     desk = Desk(tmp_path, text="{}")
-    desk.install("tools.py", "https://x.example/openapi.json", options=("--documents", "docs"))
+    tools = ("tools.py", "tools.py:book", "https://x.example/openapi.json", "mcp:npx ./x.py", "module:name", "atlas")
+    desk.install(*tools, options=("--documents", "docs"))
     args = desk.servers["atc"]["args"]
-    assert args[:5] == ["mcp", "--tools", str(tmp_path / "tools.py"), "--tools", "https://x.example/openapi.json"]
-    assert args[5:] == ["--documents", "docs"]
+    assert args[1:13:2] == ["--tools"] * 6
+    assert args[2:14:2] == [str(tmp_path / "tools.py"), str(tmp_path / "tools.py:book"), *tools[2:]]
+    assert args[13:] == ["--documents", "docs"]
+    for missing in ("no.py", "no.py:book", "servers.json", "a/folder"):
+        with pytest.raises(UsageError, match="there is no such file"):
+            desk.install(missing)
 
 
 def test_a_client_that_is_not_here_is_said_and_a_named_file_is_made(tmp_path: Path) -> None:

@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 
 from atc.faces.mcp_clients.records import clients
+from atc.faces.mcp_clients.state import alone
 from tests.support.cli import atc
 from tests.support.docs import ROOT
 from tests.support.mcp import SHOP
@@ -80,6 +81,13 @@ def test_a_dry_run_leaves_no_trace(home: Path) -> None:
     assert "moves behind ATC" in ran.stdout
     assert (home / ".cursor/mcp.json").read_text() == before
     assert not (home / ".config").exists()
+
+
+def test_only_one_process_at_a_time(home: Path) -> None:
+    cursor(home)
+    with alone(home / ".config/atc/mcp"):
+        ran = atc("mcp", "install", "cursor", "--tools", "atlas", "--yes")
+    assert (ran.exit_code, "wait for it" in ran.stderr) == (3, True)
 
 
 def test_as_json(home: Path) -> None:

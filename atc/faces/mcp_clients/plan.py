@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -21,6 +22,8 @@ from atc.faces.mcp_clients.state import Record, State
 from atc.tools.mcp.spec import MAX_SERVERS
 
 NAME = "atc"
+_PART = re.compile(r"(.*?)((?<=\.py):[^:]*)?", re.DOTALL)
+"""A file, and what is meant of it: ``FILE.py:NAME``."""
 
 
 @dataclass
@@ -279,11 +282,25 @@ def _arguments(
 
 
 def _told(wanted: Wanted) -> list[str]:
-    words = []
-    for tool in wanted.tools:
-        # a client starts ATC in a folder of its own
-        words += ["--tools", os.path.abspath(tool) if os.path.exists(tool) else tool]
-    return [*words, *wanted.options]
+    return [*(word for tool in wanted.tools for word in ("--tools", _from_anywhere(tool))), *wanted.options]
+
+
+def _from_anywhere(tool: str) -> str:
+    """The word for a source of tools that means the same in the folder that a client starts ATC in.
+
+    Raises:
+        UsageError: it names a file that is not there.
+    """
+    if os.path.exists(tool):
+        return os.path.abspath(tool)
+    if "://" in tool or tool.startswith("mcp:"):
+        return tool
+    file, part = _PART.fullmatch(tool).groups()  # type: ignore[union-attr]  # it matches every word
+    if part and os.path.exists(file):
+        return os.path.abspath(file) + str(part)
+    if os.sep in tool or file.endswith((".json", ".yaml", ".yml", ".py")):
+        raise UsageError(f"--tools {tool!r}: there is no such file")
+    return tool
 
 
 def _still_there(servers: dict[str, Any], present: Mapping[str, Any], record: Record | None) -> None:
