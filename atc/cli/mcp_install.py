@@ -2,24 +2,20 @@
 
 from __future__ import annotations
 
-import asyncio
 from contextlib import nullcontext
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
-from rich.table import Table
-from rich.text import Text
 
-from atc.calls import question
 from atc.cli import options
 from atc.cli.console import NOT_SOLVED, clean, err, guarded, out, print_json, print_table
 from atc.errors import UsageError
-from atc.faces.mcp_clients.entries import own_command
-from atc.faces.mcp_clients.plan import Found, Plan, Wanted, look, plan_install, plan_uninstall
-from atc.faces.mcp_clients.problems import ConfigProblem
-from atc.faces.mcp_clients.records import Machine, client_named, clients, place_of
-from atc.faces.mcp_clients.state import alone
+
+if TYPE_CHECKING:  # a server of the same group starts without them
+    from atc.faces.mcp_clients.plan import Found, Plan
+    from atc.faces.mcp_clients.problems import ConfigProblem
+    from atc.faces.mcp_clients.records import Machine
 
 Scope = Annotated[
     Literal["user", "project"],
@@ -57,6 +53,12 @@ def install(
 
     Exit codes: 0 it is there, 1 you said no, 2 wrong use or a file that cannot be edited, 3 it cannot be written.
     """
+    from atc.faces.mcp_clients.entries import own_command
+    from atc.faces.mcp_clients.plan import Wanted, plan_install
+    from atc.faces.mcp_clients.problems import ConfigProblem
+    from atc.faces.mcp_clients.records import Machine, client_named, clients, place_of
+    from atc.faces.mcp_clients.state import alone
+
     machine = Machine()
     if list_:
         _list(machine, scope, as_json=as_json)
@@ -91,6 +93,10 @@ def uninstall(
     Exit codes: 0 it is out, 1 you said no, or a server could not be put back, 2 wrong use or a file that cannot be
     edited, 3 it cannot be written.
     """
+    from atc.faces.mcp_clients.records import Machine, client_named, place_of
+    from atc.faces.mcp_clients.state import alone
+    from atc.faces.mcp_clients.undo import plan_uninstall
+
     machine, known = Machine(), client_named(client)
     place = place_of(known, machine, scope=scope, config=config)
     with nullcontext() if dry_run else alone(machine.state):
@@ -107,6 +113,10 @@ def _with_paste(problem: ConfigProblem) -> UsageError:
 
 def _finish(plan: Plan, what: str, *, yes: bool, dry_run: bool, as_json: bool) -> None:
     """Show a plan, ask, and carry it out."""
+    import asyncio
+
+    from atc.calls import question
+
     diff = plan.diff()
     if not as_json:
         _show(plan, what, diff)
@@ -125,12 +135,14 @@ def _finish(plan: Plan, what: str, *, yes: bool, dry_run: bool, as_json: bool) -
     elif written:
         kept = f"; the file as it was: {copy}" if copy else ""
         out.print(clean(f"written{kept}"), markup=False)
-        out.print(f"restart {plan.client.title}", markup=False)
+        out.print(f"restart {plan.client.title}. {plan.client.notes}".rstrip(), markup=False)
     elif dry_run and plan.changes:
         out.print("a dry run: nothing was written", markup=False)
 
 
 def _show(plan: Plan, what: str, diff: str) -> None:
+    from rich.text import Text
+
     if not diff:
         there = "already has it" if what == "install" else "does not have ATC"
         out.print(clean(f"{plan.client.title} {there}: {plan.place.path}"), markup=False)
@@ -164,6 +176,11 @@ def _document(plan: Plan, diff: str, *, written: bool, copy: Path | None) -> dic
 
 
 def _list(machine: Machine, scope: Literal["user", "project"], *, as_json: bool) -> None:
+    from rich.table import Table
+
+    from atc.faces.mcp_clients.plan import look
+    from atc.faces.mcp_clients.records import clients
+
     has = [each for each in clients().values() if (each.user if scope == "user" else each.project)]
     rows = [look(each, machine, scope) for each in has]
     if as_json:

@@ -18,9 +18,10 @@ from atc.errors import EnvironmentProblem, UsageError
 from atc.faces.mcp_clients.document import same, settled
 from atc.faces.mcp_clients.documents import parsed
 from atc.faces.mcp_clients.entries import arguments_of, is_atc, movable, own_command, own_entry
-from atc.faces.mcp_clients.plan import Plan, Wanted, look, plan_install, plan_uninstall
+from atc.faces.mcp_clients.plan import Plan, Wanted, look, plan_install
 from atc.faces.mcp_clients.problems import ConfigProblem
 from atc.faces.mcp_clients.records import Client, Machine, client_named, clients, place_of
+from atc.faces.mcp_clients.undo import plan_uninstall
 from atc.tools.mcp.spec import read_specs
 
 COMMAND = ("/opt/bin/atc",)
@@ -85,6 +86,7 @@ def config(**servers: Any) -> str:
 def test_every_client_has_a_place_and_takes_and_loses_the_entry(name: str, tmp_path: Path) -> None:
     client = client_named(name)
     assert client.source.startswith("https://")
+    assert len(client.key) <= 2  # deeper ones have no place in a large file of JSON
     desk = Desk(tmp_path) if not client.user else Desk(tmp_path, name, "")
     scope = "user" if client.user else "project"
     place = place_of(client, desk.machine, scope=scope)
@@ -122,6 +124,7 @@ def test_a_variable_names_another_folder_and_the_file_that_exists_is_taken(tmp_p
 
 
 def test_an_unknown_client_and_a_missing_scope_are_said(tmp_path: Path) -> None:
+    assert client_named("VS Code").id == client_named("vscode").id == "vscode"
     with pytest.raises(UsageError, match="claude-desktop, claude-code"):
         client_named("emacs")
     with pytest.raises(UsageError, match="no configuration of a project"):
@@ -184,6 +187,33 @@ def test_the_diff_shows_no_credential(tmp_path: Path) -> None:
     assert '"GITHUB_TOKEN": "***"' in plan.diff()
 
 
+SECRET: list[tuple[str, str]] = [
+    ("vscode", '{ // c\n "servers": {\n  "a": {"command": "x", "env": {\n "A": "my secret",\n "B": "other secret"}},\n'
+               '  "z": {}}}'),
+    ("cursor", '{"mcpServers": {"a": {"command": "x", "args": [\n"--token",\n\n\n\n\n"my-secret"\n]}}}'),
+    ("cursor", '{"mcpServers": {\n"b": {},\n"a": {"command": "x", "args": [\n"--token",\n\n\n\n\n"my-secret"]}}}'),
+    ("codex", '[mcp_servers.a]\ncommand = "x"\nenv = { A = "my secret", B = "other secret" }\n'),
+    ("codex", '[mcp_servers.a]\ncommand = "x"\n[mcp_servers.a.env]\nA = """\nmy secret\nmore\nmore\nmore\nmy secret\n'
+              '"""\n'),
+    ("codex", '[mcp_servers]\na.env.A = "my secret"\na.command = "x"\n'),
+    ("codex", '[mcp_servers.a]\ncommand = "x"\nargs = [\n  "--token",\n  "my-secret",\n]\n'),
+    ("goose", "extensions:\n  a:\n    cmd: x\n    envs:\n      A: |\n        my secret\n        more\n\n"
+              "        more secret\n"),
+    ("goose", "extensions:\n  a:\n    cmd: x\n    envs: {A: my secret, B: 'other secret'}\n"),
+    ("goose", "extensions:\n  a: {cmd: x, args: [--api-key, my-secret, 'https://u:url-secret@x.example/']}\n"),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("client", "text"), SECRET)
+def test_the_diff_shows_no_credential_in_any_form(client: str, text: str, tmp_path: Path) -> None:
+    desk = Desk(tmp_path, client, text)
+    tools = ["atlas"]
+    for move in (False, True):
+        plan = plan_install(desk.client, desk.place, desk.machine, Wanted(COMMAND, tools=tools, move=move))
+        assert "secret" not in plan.diff()
+        assert "***" in plan.diff()
+
+
 def test_a_comment_with_a_token_is_masked_too(tmp_path: Path) -> None:
     desk = Desk(tmp_path, "vscode", '{\n  // ghp_0123456789abcdefghijklmnop\n  "servers": {}\n}\n')
     plan = plan_install(desk.client, desk.place, desk.machine, Wanted(COMMAND, tools=["atlas"]))
@@ -203,10 +233,15 @@ def test_a_file_of_tools_gets_its_whole_path(tmp_path: Path, monkeypatch: pytest
     monkeypatch.chdir(tmp_path)
     (tmp_path / "tools.py").write_text("")
     desk = Desk(tmp_path, text="{}")
-    desk.install("tools.py", "https://x.example/openapi.json", options=("--documents", "docs"))
+    tools = ("tools.py", "tools.py:book", "https://x.example/openapi.json", "mcp:npx ./x.py", "module:name", "atlas")
+    desk.install(*tools, options=("--documents", "docs"))
     args = desk.servers["atc"]["args"]
-    assert args[:5] == ["mcp", "--tools", str(tmp_path / "tools.py"), "--tools", "https://x.example/openapi.json"]
-    assert args[5:] == ["--documents", "docs"]
+    assert args[1:13:2] == ["--tools"] * 6
+    assert args[2:14:2] == [str(tmp_path / "tools.py"), str(tmp_path / "tools.py:book"), *tools[2:]]
+    assert args[13:] == ["--documents", "docs"]
+    for missing in ("no.py", "no.py:book", "servers.json", "a/folder"):
+        with pytest.raises(UsageError, match="there is no such file"):
+            desk.install(missing)
 
 
 def test_a_client_that_is_not_here_is_said_and_a_named_file_is_made(tmp_path: Path) -> None:
@@ -444,6 +479,71 @@ def test_an_installation_that_was_cut_off_loses_nothing(tmp_path: Path, monkeypa
     assert desk.behind() == {}
 
 
+def test_an_installation_that_was_cut_off_puts_nothing_in_two_places(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    desk = Desk(tmp_path, text=config(git=GIT))
+    with monkeypatch.context() as patched:
+        patched.setattr("atc.faces.mcp_clients.files.ConfigFile.write", lambda *_a, **_k: 1 / 0)
+        with pytest.raises(ZeroDivisionError):
+            desk.install(move=True)
+    desk.install("atlas")
+    assert desk.servers["git"] == GIT
+    assert desk.servers["atc"]["args"] == ["mcp", "--tools", "atlas"]
+    assert desk.behind() == {}
+
+
+def test_what_cannot_be_written_leaves_the_records_as_they_were(tmp_path: Path) -> None:
+    desk = Desk(tmp_path, text=config(git=GIT))
+    plan = plan_install(desk.client, desk.place, desk.machine, Wanted(COMMAND, move=True))
+    desk.path.write_text("{}")
+    with pytest.raises(EnvironmentProblem):
+        plan.carry_out()
+    assert desk.behind() == {}
+    assert plan.state.record() is None
+
+
+def test_a_damaged_record_and_damaged_servers_are_said(tmp_path: Path) -> None:
+    desk = Desk(tmp_path, text=config(git=GIT))
+    plan = desk.install(move=True)
+    written = desk.text
+    plan.state.servers_path.write_text("{")
+    with pytest.raises(EnvironmentProblem, match=r"servers\.json is damaged: repair its JSON"):
+        desk.uninstall()
+    plan.state.keep_servers({"git": GIT})
+    (desk.machine.state / "cursor.record.json").write_text("{}")
+    with pytest.raises(EnvironmentProblem, match=r"record\.json is damaged: put the servers back by hand"):
+        desk.uninstall()
+    assert desk.text == written
+
+
+def test_two_files_of_a_client_have_records_of_their_own(tmp_path: Path) -> None:
+    desk = Desk(tmp_path, "codex", '[mcp_servers.git]\ncommand = "x"\n')
+    desk.install(move=True)
+    moved = Machine(desk.machine.home, desk.machine.project, desk.machine.state, {"CODEX_HOME": str(tmp_path)}, "linux")
+    (tmp_path / "config.toml").write_text('[mcp_servers.git]\ncommand = "y"\n')
+    plan_install(desk.client, place_of(desk.client, moved), moved, Wanted(COMMAND, move=True)).carry_out()
+    assert len(list(desk.machine.state.glob("*.servers.json"))) == 2
+    plan_uninstall(desk.client, place_of(desk.client, moved), moved).carry_out()
+    assert (tmp_path / "config.toml").read_text() == '[mcp_servers.git]\ncommand = "y"\n'
+    assert desk.uninstall().moved == ["git"]
+
+
+def test_values_that_a_record_cannot_hold_stay(tmp_path: Path) -> None:
+    text = "extensions:\n  a:\n    cmd: x\n    description: !!binary gICA\n  b:\n    cmd: x\n    envs: {1: a}\n"
+    desk = Desk(tmp_path, "goose", text + "  c:\n    cmd: x\n")
+    plan = desk.install(move=True)
+    assert plan.moved == ["c"]
+    assert "a value that JSON does not have" in plan.kept["a"]
+    assert "a value that JSON does not have" in plan.kept["b"]
+    half = Desk(
+        tmp_path / "b", text='{"mcpServers": {"h": {"command": "x", "args": ["\\ud800"]}, "g": {"command": "x"}}}'
+    )
+    assert half.install(move=True).moved == ["g"]
+    half.uninstall()
+    assert "\\ud800" in half.text
+
+
 def test_an_undoing_that_was_cut_off_loses_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     before = config(git=GIT)
     desk = Desk(tmp_path, text=before)
@@ -478,6 +578,11 @@ def test_a_link_is_followed_and_stays_a_link(tmp_path: Path) -> None:
 def test_a_link_out_of_a_project_is_not_followed(tmp_path: Path) -> None:
     desk = Desk(tmp_path, "claude-code", "{}")
     (desk.machine.project / ".mcp.json").symlink_to(desk.path)
+    desk.place = place_of(desk.client, desk.machine, scope="project")
+    with pytest.raises(UsageError, match="a link out of the project"):
+        desk.install("atlas")
+    desk.client = client_named("cursor")
+    (desk.machine.project / ".cursor").symlink_to(tmp_path)
     desk.place = place_of(desk.client, desk.machine, scope="project")
     with pytest.raises(UsageError, match="a link out of the project"):
         desk.install("atlas")
@@ -538,7 +643,7 @@ def test_what_is_known_of_the_clients(tmp_path: Path) -> None:
 
 WRONG = [
     ("cursor", "{\n  \"a\": 1,\n}", "line 2, column 9: .*a comma stands before the end"),
-    ("cursor", "{\n  // no\n}", "line 2, column 3: .*without comments"),
+    ("cursor", "{\n  // no\n}", "line 2, column 3: a comment stands here"),
     ("cursor", "{\"a\": }", "line 1, column 7: .*a value is missing"),
     ("cursor", "{\"a\" 1}", "a colon is missing"),
     ("cursor", "{a: 1}", "a name in quotation marks is missing"),
@@ -607,6 +712,15 @@ def test_a_byte_order_mark_and_the_ends_of_lines_stay(form: str, tmp_path: Path)
     assert "\n" not in desk.text.replace("\r\n", "")
     desk.uninstall()
     assert desk.text == "\ufeff" + text
+
+
+def test_names_that_stand_twice_elsewhere_stay(tmp_path: Path) -> None:
+    desk = Desk(tmp_path, text='{"a": 1, "a": 2, "mcpServers": {"g": {"env": {"A": "b", "A": "c"}, "command": "x"}}}')
+    before = desk.text
+    desk.install(move=True)
+    assert desk.text.startswith('{"a": 1, "a": 2, "mcpServers": {"atc"')
+    desk.uninstall()
+    assert desk.text == before
 
 
 def test_many_servers_move_up_to_what_atc_takes(tmp_path: Path) -> None:

@@ -15,12 +15,12 @@ _CONTEXT = 3
 _MOST_LINES = 2_000
 """Lines that are compared; longer stretches are shown as one."""
 _HIDDEN = frozenset({"env", "envs", "environment", "headers", "http_headers", "env_http_headers", "requestinit"})
-_RANDOM = re.compile(r"(?<![\w.~%+=-])(?=[\w.~%+=-]*[0-9])(?=[\w.~%+=-]*[A-Za-z])[\w.~%+=-]{24,2000}(?![\w.~%+=-])")
+_RANDOM = re.compile(r"(?<![\w.~%+=-])(?=[\w.~%+=-]*[0-9])(?=[\w.~%+=-]*[A-Za-z])[\w.~%+=-]{24,}+")
 
 
 def shown_diff(before: Document, after: Document, name: str) -> str:
     """The lines that differ, with three around them."""
-    old, new = ([line.rstrip("\r") for line in masked(each).removesuffix("\n").split("\n")] for each in (before, after))
+    old, new = (each.text.removesuffix("\n").split("\n") for each in (before, after))
     head = 0
     while head < min(len(old), len(new)) and old[head] == new[head]:
         head += 1
@@ -28,7 +28,7 @@ def shown_diff(before: Document, after: Document, name: str) -> str:
     while tail < min(len(old), len(new)) - head and old[-1 - tail] == new[-1 - tail]:
         tail += 1
     head, tail = max(0, head - _CONTEXT), max(0, tail - _CONTEXT)
-    old, new = old[head : len(old) - tail], new[head : len(new) - tail]
+    old, new = _shown(before, old, head, tail), _shown(after, new, head, tail)
     lines = [f"--- {name}", f"+++ {name}"]
     if max(len(old), len(new)) > _MOST_LINES:
         groups = [[("replace", 0, len(old), 0, len(new))]]
@@ -49,15 +49,22 @@ def _at(head: int, group: Sequence[tuple[str, int, int, int, int]]) -> str:
     return f"@@ -{head + a + 1},{b - a} +{head + c + 1},{d - c} @@"
 
 
-def masked(document: Document) -> str:
-    """The text of a file with stars in the place of what may be a credential."""
-    text, made, at = document.text, [], 0
-    for start, end in _secrets(list(document.scalars())):
-        if start >= at:
-            quote = text[start] if text[start] in "\"'" else ""
-            made += [_RANDOM.sub(MASK, text[at:start]), f"{quote}{MASK}{quote}"]
-            at = end
-    return "".join([*made, _RANDOM.sub(MASK, text[at:])])
+def _shown(document: Document, lines: Sequence[str], head: int, tail: int) -> list[str]:
+    """The lines but for some at both ends, without credentials."""
+    start = sum(len(line) + 1 for line in lines[:head])
+    end = start + sum(len(line) + 1 for line in lines[head : len(lines) - tail]) - 1
+    return [line.rstrip("\r") for line in masked(document, start, max(start, end)).split("\n")] if end >= start else []
+
+
+def masked(document: Document, start: int, end: int) -> str:
+    """A stretch of a text with stars in the place of what may be a credential."""
+    text, made, at = document.text, [], start
+    for first, last in _secrets(list(document.scalars(start, end))):
+        if last > at and first < end:
+            quote = text[first] if text[first] in "\"'" and first >= at else ""
+            made += [_RANDOM.sub(MASK, text[at : max(at, first)]), f"{quote}{MASK}{quote}"]
+            at = last
+    return "".join([*made, _RANDOM.sub(MASK, text[at:end])])
 
 
 def _secrets(scalars: Sequence[Scalar]) -> list[tuple[int, int]]:

@@ -106,8 +106,11 @@ class Document(ABC):
         """The text of an entry, for :meth:`put`; empty where it stands in several pieces."""
 
     @abstractmethod
-    def scalars(self) -> Iterator[Scalar]:
-        """Every value that may be a secret."""
+    def scalars(self, start: int, end: int) -> Iterator[Scalar]:
+        """Every value that may be a secret and stands, in part at least, in a stretch of the text; and perhaps others.
+
+        Of a list all come: a word may say of the next one what it is.
+        """
 
     @abstractmethod
     def snippet(self, path: Path, name: str, value: Mapping[str, Any]) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping
 from typing import Any
 
@@ -60,6 +61,8 @@ class Editor:
             ConfigProblem: as :meth:`put`.
         """
         key, value = self._client.key, self.servers()[name]
+        if not _kept_by_json(value):
+            raise ConfigProblem(f"{name!r} holds a value that JSON does not have")
         raw, edit = self.document.raw(key, name), self.document.take(key, name)
         expected = without_entry(self.document.data, key, name)
         made = edited(self._client.form, self.document.text, edit, expected, key)
@@ -112,6 +115,15 @@ class Editor:
 
     def _unsure(self) -> ConfigProblem:
         return ConfigProblem("the file is written in a way that ATC cannot edit with certainty")
+
+
+def _kept_by_json(value: Any) -> bool:
+    """Whether a record can hold a value: no dates, bytes, keys that are no text, halves of characters."""
+    try:
+        text = json.dumps(value, ensure_ascii=False, allow_nan=False)
+        return same(json.loads(text), value) and bool(text.encode("utf-8"))
+    except (TypeError, ValueError, RecursionError):
+        return False
 
 
 def _nested(keys: tuple[str, ...]) -> dict[str, Any]:

@@ -47,10 +47,9 @@ class ConfigFile:
         """
         path = place.path
         target = _behind_links(path)
-        if place.scope == "project" and path.is_symlink() and not place.chosen:
-            root = Path(os.path.realpath(machine.project))
-            if not target.is_relative_to(root):
-                raise UsageError(f"{path} is a link out of the project, to {target}: name that with --config")
+        inside = target.is_relative_to(os.path.realpath(machine.project))
+        if place.scope == "project" and not place.chosen and not inside:
+            raise UsageError(f"{path} is a link out of the project, to {target}: name that with --config")
         try:
             status = target.lstat()
         except FileNotFoundError:

@@ -18,8 +18,17 @@ _NUMBER = re.compile(r"-?(?:0|[1-9][0-9]*+)(?:\.[0-9]++)?(?:[eE][+-]?[0-9]++)?")
 _COMMENT = re.compile(r"//[^\r\n]*+|/\*(?:[^*]++|\*(?!/))*+\*/")
 _WORDS = {"true": True, "false": False, "null": None}
 _LONGEST_NUMBER = 300
+_PLACES_TO = 3
+"""Levels whose places are known without being asked for: those of servers, at the end of at most two keys."""
 _SURROGATE = re.compile("[\ud800-\udfff]")
 _REST_OF_LINE = re.compile(r"(?:[ \t]*+(?:/\*(?:[^*\r\n]++|\*(?!/))*+\*/|//[^\r\n]*+))*+")
+
+
+def _refused(word: str) -> float:
+    raise ValueError(f"{word} is no JSON")
+
+
+_DECODER = json.JSONDecoder(parse_constant=_refused)
 
 
 @dataclass(slots=True)
@@ -40,10 +49,15 @@ class _Member:
 
 
 class _Parser:
-    """Reads one document, in time that is linear in its length."""
+    """Reads one document, in time that is linear in its length.
 
-    def __init__(self, text: str, *, lenient: bool) -> None:
-        self.text, self.lenient = text, lenient
+    Args:
+        closely: the stretch in which the place of everything is wanted, and not of the upper levels alone.
+    """
+
+    def __init__(self, text: str, *, lenient: bool, closely: tuple[int, int] = (0, 0)) -> None:
+        self.text, self.lenient, self.closely = text, lenient, closely
+        self._quick = not lenient
 
     def document(self) -> _Node:
         node, at = self._value(self._skip(0), 0)
@@ -61,7 +75,7 @@ class _Parser:
             if comment is None:
                 raise problem_at(self.text, at, "a comment has no end" if self.text[at : at + 2] == "/*" else "no JSON")
             if not self.lenient:
-                raise problem_at(self.text, at, "a comment stands here, and this client reads JSON without comments")
+                raise problem_at(self.text, at, "a comment stands here, which this client's JSON does not have")
             at = comment.end()
 
     def _value(self, at: int, depth: int) -> tuple[_Node, int]:
@@ -69,6 +83,13 @@ class _Parser:
             raise problem_at(self.text, at, f"it is nested more than {MAX_DEPTH} deep")
         text, node = self.text, _Node(at)
         first = text[at : at + 1]
+        if self._quick and depth >= _PLACES_TO and first in "{[":
+            try:
+                node.value, node.end = _DECODER.raw_decode(text, at)
+                if node.end <= self.closely[0] or at >= self.closely[1]:
+                    return node, node.end
+            except (ValueError, RecursionError):
+                self._quick = False  # what is wrong, and where, is found below
         if first == "{":
             at = self._members(node, at, depth)
         elif first == "[":
@@ -127,7 +148,7 @@ class _Parser:
             raise problem_at(self.text, at, f"a comma or {closing} is missing")
         behind = self._skip(at + 1)
         if self.text.startswith(closing, behind) and not self.lenient:
-            raise problem_at(self.text, at, "a comma stands before the end, and this client reads JSON without such")
+            raise problem_at(self.text, at, "a comma stands before the end, which JSON does not have")
         return at, behind
 
 
@@ -191,15 +212,17 @@ class JsoncDocument(Document):
         found = [member for member in node.members or [] if member.key == name and not missing]
         return self.text[found[0].node.start : found[0].node.end] if found else ""
 
-    def scalars(self) -> Iterator[Scalar]:
-        stack: list[tuple[_Node, Path]] = [(self._root, ())]
+    def scalars(self, start: int, end: int) -> Iterator[Scalar]:
+        root = _Parser(self.text, lenient=self.lenient, closely=(start, end)).document() if self.text.strip() else None
+        stack: list[tuple[_Node, Path]] = [(root, ())] if root else []
         while stack:
             node, path = stack.pop()
             if node.members is not None:
-                stack += [(member.node, (*path, member.key)) for member in node.members]
-            elif isinstance(node.value, list):
+                inner = [(member.node, (*path, member.key)) for member in node.members]
+                stack += [(each, keys) for each, keys in inner if each.end > start and each.start < end]
+            elif node.items:
                 stack += [(item, path) for item in node.items]
-            elif node.value is not None and not isinstance(node.value, bool):
+            elif isinstance(node.value, str | int | float) and not isinstance(node.value, bool):
                 yield Scalar(node.start, node.end, path, str(node.value))
 
     def snippet(self, path: Path, name: str, value: Mapping[str, Any]) -> str:
@@ -213,7 +236,7 @@ class JsoncDocument(Document):
         """The mapping at a path, or the last one on the way and the keys that are missing."""
         node = self._root
         for depth, key in enumerate(path):
-            self._check(node, path[:depth])
+            self._check(node, path[:depth], key)
             found = [member for member in node.members or [] if member.key == key]
             if not found:
                 return node, path[depth:]
@@ -221,13 +244,14 @@ class JsoncDocument(Document):
         self._check(node, path)
         return node, ()
 
-    def _check(self, node: _Node, path: Path) -> None:
+    def _check(self, node: _Node, path: Path, only: str | None = None) -> None:
+        """Refuse what is no mapping, and names that stand twice: any, or one."""
         where = ".".join(path) or "the file"
         if node.members is None:
             raise problem_at(self.text, node.start, f"{where} is no mapping in braces: repair it first")
         seen = set()
         for member in node.members:
-            if member.key in seen:
+            if member.key in seen and only in (None, member.key):
                 raise problem_at(self.text, member.start, f"{where} has {member.key!r} twice: remove one of them")
             seen.add(member.key)
 

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from atc.errors import UsageError
+from atc.errors import AtcError, UsageError
 from atc.faces.mcp_clients.diff import shown_diff
 from atc.faces.mcp_clients.document import same
 from atc.faces.mcp_clients.documents import KINDS, parsed
@@ -21,6 +22,8 @@ from atc.faces.mcp_clients.state import Record, State
 from atc.tools.mcp.spec import MAX_SERVERS
 
 NAME = "atc"
+_PART = re.compile(r"(.*?)((?<=\.py):[^:]*)?", re.DOTALL)
+"""A file, and what is meant of it: ``FILE.py:NAME``."""
 
 
 @dataclass
@@ -69,14 +72,21 @@ class Plan:
             EnvironmentProblem: the file was changed meanwhile, or is locked. Nothing of it was written.
         """
         copy = self.state.copy(self.file.content) if self.changes and self.file.content is not None else None
-        going = {**self.state.servers(), **self.servers}
+        servers, record = self.state.servers(), self.state.record()
         if self.record is not None:
-            self.state.keep_servers(going)
+            self.state.keep_servers({**servers, **self.servers})
             self.state.keep(self.record)
-        if self.changes and self.after is None:
-            self.file.remove()
-        elif self.changes:
-            self.file.write(self.after or "", private=self.place.scope == "user")
+        try:
+            if self.changes and self.after is None:
+                self.file.remove()
+            elif self.changes:
+                self.file.write(self.after or "", private=self.place.scope == "user")
+        except (AtcError, OSError):
+            self.state.keep_servers(servers)
+            self.state.keep(record)
+            raise
+        if self.record is not None:
+            self.state.keep_servers(self.servers)
         if self.record is None:  # what came back leaves our file last
             self.state.keep_servers(self.servers)
             self.state.keep(None)
@@ -109,7 +119,7 @@ def plan_install(client: Client, place: Place, machine: Machine, wanted: Wanted)
         UsageError: the client is not here, no tools are named, or the name is another server's.
         ConfigProblem: the file cannot be read or edited; ``paste`` says what to add by hand.
     """
-    state, file = _opened(client, place, machine)
+    state, file = opened(client, place, machine)
     if file.content is None and not place.here:
         raise UsageError(
             f"{client.title} was not found: there is no {place.path.parent}. Install and start it once, or name its "
@@ -120,6 +130,7 @@ def plan_install(client: Client, place: Place, machine: Machine, wanted: Wanted)
         editor = Editor(client, file.text)
         name = _name(client, editor.servers(), wanted.name, record)
         made_keys = record.made_keys if record else editor.missing_keys()
+        _still_there(servers, editor.servers(), record)
         moved, kept, notes = _move(client, editor, servers, machine) if wanted.move else ([], {}, [])
         present = editor.servers()
         renamed = record.name if record and record.name != name and is_atc(client, present.get(record.name)) else ""
@@ -135,7 +146,7 @@ def plan_install(client: Client, place: Place, machine: Machine, wanted: Wanted)
     except ConfigProblem as problem:
         words = [*wanted.command, "mcp", *_told(wanted)]
         snippet = KINDS[client.form]("").snippet(client.key, wanted.name or NAME, own_entry(client, NAME, words))
-        raise _by_hand(problem, file, snippet) from None
+        raise by_hand(problem, file, snippet) from None
     steps = (*(record.steps if record else ()), *editor.steps)
     made_file = record.made_file if record else file.content is None
     text = editor.document.text
@@ -150,47 +161,8 @@ def plan_install(client: Client, place: Place, machine: Machine, wanted: Wanted)
         plan.notes.append(f"{name} is switched off in {client.title}")
     if place.scope == "project" and not place.chosen:
         plan.notes.append("the entry names a file of this machine: think before you commit it")
-    return plan
-
-
-def plan_uninstall(client: Client, place: Place, machine: Machine, *, name: str | None = None) -> Plan:
-    """What would take ATC out of a client's file, and put back what moved behind it.
-
-    The present file is edited: what the user changed since then stays.
-
-    Raises:
-        UsageError: several entries start ATC and none is named, or the folder of the file is gone.
-        ConfigProblem: the file cannot be read or edited.
-    """
-    state, file = _opened(client, place, machine)
-    record, servers = state.record(), state.servers()
-    if file.content is None and (record or servers) and not place.path.parent.is_dir():
-        raise UsageError(f"there is no {place.path.parent}: the servers that moved are in {state.servers_path}")
-    try:
-        editor = Editor(client, file.text)
-        plan = Plan(client, place, state, file, "", file.text, None, servers, notes=file.notes)
-        left = dict(servers)
-        present = editor.servers()
-        if record is None or not is_atc(client, present.get(name or record.name)):
-            ours = [each for each, entry in present.items() if is_atc(client, entry)]
-            plan.name = name if name in ours else _only(ours) if name is None else ""
-            if plan.name and (record is None or plan.name != record.name):
-                editor.take(plan.name)
-        plan.name = plan.name or (record.name if record else name or NAME)
-        for step in reversed(record.steps if record else ()):
-            _undo(plan, editor, step, left)
-        for other in [each for each in left if each not in plan.kept]:
-            if other in editor.servers():
-                plan.kept[other] = f"another one of this name is in the file now; it stays in {state.servers_path}"
-            else:
-                editor.put(other, _back(client, other, left.pop(other)))
-                plan.moved.append(other)
-        editor.prune(record.made_keys if record else ())
-    except ConfigProblem as problem:
-        raise _by_hand(problem, file, "") from None
-    plan.after, plan.servers = editor.document.text, left
-    if record and record.made_file and plan.after.strip() in ("", "{}"):
-        plan.after = None
+        if moved:
+            plan.notes.append("servers of a project that moved start without the client's own question about them")
     return plan
 
 
@@ -220,7 +192,7 @@ def look(client: Client, machine: Machine, scope: Scope) -> Found:
     place = place_of(client, machine, scope=scope)
     here = place.here if scope == "user" else os.path.lexists(place.path)
     try:
-        state, file = _opened(client, place, machine)
+        state, file = opened(client, place, machine)
         servers = Editor(client, file.text).servers() if file.content is not None else {}
         ours = [name for name, entry in servers.items() if is_atc(client, entry)]
         return Found(client, place, here, ", ".join(ours), len(state.servers()))
@@ -231,11 +203,14 @@ def look(client: Client, machine: Machine, scope: Scope) -> Found:
 # -- the pieces --------------------------------------------------------------------------------------------------------
 
 
-def _opened(client: Client, place: Place, machine: Machine) -> tuple[State, ConfigFile]:
+def opened(client: Client, place: Place, machine: Machine) -> tuple[State, ConfigFile]:
     default = place.scope == "user" and (
         not place.chosen or place.path == place_of(client, machine).path if client.user else False
     )
     state = State(machine.state, client, place.path, default=default)
+    known = state.record() if default else None
+    if known is not None and known.path != str(place.path):  # the client has another file now
+        state = State(machine.state, client, place.path, default=False)
     try:
         return state, ConfigFile.read(client, place, machine)
     except ConfigProblem as problem:
@@ -245,7 +220,7 @@ def _opened(client: Client, place: Place, machine: Machine) -> tuple[State, Conf
 def _name(client: Client, present: Mapping[str, Any], name: str | None, record: Record | None) -> str:
     ours = [each for each, entry in present.items() if is_atc(client, entry)]
     if name is None:
-        name = record.name if record and record.name in (*ours, NAME) else _only(ours) or NAME
+        name = record.name if record and record.name in (*ours, NAME) else only_one(ours) or NAME
     if not name.isprintable() or not 0 < len(name) <= 64:
         raise UsageError(f"--name {name!r} is no name for a server: take letters, digits and - of at most 64")
     if name in present and name not in ours:
@@ -253,7 +228,7 @@ def _name(client: Client, present: Mapping[str, Any], name: str | None, record: 
     return name
 
 
-def _only(ours: Sequence[str]) -> str:
+def only_one(ours: Sequence[str]) -> str:
     if len(ours) > 1:
         raise UsageError(f"several entries start ATC ({', '.join(map(repr, ours))}): say which one with --name")
     return ours[0] if ours else ""
@@ -307,68 +282,40 @@ def _arguments(
 
 
 def _told(wanted: Wanted) -> list[str]:
-    words = []
-    for tool in wanted.tools:
-        # a client starts ATC in a folder of its own
-        words += ["--tools", os.path.abspath(tool) if os.path.exists(tool) else tool]
-    return [*words, *wanted.options]
+    return [*(word for tool in wanted.tools for word in ("--tools", _from_anywhere(tool))), *wanted.options]
 
 
-def _undo(plan: Plan, editor: Editor, step: Any, left: dict[str, Any]) -> None:
-    present, name = editor.servers(), step.name
-    if step.action == "put":
-        if name not in present:
-            return
-        if is_atc(plan.client, present[name]):
-            editor.undo(step)
-        else:
-            plan.kept[name] = "it is not ATC any more"
-        return
-    if step.moved is not None and name not in left:
-        if name not in present:
-            plan.notes.append(f"{name!r} was taken out of {plan.state.servers_path.name} since, and does not come back")
-        return
-    if name in present:
-        if same(present[name], step.value):
-            left.pop(name, None)
-        elif step.moved is not None:
-            where = plan.state.servers_path
-            plan.kept[name] = f"another one of this name is in the file now; the one that moved stays in {where}"
-        elif not is_atc(plan.client, present[name]):
-            plan.kept[name] = "another one of this name is in the file now; the copies have the one before"
-        return
-    if step.moved is not None:
-        now = left.pop(name)
-        plan.moved.append(name)
-        if not same(now, step.moved):
-            editor.put(name, _back(plan.client, name, now))
-            return
-    editor.undo(step)
+def _from_anywhere(tool: str) -> str:
+    """The word for a source of tools that means the same in the folder that a client starts ATC in.
+
+    Raises:
+        UsageError: it names a file that is not there.
+    """
+    if os.path.exists(tool):
+        return os.path.abspath(tool)
+    if "://" in tool or tool.startswith("mcp:"):
+        return tool
+    file, part = _PART.fullmatch(tool).groups()  # type: ignore[union-attr]  # it matches every word
+    if part and os.path.exists(file):
+        return os.path.abspath(file) + str(part)
+    if os.sep in tool or file.endswith((".json", ".yaml", ".yml", ".py")):
+        raise UsageError(f"--tools {tool!r}: there is no such file")
+    return tool
 
 
-def _back(client: Client, name: str, server: Any) -> dict[str, Any]:
-    """A server of our file in the form of a client."""
-    dialect = client.entry
-    if not isinstance(server, Mapping) or "command" not in server:
-        made = dict(server) if isinstance(server, Mapping) else {}
-        if "url" in made:
-            made = {dialect.url if key == "url" else dialect.headers if key == "headers" else key: value
-                    for key, value in made.items()}  # fmt: skip
-            made |= {"type": dialect.http[0]} if dialect.http else {}
-        return made
-    words = [str(server["command"]), *map(str, server.get("args") or [])]
-    made = own_entry(client, name, words)
-    if not dialect.joined and not server.get("args"):
-        made.pop("args")
-    made |= {dialect.env: server["env"]} if server.get("env") else {}
-    return made | ({"cwd": server["cwd"]} if server.get("cwd") else {})
+def _still_there(servers: dict[str, Any], present: Mapping[str, Any], record: Record | None) -> None:
+    """Forget servers behind ATC that never left the client's file: an installation was cut off."""
+    for step in record.steps if record else ():
+        left = step.moved is not None and same(servers.get(step.name), step.moved)
+        if left and step.name in present and same(present[step.name], step.value):
+            del servers[step.name]
 
 
 def _located(problem: ConfigProblem, path: Path) -> ConfigProblem:
-    return ConfigProblem(f"{path}: {problem.what}", line=problem.line, column=problem.column)
+    return ConfigProblem(problem.what, line=problem.line, column=problem.column, file=str(path))
 
 
-def _by_hand(problem: ConfigProblem, file: ConfigFile, snippet: str) -> ConfigProblem:
+def by_hand(problem: ConfigProblem, file: ConfigFile, snippet: str) -> ConfigProblem:
     made = _located(problem, file.path)
     made.paste = snippet
     return made

@@ -14,8 +14,10 @@ class ConfigProblem(UsageError):
         paste: what the user can add by hand; empty if there is nothing.
     """
 
-    def __init__(self, what: str, *, line: int = 0, column: int = 0) -> None:
-        super().__init__(f"line {line}, column {column}: {what}" if line else what)
+    def __init__(self, what: str, *, line: int = 0, column: int = 0, file: str = "") -> None:
+        where = [file] if file else []
+        where += [f"line {line}, column {column}"] if line else []
+        super().__init__(f"{', '.join(where)}: {what}" if where else what)
         self.what, self.line, self.column = what, line, column
         self.paste = ""
 

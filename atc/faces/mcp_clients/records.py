@@ -118,13 +118,18 @@ def clients() -> Mapping[str, Client]:
     return {name: Client(id=name, **record) for name, record in table.items()}
 
 
+def _bare(name: str) -> str:
+    return "".join(filter(str.isalnum, name)).casefold()
+
+
 def client_named(name: str) -> Client:
     """A client.
 
     Raises:
         UsageError: none is called so.
     """
-    found = clients().get(name.strip().lower().replace("_", "-").replace(" ", "-"))
+    wanted = _bare(name)
+    found = next((each for each in clients().values() if wanted in (_bare(each.id), _bare(each.title))), None)
     if found is None:
         raise UsageError(f"{name!r} is no client that ATC knows: {', '.join(clients())}; or paste the entry by hand")
     return found

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import os
 import re
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
@@ -155,12 +156,16 @@ def alone(folder: Path) -> Iterator[None]:
     """
     folder.mkdir(mode=0o700, parents=True, exist_ok=True)
     folder.chmod(0o700)
-    with (folder / ".lock").open("a") as file:
+    with open(folder / ".lock", "a", opener=_private) as file:
         try:
             lock(file)
         except BlockingIOError:
             raise EnvironmentProblem("another `atc mcp install` is at work", fix="wait for it") from None
         yield
+
+
+def _private(path: str, flags: int) -> int:
+    return os.open(path, flags, 0o600)
 
 
 def _read(path: Path) -> str | None:

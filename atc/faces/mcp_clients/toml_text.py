@@ -96,9 +96,9 @@ class TomlDocument(Document):
         end = self.text.find("\n", found[-1].end)
         return self.text[found[0].start : len(self.text) if end < 0 else end + 1]
 
-    def scalars(self) -> Iterator[Scalar]:
+    def scalars(self, start: int, end: int) -> Iterator[Scalar]:
         for each in self._statements:
-            if not each.value:
+            if not each.value or each.end <= start or each.value >= end:
                 continue
             found = self.data
             for key in each.path:
@@ -121,7 +121,7 @@ def _inside(value: Any, path: Path) -> Iterator[tuple[Path, str]]:
         if isinstance(value, dict):
             stack += [(inner, (*path, key)) for key, inner in value.items()]
         elif isinstance(value, list):
-            stack += [(inner, path) for inner in value]
+            stack += [(inner, path) for inner in reversed(value)]  # in their order: words of a command
         elif value is not None and not isinstance(value, bool):
             yield path, str(value)
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+from collections import Counter
 from collections.abc import Iterator, Mapping
 from typing import Any
 
@@ -15,7 +16,8 @@ from atc.faces.mcp_clients.problems import ConfigProblem
 MAX_DEPTH = 60
 MOST_VALUES = 100_000
 """Values of a file, each counted as often as an alias repeats it."""
-_COMMENT_BEHIND = re.compile(r"[ \t]*+(?:#[^\r\n]*+)?")
+_REST_OF_LINE = re.compile(r"(?:[ \t]*+:)?[ \t]*+(?:\*[^\s,\]}]++)?[ \t]*+(?:#[^\r\n]*+)?")
+"""What may stand behind a value on its line; behind a key, an alias as well."""
 
 
 class YamlDocument(Document):
@@ -29,8 +31,7 @@ class YamlDocument(Document):
             _check_depth(text)
             self._root = yaml.compose(text, Loader=yaml.SafeLoader)
             _check_size(self._root)
-            loader = yaml.SafeLoader("")
-            self.data = None if self._root is None else loader.construct_document(self._root)
+            self.data = yaml.safe_load(text)  # by nodes of its own: it puts the merged ones among them
         except RecursionError:
             raise ConfigProblem("it is nested too deeply") from None
         except yaml.MarkedYAMLError as error:
@@ -48,10 +49,10 @@ class YamlDocument(Document):
             name, raw = missing[0], ""
         text, newline = self.text, self.newline
         if isinstance(node, yaml.MappingNode) and node.flow_style and node.value:
-            end = _tail(node.value[-1][1])
+            end = _end(*node.value[-1])
             return Edit.of(text, end, end, f", {json.dumps(name)}: {json.dumps(value)}")
         if isinstance(node, yaml.MappingNode) and not node.flow_style:
-            indent, at = node.value[0][0].start_mark.column, self._line_end(_tail(node.value[-1][1]))
+            indent, at = node.value[0][0].start_mark.column, self._line_end(_end(*node.value[-1]))
             return self._inserted(at, at, indent, name, value, raw)
         if key is None:  # a file that says nothing
             if text.strip() and self._root is not None:
@@ -60,7 +61,7 @@ class YamlDocument(Document):
         # `key:`, or `key: {}`: what is behind the colon gives way
         at = key.end_mark.index
         at = text.index(":", at) + 1
-        end = _tail(node) if isinstance(node, yaml.MappingNode) or (node and node.value) else at
+        end = max(at, _end(key, node)) if node is not None and node.value != "" else at
         body = self._entry(key.start_mark.column + 2, name, value, raw)
         rest = self._line_end(end)
         tail = text[end:rest].rstrip("\r\n")
@@ -87,7 +88,7 @@ class YamlDocument(Document):
         start, end = self._lines(found[0])
         return self.text[start:end]
 
-    def scalars(self) -> Iterator[Scalar]:
+    def scalars(self, start: int, end: int) -> Iterator[Scalar]:
         stack: list[tuple[yaml.Node | None, Path]] = [(self._root, ())]
         while stack:
             node, path = stack.pop()
@@ -96,8 +97,8 @@ class YamlDocument(Document):
             elif isinstance(node, yaml.SequenceNode):
                 stack += [(item, path) for item in node.value]
             elif isinstance(node, yaml.ScalarNode):
-                start, end = node.start_mark.index, node.end_mark.index
-                yield Scalar(start, start + len(self.text[start:end].rstrip()), path, str(node.value))
+                first, last = node.start_mark.index, node.end_mark.index
+                yield Scalar(first, first + len(self.text[first:last].rstrip()), path, str(node.value))
 
     def snippet(self, path: Path, name: str, value: Mapping[str, Any]) -> str:
         for key in reversed(path):
@@ -113,7 +114,7 @@ class YamlDocument(Document):
         for depth, part in enumerate(path):
             if node is None or (isinstance(node, yaml.ScalarNode) and node.tag.endswith(":null")):
                 return key, node, path[depth:]
-            self._check(node, path[:depth])
+            self._check(node, path[:depth], part)
             found = [member for member in node.value if member[0].value == part]
             if not found:
                 return key, node, path[depth:]
@@ -122,34 +123,36 @@ class YamlDocument(Document):
             self._check(node, path)
         return key, node, ()
 
-    def _check(self, node: yaml.Node, path: Path) -> None:
+    def _check(self, node: yaml.Node, path: Path, only: str | None = None) -> None:
+        """Refuse what is no mapping, and names that stand twice: any, or one."""
         where, line = ".".join(path) or "the file", node.start_mark.line + 1
         if not isinstance(node, yaml.MappingNode):
             raise ConfigProblem(f"{where} is no mapping: repair it first", line=line, column=1)
         keys = [str(key.value) for key, _ in node.value]
-        if len(set(keys)) < len(keys):
-            twice = next(key for key in keys if keys.count(key) > 1)
+        counted = Counter(keys)
+        twice = next((key for key, times in counted.items() if times > 1 and only in (None, key)), None)
+        if twice is not None:
             raise ConfigProblem(f"{where} has {twice!r} twice: remove one of them", line=line, column=1)
 
     def _line_end(self, at: int) -> int:
         """Behind the line of a position, and the comment on it."""
         if at and self.text[at - 1] == "\n":
             return at  # the end of a text in lines
-        at = _COMMENT_BEHIND.match(self.text, at).end()  # type: ignore[union-attr]  # it matches everywhere
+        at = _REST_OF_LINE.match(self.text, at).end()  # type: ignore[union-attr]  # it matches everywhere
         end = self.text.find("\n", at)
         return len(self.text) if end < 0 else end + 1
 
     def _lines(self, member: tuple[yaml.Node, yaml.Node]) -> tuple[int, int]:
-        key, value = member
+        key, _ = member
         start = self.text.rfind("\n", 0, key.start_mark.index) + 1
         if self.text[start : key.start_mark.index].strip():
             start = key.start_mark.index
-        return start, self._line_end(max(_tail(value), key.end_mark.index))
+        return start, self._line_end(_end(*member))
 
     def _entry(self, indent: int, name: str, value: Mapping[str, Any], raw: str) -> str:
         if raw:
             return raw if raw.endswith("\n") else raw + self.newline
-        lines = _dumped({name: value}).splitlines()
+        lines = _dumped({name: value}).rstrip("\n").split("\n")
         return "".join(" " * indent + line + self.newline for line in lines)
 
     def _inserted(self, at: int, end: int, indent: int, name: str, value: Mapping[str, Any], raw: str) -> Edit:
@@ -157,12 +160,19 @@ class YamlDocument(Document):
         return Edit.of(self.text, at, end, lead + self._entry(indent, name, value, raw))
 
 
-def _tail(node: yaml.Node) -> int:
-    """Behind the last character of a node; PyYAML has a block end where the next token begins."""
-    while isinstance(node, yaml.CollectionNode) and not node.flow_style and node.value:
+def _end(before: yaml.Node, node: yaml.Node) -> int:
+    """Behind the last character of a node, and of the key before it.
+
+    PyYAML has the end of a block where the next token begins, and that of an alias where its anchor is.
+    """
+    while isinstance(node, yaml.CollectionNode) and not node.flow_style and node.value and _follows(before, node):
         last = node.value[-1]
-        node = last[1] if isinstance(last, tuple) else last
-    return int(node.end_mark.index)
+        before, node = last if isinstance(last, tuple) else (node.value[-2] if len(node.value) > 1 else before, last)
+    return int(node.end_mark.index if _follows(before, node) else before.end_mark.index)
+
+
+def _follows(before: yaml.Node, node: yaml.Node) -> bool:
+    return bool(node.start_mark.index >= before.start_mark.index)
 
 
 def _dumped(value: Mapping[str, Any]) -> str:
