@@ -2,20 +2,27 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
 from atc.errors import JournalError, UsageError
+from atc.packing import unpack
 from atc.request import Request
 from atc.result import Result
-from atc.strategies.given import NAME, Given
+from atc.sandboxes.drivers import limits_from
+from atc.sandboxes.inputs import check_names, packed
+from atc.strategies.given import NAME, Facts, Given
 from atc.traces.emitter import Listener
 from atc.traces.events import Event
-from atc.traces.store import StoredRun
+from atc.traces.store import RUN_ID, StoredRun
 
 if TYPE_CHECKING:
     from atc.agent import Agent
+
+MAX_SOURCE = 60_000
+"""Characters of a program."""
 
 
 @dataclass(frozen=True)
@@ -25,23 +32,26 @@ class GivenRun:
     Attributes:
         result: of its run.
         stdout: what it printed; the last of it, where that is long. ``stderr``: likewise.
+        facts: what else there is to know (:class:`atc.strategies.given.Facts`).
     """
 
     result: Result[Any]
     stdout: str = ""
     stderr: str = ""
+    facts: Facts = field(default_factory=Facts)
 
 
 async def run_given(
     agent: Agent,
     source: str,
     *,
-    task: str,
+    task: str = "a given program",
     inputs: Mapping[str, Any] | None = None,
     revises: str | None = None,
     dry_run: bool = False,
     listener: Listener | None = None,
     run_id: str = "",
+    caller: Mapping[str, str] | None = None,
 ) -> GivenRun:
     """Run one program.
 
@@ -49,17 +59,32 @@ async def run_given(
         agent: whose tools, sandbox, approval and limits count. Its model is not asked.
         source: the program. It leaves its result in ``answer``.
         task: what it is for, in a line; the trace has it.
-        inputs: JSON values and bytes that stand in the program's scope, by name.
+        inputs: JSON values and bytes that stand in the program's scope, by name. A revision that gives none has those
+            of the program before it.
         revises: id of the run that it is a revision of: what its earlier programs did comes from the journal.
         dry_run: calls with effects are planned, not made.
         listener: told of every event.
         run_id: of a new run; made here when not given.
+        caller: the client that it is for; the trace has it.
 
     Raises:
-        UsageError: there is no such run, it is of another kind, or an input cannot be used.
+        UsageError: there is no such run, it is of another kind, the program is empty or too long, or an input cannot be
+            used.
         JournalError: the run's journal is damaged, or another process works on it.
         EnvironmentProblem: not the isolation that was asked for.
     """
+    if not source.strip():
+        raise UsageError("the program is empty: write Python that calls tools and sets `answer`")
+    if len(source) > MAX_SOURCE:
+        size = f"{len(source):,} characters; the limit is {MAX_SOURCE:,}"
+        raise UsageError(f"the program has {size}: give data by `inputs`, and only the program as `source`")
+    stored: StoredRun | None = None
+    if revises is None:
+        request = agent._request(task, dry_run=dry_run)
+    else:
+        stored, request, before = await asyncio.to_thread(_revised, agent, revises, dry_run)
+        inputs = before if inputs is None else inputs
+    _check(agent, inputs or {})
     printed: dict[str, str] = {}
 
     def heard(event: Event) -> None:
@@ -69,23 +94,37 @@ async def run_given(
             listener(event)
 
     strategy = Given(source, inputs)
-    if revises is None:
-        request, stored = agent._request(task, dry_run=dry_run), None
-    else:
-        stored = agent.store.find(revises)
-        request = _revised(agent, stored, dry_run)
     result = await agent._begin(
-        request, resumed=stored, strategy=strategy, opened_by=NAME, listener=heard, run_id=run_id
+        replace(request, caller=caller or {}),
+        resumed=stored,
+        strategy=strategy,
+        opened_by=NAME,
+        listener=heard,
+        run_id=run_id,
     )
-    return GivenRun(result, **printed)
+    return GivenRun(result, facts=strategy.facts, **printed)
 
 
-def _revised(agent: Agent, stored: StoredRun, dry_run: bool) -> Request:
-    started = stored.first("run_started")
+def _check(agent: Agent, inputs: Mapping[str, Any]) -> None:
+    """Raises UsageError for an input that no program can have, before a run begins for it."""
+    check_names(inputs, agent.tools)
+    limits = limits_from(agent.settings)
+    packed(inputs, frame_bytes=limits.frame_bytes, channel_bytes=limits.channel_bytes)
+
+
+def _revised(agent: Agent, name: str, dry_run: bool) -> tuple[StoredRun, Request, dict[str, Any]]:
+    """A run that goes on with another program: where it is kept, its request, and the inputs of its last program."""
+    stored = agent.store.run(name) if RUN_ID.fullmatch(name) else agent.store.find(name)
+    started = stored.first("run_started") if stored.trace.exists() else None
     if started is None or not stored.journal.exists():
-        raise JournalError(f"run {stored.run_id} has no beginning or no journal: its program cannot be revised")
+        raise UsageError(f"run {stored.run_id} is kept no more, so its program cannot be revised: begin a new one")
     if started.get("strategy") != NAME:
         raise UsageError(f"run {stored.run_id} is no run of a given program: begin a new one")
     if bool(started.get("dry_run")) != dry_run:
         raise UsageError(f"run {stored.run_id} was{'' if started.get('dry_run') else ' no'} dry run: begin a new one")
-    return agent._request(started["task"], dry_run=dry_run)
+    written = stored.last("program_written") or {}
+    try:
+        inputs = unpack(written.get("inputs") or {})
+    except ValueError as error:
+        raise JournalError(f"the trace of run {stored.run_id} is damaged: {error}") from None
+    return stored, agent._request(started["task"], dry_run=dry_run), inputs

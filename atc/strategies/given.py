@@ -8,11 +8,16 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Mapping
+from dataclasses import dataclass, field
 from typing import Any
 
+from atc.calls.entry import Entry
+from atc.facts import Fault, Finding
+from atc.packing import pack
 from atc.programs.program import Program
 from atc.programs.repair.context import RepairContext
 from atc.programs.repair.pipeline import FRAME, repair_program
+from atc.result import Call, Effect
 from atc.sketch import Sketch, Why, chosen_event
 from atc.strategies.base import Ending, Strategy
 from atc.strategies.context import RunContext
@@ -23,7 +28,35 @@ from atc.strategies.writer import Draft
 from atc.traces.store import StoredRun
 
 NAME = "given"
-_WAYS = Ways(revision="notes", provenance=False, model=False)
+_WAYS = Ways(revision="notes", author="caller")
+_ITS_OWN_TO_JUDGE = frozenset({"empty", "nothing_found", "no_success", "no_calls"})
+"""Faults of an answer that is there: whether it is what was wanted, its author knows."""
+
+
+@dataclass
+class Facts:
+    """What a run of a given program shows beside its result.
+
+    Attributes:
+        findings: what the check found: warnings too, and of a program that ran.
+        rejected: the check kept the program from running.
+        remark: of an answer that is there: what is odd about it.
+        done: calls with effects that are done, of all programs of the run; a revision gets their answers from the
+            journal.
+        attempt: number of the program among those of the run that ran.
+    """
+
+    findings: list[Finding] = field(default_factory=list)
+    rejected: bool = False
+    remark: Fault | None = None
+    done: tuple[Entry | Call, ...] = ()
+    attempt: int = -1
+
+    @property
+    def unknown(self) -> dict[int, str]:
+        """Names that the program calls and nothing has, by the place of their finding."""
+        kinds = ("undefined_name", "unknown_tool")
+        return {at: str(each.name) for at, each in enumerate(self.findings) if each.kind in kinds and each.name}
 
 
 class Given(Strategy):
@@ -32,6 +65,9 @@ class Given(Strategy):
     Args:
         source: the program.
         inputs: JSON values and bytes that stand in its scope, by name.
+
+    Attributes:
+        facts: of its run.
     """
 
     name = NAME
@@ -39,6 +75,7 @@ class Given(Strategy):
     def __init__(self, source: str, inputs: Mapping[str, Any] | None = None) -> None:
         self._program = Program(source.replace("\r\n", "\n").replace("\r", "\n"))
         self._inputs = dict(inputs or {})
+        self.facts = Facts()
 
     async def choose_tools(self, context: RunContext, stored: StoredRun | None) -> None:
         """Offer the tools that the program names: nothing is searched."""
@@ -50,24 +87,43 @@ class Given(Strategy):
         await context.offer(tools)
 
     async def solve(self, context: RunContext) -> Ending:
+        """Check the program, run it, attribute its failure."""
         context.broker.journal.inputs = self._inputs
+        try:
+            return await self._solve(context)
+        finally:
+            entries = context.broker.journal.entries.values()
+            done = (each for each in entries if each.effect is not Effect.READ and each.state == "done")
+            self.facts.done, self.facts.attempt = tuple(done), context.broker.journal.attempt
+
+    async def resume(self, context: RunContext, stored: StoredRun) -> Ending:
+        """Run it as a revision: what the run's earlier programs did is answered from the journal."""
+        return await self.solve(context)
+
+    async def _solve(self, context: RunContext) -> Ending:
+        facts = self.facts
         async with ProgramLoop.open(context, _WAYS) as loop:
             draft = self._draft(context)
-            loop.announce(draft)
-            found = await loop.check(draft)
-            if any(each.severity == "error" for each in found):
-                loop.reject(draft, found)
+            self._announce(context, draft)
+            facts.findings = await loop.check(draft)
+            if any(each.severity == "error" for each in facts.findings):
+                facts.rejected = True
+                loop.reject(draft, facts.findings)
                 return Ending("unsolved", fault=None)
-            outcome = await loop.execute(draft, [each.message for each in found])
-            fault = await loop.attribute(draft, outcome)
+            outcome = await loop.execute(draft, [each.message for each in facts.findings])
+            fault = loop.fault_of(draft, outcome)
+            if fault is not None and outcome.answered and fault.case in _ITS_OWN_TO_JUDGE:
+                facts.remark, fault = fault, None
+            elif fault is not None:
+                fault = await loop.attribute(draft, outcome)
             loop.record(draft, fault)
             if fault is None:
                 return Ending("answered", outcome.value)
             return Ending(STATUS[fault.cause] if fault.cause is not None else "unsolved", fault=fault)
 
-    async def resume(self, context: RunContext, stored: StoredRun) -> Ending:
-        """Run it as a revision: what the run's earlier programs did is answered from the journal."""
-        return await self.solve(context)
+    def _announce(self, context: RunContext, draft: Draft) -> None:
+        data = {"attempt": len(context.revisions), "program": draft.source, "rewrites": list(draft.rewrites)}
+        context.emit("program_written", data | ({"inputs": pack(self._inputs)} if self._inputs else {}))
 
     def _draft(self, context: RunContext) -> Draft:
         protocols = {protocol.name: protocol for protocol in context.tools.protocols}

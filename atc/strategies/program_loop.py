@@ -150,7 +150,7 @@ class ProgramLoop:
             self._renew_checker()
         if self._checker is None:
             return []
-        known = self._known() if self.ways.provenance else None
+        known = self._known() if self.ways.author == "model" else None
         found = await self._checker.check(draft.program, known, self.context.inputs, self.answer_type)
         found += broken_tool_findings(draft.program, broken_tools(self.context))
         if self._rests_on_task(draft):
@@ -164,7 +164,9 @@ class ProgramLoop:
         return " ".join([self.context.task, self.context.frame.known, *map(as_text, given)])
 
     def _rests_on_task(self, draft: Draft) -> bool:
-        """Whether a program may do without a call: the rule is on, and the task states all."""
+        """Whether a program may do without a call: the rule is on, and the task states all; or its author knows."""
+        if self.ways.author == "caller":
+            return True
         rules = self.context.settings.active_rules
         return "no-tool-needed" in rules and states_all(self.context.task, draft.program)
 
@@ -247,9 +249,11 @@ class ProgramLoop:
         if asked := await self.requests.grant():
             fault = fault.model_copy(update={"offered": tuple(asked)})
         untraced = fault.tool is None and fault.kind == "answer" and fault.case != "answer_type" and bool(own)
+        if self.ways.author == "caller":
+            way, untraced = "structure", False
         if way == "none":
             fault = _bare(fault, outcome)
-        elif self.ways.model and fault.cause is None and (way == "model" or untraced):
+        elif fault.cause is None and (way == "model" or untraced):
             named = await self.writer.name_culprit(draft.source, fault.message)
             fault = fault.model_copy(update={"tool": named, "call": None, "by": "model"})
         fault = advised(await self.context.recovery.recovered(fault, self.requests.add, draft.program))

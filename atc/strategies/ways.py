@@ -19,9 +19,8 @@ class Ways:
         revision: write a program anew from notes, or edit the one that failed (ATC §3.3, Eq. 2).
         attribution: how a fault is traced to a tool: by structure, by the model (§3.3), or not at all.
         check: check programs, and repair them by the tools' schemas, before they run.
-        provenance: hold the values in a program to the task and to what tools answered. Off where the user's words
-            are not known here.
-        model: there is one to ask. Off where a program is given: what structure does not trace stays untraced.
+        author: who writes the programs. Of a ``caller`` of ATC the user's words are not known here: its values are
+            not held to them, its answer may rest on no call, and no model is asked about its faults.
     """
 
     tools: Literal["plain", "stubs", "json"] = "plain"
@@ -29,8 +28,7 @@ class Ways:
     revision: Literal["notes", "edit"] = "notes"
     attribution: Literal["structure", "model", "none"] = "structure"
     check: bool = True
-    provenance: bool = True
-    model: bool = True
+    author: Literal["model", "caller"] = "model"
 
     def under(self, settings: Settings) -> Ways:
         """These, as far as the settings say nothing else: ``check``, and three names that are settings no more."""

@@ -59,7 +59,7 @@ class RunStarted(TypedDict):
     strategy, for a resume; it is ``None`` where an object was given. Where there are any: the user's standing
     ``instructions``; in a conversation the number of the task, and ``earlier`` ones as they are shown; and ``answer``:
     the type that was asked for: as an annotation, its JSON Schema, and the text that opens it again. ``dry_run``: calls
-    with effects are planned, not made.
+    with effects are planned, not made. ``caller``: the client of a server that the run was made for.
     """
 
     run_id: str
@@ -77,6 +77,7 @@ class RunStarted(TypedDict):
     earlier: NotRequired[list[dict[str, Any]]]
     answer: NotRequired[dict[str, Any]]
     dry_run: NotRequired[bool]
+    caller: NotRequired[dict[str, str]]
 
 
 class Indexing(TypedDict):
@@ -164,11 +165,13 @@ class LayerStarted(TypedDict):
 
 
 class ProgramWritten(TypedDict):
-    """A program was written. ``attempt`` counts from 0; ``rewrites``: one note for each change by a rule."""
+    """A program was written. ``attempt`` counts from 0; ``rewrites``: one note for each change by a rule. ``inputs``:
+    the values that a caller's own program was given by name, bytes tagged."""
 
     attempt: int
     program: str
     rewrites: list[str]
+    inputs: NotRequired[dict[str, Any]]
 
 
 class Findings(TypedDict):

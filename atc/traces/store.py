@@ -19,7 +19,7 @@ from atc.errors import EnvironmentProblem, UsageError
 from atc.result import Effect
 from atc.traces.events import VERSION, Event
 
-_RUN_ID = re.compile(r"[0-9]{8}-[0-9]{6}-[0-9a-f]{6}")
+RUN_ID = re.compile(r"[0-9]{8}-[0-9]{6}-[0-9a-f]{6}")
 MAX_TRACEBACK = 200_000
 """Characters of a traceback that are kept."""
 _log = logging.getLogger(__name__)
@@ -218,6 +218,6 @@ class RunStore:
         names = [
             entry.name
             for entry in self.folder.iterdir()
-            if _RUN_ID.fullmatch(entry.name) and (entry / "trace.jsonl").exists()
+            if RUN_ID.fullmatch(entry.name) and (entry / "trace.jsonl").exists()
         ]
         return [StoredRun(name, self.folder / name) for name in sorted(names, reverse=True)]

@@ -19,6 +19,10 @@ class ClientId:
     principal: str
     name: str = ""
 
+    def for_trace(self) -> dict[str, str]:
+        """As the trace of a run has it."""
+        return {"principal": self.principal, "name": self.name}
+
 
 @dataclass
 class Client:
@@ -28,10 +32,12 @@ class Client:
         id: who it is.
         runs: ids of its runs. No other run can be named by it.
         writes: calls with effects that its runs made, or may have made, each with the run that did.
+        going_on: of its runs, those of which a program runs now.
     """
 
     id: ClientId
     runs: set[str] = field(default_factory=set)
+    going_on: set[str] = field(default_factory=set)
     writes: dict[CallKey, str] = field(default_factory=dict)
 
     def earlier_writes(self, run_id: str) -> WritesOfOthers:

@@ -2,35 +2,49 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+import asyncio
+import tempfile
+from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any
 from typing import Protocol as Interface
 
 from atc.agent import Agent
 from atc.calls.approval import Approval, Asker
+from atc.calls.broker import check_schemas
 from atc.calls.redact import Redactor
 from atc.catalogue import Catalogue
-from atc.errors import ModelUnavailable, UsageError
+from atc.errors import AtcError, UsageError
 from atc.faces.mcp_server.client import Client, ClientId
+from atc.faces.mcp_server.finding import Finder
 from atc.faces.mcp_server.reports import ProgramReport, report_of
 from atc.faces.mcp_server.running import Runs
+from atc.faces.mcp_server.texts import one_line
+from atc.faces.mcp_server.values import LARGE, Shelf, Values
 from atc.given_program import run_given
-from atc.models.messages import Message, Reply, bounded_tokens
+from atc.held import Held
+from atc.models.messages import bounded_tokens
 from atc.models.no_model import NoModel
 from atc.sandboxes.drivers import open_sandbox
 from atc.settings import Settings
 from atc.tools.fit import Fitter
+from atc.tools.names import RESERVED_NAMES
 from atc.tools.tool import Toolset
 from atc.traces.emitter import Listener
-from atc.traces.store import new_run_id
+from atc.traces.events import Event
+from atc.traces.store import RUN_ID, RunStore, new_run_id
 
-MAX_SOURCE = 60_000
-"""Characters of a program."""
 MAX_FOUND = 20
 """Tools that one search may name."""
 MAX_NAMES = 50
 """Tools whose documents one call may ask for."""
+MAX_CLIENTS = 1_000
+"""Clients that are remembered; who came first is forgotten first."""
+MAX_ABOUT = 120
+"""Characters of the line that says what a tool does."""
+STUB_TOKENS, LEAST_STUB = 600, 15
+"""Tokens that the stubs of all tools may take in the description of ``run_program``, and those of the shortest stub."""
 
 
 @dataclass(frozen=True)
@@ -39,6 +53,35 @@ class Found:
 
     name: str
     about: str
+
+
+@dataclass(frozen=True)
+class Documents:
+    """Tools as typed Python functions.
+
+    Attributes:
+        whole: nothing of them is left out.
+        unknown: names that no tool has, each with names that may be meant.
+    """
+
+    stubs: str
+    whole: bool = True
+    unknown: Mapping[str, Sequence[str]] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class Options:
+    """How a gateway serves.
+
+    Attributes:
+        stub_tokens: of stubs in the description of ``run_program``; where all tools do not fit, they are searched.
+        large: characters of JSON above which a value is kept, and a client gets a preview and a link.
+        extras: names of tools that are offered beside the usual ones (:mod:`.extras`).
+    """
+
+    stub_tokens: int = STUB_TOKENS
+    large: int = LARGE
+    extras: Collection[str] = ()
 
 
 class Permissions(Interface):
@@ -68,9 +111,14 @@ class Gateway:
 
     Args:
         tools: that clients may use.
-        settings: of the runs; those of the environment when not given.
+        settings: of the runs; those of the environment when not given. Without ``keep_runs`` the runs are kept in a
+            folder of this process, which goes with it.
         permissions: what clients may do; every write is asked about when not given.
         live: where the tools come from, if they come and go.
+        options: how it serves.
+
+    Attributes:
+        notices: lines for whoever runs the server.
     """
 
     def __init__(
@@ -80,39 +128,87 @@ class Gateway:
         *,
         permissions: Permissions | None = None,
         live: LiveTools | None = None,
+        options: Options | None = None,
     ) -> None:
         settings = settings or Settings.load()
-        self.settings = settings.model_copy(
-            update={"find_tools": False, "sentence": False, "keep_runs": True, "retrieval": _way(settings)}
-        )
+        self.options, self.notices = options or Options(), list[str]()
+        self._folder: tempfile.TemporaryDirectory[str] | None = None
+        update = {"find_tools": False, "sentence": False, "keep_runs": True, "retrieval": _way(settings)}
+        if not settings.keep_runs:
+            self._folder = tempfile.TemporaryDirectory(prefix="atc-mcp-")
+            update["runs_dir"] = Path(self._folder.name)
+            self.notices.append(
+                "runs are not kept (keep_runs): after this server ends, no run can be revised, and what a killed "
+                "server was doing is not known"
+            )
+        self.settings = settings.model_copy(update=update)
         self.permissions, self.live = permissions, live
-        self.catalogue = Catalogue(tools, settings=self.settings)
         self.redactor = Redactor(self.settings.secrets)
-        self._sandbox = open_sandbox(self.settings)
+        self.shelf = Shelf(self.options.large)
+        self.store = RunStore(self.settings.runs_dir)
+        self._catalogue: Catalogue | None = None
+        self._finder: Finder | None = None
+        self._stubs: tuple[object, Documents | None] | None = None
+        self._old: set[asyncio.Task[None]] = set()
+        self.change_tools(tools)
+        self.sandbox = open_sandbox(self.settings)
+        self.held = Held(self.settings, None, self.sandbox)
         self.running = Runs(wait_s=self.settings.ask_wait_s)
         self._clients: dict[ClientId, Client] = {}
 
     @property
     def tools(self) -> Toolset:
         """The tools that clients may use now."""
-        return self.catalogue.tools
+        return self._catalogue.tools if self._catalogue is not None else Toolset()
+
+    @property
+    def catalogue(self) -> Catalogue:
+        """The tools, and what is known of them.
+
+        Raises:
+            UsageError: there is no tool now.
+        """
+        if self._catalogue is None:
+            down = self.live.down if self.live is not None else {}
+            why = "".join(f"; {one_line(f'{name}: {line}', 300)}" for name, line in [*down.items()][:10])
+            raise UsageError(f"no tool is here now{why}")
+        return self._catalogue
 
     def change_tools(self, tools: Toolset) -> None:
         """Serve other tools from now on. A program that runs keeps those that it began with."""
-        self.catalogue = Catalogue(tools, settings=self.settings)
+        usable = self._usable(tools)
+        if self._finder is not None:
+            self._close_soon(self._finder)
+        self._catalogue = Catalogue(usable, settings=self.settings) if usable else None
+        self._finder = Finder(self._catalogue, self.settings) if self._catalogue is not None else None
+        self._stubs = None
 
     def client(self, who: ClientId) -> Client:
         """The client of a connection."""
+        if who not in self._clients and len(self._clients) >= MAX_CLIENTS:
+            idle = next((name for name, each in self._clients.items() if not each.going_on), None)
+            self._clients.pop(idle, None) if idle is not None else None
         return self._clients.setdefault(who, Client(who))
+
+    def values(self, client: Client) -> Values:
+        """What is kept for a client."""
+        return Values(self.shelf, client.id)
 
     async def prepare(self) -> None:
         """Begin what takes time before the first program."""
-        await self._sandbox.prepare()
+        await self.sandbox.prepare()
+        if self._finder is not None and await self.few_stubs() is None:
+            await self._finder.prepare()
 
     async def aclose(self) -> None:
         """End what goes on, and the sandbox."""
         await self.running.aclose()
-        await self._sandbox.aclose()
+        if self._finder is not None:
+            await self._finder.aclose()
+        await self.held.aclose()
+        await self.sandbox.aclose()
+        if self._folder is not None:
+            await asyncio.to_thread(self._folder.cleanup)
 
     # -- looking up ----------------------------------------------------------------------------------------------------
 
@@ -120,14 +216,17 @@ class Gateway:
         """The likeliest tools for a query, the likeliest first.
 
         Raises:
-            UsageError: the query is empty.
+            UsageError: the query is empty, or there is no tool.
         """
         if not query.strip():
             raise UsageError("the query is empty: say what the tool shall do")
-        sketch = await self.catalogue.find(query[:2000], max(1, min(limit, MAX_FOUND)), _ask_nobody)
-        return [Found(name, _line(tool.protocol.description)) for name, tool in sketch.tools.items()]
+        known = self.catalogue.tools
+        assert self._finder is not None
+        found = await self._finder.search(query, min(len(known), max(1, min(limit, MAX_FOUND))))
+        shown = [*found.items()][:limit]
+        return [Found(name, one_line(tool.protocol.description, MAX_ABOUT)) for name, tool in shown]
 
-    async def docs(self, client: Client, names: Sequence[str], budget: int) -> str:
+    async def docs(self, client: Client, names: Sequence[str], budget: int) -> Documents:
         """Tools as typed Python functions, with the responses that are documented or were observed.
 
         Args:
@@ -135,16 +234,37 @@ class Gateway:
             budget: tokens, about.
 
         Raises:
-            UsageError: no tool has one of these names, or too many are asked for.
+            UsageError: no tool has any of these names, or too many are asked for.
         """
         if len(names) > MAX_NAMES:
             raise UsageError(f"{len(names)} tools are asked for: at most {MAX_NAMES} at once")
+        if not names:
+            raise UsageError("no tool is asked for: give `names`")
         graph = self.catalogue.graph
         known = graph.protocols_with_shapes
-        if missing := [name for name in names if name not in known]:
-            raise UsageError(f"no tool is named {', '.join(missing[:5])}: search_tools finds names")
-        fitter = Fitter([known[name] for name in dict.fromkeys(names)], graph.suppliers)
-        return (await fitter.fit(budget, _count)).text
+        names = [*dict.fromkeys(names)]
+        missing = [name for name in names if name not in known]
+        near = await self._near(missing)
+        if len(missing) == len(names):
+            meant = "".join(f"; perhaps {', '.join(found)}" for found in [*near.values()][:1])
+            raise UsageError(f"no tool is named {', '.join(name[:80] for name in missing[:5])}{meant}")
+        fitter = Fitter([known[name] for name in names if name in known], graph.suppliers, pages=True)
+        fit = await fitter.fit(budget, _count)
+        return Documents(fit.text, not fit.shortened, {name[:80]: near.get(name, []) for name in missing})
+
+    async def few_stubs(self) -> Documents | None:
+        """All tools as functions, where they fit the description of ``run_program``; ``None`` where they are too many.
+
+        Their documents may be shortened: then a client can ask for them.
+        """
+        if self._catalogue is None or len(self.tools) > self.options.stub_tokens // LEAST_STUB:
+            return None
+        graph = self._catalogue.graph
+        if self._stubs is None or self._stubs[0] is not graph:
+            protocols = [*graph.protocols_with_shapes.values()]
+            fit = await Fitter(protocols, graph.suppliers, pages=True, plain=True).fit(self.options.stub_tokens, _count)
+            self._stubs = graph, None if fit.left_out else Documents(fit.text, not fit.shortened)
+        return self._stubs[1]
 
     # -- programs ------------------------------------------------------------------------------------------------------
 
@@ -155,6 +275,7 @@ class Gateway:
         *,
         inputs: Mapping[str, Any] | None = None,
         revises: str = "",
+        dry_run: bool = False,
         asker: Asker,
         listener: Listener | None = None,
     ) -> ProgramReport:
@@ -163,42 +284,121 @@ class Gateway:
         Args:
             client: whose program it is.
             source: the program.
-            inputs: values for its scope, by name.
+            inputs: values for its scope by name, or references to what is kept for the client; those of the program
+                before it when not given.
             revises: id of the client's run that it is a revision of; empty for a new run.
+            dry_run: calls with effects are planned, not made.
             asker: decides over calls with effects.
             listener: told of every event.
 
         Raises:
-            UsageError: the program is too long, or the client has no such run.
+            UsageError: the program is too long, an input cannot be used, the client has no such run, or a program of
+                that run is running.
         """
-        if len(source) > MAX_SOURCE:
-            raise UsageError(f"the program has {len(source):,} characters; the limit is {MAX_SOURCE:,}")
-        if revises and revises not in client.runs:
-            raise UsageError(f"you have no run {revises[:60]!r}: leave `run` out to begin a new one")
+        if revises:
+            await self.own(client, revises)
+        values = self.values(client)
+        given = values.inputs(dict(inputs)) if inputs is not None else None
         run_id = revises or new_run_id()
-        client.runs.add(run_id)
-        approval = Approval(asker, earlier=client.earlier_writes(run_id))
-        agent = Agent(
-            model=NoModel(), catalogue=self.catalogue, sandbox=self._sandbox, approve=approval, **self._given()
-        )
-        given = await run_given(
-            agent,
-            source,
-            task=f"a program of {client.id.name or 'an MCP client'}",
-            inputs=inputs,
-            revises=revises or None,
-            listener=listener,
-            run_id=run_id,
-        )
-        return report_of(given, self.redactor)
+        if run_id in client.going_on:
+            raise UsageError(f"a program of run {run_id} is running: wait for its report, then revise it")
+        agent = self.agent(client, run_id, asker)
 
-    def _given(self) -> dict[str, Any]:
+        def heard(event: Event) -> None:
+            client.runs.add(run_id)  # it is there, however it ends
+            if listener is not None:
+                listener(event)
+
+        client.going_on.add(run_id)
+        try:
+            done = await run_given(
+                agent,
+                source,
+                task=f"a program of {one_line(client.id.name, 60) or 'an MCP client'}",
+                inputs=given,
+                revises=revises or None,
+                dry_run=dry_run,
+                listener=heard,
+                run_id=run_id,
+                caller=client.id.for_trace(),
+            )
+        finally:
+            client.going_on.discard(run_id)
+        return await self._with_suggestions(report_of(done, self.redactor, values), done.facts.unknown)
+
+    async def own(self, client: Client, run_id: str) -> None:
+        """Check that a run is a client's own.
+
+        Over pipes, one of an earlier server is, if a client of the same name made it: who can start this process can
+        read these files.
+
+        Raises:
+            UsageError: it is not.
+        """
+        if run_id in client.runs or run_id in client.going_on:
+            return
+        if client.id.principal == "local" and RUN_ID.fullmatch(run_id):
+            stored = self.store.run(run_id)
+            exists = await asyncio.to_thread(stored.trace.exists)
+            started = await asyncio.to_thread(stored.first, "run_started") if exists else None
+            if started is not None and started.get("caller") == client.id.for_trace():
+                client.runs.add(run_id)
+                return
+        raise UsageError(f"you have no run {run_id[:60]!r}: leave `run` out to begin a new one")
+
+    def agent(self, client: Client, run_id: str, asker: Asker, **given: Any) -> Agent:
+        """What runs a program or a task of a client. ``given``: other arguments of :class:`atc.Agent`."""
+        approval = Approval(asker, earlier=client.earlier_writes(run_id))
         held = {"model", "catalogue", "sandbox", "approve"}  # the gateway's own, for all runs
-        return {name: getattr(self.settings, name) for name in self.settings.model_fields_set - held} | {
-            "find_tools": False,
-            "sentence": False,
-            "keep_runs": True,
-        }
+        settings = {name: getattr(self.settings, name) for name in self.settings.model_fields_set - held}
+        made: dict[str, Any] = (
+            {"model": NoModel(), "catalogue": self.catalogue, "sandbox": self.sandbox} | settings | given
+        )
+        return Agent(approve=approval, **made)
+
+    async def _with_suggestions(self, report: ProgramReport, unknown: Mapping[int, str]) -> ProgramReport:
+        """The report, with names of tools for names that are none."""
+        if not unknown:
+            return report
+        near = await self._near([*dict.fromkeys(unknown.values())][:MAX_FOUND])
+        findings = [
+            found.model_copy(update={"instead": near.get(unknown.get(number, ""), [])})
+            for number, found in enumerate(report.findings)
+        ]
+        return report.model_copy(update={"findings": findings})
+
+    async def _near(self, names: Sequence[str]) -> dict[str, list[str]]:
+        """For names that no tool has: such that are spelt alike, else what a search for their words finds."""
+        if not names or self._finder is None:
+            return {}
+        found = await asyncio.to_thread(self._finder.near, names)
+        for name in names:
+            if name not in found and "_" in name and len(self.tools) > MAX_FOUND:
+                found[name] = [*await self._finder.search(name.replace("_", " "), 3)][:3]
+        return found
+
+    def _usable(self, tools: Toolset) -> Toolset:
+        """Those that programs can call: one of which that is not so must not stop the others."""
+        usable = []
+        for tool in tools.values():
+            try:
+                if tool.name in RESERVED_NAMES:
+                    raise UsageError(f"{tool.name!r} means something else in a program")
+                if len(tools) <= self.settings.max_tools:
+                    check_schemas(Toolset([tool]))
+            except AtcError as error:
+                self.notices.append(one_line(f"the tool {tool.name} is left out: {error}", 300))
+            else:
+                usable.append(tool)
+        return tools if len(usable) == len(tools) else Toolset(usable)
+
+    def _close_soon(self, finder: Finder) -> None:
+        try:
+            task = asyncio.get_running_loop().create_task(finder.aclose())
+        except RuntimeError:  # no loop runs, so it does nothing
+            return
+        self._old.add(task)
+        task.add_done_callback(self._old.discard)
 
 
 def _way(settings: Settings) -> str:
@@ -206,14 +406,5 @@ def _way(settings: Settings) -> str:
     return settings.retrieval if settings.retrieval in ("lexical", "hybrid") else "auto"
 
 
-async def _ask_nobody(messages: Sequence[Message], max_tokens: int, **form: Any) -> Reply:
-    raise ModelUnavailable("a search of the MCP server asks no model")
-
-
 async def _count(text: str) -> int:
     return bounded_tokens(text)
-
-
-def _line(text: str) -> str:
-    line = " ".join(text.split())
-    return line if len(line) <= 120 else f"{line[:119]}…"

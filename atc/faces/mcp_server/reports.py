@@ -1,19 +1,28 @@
-"""How a program went, as a client's model is told: facts, bounded, as JSON values."""
+"""How a program went, as a client's model is told: facts, bounded, as JSON values. What is as usual is left out."""
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+from itertools import groupby
 from typing import Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field
 
+from atc.calls.entry import Entry
 from atc.calls.redact import Redactor
+from atc.dry_run_facts import DryRun
+from atc.faces.mcp_server.texts import cut, cut_front
+from atc.faces.mcp_server.values import Link, Values
 from atc.facts import Fault, Finding
 from atc.given_program import GivenRun
-from atc.packing import as_text, pack
-from atc.result import Call, Effect, RunStatus
+from atc.prompting import prompt
+from atc.result import Call, Result, RunStatus
+from atc.strategies.previews import preview
 
-MAX_CALLS, MAX_TEXT, MAX_PRINTED = 50, 500, 4_000
-"""Calls of a report, characters of a text in it, and of what the program printed."""
+MAX_CALLS, MAX_FINDINGS, MAX_TEXT, MAX_PRINTED = 40, 20, 400, 4_000
+"""Lines of calls, findings, characters of a text, and of what the program printed: of a report."""
+
+Status = RunStatus | Literal["rejected"]
 
 
 class _Record(BaseModel):
@@ -21,22 +30,31 @@ class _Record(BaseModel):
 
 
 class CallReport(_Record):
-    """One call of the program: what it was, and how it ended. ``replayed``: answered from the journal."""
+    """Calls of one line of the program that ended alike.
+
+    ``replayed``: answered from the journal. ``note``: what was repaired in their arguments.
+    """
 
     tool: str
     line: int = 0
-    status: str
+    status: str = "ok"
+    times: int = 1
     error: str = ""
+    note: str = ""
 
 
 class FindingReport(_Record):
-    """What the check found before the program ran. An ``error`` kept it from running."""
+    """What the check found before the program ran. An ``error`` kept it from running; a ``warning`` did not.
+
+    ``instead``: names of tools that are meant, perhaps.
+    """
 
     severity: Literal["error", "warning"]
     kind: str
     line: int = 0
     tool: str = ""
     message: str
+    instead: list[str] = Field(default_factory=list)
 
 
 class FaultReport(_Record):
@@ -44,9 +62,18 @@ class FaultReport(_Record):
 
     kind: str
     line: int = 0
+    source_line: str = ""
     tool: str = ""
     message: str
     answered: str = ""
+
+
+class PlanReport(_Record):
+    """What a dry run found: the calls that would be made, and the line where no more could be known."""
+
+    calls: list[str]
+    stopped_at: int = 0
+    why: str = ""
 
 
 class ProgramReport(_Record):
@@ -55,78 +82,128 @@ class ProgramReport(_Record):
     Attributes:
         status: as :class:`atc.result.Result` has it; ``rejected``: the check kept it from running.
         run: to be given with a revision.
-        value: of ``answer``.
-        done: calls with effects that are done; a revision gets their answers from the journal.
+        value: of ``answer``, where it is small. Bytes in it stand as links.
+        preview: the form of a value that is large, and its first items; ``links`` has the first link to it whole.
+        links: to what is kept on the server.
+        advice: what to do next.
+        printed: by the program; the last of it.
+        said: the answer in a sentence, or what the run asks, in a model's words.
+        remark: what is odd about the answer.
+        done: calls with effects that are done, of all programs of the run; a revision gets their answers from the
+            journal.
         in_doubt: calls with effects of which nobody knows whether they were done.
+        plan: of a dry run.
+        rewrites: changes that were made to the program before it ran.
     """
 
-    status: RunStatus | Literal["rejected"]
+    status: Status
     run: str
+    advice: str = ""
     value: Any = None
+    preview: str = ""
+    links: list[Link] = Field(default_factory=list)
+    said: str = ""
+    remark: str = ""
+    fault: FaultReport | None = None
+    findings: list[FindingReport] = Field(default_factory=list)
     printed: str = ""
     calls: list[CallReport] = Field(default_factory=list)
     more_calls: int = 0
-    findings: list[FindingReport] = Field(default_factory=list)
-    fault: FaultReport | None = None
     done: list[str] = Field(default_factory=list)
     in_doubt: list[str] = Field(default_factory=list)
+    plan: PlanReport | None = None
     rewrites: list[str] = Field(default_factory=list)
 
+    def brief(self) -> dict[str, Any]:
+        """The report as JSON values: what is as usual is left out."""
+        made = self.model_dump(mode="json", exclude_defaults=True)
+        return made | ({"value": self.value} if self.status == "answered" and not self.preview else {})
 
-def report_of(given: GivenRun, redactor: Redactor) -> ProgramReport:
-    """The report of a run that has ended."""
-    result = given.result
-    last = result.revisions[-1] if result.revisions else None
-    found = last.findings if last is not None else ()
-    own = [call for call in result.calls if last is None or call.attempt == max(c.attempt for c in result.calls)]
-    rejected = result.status == "unsolved" and result.fault is None and bool(found)
-    done = [call for call in own if call.effect is not Effect.READ and call.succeeded]
-    doubtful = [call for call in result.calls if call.status == "in_doubt"]
+
+def report_of(given: GivenRun, redactor: Redactor, values: Values) -> ProgramReport:
+    """The report of a run that has ended.
+
+    Args:
+        given: the run.
+        redactor: masks credentials.
+        values: keeps what is too large for the report.
+    """
+    result, facts = given.result, given.facts
+    status: Status = "rejected" if facts.rejected else result.status
+    own = [call for call in result.calls if call.attempt == facts.attempt and not facts.rejected]
+    calls = [*_calls(own)]
     return ProgramReport(
-        status="rejected" if rejected else result.status,
+        status=status,
         run=result.run_id,
-        value=pack(redactor.value(result.json_value)) if result.status == "answered" else None,
-        printed=_cut(redactor.text(given.stdout), MAX_PRINTED),
-        calls=[] if rejected else [_call(call) for call in own[:MAX_CALLS]],
-        more_calls=0 if rejected else max(0, len(own) - MAX_CALLS),
-        findings=[_finding(each) for each in found],
-        fault=_fault(result.fault, result.calls) if result.fault is not None else None,
-        done=[_shown(call) for call in done[:MAX_CALLS]],
-        in_doubt=[_shown(call) for call in doubtful[:MAX_CALLS]],
-        rewrites=list(last.rewrites) if last is not None else [],
+        advice=prompt("mcp_advice", status=status),
+        remark=cut(redactor.text(facts.remark.message), MAX_TEXT) if facts.remark is not None else "",
+        fault=_fault(result.fault, result.calls, redactor) if result.fault is not None else None,
+        findings=[_finding(each, redactor) for each in facts.findings[:MAX_FINDINGS]],
+        printed=cut_front(redactor.text(given.stdout + given.stderr), MAX_PRINTED),
+        calls=[call.model_copy(update={"error": redactor.text(call.error)}) for call in calls[:MAX_CALLS]],
+        more_calls=sum(each.times for each in calls[MAX_CALLS:]),
+        done=[_shown(each, redactor) for each in facts.done[-MAX_CALLS:]],
+        in_doubt=[_shown(each, redactor) for each in result.in_doubt[:MAX_CALLS]],
+        plan=_plan(result, redactor),
+        rewrites=list(result.revisions[-1].rewrites) if result.revisions else [],
+        **(values.shown(redactor.value(result.json_value), result.run_id) if result.status == "answered" else {}),
     )
 
 
-def _call(call: Call) -> CallReport:
-    return CallReport(tool=call.tool, line=call.line, status=call.status, error=_cut(call.error or "", MAX_TEXT))
+def _calls(calls: Iterable[Call]) -> Iterable[CallReport]:
+    """Calls in their order, those of one line that follow each other and ended alike as one."""
+
+    def alike(call: Call) -> CallReport:
+        note = "; ".join(call.notes)
+        return CallReport(
+            tool=call.tool,
+            line=call.line,
+            status=call.status,
+            error=cut(call.error or "", MAX_TEXT),
+            note=cut(note, MAX_TEXT),
+        )
+
+    for first, same in groupby(calls, alike):
+        yield first.model_copy(update={"times": sum(1 for _ in same)})
 
 
-def _finding(found: Finding) -> FindingReport:
+def _finding(found: Finding, redactor: Redactor) -> FindingReport:
     return FindingReport(
         severity=found.severity,
         kind=found.kind,
         line=found.line or 0,
         tool=found.tool or "",
-        message=_cut(found.message, MAX_TEXT),
+        message=cut(redactor.text(found.message), MAX_TEXT),
     )
 
 
-def _fault(fault: Fault, calls: tuple[Call, ...]) -> FaultReport:
+def _fault(fault: Fault, calls: tuple[Call, ...], redactor: Redactor) -> FaultReport:
     made = next((call for call in calls if call.index == fault.call), None)
-    answered = as_text(made.value) if made is not None and made.succeeded else ""
+    seen = fault.evidence
+    if made is not None and made.succeeded:
+        seen = preview(made.value, MAX_TEXT)
     return FaultReport(
         kind=fault.kind,
         line=fault.line or 0,
+        source_line=cut(redactor.text(fault.source_line), MAX_TEXT),
         tool=fault.tool or "",
-        message=_cut(fault.message, 2 * MAX_TEXT),
-        answered=_cut(answered, MAX_TEXT),
+        message=cut(redactor.text(fault.message), 2 * MAX_TEXT),
+        answered=cut(redactor.text(seen), MAX_TEXT),
     )
 
 
-def _shown(call: Call) -> str:
-    arguments = ", ".join(f"{name}={as_text(value)}" for name, value in call.arguments.items())
-    return _cut(f"{call.tool}({arguments})", MAX_TEXT)
+def _plan(result: Result[Any], redactor: Redactor) -> PlanReport | None:
+    found: DryRun | None = result.dry_run
+    if found is None:
+        return None
+    stop = found.stop
+    return PlanReport(
+        calls=[_shown(call, redactor) for call in result.planned[:MAX_CALLS]],
+        stopped_at=stop.line if stop is not None else 0,
+        why=cut(redactor.text(stop.reason or stop.source_line), MAX_TEXT) if stop is not None else "",
+    )
 
 
-def _cut(text: str, limit: int) -> str:
-    return text if len(text) <= limit else f"{text[:limit]} …"
+def _shown(call: Call | Entry, redactor: Redactor) -> str:
+    arguments = ", ".join(f"{name}={preview(value, MAX_TEXT // 4)}" for name, value in call.arguments.items())
+    return cut(redactor.text(f"{call.tool}({arguments})"), MAX_TEXT)

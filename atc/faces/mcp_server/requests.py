@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -70,20 +70,37 @@ class ToolRequest:
             raise UsageError(f"`{name}` has {len(value):,} texts: give {most} at most")
         return value
 
+    def switch(self, name: str) -> bool:
+        """A yes or no among the arguments; no where it is missing.
+
+        Raises:
+            UsageError: it is none.
+        """
+        value = self.arguments.get(name, False)
+        if not isinstance(value, bool):
+            raise UsageError(f"`{name}` must be true or false")
+        return value
+
 
 Answer = types.CallToolResult | types.InputRequiredResult
 Handler = Callable[[ToolRequest], Awaitable[Answer]]
 
 
-def answer(value: dict[str, Any], text: str | None = None, *, is_error: bool = False) -> types.CallToolResult:
+def answer(
+    value: dict[str, Any],
+    text: str | None = None,
+    *,
+    beside: Sequence[types.ContentBlock] = (),
+    is_error: bool = False,
+) -> types.CallToolResult:
     """An answer with structured content, and the same as text for clients that read no other.
 
     Args:
         value: a JSON object that fits the declared output schema.
         text: to be read in its place.
+        beside: what stands after the text: links, images, sounds.
         is_error: the client's model shall see that it went wrong.
     """
     shown = json.dumps(value, ensure_ascii=False) if text is None else text
-    return types.CallToolResult(
-        content=[types.TextContent(type="text", text=shown)], structured_content=value, is_error=is_error
-    )
+    content = [types.TextContent(type="text", text=shown), *beside]
+    return types.CallToolResult(content=content, structured_content=value, is_error=is_error)

@@ -2,21 +2,42 @@
 
 from __future__ import annotations
 
+import asyncio
+import logging
 from typing import Any
 
 import mcp_types as types
-from mcp.server import Server, ServerRequestContext
+from mcp.server import NotificationOptions, Server, ServerRequestContext
+from mcp.server.models import InitializationOptions
+from mcp.server.session import ServerSession
+from mcp.server.subscriptions import InMemorySubscriptionBus, ListenHandler, ToolsListChanged
+from mcp.shared.exceptions import MCPError
 
 import atc
 from atc.errors import AtcError
-from atc.faces.mcp_server import definitions
+from atc.faces.mcp_server import definitions, resources
 from atc.faces.mcp_server.client import Client, ClientId
+from atc.faces.mcp_server.extras import EXTRAS
 from atc.faces.mcp_server.gateway import Gateway
 from atc.faces.mcp_server.handlers import HANDLERS
-from atc.faces.mcp_server.requests import Answer, ToolRequest, answer
+from atc.faces.mcp_server.requests import Answer, Handler, ToolRequest, answer
+from atc.prompting import prompt
 
-FEW_CHARACTERS = 8_000
-"""Characters of stubs up to which all tools stand in the description of ``run_program``."""
+MAX_ERROR = 2_000
+"""Characters of an error's message."""
+MAX_SESSIONS = 256
+"""Connections that are told when the tools change; the latest."""
+_log = logging.getLogger(__name__)
+
+
+class _Server(Server[Any]):
+    """Says on every transport that its list of tools may change."""
+
+    def create_initialization_options(
+        self, notification_options: NotificationOptions | None = None, *more: Any, **others: Any
+    ) -> InitializationOptions:
+        changes = notification_options or NotificationOptions(tools_changed=True)
+        return super().create_initialization_options(changes, *more, **others)
 
 
 class Face:
@@ -28,33 +49,97 @@ class Face:
 
     def __init__(self, gateway: Gateway) -> None:
         self.gateway = gateway
-        self.server: Server[Any] = Server(
-            "atc", version=atc.__version__, on_list_tools=self._list_tools, on_call_tool=self._call_tool
+        self._bus = InMemorySubscriptionBus()
+        self._sessions: dict[int, ServerSession] = {}
+        self._telling: set[asyncio.Task[None]] = set()
+        self.server: Server[Any] = _Server(
+            "atc",
+            version=atc.__version__,
+            instructions=prompt("mcp_instructions"),
+            on_list_tools=self._list_tools,
+            on_call_tool=self._call_tool,
+            on_list_resources=self._list_resources,
+            on_list_resource_templates=self._list_templates,
+            on_read_resource=self._read_resource,
+            on_subscriptions_listen=ListenHandler(self._bus),
         )
+        if gateway.live is not None:
+            gateway.live.on_change(self.change_tools)
+
+    # -- tools ---------------------------------------------------------------------------------------------------------
+
+    async def offered(self, client: Client) -> list[types.Tool]:
+        """The tools that a client sees: ``run_program`` alone where its description has room for all stubs."""
+        few = await self.gateway.few_stubs()
+        if few is None:
+            made = [definitions.search_tools(self.gateway.tools), definitions.tool_docs(), definitions.run_program()]
+        else:
+            made = [definitions.run_program(few.stubs), *([] if few.whole else [definitions.tool_docs()])]
+        return [*made, *(EXTRAS[name].definition() for name in self.gateway.options.extras)]
+
+    def change_tools(self, tools: Any) -> None:
+        """Serve other tools from now on, and tell the clients that they changed."""
+        self.gateway.change_tools(tools)
+        task = asyncio.get_running_loop().create_task(self._tell_of_change())
+        self._telling.add(task)
+        task.add_done_callback(self._telling.discard)
+
+    async def _tell_of_change(self) -> None:
+        await self._bus.publish(ToolsListChanged())
+        for number, session in [*self._sessions.items()]:
+            try:
+                await session.send_tool_list_changed()
+            except Exception:  # that connection is gone
+                self._sessions.pop(number, None)
 
     async def _list_tools(
         self, context: ServerRequestContext[Any], params: types.PaginatedRequestParams | None
     ) -> types.ListToolsResult:
+        if (known := context.session.client_params) is not None:
+            self._sessions[id(known)] = context.session
+            while len(self._sessions) > MAX_SESSIONS:
+                del self._sessions[next(iter(self._sessions))]
         return types.ListToolsResult(tools=await self.offered(self._client(context)))
 
-    async def offered(self, client: Client) -> list[types.Tool]:
-        """The tools that a client sees: ``run_program`` alone where its description has room for all stubs."""
-        tools = self.gateway.tools
-        if len(tools) <= self.gateway.settings.max_tools:
-            stubs = await self.gateway.docs(client, [*tools], FEW_CHARACTERS)
-            if len(stubs) <= FEW_CHARACTERS:
-                return [definitions.run_program(stubs)]
-        return [definitions.search_tools(len(tools)), definitions.tool_docs(), definitions.run_program()]
-
     async def _call_tool(self, context: ServerRequestContext[Any], params: types.CallToolRequestParams) -> Answer:
-        handler = HANDLERS.get(params.name)
+        handler = self._handler(params.name)
         if handler is None:
-            return _failed("UsageError", f"there is no tool {params.name[:80]!r} here")
+            return _failed("UsageError", f"there is no tool {params.name[:80]!r} here: tools of programs are no tools")
         request = ToolRequest(self.gateway, self._client(context), context, params, params.arguments or {})
         try:
             return await handler(request)
         except AtcError as error:
-            return _failed(type(error).__name__, str(error)[:2000])
+            return _failed(type(error).__name__, self.gateway.redactor.text(str(error))[:MAX_ERROR])
+        except (MCPError, asyncio.CancelledError):
+            raise
+        except Exception as error:  # a client gets no traceback; whoever runs the server does
+            _log.exception("a call of %s failed", params.name[:80])
+            return _failed("InternalError", f"the server failed: {type(error).__name__}; nothing more is known")
+
+    def _handler(self, name: str) -> Handler | None:
+        if name in self.gateway.options.extras:
+            return EXTRAS[name].handler
+        return HANDLERS.get(name)
+
+    # -- resources -----------------------------------------------------------------------------------------------------
+
+    async def _list_resources(
+        self, context: ServerRequestContext[Any], params: types.PaginatedRequestParams | None
+    ) -> types.ListResourcesResult:
+        return resources.listed(self.gateway.values(self._client(context)))
+
+    async def _list_templates(
+        self, context: ServerRequestContext[Any], params: types.PaginatedRequestParams | None
+    ) -> types.ListResourceTemplatesResult:
+        return resources.templates()
+
+    async def _read_resource(
+        self, context: ServerRequestContext[Any], params: types.ReadResourceRequestParams
+    ) -> types.ReadResourceResult:
+        try:
+            return resources.read(self.gateway.values(self._client(context)), params.uri)
+        except AtcError as error:
+            raise MCPError(types.INVALID_PARAMS, str(error)[:MAX_ERROR]) from None
 
     def _client(self, context: ServerRequestContext[Any]) -> Client:
         """Who calls. Over pipes there is one client; its name is its own word."""
