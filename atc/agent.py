@@ -10,7 +10,7 @@ from typing import Any, Self, overload
 
 from atc.answers.opening import open_answer
 from atc.blocking import wait_for
-from atc.calls.approval import Approval, Approve, approval_of
+from atc.calls.approval import Approval, Approve
 from atc.calls.ask_user import AskUser, answerer_of, checked_ask_user
 from atc.calls.broker import Broker, CallPolicy, check_schemas
 from atc.calls.journal import Journal
@@ -22,6 +22,7 @@ from atc.held import Held, catalogue_of, limits_of
 from atc.models.base import Message, Model
 from atc.models.budget import BudgetedModel
 from atc.models.images import Images, read_images
+from atc.permissions import Permissions, of_agent
 from atc.request import Request, checked_task, framed, resumable, resumed_request
 from atc.result import Result, T
 from atc.retrieval.retriever import Retriever
@@ -62,6 +63,8 @@ class Agent:
             agent makes one.
         sandbox: where programs run: a sandbox, which stays yours to close, or the setting of that name.
         policy: the broker's limits; by default from the settings.
+        permissions: what may be called unasked (:class:`atc.permissions.Permissions`), or the file that says it; by
+            default those of the settings.
         answer: the type that values of all runs shall have: any type that pydantic takes (``int``, ``list[City]``, a
             model, a union …); or as text ``"number"``, ``"text"``, ``"list"``, ``"yes/no"``, ``"record"``,
             ``"FILE.json"`` or ``"MODULE:TYPE"``. Programs are held to it before they run where types are known, their
@@ -87,6 +90,7 @@ class Agent:
         catalogue: Catalogue | str | Path | None = None,
         sandbox: Sandbox | str | None = None,
         policy: CallPolicy | None = None,
+        permissions: Permissions | str | Path | None = None,
         answer: Any = None,
         on_event: Callable[[Event], None] | None = None,
         **settings: Any,
@@ -99,12 +103,16 @@ class Agent:
             settings["answer"], answer = answer, None
         if isinstance(catalogue, str | Path):
             settings["catalogue"], catalogue = catalogue, None
-        self.settings = Settings.load(**settings)
+        if isinstance(permissions, str | Path):
+            settings["permissions"], permissions = permissions, None
+        loaded = Settings.load(**settings)
+        self.permissions = of_agent.permissions_of(permissions, loaded, approve)
+        self.settings, tools = of_agent.held_to(self.permissions, loaded, tools)
         self.catalogue = catalogue_of(tools, catalogue, retriever, self.settings)
         self.tools = self.catalogue.tools
         if taken := [name for name in RESERVED_NAMES if name in self.tools]:
             raise UsageError(f"no tool may be named {taken[0]!r}, which means something else in a program: rename it")
-        self._approval = approval_of(approve, self.settings.approve, self.settings.warnings)
+        self._approval = of_agent.approval_of(self.permissions, approve, self.settings)
         self._ask_user = checked_ask_user(ask_user, self.settings.ask_user)
         if self._ask_user != "never" and ASK_USER in self.tools:
             raise UsageError(f"a tool is named {ASK_USER!r}, by which programs ask the user: rename it, or do without")
@@ -337,7 +345,7 @@ class Agent:
             keep = stored.keep_traceback if stored else None
             words = frame.words_with(task)
             rules = self.settings.active_rules
-            given = Toolset(), journal, emit, self._policy, self._approval, redactor, words, keep
+            given = Toolset(), journal, emit, self._policy, self._approval.of_run(run_id), redactor, words, keep
             broker = Broker(*given, rules=rules, dry_run=request.dry_run)
             session = Session(task, run_id, stored, budget, broker, emit)
             if strategy is None:

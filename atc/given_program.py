@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from atc.errors import JournalError, UsageError
@@ -51,7 +51,6 @@ async def run_given(
     dry_run: bool = False,
     listener: Listener | None = None,
     run_id: str = "",
-    caller: Mapping[str, str] | None = None,
 ) -> GivenRun:
     """Run one program.
 
@@ -65,7 +64,6 @@ async def run_given(
         dry_run: calls with effects are planned, not made.
         listener: told of every event.
         run_id: of a new run; made here when not given.
-        caller: the client that it is for; the trace has it.
 
     Raises:
         UsageError: there is no such run, it is of another kind, the program is empty or too long, or an input cannot be
@@ -95,7 +93,7 @@ async def run_given(
 
     strategy = Given(source, inputs)
     result = await agent._begin(
-        replace(request, caller=caller or {}),
+        request,
         resumed=stored,
         strategy=strategy,
         opened_by=NAME,

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any
 
 from atc.answers.opening import resumed as resumed_answer
@@ -34,7 +34,6 @@ class Request:
         ask_user: who answers what programs ask; ``None``: as the agent has it.
         given: of a resumed run, the question that it ended with, and the user's answer.
         dry_run: calls with effects are planned, not made.
-        caller: the client of a server that the run is made for; empty for the user of this process.
         sentence: whether the answer is said in a sentence, where the agent does not say; ``None``: as it has it.
     """
 
@@ -48,7 +47,6 @@ class Request:
     given: tuple[tuple[str, str], ...] = ()
     dry_run: bool = False
     sentence: bool | None = None
-    caller: Mapping[str, str] = field(default_factory=dict)
 
     def settings(self, own: Settings) -> Settings:
         """The settings of the run: the agent's own, and of a resumed run what it was begun with and they do not say."""
@@ -62,7 +60,6 @@ class Request:
             "answer": self.answer.record() if self.answer is not None else None,
             "images": [image.facts() for image in self.images],
             "dry_run": self.dry_run,
-            "caller": dict(self.caller),
         }
         given = {name: value for name, value in optional.items() if value}
         return {"task": self.task, "source": self.source} | self.frame.for_trace() | given

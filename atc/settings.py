@@ -120,6 +120,17 @@ class Settings(BaseSettings):
         "ask", description="such calls of a program with an unresolved warning: ask (always needs a yes), or allow"
     )
 
+    permissions: Path | None = Field(
+        None,
+        description="file of what may be called unasked (docs/mcp-server.md); else `permissions.toml` of your "
+        "configuration folder, if it is there",
+    )
+    read_only: bool = Field(False, description="no call that is not a read is made, and no such tool is offered")
+    audit: Path = Field(
+        default_factory=lambda: Path(platformdirs.user_data_dir("atc")) / "audit.jsonl",
+        description="where decisions over calls are written down, when there are permissions",
+    )
+
     ask_user: AskUserChoice = Field(
         "never",
         description="programs may ask the user: `never`, `ask` (at the terminal; elsewhere as `stop`), or `stop` (the "

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import secrets
+import stat
 from contextlib import suppress
 from pathlib import Path
 
@@ -29,3 +30,27 @@ def write_whole(path: Path, text: str, mode: int = 0o600) -> None:
         with suppress(OSError):
             draft.unlink()
         raise
+
+
+def read_own(path: Path, most: int) -> bytes:
+    """Read a file that only its owner may have written, who is the user or root.
+
+    Args:
+        path: a regular file.
+        most: bytes that it may have.
+
+    Raises:
+        OSError: it cannot be read.
+        ValueError: it has more bytes, is no file, or others can write it.
+    """
+    descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK)  # a pipe must not keep us waiting
+    with os.fdopen(descriptor, "rb") as file:
+        about = os.fstat(file.fileno())
+        if not stat.S_ISREG(about.st_mode):
+            raise ValueError("it is no file")
+        if about.st_uid not in (os.getuid(), 0) or about.st_mode & (stat.S_IWGRP | stat.S_IWOTH):
+            raise ValueError("others can write it: look at what it says, and `chmod go-w` it")
+        content = file.read(most + 1)
+    if len(content) > most:
+        raise ValueError(f"it has more than {most:,} bytes")
+    return content

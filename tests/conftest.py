@@ -41,6 +41,7 @@ def _own_world(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setenv("ATC_CATALOGUE", str(tmp_path / "catalogue"))
     monkeypatch.setenv("ATC_RETRIEVAL", "hybrid")  # the default finds by meaning where this machine has an encoder
     monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path / "config"))
+    monkeypatch.setenv("ATC_AUDIT", str(tmp_path / "audit.jsonl"))
 
 
 @pytest.fixture(autouse=True)

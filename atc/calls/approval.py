@@ -9,8 +9,8 @@ and without one the answer is no.
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
-from dataclasses import dataclass
-from typing import Any, Literal, get_args
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING, Any, Literal, get_args
 from typing import Protocol as Interface
 
 from atc import wording
@@ -18,6 +18,9 @@ from atc.calls import question
 from atc.calls.entry import CallKey
 from atc.errors import UsageError
 from atc.result import Effect
+
+if TYPE_CHECKING:
+    from atc.tools.protocol import Protocol
 
 ApproveChoice = Literal["ask", "never", "always"]
 WarningsChoice = Literal["ask", "allow"]
@@ -32,6 +35,8 @@ class ApprovalRequest:
         warnings: what the check warned about in the program that makes the call, one sentence each.
         instead_of: tools in whose place it is made: they failed, and surely did nothing.
         repeats: the run of the same caller that did, or may have done, the same; empty where none did.
+        in_doubt: nobody knows whether that run did it: it was cut off, or is doing it now.
+        protocol: of the tool.
     """
 
     tool: str
@@ -41,13 +46,22 @@ class ApprovalRequest:
     warnings: tuple[str, ...] = ()
     instead_of: tuple[str, ...] = ()
     repeats: str = ""
+    in_doubt: bool = False
+    protocol: Protocol | None = field(default=None, compare=False, repr=False)
 
 
 @dataclass(frozen=True)
 class Refusal:
-    """A no that says why, for the program's author: who refused, or what would allow the call."""
+    """A no that says why, for the program's author: who refused, or what would allow the call.
+
+    Attributes:
+        status: of the call: that nobody approved it, or that its program has an unresolved warning.
+        by_user: somebody was asked and said no; else nobody could be asked.
+    """
 
     reason: str
+    status: Literal["denied", "warned"] = "denied"
+    by_user: bool = False
 
 
 Verdicts = bool | Refusal
@@ -55,15 +69,60 @@ Asker = Callable[[ApprovalRequest], Verdicts | Awaitable[Verdicts]]
 """Answers with ``True`` to allow the call; everything else is a no, and a :class:`Refusal` says why."""
 
 
-class EarlierWrites(Interface):
-    """What other runs of the same caller did."""
+@dataclass(frozen=True)
+class EarlierWrite:
+    """A call with effects that another run of the same caller made.
 
-    def run_of(self, key: CallKey) -> str:
-        """The other run that did, or may have done, this call; empty where none did."""
+    Attributes:
+        run: its id.
+        in_doubt: nobody knows whether the call was done: the run was cut off, or is making it now.
+    """
+
+    run: str
+    in_doubt: bool = False
+
+
+class EarlierWrites(Interface):
+    """What other runs of the same caller did, as one run sees it."""
+
+    async def find(self, key: CallKey) -> EarlierWrite | None:
+        """The same call of another run, if one did it or may have done it."""
         ...
 
-    def note(self, key: CallKey) -> None:
-        """This call, which has effects, is about to be made."""
+    def take(self, key: CallKey, known: EarlierWrite | None) -> EarlierWrite | None:
+        """Note that this run is about to make a call, unless another run has taken it.
+
+        Args:
+            key: of the call.
+            known: the call of another run that was asked about.
+
+        Returns:
+            The call of a run that was not asked about; nothing is noted then. Else ``None``.
+        """
+        ...
+
+    def settle(self, key: CallKey, outcome: Literal["done", "refused", "unknown"]) -> None:
+        """A call that was taken has ended. ``refused``: it surely was not done."""
+        ...
+
+
+class Policy(Interface):
+    """Rules that stand before the choice, and are asked about every call, reads too (:mod:`atc.permissions.guard`)."""
+
+    def denies(self, request: ApprovalRequest) -> Refusal | None:
+        """Why no choice can allow a call; ``None`` where one may."""
+        ...
+
+    def ruled(self, request: ApprovalRequest) -> Literal[True] | Refusal | None:
+        """What holds of a call without a question; ``None`` where somebody is asked."""
+        ...
+
+    async def asker(self, request: ApprovalRequest) -> Verdicts:
+        """Decide, with a question where one is needed."""
+        ...
+
+    def of_run(self, run_id: str) -> Policy:
+        """The same, for one run."""
         ...
 
 
@@ -100,15 +159,35 @@ class Approval:
         warnings: ``allow``: a warning about the program does not matter under ``always``.
         reads: a function is asked about reads, too.
         earlier: what other runs of the same caller did: to do it again is asked about.
+        policy: decides in place of all that, and knows of it what it needs.
     """
 
     approve: Approve = "never"
     warnings: WarningsChoice = "ask"
     reads: bool = False
     earlier: EarlierWrites | None = None
+    policy: Policy | None = None
+
+    @property
+    def may_allow(self) -> bool:
+        """Whether there is a call with effects that could be approved."""
+        return self.policy is not None or self.approve != "never"
+
+    def of_run(self, run_id: str) -> Approval:
+        """The same, for one run."""
+        return self if self.policy is None else replace(self, policy=self.policy.of_run(run_id))
+
+    def of_read(self) -> Asker | None:
+        """Who is asked about a read; nobody, as a rule."""
+        if self.policy is not None:
+            return self.policy.asker
+        return self.approve if self.reads and callable(self.approve) else None
 
     def decide(self, request: ApprovalRequest) -> Verdict | Asker:
         """Return the verdict if nobody needs to be asked, else the function that asks."""
+        if self.policy is not None:
+            ruled = self.policy.ruled(request)
+            return "denied" if isinstance(ruled, Refusal) else "allowed" if ruled else self.policy.asker
         match self.approve:
             case "never":
                 return "denied"

@@ -8,9 +8,9 @@ from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
 
-from atc.calls.approval import Approval, ApprovalRequest, Asker, Refusal
+from atc.calls.approval import Approval, ApprovalRequest, Asker, EarlierWrite, Refusal
 from atc.calls.bans import Bans
-from atc.calls.entry import CallKey
+from atc.calls.entry import CallKey, Entry
 from atc.calls.own_exceptions import OwnExceptions
 from atc.calls.record import CallRecord
 from atc.calls.redact import Redactor
@@ -42,7 +42,7 @@ class Approving:
 
     def __post_init__(self) -> None:
         self._asking = asyncio.Lock()
-        self._denied: set[CallKey] = set()
+        self._denied: dict[CallKey, Refusal] = {}
 
     def forget(self) -> None:
         """Ask anew about what was denied: the user asks for something new."""
@@ -64,29 +64,61 @@ class Approving:
             CallRefused: it is not approved.
         """
         if record.effect is Effect.READ:
-            if approval.reads and callable(approval.approve):
-                await self._ask(approval.approve, self._request(record, tool, (), (), ""), record, key)
+            if (asker := approval.of_read()) is not None:
+                await self._ask(asker, self._request(record, tool, (), (), None), record, key)
             return
         instead_of = tuple(self.bans.instead_of(record.tool))
-        repeats = approval.earlier.run_of(key) if approval.earlier is not None else ""
-        request = self._request(record, tool, warnings, instead_of, repeats)
-        await self._decide(approval, request, record, key)
-        if approval.earlier is not None:
-            approval.earlier.note(key)
+        earlier = approval.earlier
+        known = await earlier.find(key) if earlier is not None else None
+        while True:
+            await self._decide(approval, self._request(record, tool, warnings, instead_of, known), record, key)
+            if earlier is None or (taken := earlier.take(key, known)) is None:
+                return
+            known = taken  # another run took it while this one was decided over
+
+    def settle(self, approval: Approval, record: CallRecord, key: CallKey, entry: Entry | None) -> None:
+        """Tell the caller's other runs what became of an approved call; ``entry`` is its entry in the journal."""
+        if approval.earlier is None or record.effect is Effect.READ:
+            return
+        if entry is None or entry.state == "refused" or (entry.state == "open" and not entry.sent):
+            approval.earlier.settle(key, "refused")
+        else:
+            approval.earlier.settle(key, "done" if entry.state == "done" else "unknown")
 
     def _request(
-        self, record: CallRecord, tool: Tool, warnings: tuple[str, ...], instead_of: tuple[str, ...], repeats: str
+        self,
+        record: CallRecord,
+        tool: Tool,
+        warnings: tuple[str, ...],
+        instead_of: tuple[str, ...],
+        earlier: EarlierWrite | None,
     ) -> ApprovalRequest:
-        description = tool.protocol.description
-        return ApprovalRequest(record.tool, record.arguments, record.effect, description, warnings, instead_of, repeats)
+        given = record.tool, record.arguments, record.effect, tool.protocol.description, warnings, instead_of
+        repeats = ("", False) if earlier is None else (earlier.run, earlier.in_doubt)
+        return ApprovalRequest(*given, *repeats, protocol=tool.protocol)
+
+    def refuse_denied(self, approval: Approval, record: CallRecord, tool: Tool) -> None:
+        """Refuse a call that no choice could allow. Nobody is asked.
+
+        Raises:
+            CallRefused: a rule denies it.
+        """
+        refusal = None if approval.policy is None else approval.policy.denies(self._request(record, tool, (), (), None))
+        if refusal is not None:
+            raise _refused(refusal)
 
     async def _decide(self, approval: Approval, request: ApprovalRequest, record: CallRecord, key: CallKey) -> None:
         warnings, instead_of = request.warnings, request.instead_of
+        if approval.policy is not None:  # it writes down what it decides, also where nobody is asked
+            announced = approval.policy.ruled(request) is None
+            await self._ask(approval.policy.asker, request, record, key, announced=announced)
+            return
         verdict = approval.decide(request)
         if verdict == "allowed":
             return
         if verdict == "denied" and request.repeats:
-            raise _not_approved(f"run {request.repeats} did the same before, and nobody could be asked about that")
+            did = "may have done" if request.in_doubt else "did"
+            raise _not_approved(f"run {request.repeats} {did} the same before, and nobody could be asked about that")
         if verdict == "denied" and instead_of:
             raise _not_approved(f"it takes the place of {', '.join(instead_of)}, and nobody could be asked about that")
         if verdict == "denied":
@@ -96,11 +128,13 @@ class Approving:
             raise CallRefused(f"the program has an unresolved warning: {unresolved}", status="warned")
         await self._ask(verdict, request, record, key)
 
-    async def _ask(self, asker: Asker, request: ApprovalRequest, record: CallRecord, key: CallKey) -> None:
+    async def _ask(
+        self, asker: Asker, request: ApprovalRequest, record: CallRecord, key: CallKey, *, announced: bool = True
+    ) -> None:
         async with self._asking:
-            if key in self._denied:
-                raise _not_approved("the user did not approve this call before")
-            if request.effect is not Effect.READ:
+            if (before := self._denied.get(key)) is not None:
+                raise _refused(before)
+            if announced and request.effect is not Effect.READ:
                 self._emit_asked(record, request.warnings, request.instead_of)
             try:
                 with self.waiting():
@@ -112,9 +146,9 @@ class Approving:
                 record.notes.append(f"asking for approval failed: {what}")
                 raise _not_approved("the user could not be asked to approve this call") from error
             if answer is not True:
-                self._denied.add(key)
-                why = answer.reason if isinstance(answer, Refusal) else "the user did not approve this call"
-                raise _not_approved(why)
+                said = answer if isinstance(answer, Refusal) else None
+                self._denied[key] = said or Refusal("the user did not approve this call before")
+                raise _refused(said or Refusal("the user did not approve this call"))
 
     def _emit_asked(self, record: CallRecord, warnings: Sequence[str], instead_of: Sequence[str]) -> None:
         asked: ApprovalAsked = {**record.started(), "warnings": list(warnings), "instead_of": list(instead_of)}
@@ -123,3 +157,9 @@ class Approving:
 
 def _not_approved(message: str) -> CallRefused:
     return CallRefused(message, status="denied", cause="denied")
+
+
+def _refused(refusal: Refusal) -> CallRefused:
+    if refusal.status == "warned":
+        return CallRefused(refusal.reason, status="warned")
+    return _not_approved(refusal.reason)

@@ -256,11 +256,15 @@ class Broker:
         self.bans.refuse(record, self.journal, self.redactor)
         self._count()
         if self.dry_run and record.effect is not Effect.READ:
+            self._approving.refuse_denied(self.approval, record, tool)
             return planning.plan(record, self.warnings)
         await self._approving.approve(self.approval, record, tool, key, self.warnings)
-        if (record.stage, record.attempt) != (self.journal.stage, self.journal.attempt):
-            raise CallRefused("its program ended before this call was made", status="stopped")
-        return await self._make(record, tool, key)
+        try:
+            if (record.stage, record.attempt) != (self.journal.stage, self.journal.attempt):
+                raise CallRefused("its program ended before this call was made", status="stopped")
+            return await self._make(record, tool, key)
+        finally:
+            self._approving.settle(self.approval, record, key, self.journal.entries.get(record.number))
 
     def _count(self) -> None:
         if self.made >= self.policy.max_calls:
@@ -294,7 +298,7 @@ class Broker:
 
     def _may_be_made(self, record: CallRecord) -> bool:
         """Whether a call could be made, were its arguments right."""
-        approved = record.effect is Effect.READ or self.approval.approve != "never"
+        approved = record.effect is Effect.READ or self.approval.may_allow
         return approved and self.made < self.policy.max_calls and record.tool not in self.bans
 
     def _check_arguments(self, record: CallRecord, tool: Tool) -> None:

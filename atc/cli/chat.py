@@ -76,6 +76,8 @@ def chat(
     sandbox_require: SandboxRequire = None,
     approve: ApproveOption = None,
     warnings: WarningsOption = None,
+    permissions: options.Permissions = None,
+    read_only: options.ReadOnly = None,
     ask: Ask = None,
     rules: RuleIds = None,
     instructions: options.Instructions = None,
@@ -126,6 +128,8 @@ def chat(
         learn=False if no_learn else None,
         approve=approve,
         warnings=warnings,
+        permissions=permissions,
+        read_only=read_only,
         ask_user="ask" if ask else None,
         on_event=view,
     )

@@ -22,6 +22,8 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "learn": ("learn:app", "Learn from your own runs; make training data for models that search."),
     "sandbox": ("sandbox:app", "See that a sandbox keeps what it promises."),
     "mcp": ("mcp:app", "Serve your tools to an MCP client: its own model writes programs over them."),
+    "permissions": ("permissions:app", "See what may be called unasked, what is asked about, and what is denied."),
+    "audit": ("audit:audit", "Read who approved or refused which calls, the latest last."),
     "serve": ("serve:serve", "Run programs for agents elsewhere."),
     "trust": ("trust:trust", "Let the atc.toml of a folder decide where keys, data and programs go."),
     "doctor": ("doctor:doctor", "Look at model, sandbox, type checker, encoder and Docker; name what is missing."),

@@ -2,23 +2,40 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 import anyio
 import typer
 
-from atc.cli import options
-from atc.cli.console import clean, err, guarded, out, print_json
+from atc.cli import mcp_http, options
+from atc.cli.console import guarded
+from atc.cli.mcp_check import check as check_server
+from atc.cli.mcp_check import told
 from atc.errors import EnvironmentProblem, UsageError
 from atc.settings import Settings
 
-if TYPE_CHECKING:
-    from atc.faces.mcp_server.checking import Footprint
-    from atc.faces.mcp_server.gateway import Gateway
-
 EXTRAS = ("run_task", "resume")
+"""Tools that are offered if asked for (:mod:`atc.faces.mcp_server.extras`)."""
 app = typer.Typer(help="One MCP server in front of all tools: a client's own model writes programs over them.")
+
+With = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--with",
+        metavar="NAME",
+        help="Offer this, too: run_task (ATC's own model solves a task), resume (go on with a run that was cut off). "
+        "May be given several times.",
+    ),
+]
+StubTokens = Annotated[
+    int,
+    typer.Option(min=0, help="Tokens of all tools in the description of run_program; where they need more, a client searches."),
+]
+ValueCharacters = Annotated[
+    int, typer.Option(min=200, help="Characters of an answer's JSON above which a client gets a preview and a link.")
+]
+Check = Annotated[bool, typer.Option("--check", help="Show what a client would see, with tokens, and end.")]
+AsJson = Annotated[bool, typer.Option("--json", help="With --check: print one JSON document instead.")]
 
 
 @app.callback(invoke_without_command=True)
@@ -31,37 +48,39 @@ def mcp(
     auth: options.Auth = None,
     openapi: options.OpenApi = None,
     documents: options.Documents = None,
-    extras: Annotated[
-        list[str] | None,
-        typer.Option(
-            "--with",
-            metavar="|".join(EXTRAS),
-            help="Offer this, too: run_task (ATC's own model solves a task), resume (go on with a run that was cut "
-            "off). May be given several times.",
-        ),
-    ] = None,
-    stub_tokens: Annotated[
-        int,
-        typer.Option(
-            min=0,
-            help="Tokens that all tools may take in the description of run_program; more tools are searched.",
-        ),
-    ] = 600,
-    value_characters: Annotated[
-        int,
-        typer.Option(min=200, help="Characters of an answer's JSON above which a client gets a preview and a link."),
-    ] = 8_000,
-    check: Annotated[bool, typer.Option("--check", help="Show what a client would see, with tokens, and end.")] = False,
-    as_json: Annotated[bool, typer.Option("--json", help="With --check: print one JSON document instead.")] = False,
+    extras: With = None,
+    stub_tokens: StubTokens = 600,
+    value_characters: ValueCharacters = 8_000,
+    check: Check = False,
+    as_json: AsJson = False,
+    permissions: options.Permissions = None,
+    read_only: options.ReadOnly = None,
+    audit: options.Audit = None,
+    http: mcp_http.Http = False,
+    host: mcp_http.Host = "127.0.0.1",
+    port: mcp_http.Port = 8790,
+    token_file: mcp_http.TokenFile = None,
+    tokens: mcp_http.Tokens = None,
+    no_auth: mcp_http.NoAuth = False,
+    allow_host: mcp_http.AllowHost = None,
+    allow_origin: mcp_http.AllowOrigin = None,
+    tls_cert: mcp_http.TlsCert = None,
+    tls_key: mcp_http.TlsKey = None,
+    drain_s: mcp_http.DrainS = 30.0,
+    resource_url: mcp_http.ResourceUrl = "",
+    oauth_issuer: mcp_http.OauthIssuer = "",
+    oauth_audience: mcp_http.OauthAudience = None,
+    oauth_scope: mcp_http.OauthScope = None,
+    oauth_client: mcp_http.OauthClient = "",
 ) -> None:
-    """Serve your tools to an MCP client over pipes: it looks tools up, and writes one program over them.
+    """Serve your tools to an MCP client, over pipes or HTTP: it looks tools up, and writes one program over them.
 
-    A client starts this command itself. Try it by hand with --check.
+    Over pipes a client starts this command itself. Try it by hand with --check.
     """
     if context.invoked_subcommand is not None:
         return
     if as_json and not check:
-        raise UsageError("--json belongs to --check: a server's standard output is the client's")
+        raise UsageError("--json belongs to --check: a server's standard output is its client's")
     try:
         import mcp as _  # noqa: F401
     except ImportError:
@@ -73,39 +92,42 @@ def mcp(
         raise UsageError(f"--with does not know {unknown[0]!r}: there are {', '.join(EXTRAS)}")
     if not tools:
         raise UsageError("no tools are given: name where they are with --tools, such as --tools servers.json")
-    opened = options.opened(tools, only=only, service_url=service_url, auth=auth, documents=documents, openapi=openapi)
-    served = Options(stub_tokens, value_characters, tuple(dict.fromkeys(extras or ())))
-    gateway = Gateway(opened, Settings.load(), options=served)
-    if check:
-        _show(anyio.run(_footprint, gateway), as_json=as_json)
-        return
-    for notice in gateway.notices:
-        err.print(f"atc mcp: {clean(notice)}", markup=False)
-    anyio.run(serve_stdio, gateway)
-
-
-async def _footprint(gateway: Gateway) -> Footprint:
-    from atc.faces.mcp_server.checking import footprint
-
-    try:
-        return await footprint(gateway)
-    finally:
-        await gateway.aclose()
-
-
-def _show(found: Footprint, *, as_json: bool) -> None:
-    if as_json:
-        print_json(asdict(found) | {"tokens": found.tokens})
-        return
-    out.print(f"{found.behind:,} tools behind {len(found.offered)} that a client sees:", markup=False)
-    for each in found.offered:
-        out.print(f"\n{each.name}, about {each.tokens:,} tokens with its schemas", markup=False)
-        out.print(clean(each.description), markup=False)
-    out.print(f"\ninstructions: {found.instructions}", markup=False)
-    out.print(
-        f"\nabout {found.tokens:,} tokens in a client's context; the {found.behind:,} tools by themselves would take "
-        f"about {found.plain_tokens:,}",
-        markup=False,
+    settings = Settings.load(permissions=permissions, read_only=read_only, audit=audit)
+    live = options.opened_live(
+        tools,
+        settings=settings,
+        only=only,
+        service_url=service_url,
+        auth=auth,
+        documents=documents,
+        openapi=openapi,
     )
-    for notice in found.notices:
-        err.print(f"atc mcp: {clean(notice)}", markup=False)
+    served = Options(stub_tokens, value_characters, tuple(dict.fromkeys(extras or ())))
+    gateway = Gateway(live.tools, settings, live=live, options=served)
+    if check:
+        check_server(gateway, as_json=as_json)
+        return
+    told(gateway.notices)
+    if http:
+        mcp_http.serve(
+            gateway,
+            mcp_http.HttpOptions(
+                host=host,
+                port=port,
+                token_file=token_file,
+                tokens=tokens,
+                no_auth=no_auth,
+                allow_host=tuple(allow_host or ()),
+                allow_origin=tuple(allow_origin or ()),
+                tls_cert=tls_cert,
+                tls_key=tls_key,
+                drain_s=drain_s,
+                resource_url=resource_url,
+                oauth_issuer=oauth_issuer,
+                oauth_audience=tuple(oauth_audience or ()),
+                oauth_scope=tuple(oauth_scope or ()),
+                oauth_client=oauth_client,
+            ),
+        )
+        return
+    anyio.run(serve_stdio, gateway)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Sequence
+from pathlib import Path
 from typing import Annotated, Any
 
 import typer
@@ -48,6 +49,21 @@ Instructions = Annotated[
         metavar="<text|@file>",
         help="Standing wishes beside the task, such as `answer in German`; @FILE reads them from a file.",
     ),
+]
+Permissions = Annotated[
+    Path | None,
+    typer.Option(
+        "--permissions",
+        metavar="<file>",
+        help="What may be called unasked, what is asked about, what is denied (`atc permissions check`). Default: "
+        "permissions.toml in your configuration folder, if it is there.",
+    ),
+]
+ReadOnly = Annotated[
+    bool | None, typer.Option("--read-only", help="Make no call but reads, and offer no tool that does more.")
+]
+Audit = Annotated[
+    Path | None, typer.Option("--audit", metavar="<file>", help="Where decisions over calls are written down.")
 ]
 Json = Annotated[bool, typer.Option("--json", help="Print one JSON document instead.")]
 

@@ -126,6 +126,8 @@ def resume(
     auth: options.Auth = None,
     approve: ApproveOption = None,
     warnings: WarningsOption = None,
+    permissions: options.Permissions = None,
+    read_only: options.ReadOnly = None,
     ask: Ask = None,
     reply: Annotated[
         str | None, typer.Option(metavar="<text>", help="Your answer to the question that the run ended with.")
@@ -159,6 +161,8 @@ def resume(
         base_url=base_url,
         approve=approve,
         warnings=warnings,
+        permissions=permissions,
+        read_only=read_only,
         ask_user="ask" if ask or _asks(stored) else None,
         budget_s=budget_s,
         budget_money=budget_money,

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import ipaddress
 import logging
 import os
 from pathlib import Path
@@ -71,6 +70,7 @@ def serve(
         from atc.sandboxes.service.server import serve as run_service
         from atc.sandboxes.service.service import ServiceSettings
         from atc.sandboxes.service.tenants import Tenants, read_tenants, read_token
+        from atc.serving import is_loopback, tls_files
     except ImportError as error:
         raise EnvironmentProblem(f"{error.name} is not installed: pip install 'atc-runtime[service]'") from None
 
@@ -92,12 +92,8 @@ def serve(
         advertise=_address(advertise),
         pause_s=pause_s,
     )
-    if (tls_cert is None) != (tls_key is None):
-        raise UsageError("--tls-cert and --tls-key go together")
-    if missing := [path for path in (tls_cert, tls_key) if path and not path.is_file()]:
-        raise UsageError(f"there is no file {missing[0]}: --tls-cert and --tls-key take PEM files")
-    secure = {"ssl_certfile": str(tls_cert), "ssl_keyfile": str(tls_key)} if tls_cert else {}
-    if not secure and not _only_here(host):
+    secure = tls_files(tls_cert, tls_key)
+    if not secure and not is_loopback(host):
         err.print("atc: serving http without --tls-cert: the way to callers must be encrypted by other means")
     logging.basicConfig(format="%(asctime)s %(levelname)s %(name)s %(message)s", level=logging.INFO)
     asyncio.run(run_service(made, host, port, **secure))
@@ -108,9 +104,3 @@ def _address(advertise: str) -> str:
         raise UsageError(f"--advertise takes http://HOST:PORT or https://…, not {advertise[:200]!r}")
     return advertise.rstrip("/")
 
-
-def _only_here(host: str) -> bool:
-    try:
-        return host == "localhost" or ipaddress.ip_address(host).is_loopback
-    except ValueError:
-        return False

@@ -12,6 +12,7 @@ from typing import Any, Literal
 from typing import Protocol as Interface
 
 from atc.errors import ToolImportError, UsageError
+from atc.result import Effect
 from atc.tools.protocol import Protocol
 
 
@@ -104,6 +105,14 @@ async def answer_of(transport: Transport, arguments: dict[str, Any], sending: Se
     return value if isinstance(value, Answered) else Answered(value)
 
 
+class GradedTransport(abc.ABC):
+    """Mixin of a transport that takes a failure otherwise where its tool only reads: nothing can have been done."""
+
+    @abc.abstractmethod
+    def graded(self, *, reads: bool) -> Transport:
+        """The same transport, for a tool that is taken for a read, or is not."""
+
+
 @dataclass(frozen=True)
 class Tool:
     """One tool: what is known about it and how it is called. Without a transport it can be shown, not called.
@@ -120,6 +129,15 @@ class Tool:
     def name(self) -> str:
         """The name under which programs call it."""
         return self.protocol.name
+
+    def graded(self, effect: Effect) -> Tool:
+        """The tool with another effect; itself where it has this one."""
+        if effect is self.protocol.effect:
+            return self
+        transport = self.transport
+        if isinstance(transport, GradedTransport):
+            transport = transport.graded(reads=effect is Effect.READ)
+        return replace(self, protocol=self.protocol.model_copy(update={"effect": effect}), transport=transport)
 
 
 class Toolset(Mapping[str, Tool]):

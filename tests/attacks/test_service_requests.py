@@ -10,7 +10,6 @@ from collections.abc import Iterator
 import httpx
 import pytest
 
-from atc.sandboxes.service import server
 from tests.attacks.world import Host
 from tests.support.service import OTHER, TOKEN, Running, serving, soon
 
@@ -66,7 +65,7 @@ def _port(running: Running) -> int:
 def test_a_request_that_is_no_request_is_refused_in_little_memory(
     shared: Running, said: bytes, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(server, "REQUEST_S", 0.3)
+    monkeypatch.setattr("atc.serving.REQUEST_S", 0.3)
     before = Host()
     with socket.create_connection(("127.0.0.1", _port(shared))) as sock:
         with contextlib.suppress(OSError):

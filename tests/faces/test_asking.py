@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import asyncio
+from typing import Any
 
+import mcp_types as types
 import pytest
 
-from tests.support.mcp_face import DECLINE, LEGACY, MODERN, Book, User, connected, gateway_of, run
+from atc.errors import ToolError
+from tests.support.mcp_face import ACCEPT, DECLINE, LEGACY, MODERN, Book, User, connected, gateway_of, run
 
 both_eras = pytest.mark.parametrize("mode", [LEGACY, MODERN])
 WRITE = "answer = append_line(text='one')"
@@ -54,3 +57,90 @@ def test_a_client_that_cannot_ask_gets_a_refusal_that_says_so(mode: str) -> None
 
     asyncio.run(main())
     assert book.lines == []
+
+
+@both_eras
+def test_the_same_write_in_a_new_run_is_asked_about_as_a_repeat(mode: str) -> None:
+    book, user = Book(), User([ACCEPT, DECLINE])
+
+    async def main() -> tuple[dict[str, Any], dict[str, Any]]:
+        async with gateway_of(book.tool) as gateway, connected(gateway, mode, user) as client:
+            first = await run(client, WRITE)
+            again = await run(client, WRITE)
+            assert again["status"] == "denied"
+            revised = await run(client, WRITE + "\n", run=first["run"])
+            assert (revised["status"], revised["value"]) == ("answered", {"lines": 1})
+            return first, again
+
+    first, _ = asyncio.run(main())
+    assert book.lines == ["one"]
+    assert len(user.seen) == 2  # the revision got its answer from the journal
+    assert f"an earlier run ({first['run']}) did the same" in user.seen[1].message
+
+
+def test_a_write_that_surely_was_not_done_is_forgotten() -> None:
+    book, user = Book(failure=ToolError("closed", outcome="refused")), User()
+
+    async def main() -> None:
+        async with gateway_of(book.tool) as gateway, connected(gateway, MODERN, user) as client:
+            await run(client, WRITE)
+            book.failure = None
+            await run(client, WRITE)
+
+    asyncio.run(main())
+    assert "earlier run" not in user.seen[1].message
+
+
+def test_a_write_in_doubt_is_kept_and_the_question_says_so() -> None:
+    book, user = Book(failure=ToolError("gone", outcome="unknown")), User()
+
+    async def main() -> None:
+        async with gateway_of(book.tool) as gateway, connected(gateway, MODERN, user) as client:
+            await run(client, WRITE)
+            await run(client, WRITE)
+
+    asyncio.run(main())
+    assert "may have done the same" in user.seen[1].message
+
+
+@both_eras
+def test_what_a_run_did_before_a_reconnect_counts(mode: str) -> None:
+    book, user = Book(), User([ACCEPT, DECLINE])
+
+    async def main() -> None:
+        for name, status in (("a client", "answered"), ("by another name", "denied")):
+            async with gateway_of(book.tool) as gateway, connected(gateway, mode, user, name) as client:
+                report = await run(client, WRITE)
+                assert report["status"] == status
+                if name == "a client":
+                    begun = report["run"]
+        async with gateway_of(book.tool) as gateway, connected(gateway, mode, user) as client:
+            revised = await run(client, WRITE, run=begun)
+            assert revised["value"] == {"lines": 1}
+
+    asyncio.run(main())
+    assert book.lines == ["one"]
+    assert "did the same" in user.seen[1].message
+
+
+def test_two_programs_that_do_the_same_at_the_same_time_ask_once_more() -> None:
+    """Both are asked; the one that is approved second is asked again, as a repeat."""
+    book = Book()
+    both = asyncio.Event()
+
+    async def wait_for_both(params: Any) -> types.ElicitResult:
+        if len(user.seen) == 2:
+            both.set()
+        await both.wait()
+        return ACCEPT
+
+    user = User([wait_for_both, wait_for_both, DECLINE])
+
+    async def main() -> list[str]:
+        async with gateway_of(book.tool) as gateway, connected(gateway, LEGACY, user) as client:
+            reports = await asyncio.gather(run(client, WRITE), run(client, WRITE))
+            return sorted(each["status"] for each in reports)
+
+    assert asyncio.run(main()) == ["answered", "denied"]
+    assert book.lines == ["one"]
+    assert "earlier run" in user.seen[2].message

@@ -15,6 +15,7 @@ from atc.faces.mcp_server.gateway import Gateway
 from atc.faces.mcp_server.server import Face
 from atc.result import Effect
 from atc.settings import Settings
+from tests.support.inline import Inline
 from tests.support.tools import make_tool
 
 LEGACY, MODERN = "legacy", "2026-07-28"
@@ -58,9 +59,11 @@ class User:
 
 
 @asynccontextmanager
-async def gateway_of(*tools: Tool, **settings: Any) -> AsyncIterator[Gateway]:
-    """A gateway over tools."""
+async def gateway_of(*tools: Tool, jail: bool = False, **settings: Any) -> AsyncIterator[Gateway]:
+    """A gateway over tools; programs run in a thread where no ``jail`` is asked for."""
     gateway = Gateway(Toolset(tools), Settings.load(**settings))
+    if not jail:
+        gateway._sandbox = Inline()
     try:
         yield gateway
     finally:

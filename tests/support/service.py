@@ -22,9 +22,10 @@ from atc.sandboxes.conformance import host
 from atc.sandboxes.contract import Job, Limits
 from atc.sandboxes.service import messages
 from atc.sandboxes.service.client import ServiceSandbox
-from atc.sandboxes.service.server import Server, listen, make_server
+from atc.sandboxes.service.server import make_server
 from atc.sandboxes.service.service import Service, ServiceSettings
 from atc.sandboxes.service.tenants import Tenants
+from atc.serving import DrainingServer, listen
 
 TOKEN = "a-token-of-the-tests-0123456789"
 OTHER = "another-token-of-the-tests-0123"
@@ -36,7 +37,7 @@ class Running:
 
     url: str
     service: Service
-    server: Server
+    server: DrainingServer
     loop: asyncio.AbstractEventLoop
     thread: threading.Thread
 

@@ -25,7 +25,11 @@ def message_of(request: ApprovalRequest, redactor: Redactor) -> str:
             f"It is called {wording.takes_place([question.visible_name(each) for each in request.instead_of])}."
         )
     if request.repeats:
-        lines.append(f"Careful: run {request.repeats} did the same, or may have done it. Yes means: do it again.")
+        if request.in_doubt:
+            did = "may have done the same: it was cut off, or is doing it now. Yes may do it twice."
+        else:
+            did = "did the same. Yes does it again."
+        lines.append(f"Careful: an earlier run ({request.repeats}) {did}")
     shown, cut = question.indented(redactor.value(request.arguments))
     lines += ["", "Its arguments:" if shown else "It has no arguments.", *([""] if shown else []), *shown]
     if cut:
@@ -64,9 +68,9 @@ def verdict_of(answer: ElicitAnswer, form: AskForm, *, offered: bool) -> tuple[V
     if answer is None:
         return Refusal(f"{_JUNK}: it is no answer to the form"), False
     if answer.action == "decline":
-        return Refusal("the user declined this call"), False
+        return Refusal("the user declined this call", by_user=True), False
     if answer.action == "cancel":
-        return Refusal("the user closed the question about this call without an answer"), False
+        return Refusal("the user closed the question about this call without an answer", by_user=True), False
     content = answer.content or {}
     if strange := sorted(set(content) - {APPROVE, LATER} | ({LATER} & set(content) if not offered else set())):
         return Refusal(f"{_JUNK}: it has {len(strange)} fields that the form has not"), False
@@ -75,7 +79,7 @@ def verdict_of(answer: ElicitAnswer, form: AskForm, *, offered: bool) -> tuple[V
     if APPROVE not in content and form == "tick":
         return Refusal("the client accepted the form without its tick, so nobody may have seen it"), False
     if content.get(APPROVE, True) is not True:
-        return Refusal("the user did not approve this call"), False
+        return Refusal("the user did not approve this call", by_user=True), False
     return True, content.get(LATER) is True
 
 

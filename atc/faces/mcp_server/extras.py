@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any
 
 import mcp_types as types
@@ -38,14 +38,11 @@ async def run_task(request: ToolRequest) -> Answer:
     """Have ATC's own model solve a task."""
     gateway, client, run_id = request.gateway, request.client, new_run_id()
     agent = gateway.agent(client, run_id, asker_of(request), model=gateway.held.model(), find_tools=True)
-    asked = replace(agent._request(request.text("task")), caller=client.id.for_trace())
-    client.runs.add(run_id)
-    client.going_on.add(run_id)
-    try:
+    asked = agent._request(request.text("task"))
+    with gateway.going(client, run_id):
+        client.begin(run_id)
         async with told(request) as listener:
             result = await agent._begin(asked, listener=listener, run_id=run_id)
-    finally:
-        client.going_on.discard(run_id)
     return _answered(request, result)
 
 
@@ -70,15 +67,10 @@ async def resume(request: ToolRequest) -> Answer:
                 listener=listener,
             )
         return answer_of(request, report)
-    if run_id in client.going_on:
-        raise UsageError(f"run {run_id} goes on: wait for its report")
     agent = gateway.agent(client, run_id, asker_of(request), model=gateway.held.model())
     reply = request.text("reply", "") or None
-    client.going_on.add(run_id)
-    try:
+    with gateway.going(client, run_id):
         return _answered(request, await agent.aresume(run_id, reply=reply))
-    finally:
-        client.going_on.discard(run_id)
 
 
 async def _latest(request: ToolRequest) -> str:
@@ -88,7 +80,7 @@ async def _latest(request: ToolRequest) -> str:
         UsageError: there is none.
     """
     store = request.gateway.store
-    for run_id in sorted(request.client.runs - request.client.going_on, reverse=True):
+    for run_id in sorted(request.client.runs, reverse=True):
         if await asyncio.to_thread(_is_open, store.run(run_id)):
             return run_id
     raise UsageError("no run of yours was cut off: give `run`, or begin a new one")

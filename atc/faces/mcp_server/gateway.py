@@ -3,21 +3,24 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 import tempfile
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 from typing import Protocol as Interface
 
 from atc.agent import Agent
-from atc.calls.approval import Approval, Asker
+from atc.calls.approval import Asker
 from atc.calls.broker import check_schemas
 from atc.calls.redact import Redactor
 from atc.catalogue import Catalogue
 from atc.errors import AtcError, UsageError
-from atc.faces.mcp_server.client import Client, ClientId
+from atc.faces.mcp_server.client import Client, ClientId, Clients
 from atc.faces.mcp_server.finding import Finder
+from atc.faces.mcp_server.guard import Guards
 from atc.faces.mcp_server.reports import ProgramReport, report_of
 from atc.faces.mcp_server.running import Runs
 from atc.faces.mcp_server.texts import one_line
@@ -26,6 +29,7 @@ from atc.given_program import run_given
 from atc.held import Held
 from atc.models.messages import bounded_tokens
 from atc.models.no_model import NoModel
+from atc.permissions import Permissions
 from atc.sandboxes.drivers import open_sandbox
 from atc.settings import Settings
 from atc.tools.fit import Fitter
@@ -33,14 +37,15 @@ from atc.tools.names import RESERVED_NAMES
 from atc.tools.tool import Toolset
 from atc.traces.emitter import Listener
 from atc.traces.events import Event
-from atc.traces.store import RUN_ID, RunStore, new_run_id
+from atc.traces.store import RunStore, new_run_id
 
+_log = logging.getLogger(__name__)
 MAX_FOUND = 20
 """Tools that one search may name."""
 MAX_NAMES = 50
 """Tools whose documents one call may ask for."""
-MAX_CLIENTS = 1_000
-"""Clients that are remembered; who came first is forgotten first."""
+MAX_HIDDEN, MAX_STUBS = 200, 32
+"""Hidden tools that a search looks past, and sets of tools whose stubs are remembered."""
 MAX_ABOUT = 120
 """Characters of the line that says what a tool does."""
 STUB_TOKENS, LEAST_STUB = 600, 15
@@ -84,10 +89,6 @@ class Options:
     extras: Collection[str] = ()
 
 
-class Permissions(Interface):
-    """What clients may do (:class:`atc.permissions.Permissions`)."""
-
-
 class LiveTools(Interface):
     """Tools of servers that come and go (:class:`atc.tools.mcp.live.LiveTools`)."""
 
@@ -99,6 +100,14 @@ class LiveTools(Interface):
     @property
     def down(self) -> Mapping[str, str]:
         """Servers that are down, with a line each of why."""
+        ...
+
+    async def __aenter__(self) -> object:
+        """Begin to hold the servers."""
+        ...
+
+    async def __aexit__(self, *problem: Any) -> None:
+        """Let go of the servers."""
         ...
 
     def on_change(self, callback: Callable[[Toolset], None]) -> object:
@@ -142,19 +151,21 @@ class Gateway:
                 "server was doing is not known"
             )
         self.settings = settings.model_copy(update=update)
-        self.permissions, self.live = permissions, live
+        self.guards, self.live = Guards(permissions, self.settings), live
         self.redactor = Redactor(self.settings.secrets)
         self.shelf = Shelf(self.options.large)
         self.store = RunStore(self.settings.runs_dir)
         self._catalogue: Catalogue | None = None
         self._finder: Finder | None = None
-        self._stubs: tuple[object, Documents | None] | None = None
+        self._stubs: dict[frozenset[str] | None, tuple[object, Documents | None]] = {}
+        self._preparing: asyncio.Task[None] | None = None
         self._old: set[asyncio.Task[None]] = set()
         self.change_tools(tools)
         self.sandbox = open_sandbox(self.settings)
         self.held = Held(self.settings, None, self.sandbox)
         self.running = Runs(wait_s=self.settings.ask_wait_s)
-        self._clients: dict[ClientId, Client] = {}
+        self._going_on: set[str] = set()
+        self._clients = Clients(self.store)
 
     @property
     def tools(self) -> Toolset:
@@ -176,33 +187,48 @@ class Gateway:
 
     def change_tools(self, tools: Toolset) -> None:
         """Serve other tools from now on. A program that runs keeps those that it began with."""
-        usable = self._usable(tools)
+        usable = self._usable(self.guards.graded(tools))
         if self._finder is not None:
             self._close_soon(self._finder)
         self._catalogue = Catalogue(usable, settings=self.settings) if usable else None
         self._finder = Finder(self._catalogue, self.settings) if self._catalogue is not None else None
-        self._stubs = None
+        self._stubs = {}
+
+    def visible(self, client: Client) -> Toolset:
+        """The tools that a client may know of."""
+        return self.guards.visible(client.id, self.tools)
 
     def client(self, who: ClientId) -> Client:
         """The client of a connection."""
-        if who not in self._clients and len(self._clients) >= MAX_CLIENTS:
-            idle = next((name for name, each in self._clients.items() if not each.going_on), None)
-            self._clients.pop(idle, None) if idle is not None else None
-        return self._clients.setdefault(who, Client(who))
+        return self._clients.of(who)
 
     def values(self, client: Client) -> Values:
         """What is kept for a client."""
         return Values(self.shelf, client.id)
 
     async def prepare(self) -> None:
-        """Begin what takes time before the first program."""
-        await self.sandbox.prepare()
-        if self._finder is not None and await self.few_stubs() is None:
+        """Begin what takes time before the first program; nobody waits for it. To be closed in the same event loop."""
+        if self._preparing is None:
+            if self.live is not None:
+                await self.live.__aenter__()
+            self._preparing = asyncio.create_task(self._prepare())
+
+    async def _prepare(self) -> None:
+        try:
+            await self.sandbox.prepare()
+        except AtcError as error:  # the first program says so, too, and to the client
+            _log.warning("%s", error)
+        if self._finder is not None and len(self.tools) > self.options.stub_tokens // LEAST_STUB:
             await self._finder.prepare()
 
     async def aclose(self) -> None:
         """End what goes on, and the sandbox."""
         await self.running.aclose()
+        if self._preparing is not None:
+            self._preparing.cancel()
+            await asyncio.wait([self._preparing])
+            if self.live is not None:
+                await self.live.__aexit__(None, None, None)
         if self._finder is not None:
             await self._finder.aclose()
         await self.held.aclose()
@@ -220,10 +246,11 @@ class Gateway:
         """
         if not query.strip():
             raise UsageError("the query is empty: say what the tool shall do")
-        known = self.catalogue.tools
+        seen, hidden = self.visible(client), len(self.catalogue.tools)
+        hidden -= len(seen)
         assert self._finder is not None
-        found = await self._finder.search(query, min(len(known), max(1, min(limit, MAX_FOUND))))
-        shown = [*found.items()][:limit]
+        found = await self._finder.search(query, max(1, min(limit, MAX_FOUND)) + min(hidden, MAX_HIDDEN))
+        shown = [(name, tool) for name, tool in found.items() if name in seen][:limit]
         return [Found(name, one_line(tool.protocol.description, MAX_ABOUT)) for name, tool in shown]
 
     async def docs(self, client: Client, names: Sequence[str], budget: int) -> Documents:
@@ -241,10 +268,11 @@ class Gateway:
         if not names:
             raise UsageError("no tool is asked for: give `names`")
         graph = self.catalogue.graph
-        known = graph.protocols_with_shapes
+        seen = self.visible(client)
+        known = {name: each for name, each in graph.protocols_with_shapes.items() if name in seen}
         names = [*dict.fromkeys(names)]
         missing = [name for name in names if name not in known]
-        near = await self._near(missing)
+        near = await self._near(client, missing)
         if len(missing) == len(names):
             meant = "".join(f"; perhaps {', '.join(found)}" for found in [*near.values()][:1])
             raise UsageError(f"no tool is named {', '.join(name[:80] for name in missing[:5])}{meant}")
@@ -252,19 +280,22 @@ class Gateway:
         fit = await fitter.fit(budget, _count)
         return Documents(fit.text, not fit.shortened, {name[:80]: near.get(name, []) for name in missing})
 
-    async def few_stubs(self) -> Documents | None:
+    async def few_stubs(self, client: Client) -> Documents | None:
         """All tools as functions, where they fit the description of ``run_program``; ``None`` where they are too many.
 
         Their documents may be shortened: then a client can ask for them.
         """
-        if self._catalogue is None or len(self.tools) > self.options.stub_tokens // LEAST_STUB:
+        seen = self.visible(client)
+        if self._catalogue is None or len(seen) > self.options.stub_tokens // LEAST_STUB:
             return None
-        graph = self._catalogue.graph
-        if self._stubs is None or self._stubs[0] is not graph:
-            protocols = [*graph.protocols_with_shapes.values()]
+        graph, key = self._catalogue.graph, frozenset(seen)
+        if key not in self._stubs or self._stubs[key][0] is not graph:
+            protocols = [each for name, each in graph.protocols_with_shapes.items() if name in seen]
             fit = await Fitter(protocols, graph.suppliers, pages=True, plain=True).fit(self.options.stub_tokens, _count)
-            self._stubs = graph, None if fit.left_out else Documents(fit.text, not fit.shortened)
-        return self._stubs[1]
+            while len(self._stubs) >= MAX_STUBS:
+                del self._stubs[next(iter(self._stubs))]
+            self._stubs[key] = graph, None if fit.left_out else Documents(fit.text, not fit.shortened)
+        return self._stubs[key][1]
 
     # -- programs ------------------------------------------------------------------------------------------------------
 
@@ -300,19 +331,16 @@ class Gateway:
         values = self.values(client)
         given = values.inputs(dict(inputs)) if inputs is not None else None
         run_id = revises or new_run_id()
-        if run_id in client.going_on:
-            raise UsageError(f"a program of run {run_id} is running: wait for its report, then revise it")
-        agent = self.agent(client, run_id, asker)
 
         def heard(event: Event) -> None:
-            client.runs.add(run_id)  # it is there, however it ends
+            if event.kind == "run_started":
+                client.begin(run_id)  # it is the client's own from now on, however it ends
             if listener is not None:
                 listener(event)
 
-        client.going_on.add(run_id)
-        try:
+        with self.going(client, run_id):
             done = await run_given(
-                agent,
+                self.agent(client, run_id, asker),
                 source,
                 task=f"a program of {one_line(client.id.name, 60) or 'an MCP client'}",
                 inputs=given,
@@ -320,54 +348,59 @@ class Gateway:
                 dry_run=dry_run,
                 listener=heard,
                 run_id=run_id,
-                caller=client.id.for_trace(),
             )
-        finally:
-            client.going_on.discard(run_id)
-        return await self._with_suggestions(report_of(done, self.redactor, values), done.facts.unknown)
+        return await self._with_suggestions(client, report_of(done, self.redactor, values), done.facts.unknown)
 
     async def own(self, client: Client, run_id: str) -> None:
         """Check that a run is a client's own.
 
-        Over pipes, one of an earlier server is, if a client of the same name made it: who can start this process can
-        read these files.
-
         Raises:
             UsageError: it is not.
         """
-        if run_id in client.runs or run_id in client.going_on:
-            return
-        if client.id.principal == "local" and RUN_ID.fullmatch(run_id):
-            stored = self.store.run(run_id)
-            exists = await asyncio.to_thread(stored.trace.exists)
-            started = await asyncio.to_thread(stored.first, "run_started") if exists else None
-            if started is not None and started.get("caller") == client.id.for_trace():
-                client.runs.add(run_id)
-                return
-        raise UsageError(f"you have no run {run_id[:60]!r}: leave `run` out to begin a new one")
+        if run_id not in client.runs and not await asyncio.to_thread(client.owns, run_id):
+            raise UsageError(f"you have no run {run_id[:60]!r}: leave `run` out to begin a new one")
+
+    @contextmanager
+    def going(self, client: Client, run_id: str) -> Iterator[None]:
+        """While a program of a run is running.
+
+        Raises:
+            UsageError: another one is, or the client's caps allow no more at once.
+        """
+        if run_id in self._going_on:
+            raise UsageError(f"a program of run {run_id} is running: wait for its report, then revise it")
+        self._going_on.add(run_id)
+        try:
+            with self.guards.run(client.id):
+                yield
+        finally:
+            self._going_on.discard(run_id)
 
     def agent(self, client: Client, run_id: str, asker: Asker, **given: Any) -> Agent:
         """What runs a program or a task of a client. ``given``: other arguments of :class:`atc.Agent`."""
-        approval = Approval(asker, earlier=client.earlier_writes(run_id))
-        held = {"model", "catalogue", "sandbox", "approve"}  # the gateway's own, for all runs
+        guard = self.guards.guard(client.id, asker).of_run(run_id)
+        held = {"model", "catalogue", "sandbox", "approve", "permissions", "read_only"}  # the gateway's own
         settings = {name: getattr(self.settings, name) for name in self.settings.model_fields_set - held}
         made: dict[str, Any] = (
             {"model": NoModel(), "catalogue": self.catalogue, "sandbox": self.sandbox} | settings | given
         )
-        return Agent(approve=approval, **made)
+        limits = self.guards.limits(client.id, self.settings)
+        return Agent(approve=guard.approval(client.earlier_writes(run_id)), **made | limits)
 
-    async def _with_suggestions(self, report: ProgramReport, unknown: Mapping[int, str]) -> ProgramReport:
+    async def _with_suggestions(
+        self, client: Client, report: ProgramReport, unknown: Mapping[int, str]
+    ) -> ProgramReport:
         """The report, with names of tools for names that are none."""
         if not unknown:
             return report
-        near = await self._near([*dict.fromkeys(unknown.values())][:MAX_FOUND])
+        near = await self._near(client, [*dict.fromkeys(unknown.values())][:MAX_FOUND])
         findings = [
             found.model_copy(update={"instead": near.get(unknown.get(number, ""), [])})
             for number, found in enumerate(report.findings)
         ]
         return report.model_copy(update={"findings": findings})
 
-    async def _near(self, names: Sequence[str]) -> dict[str, list[str]]:
+    async def _near(self, client: Client, names: Sequence[str]) -> dict[str, list[str]]:
         """For names that no tool has: such that are spelt alike, else what a search for their words finds."""
         if not names or self._finder is None:
             return {}
@@ -375,7 +408,8 @@ class Gateway:
         for name in names:
             if name not in found and "_" in name and len(self.tools) > MAX_FOUND:
                 found[name] = [*await self._finder.search(name.replace("_", " "), 3)][:3]
-        return found
+        seen = self.visible(client)
+        return {name: [each for each in near if each in seen] for name, near in found.items()}
 
     def _usable(self, tools: Toolset) -> Toolset:
         """Those that programs can call: one of which that is not so must not stop the others."""

@@ -22,7 +22,7 @@ PER_CLIENT, AT_ONCE = 4, 16
 """Calls of one client, and of all, that may go on at once."""
 WAIT_S = 600.0
 """Seconds that a question may stay unanswered."""
-ENDING_S = 20.0
+ENDING_S = 5.0
 """Seconds that calls get to end when the gateway closes."""
 
 

@@ -16,6 +16,7 @@ from mcp.shared.exceptions import MCPError
 import atc
 from atc.errors import AtcError
 from atc.faces.mcp_server import definitions, resources
+from atc.faces.mcp_server.auth import principal_of
 from atc.faces.mcp_server.client import Client, ClientId
 from atc.faces.mcp_server.extras import EXTRAS
 from atc.faces.mcp_server.gateway import Gateway
@@ -70,9 +71,13 @@ class Face:
 
     async def offered(self, client: Client) -> list[types.Tool]:
         """The tools that a client sees: ``run_program`` alone where its description has room for all stubs."""
-        few = await self.gateway.few_stubs()
+        few = await self.gateway.few_stubs(client)
         if few is None:
-            made = [definitions.search_tools(self.gateway.tools), definitions.tool_docs(), definitions.run_program()]
+            made = [
+                definitions.search_tools(self.gateway.visible(client)),
+                definitions.tool_docs(),
+                definitions.run_program(),
+            ]
         else:
             made = [definitions.run_program(few.stubs), *([] if few.whole else [definitions.tool_docs()])]
         return [*made, *(EXTRAS[name].definition() for name in self.gateway.options.extras)]
@@ -105,8 +110,8 @@ class Face:
         handler = self._handler(params.name)
         if handler is None:
             return _failed("UsageError", f"there is no tool {params.name[:80]!r} here: tools of programs are no tools")
-        request = ToolRequest(self.gateway, self._client(context), context, params, params.arguments or {})
         try:
+            request = ToolRequest(self.gateway, self._client(context), context, params, params.arguments or {})
             return await handler(request)
         except AtcError as error:
             return _failed(type(error).__name__, self.gateway.redactor.text(str(error))[:MAX_ERROR])
@@ -142,10 +147,10 @@ class Face:
             raise MCPError(types.INVALID_PARAMS, str(error)[:MAX_ERROR]) from None
 
     def _client(self, context: ServerRequestContext[Any]) -> Client:
-        """Who calls. Over pipes there is one client; its name is its own word."""
+        """Who calls; its name is its own word."""
         known = context.session.client_params
         name = known.client_info.name[:60] if known is not None and known.client_info is not None else ""
-        return self.gateway.client(ClientId("local", name))
+        return self.gateway.client(ClientId(principal_of(context), name))
 
 
 def _failed(kind: str, message: str) -> types.CallToolResult:

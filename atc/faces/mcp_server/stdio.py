@@ -2,17 +2,38 @@
 
 from __future__ import annotations
 
-from mcp.server.stdio import stdio_server
+import signal
+
+import anyio
 
 from atc.faces.mcp_server.gateway import Gateway
+from atc.faces.mcp_server.pipes import pipes
 from atc.faces.mcp_server.server import Face
 
 
 async def serve_stdio(gateway: Gateway) -> None:
-    """Serve until the client closes its end."""
+    """Serve until the client closes its end, or the process is asked to end (SIGTERM, Ctrl-C). Nothing goes on then.
+
+    Raises:
+        KeyboardInterrupt: it was Ctrl-C.
+    """
+    await gateway.prepare()
     server = Face(gateway).server
+    asked: list[signal.Signals] = []
+
+    async def end_on_a_signal(scope: anyio.CancelScope) -> None:
+        with anyio.open_signal_receiver(signal.SIGTERM, signal.SIGINT) as signals:
+            async for number in signals:
+                asked.append(number)
+                scope.cancel()
+
     try:
-        async with stdio_server() as (incoming, outgoing):
-            await server.run(incoming, outgoing, server.create_initialization_options())
+        async with anyio.create_task_group() as group:
+            group.start_soon(end_on_a_signal, group.cancel_scope)
+            async with pipes() as (incoming, outgoing):
+                await server.run(incoming, outgoing, server.create_initialization_options())
+            group.cancel_scope.cancel()
     finally:
         await gateway.aclose()
+    if signal.SIGINT in asked:
+        raise KeyboardInterrupt

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 from contextlib import AbstractAsyncContextManager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from mcp import Client, MCPError
@@ -16,11 +16,11 @@ from atc.tools.mcp.connection import Connection, McpServer
 from atc.tools.mcp.failures import Unreachable, failed, is_closed, too_slow, unreachable
 from atc.tools.mcp.http import Exchange
 from atc.tools.openapi.text import clean
-from atc.tools.tool import AnnouncingTransport, Answered, Sending
+from atc.tools.tool import AnnouncingTransport, Answered, GradedTransport, Sending
 
 
 @dataclass(frozen=True, eq=False)
-class McpTransport(AnnouncingTransport):
+class McpTransport(AnnouncingTransport, GradedTransport):
     """Calls one tool over the server's conversation. It never retries: that is the broker's business.
 
     Attributes:
@@ -37,6 +37,10 @@ class McpTransport(AnnouncingTransport):
     def label(self) -> str:
         """The name for messages: a server may call its tools what it likes."""
         return clean(self.name, 100).replace("\n", " ")
+
+    def graded(self, *, reads: bool) -> McpTransport:
+        """The same, for a tool that is taken for a read, or is not."""
+        return replace(self, reads=reads)
 
     def opened(self) -> AbstractAsyncContextManager[Any]:
         """The server: tools of one import share it."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncIterator, Callable
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from http.cookiejar import CookieJar, DefaultCookiePolicy
 from typing import Any, NoReturn
 from urllib.parse import quote
@@ -20,7 +20,7 @@ from atc.tools.openapi.media import accept_header
 from atc.tools.openapi.plan import Operation
 from atc.tools.openapi.reading import TooLarge, read_body
 from atc.tools.openapi.security import Credentials
-from atc.tools.tool import AnnouncingTransport, Answered, PagedTransport, Sending
+from atc.tools.tool import AnnouncingTransport, Answered, GradedTransport, PagedTransport, Sending
 
 MAX_REDIRECTS = 5
 _ERROR_BYTES = 65_536
@@ -76,7 +76,7 @@ class HttpService(HeldPerLoop[httpx.AsyncClient]):
 
 
 @dataclass(frozen=True, eq=False)
-class OperationTransport(PagedTransport, AnnouncingTransport):
+class OperationTransport(PagedTransport, AnnouncingTransport, GradedTransport):
     """Calls one operation over HTTP. It never retries: that is the broker's business.
 
     Attributes:
@@ -86,6 +86,10 @@ class OperationTransport(PagedTransport, AnnouncingTransport):
 
     operation: Operation
     service: HttpService = field(repr=False)
+
+    def graded(self, *, reads: bool) -> OperationTransport:
+        """The same, for a tool that is taken for a read, or is not."""
+        return replace(self, operation=replace(self.operation, reads=reads))
 
     def opened(self) -> AbstractAsyncContextManager[Any]:
         """The service: tools of one import share it."""

@@ -1,0 +1,83 @@
+"""``atc audit``: who approved or refused what."""
+
+from __future__ import annotations
+
+from collections import deque
+from fnmatch import fnmatchcase
+from pathlib import Path
+from typing import Annotated, Literal
+
+import typer
+from rich.table import Table
+from rich.text import Text
+
+from atc.cli import options
+from atc.cli.console import clean, err, guarded, out, print_json, print_table, short
+from atc.permissions.audit import AuditRecord, read_audit
+from atc.settings import Settings
+
+Pattern = Annotated[str | None, typer.Option(metavar="<pattern>", help="Only tools whose name fits this pattern.")]
+ClientPattern = Annotated[
+    str | None,
+    typer.Option("--client", metavar="<pattern>", help="Only clients whose principal, or own name, fits this pattern."),
+]
+Shown = Annotated[Literal["allowed", "refused"] | None, typer.Option("--verdict", help="Only these.")]
+
+
+@guarded
+def audit(
+    last: Annotated[int, typer.Option(min=1, max=100_000, help="How many, of the latest.")] = 50,
+    tool: Pattern = None,
+    client: ClientPattern = None,
+    verdict: Shown = None,
+    run: Annotated[str | None, typer.Option(help="Only the run whose id begins so.")] = None,
+    file: options.Audit = None,
+    as_json: options.Json = False,
+) -> None:
+    """Read who approved or refused which calls, the latest last.
+
+    Exit codes: 0, also where nothing was written down yet; 3 the log cannot be read.
+    """
+    path = Settings.load(audit=file).audit
+    found, damaged = _found(path, last, tool, client, verdict, run)
+    if as_json:
+        print_json([record.model_dump(mode="json") for record in found])
+    elif not found:
+        out.print(Text(f"nothing in {clean(str(path))}"))
+    else:
+        table = Table("at", "verdict", "by", "who", "call", "run", box=None, header_style="bold")
+        for record in found:
+            repeats = f" (as run {record.repeats})" if record.repeats else ""
+            cells = (record.at[:19], record.verdict, record.by, _who(record), f"{_call(record)}{repeats}", record.run)
+            table.add_row(*(Text(short(cell, 100)) for cell in cells))
+        print_table(table)
+    if damaged:
+        err.print(f"{damaged} lines of {clean(str(path))} cannot be read", markup=False)
+
+
+def _found(
+    path: Path, last: int, tool: str | None, client: str | None, verdict: str | None, run: str | None
+) -> tuple[list[AuditRecord], int]:
+    kept: deque[AuditRecord] = deque(maxlen=last)
+    damaged = 0
+    for record in read_audit(path):
+        if record is None:
+            damaged += 1
+            continue
+        names = (record.principal, record.client)
+        if (
+            (tool is None or fnmatchcase(record.tool, tool))
+            and (client is None or any(fnmatchcase(name, client) for name in names))
+            and (verdict is None or record.verdict == verdict)
+            and (run is None or record.run.startswith(run))
+        ):
+            kept.append(record)
+    return list(kept), damaged
+
+
+def _who(record: AuditRecord) -> str:
+    return f"{record.principal} ({record.client})" if record.client else record.principal
+
+
+def _call(record: AuditRecord) -> str:
+    return f"{record.tool}({', '.join(f'{name}={value}' for name, value in record.arguments.items())})"

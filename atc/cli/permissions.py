@@ -1,0 +1,172 @@
+"""``atc permissions``: what a permissions file says, before it counts."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+from rich.table import Table
+from rich.text import Text
+
+from atc.cli import options
+from atc.cli.console import DENIED, clean, guarded, out, print_json, print_table
+from atc.errors import UsageError
+from atc.permissions import Decision, Permissions, Rule, Who, wording
+from atc.permissions.conditions import shown
+from atc.permissions.of_agent import permissions_named
+from atc.result import Effect
+from atc.settings import Settings
+from atc.tools.protocol import Protocol
+from atc.tools.tool import Toolset
+
+app = typer.Typer(help="See what may be called unasked, what is asked about, and what is denied.")
+
+File = Annotated[Path | None, typer.Argument(help="The permissions file; by default the one that `atc run` takes.")]
+Principal = Annotated[str, typer.Option(help="For whom: `local` (you, and clients over pipes), or a token's owner.")]
+ClientName = Annotated[str, typer.Option("--client", help="What a client calls itself.")]
+OptionalTools = Annotated[list[str] | None, options.Tools.__metadata__[0]]
+
+
+@app.command()
+@guarded
+def check(
+    file: File = None,
+    tools: OptionalTools = None,
+    only: options.Only = None,
+    principal: Principal = "local",
+    client: ClientName = "",
+    read_only: options.ReadOnly = None,
+    as_json: options.Json = False,
+) -> None:
+    """Check a permissions file; with --tools, say of each tool what would happen, and by which rule.
+
+    Exit codes: 0 the file is right, 2 it is wrong or not there.
+    """
+    permissions = _opened(file, read_only)
+    who = Who(principal, client)
+    opened = _tools(tools, only)
+    rows = [_row(permissions, who, tool.protocol) for tool in opened.values()]
+    unused = _unused(permissions, opened) if opened else []
+    if as_json:
+        rules = [
+            {"rule": rule.number, "verdict": rule.verdict, "tools": rule.tools.texts} for rule in permissions.rules
+        ]
+        about: dict[str, Any] = {"file": permissions.path, "read_only": permissions.read_only, "rules": rules}
+        print_json({**about, "tools": rows, "rules_that_fit_no_tool": unused})
+        return
+    mode = ", read-only" if permissions.read_only else ""
+    out.print(
+        f"{clean(permissions.path or 'no file: the defaults')}: {len(permissions.rules)} rules{mode}", markup=False
+    )
+    if rows:
+        table = Table("tool", "effect", "unasked?", "by", "but", box=None, header_style="bold")
+        for row in rows:
+            cells = (row["tool"], row["effect"], row["verdict"], row["by"], "; ".join(row["but"]))
+            table.add_row(*(Text(clean(cell)) for cell in cells))
+        print_table(table)
+    for number in unused:
+        out.print(f"rule {number} fits none of these tools", markup=False)
+
+
+@app.command()
+@guarded
+def explain(
+    tool: Annotated[str, typer.Argument(help="The tool, as programs call it.")],
+    arguments: Annotated[list[str] | None, typer.Argument(help="KEY=VALUE, JSON or text; several times.")] = None,
+    permissions: options.Permissions = None,
+    tools: OptionalTools = None,
+    effect: Annotated[Effect, typer.Option(help="Of the tool, where no --tools say it.")] = Effect.UNKNOWN,
+    principal: Principal = "local",
+    client: ClientName = "",
+    read_only: options.ReadOnly = None,
+    as_json: options.Json = False,
+) -> None:
+    """Say what would happen to one call, which rule decides, and which line would allow it.
+
+    Exit codes: 0 allowed or asked about, 2 wrong use, 4 denied.
+    """
+    loaded = _opened(permissions, read_only)
+    protocol = _protocol(tool, effect, _tools(tools, None))
+    decision = loaded.decide(Who(principal, client), protocol, _arguments(arguments or []))
+    if as_json:
+        print_json(_explained(decision))
+    else:
+        out.print(f"{decision.verdict}: {_why(decision)}, effect {decision.effect.value}", markup=False)
+        if decision.line:
+            out.print(f"this would allow it unasked:\n{clean(decision.line)}", markup=False)
+    if decision.verdict == "deny":
+        raise typer.Exit(DENIED)
+
+
+def _opened(file: Path | None, read_only: bool | None) -> Permissions:
+    settings = Settings.load(permissions=file, read_only=read_only)
+    return permissions_named(settings) or Permissions.default()
+
+
+def _tools(sources: list[str] | None, only: list[str] | None) -> Toolset:
+    return options.opened(sources, only=only) if sources else Toolset()
+
+
+def _protocol(name: str, effect: Effect, tools: Toolset) -> Protocol:
+    if name in tools:
+        return tools[name].protocol
+    if tools:
+        raise UsageError(f"there is no tool {name!r} among these {len(tools)}")
+    try:
+        return Protocol(name=name, effect=effect)
+    except ValueError:
+        raise UsageError(f"{name!r} is no tool's name: give it as programs call it (`atc tools list`)") from None
+
+
+def _arguments(pairs: list[str]) -> dict[str, Any]:
+    made: dict[str, Any] = {}
+    for pair in pairs:
+        name, sign, text = pair.partition("=")
+        if not sign:
+            raise UsageError(f"{pair!r} is no KEY=VALUE")
+        try:
+            made[name] = json.loads(text)
+        except (ValueError, RecursionError):
+            made[name] = text
+    return made
+
+
+def _row(permissions: Permissions, who: Who, protocol: Protocol) -> dict[str, Any]:
+    decision = permissions.decide(who, protocol, {})
+    return {
+        "tool": protocol.name,
+        "effect": decision.effect.value,
+        "verdict": decision.verdict,
+        "by": wording.decided_by(decision),
+        "but": [_but(rule) for rule in permissions.conditional(who, protocol) if _matters(rule, decision)],
+    }
+
+
+def _matters(rule: Rule, decision: Decision) -> bool:
+    """Whether a rule with conditions can change what is said of a call without arguments."""
+    gravity = {"allow": 0, "ask": 1, "deny": 2}
+    if decision.rule is not None or decision.why != "default":
+        return gravity[rule.verdict] > gravity[decision.verdict]
+    return rule.verdict != decision.verdict
+
+
+def _but(rule: Rule) -> str:
+    return f"rule {rule.number}: {rule.verdict} where {' and '.join(map(shown, rule.conditions))}"
+
+
+def _unused(permissions: Permissions, tools: Toolset) -> list[int]:
+    """The rules that speak of none of the tools, whoever calls."""
+    names = {name for tool in tools.values() for name in (tool.name, tool.protocol.source.operation)}
+    return [rule.number for rule in permissions.rules if not any(map(rule.tools.may_fit, names))]
+
+
+def _why(decision: Decision) -> str:
+    return wording.decided_by(decision).replace("_", "-")
+
+
+def _explained(decision: Decision) -> dict[str, Any]:
+    rule = decision.rule.number if decision.rule is not None else None
+    told = {"verdict": decision.verdict, "why": decision.why, "rule": rule}
+    return {**told, "effect": decision.effect.value, "line": decision.line}

@@ -1,0 +1,237 @@
+"""The server over HTTP (streamable HTTP of MCP): sessions of the older protocol, single requests of the newer."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import closing
+from dataclasses import dataclass, field
+from typing import Any
+
+import uvicorn
+from mcp.server import ServerRequestContext
+from mcp.server.auth.middleware.auth_context import AuthContextMiddleware
+from mcp.server.auth.middleware.bearer_auth import AuthenticatedUser, BearerAuthBackend, RequireAuthMiddleware
+from mcp.server.auth.provider import AccessToken
+from mcp.server.auth.provider import TokenVerifier as Verifier
+from mcp.server.auth.routes import build_resource_metadata_url, create_protected_resource_routes
+from mcp.server.streamable_http_manager import StreamableHTTPSessionManager
+from mcp.server.transport_security import TransportSecuritySettings
+from mcp_types import CallToolRequestParams
+from pydantic import AnyHttpUrl
+from starlette.applications import Starlette
+from starlette.authentication import AuthCredentials, AuthenticationBackend, AuthenticationError, BaseUser
+from starlette.middleware import Middleware
+from starlette.middleware.authentication import AuthenticationMiddleware
+from starlette.middleware.cors import CORSMiddleware
+from starlette.requests import HTTPConnection, Request
+from starlette.responses import PlainTextResponse, Response
+from starlette.routing import BaseRoute, Route
+from starlette.types import ASGIApp
+
+from atc.faces.mcp_server.gateway import Gateway
+from atc.faces.mcp_server.http_door import MAX_BODY, Body, Bounds, Door, Names, cors_of, refusal
+from atc.faces.mcp_server.http_sessions import Sessions
+from atc.faces.mcp_server.requests import Answer, answer
+from atc.faces.mcp_server.server import Face
+from atc.serving import DrainingServer, crowded, listen
+
+PATH = "/mcp"
+IDLE_S = 30 * 60.0
+"""Seconds after which a session without a request is ended."""
+MAX_SESSIONS = 512
+MAX_WAITING = 256
+"""Connections that owe a request; of more, the oldest is dropped."""
+KEEP_S = 30
+"""Seconds that a connection is kept for the next request."""
+
+log = logging.getLogger("atc.mcp")
+
+
+@dataclass(frozen=True)
+class Resource:
+    """This server as a resource of an OAuth authorization server (RFC 9728).
+
+    Attributes:
+        url: of this server, as its clients name it.
+        issuer: the authorization server.
+        scopes: that a token must have.
+    """
+
+    url: str
+    issuer: str
+    scopes: Sequence[str] = ()
+
+
+@dataclass(frozen=True)
+class Lock:
+    """How callers prove who they are.
+
+    Attributes:
+        verifiers: of tokens, asked in turn. Without any, everyone is let in as one principal.
+        resource: for OAuth.
+        routes: of an authorization server of our own.
+    """
+
+    verifiers: Sequence[Verifier] = ()
+    resource: Resource | None = None
+    routes: Sequence[BaseRoute] = ()
+
+
+@dataclass(frozen=True)
+class HttpSettings:
+    """How the server is reached.
+
+    Attributes:
+        lock: how callers prove who they are.
+        names: how it may be called, and by pages from where.
+        drain_s: seconds that calls get to end after SIGTERM.
+        tls: certificate and key, as :class:`uvicorn.Config` takes them.
+    """
+
+    lock: Lock
+    names: Names = field(default_factory=Names)
+    drain_s: float = 30.0
+    tls: Mapping[str, Any] = field(default_factory=dict)
+
+
+class HttpFace(Face):
+    """Counts the calls that go on, so that the server can end after them."""
+
+    def __init__(self, gateway: Gateway, drain_s: float) -> None:
+        super().__init__(gateway)
+        self.ending = False
+        self._drain_s = drain_s
+        self._going = 0
+        self._none = asyncio.Event()
+        self._none.set()
+
+    async def _call_tool(self, context: ServerRequestContext[Any], params: CallToolRequestParams) -> Answer:
+        if self.ending:
+            return answer({"error": {"kind": "Ending", "message": "the server ends: try again soon"}}, is_error=True)
+        self._going += 1
+        self._none.clear()
+        try:
+            return await super()._call_tool(context, params)
+        finally:
+            self._going -= 1
+            if not self._going:
+                self._none.set()
+
+    async def drain(self) -> None:
+        """Take no more requests; return when the calls have ended, or had their time."""
+        self.ending = True
+        try:
+            async with asyncio.timeout(self._drain_s):
+                await self._none.wait()
+        except TimeoutError:
+            log.warning("%d calls are broken off after %g s; their runs are kept", self._going, self._drain_s)
+
+    async def aclose(self) -> None:
+        """Release what the gateway holds."""
+        await self.gateway.aclose()
+
+    async def health(self, request: Request) -> Response:
+        """Whether requests are taken."""
+        return PlainTextResponse("ending\n", 503) if self.ending else PlainTextResponse("ok\n")
+
+
+class _Anyone(AuthenticationBackend):
+    """Lets everyone in as one principal."""
+
+    async def authenticate(self, conn: HTTPConnection) -> tuple[AuthCredentials, BaseUser]:
+        return AuthCredentials(), AuthenticatedUser(AccessToken(token="", client_id="anyone", scopes=[]))
+
+
+class _OneOf:
+    """The first verifier that knows a token."""
+
+    def __init__(self, verifiers: Sequence[Verifier]) -> None:
+        self._verifiers = verifiers
+
+    async def verify_token(self, token: str) -> AccessToken | None:
+        for verifier in self._verifiers:
+            if (known := await verifier.verify_token(token)) is not None:
+                return known
+        return None
+
+
+def make_app(face: HttpFace, settings: HttpSettings) -> Starlette:
+    """The server over ASGI; its lifespan holds the sessions.
+
+    * ``POST``, ``GET``, ``DELETE /mcp``: MCP, with a token
+    * ``GET /healthz``; the documents of OAuth: without
+    """
+    lock = settings.lock
+    manager = StreamableHTTPSessionManager(
+        face.server,
+        session_idle_timeout=IDLE_S,
+        max_request_body_size=MAX_BODY,
+        max_sessions=MAX_SESSIONS,
+        security_settings=TransportSecuritySettings(enable_dns_rebinding_protection=False),  # the door has looked
+    )
+    resource = AnyHttpUrl(lock.resource.url) if lock.resource else None
+    metadata = build_resource_metadata_url(resource) if resource else None
+    scopes = list(lock.resource.scopes) if lock.resource else []
+    inner: ASGIApp = Bounds(Body(Sessions(manager, face, IDLE_S)))
+    routes: list[BaseRoute] = [
+        Route(PATH, _authenticated(RequireAuthMiddleware(inner, scopes, metadata), lock)),
+        Route("/healthz", face.health),
+        *lock.routes,
+    ]
+    if lock.resource is not None and resource is not None:
+        routes += create_protected_resource_routes(resource, [AnyHttpUrl(lock.resource.issuer)], scopes or None)
+    middleware = [Middleware(Door, settings.names), Middleware(CORSMiddleware, **cors_of(settings.names))]
+    app = Starlette(routes=routes, middleware=middleware, lifespan=lambda _: manager.run())
+    app.router.redirect_slashes = False
+    return app
+
+
+def _authenticated(app: ASGIApp, lock: Lock) -> ASGIApp:
+    backend: Any = BearerAuthBackend(_OneOf(lock.verifiers)) if lock.verifiers else _Anyone()
+    return AuthenticationMiddleware(AuthContextMiddleware(app), backend=backend, on_error=_unverified)
+
+
+def _unverified(conn: HTTPConnection, error: AuthenticationError) -> Response:
+    return refusal(503, str(error), retry_after="10")
+
+
+async def serve_http(
+    gateway: Gateway, host: str, port: int, settings: HttpSettings, ready: Callable[[int], None] = lambda port: None
+) -> None:
+    """Serve until a signal ends it: calls that go on get their time.
+
+    Args:
+        gateway: behind the server; it is closed at the end.
+        host: address to listen at.
+        port: there; 0 takes a free one.
+        settings: who may call, and how.
+        ready: told the port as soon as callers can connect.
+
+    Raises:
+        EnvironmentProblem: the address cannot be listened at.
+    """
+    with closing(listen(host, port)) as sock:
+        await gateway.prepare()
+        server = make_server(HttpFace(gateway, settings.drain_s), settings)
+        ready(sock.getsockname()[1])
+        await server.serve([sock])
+
+
+def make_server(face: HttpFace, settings: HttpSettings) -> DrainingServer:
+    """A server for a face; it closes the gateway when it ends."""
+    config = uvicorn.Config(
+        make_app(face, settings),
+        http=crowded(MAX_WAITING),
+        ws="none",
+        lifespan="on",
+        access_log=False,
+        log_level="warning",
+        server_header=False,
+        proxy_headers=False,
+        timeout_graceful_shutdown=2,
+        timeout_keep_alive=KEEP_S,
+        **settings.tls,
+    )
+    return DrainingServer(config, face)

@@ -1,0 +1,203 @@
+"""Asks the permissions about every call of one run, then somebody, and writes down what was decided.
+
+A question is put where the permissions want one, and where an allowed write is not an ordinary one: its program has an
+unresolved warning, it takes another tool's place, or the same was done before.
+"""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Awaitable, Callable
+from contextlib import suppress
+from dataclasses import replace
+from typing import Literal
+from typing import Protocol as Interface
+
+from atc.calls.approval import Approval, ApprovalRequest, EarlierWrites, Refusal, Verdicts
+from atc.errors import AtcError
+from atc.permissions import wording
+from atc.permissions.audit import AuditLog
+from atc.permissions.facts import Caller, Caps, Decision
+from atc.permissions.limiter import Limiter
+from atc.permissions.permissions import Permissions
+from atc.result import Effect
+from atc.tools.protocol import Protocol
+
+Ask = Callable[[ApprovalRequest], Verdicts | Awaitable[Verdicts]]
+"""Asks somebody: ``True`` for a yes, ``False`` for a no; a refusal where nobody could be asked, and why."""
+
+
+class Choice(Interface):
+    """What holds where the permissions want a question, or allow (:mod:`atc.permissions.of_agent`)."""
+
+    def unasked(self, request: ApprovalRequest, decision: Decision) -> Literal[True] | Refusal | None:
+        """The answer that needs no question; ``None`` where somebody is asked."""
+        ...
+
+
+class AlwaysAsks:
+    """Every question is put, and what the permissions allow is allowed, if nothing is odd about it."""
+
+    def unasked(self, request: ApprovalRequest, decision: Decision) -> Literal[True] | None:
+        """``True`` for what is allowed."""
+        return True if decision.verdict == "allow" and not is_odd(request) else None
+
+
+def is_odd(request: ApprovalRequest) -> bool:
+    """Whether a call wants a person whatever a rule allows."""
+    return bool(request.warnings or request.instead_of or request.repeats)
+
+
+class Guard:
+    """Decides over the calls of one run (:class:`atc.calls.approval.Policy`).
+
+    Args:
+        permissions: of the user.
+        client: who calls.
+        ask: asks somebody.
+        audit: where decisions are written down; nowhere without one.
+        run: id of the run.
+        limiter: counts the caller's calls, over all its runs.
+        choice: decides where the permissions leave something open.
+    """
+
+    def __init__(
+        self,
+        permissions: Permissions,
+        client: Caller,
+        ask: Ask,
+        audit: AuditLog | None = None,
+        *,
+        run: str = "",
+        limiter: Limiter | None = None,
+        choice: Choice | None = None,
+    ) -> None:
+        self.permissions, self.client, self.run = permissions, client, run
+        self._ask, self._audit, self._limiter = ask, audit, limiter or Limiter()
+        self._choice: Choice = choice or AlwaysAsks()
+
+    @property
+    def caps(self) -> Caps:
+        """What the caller is held to."""
+        return self.permissions.caps(self.client)
+
+    def of_run(self, run_id: str) -> Guard:
+        """The same, for one run: its id stands in the audit."""
+        return Guard(
+            self.permissions,
+            self.client,
+            self._ask,
+            self._audit,
+            run=run_id,
+            limiter=self._limiter,
+            choice=self._choice,
+        )
+
+    def approval(self, earlier: EarlierWrites | None = None) -> Approval:
+        """The rule for a broker; ``earlier``: what the caller's other runs did."""
+        return Approval(self.asker, reads=True, earlier=earlier, policy=self)
+
+    def decision(self, request: ApprovalRequest) -> Decision:
+        """What the permissions say of a call."""
+        protocol = request.protocol
+        if protocol is None:  # a request that somebody made by hand
+            protocol = Protocol(name=request.tool, effect=request.effect)
+        return self.permissions.decide(self.client, protocol, request.arguments)
+
+    def denies(self, request: ApprovalRequest) -> Refusal | None:
+        """Why no choice can allow a call."""
+        decision = self.decision(request)
+        return self._refused(decision) if decision.verdict == "deny" else None
+
+    def ruled(self, request: ApprovalRequest) -> Literal[True] | Refusal | None:
+        """What holds of a call without a question."""
+        return self._ruled(request, self.decision(request))
+
+    async def asker(self, request: ApprovalRequest) -> Verdicts:
+        """Decide over a call: by the permissions, by the caps, by a question; and write it down.
+
+        A call with effects is refused where that cannot be written down.
+        """
+        decision = self.decision(request)
+        ruled = self._ruled(request, decision)
+        caps, writes = self.caps, decision.effect is not Effect.READ
+        if isinstance(ruled, Refusal):
+            return self._noted(request, decision, ruled, _by(decision, ruled))
+        if broken := self._limiter.take(caps, writes=writes):
+            told = f"{broken} is {getattr(caps, broken)} for this client: an hour after the first of them it may go on"
+            return self._noted(request, decision, Refusal(told), f"cap {broken}")
+        try:
+            answer, by = (True, _by(decision, ruled)) if ruled is True else await self._asked(request, decision)
+            noted = self._noted(request, decision, answer, by)
+        except BaseException:
+            self._limiter.give_back(caps, writes=writes)
+            with suppress(AtcError, OSError):
+                self._write(request, decision, allowed=False, by="nobody")
+            raise
+        if noted is not True:
+            self._limiter.give_back(caps, writes=writes)
+        return noted
+
+    async def _asked(self, request: ApprovalRequest, decision: Decision) -> tuple[Verdicts, str]:
+        answer = self._ask(replace(request, effect=decision.effect))
+        if inspect.isawaitable(answer):
+            answer = await answer
+        if isinstance(answer, Refusal) and not answer.by_user:
+            return self._with_line(answer, request, decision), "nobody"
+        return (answer if isinstance(answer, Refusal) else answer is True), "user"
+
+    def _ruled(self, request: ApprovalRequest, decision: Decision) -> Literal[True] | Refusal | None:
+        if decision.verdict == "deny":
+            return self._refused(decision)
+        if decision.verdict == "allow" and decision.effect is Effect.READ and not is_odd(request):
+            return True
+        answer = self._choice.unasked(request, decision)
+        if isinstance(answer, Refusal) and not answer.by_user:
+            return self._with_line(answer, request, decision)
+        return answer
+
+    def _with_line(self, answer: Refusal, request: ApprovalRequest, decision: Decision) -> Refusal:
+        """A refusal for want of somebody to ask, with what would have made a question needless."""
+        if decision.verdict == "allow":  # by a rule, but it is an odd call: no line would change that
+            ordinary = request.repeats or request.instead_of or not request.warnings
+            reason = f"{wording.oddity(request)}; {answer.reason}"
+            return replace(answer, reason=reason, status="denied" if ordinary else "warned")
+        return replace(answer, reason=f"{answer.reason}{wording.to_allow(decision, self.permissions)}")
+
+    def _refused(self, decision: Decision) -> Refusal:
+        return Refusal(wording.refusal(decision, self.permissions))
+
+    # -- the audit -----------------------------------------------------------------------------------------------------
+
+    def _noted(self, request: ApprovalRequest, decision: Decision, answer: Verdicts, by: str) -> Verdicts:
+        """The answer, once it is written down; a refusal where it cannot be."""
+        allowed = answer is True
+        if allowed and decision.effect is Effect.READ and by == "default":
+            return answer
+        try:
+            self._write(request, decision, allowed=allowed, by=by)
+        except (AtcError, OSError) as error:
+            why = error.strerror if isinstance(error, OSError) and error.strerror else str(error)
+            return Refusal(f"the audit log cannot be written ({why}), so no call is made that it should have")
+        return answer
+
+    def _write(self, request: ApprovalRequest, decision: Decision, *, allowed: bool, by: str) -> None:
+        if self._audit is None:
+            return
+        self._audit.note(
+            self.client,
+            tool=request.tool,
+            effect=decision.effect,
+            arguments=request.arguments,
+            allowed=allowed,
+            by=by,
+            run=self.run,
+            repeats=request.repeats,
+        )
+
+
+def _by(decision: Decision, answer: Literal[True] | Refusal) -> str:
+    """Who decided where no question was put."""
+    if decision.verdict == ("allow" if answer is True else "deny"):
+        return wording.decided_by(decision)
+    return "choice" if answer is True else "nobody"

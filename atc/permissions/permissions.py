@@ -1,0 +1,170 @@
+"""The user's permissions: of all rules that speak of a call the strictest counts: deny, then ask, then allow.
+
+Where none does, reads are allowed and all else is asked about.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any
+
+from atc.permissions.document import Section, read_document
+from atc.permissions.effects import effect_of
+from atc.permissions.facts import LOCAL, Caller, Caps, Decision, Rule, Verdict
+from atc.permissions.patterns import Patterns
+from atc.result import Effect
+from atc.tools.protocol import Protocol
+from atc.tools.tool import Toolset
+
+EVERYONE = "*"
+"""The section of principals that have none of their own."""
+_ALL = Section()
+
+
+@dataclass(frozen=True)
+class Permissions:
+    """What may be called unasked, by whom, and how often.
+
+    Attributes:
+        rules: of the file, in its order.
+        effects: what the user takes tools for.
+        read_only: no call with effects is made, whoever makes it.
+        caps: on what every caller does.
+        sections: of single principals.
+        path: of the file; empty without one.
+    """
+
+    rules: tuple[Rule, ...] = ()
+    effects: tuple[tuple[Patterns, Effect], ...] = ()
+    read_only: bool = False
+    caps_of_all: Caps = field(default_factory=Caps)
+    sections: Mapping[str, Section] = field(default_factory=dict)
+    path: str = ""
+
+    @classmethod
+    def default(cls, *, read_only: bool = False) -> Permissions:
+        """Those without a file: reads are allowed, all else is asked about; or refused, in read-only mode."""
+        return cls(read_only=read_only)
+
+    @classmethod
+    def load(cls, path: str | Path, *, read_only: bool = False) -> Permissions:
+        """Those of a file.
+
+        Args:
+            path: of the file.
+            read_only: whatever the file says of that.
+
+        Raises:
+            UsageError: there is none.
+            SettingsError: something in it is not understood.
+        """
+        file = read_document(Path(path))
+        read_only = read_only or file.read_only
+        return cls(file.rules, file.effects, read_only, file.caps, file.sections, file.path)
+
+    # -- decisions -----------------------------------------------------------------------------------------------------
+
+    def decide(self, client: Caller, protocol: Protocol, arguments: Mapping[str, Any]) -> Decision:
+        """What is said of a call.
+
+        Args:
+            client: who makes it.
+            protocol: of the tool.
+            arguments: as the tool would be sent them.
+        """
+        effect = self.effect(protocol)
+        barred = self._barred(client, protocol, effect)
+        if barred is not None:
+            return barred
+        verdicts: tuple[Verdict, ...] = ("deny", "ask", "allow")
+        for verdict in verdicts:
+            for rule in self.rules:
+                if rule.verdict == verdict and rule.speaks_of(client, protocol, effect) and rule.fits(arguments):
+                    return Decision(verdict, rule, why="rule", effect=effect)
+        if effect is Effect.READ:
+            return Decision("allow", effect=effect)
+        return Decision("ask", line=allowing(protocol.name, client.principal), effect=effect)
+
+    def visible(self, client: Caller, protocols: Iterable[Protocol]) -> list[Protocol]:
+        """The tools of which a caller can make some call. The others it need not see."""
+        return [protocol for protocol in protocols if self.sees(client, protocol)]
+
+    def sees(self, client: Caller, protocol: Protocol) -> bool:
+        """Whether a caller can make some call of a tool."""
+        effect = self.effect(protocol)
+        if self._barred(client, protocol, effect) is not None:
+            return False
+        denied = (rule for rule in self.rules if rule.verdict == "deny" and not rule.conditions)
+        return not any(rule.speaks_of(client, protocol, effect) for rule in denied)
+
+    def offered(self, client: Caller, tools: Toolset) -> Toolset:
+        """The tools that a caller sees, each with the effect that the permissions take it for."""
+        return Toolset(tool for tool in self.graded(tools).values() if self.sees(client, tool.protocol))
+
+    def graded(self, tools: Toolset) -> Toolset:
+        """All tools, each with the effect that the permissions take it for; the same set where none differs."""
+        made = [tool.graded(self.effect(tool.protocol)) for tool in tools.values()]
+        return tools if all(new is old for new, old in zip(made, tools.values(), strict=True)) else Toolset(made)
+
+    @property
+    def hides_any(self) -> bool:
+        """Whether there may be a tool that some caller does not see."""
+        parts = (self.read_only, *(each.read_only or each.tools is not None for each in self.sections.values()))
+        return any(parts) or any(rule.verdict == "deny" and not rule.conditions for rule in self.rules)
+
+    def conditional(self, client: Caller, protocol: Protocol) -> list[Rule]:
+        """The rules that speak of some calls of a tool, by their arguments."""
+        effect = self.effect(protocol)
+        return [rule for rule in self.rules if rule.conditions and rule.speaks_of(client, protocol, effect)]
+
+    def effect(self, protocol: Protocol) -> Effect:
+        """What a tool is taken for."""
+        return effect_of(protocol, self.effects)
+
+    def caps(self, client: Caller) -> Caps:
+        """How much a caller may do."""
+        return self.caps_of_all.tighter(self.section(client).caps)
+
+    def section(self, client: Caller) -> Section:
+        """What is said of a principal, or of everyone."""
+        found = self.sections.get(client.principal) if client.principal != EVERYONE else None
+        return found or self.sections.get(EVERYONE, _ALL)
+
+    def reading_only(self) -> Permissions:
+        """The same, with no call that is not a read."""
+        return replace(self, read_only=True)
+
+    def _barred(self, client: Caller, protocol: Protocol, effect: Effect) -> Decision | None:
+        """The refusal of a tool as a whole, whatever rules say."""
+        section = self.section(client)
+        if section.tools is not None and not section.tools.fit(protocol.name):
+            return Decision("deny", line=granting(protocol.name, client.principal, section), why="grant", effect=effect)
+        if effect is not Effect.READ and (self.read_only or section.read_only):
+            return Decision("deny", why="read_only", effect=effect)
+        return None
+
+
+# -- lines to paste ----------------------------------------------------------------------------------------------------
+
+
+def allowing(tool: str, principal: str) -> str:
+    """The rule that allows a principal's calls of a tool, as TOML."""
+    bound = "" if principal == LOCAL else f"\nprincipal = {quoted(principal)}"
+    return f"[[rules]]\nallow = {quoted(tool)}{bound}"
+
+
+def granting(tool: str, principal: str, section: Section) -> str:
+    """The line that grants a tool to a principal beside those that it has, as TOML."""
+    have = section.tools.texts if section.tools is not None else ()
+    shown = have if len(have) <= 20 else ()
+    names = ", ".join(map(quoted, (*shown, tool)))
+    return f"[clients.{quoted(principal)}]\ntools = [{names}]{'' if shown == have else '  # beside those that it has'}"
+
+
+def quoted(text: str) -> str:
+    """A text as TOML writes it."""
+    clean = text.encode("utf-8", "replace").decode()
+    return json.dumps(clean, ensure_ascii=False).replace("\x7f", "\\u007f")

@@ -1,0 +1,49 @@
+"""What permissions say, in words. The facts are :class:`atc.permissions.facts.Decision`; nothing reads these back."""
+
+from __future__ import annotations
+
+from atc.calls.approval import ApprovalRequest
+from atc.calls.responses import MAX_ERROR
+from atc.permissions.facts import Decision
+from atc.permissions.permissions import Permissions
+
+_FILE = "the permissions file"
+
+
+def refusal(decision: Decision, permissions: Permissions) -> str:
+    """Why a call is refused, and what would allow it."""
+    where = permissions.path or _FILE
+    match decision.why:
+        case "read_only":
+            return "this is read-only mode: no call with effects is made" + (
+                f" (`read_only` in {where})" if permissions.path else ""
+            )
+        case "grant":
+            return f"this tool is not granted to this client{to_allow(decision, permissions)}"
+        case _ if decision.rule is not None:
+            return f"rule {decision.rule.number} of {where} denies it: no other rule allows what one denies"
+    return f"it is not allowed{to_allow(decision, permissions)}"
+
+
+def to_allow(decision: Decision, permissions: Permissions) -> str:
+    """What would allow a call unasked, to stand behind a refusal; empty where nothing would."""
+    if decision.verdict == "ask" and decision.rule is not None:
+        return f" (rule {decision.rule.number} of {permissions.path or _FILE} wants a question)"
+    if not decision.line:
+        return ""
+    where = permissions.path or "a permissions file (`--permissions FILE`)"
+    return f"; the user can allow it with this in {where}:\n{decision.line}"
+
+
+def oddity(request: ApprovalRequest) -> str:
+    """Why a call wants a person though a rule allows such calls."""
+    if request.repeats:
+        return f"run {request.repeats} did the same before"
+    if request.instead_of:
+        return f"it takes the place of {', '.join(request.instead_of)}"
+    return f"the program has an unresolved warning: {'; '.join(request.warnings)[:MAX_ERROR]}"
+
+
+def decided_by(decision: Decision) -> str:
+    """What decided, in one word or two, for the audit."""
+    return f"rule {decision.rule.number}" if decision.rule is not None else decision.why
