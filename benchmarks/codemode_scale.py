@@ -61,10 +61,14 @@ def real_tools(data: Path | None, count: int) -> Toolset:
 
 
 def _names(protocols: Sequence[Protocol]) -> Iterator[str]:
-    seen: dict[str, int] = {}
+    taken: set[str] = set()
     for protocol in protocols:
-        number = seen[protocol.name] = seen.get(protocol.name, 0) + 1
-        yield protocol.name if number == 1 else f"{protocol.name}_{number}"
+        name, number = protocol.name, 1
+        while name in taken:
+            number += 1
+            name = f"{protocol.name}_{number}"
+        taken.add(name)
+        yield name
 
 
 async def footprint(tools: Toolset, tokenizer: Tokenizer, folder: Path) -> dict[str, Any]:

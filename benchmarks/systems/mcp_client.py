@@ -8,6 +8,7 @@ says yes to whatever is asked.
 
 from __future__ import annotations
 
+import asyncio
 import json
 import re
 from collections import Counter
@@ -100,6 +101,7 @@ async def _observe(gateway: Gateway, tools: Toolset) -> None:
         if tool.protocol.effect is Effect.READ and tool.protocol.examples:
             given = ", ".join(f"{name}={value!r}" for name, value in tool.protocol.examples[0].arguments.items())
             await gateway.run_program(client, f"answer = {tool.name}({given})", asker=lambda request: True)
+    await asyncio.to_thread(gateway.catalogue.settle)
 
 
 class _Talk:

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from atc.tools.protocol import Example, Protocol
+from atc.tools.protocol import Example, Protocol, Source
 from atc.tools.tool import Toolset
 from benchmarks import codemode_client
 from benchmarks.codemode_client import ARMS, summary
@@ -84,7 +84,12 @@ class Library(Shop):
         parameters = {"type": "object", "properties": {"book": {"type": "integer"}}, "required": ["book"]}
         example = Example(arguments={"book": 9}, response={"title": "Tides", "pages": 3})
         protocol = Protocol(
-            name="look_up", description="Look a book up.", parameters=parameters, effect="read", examples=(example,)
+            name="look_up",
+            description="Look a book up.",
+            parameters=parameters,
+            effect="read",
+            examples=(example,),
+            source=Source(location="library"),
         )
         return Episode(Toolset([served(protocol, look_up)]), lambda value: value == 7, self.gold(task).calls)
 

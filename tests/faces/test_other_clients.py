@@ -1,0 +1,166 @@
+"""Clients of others at our server: the official SDK's over real pipes, and the inspector's command line."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+import shutil
+import subprocess
+import sys
+from collections.abc import AsyncIterator, Callable, Coroutine
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Any
+
+import jsonschema_rs
+import mcp_types as types
+import pytest
+from mcp import Client
+from mcp.client.stdio import StdioServerParameters, stdio_client
+
+from tests.support.mcp_face import LEGACY, MODERN, Book, User, connected, gateway_of
+
+ROOT = Path(__file__).resolve().parents[2]
+INSPECTOR = "@modelcontextprotocol/inspector@2.12.0"
+OSLO = 'found = find_cities(name="Oslo", country_code="NO")\nanswer = found["cities"][0]["country_code"]\n'
+
+
+def environment(folder: Path) -> dict[str, str]:
+    """Of a server that keeps everything in a folder of its own."""
+    kept = {name: os.environ[name] for name in ("PATH", "HOME") if name in os.environ}
+    return {**kept, "ATC_CATALOGUE": f"{folder}/catalogue", "ATC_RUNS_DIR": f"{folder}/runs"}
+
+
+def run(test: Callable[[], Coroutine[Any, Any, None]]) -> None:
+    asyncio.run(test())
+
+
+# Structured content ---------------------------------------------------------------------------------------------------
+
+PROGRAMS = {
+    "answered": "answer = append_line(text='one')",
+    "rejected": "answer = append_lines(text='one')",
+    "raises": "append_line(text='one')\nanswer = [][1]",
+    "no python": "answer = (",
+    "prints": "print('x' * 9000)\nanswer = append_line(text='one')",
+    "long": "append_line(text='one')\nanswer = ['x' * 50] * 5000",
+    "bytes": "append_line(text='one')\nanswer = b'\\x00\\x01'",
+    "null": "append_line(text='one')\nanswer = None",
+}
+
+
+@pytest.mark.parametrize("mode", [pytest.param(LEGACY, marks=pytest.mark.slow), MODERN])
+def test_structured_content_fits_the_declared_schemas(mode: str, tmp_path: Path) -> None:
+    """A client may validate reports of failures, too."""
+
+    async def check() -> None:
+        async with gateway_of(Book().tool, runs_dir=tmp_path) as gateway, connected(gateway, mode, User()) as client:
+            declared = {tool.name: tool.output_schema for tool in (await client.list_tools()).tools}
+            schema = jsonschema_rs.validator_for(declared["run_program"])
+            for name, source in PROGRAMS.items():
+                result = await client.call_tool("run_program", {"source": source})
+                found = [error.message for error in schema.iter_errors(result.structured_content)]
+                assert not found, (name, found, result.structured_content)
+                assert result.content, name
+
+    run(check)
+
+
+# Over real pipes ------------------------------------------------------------------------------------------------------
+
+
+@asynccontextmanager
+async def piped(folder: Path, mode: str, user: User | None = None, *options: str) -> AsyncIterator[Client]:
+    command = StdioServerParameters(
+        command=sys.executable,
+        args=["-m", "atc", "mcp", "--tools", "atlas", *options],
+        env=environment(folder),
+        cwd=ROOT,
+    )
+    async with Client(stdio_client(command), mode=mode, elicitation_callback=user, cache=None) as client:
+        yield client
+
+
+@pytest.mark.slow
+@pytest.mark.usefixtures("nothing_left")
+@pytest.mark.parametrize("mode", [LEGACY, "auto"])
+def test_the_sdks_client_looks_up_runs_and_is_asked(mode: str, tmp_path: Path) -> None:
+    user = User()
+
+    async def check() -> None:
+        async with piped(tmp_path, mode, user) as client:
+            names = [tool.name for tool in (await client.list_tools()).tools]
+            assert {"search_tools", "tool_docs", "run_program"} <= set(names)
+            found = await client.call_tool("search_tools", {"query": "when does the sun rise in a city"})
+            assert found.structured_content is not None
+            assert "sun_times" in {each["name"] for each in found.structured_content["tools"]}
+            docs = await client.call_tool("tool_docs", {"names": ["find_cities", "save_trip"]})
+            assert "def find_cities(" in docs.content[0].text  # type: ignore[union-attr]
+            done = await client.call_tool("run_program", {"source": OSLO})
+            assert done.structured_content is not None
+            assert (done.is_error, done.structured_content["value"]) == (False, "NO")
+            missing = await client.call_tool("run_program", {"source": "answer = find_towns(name='Oslo')"})
+            assert missing.is_error
+            assert missing.structured_content is not None
+            assert missing.structured_content["status"] == "rejected"
+
+    run(check)
+    assert not user.seen  # reading asks nobody
+
+
+@pytest.mark.slow
+@pytest.mark.usefixtures("nothing_left")
+def test_a_client_that_leaves_in_a_program_leaves_nothing_behind(tmp_path: Path) -> None:
+    async def check() -> None:
+        async with piped(tmp_path, "auto") as client:
+            endless = "while True:\n    find_cities(name='Oslo')\n"
+            asked = asyncio.create_task(client.call_tool("run_program", {"source": endless}))
+            await asyncio.sleep(0.5)
+            asked.cancel()
+            await asyncio.wait([asked])
+
+    run(check)
+
+
+# The inspector's command line -----------------------------------------------------------------------------------------
+
+
+@pytest.fixture(scope="module")
+def inspector(tmp_path_factory: pytest.TempPathFactory) -> list[str]:
+    """How to start it. Where npm cannot fetch it, these tests skip."""
+    npx = shutil.which("npx")
+    if npx is None:
+        pytest.skip("npx is not installed: the inspector comes from npm")
+    command = [npx, "--yes", INSPECTOR, "--cli"]
+    folder = tmp_path_factory.mktemp("inspector")
+    tried = subprocess.run([*command, "--help"], capture_output=True, text=True, timeout=300, cwd=folder)
+    if tried.returncode != 0:
+        pytest.skip(f"npm cannot fetch {INSPECTOR}: {tried.stderr.strip()[-200:]}")
+    return command
+
+
+def inspect(command: list[str], folder: Path, *options: str) -> Any:
+    """What it prints, as JSON."""
+    server = [sys.executable, "-m", "atc", "mcp", "--tools", "atlas"]
+    ran = subprocess.run(
+        [*command, *server, *options], capture_output=True, text=True, timeout=120, cwd=ROOT, env=environment(folder)
+    )
+    assert ran.returncode == 0, ran.stderr[-2000:]
+    return json.loads(ran.stdout)
+
+
+@pytest.mark.slow
+@pytest.mark.usefixtures("nothing_left")
+def test_the_inspector_finds_no_fault_with_our_schemas(inspector: list[str], tmp_path: Path) -> None:
+    listed = inspect(inspector, tmp_path, "--method", "tools/list", "--strict")  # exit 6 where a schema is not portable
+    assert {"search_tools", "tool_docs", "run_program"} <= {tool["name"] for tool in listed["tools"]}
+
+
+@pytest.mark.slow
+@pytest.mark.usefixtures("nothing_left")
+def test_the_inspector_runs_a_program(inspector: list[str], tmp_path: Path) -> None:
+    call = ("--method", "tools/call", "--tool-name", "run_program", "--tool-arg", f"source={OSLO}")
+    answered = inspect(inspector, tmp_path, *call)
+    assert (answered["isError"], answered["structuredContent"]["value"]) == (False, "NO")
+    assert isinstance(types.CallToolResult.model_validate(answered), types.CallToolResult)
