@@ -7,7 +7,7 @@ from typing import Annotated
 import anyio
 import typer
 
-from atc.cli import mcp_http, options
+from atc.cli import mcp_http, mcp_login, options
 from atc.cli.console import guarded
 from atc.cli.mcp_check import check as check_server
 from atc.cli.mcp_check import told
@@ -29,7 +29,9 @@ With = Annotated[
 ]
 StubTokens = Annotated[
     int,
-    typer.Option(min=0, help="Tokens of all tools in the description of run_program; where they need more, a client searches."),
+    typer.Option(
+        min=0, help="Tokens that all tools may take in the description of run_program; else a client searches."
+    ),
 ]
 ValueCharacters = Annotated[
     int, typer.Option(min=200, help="Characters of an answer's JSON above which a client gets a preview and a link.")
@@ -131,3 +133,7 @@ def mcp(
         )
         return
     anyio.run(serve_stdio, gateway)
+
+
+app.command("login")(mcp_login.login)
+app.command("logout")(mcp_login.logout)

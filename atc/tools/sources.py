@@ -124,6 +124,19 @@ def _is_mcp(word: str) -> bool:
     return word.startswith(_MCP) or (b'"mcpServers"' in _head(word) and _names_servers(Path(word)))
 
 
+def mcp_source(word: str) -> str | Path | None:
+    """What :meth:`Toolset.from_mcp` takes for a word that names MCP servers; ``None`` for any other word."""
+    if not _is_mcp(word):
+        return None
+    return word.removeprefix(_MCP) if word.startswith(_MCP) else Path(word)
+
+
+def _open_mcp(word: str, _options: Mapping[str, Any]) -> Toolset:
+    source = mcp_source(word)
+    assert source is not None
+    return Toolset.from_mcp(source)
+
+
 def _is_openapi(word: str) -> bool:
     head = _head(word)
     return word.startswith(_URL) or b"openapi" in head or b"swagger" in head
@@ -162,7 +175,7 @@ SOURCES = (
     ToolSource(
         "mcp:URL or 'mcp:COMMAND …' for an MCP server, a .json file with mcpServers",
         _is_mcp,
-        lambda word, _: Toolset.from_mcp(word.removeprefix(_MCP) if word.startswith(_MCP) else Path(word)),
+        _open_mcp,
     ),
     ToolSource(
         "an OpenAPI file or URL (of a service too)",

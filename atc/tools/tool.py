@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import abc
-from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass, replace
 from fnmatch import fnmatchcase
@@ -223,10 +223,18 @@ class Toolset(Mapping[str, Tool]):
         """
         from atc.tools.documents import drifted_tools, load_protocols
 
-        moved = drifted_tools(directory)
         known = {tool.name: tool.protocol for tool in load_protocols(directory).values()}
         if not known.keys() & self._tools.keys():
             raise ToolImportError(f"{directory} documents none of these tools, but {', '.join(list(known)[:5])}")
+        return self.with_protocols(known, drifted_tools(directory))
+
+    def with_protocols(self, known: Mapping[str, Protocol], moved: Collection[str] = ()) -> Toolset:
+        """These tools with other protocols, by name; others stay as they are. Effects and sources stay.
+
+        Args:
+            known: protocols by the names of tools; those of no tool of this set do not count.
+            moved: names of the tools that answer otherwise than their protocols say.
+        """
         made = []
         for tool in self._tools.values():
             protocol = known.get(tool.name, tool.protocol)

@@ -5,12 +5,11 @@ from __future__ import annotations
 import asyncio
 import logging
 import tempfile
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
-from typing import Protocol as Interface
 
 from atc.agent import Agent
 from atc.calls.approval import Asker
@@ -33,6 +32,7 @@ from atc.permissions import Permissions
 from atc.sandboxes.drivers import open_sandbox
 from atc.settings import Settings
 from atc.tools.fit import Fitter
+from atc.tools.mcp.live import LiveTools
 from atc.tools.names import RESERVED_NAMES
 from atc.tools.tool import Toolset
 from atc.traces.emitter import Listener
@@ -87,32 +87,6 @@ class Options:
     stub_tokens: int = STUB_TOKENS
     large: int = LARGE
     extras: Collection[str] = ()
-
-
-class LiveTools(Interface):
-    """Tools of servers that come and go (:class:`atc.tools.mcp.live.LiveTools`)."""
-
-    @property
-    def tools(self) -> Toolset:
-        """The tools that are there now."""
-        ...
-
-    @property
-    def down(self) -> Mapping[str, str]:
-        """Servers that are down, with a line each of why."""
-        ...
-
-    async def __aenter__(self) -> object:
-        """Begin to hold the servers."""
-        ...
-
-    async def __aexit__(self, *problem: Any) -> None:
-        """Let go of the servers."""
-        ...
-
-    def on_change(self, callback: Callable[[Toolset], None]) -> object:
-        """Have a function told when tools come or go."""
-        ...
 
 
 class Gateway:

@@ -7,7 +7,7 @@ cancelled at will. So each conversation belongs to a task of its own, which ente
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import asynccontextmanager, contextmanager
 from dataclasses import dataclass, field
 from typing import Any
@@ -19,6 +19,7 @@ from pydantic import TypeAdapter
 
 from atc.tools.held_per_loop import HeldPerLoop
 from atc.tools.mcp.failures import Unreachable, reason_of
+from atc.tools.mcp.following import following, forwarding, handler_of
 from atc.tools.mcp.http import EXCHANGE, Exchange, http_transport
 from atc.tools.mcp.spec import ServerSpec
 from atc.tools.mcp.stdio import ServerLog, stdio_transport
@@ -41,10 +42,20 @@ class Connection:
         max_bytes: bytes of one message of the server's.
         start_timeout_s: seconds until it must be ready.
         mode: how the protocol's version is negotiated, as :class:`mcp.Client` takes it.
+        on_list_changed: is called when the server says that its list of tools has changed, or may have.
     """
 
-    def __init__(self, spec: ServerSpec, *, max_bytes: int, start_timeout_s: float, mode: str = "auto") -> None:
+    def __init__(
+        self,
+        spec: ServerSpec,
+        *,
+        max_bytes: int,
+        start_timeout_s: float,
+        mode: str = "auto",
+        on_list_changed: Callable[[], None] | None = None,
+    ) -> None:
         self.spec = spec
+        self._on_list_changed = on_list_changed
         self.log = ServerLog()
         self.lost = False
         self._max_bytes, self._start_timeout_s, self._mode = max_bytes, start_timeout_s, mode
@@ -54,6 +65,11 @@ class Connection:
         self._ready: asyncio.Future[Client] = loop.create_future()
         self.exchange = Exchange()
         self._owner = asyncio.create_task(self._own(), name="atc-mcp")
+
+    @property
+    def over(self) -> bool:
+        """Whether it has come to its end: nothing can be sent any more."""
+        return self.lost or self.log.ended
 
     async def ready(self) -> Client:
         """Wait until it can be used.
@@ -95,7 +111,8 @@ class Connection:
             async with self._client() as client:
                 if not self._ready.done():
                     self._ready.set_result(client)
-                await self._stop.wait()
+                async with following(client, self._on_list_changed):
+                    await self._stop.wait()
         except asyncio.CancelledError:
             self._fail(Unreachable("was stopped"))
             raise
@@ -118,7 +135,8 @@ class Connection:
             transport: Any = http_transport(self.spec, self._max_bytes)
         else:
             transport = stdio_transport(self.spec, self.log, self._max_bytes)
-        return Client(transport, mode=self._mode, client_info=_INFO, cache=None)
+        handler = handler_of(self._on_list_changed) if self._on_list_changed is not None else None
+        return Client(transport, mode=self._mode, client_info=_INFO, cache=None, message_handler=handler)
 
     async def page(self, cursor: str | None) -> types.ListToolsResult:
         """One page of the server's tools.
@@ -141,14 +159,15 @@ class Connection:
             pydantic.ValidationError: what it sent is no answer.
         """
         request = types.CallToolRequest(params=types.CallToolRequestParams(name=name, arguments=arguments))
+        progress = forwarding(name, self.spec)
         with _tracking(exchange):
             try:
-                return await client.session.send_request(request, _ANSWER)
+                return await client.session.send_request(request, _ANSWER, progress_callback=progress)
             except MCPError as error:
                 if error.code != types.HEADER_MISMATCH:
                     raise
             await self._relist()  # the server wants arguments in headers too; it said so before it did anything
-            return await client.session.send_request(request, _ANSWER)
+            return await client.session.send_request(request, _ANSWER, progress_callback=progress)
 
     async def _relist(self) -> None:
         cursor = None
@@ -168,13 +187,15 @@ def _tracking(exchange: Exchange) -> Iterator[None]:
 
 
 @dataclass
-class _Held:
+class HeldServer:
+    """What an event loop holds of a server: its conversation, and those that are just ending."""
+
     starts: int = 0
     connection: Connection | None = None
     ending: list[asyncio.Task[None]] = field(default_factory=list)
 
 
-class McpServer(HeldPerLoop[_Held]):
+class McpServer(HeldPerLoop[HeldServer]):
     """A server that the tools of an import share: one conversation for each running event loop.
 
     The server is started at the first call, and once more at the first call after it died; the last user to leave ends
@@ -198,12 +219,11 @@ class McpServer(HeldPerLoop[_Held]):
     def __repr__(self) -> str:
         return f"McpServer({self.spec.location!r})"
 
-    def _make(self) -> _Held:
-        return _Held()
+    def _make(self) -> HeldServer:
+        return HeldServer()
 
-    async def _close(self, resource: _Held) -> None:
-        if resource.connection is not None:
-            resource.ending.append(asyncio.create_task(resource.connection.close()))
+    async def _close(self, resource: HeldServer) -> None:
+        self._end(resource)
         try:
             await asyncio.gather(*resource.ending, return_exceptions=True)
         except asyncio.CancelledError:  # a second Ctrl-C, say: the children are killed, not waited for
@@ -238,16 +258,29 @@ class McpServer(HeldPerLoop[_Held]):
         if (held := self._current()) is not None:
             held.starts = 0
 
-    def _live(self, held: _Held) -> Connection:
-        if held.connection is not None and held.connection.lost:
-            held.ending.append(asyncio.create_task(held.connection.close()))
-            held.connection = None
+    def unreached(self, error: Unreachable) -> None:
+        """A request over the conversation did not get through, or was not let in; it did nothing."""
+
+    def _live(self, held: HeldServer) -> Connection:
+        if held.connection is not None and held.connection.over:
+            self._end(held)
         if held.connection is None:
-            if held.starts >= MAX_STARTS:
-                raise Unreachable(f"ended {MAX_STARTS} times without an answer and is not started again")
-            held.starts += 1
+            self._ensure_startable(held)
             held.connection = self.connect()
         return held.connection
+
+    def _end(self, held: HeldServer) -> None:
+        """End the conversation of a loop, without waiting for it."""
+        if held.connection is not None:
+            held.ending = [task for task in held.ending if not task.done()]
+            held.ending.append(asyncio.create_task(held.connection.close()))
+            held.connection = None
+
+    def _ensure_startable(self, held: HeldServer) -> None:
+        """Raise Unreachable for a server that is not started again now."""
+        if held.starts >= MAX_STARTS:
+            raise Unreachable(f"ended {MAX_STARTS} times without an answer and is not started again")
+        held.starts += 1
 
     def _known(self, client: Client) -> Client:
         """Spare a server that speaks an older version the question on the next connection."""

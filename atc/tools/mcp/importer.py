@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import logging
 from collections import Counter
 from collections.abc import Mapping
@@ -19,16 +18,7 @@ from atc.tools.names import UniqueNames, tool_name
 from atc.tools.tool import Tool, Toolset
 
 if TYPE_CHECKING:
-    from atc.tools.mcp.connection import Connection, McpServer
-
-MAX_TOOLS = 5_000
-"""Tools of one server."""
-
-MAX_PAGES = 500
-"""Pages of one server's list."""
-
-MAX_LIST_BYTES = 20_000_000
-"""Bytes of one server's list, all pages together."""
+    from atc.tools.mcp.connection import McpServer
 
 _LOG = logging.getLogger(__name__)
 
@@ -74,17 +64,19 @@ def import_mcp(
     if not (timeout_s > 0 and start_timeout_s > 0 and max_bytes > 0):
         raise UsageError("timeout_s, start_timeout_s and max_bytes must be more than 0")
     specs = read_specs(source, env=env, cwd=cwd, headers=headers)
-    _need_sdk()
+    need_sdk()
     from atc.tools.mcp.connection import McpServer
+    from atc.tools.mcp.listing import all_listed
 
     servers = [
         McpServer(spec, timeout_s=timeout_s, start_timeout_s=start_timeout_s, max_bytes=max_bytes) for spec in specs
     ]
-    listed = wait_for(_all_listed(servers, start_timeout_s))
+    listed = wait_for(all_listed(servers, start_timeout_s))
     return _toolset(servers, listed, only, trust_hints)
 
 
-def _need_sdk() -> None:
+def need_sdk() -> None:
+    """Raise EnvironmentProblem without the extra ``mcp``."""
     try:
         import httpx2  # noqa: F401
         from mcp import Client  # noqa: F401
@@ -92,72 +84,6 @@ def _need_sdk() -> None:
         raise EnvironmentProblem(
             f"MCP servers are spoken to by the package `mcp` of version 2 ({error}): pip install 'atc-runtime[mcp]'"
         ) from None
-
-
-async def _all_listed(servers: list[McpServer], timeout_s: float) -> list[list[Any]]:
-    tasks = [asyncio.create_task(_listed(server, timeout_s)) for server in servers]
-    try:
-        return list(await asyncio.gather(*tasks))
-    finally:
-        for task in tasks:
-            task.cancel()
-        await asyncio.gather(*tasks, return_exceptions=True)
-
-
-async def _listed(server: McpServer, timeout_s: float) -> list[Any]:
-    """All tools of one server.
-
-    Raises:
-        ToolImportError: it cannot be read.
-    """
-    from atc.tools.mcp.failures import Unreachable, reason_of
-
-    where = f"the MCP server {server.spec.location}"
-    connection = server.connect(max(server.max_bytes, MAX_LIST_BYTES))
-    try:
-        await connection.ready()
-        async with asyncio.timeout(timeout_s):
-            return await _pages(connection, where)
-    except Unreachable as error:
-        raise ToolImportError(f"{where} {error}") from None
-    except TimeoutError:
-        summary = connection.log.summary(server.spec)
-        raise ToolImportError(f"{where} did not list its tools within {timeout_s:g} s{summary}") from None
-    except (ToolImportError, asyncio.CancelledError):
-        raise
-    except Exception as error:  # whatever the SDK raises about what a stranger sent
-        await connection.settled()
-        reason = reason_of(error, connection.exchange, server.spec)
-        raise ToolImportError(
-            f"{where} gave no usable list of tools: it {reason}{connection.log.summary(server.spec)}"
-        ) from None
-    finally:
-        await connection.close()
-
-
-async def _pages(connection: Connection, where: str) -> list[Any]:
-    found: dict[str, Any] = {}
-    cursor, seen, size = None, set[str](), 0
-    for _ in range(MAX_PAGES):
-        page = await connection.page(cursor)
-        for tool in page.tools:
-            if tool.name in found:
-                raise ToolImportError(
-                    f"{where} lists two tools named {tool.name[:80]!r}: the server must tell them apart"
-                )
-            found[tool.name] = tool
-        size += len(page.model_dump_json())
-        if len(found) > MAX_TOOLS:
-            raise ToolImportError(f"{where} lists more than {MAX_TOOLS:,} tools: let it offer fewer")
-        if size > MAX_LIST_BYTES:
-            raise ToolImportError(f"{where} has a list of tools of more than {MAX_LIST_BYTES:,} bytes: let it say less")
-        cursor = page.next_cursor
-        if cursor is None:
-            return list(found.values())
-        if cursor in seen:
-            raise ToolImportError(f"{where} lists its tools in a circle: page {cursor[:80]!r} comes twice")
-        seen.add(cursor)
-    raise ToolImportError(f"{where} has more than {MAX_PAGES} pages of tools: let it put more on one")
 
 
 def _toolset(servers: list[McpServer], listed: list[list[Any]], only: list[str] | None, trust_hints: bool) -> Toolset:

@@ -37,13 +37,14 @@ _GONE = (anyio.EndOfStream, anyio.ClosedResourceError, anyio.BrokenResourceError
 
 
 class ServerLog:
-    """The last lines that a server wrote where nobody else reads them."""
+    """The last lines that a server wrote where nobody else reads them, and whether it says anything any more."""
 
     def __init__(self) -> None:
         self._lines: deque[str] = deque(maxlen=_LINES)
         self._rest = ""
         self.problem = ""
         self.too_large = False
+        self.ended = False
 
     def write(self, data: bytes) -> None:
         """Take more output; only the last lines are kept."""
@@ -107,6 +108,7 @@ async def _read(
                 log.problem, log.too_large = f"it sent a message of more than {max_bytes:,} bytes", True
                 break
             except (anyio.IncompleteRead, *_GONE):
+                log.ended = True
                 return
             try:
                 message = jsonrpc_message_adapter.validate_json(line, by_name=False)
@@ -118,6 +120,7 @@ async def _read(
                 continue
             with suppress(anyio.BrokenResourceError, anyio.ClosedResourceError):
                 await to_session.send(SessionMessage(message))
+    log.ended = True
     _kill(process, signal.SIGTERM)
 
 

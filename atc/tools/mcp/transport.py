@@ -13,8 +13,8 @@ from mcp import Client, MCPError
 from atc.errors import ToolError
 from atc.tools.mcp.answers import value_of
 from atc.tools.mcp.connection import Connection, McpServer
-from atc.tools.mcp.failures import Unreachable, failed, is_closed, too_slow, unreachable
-from atc.tools.mcp.http import Exchange
+from atc.tools.mcp.failures import UNAUTHORIZED, Unreachable, failed, is_closed, reason_of, too_slow, unreachable
+from atc.tools.mcp.http import NOT_SENT, Exchange
 from atc.tools.openapi.text import clean
 from atc.tools.tool import AnnouncingTransport, Answered, GradedTransport, Sending
 
@@ -76,7 +76,8 @@ class McpTransport(AnnouncingTransport, GradedTransport):
             raise too_slow(self.label, server.timeout_s) from None
 
     async def _made(self, connection: Connection, client: Client, arguments: dict[str, Any]) -> Any:
-        spec, exchange = self.server.spec, Exchange()
+        server, exchange = self.server, Exchange()
+        spec = server.spec
         try:
             result = await connection.call(client, self.name, arguments, exchange)
         except TimeoutError:
@@ -87,11 +88,13 @@ class McpTransport(AnnouncingTransport, GradedTransport):
                 await connection.settled()
             elif isinstance(error, MCPError) and error.message == "Session terminated":
                 connection.lost = True
+            elif isinstance(exchange.problem, NOT_SENT) or exchange.status == UNAUTHORIZED:
+                server.unreached(Unreachable(reason_of(error, exchange, spec), exchange))
             if connection.log.too_large:
                 raise self._too_large() from None
             summary = connection.log.summary(spec)
             raise failed(self.label, error, exchange, summary, spec, self.reads) from None
-        self.server.answered()
+        server.answered()
         return value_of(self.label, result, spec, self.reads)
 
     def _too_large(self) -> ToolError:

@@ -1,0 +1,236 @@
+"""Tools of servers that come and go: there at once from kept lists, and kept true while they are served."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Callable, Collection, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, field
+from fnmatch import fnmatchcase
+from pathlib import Path
+from types import TracebackType
+from typing import Any, Self
+
+from atc.errors import UsageError
+from atc.tools.documents import drifted_tools, load_protocols
+from atc.tools.mcp.kept_lists import KeptLists
+from atc.tools.mcp.live_entry import Entry, Limits, State
+from atc.tools.mcp.live_names import labels_of, told_apart
+from atc.tools.mcp.spec import ServerSpec, read_specs
+from atc.tools.protocol import Protocol
+from atc.tools.sources import mcp_source, open_tools
+from atc.tools.tool import Toolset
+
+MAX_SERVERS = 200
+"""Servers behind one gateway."""
+
+_SWEEPS_S = 5.0
+_TOGETHER_S = 5.0
+_LOG = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True)
+class Shown:
+    """Which tools are served, and with which documents.
+
+    Attributes:
+        only: shell patterns of names; all tools where there is none.
+        documents: protocols in place of the servers' own, by name.
+        drifted: names of tools that answer otherwise than their documents say.
+    """
+
+    only: tuple[str, ...] = ()
+    documents: Mapping[str, Protocol] = field(default_factory=dict)
+    drifted: Collection[str] = ()
+
+    def of(self, tools: Toolset) -> Toolset:
+        """The tools that are served of these. A pattern that fits none may fit one tomorrow."""
+        if self.only:
+            tools = Toolset(each for name, each in tools.items() if any(fnmatchcase(name, p) for p in self.only))
+        return tools.with_protocols(self.documents, self.drifted) if self.documents else tools
+
+
+class LiveTools:
+    """Tools of several servers, and others beside them. Enter it to have servers started, listed and held.
+
+    The servers of one ``LiveTools`` are shared by all runs and stay up between them. Without being entered it shows
+    what is kept. Everything but :meth:`settled` belongs to the event loop that entered it.
+
+    Args:
+        specs: the servers.
+        folder: of the kept lists; nothing is kept when not given.
+        others: tools of other sources; they keep their names.
+        shown: which tools are served.
+        limits: of calls, starts and time.
+
+    Raises:
+        UsageError: there are too many servers.
+    """
+
+    def __init__(
+        self,
+        specs: Sequence[ServerSpec],
+        *,
+        folder: Path | None = None,
+        others: Toolset | None = None,
+        shown: Shown | None = None,
+        limits: Limits | None = None,
+    ) -> None:
+        if len(specs) > MAX_SERVERS:
+            raise UsageError(f"{len(specs)} MCP servers are named; the limit is {MAX_SERVERS}: leave some out")
+        self._others = others if others is not None else Toolset()
+        self._shown, self._limits = shown or Shown(), limits or Limits()
+        lists = KeptLists(folder) if folder is not None else None
+        self._slots = asyncio.Semaphore(self._limits.at_once)
+        self._entries = [
+            Entry(label, spec, self._limits, lists, self._slots, self._mark)
+            for label, spec in zip(labels_of(specs), specs, strict=True)
+        ]
+        self._callbacks: list[Callable[[Toolset], None]] = []
+        self._changed, self._renewing = asyncio.Event(), asyncio.Lock()
+        self._tasks: list[asyncio.Task[None]] = []
+        self._said: Mapping[str, str] = {}
+        self._tools = self._assembled(self._states())
+
+    def __repr__(self) -> str:
+        return f"LiveTools({len(self._entries)} servers, {len(self._tools)} tools)"
+
+    @property
+    def tools(self) -> Toolset:
+        """The tools that are there now. A toolset that was taken earlier stays as it was."""
+        return self._tools
+
+    @property
+    def down(self) -> Mapping[str, str]:
+        """The servers whose tools are off the list, by name, each with one line of why and what to do."""
+        return {entry.label: entry.why for entry in self._entries if entry.why}
+
+    @property
+    def counts(self) -> Mapping[str, int]:
+        """How many tools each server has that is not down."""
+        return {state.label: len(state.tools) for state in self._states() if not state.why}
+
+    def on_change(self, callback: Callable[[Toolset], None]) -> Callable[[], None]:
+        """Have a function called with the new tools when tools came, went or changed, or a server went down or came up.
+
+        Returns:
+            What takes the function off again.
+        """
+        self._callbacks.append(callback)
+
+        def forget() -> None:
+            with suppress(ValueError):
+                self._callbacks.remove(callback)
+
+        return forget
+
+    async def __aenter__(self) -> Self:
+        for entry in self._entries:
+            await entry.__aenter__()
+        self._tasks = [asyncio.create_task(self._publish()), asyncio.create_task(self._sweep())]
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        tasks, self._tasks = self._tasks, []
+        for task in tasks:
+            task.cancel()
+        leaving = [entry.__aexit__(kind, error, trace) for entry in self._entries]  # all at once: each may take seconds
+        await asyncio.gather(*tasks, *leaving, return_exceptions=True)
+
+    async def settled(self, timeout_s: float | None = None) -> None:
+        """Wait until every server has been listed once, from what is kept or anew, or is down; not longer than that."""
+        await self._listed(timeout_s)
+        await self._renew()
+
+    async def _listed(self, timeout_s: float | None) -> None:
+        with suppress(TimeoutError):
+            async with asyncio.timeout(timeout_s):
+                for entry in self._entries:
+                    await entry.settled.wait()
+
+    async def refresh(self) -> None:
+        """Read every server's list again, and wait for it."""
+        await asyncio.gather(*(entry.relisted() for entry in self._entries))
+        await self._renew()
+
+    def _mark(self) -> None:
+        self._changed.set()
+
+    async def _publish(self) -> None:
+        await self._listed(_TOGETHER_S)  # what comes together is told apart once, and told of once
+        while True:
+            await self._changed.wait()
+            await self._renew()
+
+    async def _renew(self) -> None:
+        """Make the tools anew where something has changed, and tell who wants to hear."""
+        async with self._renewing:
+            if not self._changed.is_set():
+                return
+            self._changed.clear()
+            tools, said = await asyncio.to_thread(self._assembled, self._states()), dict(self.down)
+            if tools == self._tools and said == self._said:
+                return
+            self._tools, self._said = (self._tools if tools == self._tools else tools), said
+        for callback in [*self._callbacks]:
+            try:
+                callback(self._tools)
+            except Exception:  # whoever hears of it must not end the life of the servers
+                _LOG.exception("a listener of changed tools failed")
+
+    def _states(self) -> list[State]:
+        return [entry.state() for entry in self._entries]
+
+    def _assembled(self, states: Sequence[State]) -> Toolset:
+        """The tools of all servers that are not down. The names count those that are, too."""
+        named = told_apart([(state.label, state.once) for state in states], self._others)
+        made = dict(self._others)
+        for entry, state, names in zip(self._entries, states, named, strict=True):
+            for tool in entry.tools(state, names):
+                if made.setdefault(tool.name, tool) is not tool:
+                    _LOG.warning("two tools are named %s: one of the MCP server %s is left out", tool.name, entry.label)
+        return self._shown.of(Toolset(made.values()))
+
+    async def _sweep(self) -> None:
+        while True:
+            await asyncio.sleep(min(_SWEEPS_S, self._limits.idle_s))
+            for entry in self._entries:
+                entry.server.end_idle(self._limits.idle_s)
+
+
+def live_tools(
+    words: Sequence[str],
+    *,
+    folder: Path | None = None,
+    only: Sequence[str] | None = None,
+    documents: str | Path | None = None,
+    limits: Limits | None = None,
+    openapi: Mapping[str, Any] | None = None,
+) -> LiveTools:
+    """Open sources as :func:`atc.tools.sources.open_tools` does, but leave the MCP servers among them to come and go.
+
+    Args:
+        words: sources, of MCP servers and others.
+        folder: of the kept lists.
+        only: shell patterns of the names of tools that are served; all when not given.
+        documents: a folder of protocol documents that stand in place of the tools' own.
+        limits: of calls, starts and time.
+        openapi: options of the OpenAPI importer.
+
+    Raises:
+        ToolImportError: a word names nothing, or what it names holds no tools. That a server is down is no error.
+        UsageError: an option does not fit.
+    """
+    sources = {word: mcp_source(word) for word in dict.fromkeys(words)}
+    specs = [spec for source in sources.values() if source is not None for spec in read_specs(source)]
+    others = [word for word, source in sources.items() if source is None]
+    known, drifted = (
+        (load_protocols(documents), drifted_tools(documents)) if documents else (Toolset(), frozenset[str]())
+    )
+    shown = Shown(tuple(only or ()), {name: tool.protocol for name, tool in known.items()}, drifted)
+    narrowed = {"only": list(only), "strict": False} if only else {}  # what else a document has is not read at all
+    opened = open_tools(others, **{**(openapi or {}), **narrowed}) if others or not specs else Toolset()
+    return LiveTools(specs, folder=folder, others=opened, shown=shown, limits=limits)
