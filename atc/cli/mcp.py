@@ -30,7 +30,7 @@ With = Annotated[
 StubTokens = Annotated[
     int,
     typer.Option(
-        min=0, help="Tokens that all tools may take in the description of run_program; else a client searches."
+        min=0, help="Tokens that all tools may take in what run_program says of itself; else a client searches."
     ),
 ]
 ValueCharacters = Annotated[
@@ -51,7 +51,7 @@ def mcp(
     openapi: options.OpenApi = None,
     documents: options.Documents = None,
     extras: With = None,
-    stub_tokens: StubTokens = 600,
+    stub_tokens: StubTokens = 450,
     value_characters: ValueCharacters = 8_000,
     check: Check = False,
     as_json: AsJson = False,
@@ -87,7 +87,8 @@ def mcp(
         import mcp as _  # noqa: F401
     except ImportError:
         raise EnvironmentProblem("the package `mcp` is not installed: pip install 'atc-runtime[mcp]'") from None
-    from atc.faces.mcp_server.gateway import Gateway, Options
+    from atc.faces.mcp_server.gateway import Gateway
+    from atc.faces.mcp_server.serving import Options
     from atc.faces.mcp_server.stdio import serve_stdio
 
     if unknown := [name for name in extras or () if name not in EXTRAS]:
