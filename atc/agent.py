@@ -8,6 +8,7 @@ from contextlib import AsyncExitStack
 from pathlib import Path
 from typing import Any, Self, overload
 
+from atc.agent_programs import RunsPrograms
 from atc.answers.opening import open_answer
 from atc.blocking import wait_for
 from atc.calls.approval import Approval, Approve
@@ -41,7 +42,7 @@ from atc.traces.retention import AT_ONCE, prune
 from atc.traces.store import RunStore, StoredRun, TraceWriter, new_run_id
 
 
-class Agent:
+class Agent(RunsPrograms):
     """Solves tasks with tools.
 
     Args:
@@ -319,6 +320,7 @@ class Agent:
         opened_by: str | None = None,
         listener: Listener | None = None,
         run_id: str = "",
+        model: Model | None = None,
     ) -> Result:
         task, frame, turn = request.task, request.frame, request.turn
         known = resumed if resumed is not None else turn
@@ -328,7 +330,7 @@ class Agent:
         stored = resumed or (self.store.run(run_id) if self.settings.keep_runs else None)
         redactor = Redactor(self.settings.secrets)
         async with AsyncExitStack() as stack:
-            model = self._held.model()
+            model = model or self._held.model()
             model.check_images([Message("user", task, images=request.images)])
             budget = limits_of(self.settings, model)
             model.prepare()

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from atc.errors import JournalError, UsageError
+from atc.models.no_model import NoModel
 from atc.packing import unpack
 from atc.request import Request
 from atc.result import Result
@@ -99,6 +100,7 @@ async def run_given(
         opened_by=NAME,
         listener=heard,
         run_id=run_id,
+        model=NoModel(),
     )
     return GivenRun(result, facts=strategy.facts, **printed)
 

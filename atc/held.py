@@ -11,6 +11,7 @@ from atc.errors import UsageError
 from atc.models import resolve_model
 from atc.models.base import Model
 from atc.models.budget import Budget
+from atc.models.no_model import NoModel
 from atc.prices import missing_price
 from atc.retrieval.retriever import Retriever
 from atc.sandboxes.contract import Sandbox
@@ -76,10 +77,11 @@ def limits_of(settings: Settings, model: Model) -> Budget:
         SettingsError: it is limited in money, and the model has no price.
     """
     price = settings.prices.get(model.name)
-    if settings.budget_money is not None and price is None:
+    money = None if isinstance(model, NoModel) else settings.budget_money
+    if money is not None and price is None:
         raise missing_price(model.name)
     used = (settings.budget_model_calls, settings.budget_tokens, settings.budget_s)
-    return Budget(*used, settings.budget_money, price, settings.currency)
+    return Budget(*used, money, price, settings.currency)
 
 
 def catalogue_of(

@@ -54,7 +54,7 @@ With = Annotated[
 StubTokens = Annotated[
     int,
     typer.Option(
-        min=0, help="Tokens of all tools in the description of run_program; where they need more, a client searches."
+        min=0, help="Tokens that all tools may take in what run_program says of itself; else a client searches."
     ),
 ]
 ValueCharacters = Annotated[
@@ -76,7 +76,7 @@ def mcp(
     documents: options.Documents = None,
     enrich: Enrich = False,
     extras: With = None,
-    stub_tokens: StubTokens = 600,
+    stub_tokens: StubTokens = 450,
     value_characters: ValueCharacters = 8_000,
     probe_reads: ProbeReads = False,
     check: Check = False,
@@ -115,7 +115,8 @@ def mcp(
         import mcp as _  # noqa: F401
     except ImportError:
         raise EnvironmentProblem("the package `mcp` is not installed: pip install 'atc-runtime[mcp]'") from None
-    from atc.faces.mcp_server.gateway import Gateway, Options
+    from atc.faces.mcp_server.gateway import Gateway
+    from atc.faces.mcp_server.serving import Options
     from atc.faces.mcp_server.stdio import serve_stdio
 
     if unknown := [name for name in extras or () if name not in EXTRAS]:

@@ -12,7 +12,8 @@ import pytest
 from mcp import Client, MCPError
 
 from atc import Tool
-from atc.faces.mcp_server.gateway import Gateway, Options
+from atc.faces.mcp_server.gateway import Gateway
+from atc.faces.mcp_server.serving import Options
 from atc.result import Effect
 from atc.settings import Settings
 from atc.tools.tool import Toolset

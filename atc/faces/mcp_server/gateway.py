@@ -5,12 +5,10 @@ from __future__ import annotations
 import asyncio
 import logging
 import tempfile
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
-from typing import Protocol as Interface
 
 from atc.agent import Agent
 from atc.calls.approval import Asker
@@ -23,8 +21,9 @@ from atc.faces.mcp_server.finding import Finder
 from atc.faces.mcp_server.guard import Guards
 from atc.faces.mcp_server.reports import ProgramReport, report_of
 from atc.faces.mcp_server.running import Runs
+from atc.faces.mcp_server.serving import Documents, Found, Options
 from atc.faces.mcp_server.texts import one_line
-from atc.faces.mcp_server.values import LARGE, Shelf, Values
+from atc.faces.mcp_server.values import Shelf, Values
 from atc.given_program import run_given
 from atc.held import Held
 from atc.models.messages import bounded_tokens
@@ -33,6 +32,7 @@ from atc.permissions import Permissions
 from atc.sandboxes.drivers import open_sandbox
 from atc.settings import Settings
 from atc.tools.fit import Fitter
+from atc.tools.mcp.live import LiveTools
 from atc.tools.names import RESERVED_NAMES
 from atc.tools.tool import Toolset
 from atc.traces.emitter import Listener
@@ -48,71 +48,8 @@ MAX_HIDDEN, MAX_STUBS = 200, 32
 """Hidden tools that a search looks past, and sets of tools whose stubs are remembered."""
 MAX_ABOUT = 120
 """Characters of the line that says what a tool does."""
-STUB_TOKENS, LEAST_STUB = 600, 15
-"""Tokens that the stubs of all tools may take in the description of ``run_program``, and those of the shortest stub."""
-
-
-@dataclass(frozen=True)
-class Found:
-    """A tool that a search found: its name and what it does, in a line."""
-
-    name: str
-    about: str
-
-
-@dataclass(frozen=True)
-class Documents:
-    """Tools as typed Python functions.
-
-    Attributes:
-        whole: nothing of them is left out.
-        unknown: names that no tool has, each with names that may be meant.
-    """
-
-    stubs: str
-    whole: bool = True
-    unknown: Mapping[str, Sequence[str]] = field(default_factory=dict)
-
-
-@dataclass(frozen=True)
-class Options:
-    """How a gateway serves.
-
-    Attributes:
-        stub_tokens: of stubs in the description of ``run_program``; where all tools do not fit, they are searched.
-        large: characters of JSON above which a value is kept, and a client gets a preview and a link.
-        extras: names of tools that are offered beside the usual ones (:mod:`.extras`).
-    """
-
-    stub_tokens: int = STUB_TOKENS
-    large: int = LARGE
-    extras: Collection[str] = ()
-
-
-class LiveTools(Interface):
-    """Tools of servers that come and go (:class:`atc.tools.mcp.live.LiveTools`)."""
-
-    @property
-    def tools(self) -> Toolset:
-        """The tools that are there now."""
-        ...
-
-    @property
-    def down(self) -> Mapping[str, str]:
-        """Servers that are down, with a line each of why."""
-        ...
-
-    async def __aenter__(self) -> object:
-        """Begin to hold the servers."""
-        ...
-
-    async def __aexit__(self, *problem: Any) -> None:
-        """Let go of the servers."""
-        ...
-
-    def on_change(self, callback: Callable[[Toolset], None]) -> object:
-        """Have a function told when tools come or go."""
-        ...
+LEAST_STUB = 15
+"""Tokens of the shortest stub."""
 
 
 class Gateway:
@@ -157,7 +94,7 @@ class Gateway:
         self.store = RunStore(self.settings.runs_dir)
         self._catalogue: Catalogue | None = None
         self._finder: Finder | None = None
-        self._stubs: dict[frozenset[str] | None, tuple[object, Documents | None]] = {}
+        self._stubs: dict[frozenset[str] | None, tuple[object, str | None]] = {}
         self._preparing: asyncio.Task[None] | None = None
         self._old: set[asyncio.Task[None]] = set()
         self.change_tools(tools)
@@ -278,13 +215,10 @@ class Gateway:
             raise UsageError(f"no tool is named {', '.join(name[:80] for name in missing[:5])}{meant}")
         fitter = Fitter([known[name] for name in names if name in known], graph.suppliers, pages=True)
         fit = await fitter.fit(budget, _count)
-        return Documents(fit.text, not fit.shortened, {name[:80]: near.get(name, []) for name in missing})
+        return Documents(fit.text, {name[:80]: near.get(name, []) for name in missing})
 
-    async def few_stubs(self, client: Client) -> Documents | None:
-        """All tools as functions, where they fit the description of ``run_program``; ``None`` where they are too many.
-
-        Their documents may be shortened: then a client can ask for them.
-        """
+    async def few_stubs(self, client: Client) -> str | None:
+        """All tools as functions, where they fit the description of ``run_program``; ``None`` where they do not."""
         seen = self.visible(client)
         if self._catalogue is None or len(seen) > self.options.stub_tokens // LEAST_STUB:
             return None
@@ -294,7 +228,7 @@ class Gateway:
             fit = await Fitter(protocols, graph.suppliers, pages=True, plain=True).fit(self.options.stub_tokens, _count)
             while len(self._stubs) >= MAX_STUBS:
                 del self._stubs[next(iter(self._stubs))]
-            self._stubs[key] = graph, None if fit.left_out else Documents(fit.text, not fit.shortened)
+            self._stubs[key] = graph, None if fit.shortened else fit.text
         return self._stubs[key][1]
 
     # -- programs ------------------------------------------------------------------------------------------------------

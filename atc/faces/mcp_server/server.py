@@ -71,15 +71,10 @@ class Face:
 
     async def offered(self, client: Client) -> list[types.Tool]:
         """The tools that a client sees: ``run_program`` alone where its description has room for all stubs."""
-        few = await self.gateway.few_stubs(client)
-        if few is None:
-            made = [
-                definitions.search_tools(self.gateway.visible(client)),
-                definitions.tool_docs(),
-                definitions.run_program(),
-            ]
-        else:
-            made = [definitions.run_program(few.stubs), *([] if few.whole else [definitions.tool_docs()])]
+        stubs = await self.gateway.few_stubs(client)
+        made = [definitions.run_program(stubs or "")]
+        if stubs is None:
+            made = [definitions.search_tools(self.gateway.visible(client)), definitions.tool_docs(), *made]
         return [*made, *(EXTRAS[name].definition() for name in self.gateway.options.extras)]
 
     def change_tools(self, tools: Any) -> None:

@@ -1,0 +1,44 @@
+"""A program of the caller's own, run by an agent that has no model."""
+
+from __future__ import annotations
+
+import asyncio
+from pathlib import Path
+
+import pytest
+
+from atc import Agent, UsageError, tool
+
+ASKED: list[str] = []
+
+
+@tool(effect="read")
+def weight_of(city: str) -> dict[str, int]:
+    """Weigh a city."""
+    ASKED.append(city)
+    return {"tons": len(city)}
+
+
+def test_a_program_runs_without_a_model_and_its_revision_repeats_nothing() -> None:
+    ASKED.clear()
+    with Agent([weight_of], model="embedded:none-such", budget_money=1, approve="never") as agent:
+        first = agent.run_program("answer = weight_of(city=name)['pounds']", inputs={"name": "Oslo"})
+        assert (first.status, first.usage.model_calls) == ("unsolved", 0)
+        assert first.fault is not None
+        second = agent.run_program("answer = weight_of(city=name)['tons'] * 2", run=first.run_id)
+        assert (second.run_id, second.unwrap(), ASKED) == (first.run_id, 8, ["Oslo"])
+        rejected = agent.run_program("answer = (")
+        assert [each.kind for each in rejected.revisions[-1].findings] == ["syntax"]
+
+
+@pytest.mark.parametrize(
+    ("source", "given", "what"),
+    [
+        ("", {}, "empty"),
+        ("answer = 1", {"run": "none"}, "no run"),
+        ("answer = 1", {"inputs": {"weight_of": 1}}, "tool"),
+    ],
+)
+def test_what_cannot_be_run_is_said(source: str, given: dict[str, object], what: str, tmp_path: Path) -> None:
+    with Agent([weight_of], approve="never", runs_dir=tmp_path) as agent, pytest.raises(UsageError, match=what):
+        asyncio.run(agent.arun_program(source, **given))  # type: ignore[arg-type]
