@@ -111,7 +111,9 @@ def going_on(server: Server, what: str) -> None:
 
 
 @pytest.mark.parametrize("what", ["nothing", "a program in a loop", "a function that hangs", "a question"])
-@pytest.mark.parametrize(("way", "code"), [("end of input", 0), (signal.SIGTERM, 0), (signal.SIGINT, 130)])
+@pytest.mark.parametrize(
+    ("way", "code"), [("end of input", 0), (signal.SIGTERM, 0), (signal.SIGINT, 130), (signal.SIGKILL, -9)]
+)
 def test_it_ends(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, nothing_left: None, what: str, way: Any, code: int
 ) -> None:
