@@ -99,7 +99,7 @@ def going_on(server: Server, what: str) -> None:
     if what == "a program in a loop":
         server.program(2, LOOP)
         traces = (server.folder / "runs").glob
-        wait_until(lambda: any("program_written" in each.read_text() for each in traces("*/trace.jsonl")))
+        wait_until(lambda: any("program_started" in each.read_text() for each in traces("*/trace.jsonl")))
     elif what == "a function that hangs":
         server.program(2, "answer = hang(n=1)")
         wait_until((server.folder / "hangs").exists)
