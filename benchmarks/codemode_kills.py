@@ -105,6 +105,9 @@ def measured(kills: int, seed: int) -> list[Killed]:
 
 def summed(found: list[Killed]) -> dict[str, Any]:
     """The figures of all."""
+    lacking: Counter[tuple[str, str]] = Counter()
+    for each in found:
+        lacking[each.mode, each.again] += LINES - each.lines
     return {
         "kills": len(found),
         "in the middle of the writes": sum(0 < each.lines_before < LINES for each in found),
@@ -112,7 +115,7 @@ def summed(found: list[Killed]) -> dict[str, Any]:
         "left running": sum(each.left_running for each in found),
         "writes in doubt": sum(each.in_doubt for each in found),
         "writes asked about as repeats": sum(each.asked_as_repeat for each in found),
-        "lines never written": sum(LINES - each.lines for each in found),
+        "lines never written": {f"{mode}, {again}": missing for (mode, again), missing in sorted(lacking.items())},
         "seconds until nothing ran, at most": round(max(each.seconds_to_end for each in found), 2),
         "ends of the second program": dict(Counter(each.status for each in found)),
     }

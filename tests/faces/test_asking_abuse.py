@@ -271,7 +271,11 @@ def test_a_retry_with_junk_is_a_no(responses: dict[str, Any]) -> None:
 def test_a_retry_that_is_no_message_leaves_the_question_open() -> None:
     async def work(gateway: Gateway, client: Client) -> None:
         state = (await asked(client)).request_state
-        bad = {"name": "run_program", "arguments": {"source": WRITE}, "inputResponses": {"approval": {"action": "YES"}}}
+        bad: dict[str, Any] = {
+            "name": "run_program",
+            "arguments": {"source": WRITE},
+            "inputResponses": {"approval": {"action": "YES"}},
+        }
         with pytest.raises(MCPError):
             await client.session.send_request(
                 types.CallToolRequest.model_construct(
@@ -370,7 +374,7 @@ def message(**given: Any) -> str:
 @settings(max_examples=30)
 @given(st.dictionaries(st.text(), st.recursive(st.text() | st.integers(), st.lists), max_size=3), st.text())
 def test_what_others_wrote_stands_on_lines_of_its_own(arguments: dict[str, Any], warning: str) -> None:
-    ours = set(message(arguments={"a": 1}, warnings=("w",)).split("\n")) | {"Not all of the arguments is shown."}
+    ours = set(message(arguments={"a": 1}, warnings=("w",)).split("\n")) | {"Parts of the arguments are not shown."}
     ours |= set(message().split("\n"))
     for line in message(arguments=arguments, warnings=(warning,)).split("\n"):
         assert line in ours or line.startswith("    ")

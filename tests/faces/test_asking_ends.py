@@ -8,7 +8,8 @@ import os
 import signal
 import subprocess
 import sys
-from collections.abc import AsyncIterator
+import time
+from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
@@ -88,30 +89,29 @@ class Server:
         return self.process.wait(60)
 
 
-def wait_for(path: Path) -> None:
-    while not path.exists():
-        pass
+def wait_until(true: Callable[[], object]) -> None:
+    while not true():
+        time.sleep(0.01)
 
 
 def going_on(server: Server, what: str) -> None:
     """Bring the server to where this goes on."""
     if what == "a program in a loop":
         server.program(2, LOOP)
-        while not list((server.folder / "runs").glob("*/trace.jsonl")):
-            pass
-        trace = next((server.folder / "runs").glob("*/trace.jsonl"))
-        while "program_started" not in trace.read_text() and "program_written" not in trace.read_text():
-            pass
+        traces = (server.folder / "runs").glob
+        wait_until(lambda: any("program_started" in each.read_text() for each in traces("*/trace.jsonl")))
     elif what == "a function that hangs":
         server.program(2, "answer = hang(n=1)")
-        wait_for(server.folder / "hangs")
+        wait_until((server.folder / "hangs").exists)
     elif what == "a question":
         server.program(2, "answer = write(text='a')")
         assert server.read()["method"] == "elicitation/create"
 
 
 @pytest.mark.parametrize("what", ["nothing", "a program in a loop", "a function that hangs", "a question"])
-@pytest.mark.parametrize(("way", "code"), [("end of input", 0), (signal.SIGTERM, 0), (signal.SIGINT, 130)])
+@pytest.mark.parametrize(
+    ("way", "code"), [("end of input", 0), (signal.SIGTERM, 0), (signal.SIGINT, 130), (signal.SIGKILL, -9)]
+)
 def test_it_ends(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, nothing_left: None, what: str, way: Any, code: int
 ) -> None:
