@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from atc import Agent, Toolset
@@ -209,6 +209,7 @@ def test_tools_of_other_sources_keep_their_names(tmp_path: Path, lists: Path) ->
 NAMES = st.lists(st.sampled_from(["search", "find", "b_search", "a.b", "a-b", "print", "", "é"]), unique=True)
 
 
+@settings(max_examples=40)
 @given(st.dictionaries(st.sampled_from(["a", "b", "a_b", "c d"]), NAMES, min_size=1), st.randoms())
 def test_names_are_unique_and_do_not_hang_on_the_order(servers: dict[str, list[str]], random: Any) -> None:
     pairs = list(servers.items())
@@ -250,6 +251,7 @@ def test_a_server_stays_up_between_runs_and_ends_with_its_owner(tmp_path: Path, 
     assert gone(first)
 
 
+@pytest.mark.slow
 def test_an_idle_server_is_ended_and_started_again(tmp_path: Path, lists: Path) -> None:
     word = config(tmp_path, a=server(tmp_path / "a", calls={"look": {"about": True}}))
 
@@ -262,6 +264,7 @@ def test_an_idle_server_is_ended_and_started_again(tmp_path: Path, lists: Path) 
     assert first != second
 
 
+@pytest.mark.slow
 def test_a_run_that_holds_a_server_keeps_it_from_ending(tmp_path: Path, lists: Path) -> None:
     word = config(tmp_path, a=server(tmp_path / "a", calls={"look": {"about": True}}))
 
@@ -344,6 +347,7 @@ def test_a_server_that_is_down_comes_back_by_itself(
     assert "\n" not in line
 
 
+@pytest.mark.slow
 def test_nobody_hangs_on_a_server_that_says_nothing(tmp_path: Path, lists: Path) -> None:
     word = config(tmp_path, a={"command": "sleep", "args": ["60"]}, b=server(tmp_path / "b", [reading("listen")]))
 
@@ -433,6 +437,7 @@ def test_progress_of_a_call_is_heard_by_who_listens(tmp_path: Path, lists: Path)
     assert told[0].message == "half [31mdone"
 
 
+@pytest.mark.slow
 def test_a_call_that_is_cancelled_is_cancelled_at_the_server(tmp_path: Path, lists: Path) -> None:
     log = tmp_path / "heard"
     calls = {"long": {"sleep": 0.2, "value": 1}, "look": {"value": 2}}
@@ -567,3 +572,26 @@ def test_nothing_is_left_of_an_owner_that_is_stopped(tmp_path: Path, number: sig
         owner.send_signal(number)
         owner.wait(60)
     assert gone(pid)
+
+
+def test_what_was_a_read_when_its_list_was_kept_must_be_one_now(tmp_path: Path, lists: Path) -> None:
+    plan = server(
+        tmp_path / "a", calls={"wipe": {"value": 1}, "look": {"value": 2}}, calls_file=str(tmp_path / "calls")
+    )
+    word = config(tmp_path, a=plan)
+    living(opened(word, lists))
+    file = Path(plan["args"][-1])
+    writes = entry("wipe", annotations={"readOnlyHint": False})
+    file.write_text(json.dumps({**json.loads(file.read_text()), "pages": [{"tools": [writes, reading("look")]}]}))
+
+    async def calls(live: LiveTools) -> list[Any]:
+        before = live.tools
+        assert before["wipe"].protocol.effect == "read"
+        found = [await one(before, "wipe"), await one(before, "look")]
+        await changed(live, lambda: live.tools["wipe"].protocol.effect == "write")
+        return [*found, await one(live.tools, "wipe")]
+
+    refused, value, after = living(opened(word, lists), calls)
+    assert (refused.status, refused.outcome) == ("changed", "refused")
+    assert (value, after) == ("2", "1")
+    assert [json.loads(line)["name"] for line in (tmp_path / "calls").read_text().splitlines()] == ["look", "wipe"]

@@ -18,6 +18,8 @@ from atc.tools.mcp.http import NOT_SENT, Exchange
 from atc.tools.openapi.text import clean
 from atc.tools.tool import AnnouncingTransport, Answered, Sending
 
+_NO_READ = "its server says now that it does more than read: look it up again, and write the program anew"
+
 
 @dataclass(frozen=True, eq=False)
 class McpTransport(AnnouncingTransport):
@@ -60,6 +62,8 @@ class McpTransport(AnnouncingTransport):
         server, sent = self.server, False
         try:
             async with asyncio.timeout(server.timeout_s), server.connected() as (connection, client):
+                if self.reads and not server.reads_still(self.name):
+                    raise ToolError(f"{self.label}: {_NO_READ}", status="changed")
                 sent = True
                 sending()
                 return Answered(await self._made(connection, client, arguments))
