@@ -366,6 +366,22 @@ def test_nobody_hangs_on_a_server_that_says_nothing(tmp_path: Path, lists: Path)
     asyncio.run(left_at_once())
 
 
+@pytest.mark.slow
+def test_servers_that_are_silent_do_not_keep_the_others_waiting(
+    tmp_path: Path, lists: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("atc.tools.mcp.live_entry._TURN_S", 0.2)
+    silent = {f"s{n}": {"command": "sleep", "args": ["600"]} for n in range(6)}
+    word = config(tmp_path, **silent, a=server(tmp_path / "a", [reading("look")]))
+
+    async def run() -> None:
+        async with opened(word, lists, Limits(start_timeout_s=500.0)) as live:
+            await changed(live, lambda: "look" in live.tools)
+            assert live.coming == tuple(silent)
+
+    asyncio.run(run())
+
+
 # What servers say unasked
 
 

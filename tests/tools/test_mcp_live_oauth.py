@@ -185,6 +185,22 @@ def test_another_host_gives_no_token_without_a_yes(served: Vault, monkeypatch: p
 
 
 @pytest.mark.slow
+def test_the_secret_of_a_registered_client_goes_to_its_issuer_alone(served: Vault) -> None:
+    def spec(issuer: str) -> ServerSpec:
+        options = {"client_id": "mine", "client_secret": "s3cret-0002", "issuer": issuer}
+        return read_specs({"mcpServers": {"vault": {"url": served.url, "oauth": options}}})[0]
+
+    before = len(served.registered), len(served.asked)
+    with pytest.raises(LoginFailed, match="not to the issuer of its configuration"):
+        logged_in(spec("https://login.example"))
+    assert (len(served.registered), len(served.asked)) == before
+    made = logged_in(spec(served.origin))
+    assert made is not None
+    assert (made.client_id, made.client_auth) == ("mine", "client_secret_basic")
+    assert len(served.registered) == before[0]
+
+
+@pytest.mark.slow
 def test_an_answer_to_no_question_is_not_let_in(served: Vault) -> None:
     spec, answers = read_specs(served.url)[0], []
 

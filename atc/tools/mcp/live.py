@@ -107,6 +107,11 @@ class LiveTools:
         return {entry.label: entry.why for entry in self._entries if entry.why}
 
     @property
+    def coming(self) -> tuple[str, ...]:
+        """The servers whose first list is still being read."""
+        return tuple(entry.label for entry in self._entries if not entry.settled.is_set()) if self._tasks else ()
+
+    @property
     def counts(self) -> Mapping[str, int]:
         """How many tools each server has that is not down."""
         return {state.label: len(state.tools) for state in self._states() if not state.why}

@@ -35,6 +35,7 @@ MAX_DOCUMENT = 400_000
 
 MINUTE_S = 60.0
 _LOOKS_S = 2.0
+_TURN_S = 5.0
 _LOG = logging.getLogger(__name__)
 
 
@@ -253,7 +254,14 @@ class Entry:
                 if self._kept is not None:  # it died of something else, a call perhaps: what is known stays
                     return self._kept
         async with self._slots:
-            return await off_loop(self._from_elsewhere)
+            reading = asyncio.create_task(off_loop(self._from_elsewhere))
+            try:  # who is silent for longer does not keep the others waiting
+                await asyncio.wait({reading}, timeout=_TURN_S)
+            except asyncio.CancelledError:
+                reading.cancel()
+                await asyncio.wait({reading})
+                raise
+        return await reading
 
     async def _from_elsewhere(self) -> KeptList:
         limits = self._limits
