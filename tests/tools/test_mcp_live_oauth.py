@@ -287,3 +287,28 @@ def test_tools_go_when_the_login_ends_and_no_call_is_in_doubt(served: Vault, log
             assert await one(tools, "secret") == "42"
 
     asyncio.run(run())
+
+
+@pytest.mark.slow
+def test_the_command_logs_in_and_out(
+    served: Vault, logins: Logins, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("webbrowser.open", browser)
+    file = tmp_path / "servers.json"
+    file.write_text(json.dumps({"mcpServers": {"vault": {"url": served.url}}}))
+    said = invoked("mcp", "login", "vault", "--tools", str(file))
+    assert "The token will come from 127.0.0.1." in said
+    assert "You are logged in at vault" in said
+    kept = logins.read(served.url)
+    assert kept is not None
+    assert kept.access_token not in said
+    listed = invoked("tools", "list", str(file))
+    assert "secret" in listed
+    assert "is deleted" in invoked("mcp", "logout", served.url)
+    refused = invoked("tools", "list", f"mcp:{served.url}")
+    assert f"run `atc mcp login {served.url}`" in refused
+    config = {"mcpServers": {"v": {"url": served.url, "headers": {"Authorization": "Bearer wrong-0001"}}}}
+    with pytest.raises(ToolImportError, match="refuses the one in headers"):
+        Toolset.from_mcp(config)
+    monkeypatch.setattr(served, "issuer", "https://login.evil.example")
+    assert "you did not agree to log in at login.evil.example" in invoked("mcp", "login", served.url)
