@@ -278,7 +278,10 @@ def test_a_run_that_holds_a_server_keeps_it_from_ending(tmp_path: Path, lists: P
     assert first == second
 
 
-def test_a_server_that_dies_is_started_again_but_ever_later(tmp_path: Path, lists: Path) -> None:
+def test_a_server_that_dies_is_started_again_but_ever_later(
+    tmp_path: Path, lists: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("atc.tools.mcp.backoff.FIRST_S", 1000.0)
     log = tmp_path / "heard"
     calls = {"die": {"exit": 3}, "look": {"value": 1}}
     word = config(tmp_path, a=server(tmp_path / "a", calls=calls, heard_file=str(log)))
@@ -303,7 +306,9 @@ def test_a_server_that_died_unseen_costs_no_call(tmp_path: Path, lists: Path) ->
         first = (await one(live.tools, "look"))["pid"]
         os.killpg(first, signal.SIGKILL)
         await asyncio.to_thread(gone, first)
-        await asyncio.sleep(0.05)
+        async with asyncio.timeout(PATIENCE_S):
+            while live._entries[0].server.running() is not None:  # noqa: ASYNC110 - nothing else tells
+                await asyncio.sleep(0.01)
         return first, (await one(live.tools, "look"))["pid"]
 
     first, second = living(opened(word, lists), killed)

@@ -27,6 +27,7 @@ MAX_SERVERS = 200
 
 _SWEEPS_S = 5.0
 _TOGETHER_S = 5.0
+_LEAST_S = 0.01
 _LOG = logging.getLogger(__name__)
 
 
@@ -201,7 +202,7 @@ class LiveTools:
 
     async def _sweep(self) -> None:
         while True:
-            await asyncio.sleep(min(_SWEEPS_S, self._limits.idle_s))
+            await asyncio.sleep(max(_LEAST_S, min(_SWEEPS_S, self._limits.idle_s)))
             for entry in self._entries:
                 entry.server.end_idle(self._limits.idle_s)
 
