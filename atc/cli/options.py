@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -124,12 +125,15 @@ def opened_live(
     """
     from atc.tools.mcp.kept_lists import FOLDER
     from atc.tools.mcp.live import live_tools
+    from atc.tools.mcp.live_entry import Limits
 
+    limits = Limits()
     return live_tools(
         sources,
         folder=settings.catalogue / FOLDER,
         only=only,
         documents=documents,
+        limits=replace(limits, timeout_s=max(limits.timeout_s, settings.call_timeout_s)),
         openapi=_of_openapi(None, service_url, auth, bool(documents), openapi),
     )
 

@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from atc import Agent, Toolset
@@ -209,6 +209,7 @@ def test_tools_of_other_sources_keep_their_names(tmp_path: Path, lists: Path) ->
 NAMES = st.lists(st.sampled_from(["search", "find", "b_search", "a.b", "a-b", "print", "", "é"]), unique=True)
 
 
+@settings(max_examples=40)
 @given(st.dictionaries(st.sampled_from(["a", "b", "a_b", "c d"]), NAMES, min_size=1), st.randoms())
 def test_names_are_unique_and_do_not_hang_on_the_order(servers: dict[str, list[str]], random: Any) -> None:
     pairs = list(servers.items())
@@ -250,6 +251,7 @@ def test_a_server_stays_up_between_runs_and_ends_with_its_owner(tmp_path: Path, 
     assert gone(first)
 
 
+@pytest.mark.slow
 def test_an_idle_server_is_ended_and_started_again(tmp_path: Path, lists: Path) -> None:
     word = config(tmp_path, a=server(tmp_path / "a", calls={"look": {"about": True}}))
 
@@ -262,6 +264,7 @@ def test_an_idle_server_is_ended_and_started_again(tmp_path: Path, lists: Path) 
     assert first != second
 
 
+@pytest.mark.slow
 def test_a_run_that_holds_a_server_keeps_it_from_ending(tmp_path: Path, lists: Path) -> None:
     word = config(tmp_path, a=server(tmp_path / "a", calls={"look": {"about": True}}))
 
@@ -275,7 +278,10 @@ def test_a_run_that_holds_a_server_keeps_it_from_ending(tmp_path: Path, lists: P
     assert first == second
 
 
-def test_a_server_that_dies_is_started_again_but_ever_later(tmp_path: Path, lists: Path) -> None:
+def test_a_server_that_dies_is_started_again_but_ever_later(
+    tmp_path: Path, lists: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("atc.tools.mcp.backoff.FIRST_S", 1000.0)
     log = tmp_path / "heard"
     calls = {"die": {"exit": 3}, "look": {"value": 1}}
     word = config(tmp_path, a=server(tmp_path / "a", calls=calls, heard_file=str(log)))
@@ -300,7 +306,9 @@ def test_a_server_that_died_unseen_costs_no_call(tmp_path: Path, lists: Path) ->
         first = (await one(live.tools, "look"))["pid"]
         os.killpg(first, signal.SIGKILL)
         await asyncio.to_thread(gone, first)
-        await asyncio.sleep(0.05)
+        async with asyncio.timeout(PATIENCE_S):
+            while live._entries[0].server.running() is not None:  # noqa: ASYNC110 - nothing else tells
+                await asyncio.sleep(0.01)
         return first, (await one(live.tools, "look"))["pid"]
 
     first, second = living(opened(word, lists), killed)
@@ -344,6 +352,7 @@ def test_a_server_that_is_down_comes_back_by_itself(
     assert "\n" not in line
 
 
+@pytest.mark.slow
 def test_nobody_hangs_on_a_server_that_says_nothing(tmp_path: Path, lists: Path) -> None:
     word = config(tmp_path, a={"command": "sleep", "args": ["60"]}, b=server(tmp_path / "b", [reading("listen")]))
 
@@ -360,6 +369,22 @@ def test_nobody_hangs_on_a_server_that_says_nothing(tmp_path: Path, lists: Path)
             await live.settled(0.05)
 
     asyncio.run(left_at_once())
+
+
+@pytest.mark.slow
+def test_servers_that_are_silent_do_not_keep_the_others_waiting(
+    tmp_path: Path, lists: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("atc.tools.mcp.live_entry._TURN_S", 0.2)
+    silent = {f"s{n}": {"command": "sleep", "args": ["600"]} for n in range(6)}
+    word = config(tmp_path, **silent, a=server(tmp_path / "a", [reading("look")]))
+
+    async def run() -> None:
+        async with opened(word, lists, Limits(start_timeout_s=500.0)) as live:
+            await changed(live, lambda: "look" in live.tools)
+            assert live.coming == tuple(silent)
+
+    asyncio.run(run())
 
 
 # What servers say unasked
@@ -433,6 +458,7 @@ def test_progress_of_a_call_is_heard_by_who_listens(tmp_path: Path, lists: Path)
     assert told[0].message == "half [31mdone"
 
 
+@pytest.mark.slow
 def test_a_call_that_is_cancelled_is_cancelled_at_the_server(tmp_path: Path, lists: Path) -> None:
     log = tmp_path / "heard"
     calls = {"long": {"sleep": 0.2, "value": 1}, "look": {"value": 2}}
@@ -567,3 +593,26 @@ def test_nothing_is_left_of_an_owner_that_is_stopped(tmp_path: Path, number: sig
         owner.send_signal(number)
         owner.wait(60)
     assert gone(pid)
+
+
+def test_what_was_a_read_when_its_list_was_kept_must_be_one_now(tmp_path: Path, lists: Path) -> None:
+    plan = server(
+        tmp_path / "a", calls={"wipe": {"value": 1}, "look": {"value": 2}}, calls_file=str(tmp_path / "calls")
+    )
+    word = config(tmp_path, a=plan)
+    living(opened(word, lists))
+    file = Path(plan["args"][-1])
+    writes = entry("wipe", annotations={"readOnlyHint": False})
+    file.write_text(json.dumps({**json.loads(file.read_text()), "pages": [{"tools": [writes, reading("look")]}]}))
+
+    async def calls(live: LiveTools) -> list[Any]:
+        before = live.tools
+        assert before["wipe"].protocol.effect == "read"
+        found = [await one(before, "wipe"), await one(before, "look")]
+        await changed(live, lambda: live.tools["wipe"].protocol.effect == "write")
+        return [*found, await one(live.tools, "wipe")]
+
+    refused, value, after = living(opened(word, lists), calls)
+    assert (refused.status, refused.outcome) == ("changed", "refused")
+    assert (value, after) == ("2", "1")
+    assert [json.loads(line)["name"] for line in (tmp_path / "calls").read_text().splitlines()] == ["look", "wipe"]

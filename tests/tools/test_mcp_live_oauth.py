@@ -185,6 +185,22 @@ def test_another_host_gives_no_token_without_a_yes(served: Vault, monkeypatch: p
 
 
 @pytest.mark.slow
+def test_the_secret_of_a_registered_client_goes_to_its_issuer_alone(served: Vault) -> None:
+    def spec(issuer: str) -> ServerSpec:
+        options = {"client_id": "mine", "client_secret": "s3cret-0002", "issuer": issuer}
+        return read_specs({"mcpServers": {"vault": {"url": served.url, "oauth": options}}})[0]
+
+    before = len(served.registered), len(served.asked)
+    with pytest.raises(LoginFailed, match="not to the issuer of its configuration"):
+        logged_in(spec("https://login.example"))
+    assert (len(served.registered), len(served.asked)) == before
+    made = logged_in(spec(served.origin))
+    assert made is not None
+    assert (made.client_id, made.client_auth) == ("mine", "client_secret_basic")
+    assert len(served.registered) == before[0]
+
+
+@pytest.mark.slow
 def test_an_answer_to_no_question_is_not_let_in(served: Vault) -> None:
     spec, answers = read_specs(served.url)[0], []
 
@@ -271,3 +287,28 @@ def test_tools_go_when_the_login_ends_and_no_call_is_in_doubt(served: Vault, log
             assert await one(tools, "secret") == "42"
 
     asyncio.run(run())
+
+
+@pytest.mark.slow
+def test_the_command_logs_in_and_out(
+    served: Vault, logins: Logins, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("webbrowser.open", browser)
+    file = tmp_path / "servers.json"
+    file.write_text(json.dumps({"mcpServers": {"vault": {"url": served.url}}}))
+    said = invoked("mcp", "login", "vault", "--tools", str(file))
+    assert "The token will come from 127.0.0.1." in said
+    assert "You are logged in at vault" in said
+    kept = logins.read(served.url)
+    assert kept is not None
+    assert kept.access_token not in said
+    listed = invoked("tools", "list", str(file))
+    assert "secret" in listed
+    assert "is deleted" in invoked("mcp", "logout", served.url)
+    refused = invoked("tools", "list", f"mcp:{served.url}")
+    assert f"run `atc mcp login {served.url}`" in refused
+    config = {"mcpServers": {"v": {"url": served.url, "headers": {"Authorization": "Bearer wrong-0001"}}}}
+    with pytest.raises(ToolImportError, match="refuses the one in headers"):
+        Toolset.from_mcp(config)
+    monkeypatch.setattr(served, "issuer", "https://login.evil.example")
+    assert "you did not agree to log in at login.evil.example" in invoked("mcp", "login", served.url)

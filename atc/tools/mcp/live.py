@@ -27,6 +27,7 @@ MAX_SERVERS = 200
 
 _SWEEPS_S = 5.0
 _TOGETHER_S = 5.0
+_LEAST_S = 0.01
 _LOG = logging.getLogger(__name__)
 
 
@@ -105,6 +106,11 @@ class LiveTools:
     def down(self) -> Mapping[str, str]:
         """The servers whose tools are off the list, by name, each with one line of why and what to do."""
         return {entry.label: entry.why for entry in self._entries if entry.why}
+
+    @property
+    def coming(self) -> tuple[str, ...]:
+        """The servers whose first list is still being read."""
+        return tuple(entry.label for entry in self._entries if not entry.settled.is_set()) if self._tasks else ()
 
     @property
     def counts(self) -> Mapping[str, int]:
@@ -196,7 +202,7 @@ class LiveTools:
 
     async def _sweep(self) -> None:
         while True:
-            await asyncio.sleep(min(_SWEEPS_S, self._limits.idle_s))
+            await asyncio.sleep(max(_LEAST_S, min(_SWEEPS_S, self._limits.idle_s)))
             for entry in self._entries:
                 entry.server.end_idle(self._limits.idle_s)
 

@@ -13,7 +13,7 @@ from typing import Any, Self
 
 from atc.errors import ToolImportError
 from atc.result import Effect
-from atc.tools.mcp.connection import McpServer
+from atc.tools.mcp.connection import Connection, McpServer
 from atc.tools.mcp.failures import Unreachable
 from atc.tools.mcp.kept_lists import KeptList, KeptLists, server_key
 from atc.tools.mcp.listing import Listed, ListUnread, listed, listed_over
@@ -35,6 +35,7 @@ MAX_DOCUMENT = 400_000
 
 MINUTE_S = 60.0
 _LOOKS_S = 2.0
+_TURN_S = 5.0
 _LOG = logging.getLogger(__name__)
 
 
@@ -111,8 +112,9 @@ class Entry:
             max_bytes=limits.max_bytes,
         )
         self._key = server_key(spec)
-        self._kept = lists.read(self._key, spec.location) if lists is not None else None
-        self.server.page_bytes = self._kept.page_bytes if self._kept is not None else 0
+        self._kept: KeptList | None = None
+        if (kept := lists.read(self._key, spec.location) if lists is not None else None) is not None:
+            self._know(kept)
         self._logins = Logins.of_user()
         self._made: dict[str, tuple[Protocol, Tool]] = {}
         self._wanted = asyncio.Event()
@@ -126,6 +128,11 @@ class Entry:
         if kept is None:
             return State(self.label, self.why, (), ())
         return State(self.label, self.why, kept.once, () if self.why else kept.tools)
+
+    def _know(self, kept: KeptList) -> None:
+        self._kept = kept
+        self.server.page_bytes = kept.page_bytes
+        self.server.effects = {tool.source.operation: tool.effect for tool in kept.tools}
 
     def tools(self, state: State, names: Mapping[str, str]) -> Iterator[Tool]:
         """The tools of a state, under names that tell them apart. One that has not changed is the same object."""
@@ -160,11 +167,11 @@ class Entry:
 
     # -- what the server says ------------------------------------------------------------------------------------------
 
-    def _started(self) -> None:
+    async def _started(self) -> None:
+        # another version of it may list other tools, or say otherwise what they do
+        await self.relisted(self.server.running())
         if self.why:
-            self.why = ""
-            self._tell()
-        self._wanted.set()  # another version of it may list other tools
+            raise Unreachable("gave no usable list of tools", soon=False)
 
     def _unreachable(self, error: Unreachable) -> None:
         if error.soon:  # one that is waited for has said why before
@@ -211,11 +218,15 @@ class Entry:
         recent = sum(now - at < MINUTE_S for at in self._changes)
         return min(MINUTE_S, self._limits.quiet_s * 2.0 ** max(0, recent - 1)) if recent else 0.0
 
-    async def relisted(self) -> None:
-        """Read the list anew, and keep it; or say why that cannot be done."""
+    async def relisted(self, over: Connection | None = None) -> None:
+        """Read the list anew, and keep it; or say why that cannot be done.
+
+        Args:
+            over: the conversation that is used; else the one that goes on, or one of its own.
+        """
         async with self._listing:
             try:
-                kept = await self._read()
+                kept = await self._read(over)
             except ListUnread as error:
                 self.server.backoff.failed()
                 self._go_down(error.reason, error.cause)
@@ -223,16 +234,16 @@ class Entry:
                 was_down, before = bool(self.why), self._kept
                 if was_down:  # one that lists its tools and dies of each call is not well
                     self.server.backoff.well()
-                self.why, self._kept = "", kept
-                self.server.page_bytes = kept.page_bytes
+                self.why = ""
+                self._know(kept)
                 if was_down or before is None or before.tools != kept.tools:
                     self._tell()
             finally:
                 self.settled.set()
 
-    async def _read(self) -> KeptList:
+    async def _read(self, over: Connection | None) -> KeptList:
         """Raise ListUnread where there is no list to be had."""
-        running = self.server.running() if not self.why else None
+        running = over or (self.server.running() if not self.why else None)
         if running is not None:
             try:
                 found = await listed_over(running, self._limits.start_timeout_s)
@@ -243,7 +254,14 @@ class Entry:
                 if self._kept is not None:  # it died of something else, a call perhaps: what is known stays
                     return self._kept
         async with self._slots:
-            return await off_loop(self._from_elsewhere)
+            reading = asyncio.create_task(off_loop(self._from_elsewhere))
+            try:  # who is silent for longer does not keep the others waiting
+                await asyncio.wait({reading}, timeout=_TURN_S)
+            except asyncio.CancelledError:
+                reading.cancel()
+                await asyncio.wait({reading})
+                raise
+        return await reading
 
     async def _from_elsewhere(self) -> KeptList:
         limits = self._limits

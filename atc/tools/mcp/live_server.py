@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import asyncio
 import time
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 
 from mcp import Client
 
+from atc.result import Effect
 from atc.tools.mcp.backoff import Backoff
 from atc.tools.mcp.connection import Connection, HeldServer, McpServer
 from atc.tools.mcp.failures import Unreachable
@@ -17,15 +19,16 @@ from atc.tools.mcp.spec import ServerSpec
 
 @dataclass(frozen=True)
 class Hooks:
-    """Whom a server tells what becomes of it. None of them may wait.
+    """Whom a server tells what becomes of it.
 
     Attributes:
-        started: it answers, after a start.
+        started: it answers, after a start; no call is made before this is done. It raises Unreachable where there
+            shall be none.
         unreachable: it could not be started or reached, and why.
         list_changed: it says that its list has changed.
     """
 
-    started: Callable[[], None]
+    started: Callable[[], Awaitable[None]]
     unreachable: Callable[[Unreachable], None]
     list_changed: Callable[[], None]
 
@@ -40,6 +43,9 @@ class LiveServer(McpServer):
         start_timeout_s: seconds until the server must be ready.
         max_bytes: bytes of one answer.
         backoff: when it may be started again.
+
+    Attributes:
+        effects: of its tools, by their names there, as it listed them last.
     """
 
     def __init__(
@@ -59,6 +65,8 @@ class LiveServer(McpServer):
         self._calls = 0
         self._used = time.monotonic()
         self._told: Connection | None = None
+        self._telling = asyncio.Lock()
+        self.effects: Mapping[str, Effect] = {}
         self._counted: Connection | None = None
 
     def connect(self, max_bytes: int | None = None) -> Connection:
@@ -91,10 +99,13 @@ class LiveServer(McpServer):
         inside = False
         try:
             async with super().connected() as (connection, client):
+                async with self._telling:
+                    if connection is not self._told:
+                        await self._hooks.started()
+                        self._told = connection
+                if connection.over:
+                    raise Unreachable("ended before a call was made")
                 inside = True
-                if connection is not self._told:
-                    self._told = connection
-                    self._hooks.started()
                 yield connection, client
         except Unreachable as error:
             if not inside:
@@ -102,6 +113,10 @@ class LiveServer(McpServer):
                 self._failed(held.connection if held is not None else None)
                 self._hooks.unreachable(error)
             raise
+
+    def reads_still(self, name: str) -> bool:
+        """Whether its last list still says so of a tool. A kept list was as old as it was, and nobody was asked."""
+        return self.effects.get(name, Effect.READ) is Effect.READ
 
     def answered(self) -> None:
         """The server is well."""

@@ -19,6 +19,7 @@ import httpx2
 from mcp import Client
 from mcp.client.auth import OAuthClientProvider, OAuthFlowError, OAuthRegistrationError, OAuthTokenError
 from mcp.client.auth.extensions.client_credentials import ClientCredentialsOAuthProvider
+from mcp.client.auth.utils import issuers_match
 from mcp.client.streamable_http import streamable_http_client
 from mcp.shared.auth import (
     AuthorizationCodeResult,
@@ -89,7 +90,7 @@ class _Provider(OAuthClientProvider):
         self.context.client_info = self.known
 
     def _select_authorization_server(self, advertised: list[str]) -> str:
-        chosen = super()._select_authorization_server(advertised)
+        chosen = self.guard.chosen(advertised)
         self.guard.ensure_agreed(chosen)
         return chosen
 
@@ -102,6 +103,20 @@ class _Guard:
         self._issuer = spec.oauth.issuer if spec.oauth is not None else ""
         self._server = urlsplit(spec.url).hostname or ""
         self._agreed = {origin_of(spec.url)[:2]}
+
+    def chosen(self, advertised: list[str]) -> str:
+        """The authorization server of those that the server names: the configured one, where one is configured.
+
+        Raises:
+            LoginFailed: the server does not name that one; what belongs to it is sent to no other.
+        """
+        if not self._issuer:
+            return advertised[0]
+        found = next((each for each in advertised if issuers_match(each, self._issuer)), None)
+        if found is None:
+            named = urlsplit(advertised[0]).hostname or advertised[0][:100]
+            raise LoginFailed(f"the server leaves the login to {named}, not to the issuer of its configuration")
+        return found
 
     def ensure_agreed(self, url: str) -> None:
         """Raise LoginFailed unless the user agrees to this address."""
@@ -189,6 +204,7 @@ def _provider(spec: ServerSpec, address: str, guard: _Guard) -> _Provider:
         made.known = OAuthClientInformationFull(
             client_id=options.client_id,
             client_secret=options.client_secret or None,
+            issuer=options.issuer or None,
             redirect_uris=[AnyUrl(address)],
             token_endpoint_auth_method="client_secret_basic" if options.client_secret else "none",
         )

@@ -150,20 +150,27 @@ async def _keep(process: Process, log: ServerLog) -> None:
 async def _end(process: Process) -> None:
     """Close its input, wait, ask, and kill: as the specification of MCP says."""
     with anyio.CancelScope(shield=True):
-        if process.stdin is not None:
-            with suppress(*_GONE):
-                await process.stdin.aclose()
-        if not await _ended(process):
-            _kill(process, signal.SIGTERM)
+        try:
+            if process.stdin is not None:
+                with suppress(*_GONE):
+                    await process.stdin.aclose()
+            if not await _ended(process):
+                _kill(process, signal.SIGTERM)
+                await _ended(process)
+            _kill(process, signal.SIGKILL)  # also what it started and left behind
             await _ended(process)
-        _kill(process, signal.SIGKILL)  # also what it started and left behind
-        await _ended(process)
-        # who ran away and holds its pipes would keep them open; asyncio has no public way to let go of them
-        transport = getattr(getattr(process, "_process", None), "_transport", None)
-        if transport is not None:
-            with suppress(PermissionError):
-                transport.close()
+        finally:  # also for who does not wait for that
+            _kill(process, signal.SIGKILL)
+            _let_go(process)
         await anyio.lowlevel.checkpoint()
+
+
+def _let_go(process: Process) -> None:
+    """Close its pipes: who ran away and holds them would keep them open, and asyncio has no public way to do it."""
+    transport = getattr(getattr(process, "_process", None), "_transport", None)
+    if transport is not None:
+        with suppress(PermissionError):
+            transport.close()
 
 
 async def _ended(process: Process) -> bool:

@@ -23,6 +23,8 @@ from atc.tools.tool import AnnouncingTransport, Answered, GradedTransport, Sendi
 HEARD: ContextVar[Callable[[Any], None] | None] = ContextVar("atc_mcp_heard", default=None)
 """Is given each answer as it came, with what no value of a program has: images, and annotations of blocks."""
 
+_NO_READ = "its server says now that it does more than read: look it up again, and write the program anew"
+
 
 @dataclass(frozen=True, eq=False)
 class McpTransport(AnnouncingTransport, GradedTransport):
@@ -69,6 +71,8 @@ class McpTransport(AnnouncingTransport, GradedTransport):
         server, sent = self.server, False
         try:
             async with asyncio.timeout(server.timeout_s), server.connected() as (connection, client):
+                if self.reads and not server.reads_still(self.name):
+                    raise ToolError(f"{self.label}: {_NO_READ}", status="changed")
                 sent = True
                 sending()
                 return Answered(await self._made(connection, client, arguments))
