@@ -100,6 +100,7 @@ class EnrichedFace(Face):
             for name in [each for each in own if each not in apart]:
                 named[own[name] if own[name] not in named else name] = tools[name]
             order = {id(tool): number for number, tool in enumerate(tools.values())}
+            self._filled = {name: kept for name, kept in self._filled.items() if name in tools}
             self._named = tools, dict(sorted(named.items(), key=lambda each: order[id(each[1])]))
         return self._named[1]
 
