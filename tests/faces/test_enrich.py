@@ -236,7 +236,7 @@ def picture():
     return [TextContent(type="text", text='{"id": 1}'), image]
 
 @server.tool(annotations=READS)
-def add(a: int, b: int) -> int:
+def total(a: int, b: int) -> int:
     return a + b
 
 @server.tool(annotations=READS, structured_output=False)
@@ -256,9 +256,9 @@ def test_blocks_and_declared_results_of_a_server_pass_unchanged(tmp_path: Path, 
     async def told() -> None:
         face = EnrichedFace(Gateway(tools, Settings.load(catalogue=tmp_path / "catalogue")))
         async with client_of(face, mode) as client:
-            declared = (await schemas(client))["add"]
+            declared = (await schemas(client))["total"]
             assert declared["required"] == ["result"]
-            assert (await client.call_tool("add", {"a": 1, "b": 2})).structured_content == {"result": 3}
+            assert (await client.call_tool("total", {"a": 1, "b": 2})).structured_content == {"result": 3}
             for _ in range(2):
                 result = await client.call_tool("picture", {})
                 assert [block.type for block in result.content] == ["text", "image"]
@@ -288,9 +288,9 @@ def test_the_command_serves_the_tools_of_a_configuration_over_pipes(tmp_path: Pa
                 if declared["picture"] is not None:
                     break
                 await asyncio.sleep(0.1)
-            assert set(declared) == {"picture", "add", "fails"}
+            assert set(declared) == {"picture", "total", "fails"}
             assert "result" in declared["picture"]["properties"]
             assert declared["fails"] is None
-            assert (await client.call_tool("add", {"a": 2, "b": 2})).structured_content == {"result": 4}
+            assert (await client.call_tool("total", {"a": 2, "b": 2})).structured_content == {"result": 4}
 
     asyncio.run(told())
