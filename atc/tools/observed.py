@@ -15,8 +15,9 @@ from atc.tools.types import EVIDENCE, OBSERVED
 
 MAX_DEPTH, MAX_KEYS, MAX_NODES = 8, 200, 2_000
 """Levels, keys of one object and schemas of an observed response that are kept: a stranger's tool answered it."""
-MAX_SAID = 1_000
-"""Answers that are counted in words; more are "over 1,000"."""
+SAID = (1, 2, 3, 5, 10, 20, 50, 100, 200, 500, 1_000)
+"""Answers that are counted in words; what lies between is "over" the last one. A stub that changed with every answer
+would be read anew by a model that keeps what it read."""
 _SAYS = ("properties", "items", "prefixItems", "additionalProperties", "patternProperties", "anyOf", "oneOf", "allOf",
          "$ref", "enum", "const")  # fmt: skip
 _TYPES = ("object", "array", "string", "integer", "number", "boolean", "null")
@@ -47,11 +48,12 @@ def times_seen(returns: JsonSchema | None) -> int:
 
 
 def times_text(returns: JsonSchema | None) -> str:
-    """How often an observed response was seen, as a stub says it: `` (12 times)``; empty where that is not known."""
+    """How often an observed response was seen, as a stub says it: `` (over 10 times)``; empty where nobody knows."""
     seen = times_seen(returns)
-    if seen > MAX_SAID:
-        return f" (over {MAX_SAID:,} times)"
-    return "" if not seen else " (once)" if seen == 1 else f" ({seen:,} times)"
+    said = max((number for number in SAID if number <= seen), default=0)
+    if said <= 1 and seen <= 1:
+        return " (once)" if seen else ""
+    return f" ({said:,} times)" if said == seen else f" (over {said:,} times)"
 
 
 def has_more(returns: JsonSchema | None) -> bool:

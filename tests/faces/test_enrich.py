@@ -16,6 +16,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from mcp import Client, MCPError
+from mcp.client.stdio import StdioServerParameters, stdio_client
 
 from atc import Settings, Tool, Toolset
 from atc.calls.approval import Approval, ApprovalRequest
@@ -235,7 +236,7 @@ def picture():
     return [TextContent(type="text", text='{"id": 1}'), image]
 
 @server.tool(annotations=READS)
-def add(a: int, b: int) -> int:
+def total(a: int, b: int) -> int:
     return a + b
 
 @server.tool(annotations=READS, structured_output=False)
@@ -255,9 +256,9 @@ def test_blocks_and_declared_results_of_a_server_pass_unchanged(tmp_path: Path, 
     async def told() -> None:
         face = EnrichedFace(Gateway(tools, Settings.load(catalogue=tmp_path / "catalogue")))
         async with client_of(face, mode) as client:
-            declared = (await schemas(client))["add"]
+            declared = (await schemas(client))["total"]
             assert declared["required"] == ["result"]
-            assert (await client.call_tool("add", {"a": 1, "b": 2})).structured_content == {"result": 3}
+            assert (await client.call_tool("total", {"a": 1, "b": 2})).structured_content == {"result": 3}
             for _ in range(2):
                 result = await client.call_tool("picture", {})
                 assert [block.type for block in result.content] == ["text", "image"]
@@ -267,5 +268,29 @@ def test_blocks_and_declared_results_of_a_server_pass_unchanged(tmp_path: Path, 
             failed = await client.call_tool("fails", {})
             assert failed.is_error
             assert "fails" in text_of(failed)
+
+    asyncio.run(told())
+
+
+@pytest.mark.slow
+def test_the_command_serves_the_tools_of_a_configuration_over_pipes(tmp_path: Path) -> None:
+    (tmp_path / "blocks.py").write_text(BLOCKS)
+    servers = {"blocks": {"command": sys.executable, "args": [str(tmp_path / "blocks.py")]}}
+    (tmp_path / "servers.json").write_text(json.dumps({"mcpServers": servers}))
+    command = ["-m", "atc", "mcp", "--enrich", "--probe-reads", "--tools", str(tmp_path / "servers.json")]
+    environment = {"PATH": "/usr/bin:/bin", "HOME": str(tmp_path), "ATC_CATALOGUE": str(tmp_path / "catalogue")}
+
+    async def told() -> None:
+        started = StdioServerParameters(command=sys.executable, args=command, env=environment)
+        async with Client(stdio_client(started), cache=None) as client:
+            for _ in range(200):  # what surely reads and needs nothing is called beside the serving
+                declared = await schemas(client)
+                if declared["picture"] is not None:
+                    break
+                await asyncio.sleep(0.1)
+            assert set(declared) == {"picture", "total", "fails"}
+            assert "result" in declared["picture"]["properties"]
+            assert declared["fails"] is None
+            assert (await client.call_tool("total", {"a": 2, "b": 2})).structured_content == {"result": 4}
 
     asyncio.run(told())

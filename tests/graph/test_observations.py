@@ -139,7 +139,14 @@ def test_the_graph_is_read_in_another_thread_where_it_has_changed(
 
 
 def test_how_often_is_said_in_few_words() -> None:
-    for seen, text in ((0, ""), (1, " (once)"), (12, " (12 times)"), (10**9, " (over 1,000 times)")):
+    for seen, text in (
+        (0, ""),
+        (1, " (once)"),
+        (2, " (2 times)"),
+        (4, " (over 3 times)"),
+        (12, " (over 10 times)"),
+        (10**9, " (over 1,000 times)"),
+    ):
         assert times_text({"x-atc-evidence": {"seen": seen}}) == text
     for odd in (None, {}, {"x-atc-evidence": 3}, {"x-atc-evidence": {"seen": "9"}}, {"x-atc-evidence": {"seen": True}}):
         assert times_text(odd) == ""

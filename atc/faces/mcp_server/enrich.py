@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 import json
 from collections import Counter, OrderedDict
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import AsyncExitStack, asynccontextmanager, nullcontext
 from typing import Any
 
@@ -82,12 +82,18 @@ class EnrichedFace(Face):
         seen = visible_tools(self.gateway, client)
         named = [(name, tool) for name, tool in self._by_name().items() if tool.name in seen]
         begin = _offset(params.cursor if params is not None else None, len(named))
-        shown = (await self.gateway.catalogue.current_graph()).protocols_with_shapes
+        shown = await self._shapes()
         page = named[begin : begin + PAGE]
         listed = [self._definition(name, tool, shown.get(tool.name, tool.protocol)) for name, tool in page]
         self._schemas_of(client).update({each.name: each.output_schema for each in listed})
         end = begin + len(page)
         return types.ListToolsResult(tools=listed, next_cursor=str(end) if end < len(named) else None)
+
+    async def _shapes(self) -> Mapping[str, Protocol]:
+        """The tools with the responses that were observed; none where no server is up."""
+        if not self.gateway.tools:
+            return {}
+        return (await self.gateway.catalogue.current_graph()).protocols_with_shapes
 
     def _by_name(self) -> dict[str, Tool]:
         """The tools by the names that they have at their servers; equal ones by those that tell them apart."""
@@ -100,6 +106,7 @@ class EnrichedFace(Face):
             for name in [each for each in own if each not in apart]:
                 named[own[name] if own[name] not in named else name] = tools[name]
             order = {id(tool): number for number, tool in enumerate(tools.values())}
+            self._filled = {name: kept for name, kept in self._filled.items() if name in tools}
             self._named = tools, dict(sorted(named.items(), key=lambda each: order[id(each[1])]))
         return self._named[1]
 
@@ -191,7 +198,7 @@ class EnrichedFace(Face):
         value = pack(value)
         has = self._schemas_of(request.client)
         if request.params.name not in has:  # it has asked for no list, or will ask now
-            shown = (await self.gateway.catalogue.current_graph()).protocols_with_shapes
+            shown = await self._shapes()
             has[request.params.name] = self._schema(tool, shown.get(tool.name, tool.protocol))
         schema = has[request.params.name]
         left_out: list[str] = []
@@ -206,11 +213,11 @@ class EnrichedFace(Face):
 
     async def _learn(self, request: ToolRequest, tool: Tool, value: Any, schema: JsonSchema | None, new: bool) -> None:
         """Learn an answer. Where that changes the schema that the client has, the client is told so."""
-        learnt = self.gateway.catalogue.observe(tool.name, value, new=new)
+        learnt = self.gateway.catalogue.observe(tool.name, value, new=new) if self.gateway.tools else None
         if learnt is None or not (new or (schema is None and isinstance(value, dict | list))):
             return
         await asyncio.wait([asyncio.wrap_future(learnt)], timeout=LEARNT_S)
-        shown = (await self.gateway.catalogue.current_graph()).protocols_with_shapes
+        shown = await self._shapes()
         now = self._schema(tool, shown.get(tool.name, tool.protocol))
         told = request.client.id, request.params.name
         if now != schema and now != self._told.get(told):
