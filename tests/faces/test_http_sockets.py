@@ -22,7 +22,7 @@ from atc.faces.mcp_server import http
 from atc.faces.mcp_server.http import HttpSettings, Lock
 from atc.faces.mcp_server.http_door import MAX_BODY
 from atc.tools.functions import tool
-from tests.support.mcp_http import ANN, Listening, gateway, listening, locked, two_owners
+from tests.support.mcp_http import ANN, LEGACY, Listening, gateway, listening, locked, message, opening, two_owners
 
 pytestmark = pytest.mark.slow
 
@@ -238,3 +238,38 @@ def test_what_does_not_end_in_time_is_broken_off_and_told_so() -> None:
         answered = asyncio.run(go(server))
     assert answered.is_error
     assert "its run" in answered.structured_content["error"]["message"]
+
+
+def test_a_connection_that_drops_in_a_session_loses_nothing() -> None:
+    """In the older protocol that cancels nothing: the run goes on to its end, and is revised without a repeat."""
+    going, release, calls = threading.Event(), threading.Event(), []
+
+    @tool(effect="read")
+    def wait() -> int:
+        """Return 7 once it may."""
+        calls.append(1)
+        going.set()
+        assert release.wait(60)
+        return 7
+
+    def post(server: Listening, client: httpx2.Client, body: Any, **headers: str) -> Any:
+        given = {"accept": "application/json, text/event-stream", "authorization": f"Bearer {ANN}", **headers}
+        return client.stream("POST", server.url, json=body, headers=given)
+
+    def run(**arguments: str) -> dict[str, Any]:
+        return message("tools/call", {"name": "run_program", "arguments": arguments})
+
+    with listening(locked(), gateway(wait)) as server, httpx2.Client(timeout=60) as client:
+        with post(server, client, opening()) as opened:
+            within = {"mcp-session-id": opened.headers["mcp-session-id"], "mcp-protocol-version": LEGACY}
+            opened.read()
+        with post(server, client, run(source="answer = wait()"), **within):
+            assert going.wait(60)
+        release.set()
+        assert soon(lambda: not server.face.calls)
+        (mine,) = server.face.gateway._clients.values()
+        (name,) = mine.runs
+        with post(server, client, run(source="answer = wait() + 1", run=name), **within) as answered:
+            text = answered.read().decode()
+    assert '"value":8' in text
+    assert len(calls) == 1

@@ -127,6 +127,11 @@ class HttpFace(Face):
             if not self._going:
                 self._none.set()
 
+    @property
+    def calls(self) -> int:
+        """Calls that go on."""
+        return len(self._going)
+
     async def drain(self) -> None:
         """Take no more calls; return when those that go on have ended, or were broken off after their time."""
         self.ending = True
