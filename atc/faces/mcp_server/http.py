@@ -257,7 +257,7 @@ def make_server(face: HttpFace, settings: HttpSettings) -> DrainingServer:
         ws="none",
         lifespan="on",
         access_log=False,
-        log_level="warning",
+        log_level="error",  # a warning for each request that is none would let strangers fill the log
         server_header=False,
         proxy_headers=False,
         timeout_graceful_shutdown=2,
