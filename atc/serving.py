@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import functools
 import ipaddress
 import socket
 from pathlib import Path
@@ -140,7 +141,10 @@ class DrainingServer(uvicorn.Server):
         self._ending: asyncio.Task[None] | None = None
 
     async def serve(self, sockets: list[socket.socket] | None = None) -> None:
-        self._loop = asyncio.get_running_loop()
+        self._loop = loop = asyncio.get_running_loop()
+        if self.config.is_ssl:  # uvicorn has no setting for it, and asyncio waits a minute for who says nothing
+            in_time = functools.partial(loop.create_server, ssl_handshake_timeout=REQUEST_S)
+            loop.create_server = in_time  # type: ignore[method-assign]
         try:
             await super().serve(sockets)
         finally:

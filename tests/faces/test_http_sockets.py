@@ -4,14 +4,24 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import datetime
+import ipaddress
+import os
 import socket
+import ssl
+import subprocess
+import sys
 import threading
 import time
 from collections.abc import Callable, Iterator
+from pathlib import Path
 from typing import Any
 
 import httpx2
 import pytest
+from cryptography import x509
+from cryptography.hazmat.primitives import hashes, serialization
+from cryptography.x509.oid import NameOID
 from mcp import Client
 from mcp.client.streamable_http import streamable_http_client
 from starlette.requests import Request
@@ -21,8 +31,10 @@ from starlette.routing import Route
 from atc.faces.mcp_server import http
 from atc.faces.mcp_server.http import HttpSettings, Lock
 from atc.faces.mcp_server.http_door import MAX_BODY
+from atc.serving import tls_files
 from atc.tools.functions import tool
-from tests.support.mcp_http import ANN, Listening, gateway, listening, locked, two_owners
+from tests.support.issuers import rsa_key
+from tests.support.mcp_http import ANN, LEGACY, Listening, gateway, listening, locked, message, opening, two_owners
 
 pytestmark = pytest.mark.slow
 
@@ -238,3 +250,105 @@ def test_what_does_not_end_in_time_is_broken_off_and_told_so() -> None:
         answered = asyncio.run(go(server))
     assert answered.is_error
     assert "its run" in answered.structured_content["error"]["message"]
+
+
+def test_a_connection_that_drops_in_a_session_loses_nothing() -> None:
+    """In the older protocol that cancels nothing: the run goes on to its end, and is revised without a repeat."""
+    going, release, calls = threading.Event(), threading.Event(), []
+
+    @tool(effect="read")
+    def wait() -> int:
+        """Return 7 once it may."""
+        calls.append(1)
+        going.set()
+        assert release.wait(60)
+        return 7
+
+    def post(server: Listening, client: httpx2.Client, body: Any, **headers: str) -> Any:
+        given = {"accept": "application/json, text/event-stream", "authorization": f"Bearer {ANN}", **headers}
+        return client.stream("POST", server.url, json=body, headers=given)
+
+    def run(**arguments: str) -> dict[str, Any]:
+        return message("tools/call", {"name": "run_program", "arguments": arguments})
+
+    with listening(locked(), gateway(wait)) as server, httpx2.Client(timeout=60) as client:
+        with post(server, client, opening()) as opened:
+            within = {"mcp-session-id": opened.headers["mcp-session-id"], "mcp-protocol-version": LEGACY}
+            opened.read()
+        with post(server, client, run(source="answer = wait()"), **within):
+            assert going.wait(60)
+        release.set()
+        assert soon(lambda: not server.face.calls)
+        (mine,) = server.face.gateway._clients.values()
+        (name,) = mine.runs
+        with post(server, client, run(source="answer = wait() + 1", run=name), **within) as answered:
+            text = answered.read().decode()
+    assert '"value":8' in text
+    assert len(calls) == 1
+
+
+@pytest.fixture(scope="module")
+def certificate(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Path]:
+    """A certificate of this machine, signed by itself, and its key."""
+    key, now = rsa_key(), datetime.datetime.now(datetime.UTC)
+    name = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, "localhost")])
+    made = (
+        x509.CertificateBuilder(name, name, key.public_key(), x509.random_serial_number())
+        .not_valid_before(now - datetime.timedelta(hours=1))
+        .not_valid_after(now + datetime.timedelta(hours=1))
+        .add_extension(x509.SubjectAlternativeName([x509.IPAddress(ipaddress.ip_address("127.0.0.1"))]), False)
+        .sign(key, hashes.SHA256())
+    )
+    folder = tmp_path_factory.mktemp("tls")
+    private = key.private_bytes(
+        serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8, serialization.NoEncryption()
+    )
+    (folder / "cert.pem").write_bytes(made.public_bytes(serialization.Encoding.PEM))
+    (folder / "key.pem").write_bytes(private)
+    return folder / "cert.pem", folder / "key.pem"
+
+
+def test_https_is_served_and_who_does_not_shake_hands_is_dropped(
+    certificate: tuple[Path, Path], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("atc.serving.REQUEST_S", 1.0)
+    cert, key = certificate
+    with listening(locked(tls=tls_files(cert, key))) as server:
+        trusted = ssl.create_default_context(cafile=str(cert))
+        address = f"https://127.0.0.1:{server.port}/healthz"
+        assert httpx2.get(address, verify=trusted, timeout=60).text == "ok\n"
+        with socket.create_connection(("127.0.0.1", server.port)) as silent:
+            silent.settimeout(30)
+            with contextlib.suppress(ConnectionError):
+                assert silent.recv(1) == b""
+
+
+def test_the_command_serves_until_it_is_told_to_end(tmp_path: Path) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as free:
+        port = free.getsockname()[1]
+    command = [sys.executable, "-m", "atc", "mcp", "--tools", "atlas", "--http", "--port", str(port)]
+    env = {**os.environ, "XDG_STATE_HOME": str(tmp_path)}
+    env.pop("ATC_MCP_TOKEN", None)
+    process = subprocess.Popen(command, env=env, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    try:
+
+        def up() -> bool:
+            with contextlib.suppress(httpx2.HTTPError):
+                return bool(httpx2.get(f"http://127.0.0.1:{port}/healthz", timeout=30).status_code == 200)
+            return process.poll() is not None
+
+        assert soon(up)
+        token = (tmp_path / "atc" / "mcp-token").read_text().strip()
+        for shown, status in (("nobody's", 401), (token, 200)):
+            headers = {"authorization": f"Bearer {shown}", "accept": "application/json, text/event-stream"}
+            answered = httpx2.post(f"http://127.0.0.1:{port}/mcp", json=opening(), headers=headers, timeout=60)
+            assert answered.status_code == status
+        process.terminate()
+        out, err = process.communicate(timeout=60)
+    finally:
+        process.kill()
+        process.wait()
+    assert process.returncode == 0
+    assert out == ""
+    assert f"http://127.0.0.1:{port}/mcp" in err
+    assert token not in err

@@ -127,6 +127,11 @@ class HttpFace(Face):
             if not self._going:
                 self._none.set()
 
+    @property
+    def calls(self) -> int:
+        """Calls that go on."""
+        return len(self._going)
+
     async def drain(self) -> None:
         """Take no more calls; return when those that go on have ended, or were broken off after their time."""
         self.ending = True
@@ -252,7 +257,7 @@ def make_server(face: HttpFace, settings: HttpSettings) -> DrainingServer:
         ws="none",
         lifespan="on",
         access_log=False,
-        log_level="warning",
+        log_level="error",  # a warning for each request that is none would let strangers fill the log
         server_header=False,
         proxy_headers=False,
         timeout_graceful_shutdown=2,

@@ -32,6 +32,7 @@ BODY_S = 10.0
 """Seconds in which a body must be there."""
 MAX_CALLS, MAX_STREAMS = 32, 32
 """Requests of one principal at once, and streams that it holds open to be told things."""
+LISTEN = "subscriptions/listen"
 METHODS = ("GET", "POST", "DELETE", "OPTIONS")
 _ONCE = ("authorization", "content-type", "host", "mcp-protocol-version", "mcp-session-id", "origin")
 
@@ -190,7 +191,8 @@ class Bounds:
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         user = scope["user"]
         assert isinstance(user, AuthenticatedUser)
-        stream = scope["method"] == "GET"
+        # the SDK refuses a header that is not as the body has it
+        stream = scope["method"] == "GET" or Headers(scope=scope).get("mcp-method") == LISTEN
         key = principal_named(user.access_token), stream
         if self.now[key] >= (MAX_STREAMS if stream else MAX_CALLS):
             refused = refusal(429, "you have too many requests open: wait until some have ended", retry_after="2")
