@@ -13,7 +13,7 @@ from atc.cli.mcp_install import install, uninstall
 from atc.errors import EnvironmentProblem
 from atc.settings import Settings
 
-app = typer.Typer(help="One MCP server in front of all tools: a client's own model writes programs over them.")
+app = typer.Typer(help="Serve your tools to an MCP client: its own model writes programs over them.")
 
 
 @app.callback(invoke_without_command=True)
