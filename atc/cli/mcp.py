@@ -39,7 +39,7 @@ ProbeReads = Annotated[
     ),
 ]
 
-app = typer.Typer(help="One MCP server in front of all tools: a client's own model writes programs over them.")
+app = typer.Typer(help="Serve your tools to an MCP client: its own model writes programs over them.")
 
 With = Annotated[
     list[str] | None,

@@ -23,6 +23,7 @@ from atc.faces.mcp_clients.problems import ConfigProblem
 from atc.faces.mcp_clients.records import Client, Machine, client_named, clients, place_of
 from atc.faces.mcp_clients.undo import plan_uninstall
 from atc.tools.mcp.spec import read_specs
+from atc.whole_file import write_whole
 
 COMMAND = ("/opt/bin/atc",)
 KEY = {"json": "mcpServers", "jsonc": "servers", "toml": "mcp_servers", "yaml": "extensions"}
@@ -554,6 +555,56 @@ def test_an_undoing_that_was_cut_off_loses_nothing(tmp_path: Path, monkeypatch: 
             desk.uninstall()
     assert desk.text == before
     assert desk.uninstall().kept == {}
+    assert desk.text == before
+    assert desk.behind() == {}
+
+
+class Killed(BaseException):
+    """The end of the process, as `kill -9` makes it."""
+
+
+def dying(monkeypatch: pytest.MonkeyPatch, at: int) -> None:
+    """Let the write or the deletion of this number, from 0, not happen any more."""
+    count = iter(range(1000))
+
+    def or_dies(do: Any) -> Any:
+        def done(*args: Any, **options: Any) -> Any:
+            if next(count) == at:
+                raise Killed
+            return do(*args, **options)
+
+        return done
+
+    for place in ("state", "files"):
+        monkeypatch.setattr(f"atc.faces.mcp_clients.{place}.write_whole", or_dies(write_whole))
+    monkeypatch.setattr(Path, "unlink", or_dies(Path.unlink))
+
+
+@pytest.mark.parametrize("at", range(5))
+@pytest.mark.parametrize("what", ["install", "uninstall"])
+def test_whenever_it_is_killed_every_server_is_somewhere_and_can_come_back(
+    what: str, at: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    servers = {"git": GIT, "web": {"url": "https://x.example/mcp"}}
+    desk = Desk(tmp_path, text=config(**servers))
+    before = desk.text
+    if what == "uninstall":
+        desk.install("atlas", move=True)
+    with monkeypatch.context() as patched:
+        dying(patched, at)
+        try:
+            desk.install("atlas", move=True) if what == "install" else desk.uninstall()
+        except Killed:
+            pass
+        else:
+            assert at > 3  # there are no more to die at
+    there = {**desk.behind(), **desk.servers}
+    assert there["git"] == GIT
+    assert there["web"] == servers["web"]
+    desk.install("atlas", move=True)
+    assert list(desk.servers) == ["atc"]
+    assert desk.behind() == servers
+    desk.uninstall()
     assert desk.text == before
     assert desk.behind() == {}
 
