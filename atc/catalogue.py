@@ -20,14 +20,17 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from typing import Protocol as Interface
 
+from atc.calls.json_values import holds_nothing, is_empty
 from atc.errors import UsageError
 from atc.graph.edges import NOTHING_LEARNT, Learnt
+from atc.graph.observations import Observations
 from atc.graph.tool_graph import ToolGraph
-from atc.result import Result
+from atc.result import Effect, Result
 from atc.retrieval.retriever import Ask, IndexRetriever, Retriever, as_sketch
 from atc.settings import Settings
 from atc.sketch import Sketch, Why, all_of, protocols_of
 from atc.tools.functions import tool_from_function
+from atc.tools.observed import is_documented
 from atc.tools.protocol import Protocol
 from atc.tools.tool import Tool, Toolset
 
@@ -110,6 +113,7 @@ class Catalogue:
         self._waiting: list[Future[None]] = []
         self._told: set[str] = set()
         self._adapters: OwnAdapters | None = None
+        self._observations = Observations()
 
     def __repr__(self) -> str:
         return f"Catalogue({len(self.tools)} tools, {self._folder if self._learns else 'learns nothing'})"
@@ -140,7 +144,7 @@ class Catalogue:
             ModelError: the encoder failed in the middle of work.
             EnvironmentProblem: the weights that predict layers are damaged.
         """
-        graph = self.graph if self._is_current() else await asyncio.to_thread(lambda: self.graph)  # a disk may be slow
+        graph = await self.current_graph()
         if self._given is None and len(self.tools) <= limit:
             if self._whole is None or self._whole[0] is not graph:
                 self._whole = (graph, all_of(self.tools).with_graph(graph))
@@ -174,6 +178,48 @@ class Catalogue:
             self._adapters = OwnAdapters(self._folder)
         return self._adapters.columns(index), self._adapters.notices
 
+    # -- what is shown -------------------------------------------------------------------------------------------------
+
+    def protocols_shown(self) -> Mapping[str, Protocol]:
+        """The protocols of all tools as they are shown: with the response that is documented, else the one observed.
+
+        What was only observed is marked, with the number of answers (:mod:`atc.tools.observed`).
+
+        Nothing is read where nothing has changed. Else it may wait for a disk: see :meth:`current_graph`.
+        """
+        return self.graph.protocols_with_shapes
+
+    async def current_graph(self) -> ToolGraph:
+        """As :attr:`graph`; where something has to be waited for or read, in another thread."""
+        return self.graph if self._is_current() else await asyncio.to_thread(lambda: self.graph)
+
+    def observe(self, tool: str, value: Any, *, new: bool = False) -> Future[None] | None:
+        """Learn the shape of an answer that no program called for, in another thread. Never raises.
+
+        Args:
+            tool: its name. One that documents its response, or whose source is not stable, teaches nothing.
+            value: what it answered: a JSON value, which is not changed any more.
+            new: it is known to show something new: it is not left out where many were learnt already.
+
+        Returns:
+            Done when it is learnt; ``None`` where it is not.
+        """
+        if not self._learns or tool not in self._stable or is_documented(self._stable[tool].returns):
+            return None
+        nothing = is_empty(value) or (self._stable[tool].effect is not Effect.WRITE and holds_nothing(value))
+        if nothing or not self._observations.take(tool, value, new=new):
+            return None
+        with suppress(RuntimeError):  # the interpreter is ending
+            return self._soon(self._learn_observed)
+        return None
+
+    def _learn_observed(self) -> None:
+        try:
+            if lessons := self._observations.lessons(self._stable):
+                self._keep(lessons, {name: self._stable[name] for name in lessons.shapes})
+        except Exception as error:  # an answer is worth more than what it teaches
+            self._note(f"nothing is learnt from answers now: {_reason(error)}")
+
     # -- learn ---------------------------------------------------------------------------------------------------------
 
     def learn(self, run: StoredRun | Result, request: int = 0) -> None:
@@ -192,9 +238,7 @@ class Catalogue:
 
             known = {name: self._stable[name] for name in _called(run) if name in self._stable}
             if known and (lessons := lessons_of(run, known, request=request)):
-                self._opened().add(lessons, known)
-                self._added += 1
-                self._heed_store()
+                self._keep(lessons, known)
                 if self._seen is not None:
                     self._refresh()  # here, where nobody waits
         except Exception as error:  # a run is worth more than what it teaches
@@ -204,14 +248,28 @@ class Catalogue:
         """As :meth:`learn`, in another thread, so that nobody waits for a disk. Never raises."""
         if not self._learns:
             return
+        with suppress(RuntimeError):  # the interpreter is ending
+            if self._soon(self.learn, result, request) is None:
+                self._note(f"some runs are not learnt: {MAX_WAITING} wait already, for {self._folder} is slow")
+
+    def _soon(self, work: Callable[..., None], *given: Any) -> Future[None] | None:
+        """Give work to the one thread that learns; ``None`` where too much waits for it.
+
+        Raises:
+            RuntimeError: the interpreter is ending.
+        """
         with self._lock:
             self._waiting = [each for each in self._waiting if not each.done()]
-            if len(self._waiting) < MAX_WAITING:
-                self._worker = self._worker or ThreadPoolExecutor(1, "atc-catalogue")
-                with suppress(RuntimeError):  # the interpreter is ending
-                    self._waiting.append(self._worker.submit(self.learn, result, request))
-                return
-        self._note(f"some runs are not learnt: {MAX_WAITING} wait already, for {self._folder} is slow")
+            if len(self._waiting) >= MAX_WAITING:
+                return None
+            self._worker = self._worker or ThreadPoolExecutor(1, "atc-catalogue")
+            self._waiting.append(self._worker.submit(work, *given))
+            return self._waiting[-1]
+
+    def _keep(self, lessons: Lessons, known: Mapping[str, Protocol]) -> None:
+        self._opened().add(lessons, known)
+        self._added += 1
+        self._heed_store()
 
     def settle(self, seconds: float | None = None) -> bool:
         """Wait until the runs that have ended are learnt; whether they are.

@@ -6,6 +6,7 @@ Needs uvicorn, which the extras ``service`` and ``mcp`` bring.
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import ipaddress
 import socket
 from pathlib import Path
@@ -151,7 +152,8 @@ class DrainingServer(uvicorn.Server):
     def end(self) -> None:
         """Begin to end; the second time, do not wait. For any thread."""
         if self._loop is not None:
-            self._loop.call_soon_threadsafe(self._end)
+            with contextlib.suppress(RuntimeError):  # it has ended
+                self._loop.call_soon_threadsafe(self._end)
 
     def _end(self) -> None:
         if self._ending is None:

@@ -94,8 +94,8 @@ class Approving:
         earlier: EarlierWrite | None,
     ) -> ApprovalRequest:
         given = record.tool, record.arguments, record.effect, tool.protocol.description, warnings, instead_of
-        repeats = ("", False) if earlier is None else (earlier.run, earlier.in_doubt)
-        return ApprovalRequest(*given, *repeats, protocol=tool.protocol)
+        repeated = (earlier.run, earlier.in_doubt) if earlier is not None else ("", False)
+        return ApprovalRequest(*given, *repeated, protocol=tool.protocol)
 
     def refuse_denied(self, approval: Approval, record: CallRecord, tool: Tool) -> None:
         """Refuse a call that no choice could allow. Nobody is asked.

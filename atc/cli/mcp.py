@@ -2,20 +2,43 @@
 
 from __future__ import annotations
 
-from typing import Annotated
+from functools import partial
+from typing import TYPE_CHECKING, Annotated, Any
 
 import anyio
 import typer
 
-from atc.cli import mcp_http, options
-from atc.cli.console import guarded
+from atc.cli import mcp_http, mcp_login, options
+from atc.cli.console import INTERRUPTED, guarded
+from atc.cli.leaving import leaving
 from atc.cli.mcp_check import check as check_server
 from atc.cli.mcp_check import told
+from atc.cli.mcp_install import install, uninstall
 from atc.errors import EnvironmentProblem, UsageError
 from atc.settings import Settings
 
-EXTRAS = ("run_task", "resume")
+if TYPE_CHECKING:
+    from atc.faces.mcp_server.gateway import Gateway
+    from atc.faces.mcp_server.server import Face
+
+EXTRAS = ("run_task", "resume", "probe")
 """Tools that are offered if asked for (:mod:`atc.faces.mcp_server.extras`)."""
+Enrich = Annotated[
+    bool,
+    typer.Option(
+        "--enrich",
+        help="Serve the tools themselves, with output schemas filled in from what they answered; no programs.",
+    ),
+]
+
+ProbeReads = Annotated[
+    bool,
+    typer.Option(
+        "--probe-reads",
+        help="At the start, call each tool once that surely reads, needs no argument and has no known response.",
+    ),
+]
+
 app = typer.Typer(help="One MCP server in front of all tools: a client's own model writes programs over them.")
 
 With = Annotated[
@@ -23,13 +46,16 @@ With = Annotated[
     typer.Option(
         "--with",
         metavar="NAME",
-        help="Offer this, too: run_task (ATC's own model solves a task), resume (go on with a run that was cut off). "
+        help="Offer this, too: run_task (ATC's own model solves a task), resume (go on with a run that was cut off), "
+        "probe (call a tool to see what it answers). "
         "May be given several times.",
     ),
 ]
 StubTokens = Annotated[
     int,
-    typer.Option(min=0, help="Tokens of all tools in the description of run_program; where they need more, a client searches."),
+    typer.Option(
+        min=0, help="Tokens of all tools in the description of run_program; where they need more, a client searches."
+    ),
 ]
 ValueCharacters = Annotated[
     int, typer.Option(min=200, help="Characters of an answer's JSON above which a client gets a preview and a link.")
@@ -48,9 +74,11 @@ def mcp(
     auth: options.Auth = None,
     openapi: options.OpenApi = None,
     documents: options.Documents = None,
+    enrich: Enrich = False,
     extras: With = None,
     stub_tokens: StubTokens = 600,
     value_characters: ValueCharacters = 8_000,
+    probe_reads: ProbeReads = False,
     check: Check = False,
     as_json: AsJson = False,
     permissions: options.Permissions = None,
@@ -68,6 +96,7 @@ def mcp(
     tls_key: mcp_http.TlsKey = None,
     drain_s: mcp_http.DrainS = 30.0,
     resource_url: mcp_http.ResourceUrl = "",
+    oauth_self: mcp_http.OauthSelf = False,
     oauth_issuer: mcp_http.OauthIssuer = "",
     oauth_audience: mcp_http.OauthAudience = None,
     oauth_scope: mcp_http.OauthScope = None,
@@ -81,6 +110,7 @@ def mcp(
         return
     if as_json and not check:
         raise UsageError("--json belongs to --check: a server's standard output is its client's")
+    mcp_http.check(context, http)
     try:
         import mcp as _  # noqa: F401
     except ImportError:
@@ -123,6 +153,7 @@ def mcp(
                 tls_key=tls_key,
                 drain_s=drain_s,
                 resource_url=resource_url,
+                oauth_self=oauth_self,
                 oauth_issuer=oauth_issuer,
                 oauth_audience=tuple(oauth_audience or ()),
                 oauth_scope=tuple(oauth_scope or ()),
@@ -130,4 +161,23 @@ def mcp(
             ),
         )
         return
-    anyio.run(serve_stdio, gateway)
+    serve: partial[Any] = partial(serve_stdio, gateway, enriched(gateway) if enrich else None)
+    if probe_reads:
+        from atc.faces.mcp_server.probing import beside
+
+        serve = partial(beside, gateway, serve)
+    with leaving(INTERRUPTED):
+        anyio.run(serve)
+
+
+def enriched(gateway: Gateway) -> Face:
+    """The face of ``--enrich``."""
+    from atc.faces.mcp_server.enrich import EnrichedFace
+
+    return EnrichedFace(gateway)
+
+
+app.command("login")(mcp_login.login)
+app.command("logout")(mcp_login.logout)
+app.command("install")(install)
+app.command("uninstall")(uninstall)

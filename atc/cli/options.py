@@ -5,14 +5,17 @@ from __future__ import annotations
 import json
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from atc.errors import UsageError
-from atc.settings import MAX_INSTRUCTIONS
+from atc.settings import MAX_INSTRUCTIONS, Settings
 from atc.tools.sources import FORMS, open_tools
 from atc.tools.tool import Toolset
+
+if TYPE_CHECKING:
+    from atc.tools.mcp.live import LiveTools
 
 Tools = Annotated[
     list[str], typer.Option("--tools", "-t", help=f"Where the tools are: {FORMS}. May be given several times.")
@@ -98,17 +101,55 @@ def opened(
         UsageError: as :func:`atc.tools.sources.open_tools`, :meth:`Toolset.documented` and :meth:`Toolset.select`; or
             an option is not known.
     """
+    given = _of_openapi(only, service_url, auth, undeclared or bool(documents), openapi)
+    tools = open_tools(sources, **given)
+    tools = tools.documented(documents) if documents else tools
+    return tools.select(*only) if only else tools
+
+
+def opened_live(
+    sources: Sequence[str],
+    *,
+    settings: Settings,
+    only: Sequence[str] | None = None,
+    service_url: str | None = None,
+    auth: list[str] | None = None,
+    documents: str | None = None,
+    openapi: list[str] | None = None,
+) -> LiveTools:
+    """The tools that a command line names; those of MCP servers come and go.
+
+    Raises:
+        UsageError: as :func:`opened`; but that a server is down, or that a pattern fits no tool now, is no error.
+    """
+    from atc.tools.mcp.kept_lists import FOLDER
+    from atc.tools.mcp.live import live_tools
+
+    return live_tools(
+        sources,
+        folder=settings.catalogue / FOLDER,
+        only=only,
+        documents=documents,
+        openapi=_of_openapi(None, service_url, auth, bool(documents), openapi),
+    )
+
+
+def _of_openapi(
+    only: Sequence[str] | None,
+    service_url: str | None,
+    auth: list[str] | None,
+    undeclared: bool,
+    openapi: Sequence[str] | None,
+) -> dict[str, Any]:
+    """Options of the OpenAPI importer. What ``only`` leaves out is not read; that it fits nothing is told later."""
     given: dict[str, Any] = {
         "base_url": service_url,
         "auth": auth_of(auth),
-        "undeclared": undeclared or bool(documents),
+        "undeclared": undeclared,
         **openapi_of(openapi),
     }
-    if only:  # what else a document has is not read at all; that a pattern fits nothing is found out below
-        given |= {"only": list(only), "strict": False}
-    tools = open_tools(sources, **{name: value for name, value in given.items() if value or name == "strict"})
-    tools = tools.documented(documents) if documents else tools
-    return tools.select(*only) if only else tools
+    given = {name: value for name, value in given.items() if value}
+    return given | ({"only": list(only), "strict": False} if only else {})
 
 
 def instructions_of(given: str | None) -> str | None:

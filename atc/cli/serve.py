@@ -103,4 +103,3 @@ def _address(advertise: str) -> str:
     if advertise and not advertise.startswith(("http://", "https://")):
         raise UsageError(f"--advertise takes http://HOST:PORT or https://…, not {advertise[:200]!r}")
     return advertise.rstrip("/")
-

@@ -63,6 +63,26 @@ class Learning:
 
     def _new(self, lessons: Lessons) -> Lessons:
         """What was not learnt of this request before: it may have been interrupted, and gone on."""
+        if not lessons.id:
+            return lessons
+        shapes = lessons.shapes if lessons.shapes and self._observes_anew(lessons) else {}
+        return replace(self._new_of_run(lessons), shapes=shapes)
+
+    def _observes_anew(self, lessons: Lessons) -> bool:
+        """Whether no answer that shapes rest on was counted before. A run's next program goes on with its numbers."""
+        first, last = lessons.observed
+        of_shapes = f"{lessons.id}+"
+        held = self._file.execute("SELECT failed_to FROM run WHERE id = ?", (of_shapes,)).fetchone()
+        if held is not None and first <= held[0]:
+            return False
+        self._file.execute(
+            "INSERT INTO run (id, answered, failed_to) VALUES (?, 0, ?)"
+            " ON CONFLICT (id) DO UPDATE SET failed_to = excluded.failed_to",
+            (of_shapes, last),
+        )
+        return True
+
+    def _new_of_run(self, lessons: Lessons) -> Lessons:
         held = self._file.execute("SELECT answered, failed_to FROM run WHERE id = ?", (lessons.id,)).fetchone()
         answered, failed_to = held or (0, 0)
         failed = tuple((number, tool) for number, tool in lessons.failed if number > failed_to)

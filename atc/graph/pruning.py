@@ -10,7 +10,7 @@ from atc.graph.ageing import score_after
 
 MAX_EDGES, MAX_INTO = 50_000, 64
 """Edges in all, and those of one kind into one tool."""
-MAX_RUNS, MAX_SHAPES, MAX_VERSIONS, MAX_PREDICTIONS = 20_000, 2_000, 4, 100_000
+MAX_RUNS, MAX_SHAPES, MAX_VERSIONS, MAX_PREDICTIONS = 20_000, 5_000, 4, 100_000
 """Runs whose names are kept so that each is learnt once; shapes; versions of one tool; predicted edges."""
 _KEPT = 0.9
 """What is left after a bound was met, so that it is not met again at once."""

@@ -103,9 +103,7 @@ class AuditLog:
             by=by[:MAX_NAME],
             repeats=repeats[:MAX_NAME],
         )
-        line = (
-            json.dumps(record.model_dump(mode="json", exclude_defaults=True)) + "\n"
-        )  # ASCII: nothing steers a screen
+        line = json.dumps(_whole(record.model_dump(exclude_defaults=True))) + "\n"  # in ASCII
         self._append(line.encode())
 
     def _shown(self, arguments: Mapping[str, Any]) -> dict[str, str]:
@@ -158,6 +156,13 @@ def read_audit(path: Path) -> Iterator[AuditRecord | None]:
                     yield AuditRecord.model_validate_json(line)
                 except ValidationError:
                     yield None
+
+
+def _whole(value: Any) -> Any:
+    """The same without halves of letters, which no reader of JSON takes."""
+    if isinstance(value, dict):
+        return {_whole(key): _whole(item) for key, item in value.items()}
+    return value.encode("utf-8", "replace").decode() if isinstance(value, str) else value
 
 
 def _numbered(path: Path, number: int) -> Path:

@@ -72,6 +72,8 @@ class Condition:
 
     def _fits(self, value: Any, strict: bool) -> bool | None:
         assert self.patterns is not None
+        if isinstance(value, int | float) and not strict:
+            return self.patterns.may_fit(str(value))  # a service may take 5 for "5"
         if not isinstance(value, str):
             return None
         return self.patterns.fit_argument(value) if strict else self.patterns.may_fit(value)

@@ -29,6 +29,11 @@ def pattern_problem(pattern: str) -> str:
     return "has a control character" if any(unicodedata.category(c) == "Cc" for c in pattern) else ""
 
 
+def literal(text: str) -> str:
+    """The pattern that fits this text alone."""
+    return "".join(f"[{character}]" if character in "*?[" else character for character in text)
+
+
 @dataclass(frozen=True)
 class Patterns:
     """Shell patterns (``*``, ``?``, ``[a-z]``), of which one must fit.

@@ -13,8 +13,8 @@ from typing import Any
 
 from atc.permissions.document import Section, read_document
 from atc.permissions.effects import effect_of
-from atc.permissions.facts import LOCAL, Caller, Caps, Decision, Rule, Verdict
-from atc.permissions.patterns import Patterns
+from atc.permissions.facts import LOCAL, Caller, Caps, Decision, Restriction, Rule, Verdict, Who
+from atc.permissions.patterns import Patterns, literal, pattern_problem
 from atc.result import Effect
 from atc.tools.protocol import Protocol
 from atc.tools.tool import Toolset
@@ -100,20 +100,24 @@ class Permissions:
         denied = (rule for rule in self.rules if rule.verdict == "deny" and not rule.conditions)
         return not any(rule.speaks_of(client, protocol, effect) for rule in denied)
 
+    def hides_from(self, client: Caller) -> bool:
+        """Whether there may be a tool that a caller does not see."""
+        section = self.section(client)
+        whole = any(rule.verdict == "deny" and not rule.conditions for rule in self.rules)
+        return whole or self.read_only or section.read_only or section.tools is not None
+
     def offered(self, client: Caller, tools: Toolset) -> Toolset:
         """The tools that a caller sees, each with the effect that the permissions take it for."""
         return Toolset(tool for tool in self.graded(tools).values() if self.sees(client, tool.protocol))
+
+    def served(self, tools: Toolset) -> Toolset:
+        """The tools that some caller may see, each with the effect that the permissions take it for."""
+        return Toolset(tool for tool in self.graded(tools).values() if not self._closed_to_all(tool.protocol))
 
     def graded(self, tools: Toolset) -> Toolset:
         """All tools, each with the effect that the permissions take it for; the same set where none differs."""
         made = [tool.graded(self.effect(tool.protocol)) for tool in tools.values()]
         return tools if all(new is old for new, old in zip(made, tools.values(), strict=True)) else Toolset(made)
-
-    @property
-    def hides_any(self) -> bool:
-        """Whether there may be a tool that some caller does not see."""
-        parts = (self.read_only, *(each.read_only or each.tools is not None for each in self.sections.values()))
-        return any(parts) or any(rule.verdict == "deny" and not rule.conditions for rule in self.rules)
 
     def conditional(self, client: Caller, protocol: Protocol) -> list[Rule]:
         """The rules that speak of some calls of a tool, by their arguments."""
@@ -137,6 +141,14 @@ class Permissions:
         """The same, with no call that is not a read."""
         return replace(self, read_only=True)
 
+    def _closed_to_all(self, protocol: Protocol) -> bool:
+        effect = self.effect(protocol)
+        if self.read_only and effect is not Effect.READ:
+            return True
+        denied = (rule for rule in self.rules if isinstance(rule, Restriction) and rule.verdict == "deny")
+        general = (rule for rule in denied if not (rule.conditions or rule.principals or rule.clients))
+        return any(rule.speaks_of(Who(), protocol, effect) for rule in general)
+
     def _barred(self, client: Caller, protocol: Protocol, effect: Effect) -> Decision | None:
         """The refusal of a tool as a whole, whatever rules say."""
         section = self.section(client)
@@ -151,13 +163,18 @@ class Permissions:
 
 
 def allowing(tool: str, principal: str) -> str:
-    """The rule that allows a principal's calls of a tool, as TOML."""
-    bound = "" if principal == LOCAL else f"\nprincipal = {quoted(principal)}"
+    """The rule that allows a principal's calls of a tool, as TOML; empty for a principal that no pattern can name."""
+    exactly = literal(principal)
+    if pattern_problem(exactly):
+        return ""
+    bound = "" if principal == LOCAL else f"\nprincipal = {quoted(exactly)}"
     return f"[[rules]]\nallow = {quoted(tool)}{bound}"
 
 
 def granting(tool: str, principal: str, section: Section) -> str:
     """The line that grants a tool to a principal beside those that it has, as TOML."""
+    if principal == EVERYONE or pattern_problem(literal(principal)):
+        return ""
     have = section.tools.texts if section.tools is not None else ()
     shown = have if len(have) <= 20 else ()
     names = ", ".join(map(quoted, (*shown, tool)))

@@ -11,10 +11,9 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
-from atc.schemas.infer.schema import EVIDENCE
 from atc.schemas.validate import resolve, types_of
 from atc.tools.protocol import JsonSchema
-from atc.tools.types import merge_all_of
+from atc.tools.types import EVIDENCE, merge_all_of
 
 Kind = Literal[
     "added",

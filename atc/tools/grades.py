@@ -13,7 +13,7 @@ from atc.tools.paging import paging_line
 from atc.tools.parameters import Parameter, parameters_of
 from atc.tools.protocol import JsonSchema, Protocol
 from atc.tools.shortened import Shortener, keys_text
-from atc.tools.stubs import OBSERVED_RESPONSE, OBSERVED_RETURNS, Stub, about, guarded, parameter_text
+from atc.tools.stubs import Stub, about, guarded, observed_response, observed_returns, parameter_text
 from atc.tools.types import RESERVED, TypeWriter, camel, one_line
 
 MAX_LISTED = 40
@@ -116,9 +116,9 @@ def short_stub(
     if protocol.effect is not Effect.READ:
         lines.append("Has an effect: call it once." if protocol.effect is Effect.WRITE else "May have an effect.")
     if keys:
-        lines.append(f"{OBSERVED_RETURNS if observed else 'Response'}: {keys}")
+        lines.append(f"{observed_returns(protocol.returns) if observed else 'Response'}: {keys}")
     elif observed:
-        lines.append(OBSERVED_RESPONSE)
+        lines.append(observed_response(protocol.returns))
     if more and (hidden or "..." in keys):
         lines.append(f"More{more}")
     arrow = f" -> {returns}" if returns != "Any" else ""

@@ -11,10 +11,12 @@ from typing import Any
 
 from atc.schemas.validate import types_of
 from atc.tools.protocol import JsonSchema, Protocol
-from atc.tools.types import OBSERVED
+from atc.tools.types import EVIDENCE, OBSERVED
 
 MAX_DEPTH, MAX_KEYS, MAX_NODES = 8, 200, 2_000
 """Levels, keys of one object and schemas of an observed response that are kept: a stranger's tool answered it."""
+MAX_SAID = 1_000
+"""Answers that are counted in words; more are "over 1,000"."""
 _SAYS = ("properties", "items", "prefixItems", "additionalProperties", "patternProperties", "anyOf", "oneOf", "allOf",
          "$ref", "enum", "const")  # fmt: skip
 _TYPES = ("object", "array", "string", "integer", "number", "boolean", "null")
@@ -37,15 +39,50 @@ def is_observed(returns: JsonSchema | None) -> bool:
     return bool(returns) and OBSERVED in (returns or {})
 
 
+def times_seen(returns: JsonSchema | None) -> int:
+    """In how many answers an observed response was seen; 0 where that is not known."""
+    evidence = (returns or {}).get(EVIDENCE)
+    count = evidence.get("seen") if isinstance(evidence, dict) else None
+    return count if type(count) is int and count > 0 else 0
+
+
+def times_text(returns: JsonSchema | None) -> str:
+    """How often an observed response was seen, as a stub says it: `` (12 times)``; empty where that is not known."""
+    seen = times_seen(returns)
+    if seen > MAX_SAID:
+        return f" (over {MAX_SAID:,} times)"
+    return "" if not seen else " (once)" if seen == 1 else f" ({seen:,} times)"
+
+
+def has_more(returns: JsonSchema | None) -> bool:
+    """Whether an object of an observed response had other keys than those that are shown."""
+    todo: list[Any] = [returns]
+    for _ in range(MAX_NODES):
+        if not todo:
+            return False
+        schema = todo.pop()
+        if not isinstance(schema, dict):
+            continue
+        properties, others = schema.get("properties"), schema.get("additionalProperties")
+        if properties and isinstance(others, dict):
+            return True
+        todo += [others, schema.get("items"), *(properties.values() if isinstance(properties, dict) else ())]
+    return False
+
+
 def with_shape(protocol: Protocol, shape: JsonSchema) -> Protocol:
-    """The protocol with an observed shape as its response, marked.
+    """The protocol with an observed shape as its response, marked, and with the number of answers that it rests on.
 
     Args:
         protocol: of a tool that documents no response.
         shape: a JSON Schema of keys and types; whatever else stands in it is left out.
     """
     marked = _Marker().mark(shape)
-    return protocol.model_copy(update={"returns": marked}) if marked else protocol
+    if not marked:
+        return protocol
+    if seen := times_seen(shape):
+        marked[EVIDENCE] = {"seen": seen}
+    return protocol.model_copy(update={"returns": marked})
 
 
 class _Marker:

@@ -18,7 +18,7 @@ from atc.schemas.limits import limits_of
 from atc.tools.binary import takes_bytes
 from atc.tools.demonstrations import demonstration
 from atc.tools.inline_types import inline_type
-from atc.tools.observed import is_observed
+from atc.tools.observed import has_more, is_observed, times_text
 from atc.tools.paging import paging_line
 from atc.tools.parameters import Parameter, parameters_of
 from atc.tools.protocol import JsonSchema, Protocol
@@ -30,9 +30,6 @@ MAX_EXAMPLE = 400
 MAX_CHECKED = 60_000
 """Characters of the classes of one tool that a type checker reads; what lies beyond them is ``Any`` to it."""
 MAX_DESCRIPTION, MAX_HINT = 260, 300
-OBSERVED_RETURNS = "Returned before, not documented"
-OBSERVED_RESPONSE = "The response is as it was before; it is not documented."
-"""What a stub says of a response that no document describes (:mod:`atc.tools.observed`)."""
 _BOUNDS = ("minimum", "maximum", "exclusiveMinimum", "exclusiveMaximum", "maxLength", "maxItems")
 COMMENT, COMMENT_BESIDE_EXAMPLE = 80, 40
 """Characters of a response field's description; a longer text beside an example is left out."""
@@ -110,7 +107,7 @@ def whole_stub(
     if writer.full or arguments.full:
         return None
     example = _example_of(protocol)
-    response = [OBSERVED_RESPONSE] if is_observed(protocol.returns) else []
+    response = [observed_response(protocol.returns)] if is_observed(protocol.returns) else []
     response += [] if example is None else [f"Example response: {_example_text(example)}"]
     about_it = _docstring(protocol, hints, pages, demonstrate, response)
     lines = [f"def {protocol.name}({signature}) -> {returns}:", *about_it]
@@ -130,7 +127,7 @@ def _plain_stub(
     if typed is None or arguments.full:
         return None
     response = typed.text
-    label = OBSERVED_RETURNS if is_observed(protocol.returns) else "Returns"
+    label = observed_returns(protocol.returns) if is_observed(protocol.returns) else "Returns"
     lines = [] if response in _NAMES else [f"{label}: {response}"]
     example = _example_of(protocol)
     text = _CUT if example is None else _example_text(example)
@@ -140,6 +137,18 @@ def _plain_stub(
     function = [f"def {protocol.name}({signature}) -> {returns}:"]
     function += _docstring(protocol, hints, pages, demonstrate, lines)
     return guarded(Stub(arguments.classes, "\n".join(function)), protocol.name)
+
+
+def observed_returns(returns: JsonSchema | None) -> str:
+    """What stands before a response that no document describes (:mod:`atc.tools.observed`)."""
+    more = ", with more keys" if has_more(returns) else ""
+    return f"Returned before{times_text(returns)}{more}, not documented"
+
+
+def observed_response(returns: JsonSchema | None) -> str:
+    """What a stub says of such a response where classes show it."""
+    more = ", with more keys than are shown" if has_more(returns) else ""
+    return f"The response is as it was before{times_text(returns)}{more}; it is not documented."
 
 
 def render_checker_stubs(protocols: Sequence[Protocol]) -> str:

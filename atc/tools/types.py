@@ -25,6 +25,8 @@ MAX_FIELDS = 400
 OBSERVED = "x-atc-observed"
 """In a schema that probing made: a type that was seen, of which nothing shows that others are refused. It is shown to a
 model, and nothing enforces it."""
+EVIDENCE = "x-atc-evidence"
+"""In a schema of what was seen: how many values it rests on, ``{"seen": 3, "of": 4, "null": 1}``."""
 LEFT_OUT = "x-left-out"
 """In a schema that this project shortened: how many keys of a record are not shown."""
 RESERVED = frozenset({"Any", "Literal", "NotRequired", "TypedDict", "ToolError", "Exception"})

@@ -365,3 +365,13 @@ async def test_people_of_one_client_do_not_share_sessions() -> None:
         ).is_success
         for other in (signed(sub="bob"), signed(client_id="phone")):
             assert (await caller.call("search_tools", query, token=other, session=session)).status_code == 404
+
+
+async def test_a_stream_ends_when_its_token_does() -> None:
+    ends = int(time.time()) + 1
+    async with calling(served(FakeIssuer()), "https://tools.example.org") as caller:
+        session = await caller.open(signed())
+        stream = await caller.send("GET", signed(exp=ends), mcp_session_id=session, mcp_protocol_version="2025-11-25")
+        assert stream.status_code == 200
+        assert time.time() >= ends
+        assert (await caller.send(token=signed(), body=opening())).status_code == 200

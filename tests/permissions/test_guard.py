@@ -10,14 +10,18 @@ from typing import Any
 import pytest
 
 from atc.calls.approval import ApprovalRequest, Refusal
-from atc.errors import ToolError
+from atc.errors import ToolError, UsageError
+from atc.faces.mcp_server.guard import MAX_KEPT, Guards
 from atc.permissions import Permissions, Who
 from atc.permissions.audit import AuditLog
 from atc.permissions.guard import Guard
 from atc.permissions.limiter import HOUR_S, Limiter
 from atc.result import Effect
+from atc.settings import Settings
 from atc.tools.protocol import Protocol
-from tests.support.permissions import written
+from atc.tools.tool import Toolset
+from tests.support.permissions import file_of, written
+from tests.support.tools import make_tool
 
 READ, WRITE = Effect.READ, Effect.WRITE
 
@@ -146,6 +150,41 @@ def test_caps_are_counted_over_all_runs_of_a_principal_and_a_no_is_not_counted(t
     now[0] = HOUR_S
     assert decided(guard(), request()) is True
     assert "calls_per_hour" in decided(guard(), request()).reason
+
+
+def test_what_a_client_may_see_is_kept_for_few_clients_and_for_these_tools(tmp_path: Path) -> None:
+    path = file_of(tmp_path, '[[rules]]\ndeny = "drop"\nprincipal = "ann"')
+    guards = Guards(None, Settings.load(permissions=path))
+    tools = guards.graded(Toolset(make_tool(name, None, WRITE) for name in ("drop", "book")))
+    ann = guards.visible(Who("ann"), tools)
+    assert list(ann) == ["book"]
+    assert guards.visible(Who("ann"), tools) is ann
+    assert guards.visible(Who("bob"), tools) is tools
+    assert list(guards.visible(Who("ann"), tools.only("drop"))) == []
+    for number in range(2 * MAX_KEPT):
+        guards.visible(Who("ann", str(number)), tools)
+    assert len(guards._visible) == MAX_KEPT
+    assert guards.visible(Who("ann"), tools) is not ann
+    free = Guards(Permissions.default(), Settings.load())
+    assert free.visible(Who("ann"), tools) is tools
+
+
+def test_caps_of_a_server(tmp_path: Path) -> None:
+    path = file_of(tmp_path, "[clients.ann]\nmax_calls = 3\nmax_runs_at_once = 1\nwrites_per_hour = 1")
+    guards = Guards(None, settings := Settings.load(permissions=path))
+    assert guards.limits(Who("ann"), settings) == {"max_calls": 3, "wall_s": settings.wall_s}
+    assert guards.limits(Who("bob"), settings) == {"max_calls": settings.max_calls, "wall_s": settings.wall_s}
+    with guards.run(Who("ann", "one")):
+        with pytest.raises(UsageError, match="1 of your runs go on already"), guards.run(Who("ann", "two")):
+            pass
+        with guards.run(Who("bob")), guards.run(Who("bob")):
+            pass
+    with guards.run(Who("ann")):
+        pass
+    first, second = (guards.guard(Who("ann", name), Asked()) for name in ("one", "two"))
+    assert decided(first, request()) is True
+    assert "writes_per_hour is 1" in decided(second, request()).reason
+    assert decided(guards.guard(Who("bob"), Asked()), request()) is True
 
 
 def test_the_effect_that_the_permissions_see_is_what_is_asked_about(log: AuditLog, tmp_path: Path) -> None:

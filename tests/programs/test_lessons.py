@@ -180,7 +180,7 @@ def test_a_branch_that_was_not_taken_teaches_nothing() -> None:
     assert {edge[2] for edge in lessons.feeds} == {"weather"}
 
 
-def test_a_run_without_an_answer_teaches_failures_alone() -> None:
+def test_a_run_without_an_answer_teaches_failures_and_what_tools_answered() -> None:
     run = looked_up()
     run.status = "unsolved"
     run.call("alerts", 9, None, "failed", error="503", error_status=503)
@@ -189,7 +189,8 @@ def test_a_run_without_an_answer_teaches_failures_alone() -> None:
     run.call("alerts", 9, None, "failed", error="no key", cause="credential")
     run.call("alerts", 9, None, "in_doubt", effect=Effect.WRITE)
     lessons = run.lessons()
-    assert lessons == Lessons(lessons.id, failed=((3, "alerts"),))
+    seen = {"weather": outline_of([SKY])}
+    assert lessons == Lessons(lessons.id, failed=((3, "alerts"),), shapes=seen, observed=(2, 2))
 
 
 def test_failures_of_earlier_programs_count_beside_the_answer() -> None:

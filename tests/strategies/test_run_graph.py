@@ -12,7 +12,7 @@ from atc.models.fake import FakeModel
 from atc.result import Effect
 from atc.strategies.writer import Writer
 from atc.tools.protocol import Protocol
-from atc.tools.stubs import OBSERVED_RETURNS
+from atc.tools.stubs import observed_returns
 from atc.tools.tool import Tool
 from tests.support.tools import make_tool
 
@@ -61,7 +61,7 @@ def prompt_with(learnt: Learnt) -> str:
 
 def test_a_stub_shows_what_earlier_runs_observed_and_where_arguments_came_from() -> None:
     shown = prompt_with(Learnt(feeds={EDGE: Counts(ok=2)}, shapes={"book": SHAPE}))
-    assert f"{OBSERVED_RETURNS}: {{'number'?: int}}" in shown
+    assert f"{observed_returns(None)}: {{'number'?: int}}" in shown
     assert "n: from book()['number']" in shown
     before = prompt_with(Learnt())
     assert "number" not in before

@@ -85,15 +85,35 @@ if plan.get("stubborn"):
 print(plan.get("stderr", ""), file=sys.stderr, flush=True)
 def send(message):
     print(json.dumps(message), flush=True)
-def act(do):
+def act(do, params):
+    token = (params.get("_meta") or {}).get("progressToken")
+    for report in do.get("progress", []) if token is not None else []:
+        send({"jsonrpc": "2.0", "method": "notifications/progress", "params": {"progressToken": token, **report}})
+    if "pages" in do: plan["pages"] = do["pages"]
+    for method in do.get("notify", []): send({"jsonrpc": "2.0", "method": method})
+    if "ask" in do:
+        send({"jsonrpc": "2.0", "id": "asked", **do["ask"]})
+        while True:
+            line = sys.stdin.readline()
+            if json.loads(line).get("id") == "asked": break
+            later.append(line)
+        do["value"] = json.loads(line)
     if "print" in do: print(do["print"], flush=True)
     if "big" in do: print("x" * do["big"], flush=True)
     if "endless" in do:
         while True: sys.stdout.write("x" * 65536)
     time.sleep(do.get("sleep", 0))
     if "exit" in do: os._exit(do["exit"])
-for line in sys.stdin:
+later = []
+def lines():
+    while True:
+        line = later.pop(0) if later else sys.stdin.readline()
+        if not line: return
+        yield line
+for line in lines():
     got = json.loads(line)
+    if "heard_file" in plan:
+        with open(plan["heard_file"], "a") as file: file.write(json.dumps([os.getpid(), got]) + "\n")
     if "id" not in got: continue
     method, params, reply = got["method"], got.get("params") or {}, {}
     if method == "initialize":
@@ -105,7 +125,7 @@ for line in sys.stdin:
         if "calls_file" in plan:
             with open(plan["calls_file"], "a") as file: file.write(json.dumps(params) + "\n")
         do = plan["calls"][params["name"]]
-        act(do)
+        act(do, params)
         if do.get("about"): do["value"] = {"pid": os.getpid(), "cwd": os.getcwd(), "env": dict(os.environ)}
         if do.get("echo"): do["value"] = params["arguments"]
         reply = do.get("reply", {"result": {"content": [{"type": "text", "text": json.dumps(do.get("value"))}]}})

@@ -14,7 +14,7 @@ from atc.result import Effect
 from atc.tools.fit import Fitter
 from atc.tools.observed import MAX_KEYS, is_observed, says_nothing, with_shape
 from atc.tools.protocol import Protocol
-from atc.tools.stubs import OBSERVED_RESPONSE, OBSERVED_RETURNS, render_checker_stubs, render_stub
+from atc.tools.stubs import observed_response, observed_returns, render_checker_stubs, render_stub
 
 SHAPE = {
     "type": "object",
@@ -26,12 +26,12 @@ SHOWN = with_shape(SILENT, SHAPE)
 
 
 def test_a_stub_shows_it_and_says_that_no_document_has_it() -> None:
-    assert f"{OBSERVED_RETURNS}: {{'places': [{{'id'?: int}}]}}" in render_stub(SHOWN, plain=True)
-    assert OBSERVED_RESPONSE in render_stub(SHOWN)
+    assert f"{observed_returns(None)}: {{'places': [{{'id'?: int}}]}}" in render_stub(SHOWN, plain=True)
+    assert observed_response(None) in render_stub(SHOWN)
     assert "class LocateResponse(TypedDict)" in render_stub(SHOWN)
     for room in range(60, 400, 20):
         text = Fitter([SHOWN], {}).within(room).text
-        assert "places" not in text or OBSERVED_RETURNS in text or OBSERVED_RESPONSE in text
+        assert "places" not in text or observed_returns(None) in text or observed_response(None) in text
     for plain in (False, True):
         assert "not documented" not in render_stub(SILENT.model_copy(update={"returns": SHAPE}), plain=plain)
 

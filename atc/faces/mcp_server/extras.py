@@ -10,6 +10,7 @@ from typing import Any
 import mcp_types as types
 
 from atc.errors import UsageError
+from atc.faces.mcp_server import probing
 from atc.faces.mcp_server.asking import asker_of, carried
 from atc.faces.mcp_server.definitions import TEXT, object_of, report_schema
 from atc.faces.mcp_server.handlers import answer_of
@@ -23,7 +24,7 @@ from atc.strategies.given import NAME as GIVEN
 from atc.strategies.given import Facts
 from atc.traces.store import StoredRun, new_run_id
 
-RUN_TASK, RESUME = "run_task", "resume"
+RUN_TASK, RESUME, PROBE = "run_task", "resume", probing.PROBE
 
 
 @dataclass(frozen=True)
@@ -126,5 +127,6 @@ def _resume() -> types.Tool:
 EXTRAS: dict[str, Extra] = {
     RUN_TASK: Extra(_run_task, carried(run_task)),
     RESUME: Extra(_resume, carried(resume)),
+    PROBE: Extra(probing.definition, carried(probing.probe)),
 }
 """By the name of the tool."""

@@ -267,7 +267,7 @@ class Gateway:
             raise UsageError(f"{len(names)} tools are asked for: at most {MAX_NAMES} at once")
         if not names:
             raise UsageError("no tool is asked for: give `names`")
-        graph = self.catalogue.graph
+        graph = await self.catalogue.current_graph()
         seen = self.visible(client)
         known = {name: each for name, each in graph.protocols_with_shapes.items() if name in seen}
         names = [*dict.fromkeys(names)]

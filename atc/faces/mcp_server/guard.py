@@ -19,6 +19,9 @@ from atc.tools.tool import Toolset
 
 __all__ = ["Ask", "Guard", "Guards"]
 
+MAX_KEPT = 100
+"""Clients whose visible tools are kept: names are claims, so there is no end of them."""
+
 
 class Guards:
     """The guards of a server.
@@ -37,16 +40,31 @@ class Guards:
         self.permissions = found.reading_only() if settings.read_only else found
         self.audit = AuditLog(settings.audit, Redactor(settings.secrets))
         self._limiters = Limiters()
+        self._visible: dict[tuple[str, str], tuple[Toolset, Toolset]] = {}
 
     def graded(self, tools: Toolset) -> Toolset:
-        """All tools, each with the effect that it is taken for: what a server says of itself is a claim."""
-        return self.permissions.graded(tools)
+        """The tools that some client may see, each with the effect that it is taken for.
+
+        What a server says of the effects of its tools is a claim, and journal, retries and approval go by the effect.
+        """
+        return self.permissions.served(tools)
 
     def visible(self, client: Caller, tools: Toolset) -> Toolset:
-        """The tools that a client may know of."""
-        if not self.permissions.hides_any:
+        """Those of the tools that a client may know of; the same set where it may know of all.
+
+        It is asked with every request: what was found for a client is kept while the tools are the same.
+        """
+        if not self.permissions.hides_from(client):
             return tools
-        return Toolset(tool for tool in tools.values() if self.permissions.sees(client, tool.protocol))
+        key = client.principal, client.name
+        known = self._visible.pop(key, None)
+        if known is None or known[0] is not tools:
+            seen = [tool for tool in tools.values() if self.permissions.sees(client, tool.protocol)]
+            known = tools, tools if len(seen) == len(tools) else Toolset(seen)
+        self._visible[key] = known
+        while len(self._visible) > MAX_KEPT:
+            del self._visible[next(iter(self._visible))]
+        return known[1]
 
     def guard(self, client: Caller, ask: Ask) -> Guard:
         """Decides over a client's calls; :meth:`Guard.approval` is the rule for an agent.

@@ -187,7 +187,7 @@ def bounded_lines(descriptor: int, limit: int) -> Iterator[bytes | TooLong]:
         *ended, rest = piece.split(b"\n")
         for part in ended:
             line += part
-            if dropped or len(line) > limit:
+            if head or len(line) > limit:
                 yield TooLong(head or bytes(line[:_ENDS]), bytes(line[-_ENDS:]), dropped + len(line))
             else:
                 yield bytes(line)
@@ -195,8 +195,8 @@ def bounded_lines(descriptor: int, limit: int) -> Iterator[bytes | TooLong]:
         line += rest
         if len(line) > limit:
             head = head or bytes(line[:_ENDS])
-            dropped += len(line) - _ENDS
-            line = line[-_ENDS:]
+            kept = line[-_ENDS:]
+            dropped, line = dropped + len(line) - len(kept), kept
 
 
 def _piece(descriptor: int) -> bytes:

@@ -97,6 +97,9 @@ class Face:
             except Exception:  # that connection is gone
                 self._sessions.pop(number, None)
 
+    async def aclose(self) -> None:
+        """Let go of what this face alone holds."""
+
     async def _list_tools(
         self, context: ServerRequestContext[Any], params: types.PaginatedRequestParams | None
     ) -> types.ListToolsResult:

@@ -5,21 +5,27 @@ from __future__ import annotations
 import signal
 
 import anyio
+from mcp.server import NotificationOptions
 
 from atc.faces.mcp_server.gateway import Gateway
 from atc.faces.mcp_server.pipes import pipes
 from atc.faces.mcp_server.server import Face
 
 
-async def serve_stdio(gateway: Gateway) -> None:
+async def serve_stdio(gateway: Gateway, face: Face | None = None) -> None:
     """Serve until the client closes its end, or the process is asked to end (SIGTERM, Ctrl-C). Nothing goes on then.
+
+    Args:
+        gateway: behind it.
+        face: what clients see of it; the tools that look up and run programs when not given.
 
     Raises:
         KeyboardInterrupt: it was Ctrl-C.
     """
     await gateway.prepare()
-    server = Face(gateway).server
-    asked: list[signal.Signals] = []
+    face = face or Face(gateway)
+    server, asked = face.server, list[signal.Signals]()
+    options = server.create_initialization_options(NotificationOptions(tools_changed=True))
 
     async def end_on_a_signal(scope: anyio.CancelScope) -> None:
         with anyio.open_signal_receiver(signal.SIGTERM, signal.SIGINT) as signals:
@@ -31,9 +37,11 @@ async def serve_stdio(gateway: Gateway) -> None:
         async with anyio.create_task_group() as group:
             group.start_soon(end_on_a_signal, group.cancel_scope)
             async with pipes() as (incoming, outgoing):
-                await server.run(incoming, outgoing, server.create_initialization_options())
+                await server.run(incoming, outgoing, options)
             group.cancel_scope.cancel()
+
     finally:
+        await face.aclose()
         await gateway.aclose()
     if signal.SIGINT in asked:
         raise KeyboardInterrupt

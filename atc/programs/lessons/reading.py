@@ -8,11 +8,13 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import pairwise
 from typing import Any, NamedTuple
 
+from atc.graph.field_paths import Fields
 from atc.graph.lessons import Lessons
 from atc.programs.attribution.blame import blames_arguments
 from atc.programs.lessons.respelt import respelt
 from atc.programs.lessons.witness import MAX_COUNT, Answer, Made
 from atc.result import Call, Result
+from atc.schemas.infer.outline import Outline
 from atc.tools.protocol import Protocol
 from atc.traces.events import Event
 from atc.traces.store import StoredRun
@@ -172,8 +174,10 @@ def _lessons(request: _Request, tools: Mapping[str, Protocol]) -> Lessons:
     known = [(tool, by) for tool, by in request.replaced if tool in tools and by in tools and tool != by]
     digest = hashlib.sha256(f"{request.run_id}:{request.number}".encode("utf-8", "replace")).hexdigest()[:32]
     answer = Answer.of(request.program, request.own, tools) if request.answered and request.run_id else None
+    shapes, observed = _observed(request.calls, tools) if request.run_id else ({}, (0, 0))
     if answer is None:
-        return Lessons(digest, failed=failed, replaced={pair: False for pair in known if _broke(pair[1], failed)})
+        replaced = {pair: False for pair in known if _broke(pair[1], failed)}
+        return Lessons(digest, failed=failed, replaced=replaced, shapes=shapes, observed=observed)
     counted = answer.counted
     follows = Counter((a.tool, b.tool) for a, b in pairwise(counted) if a.tool != b.tool)
     calls = Counter(call.tool for call in counted)
@@ -185,10 +189,26 @@ def _lessons(request: _Request, tools: Mapping[str, Protocol]) -> Lessons:
         _bounded(follows),
         _bounded(answer.feeds()),
         {pair: pair[1] in calls for pair in known if pair[1] in calls or _broke(pair[1], failed)},
-        answer.fields.outlines(calls),
+        shapes,
+        observed,
         _bounded(answer.levels()),
         respelt(counted, request.program, tools),
     )
+
+
+def _observed(calls: Sequence[Made], tools: Mapping[str, Protocol]) -> tuple[dict[str, Outline], tuple[int, int]]:
+    """What tools that document no response answered; the first and the last number of these calls.
+
+    An answer that came from the journal was counted when the call was made.
+    """
+    own = [call for call in calls if call.status == "ok" and call.tool in tools and not call.is_empty]
+    responses: dict[str, list[Any]] = {}
+    for call in own:
+        if len(kept := responses.setdefault(call.tool, [])) < MAX_COUNT:
+            kept.append(call.value)
+    found = Fields(tools, responses).outlines(responses)
+    numbers = [call.number for call in own if call.tool in found]
+    return found, (min(numbers, default=0), max(numbers, default=0))
 
 
 def _broke(tool: str, failed: Iterable[tuple[int, str]]) -> bool:

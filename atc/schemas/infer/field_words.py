@@ -18,6 +18,8 @@ from atc.schemas.infer.text import listed
 MAX_NAME, MAX_DIGITS = 40, 2
 """Characters of a name, and digits that may stand together in one (``address_2``)."""
 _NAME = re.compile(r"[A-Za-z_$@][A-Za-z0-9_.$@-]*")
+_TICKET = re.compile(r"[A-Z]{2,10}-\d+")
+"""``ORD-12``: the number of a thing, though its letters may be a word."""
 _COMMON = listed(
     "a abbreviation about absolute ac accept accepted access account accuracy act action active activity actor actual "
     "ad add added additional addr address adjusted admin administrative ads adult advance affected after age agent "
@@ -147,7 +149,7 @@ def is_field_name(key: str, documented: Collection[str] = frozenset()) -> bool:
         key: of a response.
         documented: words that stand in the documents of tools (:func:`vocabulary`).
     """
-    if len(key) > MAX_NAME or not _NAME.fullmatch(key) or looks_secret(key):
+    if len(key) > MAX_NAME or not _NAME.fullmatch(key) or _TICKET.fullmatch(key) or looks_secret(key):
         return False
     words = split(key, digits=True)
     return bool(words) and all(_is_known(word, documented) for word in words)

@@ -15,10 +15,9 @@ from pydantic import BaseModel, ConfigDict, Field
 from atc.schemas.infer.evidence import Node, Objects, Tree
 from atc.schemas.infer.field_words import is_field_name
 from atc.schemas.infer.keys import dictionary
-from atc.schemas.infer.schema import EVIDENCE
 from atc.schemas.infer.shape import Shape
 from atc.tools.protocol import JsonSchema
-from atc.tools.types import OBSERVED
+from atc.tools.types import EVIDENCE, OBSERVED
 
 MAX_FIELDS, MAX_DEPTH, MAX_PLACES = 100, 8, 400
 """Fields of one object, levels, and places in all. An object with more fields is a dictionary; what lies deeper or
@@ -34,7 +33,8 @@ class Outline(BaseModel):
     Attributes:
         seen: values that were there.
         types: how many were of each JSON type.
-        fields: the named fields of the objects. ``values``: those of a dictionary, as one. ``items``: those of lists.
+        fields: the named fields of the objects. ``values``: those of a dictionary, and of keys that are not surely
+            names, as one. ``items``: those of lists.
     """
 
     model_config = ConfigDict(extra="forbid", frozen=True, strict=True)
@@ -48,8 +48,8 @@ class Outline(BaseModel):
     def schema_seen(self) -> JsonSchema:
         """The JSON Schema of what was observed; empty where that says nothing.
 
-        It enforces nothing: its types are marked as observed (:data:`atc.tools.types.OBSERVED`), no field is required
-        and others are allowed. Counts stand beside each part.
+        It enforces nothing: its types are marked as observed (:data:`atc.tools.types.OBSERVED`), others are allowed.
+        ``required`` are the fields that every object had. Counts stand beside each part.
         """
         return _schema(self, self.seen) if self.types.keys() - {"null"} else {}
 
@@ -145,13 +145,14 @@ def _others(node: Node) -> int:
 
 
 def _taken_apart(objects: Objects, documented: Collection[str]) -> tuple[dict[str, Node], Sequence[Node]]:
-    """The fields whose keys are names, and the values of a dictionary."""
+    """The fields whose keys are names, and the other values: of a dictionary, or of keys that are not surely names."""
     found = dictionary(objects)
     fields = objects.fields if found is None else found.named
-    rest = () if found is None else found.values
+    rest = [] if found is None else [*found.values]
     if len(fields) > MAX_FIELDS:
         return {}, [*fields.values(), *rest]
-    return {key: node for key, node in fields.items() if is_field_name(key, documented)}, rest
+    named = {key: node for key, node in fields.items() if is_field_name(key, documented)}
+    return named, [*rest, *(node for key, node in fields.items() if key not in named)]
 
 
 def _as_one(nodes: Sequence[Node]) -> Node:
@@ -188,6 +189,9 @@ def _schema(outline: Outline, of: int) -> JsonSchema:
     made: JsonSchema = {OBSERVED: types[0] if len(types) == 1 else types} if types else {}
     if outline.fields:
         made["properties"] = {key: _schema(part, outline.seen) for key, part in outline.fields.items()}
+        objects = outline.types.get("object", 0)
+        if always := [key for key, part in outline.fields.items() if 0 < objects <= part.seen]:
+            made["required"] = always
     if "object" in outline.types:
         made["additionalProperties"] = True if outline.values is None else _schema(outline.values, outline.values.seen)
     if outline.items is not None:

@@ -31,13 +31,14 @@ from atc.schemas.infer.text import (
     is_paging_name,
     unit,
 )
+from atc.tools.types import EVIDENCE
 
 Schema = dict[str, Any]
 SURE = 2
 """Objects that must have been seen before a field that all had is required."""
 ENUM_COUNT, ENUM_SUPPORT, ENUM_SIZE = 8, 4, 10
 """Strings, and values that they came from, that an enum needs; and the most members that it may have."""
-EVIDENCE, RANGE = "x-atc-evidence", "x-atc-range"
+RANGE = "x-atc-range"
 
 
 def write(node: Node) -> Schema:

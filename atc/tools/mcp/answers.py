@@ -12,6 +12,13 @@ from atc.tools.mcp.failures import server_text
 from atc.tools.mcp.spec import ServerSpec
 from atc.tools.parse import json_copy
 
+_WANTS = {
+    "elicitation/create": "a word of its user",
+    "roots/list": "the folders of its user",
+    "sampling/createMessage": "a reply of a language model",
+}
+"""What servers ask back: they get none of it."""
+
 
 def value_of(label: str, result: CallToolResult | InputRequiredResult, spec: ServerSpec, reads: bool) -> Any:
     """The value of a call.
@@ -25,8 +32,9 @@ def value_of(label: str, result: CallToolResult | InputRequiredResult, spec: Ser
     """
     did: Outcome = "refused" if reads else "unknown"
     if isinstance(result, InputRequiredResult):
+        wants = " and ".join(sorted({_WANTS[each.method] for each in (result.input_requests or {}).values()}))
         raise ToolError(
-            f"{label} asks its user something before it goes on, which a program cannot answer",
+            f"{label} asks for {wants or 'something'} before it goes on, which no program can give it",
             status="input_required",
             outcome=did,
         )

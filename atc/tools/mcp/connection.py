@@ -258,6 +258,9 @@ class McpServer(HeldPerLoop[HeldServer]):
         if (held := self._current()) is not None:
             held.starts = 0
 
+    def unreached(self, error: Unreachable) -> None:
+        """A request over the conversation did not get through, or was not let in; it did nothing."""
+
     def _live(self, held: HeldServer) -> Connection:
         if held.connection is not None and held.connection.over:
             self._end(held)

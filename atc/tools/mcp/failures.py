@@ -23,10 +23,11 @@ _CODES = {
     types.URL_ELICITATION_REQUIRED: "url_elicitation_required",
 }
 _REFUSING = frozenset({types.INVALID_PARAMS, types.METHOD_NOT_FOUND, types.URL_ELICITATION_REQUIRED})
+UNAUTHORIZED = 401
 _DOWN = frozenset({502, 503, 504})
 _CREDENTIAL = frozenset({401, 403})
 _ADVICE = {
-    401: "it wants a credential: give it in headers",
+    401: "it wants a credential: run `atc mcp login {}`, or give it in headers",
     403: "the credential is not allowed to: check the headers",
     404: "there is no MCP server at this address: check its path, which often ends in /mcp",
     405: "it does not speak streamable HTTP there: check the path, and that it is no server of the older SSE kind",
@@ -71,7 +72,7 @@ def reason_of(error: BaseException, exchange: Exchange, spec: ServerSpec) -> str
     if exchange.problem is not None:
         return f"cannot be reached ({type(exchange.problem).__name__}): check its address, and that it runs"
     if exchange.status is not None and exchange.status >= 300:
-        return f"answered with status {exchange.status}: {_ADVICE.get(exchange.status, 'check the address')}"
+        return f"answered with status {exchange.status}: {_advice(exchange.status, spec, 'check the address')}"
     if is_closed(error):
         return "ended before it answered"
     if isinstance(error, ValidationError):
@@ -144,7 +145,7 @@ def _http(label: str, error: MCPError, status: int, spec: ServerSpec) -> ToolErr
     if error.message == "Session terminated":
         advice, transient = "the server has ended the session", True
     else:
-        advice, transient = _ADVICE.get(status, server_text(error.message, spec)), status in TRANSIENT_STATUSES
+        advice, transient = _advice(status, spec, server_text(error.message, spec)), status in TRANSIENT_STATUSES
     return ToolError(
         f"{label} was answered with status {status}: {advice}",
         status=status,
@@ -152,6 +153,10 @@ def _http(label: str, error: MCPError, status: int, spec: ServerSpec) -> ToolErr
         transient=transient,
         cause="credential" if status in _CREDENTIAL else "unreachable" if status in _DOWN else None,
     )
+
+
+def _advice(status: int, spec: ServerSpec, otherwise: str) -> str:
+    return _ADVICE.get(status, otherwise).replace("{}", spec.login_name)
 
 
 def _command_name(spec: ServerSpec) -> str:

@@ -11,6 +11,7 @@ from typing import Any
 import httpx2
 from mcp.client.streamable_http import streamable_http_client
 
+from atc.tools.mcp.logins import Logins
 from atc.tools.mcp.spec import ServerSpec
 
 BROKEN = 599
@@ -66,18 +67,20 @@ class BoundedClient(httpx2.AsyncClient):
         exchange.status, exchange.kind, exchange.problem = None, "", None
         try:
             response = await super().send(request, **options)
-        except (httpx2.TransportError, httpx2.InvalidURL) as error:
+        except (httpx2.TransportError, httpx2.InvalidURL, TooLarge) as error:
             exchange.problem = error
             return httpx2.Response(BROKEN, request=request)
         exchange.status, exchange.kind = response.status_code, response.headers.get("content-type", "")[:100]
         if isinstance(response.stream, httpx2.AsyncByteStream):
             events = exchange.kind.lower().startswith("text/event-stream")  # each event of these is bounded by the SDK
             packed = response.headers.get("content-encoding", "identity").strip().lower() not in ("", "identity")
-            response.stream = _Bounded(response.stream, None if events else self._max_bytes, packed, exchange)
+            response.stream = BoundedStream(response.stream, None if events else self._max_bytes, packed, exchange)
         return response
 
 
-class _Bounded(httpx2.AsyncByteStream):
+class BoundedStream(httpx2.AsyncByteStream):
+    """An answer that ends where it gets too long."""
+
     def __init__(self, inner: httpx2.AsyncByteStream, limit: int | None, packed: bool, exchange: Exchange) -> None:
         self._inner, self._limit, self._packed, self._exchange = inner, limit, packed, exchange
 
@@ -112,8 +115,18 @@ async def http_transport(spec: ServerSpec, max_bytes: int) -> AsyncIterator[tupl
     """
     client = BoundedClient(
         max_bytes,
+        auth=_login(spec),
         headers={"User-Agent": "atc", **spec.headers, "Accept-Encoding": "identity"},
         timeout=httpx2.Timeout(_SILENCE_S, connect=_CONNECT_S),
     )
     async with client, streamable_http_client(spec.url, http_client=client, max_sse_event_size=max_bytes) as streams:
         yield streams
+
+
+def _login(spec: ServerSpec) -> httpx2.Auth | None:
+    """The user's login at the server, now or later; nothing where the user gives a credential in headers."""
+    if any(name.lower() == "authorization" for name in spec.headers):
+        return None
+    from atc.tools.mcp.oauth import KeptLoginAuth
+
+    return KeptLoginAuth(spec, Logins.of_user())

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Callable, Collection, Mapping, Sequence
-from contextlib import AsyncExitStack, suppress
+from contextlib import suppress
 from dataclasses import dataclass, field
 from fnmatch import fnmatchcase
 from pathlib import Path
@@ -89,7 +89,7 @@ class LiveTools:
         ]
         self._callbacks: list[Callable[[Toolset], None]] = []
         self._changed, self._renewing = asyncio.Event(), asyncio.Lock()
-        self._stack: AsyncExitStack | None = None
+        self._tasks: list[asyncio.Task[None]] = []
         self._said: Mapping[str, str] = {}
         self._tools = self._assembled(self._states())
 
@@ -126,21 +126,19 @@ class LiveTools:
         return forget
 
     async def __aenter__(self) -> Self:
-        async with AsyncExitStack() as stack:
-            for entry in self._entries:
-                await stack.enter_async_context(entry)
-            for work in (self._publish(), self._sweep()):
-                task = asyncio.create_task(work)
-                stack.push_async_callback(_ended, task)
-            self._stack = stack.pop_all()
+        for entry in self._entries:
+            await entry.__aenter__()
+        self._tasks = [asyncio.create_task(self._publish()), asyncio.create_task(self._sweep())]
         return self
 
     async def __aexit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        if self._stack is not None:
-            await self._stack.aclose()
-            self._stack = None
+        tasks, self._tasks = self._tasks, []
+        for task in tasks:
+            task.cancel()
+        leaving = [entry.__aexit__(kind, error, trace) for entry in self._entries]  # all at once: each may take seconds
+        await asyncio.gather(*tasks, *leaving, return_exceptions=True)
 
     async def settled(self, timeout_s: float | None = None) -> None:
         """Wait until every server has been listed once, from what is kept or anew, or is down; not longer than that."""
@@ -203,11 +201,6 @@ class LiveTools:
                 entry.server.end_idle(self._limits.idle_s)
 
 
-async def _ended(task: asyncio.Task[None]) -> None:
-    task.cancel()
-    await asyncio.gather(task, return_exceptions=True)
-
-
 def live_tools(
     words: Sequence[str],
     *,
@@ -215,7 +208,7 @@ def live_tools(
     only: Sequence[str] | None = None,
     documents: str | Path | None = None,
     limits: Limits | None = None,
-    **openapi_options: Any,
+    openapi: Mapping[str, Any] | None = None,
 ) -> LiveTools:
     """Open sources as :func:`atc.tools.sources.open_tools` does, but leave the MCP servers among them to come and go.
 
@@ -225,7 +218,7 @@ def live_tools(
         only: shell patterns of the names of tools that are served; all when not given.
         documents: a folder of protocol documents that stand in place of the tools' own.
         limits: of calls, starts and time.
-        **openapi_options: passed on to the OpenAPI importer.
+        openapi: options of the OpenAPI importer.
 
     Raises:
         ToolImportError: a word names nothing, or what it names holds no tools. That a server is down is no error.
@@ -238,5 +231,6 @@ def live_tools(
         (load_protocols(documents), drifted_tools(documents)) if documents else (Toolset(), frozenset[str]())
     )
     shown = Shown(tuple(only or ()), {name: tool.protocol for name, tool in known.items()}, drifted)
-    opened = open_tools(others, **openapi_options) if others or not specs else Toolset()
+    narrowed = {"only": list(only), "strict": False} if only else {}  # what else a document has is not read at all
+    opened = open_tools(others, **{**(openapi or {}), **narrowed}) if others or not specs else Toolset()
     return LiveTools(specs, folder=folder, others=opened, shown=shown, limits=limits)

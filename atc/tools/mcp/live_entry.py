@@ -18,6 +18,7 @@ from atc.tools.mcp.failures import Unreachable
 from atc.tools.mcp.kept_lists import KeptList, KeptLists, server_key
 from atc.tools.mcp.listing import Listed, ListUnread, listed, listed_over
 from atc.tools.mcp.live_server import Hooks, LiveServer
+from atc.tools.mcp.logins import Logins
 from atc.tools.mcp.off_loop import off_loop
 from atc.tools.mcp.protocols import protocol_of
 from atc.tools.mcp.spec import ServerSpec
@@ -29,7 +30,11 @@ from atc.tools.tool import Tool
 MAX_LINE = 300
 """Characters of the line that says why a server is down."""
 
+MAX_DOCUMENT = 400_000
+"""Characters of the document of one tool."""
+
 MINUTE_S = 60.0
+_LOOKS_S = 2.0
 _LOG = logging.getLogger(__name__)
 
 
@@ -108,6 +113,7 @@ class Entry:
         self._key = server_key(spec)
         self._kept = lists.read(self._key, spec.location) if lists is not None else None
         self.server.page_bytes = self._kept.page_bytes if self._kept is not None else 0
+        self._logins = Logins.of_user()
         self._made: dict[str, tuple[Protocol, Tool]] = {}
         self._wanted = asyncio.Event()
         self._changes: deque[float] = deque(maxlen=8)
@@ -180,12 +186,24 @@ class Entry:
         while True:
             await self._wanted.wait()
             self._wanted.clear()
-            await asyncio.sleep(self._quiet_s() if not self.why else self.server.backoff.wait_s)
+            await self._pause()
             try:
                 await self.relisted()
             except Exception:  # a bug of ours about what a stranger sent: the others go on
                 _LOG.exception("the list of tools of the MCP server %s could not be read", self.spec.location)
                 self._go_down("has a list of tools that could not be read", None)
+
+    async def _pause(self) -> None:
+        """Wait until the list may be read: a changed one is quiet, a failed server had its rest or was logged in at."""
+        if not self.why:
+            await asyncio.sleep(self._quiet_s())
+            return
+        before = self._login_stamp()
+        while (wait_s := self.server.backoff.wait_s) > 0 and self._login_stamp() == before:  # noqa: ASYNC110 - a file
+            await asyncio.sleep(min(wait_s, _LOOKS_S))
+
+    def _login_stamp(self) -> int:
+        return self._logins.stamp(self.spec.url) if self.spec.url else 0
 
     def _quiet_s(self) -> float:
         """Seconds to wait before a list is read: the more, the more often it has changed in the last minute."""
@@ -214,10 +232,16 @@ class Entry:
 
     async def _read(self) -> KeptList:
         """Raise ListUnread where there is no list to be had."""
-        running = self.server.running()
+        running = self.server.running() if not self.why else None
         if running is not None:
-            found = await listed_over(running, self._limits.start_timeout_s)
-            return await asyncio.to_thread(self._made_of, found)
+            try:
+                found = await listed_over(running, self._limits.start_timeout_s)
+                return await asyncio.to_thread(self._made_of, found)
+            except ListUnread:
+                if not running.over:
+                    raise
+                if self._kept is not None:  # it died of something else, a call perhaps: what is known stays
+                    return self._kept
         async with self._slots:
             return await off_loop(self._from_elsewhere)
 
@@ -237,7 +261,10 @@ class Entry:
         skipped: list[str] = []
         for tool in found.tools:
             try:
-                made.append(self._protocol(tool))
+                protocol = self._protocol(tool)
+                if (size := len(protocol.model_dump_json())) > MAX_DOCUMENT:
+                    raise ToolImportError(f"its document has {size:,} characters; the limit is {MAX_DOCUMENT:,}")
+                made.append(protocol)
             except ToolImportError as error:
                 skipped.append(f"{tool.name[:100]}: {error}")
         for line in skipped[:5]:

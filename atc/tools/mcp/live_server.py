@@ -107,6 +107,11 @@ class LiveServer(McpServer):
         """The server is well."""
         self.backoff.well()
 
+    def unreached(self, error: Unreachable) -> None:
+        """A request did not get through, or was not let in: the server is down until its list can be read again."""
+        self.backoff.failed()
+        self._hooks.unreachable(error)
+
     def _ensure_startable(self, held: HeldServer) -> None:
         if self.backoff.failures > 1 and (wait_s := self.backoff.wait_s) > 0:
             failures = self.backoff.failures

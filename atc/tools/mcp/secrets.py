@@ -28,12 +28,17 @@ class Secrets:
     """
 
     def __init__(self, certain: Iterable[str] = (), likely: Iterable[str] = ()) -> None:
+        self._forms: list[str] = []
+        self._long: list[str] = []
+        self.add([*certain, *(value for value in likely if len(value.strip()) >= _LONG)])
+        _LOG_FILTER.watch(self)
+
+    def add(self, certain: Iterable[str]) -> None:
+        """Credentials that came to be known only now: a token, say."""
         known = {value for value in certain if len(value.strip()) >= _SHORTEST}
-        known |= {value for value in likely if len(value.strip()) >= _LONG}
-        forms = {form for value in known for form in _spellings(value.strip())}
+        forms = {form for value in known for form in _spellings(value.strip())} | set(self._forms)
         self._forms = sorted(forms, key=lambda form: (-len(form), form))
         self._long = [form for form in self._forms if len(form) >= _LONG]
-        _LOG_FILTER.watch(self)
 
     def __repr__(self) -> str:
         return f"Secrets({len(self._forms)})"
@@ -144,7 +149,15 @@ class _LogFilter(logging.Filter):
 
 
 _LOG_FILTER = _LogFilter()
-for _name in ("httpx2", "client", "mcp.client.streamable_http", "mcp.client.client", "mcp.shared.jsonrpc_dispatcher"):
+for _name in (
+    "httpx2",
+    "client",
+    "mcp.client.auth.oauth2",
+    "mcp.client.auth.utils",
+    "mcp.client.streamable_http",
+    "mcp.client.client",
+    "mcp.shared.jsonrpc_dispatcher",
+):
     _logger = logging.getLogger(_name)
     _logger.addFilter(_LOG_FILTER)
     _logger.addHandler(logging.NullHandler())  # without a log of the user's, nothing is printed into our output

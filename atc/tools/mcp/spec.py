@@ -7,7 +7,7 @@ import os
 import re
 import shlex
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
@@ -27,6 +27,27 @@ _SHOWN = 120
 _VARIABLE = re.compile(r"\$\{(?:env:)?([A-Za-z_][A-Za-z0-9_]{0,200})(?::-([^}]{0,1000}))?\}")
 
 
+@dataclass(frozen=True)
+class OAuthOptions:
+    """What a configuration says about the login at a server; without it the server and the SDK agree by themselves.
+
+    Attributes:
+        client_id: what we are called at the authorization server, where it registers no clients by itself.
+        client_secret: proves it.
+        issuer: the authorization server that those belong to. They are sent to no other.
+        scope: what is asked for, words with spaces between.
+        by_itself: we log in with our own credentials; no user takes part.
+        redirect_port: the port of this machine that the browser comes back to; 0: any.
+    """
+
+    client_id: str = ""
+    client_secret: str = field(default="", repr=False)
+    issuer: str = ""
+    scope: str = ""
+    by_itself: bool = False
+    redirect_port: int = 0
+
+
 @dataclass(frozen=True, eq=False)
 class ServerSpec:
     """One server, and what is needed to reach it.
@@ -40,6 +61,7 @@ class ServerSpec:
         url: its address; empty for a program.
         headers: headers for every request.
         secrets: what must not be shown.
+        oauth: how to log in, where the configuration says.
     """
 
     location: str
@@ -50,6 +72,14 @@ class ServerSpec:
     cwd: str | None = None
     url: str = field(default="", repr=False)
     headers: Mapping[str, str] = field(default_factory=dict, repr=False)
+    oauth: OAuthOptions | None = field(default=None, repr=False)
+
+    @property
+    def login_name(self) -> str:
+        """What ``atc mcp login`` takes for it: its address, or its name where the address holds a credential."""
+        if self.url and shown_url(self.url) == self.url:
+            return self.url
+        return f"{shlex.quote(self.name)} --tools FILE" if self.name else "ADDRESS"
 
 
 def read_specs(
@@ -145,7 +175,10 @@ def _entry(name: str, raw: Any) -> ServerSpec:
         raise ToolImportError(f"{where} must have either 'command' or 'url'")
     filled = _Filled(where)
     if address is not None:
-        spec = _http_spec(filled.text(address, "url"), filled.mapping(raw.get("headers"), "headers"), filled.values)
+        url, headers = filled.text(address, "url"), filled.mapping(raw.get("headers"), "headers")
+        oauth = _oauth(raw["oauth"], filled, where) if raw.get("oauth") else None
+        spec = replace(_http_spec(url, headers, filled.values), oauth=oauth)
+        spec.secrets.add([oauth.client_secret] if oauth is not None else [])
     else:
         args = raw.get("args") or []
         if not isinstance(args, list):
@@ -156,6 +189,26 @@ def _entry(name: str, raw: Any) -> ServerSpec:
     return ServerSpec(
         **{**vars(spec), "name": name, "location": f"{name} ({spec.location})" if name else spec.location}
     )
+
+
+def _oauth(raw: Any, filled: _Filled, where: str) -> OAuthOptions:
+    given = filled.mapping(raw, "oauth")
+    known = {"client_id", "client_secret", "issuer", "scope", "grant", "redirect_port"}
+    if unknown := sorted(given.keys() - known):
+        raise ToolImportError(f"{where}.oauth has {unknown[0]!r}, but it takes {', '.join(sorted(known))}")
+    grant, port = given.pop("grant", "authorization_code"), given.pop("redirect_port", "0")
+    if grant not in ("authorization_code", "client_credentials"):
+        raise ToolImportError(f"{where}.oauth.grant must be authorization_code or client_credentials")
+    if not (port.isascii() and port.isdigit() and int(port) < 65_536):
+        raise ToolImportError(f"{where}.oauth.redirect_port must be a port: a number below 65536")
+    made = OAuthOptions(**given, by_itself=grant == "client_credentials", redirect_port=int(port))
+    if made.by_itself and not (made.client_id and made.client_secret and made.issuer):
+        raise ToolImportError(f"{where}.oauth with grant client_credentials needs client_id, client_secret and issuer")
+    if made.client_secret and not made.issuer:
+        raise ToolImportError(f"{where}.oauth has a client_secret: name the issuer that it belongs to, too")
+    if made.issuer and urlsplit(made.issuer).scheme not in ("http", "https"):
+        raise ToolImportError(f"{where}.oauth.issuer must be the http(s):// address of an authorization server")
+    return made
 
 
 class _Filled:

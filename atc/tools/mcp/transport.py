@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import asyncio
 import json
+from collections.abc import Callable
 from contextlib import AbstractAsyncContextManager
+from contextvars import ContextVar
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -13,10 +15,13 @@ from mcp import Client, MCPError
 from atc.errors import ToolError
 from atc.tools.mcp.answers import value_of
 from atc.tools.mcp.connection import Connection, McpServer
-from atc.tools.mcp.failures import Unreachable, failed, is_closed, too_slow, unreachable
-from atc.tools.mcp.http import Exchange
+from atc.tools.mcp.failures import UNAUTHORIZED, Unreachable, failed, is_closed, reason_of, too_slow, unreachable
+from atc.tools.mcp.http import NOT_SENT, Exchange
 from atc.tools.openapi.text import clean
 from atc.tools.tool import AnnouncingTransport, Answered, GradedTransport, Sending
+
+HEARD: ContextVar[Callable[[Any], None] | None] = ContextVar("atc_mcp_heard", default=None)
+"""Is given each answer as it came, with what no value of a program has: images, and annotations of blocks."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -76,7 +81,8 @@ class McpTransport(AnnouncingTransport, GradedTransport):
             raise too_slow(self.label, server.timeout_s) from None
 
     async def _made(self, connection: Connection, client: Client, arguments: dict[str, Any]) -> Any:
-        spec, exchange = self.server.spec, Exchange()
+        server, exchange = self.server, Exchange()
+        spec = server.spec
         try:
             result = await connection.call(client, self.name, arguments, exchange)
         except TimeoutError:
@@ -87,11 +93,15 @@ class McpTransport(AnnouncingTransport, GradedTransport):
                 await connection.settled()
             elif isinstance(error, MCPError) and error.message == "Session terminated":
                 connection.lost = True
+            elif isinstance(exchange.problem, NOT_SENT) or exchange.status == UNAUTHORIZED:
+                server.unreached(Unreachable(reason_of(error, exchange, spec), exchange))
             if connection.log.too_large:
                 raise self._too_large() from None
             summary = connection.log.summary(spec)
             raise failed(self.label, error, exchange, summary, spec, self.reads) from None
-        self.server.answered()
+        server.answered()
+        if (heard := HEARD.get()) is not None:
+            heard(result)
         return value_of(self.label, result, spec, self.reads)
 
     def _too_large(self) -> ToolError:

@@ -1,0 +1,206 @@
+"""``atc mcp install`` and ``atc mcp uninstall``: ATC in the configuration of an MCP client, and out of it again."""
+
+from __future__ import annotations
+
+from contextlib import nullcontext
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any, Literal
+
+import typer
+
+from atc.cli import options
+from atc.cli.console import NOT_SOLVED, clean, err, guarded, out, print_json, print_table
+from atc.errors import UsageError
+
+if TYPE_CHECKING:  # a server of the same group starts without them
+    from atc.faces.mcp_clients.plan import Found, Plan
+    from atc.faces.mcp_clients.problems import ConfigProblem
+    from atc.faces.mcp_clients.records import Machine
+
+Scope = Annotated[
+    Literal["user", "project"],
+    typer.Option("--scope", help="Your own configuration, or the one of the project in this folder."),
+]
+Config = Annotated[Path | None, typer.Option("--config", help="The client's file, where it is not in its usual place.")]
+Yes = Annotated[bool, typer.Option("--yes", "-y", help="Write it without being asked.")]
+DryRun = Annotated[bool, typer.Option("--dry-run", help="Show the change; write nothing.")]
+
+
+@guarded
+def install(
+    client: Annotated[str | None, typer.Argument(help="The client: --list names all.")] = None,
+    extra: Annotated[
+        list[str] | None, typer.Argument(metavar="[-- OPTIONS]", help="More options for `atc mcp`, as they are.")
+    ] = None,
+    name: Annotated[str | None, typer.Option("--name", help="What the client calls ATC (default `atc`).")] = None,
+    scope: Scope = "user",
+    tools: Annotated[list[str] | None, options.Tools.__metadata__[0]] = None,
+    move_servers: Annotated[
+        bool,
+        typer.Option("--move-servers", help="Move the client's servers behind ATC: its model sees ATC's tools alone."),
+    ] = False,
+    config: Config = None,
+    yes: Yes = False,
+    dry_run: DryRun = False,
+    list_: Annotated[
+        bool, typer.Option("--list", help="List the clients, which are here, and which have ATC.")
+    ] = False,
+    as_json: options.Json = False,
+) -> None:
+    """Put ATC into the configuration of an MCP client: the change is shown first.
+
+    Comments, order and everything else in the file stay as they are. `atc mcp uninstall CLIENT` undoes it.
+
+    Exit codes: 0 it is there, 1 you said no, 2 wrong use or a file that cannot be edited, 3 it cannot be written.
+    """
+    from atc.faces.mcp_clients.entries import own_command
+    from atc.faces.mcp_clients.plan import Wanted, plan_install
+    from atc.faces.mcp_clients.problems import ConfigProblem
+    from atc.faces.mcp_clients.records import Machine, client_named, clients, place_of
+    from atc.faces.mcp_clients.state import alone
+
+    machine = Machine()
+    if list_:
+        _list(machine, scope, as_json=as_json)
+        return
+    if client is None:
+        raise UsageError(f"name a client: {', '.join(clients())}")
+    known = client_named(client)
+    wanted = Wanted(own_command(), name, tuple(tools or ()), tuple(extra or ()), move_servers)
+    place = place_of(known, machine, scope=scope, config=config)
+    with nullcontext() if dry_run else alone(machine.state):
+        try:
+            plan = plan_install(known, place, machine, wanted)
+        except ConfigProblem as problem:
+            raise _with_paste(problem) from None
+        _finish(plan, "install", yes=yes, dry_run=dry_run, as_json=as_json)
+
+
+@guarded
+def uninstall(
+    client: Annotated[str, typer.Argument(help="The client: `atc mcp install --list` names all.")],
+    name: Annotated[str | None, typer.Option("--name", help="What the client calls ATC.")] = None,
+    scope: Scope = "user",
+    config: Config = None,
+    yes: Yes = False,
+    dry_run: DryRun = False,
+    as_json: options.Json = False,
+) -> None:
+    """Take ATC out of the configuration of an MCP client, and put back the servers that moved behind it.
+
+    The file is edited as it is now: what you changed since the installation stays.
+
+    Exit codes: 0 it is out, 1 you said no, or a server could not be put back, 2 wrong use or a file that cannot be
+    edited, 3 it cannot be written.
+    """
+    from atc.faces.mcp_clients.records import Machine, client_named, place_of
+    from atc.faces.mcp_clients.state import alone
+    from atc.faces.mcp_clients.undo import plan_uninstall
+
+    machine, known = Machine(), client_named(client)
+    place = place_of(known, machine, scope=scope, config=config)
+    with nullcontext() if dry_run else alone(machine.state):
+        plan = plan_uninstall(known, place, machine, name=name)
+        _finish(plan, "uninstall", yes=yes, dry_run=dry_run, as_json=as_json)
+        if plan.kept:
+            raise typer.Exit(NOT_SOLVED)
+
+
+def _with_paste(problem: ConfigProblem) -> UsageError:
+    paste = f". Nothing was written. By hand, it is\n{problem.paste}" if problem.paste else ""
+    return UsageError(f"{problem}{paste}")
+
+
+def _finish(plan: Plan, what: str, *, yes: bool, dry_run: bool, as_json: bool) -> None:
+    """Show a plan, ask, and carry it out."""
+    import asyncio
+
+    from atc.calls import question
+
+    diff = plan.diff()
+    if not as_json:
+        _show(plan, what, diff)
+    written, copy = False, None
+    if not dry_run and (plan.changes or plan.record is None):
+        if plan.changes and not yes:
+            if as_json or not question.has_terminal():
+                raise UsageError("nobody can be asked whether to write it: add --yes, or look at it with --dry-run")
+            if not asyncio.run(question.ask(f"write {question.visible(str(plan.file.target))}?", {})):
+                err.print("atc: nothing was written")
+                raise typer.Exit(NOT_SOLVED)
+        copy = plan.carry_out()
+        written = plan.changes
+    if as_json:
+        print_json(_document(plan, diff, written=written, copy=copy))
+    elif written:
+        kept = f"; the file as it was: {copy}" if copy else ""
+        out.print(clean(f"written{kept}"), markup=False)
+        out.print(f"restart {plan.client.title}. {plan.client.notes}".rstrip(), markup=False)
+    elif dry_run and plan.changes:
+        out.print("a dry run: nothing was written", markup=False)
+
+
+def _show(plan: Plan, what: str, diff: str) -> None:
+    from rich.text import Text
+
+    if not diff:
+        there = "already has it" if what == "install" else "does not have ATC"
+        out.print(clean(f"{plan.client.title} {there}: {plan.place.path}"), markup=False)
+    for line in diff.splitlines():
+        style = {"+": "green", "-": "red", "@": "cyan"}.get(line[:1], "")
+        out.print(Text(clean(line), style=style))
+    if plan.moved:
+        where = f"behind ATC, to {plan.state.servers_path}" if what == "install" else "back"
+        out.print(clean(f"moves {where}: {', '.join(plan.moved)}"), markup=False)
+    for name, why in plan.kept.items():
+        out.print(clean(f"stays: {name!r}: {why}"), markup=False)
+    for note in plan.notes:
+        out.print(clean(f"note: {note}"), markup=False)
+
+
+def _document(plan: Plan, diff: str, *, written: bool, copy: Path | None) -> dict[str, Any]:
+    return {
+        "client": plan.client.id,
+        "path": str(plan.place.path),
+        "name": plan.name,
+        "changes": plan.changes,
+        "written": written,
+        "diff": diff,
+        "moved": plan.moved,
+        "stay": plan.kept,
+        "notes": plan.notes,
+        "servers": str(plan.state.servers_path) if plan.servers else None,
+        "copy": str(copy) if copy else None,
+        "restart": plan.client.title if written else None,
+    }
+
+
+def _list(machine: Machine, scope: Literal["user", "project"], *, as_json: bool) -> None:
+    from rich.table import Table
+
+    from atc.faces.mcp_clients.plan import look
+    from atc.faces.mcp_clients.records import clients
+
+    has = [each for each in clients().values() if (each.user if scope == "user" else each.project)]
+    rows = [look(each, machine, scope) for each in has]
+    if as_json:
+        print_json([_row(row) for row in rows])
+        return
+    table = Table("client", "name", "here", "ATC", "behind", "file", box=None, header_style="bold")
+    for row in rows:
+        state = "cannot be read" if row.problem else row.entry or "-"
+        here, behind = "yes" if row.here else "-", str(row.behind or "-")
+        table.add_row(row.client.id, row.client.title, here, clean(state), behind, clean(str(row.place.path)))
+    print_table(table)
+
+
+def _row(row: Found) -> dict[str, Any]:
+    return {
+        "client": row.client.id,
+        "title": row.client.title,
+        "path": str(row.place.path),
+        "here": row.here,
+        "entry": row.entry or None,
+        "behind": row.behind,
+        "problem": row.problem or None,
+    }

@@ -1,0 +1,169 @@
+"""One server in a client's file: ATC's own, and those of others as ATC would run them."""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+import sys
+from collections.abc import Mapping, Sequence
+from pathlib import Path, PurePath
+from typing import Any
+
+from atc.errors import UsageError
+from atc.faces.mcp_clients.records import Client, Dialect
+from atc.tools.mcp.spec import read_specs
+
+PACKAGE = "atc-runtime[mcp]"
+MAX_NAME = 100
+_BRACES = re.compile(r"\$\{([^}]*)\}")
+_FILLED = {
+    "plain": re.compile(r"([A-Za-z_][A-Za-z0-9_]*)(:-[^}]*)?"),
+    "env": re.compile(r"env:([A-Za-z_][A-Za-z0-9_]*)()"),
+}
+"""What stands in the braces where the client and ATC both fill in a variable: its name, and perhaps a default."""
+_DOLLAR = re.compile(r"\$[A-Za-z_]")
+_OTHERS = re.compile(r"(?<!\$)\{(?:env|file):")
+_HTTP = ("http", "streamable-http")
+_STDIO = ("stdio", "local")
+_RESERVED = frozenset({"__proto__", "constructor", "prototype"})
+_COPIED = ("args", "cwd")
+
+
+def own_command(program: str | None = None, python: str = sys.executable) -> list[str]:
+    """The words that start this ``atc`` again, from any folder and after this process has ended.
+
+    Args:
+        program: how it was started (``sys.argv[0]``).
+    """
+    program = sys.argv[0] if program is None else program
+    name = PurePath(program).name
+    if name == "__main__.py":
+        return [python, "-m", "atc"]
+    found = shutil.which(program) if PurePath(program).stem == "atc" else None
+    path = os.path.abspath(found or shutil.which("atc") or "")
+    if found is None and not os.path.isfile(path):
+        return [python, "-m", "atc"]
+    if _passes(path):
+        # uvx and `pipx run` keep what they run for a while only: the client calls them in its turn
+        if uvx := shutil.which("uvx"):
+            return [uvx, "--from", PACKAGE, "atc"]
+        if pipx := shutil.which("pipx"):
+            return [pipx, "run", "--spec", PACKAGE, "atc"]
+        return [python, "-m", "atc"]
+    return [path]
+
+
+def _passes(path: str) -> bool:
+    """Whether a program stands in a folder that uvx or ``pipx run`` may delete."""
+    parts = Path(os.path.realpath(path)).parts
+    cached = any(part in (".cache", "cache", "Caches", "Cache") for part in parts)
+    return any(part.startswith(("archive-v", "environments-v")) for part in parts) or (cached and "pipx" in parts)
+
+
+def own_entry(client: Client, name: str, words: Sequence[str]) -> dict[str, Any]:
+    """The entry that starts ATC, as a client writes one."""
+    dialect = client.entry
+    made: dict[str, Any] = {dialect.named: name} if dialect.named else {}
+    made |= {key: value for key, value in dialect.constants.items() if key == "type" or key == "source"}
+    made |= {dialect.command: list(words)} if dialect.joined else {dialect.command: words[0], "args": list(words[1:])}
+    return made | dialect.constants
+
+
+def words_of(client: Client, entry: Any) -> list[str]:
+    """The command of an entry; empty for one without."""
+    if not isinstance(entry, Mapping):
+        return []
+    command, args = entry.get(client.entry.command), entry.get("args")
+    words: list[Any] = [
+        *(command if isinstance(command, list) else [command]),
+        *(args if isinstance(args, list) else []),
+    ]
+    return words if all(isinstance(word, str) for word in words) else []
+
+
+def arguments_of(words: Sequence[str]) -> list[str] | None:
+    """What follows ``atc mcp`` in a command; ``None`` if it does not start ATC."""
+    for at, word in enumerate(words[:-1]):
+        if PurePath(word.replace("\\", "/")).name.removesuffix(".exe") == "atc" and words[at + 1] == "mcp":
+            return list(words[at + 2 :])
+    return None
+
+
+def is_atc(client: Client, entry: Any) -> bool:
+    """Whether an entry starts ATC as a server."""
+    return arguments_of(words_of(client, entry)) is not None
+
+
+def movable(client: Client, name: str, entry: Any, environ: Mapping[str, str]) -> dict[str, Any] | str:
+    """An entry in the form that ATC's own files have (``mcpServers``), or why it stays where it is."""
+    if name in _RESERVED or not name.isprintable() or not 0 < len(name) <= MAX_NAME:
+        return "its name is not one that ATC uses"
+    if not isinstance(entry, Mapping):
+        return f"it is a {type(entry).__name__}, not a mapping"
+    if entry.get("disabled") or entry.get("enabled") is False:
+        return "it is switched off"
+    made = _converted(client.entry, entry)
+    if isinstance(made, str):
+        return made
+    if problem := _variables(client.entry, made, environ):
+        return problem
+    try:
+        read_specs({"mcpServers": {name: made}})
+    except UsageError as error:
+        return str(error)
+    return made
+
+
+def _converted(dialect: Dialect, entry: Mapping[str, Any]) -> dict[str, Any] | str:
+    kind = entry.get("type", entry.get("transport"))
+    address = next((key for key in (dialect.url, "url") if key in entry), None)
+    if dialect.command not in entry and address is None:
+        return "it has neither a command nor an address"
+    known = {"type", "transport", "disabled", "enabled", *dialect.dropped}
+    made: dict[str, Any] = {}
+    if dialect.command in entry:
+        if kind is not None and kind not in _STDIO:
+            return f"it is of the type {kind!r}"
+        known |= {dialect.command, dialect.env, *_COPIED}
+        command = entry[dialect.command]
+        if dialect.joined and isinstance(command, list) and command:
+            made = {"command": command[0], "args": command[1:]}
+        else:
+            made = {"command": command}
+        made |= {key: entry[key] for key in _COPIED if entry.get(key)}
+        made |= {"env": entry[dialect.env]} if entry.get(dialect.env) else {}
+    else:
+        assert address is not None
+        untyped = dialect.untyped if dialect.url == address else "sse"
+        if (kind is None and untyped == "sse") or (kind is not None and kind not in (*_HTTP, *dialect.http)):
+            return f"it is of the type {'sse' if kind is None else kind!r}, and ATC speaks streamable HTTP"
+        known |= {address, dialect.headers}
+        made = {"url": entry[address]}
+        made |= {"headers": entry[dialect.headers]} if entry.get(dialect.headers) else {}
+    strange = [key for key, value in entry.items() if key not in known and value not in (None, "", [], {}, False)]
+    if strange:
+        return f"ATC has nothing for its {', '.join(map(repr, strange))}"
+    return made
+
+
+def _variables(dialect: Dialect, made: Mapping[str, Any], environ: Mapping[str, str]) -> str:
+    """Why the variables in an entry would not mean the same behind ATC; empty if they would."""
+    for text in _texts(made):
+        if _OTHERS.search(text) or (dialect.dollar and _DOLLAR.search(text)):
+            return "it has variables in a form that ATC does not fill in"
+        for found in _BRACES.finditer(text):
+            ours = _FILLED[dialect.variables].fullmatch(found[1]) if dialect.variables else None
+            if ours is None:
+                return f"ATC does not fill in {found[0]!r} as the client does"
+            if not ours[2] and ours[1] not in environ:
+                return f"its variable {ours[1]} is not set here"
+    return ""
+
+
+def _texts(value: Any) -> list[str]:
+    if isinstance(value, str):
+        return [value]
+    if isinstance(value, Mapping):
+        return [text for inner in value.values() for text in _texts(inner)]
+    return [text for inner in value for text in _texts(inner)] if isinstance(value, list) else []

@@ -1,0 +1,115 @@
+"""`atc permissions`, `atc audit`, and the options of the commands that run tasks."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from atc.permissions import Who
+from atc.permissions.audit import AuditLog
+from atc.result import Effect
+from tests.support.cli import atc, settle
+from tests.support.permissions import file_of
+
+RULES = '[[rules]]\nallow = "book"\narguments = {n = {max = 3}}\n[[rules]]\ndeny = "slow"\n[[rules]]\nask = "none"\n'
+
+
+@pytest.fixture(autouse=True)
+def _folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    settle(tmp_path, monkeypatch)
+    file_of(tmp_path, RULES)
+
+
+def test_check_says_of_each_tool_what_would_happen_and_by_which_rule() -> None:
+    ran = atc("permissions", "check", "permissions.toml", "--tools", "tools.py")
+    assert ran.exit_code == 0
+    rows = [line.split("  ")[0] for line in ran.stdout.splitlines()]
+    assert rows[:1] == ["permissions.toml: 3 rules"]
+    assert "rule 1: allow where n: to 3" in ran.stdout
+    assert "rule 3 fits none of these tools" in ran.stdout
+    told = json.loads(atc("permissions", "check", "permissions.toml", "--tools", "tools.py", "--json").stdout)
+    assert [(each["tool"], each["verdict"], each["by"]) for each in told["tools"]] == [
+        ("double", "allow", "default"),
+        ("book", "ask", "default"),
+        ("evil", "allow", "default"),
+        ("slow", "deny", "rule 2"),
+    ]
+    assert told["rules_that_fit_no_tool"] == [3]
+
+
+def test_check_of_a_wrong_file_is_wrong_use(tmp_path: Path) -> None:
+    file_of(tmp_path, '[[rules]]\nalow = "x\\u001b[2J"')
+    ran = atc("permissions", "check", "permissions.toml", "--json")
+    assert ran.exit_code == 2
+    assert "rule 1, `alow`: there is no such key" in json.loads(ran.stdout)["error"]["message"]
+    assert atc("permissions", "check", "none.toml").exit_code == 2
+    assert "no file: the defaults" in atc("permissions", "check").stdout
+
+
+@pytest.mark.parametrize(
+    ("arguments", "code", "said"),
+    [
+        (["book", "n=3"], 0, "allow: rule 1, effect write"),
+        (["book", "n=4"], 0, "ask: default, effect write"),
+        (["slow", "n=4"], 4, "deny: rule 2, effect write"),
+        (["double"], 0, "allow: default, effect read"),
+        (["book", "--read-only"], 4, "deny: read-only, effect write"),
+        (["nothing"], 2, ""),
+        (["book", "n"], 2, ""),
+    ],
+)
+def test_explain_says_which_rule_decides(arguments: list[str], code: int, said: str) -> None:
+    ran = atc("permissions", "explain", *arguments, "--permissions", "permissions.toml", "--tools", "tools.py")
+    assert ran.exit_code == code
+    assert said in ran.stdout
+    assert ('this would allow it unasked:\n[[rules]]\nallow = "book"' in ran.stdout) is said.startswith("ask")
+
+
+def test_explain_without_tools_goes_by_the_name_and_the_effect() -> None:
+    ran = atc("permissions", "explain", "look", "--effect", "read", "--json")
+    assert json.loads(ran.stdout) == {"verdict": "allow", "why": "default", "rule": None, "effect": "read", "line": ""}
+    assert atc("permissions", "explain", "no tool").exit_code == 2
+
+
+def test_the_audit_is_read_back_filtered_and_cleaned(tmp_path: Path) -> None:
+    assert "nothing in" in atc("audit").stdout
+    log = AuditLog(tmp_path / "audit.jsonl")
+    for number, (principal, name) in enumerate((("ann", "\x1b[2Jeditor"), ("bob", "shell"), ("ann", "editor"))):
+        for tool in ("book", "drop\u202e"):
+            allowed = tool == "book"
+            log.note(
+                Who(principal, name),
+                tool=tool,
+                effect=Effect.WRITE,
+                arguments={"n": number, "text": "\x1b]0;x\x07"},
+                allowed=allowed,
+                by="user",
+                run=f"run{number}",
+            )
+    with log.path.open("a") as file:
+        file.write("no json\n")
+    ran = atc("audit")
+    assert ran.exit_code == 0
+    assert len(ran.stdout.splitlines()) == 7
+    assert not {"\x1b", "\x07", "\u202e"} & set(ran.stdout)
+    assert "1 lines of" in ran.stderr
+
+    def shown(*options: str) -> list[tuple[str, str]]:
+        return [(each["run"], each["tool"]) for each in json.loads(atc("audit", "--json", *options).stdout)]
+
+    assert len(shown()) == 6
+    assert shown("--last", "1") == [("run2", "drop\u202e")]
+    assert shown("--tool", "bo*", "--client", "ann") == [("run0", "book"), ("run2", "book")]
+    assert shown("--client", "sh*", "--verdict", "refused") == [("run1", "drop\u202e")]
+    assert shown("--run", "run1", "--verdict", "allowed") == [("run1", "book")]
+
+
+def test_a_run_takes_a_permissions_file_and_read_only_mode(tmp_path: Path) -> None:
+    for options in (["--permissions", "none.toml"], ["--permissions", "permissions.toml", "--only", "slow"]):
+        ran = atc("run", "Do it", "--tools", "tools.py", *options)
+        assert ran.exit_code == 2
+    assert "leaves none of the 1 tools" in ran.stderr
+    ran = atc("run", "Do it", "--tools", "tools.py", "--only", "book", "--read-only")
+    assert "read-only mode leaves none" in ran.stderr
