@@ -106,7 +106,7 @@ async def listed(client: Client) -> list[types.Tool]:
     found: list[types.Tool] = []
     cursor: str | None = None
     while True:
-        page = await client.list_tools(cursor=cursor)
+        page = await client.list_tools(cursor=cursor, cache_mode="bypass")
         found += page.tools
         cursor = page.next_cursor
         if cursor is None:

@@ -7,6 +7,7 @@ so that what else the machine does falls on both.
 
 from __future__ import annotations
 
+import asyncio
 import json
 import os
 import sys
@@ -18,6 +19,7 @@ from typing import Any
 from mcp import Client
 from mcp.client.stdio import StdioServerParameters, stdio_client
 
+from atc.errors import EnvironmentProblem
 from benchmarks.codemode_plain import made_tools
 from benchmarks.common import median
 
@@ -42,6 +44,7 @@ async def latency(rounds: int, calls: int) -> dict[str, Any]:
             found: dict[str, list[float]] = {
                 key: [] for key in ("direct", "one", "many", "direct_cpu", "one_cpu", "many_cpu")
             }
+            await _there(through, name)
             for number in range(rounds + 2):
                 made = await _round(direct, through, name, arguments, calls)
                 if number > 1:  # the first ones load modules
@@ -63,6 +66,15 @@ async def latency(rounds: int, calls: int) -> dict[str, Any]:
         "call_cpu_ms": round(call_cpu, 2),
         "program_cpu_ms": round(typical["one_cpu"] - call_cpu, 1),
     }
+
+
+async def _there(client: Client, name: str) -> None:
+    """Wait until the upstream server's tools are there: without a kept list it has to be asked first."""
+    for _ in range(600):
+        if any(name in (tool.description or "") for tool in (await client.list_tools(cache_mode="bypass")).tools):
+            return
+        await asyncio.sleep(0.1)
+    raise EnvironmentProblem("the upstream server's tools did not appear within a minute")
 
 
 async def _round(direct: Client, through: Client, name: str, arguments: dict[str, Any], calls: int) -> dict[str, float]:

@@ -6,10 +6,12 @@ import asyncio
 import json
 import os
 import shutil
+import socket
 import subprocess
 import sys
-from collections.abc import AsyncIterator, Callable, Coroutine
-from contextlib import asynccontextmanager
+import time
+from collections.abc import AsyncIterator, Callable, Coroutine, Iterator
+from contextlib import asynccontextmanager, suppress
 from pathlib import Path
 from typing import Any
 
@@ -18,6 +20,8 @@ import mcp_types as types
 import pytest
 from mcp import Client
 from mcp.client.stdio import StdioServerParameters, stdio_client
+from mcp.client.streamable_http import streamable_http_client
+from mcp.shared._httpx_utils import create_mcp_http_client
 
 from tests.support.mcp_face import LEGACY, MODERN, Book, User, connected, gateway_of
 
@@ -164,3 +168,81 @@ def test_the_inspector_runs_a_program(inspector: list[str], tmp_path: Path) -> N
     answered = inspect(inspector, tmp_path, *call)
     assert (answered["isError"], answered["structuredContent"]["value"]) == (False, "NO")
     assert isinstance(types.CallToolResult.model_validate(answered), types.CallToolResult)
+
+
+# Over real HTTP -------------------------------------------------------------------------------------------------------
+
+TOKEN = "a-token-of-a-test-that-is-long-enough-0123456789"
+
+
+@pytest.fixture
+def address(tmp_path: Path) -> Iterator[str]:
+    """Of a server of ours on this machine, which asks for a token."""
+    port = free_port()
+    (tmp_path / "token").write_text(TOKEN)
+    (tmp_path / "token").chmod(0o600)
+    options = [
+        "--tools",
+        "atlas",
+        "--http",
+        "--port",
+        str(port),
+        "--token-file",
+        str(tmp_path / "token"),
+        "--drain-s",
+        "1",
+    ]
+    command = [sys.executable, "-m", "atc", "mcp", *options]
+    with (tmp_path / "log").open("wb") as log:
+        server = subprocess.Popen(
+            command, stdin=subprocess.DEVNULL, stdout=log, stderr=log, env=environment(tmp_path), cwd=ROOT
+        )
+    try:
+        while True:
+            assert server.poll() is None, (tmp_path / "log").read_text()
+            with suppress(OSError), socket.create_connection(("127.0.0.1", port), timeout=1):
+                break
+            time.sleep(0.05)
+        yield f"http://127.0.0.1:{port}/mcp"
+    finally:
+        server.terminate()
+        server.wait(60)
+
+
+def free_port() -> int:
+    with socket.socket() as listener:
+        listener.bind(("127.0.0.1", 0))
+        return int(listener.getsockname()[1])
+
+
+@pytest.mark.slow
+@pytest.mark.usefixtures("nothing_left")
+@pytest.mark.parametrize("mode", [LEGACY, "auto"])
+def test_the_sdks_client_runs_a_program_over_http(address: str, mode: str) -> None:
+    async def check() -> None:
+        async with (
+            create_mcp_http_client(headers={"Authorization": f"Bearer {TOKEN}"}) as http,
+            Client(streamable_http_client(address, http_client=http), mode=mode, cache=None) as client,
+        ):
+            done = await client.call_tool("run_program", {"source": OSLO})
+            assert done.structured_content is not None
+            assert (done.is_error, done.structured_content["value"]) == (False, "NO")
+
+    run(check)
+
+
+@pytest.mark.slow
+@pytest.mark.usefixtures("nothing_left")
+def test_the_inspector_runs_a_program_over_http(inspector: list[str], address: str, tmp_path: Path) -> None:
+    call = ["--method", "tools/call", "--tool-name", "run_program", "--tool-arg", f"source={OSLO}"]
+    header = ["--transport", "http", "--header", f"Authorization: Bearer {TOKEN}"]
+    ran = subprocess.run(
+        [*inspector, address, *header, *call], capture_output=True, text=True, timeout=120, cwd=tmp_path
+    )
+    assert ran.returncode == 0, ran.stderr[-2000:]
+    assert json.loads(ran.stdout)["structuredContent"]["value"] == "NO"
+    stranger = subprocess.run(
+        [*inspector, address, "--transport", "http", *call], capture_output=True, text=True, timeout=120
+    )
+    assert stranger.returncode != 0
+    assert "NO" not in stranger.stdout
