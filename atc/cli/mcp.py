@@ -139,6 +139,8 @@ def mcp(
         check_server(gateway, as_json=as_json)
         return
     told(gateway.notices)
+    if http and (enrich or probe_reads):
+        raise UsageError("--enrich and --probe-reads serve over pipes: leave --http out")
     if http:
         mcp_http.serve(
             gateway,

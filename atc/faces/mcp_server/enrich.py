@@ -19,6 +19,7 @@ from mcp.server import ServerRequestContext
 
 from atc.calls.contract import CallReply
 from atc.errors import AtcError, UsageError
+from atc.faces.mcp_server.asking import carried
 from atc.faces.mcp_server.client import Client, ClientId
 from atc.faces.mcp_server.filled_schemas import filled_schema, fitted
 from atc.faces.mcp_server.gateway import Gateway
@@ -62,7 +63,7 @@ class EnrichedFace(Face):
         if not gateway.settings.learns:
             raise UsageError("--enrich fills in what was observed, and `learn` is off: switch it on (ATC_LEARN)")
         super().__init__(gateway)
-        self._approves = approves
+        self._approves, self._carried = approves, carried(self.called)
         self._named: tuple[Toolset, dict[str, Tool]] | None = None
         self._filled: dict[str, tuple[Protocol, JsonSchema | None]] = {}
         self._listed: OrderedDict[ClientId, dict[str, JsonSchema | None]] = OrderedDict()
@@ -78,6 +79,7 @@ class EnrichedFace(Face):
     async def _list_tools(
         self, context: ServerRequestContext[Any], params: types.PaginatedRequestParams | None
     ) -> types.ListToolsResult:
+        self._remember(context)
         client = self._client(context)
         seen = visible_tools(self.gateway, client)
         named = [(name, tool) for name, tool in self._by_name().items() if tool.name in seen]
@@ -143,11 +145,11 @@ class EnrichedFace(Face):
     async def _call_tool(self, context: ServerRequestContext[Any], params: types.CallToolRequestParams) -> Answer:
         request = ToolRequest(self.gateway, self._client(context), context, params, params.arguments or {})
         try:
-            return await self.called(request)
+            return await self._carried(request)
         except AtcError as error:
             return _failed(str(error)[:2000])
 
-    async def called(self, request: ToolRequest) -> types.CallToolResult:
+    async def called(self, request: ToolRequest) -> Answer:
         """Make one call and answer it with what the tool answered.
 
         Raises:
@@ -224,7 +226,7 @@ class EnrichedFace(Face):
             self._told[told] = now
             while len(self._told) > MAX_TOLD:
                 self._told.popitem(last=False)
-            await request.context.session.send_tool_list_changed()
+            await self._tell_of_change()
 
     def _masked(self, tool: Tool, result: types.CallToolResult) -> types.CallToolResult:
         """An answer as it came, without the credentials that we know."""

@@ -38,6 +38,8 @@ _LOG = logging.getLogger(__name__)
 PROBE = "probe"
 BUDGET = Budget(calls_a_tool=6, calls=6, response_bytes=5_000_000)
 """What one request may ask of a tool."""
+LISTED_S = 60.0
+"""Seconds that are waited until servers have listed their tools."""
 LEARNT_S = 5.0
 """Seconds that are waited until what was answered is learnt."""
 MOST_READS, AT_ONCE = 100, 4
@@ -182,10 +184,13 @@ async def beside(gateway: Gateway, serve: Callable[[], Awaitable[None]]) -> None
 
     async def probing() -> None:
         try:
+            if gateway.live is not None:
+                await gateway.live.settled(LISTED_S)
             await probe_reads(gateway.catalogue, gateway.settings, approval_at_start(gateway), gateway.redactor)
         except AtcError as error:
             _LOG.warning("--probe-reads: %s", error)
 
+    await gateway.prepare()
     task = asyncio.create_task(probing())
     try:
         await serve()
@@ -199,7 +204,7 @@ def _asker(tool: Tool, approval: Approval) -> Callable[[ApprovalRequest], Any]:
     surely_reads = not why_not(tool.protocol)
 
     async def decide(asked: ApprovalRequest) -> Verdicts:
-        about = replace(asked, effect=tool.protocol.effect)
+        about = replace(asked, effect=tool.protocol.effect, protocol=tool.protocol)
         if surely_reads and not (approval.reads and callable(approval.approve)):
             return True
         verdict = approval.decide(about)

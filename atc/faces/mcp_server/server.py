@@ -98,11 +98,15 @@ class Face:
     async def _list_tools(
         self, context: ServerRequestContext[Any], params: types.PaginatedRequestParams | None
     ) -> types.ListToolsResult:
+        self._remember(context)
+        return types.ListToolsResult(tools=await self.offered(self._client(context)))
+
+    def _remember(self, context: ServerRequestContext[Any]) -> None:
+        """Tell this connection when the tools change."""
         if (known := context.session.client_params) is not None:
             self._sessions[id(known)] = context.session
             while len(self._sessions) > MAX_SESSIONS:
                 del self._sessions[next(iter(self._sessions))]
-        return types.ListToolsResult(tools=await self.offered(self._client(context)))
 
     async def _call_tool(self, context: ServerRequestContext[Any], params: types.CallToolRequestParams) -> Answer:
         handler = self._handler(params.name)

@@ -10,7 +10,8 @@ from atc.calls.broker import Broker, CallPolicy
 from atc.calls.contract import CallReply, CallRequest
 from atc.calls.journal import Journal
 from atc.calls.redact import Redactor
-from atc.faces.mcp_server.client import Client
+from atc.faces.mcp_server.asking import asker_of
+from atc.faces.mcp_server.client import Client, ClientId
 from atc.faces.mcp_server.gateway import Gateway
 from atc.faces.mcp_server.requests import ToolRequest
 from atc.tools.tool import Tool, Toolset
@@ -25,12 +26,13 @@ Approves = Callable[[ToolRequest, str], Approval]
 
 def approval_of(request: ToolRequest, run_id: str) -> Approval:
     """The rule that holds for a client's programs, for one call: a write equal to an earlier one is asked about."""
-    return Approval(_nobody, earlier=request.client.earlier_writes(run_id))
+    gateway, client = request.gateway, request.client
+    return gateway.guards.guard(client.id, asker_of(request)).of_run(run_id).approval(client.earlier_writes(run_id))
 
 
 def approval_at_start(gateway: Gateway) -> Approval:
     """The rule for reads that no client asked for (``--probe-reads``): nothing else is made."""
-    return Approval("never")
+    return gateway.guards.guard(ClientId("local"), _nobody).approval()
 
 
 def _nobody(asked: ApprovalRequest) -> Refusal:
@@ -39,7 +41,7 @@ def _nobody(asked: ApprovalRequest) -> Refusal:
 
 def visible_tools(gateway: Gateway, client: Client) -> Toolset:
     """The tools that a client may know of."""
-    return gateway.tools
+    return gateway.visible(client)
 
 
 async def single_call(
