@@ -217,12 +217,12 @@ async def test_one_owner_may_have_so_many_requests_open(monkeypatch: pytest.Monk
         going = asyncio.Event()
         release = asyncio.Event()
 
-        async def slow(*_: Any) -> str:
+        async def slow(*_: Any) -> list[Any]:
             going.set()
             await release.wait()
-            return "stubs"
+            return []
 
-        monkeypatch.setattr(caller.face.gateway, "docs", slow)
+        monkeypatch.setattr(caller.face, "offered", slow)
         first = [asyncio.create_task(caller.modern("tools/list")) for _ in range(2)]
         await going.wait()
         refused = await caller.modern("tools/list")
