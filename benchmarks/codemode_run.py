@@ -8,7 +8,7 @@ import statistics
 import subprocess
 import sys
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
-from contextlib import AsyncExitStack, asynccontextmanager
+from contextlib import asynccontextmanager
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -24,7 +24,7 @@ from benchmarks import codemode_arms as arms
 from benchmarks.codemode_arms import Scripted, Tally
 from benchmarks.codemode_desk import Desk, opened
 from benchmarks.codemode_plain import plain_server
-from benchmarks.codemode_tasks import CodeTask, Source, World
+from benchmarks.codemode_tasks import CodeTask, Source, World, closing
 from benchmarks.codemode_tokens import Tokenizer
 
 FASTMCP = Path(__file__).with_name("peers") / "serve_fastmcp.py"
@@ -99,17 +99,19 @@ class Bench:
     async def run(self, tasks: Sequence[CodeTask]) -> list[Figures]:
         """All tasks; a line on stderr for each."""
         found = {arm: Figures(self._source.name, arm, 0) for arm in self._chosen}
-        async with AsyncExitStack() as stack:
+        try:
             for number, task in enumerate(tasks, 1):
-                for arm, (tools, tally) in (await self._task(task, stack)).items():
+                for arm, (tools, tally) in (await self._task(task)).items():
                     found[arm].tools = tools
                     found[arm].tallies.append(tally)
                     if tally.error or tally.right is False:
                         err.print(f"{self._source.name}/{task.id} {arm}: {tally.error or 'wrong answer'}", markup=False)
                 err.print(f"{self._source.name} {number}/{len(tasks)} {task.id}", markup=False)
+        finally:
+            await self.aclose()
         return list(found.values())
 
-    async def _task(self, task: CodeTask, stack: AsyncExitStack) -> dict[str, tuple[int, Tally]]:
+    async def _task(self, task: CodeTask) -> dict[str, tuple[int, Tally]]:
         made: dict[str, tuple[int, Tally]] = {}
         # the first run finds out what waits for what, and is of use where nobody chose it, too
         async with self._plain(task) as desk:
@@ -121,7 +123,7 @@ class Bench:
             async with self._plain(task) as desk:
                 made["plain-parallel"] = (tools, (await arms.plain(self._script(desk, task), groups))[0])
         if "untyped" in self._chosen:
-            gateway = await self._gateway(task, stack)
+            gateway = await self._gateway(task)
             async with opened(arms.untyped_server(gateway)) as desk:
                 made["untyped"] = (tools, await arms.untyped(self._script(desk, task), groups))
         for arm, given in (("fastmcp", groups), ("fastmcp-whole", None)):
@@ -130,7 +132,7 @@ class Bench:
                     made[arm] = (tools, await arms.fastmcp(self._script(desk, task), given))
         for arm, given in (("atc-layers", groups), ("atc", None)):
             if arm in self._chosen:
-                gateway = await self._gateway(task, stack)
+                gateway = await self._gateway(task)
                 async with opened(Face(gateway).server) as desk:
                     made[arm] = (tools, await arms.ours(self._script(desk, task), given))
         return {arm: each for arm, each in made.items() if arm in self._chosen}
@@ -162,7 +164,7 @@ class Bench:
             async with opened(command) as desk:
                 yield desk
 
-    async def _gateway(self, task: CodeTask, stack: AsyncExitStack) -> Gateway:
+    async def _gateway(self, task: CodeTask) -> Gateway:
         """A gateway over the task's world. Tools that keep no state share one."""
         with self._source.open(task) as world:
             if self._shared is not None and (world.tools is None or world.tools is self._shared[0]):
@@ -171,10 +173,15 @@ class Bench:
         settings = Settings.load().model_copy(
             update={"runs_dir": self._folder / "runs", "catalogue": self._folder / "catalogue"}
         )
-        gateway = Gateway(tools, settings)
-        stack.push_async_callback(gateway.aclose)
-        self._shared = (tools, gateway)
-        return gateway
+        await self.aclose()  # each has jails and an encoder of its own
+        self._shared = (tools, Gateway(tools, settings))
+        return self._shared[1]
+
+    async def aclose(self) -> None:
+        """Close the gateway that is open."""
+        shared, self._shared = self._shared, None
+        if shared is not None:
+            await shared[1].aclose()
 
 
 async def _imported(world: World) -> Toolset:
@@ -193,7 +200,7 @@ async def run_sources(
     """
     found: list[Figures] = []
     for source in sources:
-        with TemporaryDirectory(prefix="atc-codemode-") as folder:
+        with TemporaryDirectory(prefix="atc-codemode-") as folder, closing(source):
             try:
                 tasks = source.tasks()[:limit]
             except EnvironmentProblem as error:
