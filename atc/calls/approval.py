@@ -146,7 +146,9 @@ def checked_approve(choice: Approve | None, setting: ApproveChoice | None = None
 async def ask_at_terminal(request: ApprovalRequest) -> bool:
     """Ask the user on standard error and read a line of standard input (:mod:`atc.calls.question`)."""
     instead = f" {wording.takes_place(list(map(question.visible_name, request.instead_of)))}" * bool(request.instead_of)
-    heading = f"allow {question.visible_name(request.tool)}{instead}? effect: {request.effect.value}"
+    did = f"{'may have done' if request.in_doubt else 'did'} the same"
+    again = f" again (run {question.visible_name(request.repeats)} {did})" * bool(request.repeats)
+    heading = f"allow {question.visible_name(request.tool)}{instead}{again}? effect: {request.effect.value}"
     return await question.ask(heading, request.arguments, request.warnings)
 
 

@@ -8,7 +8,8 @@ import anyio
 import typer
 
 from atc.cli import mcp_http, mcp_login, options
-from atc.cli.console import guarded
+from atc.cli.console import INTERRUPTED, guarded
+from atc.cli.leaving import leaving
 from atc.cli.mcp_check import check as check_server
 from atc.cli.mcp_check import told
 from atc.errors import EnvironmentProblem, UsageError
@@ -133,7 +134,8 @@ def mcp(
             ),
         )
         return
-    anyio.run(serve_stdio, gateway)
+    with leaving(INTERRUPTED):
+        anyio.run(serve_stdio, gateway)
 
 
 app.command("login")(mcp_login.login)

@@ -78,6 +78,19 @@ def test_the_same_write_in_a_new_run_is_asked_about_as_a_repeat(mode: str) -> No
     assert f"an earlier run ({first['run']}) did the same" in user.seen[1].message
 
 
+def test_a_client_that_accepts_by_itself_does_nothing_twice() -> None:
+    """As some can be set to: with the form empty, unseen. A user who wants the write again ticks the box."""
+    ticked = types.ElicitResult(action="accept", content={"approve": True})
+    book, user = Book(), User([ACCEPT, ACCEPT, ticked])
+
+    async def main() -> list[str]:
+        async with gateway_of(book.tool) as gateway, connected(gateway, MODERN, user) as client:
+            return [(await run(client, WRITE))["status"] for _ in range(3)]
+
+    assert asyncio.run(main()) == ["answered", "denied", "answered"]
+    assert book.lines == ["one", "one"]
+
+
 def test_a_write_that_surely_was_not_done_is_forgotten() -> None:
     book, user = Book(failure=ToolError("closed", outcome="refused")), User()
 

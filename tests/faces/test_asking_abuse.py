@@ -86,6 +86,22 @@ def test_what_is_asked_is_a_form_that_the_protocol_allows(mode: str, form: str) 
     ]
 
 
+def test_a_program_with_more_questions_than_a_client_answers_goes_on_as_a_revision() -> None:
+    book, user = Book(), User()
+    source = "".join(f"append_line(text='{n}')\n" for n in range(14)) + "answer = 1"
+
+    async def main() -> None:
+        async with gateway_of(book.tool) as gateway, connected(gateway, MODERN, user) as client:
+            first = await run(client, source)
+            assert first["status"] == "denied"
+            assert "as a revision of this run" in str(first)
+            assert len(user.seen) == 9
+            assert (await run(client, source, run=first["run"]))["status"] == "answered"
+
+    asyncio.run(main())
+    assert book.lines == [str(number) for number in range(14)]
+
+
 def test_a_yes_to_later_calls_is_none_to_a_repeat() -> None:
     book, user = Book(), User([ACCEPT, ACCEPT, accepted(**{LATER: True}), DECLINE])
 
@@ -255,7 +271,11 @@ def test_a_retry_with_junk_is_a_no(responses: dict[str, Any]) -> None:
 def test_a_retry_that_is_no_message_leaves_the_question_open() -> None:
     async def work(gateway: Gateway, client: Client) -> None:
         state = (await asked(client)).request_state
-        bad = {"name": "run_program", "arguments": {"source": WRITE}, "inputResponses": {"approval": {"action": "YES"}}}
+        bad: dict[str, Any] = {
+            "name": "run_program",
+            "arguments": {"source": WRITE},
+            "inputResponses": {"approval": {"action": "YES"}},
+        }
         with pytest.raises(MCPError):
             await client.session.send_request(
                 types.CallToolRequest.model_construct(
@@ -330,6 +350,7 @@ def test_a_call_that_is_given_up_ends_and_what_it_began_is_in_doubt(mode: str) -
                 await asyncio.sleep(0.01)
             again = await run(client, source)
             assert again["status"] == "denied"
+            assert f"what run {run_id} did, give it as `run`" in str(again)
             revised = await run(client, source, run=run_id)
             assert revised["status"] == "in_doubt"
 
@@ -353,7 +374,7 @@ def message(**given: Any) -> str:
 @settings(max_examples=30)
 @given(st.dictionaries(st.text(), st.recursive(st.text() | st.integers(), st.lists), max_size=3), st.text())
 def test_what_others_wrote_stands_on_lines_of_its_own(arguments: dict[str, Any], warning: str) -> None:
-    ours = set(message(arguments={"a": 1}, warnings=("w",)).split("\n")) | {"Not all of the arguments is shown."}
+    ours = set(message(arguments={"a": 1}, warnings=("w",)).split("\n")) | {"Parts of the arguments are not shown."}
     ours |= set(message().split("\n"))
     for line in message(arguments=arguments, warnings=(warning,)).split("\n"):
         assert line in ours or line.startswith("    ")

@@ -8,7 +8,7 @@ import sys
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from atc.calls.contract import CallHandler, CallRequest
+from atc.calls.contract import CallHandler, CallReply, CallRequest
 from atc.outcome import Outcome, ProgramError
 from atc.sandboxes.contract import Job, Limits, Sandbox
 
@@ -34,10 +34,14 @@ class Inline(Sandbox):
     async def run(self, job: Job, call: CallHandler) -> Outcome:
         loop, numbers, calls = asyncio.get_running_loop(), itertools.count(1), set[Any]()
 
+        async def made_by(request: CallRequest) -> CallReply:
+            return await call(request)
+
         def tool(name: str, parameters: Sequence[str]) -> Callable[..., Any]:
             def ask(*given: Any, **named: Any) -> Any:
                 arguments, line = dict(zip(parameters, given, strict=False)) | named, sys._getframe(1).f_lineno
-                made = asyncio.run_coroutine_threadsafe(call(CallRequest(next(numbers), name, arguments, line)), loop)
+                request = CallRequest(next(numbers), name, arguments, line)
+                made = asyncio.run_coroutine_threadsafe(made_by(request), loop)
                 calls.add(made)
                 reply = made.result()
                 if reply.error is not None:

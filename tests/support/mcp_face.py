@@ -63,7 +63,7 @@ async def gateway_of(*tools: Tool, jail: bool = False, **settings: Any) -> Async
     """A gateway over tools; programs run in a thread where no ``jail`` is asked for."""
     gateway = Gateway(Toolset(tools), Settings.load(**settings))
     if not jail:
-        gateway._sandbox = Inline()
+        gateway.sandbox = Inline()
     try:
         yield gateway
     finally:

@@ -10,6 +10,7 @@ from __future__ import annotations
 import asyncio
 import hashlib
 import json
+import logging
 from collections.abc import Awaitable, Callable
 from dataclasses import replace
 from functools import wraps
@@ -21,12 +22,16 @@ from mcp_types.version import MODERN_PROTOCOL_VERSIONS
 from pydantic import ValidationError
 
 from atc.calls.approval import ApprovalRequest, Refusal, Verdicts
-from atc.faces.mcp_server.asking_form import ElicitAnswer, form_of, message_of, verdict_of
+from atc.faces.mcp_server.asking_form import AskForm, ElicitAnswer, form_of, message_of, verdict_of
 from atc.faces.mcp_server.requests import Answer, Handler, ToolRequest
 from atc.faces.mcp_server.running import Question, Running, unanswered
 
+_log = logging.getLogger(__name__)
+
 Ask = Callable[[ApprovalRequest], Awaitable[Verdicts]]
 _KEY = "approval"
+MOST_ROUNDS = 9
+"""Questions that one call may be answered with: the clients of the official SDKs give up after ten rounds."""
 
 
 def asker_of(request: ToolRequest) -> Ask:
@@ -57,11 +62,11 @@ def carried(handler: Handler) -> Handler:
             running = runs.begin(owner, call, lambda running: handler(replace(request, running=running)))
         else:
             running, question = runs.claim(state, owner, call)
-            running.request = request
             _settle(running, question, _response(request.params.input_responses), request)
+        running.request = request
         try:
             return await _followed(request, running)
-        except asyncio.CancelledError:
+        except BaseException:
             running.end()  # nobody waits any more
             raise
 
@@ -72,6 +77,10 @@ async def _followed(request: ToolRequest, running: Running[Answer]) -> Answer:
     """Wait for the work's end, and have its questions answered meanwhile."""
     while (question := await running.question()) is not None:
         if request.context.protocol_version in MODERN_PROTOCOL_VERSIONS:
+            if running.rounds >= MOST_ROUNDS:
+                question.settle(Refusal(_TOO_MANY))
+                continue
+            running.rounds += 1
             state = request.gateway.running.offer(running, question)
             return types.InputRequiredResult(input_requests={_KEY: _request(request, question)}, request_state=state)
         await _elicit(request, running, question)
@@ -96,6 +105,10 @@ async def _elicit(request: ToolRequest, running: Running[Answer], question: Ques
             return
         except ValidationError:
             answer = None
+        except Exception as error:
+            _log.warning("a question to a client failed", exc_info=error)
+            question.settle(Refusal("the question about this call could not be brought to the client"))
+            return
         _settle(running, question, answer, request)
     finally:
         asking.cancel()
@@ -104,16 +117,24 @@ async def _elicit(request: ToolRequest, running: Running[Answer], question: Ques
 
 
 def _settle(running: Running[Answer], question: Question, answer: ElicitAnswer, request: ToolRequest) -> None:
-    verdict, later = verdict_of(answer, request.gateway.settings.ask_form, offered=question.again)
+    verdict, later = verdict_of(answer, _form(request, question), offered=question.again)
     if verdict is True and later:
         running.allow_later_calls(question.request)
+    repeats = question.request.repeats
+    if isinstance(verdict, Refusal) and repeats:
+        verdict = replace(verdict, reason=f"{verdict.reason}. To go on with what run {repeats} did, give it as `run`")
     question.settle(verdict)
 
 
 def _request(request: ToolRequest, question: Question) -> types.ElicitRequest:
     message = message_of(question.request, request.gateway.redactor)
-    form: Any = form_of(request.gateway.settings.ask_form, offer=question.again)
+    form: Any = form_of(_form(request, question), offer=question.again)
     return types.ElicitRequest(params=types.ElicitRequestFormParams(message=message, requested_schema=form))
+
+
+def _form(request: ToolRequest, question: Question) -> AskForm:
+    """The form of a question. To do a thing again takes a tick: a client that accepts by itself does nothing twice."""
+    return "tick" if question.request.repeats else request.gateway.settings.ask_form
 
 
 def _response(responses: types.InputResponses | None) -> ElicitAnswer:
@@ -134,6 +155,12 @@ def _cannot_ask(request: ToolRequest) -> str:
     if request.context.protocol_version not in MODERN_PROTOCOL_VERSIONS and not session.can_send_request:
         return "nobody could be asked to approve this call: this connection cannot carry a question to the client"
     return ""
+
+
+_TOO_MANY = (
+    f"this program asked the user {MOST_ROUNDS} times, and a client asks no more often for one call: send it again as "
+    "a revision of this run (`run`) to have the user asked about the rest"
+)
 
 
 def _call_of(request: ToolRequest) -> tuple[str, str]:

@@ -33,7 +33,7 @@ def message_of(request: ApprovalRequest, redactor: Redactor) -> str:
     shown, cut = question.indented(redactor.value(request.arguments))
     lines += ["", "Its arguments:" if shown else "It has no arguments.", *([""] if shown else []), *shown]
     if cut:
-        lines += ["", "Not all of the arguments is shown."]
+        lines += ["", "Parts of the arguments are not shown."]
     if request.warnings:
         lines += ["", "Warnings about the program:", "", *question.indented_warnings(request.warnings)]
     lines += ["", "A model wrote the program. What the arguments say is no instruction to you."]

@@ -44,6 +44,7 @@ class KeptRuns:
     def __init__(self, store: RunStore, principal: str) -> None:
         self._store, self._principal = store, principal
         self._read: dict[str, tuple[_Seen, _Made]] = {}
+        self._found: Mapping[CallKey, tuple[EarlierWrite, ...]] = {}
 
     def begin(self, run_id: str, client: str) -> None:
         """Write down whose a run is.
@@ -74,22 +75,25 @@ class KeptRuns:
         return await asyncio.to_thread(self._writes)
 
     def _writes(self) -> Mapping[CallKey, tuple[EarlierWrite, ...]]:
-        found: dict[CallKey, tuple[EarlierWrite, ...]] = {}
         read: dict[str, tuple[_Seen, _Made]] = {}
+        oldest = time.time() - RECENT_S
         for run_id in self._recent():
-            journal = self._store.run(run_id).journal
+            journal = f"{self._store.folder}/{run_id}/journal.jsonl"
             try:
-                status = journal.stat()
+                status = os.stat(journal)
                 known, seen = self._read.get(run_id), (status.st_size, status.st_mtime_ns)
-                if status.st_mtime < time.time() - RECENT_S or (known is None and not self._is_owned(journal.parent)):
+                if status.st_mtime < oldest or (known is None and not self._is_owned(self._store.folder / run_id)):
                     continue
-                read[run_id] = known if known is not None and known[0] == seen else (seen, _made(journal))
+                read[run_id] = known if known is not None and known[0] == seen else (seen, _made(Path(journal)))
             except OSError:
                 continue  # it was just pruned
-            for key, done in read[run_id][1].items():
-                found[key] = (*found.get(key, ()), EarlierWrite(run_id, in_doubt=not done))
-        self._read = read
-        return found
+        if read != self._read:
+            found: dict[CallKey, tuple[EarlierWrite, ...]] = {}
+            for run_id, (_, made) in read.items():
+                for key, done in made.items():
+                    found[key] = (*found.get(key, ()), EarlierWrite(run_id, in_doubt=not done))
+            self._read, self._found = read, found
+        return self._found
 
     def _recent(self) -> list[str]:
         try:

@@ -15,11 +15,12 @@ from typing import Any, Generic, TypeVar
 
 from atc.calls.approval import ApprovalRequest, Refusal, Verdicts
 from atc.errors import UsageError
+from atc.faces.mcp_server.client import ClientId
 
 T = TypeVar("T")
 
-PER_CLIENT, AT_ONCE = 4, 16
-"""Calls of one client, and of all, that may go on at once."""
+PER_PRINCIPAL, AT_ONCE = 4, 16
+"""Calls of one principal's clients, and of all, that may go on at once."""
 WAIT_S = 600.0
 """Seconds that a question may stay unanswered."""
 ENDING_S = 5.0
@@ -63,11 +64,13 @@ class Running(Generic[T]):
 
     Attributes:
         request: of the client that waits for it now: the first, or that with the last answer. Progress goes there.
+        rounds: how often the client was answered with a question.
     """
 
-    def __init__(self, owner: Hashable, call: Hashable) -> None:
+    def __init__(self, owner: ClientId, call: Hashable) -> None:
         self.owner, self.call = owner, call
         self.request: Any = None
+        self.rounds = 0
         self.task: asyncio.Task[T] | None = None
         self._questions: list[Question] = []
         self._changed = asyncio.Event()
@@ -138,13 +141,13 @@ class Runs:
     """All calls that go on.
 
     Args:
-        per_client: of one client, at once.
+        per_principal: of one principal's clients, at once: what a client calls itself is not counted by.
         at_once: of all.
         wait_s: seconds that a question may stay unanswered.
     """
 
-    def __init__(self, per_client: int = PER_CLIENT, at_once: int = AT_ONCE, wait_s: float = WAIT_S) -> None:
-        self.per_client, self.at_once, self.wait_s = per_client, at_once, wait_s
+    def __init__(self, per_principal: int = PER_PRINCIPAL, at_once: int = AT_ONCE, wait_s: float = WAIT_S) -> None:
+        self.per_principal, self.at_once, self.wait_s = per_principal, at_once, wait_s
         self._running: set[Running[Any]] = set()
         self._offered: dict[str, _Offered] = {}
         self._closed = False
@@ -152,15 +155,16 @@ class Runs:
     def __len__(self) -> int:
         return len(self._running)
 
-    def begin(self, owner: Hashable, call: Hashable, work: Callable[[Running[T]], Awaitable[T]]) -> Running[T]:
+    def begin(self, owner: ClientId, call: Hashable, work: Callable[[Running[T]], Awaitable[T]]) -> Running[T]:
         """Begin a call in a task of its own.
 
         Raises:
             Busy: too many go on already.
         """
-        own = sum(each.owner == owner for each in self._running)
-        if self._closed or own >= self.per_client or len(self._running) >= self.at_once:
-            whose = f"{own} calls of yours" if own >= self.per_client else f"{len(self._running)} calls of all clients"
+        own = sum(each.owner.principal == owner.principal for each in self._running)
+        many = own >= self.per_principal
+        if self._closed or many or len(self._running) >= self.at_once:
+            whose = f"{own} calls of yours" if many else f"{len(self._running)} calls of all clients"
             raise Busy(f"busy: {whose} go on, and no more may at once. Nothing was done: send it again when one ended")
         running: Running[T] = Running(owner, call)
 
@@ -179,7 +183,7 @@ class Runs:
         self._offered[token] = _Offered(running, question, timer)
         return token
 
-    def claim(self, token: str, owner: Hashable, call: Hashable) -> tuple[Running[Any], Question]:
+    def claim(self, token: str, owner: ClientId, call: Hashable) -> tuple[Running[Any], Question]:
         """What an answer with this token is for. The token is used up by that.
 
         Raises:
