@@ -143,8 +143,7 @@ class Recovery:
 
     def _can_be_asked(self, tool: str, by: str) -> bool:
         protocol = self._context.all_tools[by].protocol
-        given = protocol.effect, protocol.description
-        request = ApprovalRequest(by, {}, *given, instead_of=(tool,), protocol=protocol)
+        request = ApprovalRequest(by, {}, protocol.effect, protocol.description, (), (tool,), protocol=protocol)
         return self._context.broker.approval.decide(request) != "denied"
 
     def _broke(self, call: Call, fault: Fault) -> bool:

@@ -90,8 +90,8 @@ def test_orders_in_a_description_are_one_bounded_line() -> None:
             assert isinstance(docs.structured_content, dict)
             assert "\x1b" not in docs.structured_content["stubs"]
             assert docs.structured_content["unknown"] == {"od": ["odd"], "zzz": []}
-            for arguments, what in [({"names": ["zzz"]}, "no tool is named zzz"), ({"names": []}, "give `names`")]:
-                assert what in str((await client.call_tool("tool_docs", arguments)).structured_content)
+            for names, what in [(["zzz"], "no tool is named zzz"), ([], "give `names`")]:
+                assert what in str((await client.call_tool("tool_docs", {"names": names})).structured_content)
             assert "empty" in str((await client.call_tool("search_tools", {"query": " "})).structured_content)
         await gateway.aclose()
 

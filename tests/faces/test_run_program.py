@@ -41,7 +41,7 @@ class Cities:
 
 @asynccontextmanager
 async def client_of(*tools: Tool, user: User | None = None, **more: Any) -> AsyncIterator[Client]:
-    async with gateway_of(*tools) as gateway, connected(gateway, MODERN, user, **more) as client:
+    async with gateway_of(*tools, jail=True) as gateway, connected(gateway, MODERN, user, **more) as client:
         yield client
 
 
@@ -192,7 +192,7 @@ def test_no_run_is_another_clients_nor_has_two_programs_at_once() -> None:
 
     async def main() -> None:
         async with (
-            gateway_of(book.tool) as gateway,
+            gateway_of(book.tool, jail=True) as gateway,
             connected(gateway, LEGACY, User([answers])) as client,
             connected(gateway, LEGACY, name="another") as another,
         ):
