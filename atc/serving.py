@@ -6,6 +6,8 @@ Needs uvicorn, which the extras ``service`` and ``mcp`` bring.
 from __future__ import annotations
 
 import asyncio
+import contextlib
+import functools
 import ipaddress
 import socket
 from pathlib import Path
@@ -139,7 +141,10 @@ class DrainingServer(uvicorn.Server):
         self._ending: asyncio.Task[None] | None = None
 
     async def serve(self, sockets: list[socket.socket] | None = None) -> None:
-        self._loop = asyncio.get_running_loop()
+        self._loop = loop = asyncio.get_running_loop()
+        if self.config.is_ssl:  # uvicorn has no setting for it, and asyncio waits a minute for who says nothing
+            in_time = functools.partial(loop.create_server, ssl_handshake_timeout=REQUEST_S)
+            loop.create_server = in_time  # type: ignore[method-assign]
         try:
             await super().serve(sockets)
         finally:
@@ -151,7 +156,8 @@ class DrainingServer(uvicorn.Server):
     def end(self) -> None:
         """Begin to end; the second time, do not wait. For any thread."""
         if self._loop is not None:
-            self._loop.call_soon_threadsafe(self._end)
+            with contextlib.suppress(RuntimeError):  # it has ended
+                self._loop.call_soon_threadsafe(self._end)
 
     def _end(self) -> None:
         if self._ending is None:

@@ -71,6 +71,7 @@ def mcp(
     tls_key: mcp_http.TlsKey = None,
     drain_s: mcp_http.DrainS = 30.0,
     resource_url: mcp_http.ResourceUrl = "",
+    oauth_self: mcp_http.OauthSelf = False,
     oauth_issuer: mcp_http.OauthIssuer = "",
     oauth_audience: mcp_http.OauthAudience = None,
     oauth_scope: mcp_http.OauthScope = None,
@@ -84,6 +85,7 @@ def mcp(
         return
     if as_json and not check:
         raise UsageError("--json belongs to --check: a server's standard output is its client's")
+    mcp_http.check(context, http)
     try:
         import mcp as _  # noqa: F401
     except ImportError:
@@ -127,6 +129,7 @@ def mcp(
                 tls_key=tls_key,
                 drain_s=drain_s,
                 resource_url=resource_url,
+                oauth_self=oauth_self,
                 oauth_issuer=oauth_issuer,
                 oauth_audience=tuple(oauth_audience or ()),
                 oauth_scope=tuple(oauth_scope or ()),

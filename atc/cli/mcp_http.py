@@ -6,7 +6,7 @@ import asyncio
 import logging
 import os
 import stat
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, fields, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 from urllib.parse import urlsplit
@@ -59,6 +59,10 @@ DrainS = Annotated[float, _option("--drain-s", min=0, help="Seconds that calls g
 ResourceUrl = Annotated[
     str, _option("--resource-url", envvar="ATC_MCP_RESOURCE_URL", help="Address of /mcp as clients reach it.")
 ]
+OauthSelf = Annotated[
+    bool,
+    _option("--oauth-self", help="OAuth without another server: you let each client in on a page, by a pass phrase."),
+]
 OauthIssuer = Annotated[
     str, _option("--oauth-issuer", envvar="ATC_MCP_OAUTH_ISSUER", help="OAuth: the authorization server of clients.")
 ]
@@ -93,6 +97,7 @@ class HttpOptions:
     tls_key: Path | None = None
     drain_s: float = 30.0
     resource_url: str = ""
+    oauth_self: bool = False
     oauth_issuer: str = ""
     oauth_audience: tuple[str, ...] = ()
     oauth_scope: tuple[str, ...] = ()
@@ -103,6 +108,18 @@ class HttpOptions:
         """The address of the server as its clients reach it, as far as that is known."""
         host = f"[{self.host}]" if ":" in self.host else self.host
         return self.resource_url or f"{'https' if self.tls_cert else 'http'}://{host}:{self.port}/mcp"
+
+
+def check(context: typer.Context, http: bool) -> None:
+    """Refuse options of HTTP that stand on the command line without ``--http``.
+
+    Raises:
+        UsageError: there is one.
+    """
+    for field in () if http else fields(HttpOptions):
+        source = context.get_parameter_source(field.name)
+        if source is not None and source.name == "COMMANDLINE":
+            raise UsageError(f"--{field.name.replace('_', '-')} goes with --http")
 
 
 def settings_of(given: HttpOptions) -> HttpSettings:
@@ -130,20 +147,22 @@ def _lock(given: HttpOptions, here: bool) -> Lock:
 
     tokens = _tokens(given)
     if given.no_auth:
-        if tokens or given.oauth_issuer:
-            raise UsageError("--no-auth goes with no token and no --oauth-issuer")
+        if tokens or given.oauth_issuer or given.oauth_self:
+            raise UsageError("--no-auth goes with no token, no --oauth-issuer and no --oauth-self")
         if not here:
             raise UsageError(
                 f"--no-auth is for this machine alone, and {given.host} is reached from elsewhere: give tokens"
             )
         err.print("atc: every program of this machine may use these tools: --no-auth")
         return Lock()
+    if given.oauth_self:
+        return _own_lock(given, here, tokens)
     if not tokens and not given.oauth_issuer:
         if not here:
             raise UsageError(
                 f"{given.host} is reached from elsewhere: give --token-file, --tokens, ATC_MCP_TOKEN or --oauth-issuer"
             )
-        path = Path(platformdirs.user_state_dir("atc")) / "mcp-token"
+        path = _kept("mcp-token")
         tokens = {"owner": kept_token(path)}
         err.print(f"atc: clients show the token in {path}", markup=False, soft_wrap=True)
     verifiers: list[Verifier] = [TokenVerifier(Tenants(tokens), given.oauth_scope)] if tokens else []
@@ -157,6 +176,35 @@ def _lock(given: HttpOptions, here: bool) -> Lock:
     audiences = given.oauth_audience or (given.url,)
     verifiers.append(verifier_of(given.oauth_issuer, audiences, client=given.oauth_client, secret=secret))
     return Lock(verifiers, Resource(given.url, given.oauth_issuer, given.oauth_scope))
+
+
+def _own_lock(given: HttpOptions, here: bool, tokens: dict[str, str]) -> Lock:
+    from atc.faces.mcp_server.http import Lock, Resource
+    from atc.faces.mcp_server.http_tokens import TokenVerifier, kept_token
+    from atc.faces.mcp_server.oauth_consent import routes_of
+    from atc.faces.mcp_server.oauth_own import OwnServer
+    from atc.sandboxes.service.tenants import Tenants
+    from atc.serving import is_loopback
+
+    if given.oauth_issuer:
+        raise UsageError("--oauth-self and --oauth-issuer name two authorization servers: give one")
+    if not given.resource_url and (not here or given.port == 0):
+        raise UsageError("--oauth-self needs --resource-url: the address of /mcp as clients reach it")
+    parts = urlsplit(given.url)
+    origin = f"{parts.scheme}://{parts.netloc}"
+    if parts.path != "/mcp" or (parts.scheme != "https" and not is_loopback(parts.hostname or "")):
+        raise UsageError(
+            f"--oauth-self needs an address such as https://HOST/mcp, not {given.url!r}: give --resource-url"
+        )
+    phrase = _kept("mcp-passphrase")
+    own = OwnServer(origin, given.url, kept_token(phrase), _kept("mcp-clients.json"), list(given.oauth_scope))
+    err.print(f"atc: you let clients in by the pass phrase in {phrase}", markup=False, soft_wrap=True)
+    verifiers: list[Verifier] = [TokenVerifier(Tenants(tokens), given.oauth_scope)] if tokens else []
+    return Lock([*verifiers, own], Resource(given.url, origin, given.oauth_scope), routes_of(own))
+
+
+def _kept(name: str) -> Path:
+    return Path(platformdirs.user_state_dir("atc")) / name
 
 
 def _tokens(given: HttpOptions) -> dict[str, str]:
@@ -200,7 +248,8 @@ def _names(given: HttpOptions, here: bool) -> Names:
         if parts.scheme not in ("http", "https") or not parts.hostname or parts.query or parts.fragment:
             raise UsageError(f"--resource-url takes https://HOST/mcp, not {given.resource_url!r}")
         hosts.add(parts.hostname)
-    return Names(frozenset(hosts), origins_of(given.allow_origin), local_pages=here and not given.no_auth)
+    own = {"{0.scheme}://{0.netloc}".format(urlsplit(given.url))} if given.oauth_self else set()  # its own page
+    return Names(frozenset(hosts), origins_of({*given.allow_origin, *own}), local_pages=here and not given.no_auth)
 
 
 def serve(gateway: Gateway, given: HttpOptions) -> None:
@@ -213,6 +262,7 @@ def serve(gateway: Gateway, given: HttpOptions) -> None:
 
     settings = settings_of(given)
     logging.basicConfig(format="%(asctime)s %(levelname)s %(name)s %(message)s", level=logging.WARNING)
+    logging.getLogger("mcp").setLevel(logging.ERROR)  # its warnings name sessions, and a stranger can make many
     asyncio.run(
         serve_http(gateway, given.host, given.port, settings, lambda port: _announce(replace(given, port=port)))
     )
@@ -221,6 +271,12 @@ def serve(gateway: Gateway, given: HttpOptions) -> None:
 def _announce(given: HttpOptions) -> None:
     """Say where the server is, and what a client's configuration needs; never the token itself."""
     err.print(f"atc: MCP at {given.url}", markup=False, soft_wrap=True)
-    if not given.no_auth and not given.oauth_issuer:
+    if given.oauth_issuer or given.oauth_self:
+        err.print(
+            f'atc: for a client: {{"mcpServers": {{"atc": {{"type": "http", "url": "{given.url}"}}}}}}',
+            markup=False,
+            soft_wrap=True,
+        )
+    elif not given.no_auth:
         entry = f'{{"type": "http", "url": "{given.url}", "headers": {{"Authorization": "Bearer ${{ATC_MCP_TOKEN}}"}}}}'
         err.print(f'atc: for a client: {{"mcpServers": {{"atc": {entry}}}}}', markup=False, soft_wrap=True)

@@ -56,6 +56,7 @@ def page_of(
     styles: Sequence[Path] = (),
     script: Path | None = None,
     data: Any = None,
+    forms: Sequence[str] = (),
     **values: Any,
 ) -> str:
     """A whole page.
@@ -66,6 +67,7 @@ def page_of(
         styles: files beside the kit's own, in this order.
         script: the file of its script, if it has one.
         data: plain JSON for the script, which finds it in the element ``data``.
+        forms: where its forms may be sent, and be sent on to, as sources of a content policy; nowhere without.
         values: for the template.
 
     Raises:
@@ -79,7 +81,7 @@ def page_of(
     return render(
         _HERE / "base.html.jinja",
         title=title,
-        policy=_policy(style, code),
+        policy=_policy(style, code, forms),
         style=Markup(style),  # ours, and held by the policy's hash
         body=Markup(render(template, **values)),
         data=None if data is None else Markup(embedded(data)),
@@ -87,9 +89,9 @@ def page_of(
     )
 
 
-def _policy(style: str, code: str) -> str:
+def _policy(style: str, code: str, forms: Sequence[str] = ()) -> str:
     allowed = {"style-src": _hash(style), "script-src": _hash(code) if code else "'none'"}
-    rules = {"default-src": "'none'", **allowed, "base-uri": "'none'", "form-action": "'none'"}
+    rules = {"default-src": "'none'", **allowed, "base-uri": "'none'", "form-action": " ".join(forms) or "'none'"}
     return "; ".join(f"{name} {value}" for name, value in rules.items())
 
 

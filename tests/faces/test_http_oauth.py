@@ -12,12 +12,14 @@ import pytest
 from cryptography.hazmat.primitives import serialization
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from mcp.server.auth.middleware.bearer_auth import AuthenticatedUser
+from mcp.server.auth.provider import AccessToken
 
 from atc.errors import UsageError
 from atc.faces.mcp_server import oauth_verifiers
 from atc.faces.mcp_server.auth import principal_named
 from atc.faces.mcp_server.http import HttpSettings, Lock, Resource
-from atc.faces.mcp_server.http_door import Names
+from atc.faces.mcp_server.http_door import Bounds, Names
 from atc.faces.mcp_server.oauth_issuer import AGAIN_S, FAILED_S, FRESH_S, STALE_S, Issuer, IssuerUnreachable, keys_of
 from atc.faces.mcp_server.oauth_verifiers import KNOWN_S, AskingVerifier, JwtVerifier, verifier_of
 from tests.support.issuers import ISSUER, RESOURCE, FakeIssuer, ec_key, forged, public, rsa_key, signed
@@ -365,3 +367,26 @@ async def test_people_of_one_client_do_not_share_sessions() -> None:
         ).is_success
         for other in (signed(sub="bob"), signed(client_id="phone")):
             assert (await caller.call("search_tools", query, token=other, session=session)).status_code == 404
+
+
+async def test_a_stream_ends_when_its_token_does() -> None:
+    ends = int(time.time()) + 1
+
+    async def for_ever(scope: Any, receive: Any, send: Any) -> None:
+        await send({"type": "http.response.start", "status": 200, "headers": []})
+        await send({"type": "http.response.body", "body": b"told", "more_body": True})
+        await asyncio.Event().wait()
+
+    async def unread() -> Any:
+        raise AssertionError
+
+    async def note(sent: Any) -> None:
+        parts.append(sent)
+
+    for method, header in (("GET", []), ("POST", [(b"mcp-method", b"subscriptions/listen")])):
+        parts: list[Any] = []
+        user = AuthenticatedUser(AccessToken(token="", client_id="desk", scopes=[], expires_at=ends))
+        scope = {"type": "http", "method": method, "headers": header, "user": user}
+        await Bounds(for_ever)(scope, unread, note)
+        assert time.time() >= ends
+        assert parts[-1] == {"type": "http.response.body", "body": b"", "more_body": False}

@@ -20,11 +20,13 @@ from atc.faces.mcp_server.http_door import Names
 from atc.faces.mcp_server.http_tokens import TokenVerifier
 from atc.sandboxes.service.tenants import Tenants
 from atc.serving import DrainingServer, listen
+from atc.tools.functions import tool
 
 ANN, BOB = "token-of-ann-0123456789", "token-of-bob-0123456789"
 LEGACY, MODERN = "2025-11-25", "2026-07-28"
 
 
+@tool(effect="read")
 def double(number: int) -> int:
     """Return twice the number."""
     return 2 * number
@@ -130,12 +132,15 @@ class Listening:
 
 
 @contextmanager
-def listening(settings: HttpSettings | None = None, behind: Gateway | None = None) -> Iterator[Listening]:
-    """A server on a real socket; it has ended when this returns."""
-    settings = settings or locked(names=Names(local_pages=True))
+def listening(
+    given: HttpSettings | Callable[[int], HttpSettings] | None = None, behind: Gateway | None = None
+) -> Iterator[Listening]:
+    """A server on a real socket, with settings that may depend on its port; it has ended when this returns."""
     ready = threading.Event()
     made: list[Any] = []
     sock = listen("127.0.0.1", 0)
+    port = sock.getsockname()[1]
+    settings = given(port) if callable(given) else given or locked(names=Names(local_pages=True))
 
     async def serve() -> None:
         face = HttpFace(behind or gateway(), settings.drain_s)
@@ -148,7 +153,7 @@ def listening(settings: HttpSettings | None = None, behind: Gateway | None = Non
     thread.start()
     assert ready.wait(30)
     try:
-        yield Listening(sock.getsockname()[1], made[0], made[1], thread)
+        yield Listening(port, made[0], made[1], thread)
     finally:
         made[0].end()
         thread.join(60)

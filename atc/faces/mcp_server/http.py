@@ -9,6 +9,7 @@ from contextlib import closing
 from dataclasses import dataclass, field
 from typing import Any
 
+import anyio
 import uvicorn
 from mcp.server import ServerRequestContext
 from mcp.server.auth.middleware.auth_context import AuthContextMiddleware
@@ -19,7 +20,6 @@ from mcp.server.auth.routes import build_resource_metadata_url, create_protected
 from mcp.server.streamable_http_manager import StreamableHTTPSessionManager
 from mcp.server.transport_security import TransportSecuritySettings
 from mcp_types import CallToolRequestParams
-from pydantic import AnyHttpUrl
 from starlette.applications import Starlette
 from starlette.authentication import AuthCredentials, AuthenticationBackend, AuthenticationError, BaseUser
 from starlette.middleware import Middleware
@@ -27,12 +27,13 @@ from starlette.middleware.authentication import AuthenticationMiddleware
 from starlette.middleware.cors import CORSMiddleware
 from starlette.requests import HTTPConnection, Request
 from starlette.responses import PlainTextResponse, Response
-from starlette.routing import BaseRoute, Route
+from starlette.routing import BaseRoute, Mount, Route, Router
 from starlette.types import ASGIApp
 
 from atc.faces.mcp_server.gateway import Gateway
-from atc.faces.mcp_server.http_door import MAX_BODY, Body, Bounds, Door, Names, cors_of, refusal
+from atc.faces.mcp_server.http_door import MAX_BODY, MAX_FORM, Body, Bounds, Door, Names, cors_of, refusal
 from atc.faces.mcp_server.http_sessions import Sessions
+from atc.faces.mcp_server.http_urls import exact_url
 from atc.faces.mcp_server.requests import Answer, answer
 from atc.faces.mcp_server.server import Face
 from atc.serving import DrainingServer, crowded, listen
@@ -45,6 +46,10 @@ MAX_WAITING = 256
 """Connections that owe a request; of more, the oldest is dropped."""
 KEEP_S = 30
 """Seconds that a connection is kept for the next request."""
+AFTER_S = 1.0
+"""Seconds after the last call in which its client may still look up what the answer should look like."""
+CLEAN_S = 10.0
+"""Seconds that calls which are broken off get to clean up."""
 
 log = logging.getLogger("atc.mcp")
 
@@ -103,30 +108,50 @@ class HttpFace(Face):
         super().__init__(gateway)
         self.ending = False
         self._drain_s = drain_s
-        self._going = 0
+        self._going: set[anyio.CancelScope] = set()
         self._none = asyncio.Event()
         self._none.set()
 
     async def _call_tool(self, context: ServerRequestContext[Any], params: CallToolRequestParams) -> Answer:
-        if self.ending:
-            return answer({"error": {"kind": "Ending", "message": "the server ends: try again soon"}}, is_error=True)
-        self._going += 1
+        if self.ending and params.request_state is None:  # with it, it is the answer to a question of a call
+            return _ended("the server ends: try again soon")
+        scope = anyio.CancelScope()
+        self._going.add(scope)
         self._none.clear()
         try:
-            return await super()._call_tool(context, params)
+            with scope:
+                return await super()._call_tool(context, params)
+            return _ended("the server ended before this call did: what it has done is kept with its run")
         finally:
-            self._going -= 1
+            self._going.discard(scope)
             if not self._going:
                 self._none.set()
 
+    @property
+    def calls(self) -> int:
+        """Calls that go on."""
+        return len(self._going)
+
     async def drain(self) -> None:
-        """Take no more requests; return when the calls have ended, or had their time."""
+        """Take no more calls; return when those that go on have ended, or were broken off after their time."""
         self.ending = True
+        if not self._going:
+            return
+        if await self._ended_within(self._drain_s):
+            await asyncio.sleep(AFTER_S)
+            return
+        log.warning("%d calls are broken off after %g s; their runs are kept", len(self._going), self._drain_s)
+        for scope in self._going:
+            scope.cancel()
+        await self._ended_within(CLEAN_S)
+
+    async def _ended_within(self, seconds: float) -> bool:
         try:
-            async with asyncio.timeout(self._drain_s):
+            async with asyncio.timeout(seconds):
                 await self._none.wait()
         except TimeoutError:
-            log.warning("%d calls are broken off after %g s; their runs are kept", self._going, self._drain_s)
+            return False
+        return True
 
     async def aclose(self) -> None:
         """Release what the gateway holds."""
@@ -135,6 +160,10 @@ class HttpFace(Face):
     async def health(self, request: Request) -> Response:
         """Whether requests are taken."""
         return PlainTextResponse("ending\n", 503) if self.ending else PlainTextResponse("ok\n")
+
+
+def _ended(message: str) -> Answer:
+    return answer({"error": {"kind": "Ending", "message": message}}, is_error=True)
 
 
 class _Anyone(AuthenticationBackend):
@@ -171,17 +200,18 @@ def make_app(face: HttpFace, settings: HttpSettings) -> Starlette:
         max_sessions=MAX_SESSIONS,
         security_settings=TransportSecuritySettings(enable_dns_rebinding_protection=False),  # the door has looked
     )
-    resource = AnyHttpUrl(lock.resource.url) if lock.resource else None
+    resource = exact_url(lock.resource.url) if lock.resource else None
     metadata = build_resource_metadata_url(resource) if resource else None
     scopes = list(lock.resource.scopes) if lock.resource else []
     inner: ASGIApp = Bounds(Body(Sessions(manager, face, IDLE_S)))
     routes: list[BaseRoute] = [
         Route(PATH, _authenticated(RequireAuthMiddleware(inner, scopes, metadata), lock)),
         Route("/healthz", face.health),
-        *lock.routes,
     ]
     if lock.resource is not None and resource is not None:
-        routes += create_protected_resource_routes(resource, [AnyHttpUrl(lock.resource.issuer)], scopes or None)
+        routes += create_protected_resource_routes(resource, [exact_url(lock.resource.issuer)], scopes or None)
+    if lock.routes:
+        routes.append(Mount("", Body(Router(lock.routes, redirect_slashes=False), MAX_FORM, MAX_FORM)))
     middleware = [Middleware(Door, settings.names), Middleware(CORSMiddleware, **cors_of(settings.names))]
     app = Starlette(routes=routes, middleware=middleware, lifespan=lambda _: manager.run())
     app.router.redirect_slashes = False
@@ -227,7 +257,7 @@ def make_server(face: HttpFace, settings: HttpSettings) -> DrainingServer:
         ws="none",
         lifespan="on",
         access_log=False,
-        log_level="warning",
+        log_level="error",  # a warning for each request that is none would let strangers fill the log
         server_header=False,
         proxy_headers=False,
         timeout_graceful_shutdown=2,

@@ -5,12 +5,15 @@ from __future__ import annotations
 import asyncio
 import ipaddress
 import json
+import math
+import time
 from collections import Counter, deque
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import Any
 from urllib.parse import urlsplit
 
+import anyio
 from mcp.server.auth.middleware.bearer_auth import AuthenticatedUser
 from mcp_types import INVALID_REQUEST
 from starlette.datastructures import Headers
@@ -23,11 +26,13 @@ from atc.serving import is_loopback
 MAX_BODY = 4 * 1024 * 1024
 """Bytes of a request's body."""
 MAX_DISCARDED = 8 * MAX_BODY
-"""Bytes that are read and thrown away, so that a client that sends too much gets to read why."""
+MAX_FORM = 64 * 1024
+"""Bytes of a body that anybody may send, without a token."""
 BODY_S = 10.0
 """Seconds in which a body must be there."""
 MAX_CALLS, MAX_STREAMS = 32, 32
 """Requests of one principal at once, and streams that it holds open to be told things."""
+LISTEN = "subscriptions/listen"
 METHODS = ("GET", "POST", "DELETE", "OPTIONS")
 _ONCE = ("authorization", "content-type", "host", "mcp-protocol-version", "mcp-session-id", "origin")
 
@@ -116,24 +121,32 @@ class Door:
 
 
 class Body:
-    """Hands on the whole body of a request, read within bounds. It stands behind the authentication."""
+    """Hands on the whole body of a request, read within bounds.
 
-    def __init__(self, app: ASGIApp) -> None:
+    Args:
+        app: gets it.
+        most: bytes of it. Where they may be many, this stands behind the authentication.
+        discarded: bytes that are read and thrown away, so that a client that sends too much gets to read why.
+    """
+
+    def __init__(self, app: ASGIApp, most: int = MAX_BODY, discarded: int = MAX_DISCARDED) -> None:
         self._app = app
+        self._most = most
+        self._discarded = discarded
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         declared = Headers(scope=scope).get("content-length", "0")
-        if not declared.isascii() or not declared.isdigit() or len(declared) > 12 or int(declared) > MAX_DISCARDED:
-            await _too_large(scope, receive, send)
+        if not declared.isascii() or not declared.isdigit() or len(declared) > 12 or int(declared) > self._discarded:
+            await _too_large(self._most, scope, receive, send)
             return
         try:
             async with asyncio.timeout(BODY_S):
-                messages = await _read(receive)
+                messages = await _read(receive, self._most, self._discarded)
         except TimeoutError:
             await refusal(408, f"the request took longer than {BODY_S:g} s to come")(scope, receive, send)
             return
         if messages is None:
-            await _too_large(scope, receive, send)
+            await _too_large(self._most, scope, receive, send)
             return
 
         async def replay() -> Message:
@@ -142,7 +155,7 @@ class Body:
         await self._app(scope, replay, send)
 
 
-async def _read(receive: Receive) -> deque[Message] | None:
+async def _read(receive: Receive, most: int, discarded: int) -> deque[Message] | None:
     """The body as one message, and what came in its place; none where it is too large."""
     parts: list[bytes] = []
     size = 0
@@ -152,19 +165,19 @@ async def _read(receive: Receive) -> deque[Message] | None:
             return deque([message])
         part = message.get("body", b"")
         size += len(part)
-        if size <= MAX_BODY:
+        if size <= most:
             parts.append(part)
-        elif size > MAX_DISCARDED:
+        elif size > discarded:
             return None
         else:
             parts.clear()
         if not message.get("more_body", False):
             body: Message = {"type": "http.request", "body": b"".join(parts), "more_body": False}
-            return deque([body]) if size <= MAX_BODY else None
+            return deque([body]) if size <= most else None
 
 
-async def _too_large(scope: Scope, receive: Receive, send: Send) -> None:
-    message = f"the request's body has more than {MAX_BODY:,} bytes: send a shorter program, or fewer inputs"
+async def _too_large(most: int, scope: Scope, receive: Receive, send: Send) -> None:
+    message = f"the request's body has more than {most:,} bytes: send a shorter program, or fewer inputs"
     await refusal(413, message, connection="close")(scope, receive, send)
 
 
@@ -178,7 +191,8 @@ class Bounds:
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         user = scope["user"]
         assert isinstance(user, AuthenticatedUser)
-        stream = scope["method"] == "GET"
+        # the SDK refuses a header that is not as the body has it
+        stream = scope["method"] == "GET" or Headers(scope=scope).get("mcp-method") == LISTEN
         key = principal_named(user.access_token), stream
         if self.now[key] >= (MAX_STREAMS if stream else MAX_CALLS):
             refused = refusal(429, "you have too many requests open: wait until some have ended", retry_after="2")
@@ -186,11 +200,27 @@ class Bounds:
             return
         self.now[key] += 1
         try:
-            await self.app(scope, receive, send)
+            if stream:
+                await self._until(user.access_token.expires_at, scope, receive, send)
+            else:
+                await self.app(scope, receive, send)
         finally:
             self.now[key] -= 1
             if not self.now[key]:
                 del self.now[key]
+
+    async def _until(self, expires: int | None, scope: Scope, receive: Receive, send: Send) -> None:
+        open_now = False
+
+        async def watched(message: Message) -> None:
+            nonlocal open_now
+            open_now = message["type"] == "http.response.start" or message.get("more_body", False)
+            await send(message)
+
+        with anyio.move_on_after(math.inf if expires is None else max(0.0, expires - time.time())):
+            await self.app(scope, receive, watched)
+        if open_now:
+            await send({"type": "http.response.body", "body": b"", "more_body": False})
 
 
 def origins_of(given: Iterable[str]) -> frozenset[str]:

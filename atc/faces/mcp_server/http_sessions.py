@@ -51,9 +51,6 @@ class Sessions:
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         headers = Headers(scope=scope)
         named = headers.get(MCP_SESSION_ID_HEADER)
-        if self.server.ending and named is None:  # within a session, answers to questions of calls still come
-            await refusal(503, "the server ends: try again in a minute", retry_after="60")(scope, receive, send)
-            return
         if headers.get("mcp-protocol-version", HANDSHAKE_PROTOCOL_VERSIONS[0]) not in HANDSHAKE_PROTOCOL_VERSIONS:
             await self.manager.handle_request(scope, receive, send)
             return
@@ -62,6 +59,8 @@ class Sessions:
         principal = principal_named(user.access_token)
         if named is not None:
             await self._within(principal, named, scope, receive, send)
+        elif self.server.ending:
+            await refusal(503, "the server ends: try again in a minute", retry_after="60")(scope, receive, send)
         elif scope["method"] != "POST":
             await refusal(400, "the header Mcp-Session-Id is missing")(scope, receive, send)
         elif await self._room(principal, scope):
