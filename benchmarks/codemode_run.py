@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import json
 import os
 import statistics
@@ -182,6 +183,8 @@ class Bench:
         shared, self._shared = self._shared, None
         if shared is not None:
             await shared[1].aclose()
+            del shared
+            gc.collect()  # it stands in circles, and its encoder is large
 
 
 async def _imported(world: World) -> Toolset:
