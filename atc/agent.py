@@ -24,7 +24,7 @@ from atc.models.base import Message, Model
 from atc.models.budget import BudgetedModel
 from atc.models.images import Images, read_images
 from atc.permissions import Permissions, of_agent
-from atc.request import Request, checked_task, framed, resumable, resumed_request
+from atc.request import Request, checked_task, framed, resumable, resumed_request, settings_of, started
 from atc.result import Result, T
 from atc.retrieval.retriever import Retriever
 from atc.sandboxes.contract import Sandbox
@@ -355,7 +355,9 @@ class Agent(RunsPrograms):
             if turn is not None:
                 turn.begin(broker, self.tools)
             ask_user = self._asked_in(request)
-            emit("run_started", self._started(run_id, model, strategy, opened_by, ask_user) | request.for_trace())
+            asked = settings_of(self.settings, self._approval.approve, ask_user)
+            about = started(run_id, model, (strategy.name, opened_by), len(self.tools), asked)
+            emit("run_started", about | request.for_trace())
             try:
                 context = session.context = RunContext(
                     task,
@@ -394,19 +396,3 @@ class Agent(RunsPrograms):
         """Who answers what the programs of a run ask."""
         choice = request.ask_user if request.ask_user is not None and self._ask_user == "never" else self._ask_user
         return "never" if ASK_USER in self.tools else choice
-
-    def _started(
-        self, run_id: str, model: Model, strategy: Strategy, opened_by: str | None, ask_user: AskUser
-    ) -> dict[str, Any]:
-        settings = self.settings.model_dump(mode="json", exclude={"api_key"})
-        settings["approve"] = "function" if callable(self._approval.approve) else self._approval.approve
-        settings["ask_user"] = "function" if callable(ask_user) else ask_user
-        return {
-            "run_id": run_id,
-            "model": model.name,
-            "endpoint": model.endpoint,
-            "strategy": strategy.name,
-            "strategy_given": opened_by,
-            "tools": len(self.tools),
-            "settings": settings,
-        }

@@ -11,6 +11,7 @@ from atc.answers.types import AnswerType
 from atc.calls.ask_user import AskUser, AskUserChoice, checked_reply
 from atc.conversation import Upcoming
 from atc.errors import JournalError, UsageError
+from atc.models.base import Model
 from atc.models.images import Image, Images, read_again, read_images
 from atc.settings import MAX_INSTRUCTIONS, Settings
 from atc.strategies.frame import NO_FRAME, Frame
@@ -63,6 +64,36 @@ class Request:
         }
         given = {name: value for name, value in optional.items() if value}
         return {"task": self.task, "source": self.source} | self.frame.for_trace() | given
+
+
+def settings_of(settings: Settings, approve: Any, ask_user: Any) -> dict[str, Any]:
+    """The settings of a run as its trace has them: without keys, and with who is asked in place of what was set."""
+    asked = {"approve": approve, "ask_user": ask_user}
+    given = {name: "function" if callable(value) else value for name, value in asked.items()}
+    return settings.model_dump(mode="json", exclude={"api_key"}) | given
+
+
+def started(
+    run_id: str, model: Model, strategy: tuple[str, str | None], tools: int, settings: dict[str, Any]
+) -> dict[str, Any]:
+    """The ``run_started`` of a run, without its request.
+
+    Args:
+        run_id: of the run.
+        model: that it asks.
+        strategy: its name, and what opens it.
+        tools: how many the agent has.
+        settings: of the run, as :func:`settings_of` gives them.
+    """
+    return {
+        "run_id": run_id,
+        "model": model.name,
+        "endpoint": model.endpoint,
+        "strategy": strategy[0],
+        "strategy_given": strategy[1],
+        "tools": tools,
+        "settings": settings,
+    }
 
 
 def checked_task(task: str) -> str:
