@@ -48,7 +48,8 @@ def gateway(
 
 @pytest.mark.parametrize("mode", [LEGACY, MODERN])
 def test_a_write_is_asked_about_and_one_that_was_made_before_again(tmp_path: Path, mode: str) -> None:
-    book, user = Book(), User([ACCEPT, DECLINE, ACCEPT])
+    ticked = types.ElicitResult(action="accept", content={"approve": True})  # what an empty form would not do
+    book, user = Book(), User([ACCEPT, DECLINE, ticked])
 
     async def told() -> None:
         async with client_of(EnrichedFace(gateway(tmp_path, book.tool)), mode, user) as client:
@@ -112,11 +113,12 @@ def test_a_read_that_is_denied_is_not_made_by_any_of_them(tmp_path: Path) -> Non
     permissions = Permissions.load(tmp_path / "permissions.toml")
 
     async def told() -> None:
-        served = gateway(tmp_path, make_tool("look", made.append), extras=("probe",), permissions=permissions)
+        tools = [make_tool("look", made.append), make_tool("change", made.append, Effect.WRITE)]
+        served = gateway(tmp_path, *tools, extras=("probe",), permissions=permissions)
         assert await probe_reads(served.catalogue, served.settings, approval_at_start(served), served.redactor) == []
         async with client_of(Face(served), LEGACY, User()) as client:
             assert (await client.call_tool("probe", {"tool": "look"})).is_error  # it does not know of the tool
-        again = gateway(tmp_path, make_tool("look", made.append), permissions=permissions)
+        again = gateway(tmp_path, *tools, permissions=permissions)
         async with client_of(EnrichedFace(again), LEGACY, User()) as client:
             assert (await client.call_tool("look", {})).is_error
 
