@@ -19,10 +19,12 @@ from atc.cli.console import err, guarded
 from atc.errors import UsageError
 from benchmarks.codemode_client import run_part
 from benchmarks.codemode_client import summary as part_summary
+from benchmarks.codemode_github import GithubTasks
 from benchmarks.codemode_latency import latency
+from benchmarks.codemode_others import ServerTasks
 from benchmarks.codemode_run import ARMS, FASTMCP_PYTHON, as_json, fastmcp_version, run_sources
 from benchmarks.codemode_scale import COUNTS, as_process, run_footprint, run_in_process
-from benchmarks.codemode_tasks import AtlasTasks, CompToolBenchTasks, GithubTasks, ServerTasks, Source
+from benchmarks.codemode_tasks import AtlasTasks, CompToolBenchTasks, Source
 from benchmarks.codemode_tokens import tokenizer_of
 from benchmarks.common import print_json, show
 from benchmarks.gateway import Caps

@@ -111,7 +111,8 @@ def main(
     github: Annotated[Path | None, typer.Option(help="GitHub's OpenAPI document, answered by its examples.")] = None,
 ) -> None:
     """Serve tools over pipes, one definition each."""
-    from benchmarks.codemode_tasks import github_world, world_of
+    from benchmarks.codemode_github import github_world
+    from benchmarks.codemode_tasks import world_of
 
     if made:
         tools = made_tools(made, first)

@@ -9,7 +9,7 @@ import statistics
 import subprocess
 import sys
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, closing
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -25,7 +25,7 @@ from benchmarks import codemode_arms as arms
 from benchmarks.codemode_arms import Scripted, Tally
 from benchmarks.codemode_desk import Desk, opened
 from benchmarks.codemode_plain import plain_server
-from benchmarks.codemode_tasks import CodeTask, Source, World, closing
+from benchmarks.codemode_tasks import CodeTask, Source, World
 from benchmarks.codemode_tokens import Tokenizer
 
 FASTMCP = Path(__file__).with_name("peers") / "serve_fastmcp.py"

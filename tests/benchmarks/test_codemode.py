@@ -17,9 +17,10 @@ from atc.errors import UsageError
 from atc.tools.tool import Toolset
 from benchmarks.codemode_arms import Scripted, at_once, awaited, one_by_one, ours, plain
 from benchmarks.codemode_desk import Context, opened
+from benchmarks.codemode_github import Examples
 from benchmarks.codemode_plain import definition, made_tools, plain_server
 from benchmarks.codemode_scale import footprint, servers_config
-from benchmarks.codemode_tasks import CodeTask, Examples, chained, layers
+from benchmarks.codemode_tasks import CodeTask, chained, layers
 from benchmarks.codemode_tokens import gguf_facts, tokenizer_of
 from benchmarks.systems.mcp_client import ANSWER, RUN, read_reply
 
