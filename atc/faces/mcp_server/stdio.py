@@ -37,8 +37,8 @@ async def serve_stdio(gateway: Gateway, face: Face | None = None, *, outgoing: i
     try:
         async with anyio.create_task_group() as group:
             group.start_soon(end_on_a_signal, group.cancel_scope)
-            async with pipes(outgoing=outgoing) as (incoming, outgoing):
-                await server.run(incoming, outgoing, options)
+            async with pipes(outgoing=outgoing) as (messages, answers):
+                await server.run(messages, answers, options)
             group.cancel_scope.cancel()
 
     finally:
