@@ -116,6 +116,7 @@ def mcp(
     except ImportError:
         raise EnvironmentProblem("the package `mcp` is not installed: pip install 'atc-runtime[mcp]'") from None
     from atc.faces.mcp_server.gateway import Gateway
+    from atc.faces.mcp_server.pipes import taken
     from atc.faces.mcp_server.serving import Options
     from atc.faces.mcp_server.stdio import serve_stdio
 
@@ -123,6 +124,8 @@ def mcp(
         raise UsageError(f"--with does not know {unknown[0]!r}: there are {', '.join(EXTRAS)}")
     if not tools:
         raise UsageError("no tools are given: name where they are with --tools, such as --tools servers.json")
+    # Before the tools are loaded: a module of tools may print.
+    outgoing = 1 if check or http else context.with_resource(taken(1))
     settings = Settings.load(permissions=permissions, read_only=read_only, audit=audit)
     live = options.opened_live(
         tools,
@@ -164,7 +167,7 @@ def mcp(
             ),
         )
         return
-    serve: partial[Any] = partial(serve_stdio, gateway, enriched(gateway) if enrich else None)
+    serve: partial[Any] = partial(serve_stdio, gateway, enriched(gateway) if enrich else None, outgoing=outgoing)
     if probe_reads:
         from atc.faces.mcp_server.probing import beside
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import io
 import json
 import os
 import threading
@@ -15,7 +16,7 @@ from hypothesis import strategies as st
 from mcp.shared.message import SessionMessage
 
 from atc.faces.mcp_server import pipes as own
-from atc.faces.mcp_server.pipes import TooLong, bounded_lines, pipes
+from atc.faces.mcp_server.pipes import TooLong, bounded_lines, pipes, taken
 
 
 @settings(max_examples=50)
@@ -50,6 +51,39 @@ def test_every_line_comes_whole_or_is_too_long(pieces: list[bytes], size: int) -
 def test_the_id_of_a_message_that_is_too_long(message: dict[str, Any], found: int | str | None) -> None:
     line = json.dumps(message).encode()
     assert TooLong(line[:1000], line[-1000:], len(line)).request_id() == found
+
+
+@pytest.mark.parametrize("inner", [b"[" * 5_000 + b"]" * 5_000, rb'"\ud800"'])
+def test_a_request_that_cannot_be_read_is_answered_by_its_id(inner: bytes) -> None:
+    """Who sent it waits for an answer to its id, and for no other."""
+
+    async def main() -> list[Any]:
+        (reads, client_writes), (client_reads, writes) = os.pipe(), os.pipe()
+        os.write(client_writes, b'{"jsonrpc": "2.0", "id": 5, "method": "m", "params": {"x": ' + inner + b"}}\n")
+        os.close(client_writes)
+        async with pipes(reads, writes) as (incoming, _):
+            assert [message async for message in incoming] == []
+        os.close(writes)
+        answers = [json.loads(line) for line in os.read(client_reads, 100_000).splitlines()]
+        for each in (reads, client_reads):
+            os.close(each)
+        return answers
+
+    [answered] = asyncio.run(main())
+    assert (answered["id"], answered["error"]["code"]) == (5, types.PARSE_ERROR)
+
+
+def test_what_was_printed_meanwhile_is_no_message(capfd: pytest.CaptureFixture[str]) -> None:
+    held = io.TextIOWrapper(os.fdopen(1, "wb", closefd=False))  # as a process has it: it is written when it is full
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("sys.stdout", held)
+        with taken(1) as client, taken(client) as own_end:
+            print("of a tool")
+            os.write(1, b"of a library\n")
+            os.write(own_end, b"a message\n")
+    written = capfd.readouterr()
+    assert written.out == "a message\n"
+    assert sorted(written.err.splitlines()) == ["of a library", "of a tool"]
 
 
 def test_junk_is_answered_and_what_follows_is_read() -> None:

@@ -44,8 +44,8 @@ MAX_FOUND = 20
 """Tools that one search may name."""
 MAX_NAMES = 50
 """Tools whose documents one call may ask for."""
-MAX_HIDDEN, MAX_STUBS = 200, 32
-"""Hidden tools that a search looks past, and sets of tools whose stubs are remembered."""
+MAX_HIDDEN, MAX_STUBS, MAX_VIEWS = 200, 32, 8
+"""Hidden tools that a search looks past, sets of tools whose stubs are remembered, and those that are kept open."""
 MAX_ABOUT = 120
 """Characters of the line that says what a tool does."""
 LEAST_STUB = 15
@@ -93,6 +93,7 @@ class Gateway:
         self.shelf = Shelf(self.options.large)
         self.store = RunStore(self.settings.runs_dir)
         self._catalogue: Catalogue | None = None
+        self._views: dict[frozenset[str], Catalogue] = {}
         self._finder: Finder | None = None
         self._stubs: dict[frozenset[str] | None, tuple[object, str | None]] = {}
         self._preparing: asyncio.Task[None] | None = None
@@ -129,11 +130,29 @@ class Gateway:
             self._close_soon(self._finder)
         self._catalogue = Catalogue(usable, settings=self.settings) if usable else None
         self._finder = Finder(self._catalogue, self.settings) if self._catalogue is not None else None
-        self._stubs = {}
+        self._stubs, self._views = {}, {}
 
     def visible(self, client: Client) -> Toolset:
         """The tools that a client may know of."""
         return self.guards.visible(client.id, self.tools)
+
+    def seen_by(self, client: Client) -> Catalogue:
+        """The tools that a client may know of, and what is known of them: nothing else is in its programs' reach.
+
+        Raises:
+            UsageError: there is no such tool now.
+        """
+        whole, seen = self.catalogue, self.visible(client)
+        if len(seen) == len(whole.tools):
+            return whole
+        if not seen:
+            raise UsageError("no tool is here for you: the permissions leave none to this client")
+        key = frozenset(seen)
+        if key not in self._views:
+            while len(self._views) >= MAX_VIEWS:
+                del self._views[next(iter(self._views))]
+            self._views[key] = Catalogue(seen, settings=self.settings)
+        return self._views[key]
 
     def client(self, who: ClientId) -> Client:
         """The client of a connection."""
@@ -204,9 +223,8 @@ class Gateway:
             raise UsageError(f"{len(names)} tools are asked for: at most {MAX_NAMES} at once")
         if not names:
             raise UsageError("no tool is asked for: give `names`")
-        graph = await self.catalogue.current_graph()
-        seen = self.visible(client)
-        known = {name: each for name, each in graph.protocols_with_shapes.items() if name in seen}
+        graph = await self.seen_by(client).current_graph()
+        known = graph.protocols_with_shapes
         names = [*dict.fromkeys(names)]
         missing = [name for name in names if name not in known]
         near = await self._near(client, missing)
@@ -220,11 +238,11 @@ class Gateway:
     async def few_stubs(self, client: Client) -> str | None:
         """All tools as functions, where they fit the description of ``run_program``; ``None`` where they do not."""
         seen = self.visible(client)
-        if self._catalogue is None or len(seen) > self.options.stub_tokens // LEAST_STUB:
+        if not seen or len(seen) > self.options.stub_tokens // LEAST_STUB:
             return None
-        graph, key = self._catalogue.graph, frozenset(seen)
+        graph, key = self.seen_by(client).graph, frozenset(seen)
         if key not in self._stubs or self._stubs[key][0] is not graph:
-            protocols = [each for name, each in graph.protocols_with_shapes.items() if name in seen]
+            protocols = [*graph.protocols_with_shapes.values()]
             fit = await Fitter(protocols, graph.suppliers, pages=True, plain=True).fit(self.options.stub_tokens, _count)
             while len(self._stubs) >= MAX_STUBS:
                 del self._stubs[next(iter(self._stubs))]
@@ -316,7 +334,7 @@ class Gateway:
         held = {"model", "catalogue", "sandbox", "approve", "permissions", "read_only"}  # the gateway's own
         settings = {name: getattr(self.settings, name) for name in self.settings.model_fields_set - held}
         made: dict[str, Any] = (
-            {"model": NoModel(), "catalogue": self.catalogue, "sandbox": self.sandbox} | settings | given
+            {"model": NoModel(), "catalogue": self.seen_by(client), "sandbox": self.sandbox} | settings | given
         )
         limits = self.guards.limits(client.id, self.settings)
         return Agent(approve=guard.approval(client.earlier_writes(run_id)), **made | limits)

@@ -11,6 +11,7 @@ import asyncio
 import os
 import queue
 import re
+import sys
 import threading
 from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager, contextmanager, suppress
@@ -23,6 +24,7 @@ from mcp.shared.message import SessionMessage
 
 MAX_MESSAGE = 16_000_000
 """Bytes of one message of a client."""
+NO_MESSAGE = "a line that is no JSON-RPC message, holds half a character, or is nested too deep. Nothing was done"
 _AHEAD = 16
 """Messages that are read before the first of them is taken."""
 _LAST_WORDS_S = 1.0
@@ -38,7 +40,7 @@ Outgoing = MemoryObjectSendStream[SessionMessage]
 
 @dataclass(frozen=True)
 class TooLong:
-    """A message that was not kept: its first and its last bytes."""
+    """A message that was not kept, or could not be read: its first and its last bytes."""
 
     head: bytes
     tail: bytes
@@ -57,7 +59,7 @@ async def pipes(incoming: int = 0, outgoing: int = 1) -> AsyncIterator[tuple[Inc
     """The messages of the client behind two descriptors, and those to it. Its end of file ends them."""
     to_server, from_client = anyio.create_memory_object_stream[SessionMessage | Exception]()
     from_server, to_client = anyio.create_memory_object_stream[SessionMessage]()
-    with _taken(incoming, os.O_RDONLY) as reads, _taken(outgoing, os.O_WRONLY) as writes:
+    with taken(incoming, os.O_RDONLY) as reads, taken(outgoing, os.O_WRONLY) as writes:
         writer = _Writer(writes)
         async with anyio.create_task_group() as group:
             group.start_soon(_read, _Reader(reads), to_server, writer)
@@ -83,7 +85,8 @@ async def _read(
             try:
                 read = types.jsonrpc_message_adapter.validate_json(line, by_name=False)
             except ValueError:
-                await writer.write(_error(None, types.PARSE_ERROR, "a line that is no JSON-RPC message"))
+                asked = TooLong(line[:_ENDS], line[-_ENDS:], len(line)).request_id()  # else its sender waits for ever
+                await writer.write(_error(asked, types.PARSE_ERROR, NO_MESSAGE))
                 continue
             with suppress(anyio.BrokenResourceError, anyio.ClosedResourceError):
                 await to_server.send(SessionMessage(read))
@@ -207,7 +210,7 @@ def _piece(descriptor: int) -> bytes:
 
 
 @contextmanager
-def _taken(descriptor: int, way: int) -> Iterator[int]:
+def taken(descriptor: int, way: int = os.O_WRONLY) -> Iterator[int]:
     """A descriptor of the process for us alone: in its place is nothing to read, and standard error to write."""
     own = os.dup(descriptor)
     os.set_inheritable(own, False)
@@ -217,4 +220,7 @@ def _taken(descriptor: int, way: int) -> Iterator[int]:
         yield own  # never closed: a thread may still wait on it
     finally:
         os.close(instead)
+        if way == os.O_WRONLY:  # what a tool printed and Python still holds is no answer, either
+            with suppress(OSError, ValueError, AttributeError):
+                sys.stdout.flush()
         os.dup2(own, descriptor)

@@ -12,12 +12,13 @@ from atc.faces.mcp_server.pipes import pipes
 from atc.faces.mcp_server.server import Face
 
 
-async def serve_stdio(gateway: Gateway, face: Face | None = None) -> None:
+async def serve_stdio(gateway: Gateway, face: Face | None = None, *, outgoing: int = 1) -> None:
     """Serve until the client closes its end, or the process is asked to end (SIGTERM, Ctrl-C). Nothing goes on then.
 
     Args:
         gateway: behind it.
         face: what clients see of it; the tools that look up and run programs when not given.
+        outgoing: descriptor that the client reads; standard output when not given.
 
     Raises:
         KeyboardInterrupt: it was Ctrl-C.
@@ -36,8 +37,8 @@ async def serve_stdio(gateway: Gateway, face: Face | None = None) -> None:
     try:
         async with anyio.create_task_group() as group:
             group.start_soon(end_on_a_signal, group.cancel_scope)
-            async with pipes() as (incoming, outgoing):
-                await server.run(incoming, outgoing, options)
+            async with pipes(outgoing=outgoing) as (messages, answers):
+                await server.run(messages, answers, options)
             group.cancel_scope.cancel()
 
     finally:
