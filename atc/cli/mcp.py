@@ -110,6 +110,10 @@ def mcp(
         return
     if as_json and not check:
         raise UsageError("--json belongs to --check: a server's standard output is its client's")
+    if http and (enrich or probe_reads):
+        raise UsageError("--enrich and --probe-reads serve over pipes: leave --http out")
+    if enrich and (check or extras):
+        raise UsageError("--enrich serves the tools alone: --check and --with are for the server that runs programs")
     mcp_http.check(context, http)
     try:
         import mcp as _  # noqa: F401
@@ -139,8 +143,6 @@ def mcp(
         check_server(gateway, as_json=as_json)
         return
     told(gateway.notices)
-    if http and (enrich or probe_reads):
-        raise UsageError("--enrich and --probe-reads serve over pipes: leave --http out")
     if http:
         mcp_http.serve(
             gateway,
