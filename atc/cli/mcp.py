@@ -21,8 +21,6 @@ if TYPE_CHECKING:
     from atc.faces.mcp_server.gateway import Gateway
     from atc.faces.mcp_server.server import Face
 
-EXTRAS = ("run_task", "resume", "probe")
-"""Tools that are offered if asked for (:mod:`atc.faces.mcp_server.extras`)."""
 Enrich = Annotated[
     bool,
     typer.Option(
@@ -119,6 +117,7 @@ def mcp(
         import mcp as _  # noqa: F401
     except ImportError:
         raise EnvironmentProblem("the package `mcp` is not installed: pip install 'atc-runtime[mcp]'") from None
+    from atc.faces.mcp_server.extras import EXTRAS
     from atc.faces.mcp_server.gateway import Gateway
     from atc.faces.mcp_server.serving import Options
     from atc.faces.mcp_server.stdio import serve_stdio
