@@ -21,8 +21,6 @@ if TYPE_CHECKING:
     from atc.faces.mcp_server.gateway import Gateway
     from atc.faces.mcp_server.server import Face
 
-EXTRAS = ("run_task", "resume", "probe")
-"""Tools that are offered if asked for (:mod:`atc.faces.mcp_server.extras`)."""
 Enrich = Annotated[
     bool,
     typer.Option(
@@ -110,11 +108,16 @@ def mcp(
         return
     if as_json and not check:
         raise UsageError("--json belongs to --check: a server's standard output is its client's")
+    if http and (enrich or probe_reads):
+        raise UsageError("--enrich and --probe-reads serve over pipes: leave --http out")
+    if enrich and (check or extras):
+        raise UsageError("--enrich serves the tools alone: --check and --with are for the server that runs programs")
     mcp_http.check(context, http)
     try:
         import mcp as _  # noqa: F401
     except ImportError:
         raise EnvironmentProblem("the package `mcp` is not installed: pip install 'atc-runtime[mcp]'") from None
+    from atc.faces.mcp_server.extras import EXTRAS
     from atc.faces.mcp_server.gateway import Gateway
     from atc.faces.mcp_server.pipes import taken
     from atc.faces.mcp_server.serving import Options
@@ -142,8 +145,6 @@ def mcp(
         check_server(gateway, as_json=as_json)
         return
     told(gateway.notices)
-    if http and (enrich or probe_reads):
-        raise UsageError("--enrich and --probe-reads serve over pipes: leave --http out")
     if http:
         mcp_http.serve(
             gateway,

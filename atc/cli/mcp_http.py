@@ -160,7 +160,8 @@ def _lock(given: HttpOptions, here: bool) -> Lock:
     if not tokens and not given.oauth_issuer:
         if not here:
             raise UsageError(
-                f"{given.host} is reached from elsewhere: give --token-file, --tokens, ATC_MCP_TOKEN or --oauth-issuer"
+                f"{given.host} is reached from elsewhere: give --token-file, --tokens, ATC_MCP_TOKEN, --oauth-issuer "
+                "or --oauth-self"
             )
         path = _kept("mcp-token")
         tokens = {"owner": kept_token(path)}

@@ -162,6 +162,8 @@ class Guard:
             ordinary = request.repeats or request.instead_of or not request.warnings
             reason = f"{wording.oddity(request)}; {answer.reason}"
             return replace(answer, reason=reason, status="denied" if ordinary else "warned")
+        if request.repeats or request.instead_of:  # a line would allow the call by itself, and not this one
+            return replace(answer, reason=f"{wording.oddity(request)}; {answer.reason}")
         return replace(answer, reason=f"{answer.reason}{wording.to_allow(decision, self.permissions)}")
 
     def _refused(self, decision: Decision) -> Refusal:

@@ -142,6 +142,12 @@ def test_wrong_use_is_said(home: Path) -> None:
     assert (ran.exit_code, "does not have ATC" in ran.stdout) == (0, True)
 
 
+def test_uninstalling_where_nothing_is_makes_no_file(home: Path) -> None:
+    ran = atc("mcp", "uninstall", "cursor", "--yes")
+    assert (ran.exit_code, "does not have ATC" in ran.stdout) == (0, True)
+    assert not (home / ".cursor").exists()
+
+
 def test_a_file_that_cannot_be_edited_is_said_with_what_to_paste(home: Path) -> None:
     cursor(home).write_text('{\n  "a": 1,\n}')
     ran = atc("mcp", "install", "cursor", "--tools", "atlas", "--yes")

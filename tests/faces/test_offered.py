@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import inspect
 import json
 from typing import Any
 
@@ -10,6 +11,7 @@ import mcp_types as types
 import pytest
 
 from atc import Tool, Toolset
+from atc.cli.mcp import mcp
 from atc.faces.mcp_server.checking import footprint
 from atc.faces.mcp_server.gateway import Gateway
 from atc.faces.mcp_server.serving import Options
@@ -141,6 +143,8 @@ def test_the_command_says_what_is_wrong_and_keeps_its_standard_output() -> None:
         (["mcp"], 2, "no tools are given"),
         (["mcp", "--tools", "none.json"], 2, "none.json"),
         (["mcp", "--tools", "atlas", "--with", "root"], 2, "there are run_task, resume"),
+        (["mcp", "--tools", "atlas", "--enrich", "--check"], 2, "--enrich serves the tools alone"),
+        (["mcp", "--tools", "atlas", "--enrich", "--http"], 2, "leave --http out"),
     ]:
         ran = atc(*arguments)
         assert (ran.exit_code, ran.stdout) == (code, "")
@@ -149,3 +153,8 @@ def test_the_command_says_what_is_wrong_and_keeps_its_standard_output() -> None:
     shown = json.loads(ran.stdout)
     assert [each["name"] for each in shown["offered"]] == ["search_tools", "tool_docs", "run_program"]
     assert shown["tokens"] <= MOST < shown["plain_tokens"]
+
+
+def test_the_command_offers_what_a_gateway_offers_by_itself() -> None:
+    said = inspect.signature(mcp).parameters
+    assert Options(said["stub_tokens"].default, said["value_characters"].default) == Options()

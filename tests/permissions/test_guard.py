@@ -82,6 +82,14 @@ def test_where_nobody_can_be_asked_the_refusal_has_the_line_that_would_allow_it(
     assert [each["by"] for each in lines(log.path)] == ["nobody", "rule 1"] * 2
 
 
+@pytest.mark.parametrize("odd", [{"instead_of": ("t",)}, {"repeats": "run"}])
+def test_a_refusal_promises_no_line_that_would_not_help(odd: dict[str, Any], log: AuditLog) -> None:
+    answer = decided(Guard(Permissions.default(), Who(), Asked(Refusal("nobody could be asked")), log), request(**odd))
+    assert isinstance(answer, Refusal)
+    assert "[[rules]]" not in answer.reason
+    assert answer.reason.endswith("; nobody could be asked")
+
+
 def test_a_no_of_the_user_names_no_line(log: AuditLog) -> None:
     assert decided(Guard(Permissions.default(), Who(), Asked(False), log), request()) is False
     assert [(each["verdict"], each["by"]) for each in lines(log.path)] == [("refused", "user")]

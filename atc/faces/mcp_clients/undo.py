@@ -53,7 +53,8 @@ def plan_uninstall(client: Client, place: Place, machine: Machine, *, name: str 
     except ConfigProblem as problem:
         raise by_hand(problem, file, "") from None
     plan.after, plan.servers = editor.document.text, left
-    if record and record.made_file and plan.after.strip() in ("", "{}"):
+    nothing_left = plan.after.strip() in ("", "{}") and record is not None and record.made_file
+    if nothing_left or (file.content is None and not plan.after):
         plan.after = None
     return plan
 
