@@ -80,6 +80,7 @@ class EnrichedFace(Face):
         self, context: ServerRequestContext[Any], params: types.PaginatedRequestParams | None
     ) -> types.ListToolsResult:
         self._remember(context)
+        await self.gateway.listed()
         client = self._client(context)
         seen = visible_tools(self.gateway, client)
         named = [(name, tool) for name, tool in self._by_name().items() if tool.name in seen]
@@ -144,6 +145,7 @@ class EnrichedFace(Face):
 
     async def _call_tool(self, context: ServerRequestContext[Any], params: types.CallToolRequestParams) -> Answer:
         request = ToolRequest(self.gateway, self._client(context), context, params, params.arguments or {})
+        await self.gateway.listed()
         try:
             return await self._carried(request)
         except AtcError as error:

@@ -42,6 +42,8 @@ from atc.traces.store import RunStore, new_run_id
 _log = logging.getLogger(__name__)
 MAX_FOUND = 20
 """Tools that one search may name."""
+LISTED_S = 10.0
+"""Seconds from the start for which requests wait for servers that are listed for the first time."""
 MAX_NAMES = 50
 """Tools whose documents one call may ask for."""
 MAX_HIDDEN, MAX_STUBS, MAX_VIEWS = 200, 32, 8
@@ -176,6 +178,11 @@ class Gateway:
             _log.warning("%s", error)
         if self._finder is not None and len(self.tools) > self.options.stub_tokens // LEAST_STUB:
             await self._finder.prepare()
+
+    async def listed(self) -> None:
+        """Wait until servers of which nothing is kept have listed their tools, if it is not long since the start."""
+        if self.live is not None:
+            await self.live.begun(LISTED_S)
 
     async def aclose(self) -> None:
         """End what goes on, and the sandbox."""

@@ -99,6 +99,7 @@ class Face:
         self, context: ServerRequestContext[Any], params: types.PaginatedRequestParams | None
     ) -> types.ListToolsResult:
         self._remember(context)
+        await self.gateway.listed()
         return types.ListToolsResult(tools=await self.offered(self._client(context)))
 
     def _remember(self, context: ServerRequestContext[Any]) -> None:
@@ -112,6 +113,7 @@ class Face:
         handler = self._handler(params.name)
         if handler is None:
             return _failed("UsageError", f"there is no tool {params.name[:80]!r} here: tools of programs are no tools")
+        await self.gateway.listed()
         try:
             request = ToolRequest(self.gateway, self._client(context), context, params, params.arguments or {})
             return await handler(request)

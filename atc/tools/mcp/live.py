@@ -91,6 +91,7 @@ class LiveTools:
         self._callbacks: list[Callable[[Toolset], None]] = []
         self._changed, self._renewing = asyncio.Event(), asyncio.Lock()
         self._tasks: list[asyncio.Task[None]] = []
+        self._entered = 0.0
         self._said: Mapping[str, str] = {}
         self._tools = self._assembled(self._states())
 
@@ -132,6 +133,7 @@ class LiveTools:
         return forget
 
     async def __aenter__(self) -> Self:
+        self._entered = asyncio.get_running_loop().time()
         for entry in self._entries:
             await entry.__aenter__()
         self._tasks = [asyncio.create_task(self._publish()), asyncio.create_task(self._sweep())]
@@ -150,6 +152,12 @@ class LiveTools:
         """Wait until every server has been listed once, from what is kept or anew, or is down; not longer than that."""
         await self._listed(timeout_s)
         await self._renew()
+
+    async def begun(self, within_s: float) -> None:
+        """As :meth:`settled`, until so many seconds after it was entered; at once when they are over."""
+        left = self._entered + within_s - asyncio.get_running_loop().time()
+        if self.coming and left > 0:
+            await self.settled(left)
 
     async def _listed(self, timeout_s: float | None) -> None:
         with suppress(TimeoutError):
