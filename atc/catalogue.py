@@ -180,15 +180,6 @@ class Catalogue:
 
     # -- what is shown -------------------------------------------------------------------------------------------------
 
-    def protocols_shown(self) -> Mapping[str, Protocol]:
-        """The protocols of all tools as they are shown: with the response that is documented, else the one observed.
-
-        What was only observed is marked, with the number of answers (:mod:`atc.tools.observed`).
-
-        Nothing is read where nothing has changed. Else it may wait for a disk: see :meth:`current_graph`.
-        """
-        return self.graph.protocols_with_shapes
-
     async def current_graph(self) -> ToolGraph:
         """As :attr:`graph`; where something has to be waited for or read, in another thread."""
         return self.graph if self._is_current() else await asyncio.to_thread(lambda: self.graph)

@@ -35,7 +35,7 @@ def catalogue(
 
 def stub(known: Catalogue, plain: bool = True) -> str:
     known.settle()
-    return render_stub(known.protocols_shown()["look"], plain=plain)
+    return render_stub(known.graph.protocols_with_shapes["look"], plain=plain)
 
 
 def test_a_stub_shows_how_often_a_response_was_seen_and_what_was_not_always_there(tmp_path: Path) -> None:
