@@ -119,8 +119,8 @@ def mcp(
         raise EnvironmentProblem("the package `mcp` is not installed: pip install 'atc-runtime[mcp]'") from None
     from atc.faces.mcp_server.extras import EXTRAS
     from atc.faces.mcp_server.gateway import Gateway
+    from atc.faces.mcp_server.options import Options
     from atc.faces.mcp_server.pipes import taken
-    from atc.faces.mcp_server.serving import Options
     from atc.faces.mcp_server.stdio import serve_stdio
 
     if unknown := [name for name in extras or () if name not in EXTRAS]:

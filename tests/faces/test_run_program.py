@@ -13,7 +13,7 @@ from mcp import Client, MCPError
 
 from atc import Tool
 from atc.faces.mcp_server.gateway import Gateway
-from atc.faces.mcp_server.serving import Options
+from atc.faces.mcp_server.options import Options
 from atc.result import Effect
 from atc.settings import Settings
 from atc.tools.tool import Toolset

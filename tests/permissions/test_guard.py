@@ -11,7 +11,7 @@ import pytest
 
 from atc.calls.approval import ApprovalRequest, Refusal
 from atc.errors import ToolError, UsageError
-from atc.faces.mcp_server.guard import MAX_KEPT, Guards
+from atc.faces.mcp_server.guards import MAX_KEPT, Guards
 from atc.permissions import Permissions, Who
 from atc.permissions.audit import AuditLog
 from atc.permissions.guard import Guard

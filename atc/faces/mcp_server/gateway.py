@@ -18,10 +18,10 @@ from atc.catalogue import Catalogue
 from atc.errors import AtcError, UsageError
 from atc.faces.mcp_server.client import Client, ClientId, Clients
 from atc.faces.mcp_server.finding import Finder
-from atc.faces.mcp_server.guard import Guards
+from atc.faces.mcp_server.guards import Guards
+from atc.faces.mcp_server.options import Documents, Found, Options
 from atc.faces.mcp_server.reports import ProgramReport, report_of
 from atc.faces.mcp_server.running import Runs
-from atc.faces.mcp_server.serving import Documents, Found, Options
 from atc.faces.mcp_server.texts import one_line
 from atc.faces.mcp_server.values import Shelf, Values
 from atc.given_program import run_given
