@@ -16,6 +16,7 @@ from atc.faces.mcp_server.gateway import Gateway
 from atc.faces.mcp_server.options import Options
 from atc.result import Effect
 from atc.settings import Settings
+from atc.tools.progress import PROGRESS, Progress
 from atc.tools.tool import Toolset
 from tests.support.mcp_face import LEGACY, MODERN, Book, User, connected, gateway_of, run
 from tests.support.tools import make_tool
@@ -278,3 +279,29 @@ def test_a_hostile_tool_stops_no_other() -> None:
             assert (await run(client, "answer = find_cities(city='Oslo')"))["status"] == "answered"
 
     asyncio.run(main())
+
+
+@pytest.mark.parametrize("mode", [LEGACY, MODERN])
+def test_what_a_tool_reports_of_its_own_call_is_passed_on(mode: str) -> None:
+    told: list[str] = []
+
+    async def main() -> None:
+        heard_of = asyncio.Event()
+
+        async def digging(arguments: dict[str, Any]) -> int:
+            report = PROGRESS.get()
+            assert report is not None
+            report(Progress("dig", 3, 10, "deep"))
+            await asyncio.wait_for(heard_of.wait(), 30)
+            return 1
+
+        async def heard(progress: float, total: float | None, message: str | None) -> None:
+            told.append(message or "")
+            if "dig is at" in told[-1]:
+                heard_of.set()
+
+        async with gateway_of(make_tool("dig", digging), jail=True) as gateway, connected(gateway, mode) as client:
+            await client.call_tool("run_program", {"source": "answer = dig(n=1)"}, progress_callback=heard)
+
+    asyncio.run(main())
+    assert "call 1: dig is at 3 of 10: deep" in told

@@ -12,7 +12,6 @@ from typing import Any
 
 from atc.agent import Agent
 from atc.calls.approval import Asker
-from atc.calls.broker import check_schemas
 from atc.calls.redact import Redactor
 from atc.catalogue import Catalogue
 from atc.errors import AtcError, UsageError
@@ -23,6 +22,7 @@ from atc.faces.mcp_server.options import Documents, Found, Options
 from atc.faces.mcp_server.reports import ProgramReport, report_of
 from atc.faces.mcp_server.running import Runs
 from atc.faces.mcp_server.texts import one_line
+from atc.faces.mcp_server.usable import usable_tools
 from atc.faces.mcp_server.values import Shelf, Values
 from atc.given_program import run_given
 from atc.held import Held
@@ -33,7 +33,6 @@ from atc.sandboxes.drivers import open_sandbox
 from atc.settings import Settings
 from atc.tools.fit import Fitter
 from atc.tools.mcp.live import LiveTools
-from atc.tools.names import RESERVED_NAMES
 from atc.tools.tool import Toolset
 from atc.traces.emitter import Listener
 from atc.traces.events import Event
@@ -48,6 +47,8 @@ MAX_NAMES = 50
 """Tools whose documents one call may ask for."""
 MAX_HIDDEN, MAX_STUBS, MAX_VIEWS = 200, 32, 8
 """Hidden tools that a search looks past, sets of tools whose stubs are remembered, and those that are kept open."""
+MAX_NOTICES = 100
+"""Notices that are kept: a server may change its tools for ever."""
 MAX_ABOUT = 120
 """Characters of the line that says what a tool does."""
 LEAST_STUB = 15
@@ -94,6 +95,7 @@ class Gateway:
         self.redactor = Redactor(self.settings.secrets)
         self.shelf = Shelf(self.options.large)
         self.store = RunStore(self.settings.runs_dir)
+        self._given: Toolset | None = None
         self._catalogue: Catalogue | None = None
         self._views: dict[frozenset[str], Catalogue] = {}
         self._finder: Finder | None = None
@@ -127,7 +129,11 @@ class Gateway:
 
     def change_tools(self, tools: Toolset) -> None:
         """Serve other tools from now on. A program that runs keeps those that it began with."""
-        usable = self._usable(self.guards.graded(tools))
+        if tools is self._given:
+            return
+        self._given = tools
+        usable, notices = usable_tools(self.guards.graded(tools), self.settings.max_tools)
+        self.notices += [each for each in notices if each not in self.notices][: MAX_NOTICES - len(self.notices)]
         if self._finder is not None:
             self._close_soon(self._finder)
         self._catalogue = Catalogue(usable, settings=self.settings) if usable else None
@@ -369,21 +375,6 @@ class Gateway:
                 found[name] = [*await self._finder.search(name.replace("_", " "), 3)][:3]
         seen = self.visible(client)
         return {name: [each for each in near if each in seen] for name, near in found.items()}
-
-    def _usable(self, tools: Toolset) -> Toolset:
-        """Those that programs can call: one of which that is not so must not stop the others."""
-        usable = []
-        for tool in tools.values():
-            try:
-                if tool.name in RESERVED_NAMES:
-                    raise UsageError(f"{tool.name!r} means something else in a program")
-                if len(tools) <= self.settings.max_tools:
-                    check_schemas(Toolset([tool]))
-            except AtcError as error:
-                self.notices.append(one_line(f"the tool {tool.name} is left out: {error}", 300))
-            else:
-                usable.append(tool)
-        return tools if len(usable) == len(tools) else Toolset(usable)
 
     def _close_soon(self, finder: Finder) -> None:
         try:

@@ -10,6 +10,7 @@ from mcp.server.session import ServerSession
 
 from atc.faces.mcp_server.requests import ToolRequest
 from atc.faces.mcp_server.texts import one_line
+from atc.tools.progress import PROGRESS, Progress
 from atc.traces.emitter import Listener
 from atc.traces.events import Event
 
@@ -23,9 +24,11 @@ async def told(request: ToolRequest) -> AsyncIterator[Listener]:
     """A listener of the run that a client waits for. Where it did not ask, the session tells nothing."""
     progress = _Progress(request)
     telling = asyncio.create_task(progress.tell())
+    before = PROGRESS.set(progress.reported)
     try:
         yield progress.heard
     finally:
+        PROGRESS.reset(before)
         telling.cancel()
         with suppress(asyncio.CancelledError):
             await telling
@@ -41,6 +44,13 @@ class _Progress:
         if message := self._message_of(event):
             self._message = one_line(message, MAX_MESSAGE)
             self._news.set()
+
+    def reported(self, progress: Progress) -> None:
+        """What a tool reports of its own call."""
+        of = f" of {progress.total:g}" if progress.total is not None else ""
+        words = f": {progress.message}" if progress.message else ""
+        self._message = one_line(f"call {self._calls}: {progress.tool} is at {progress.done:g}{of}{words}", MAX_MESSAGE)
+        self._news.set()
 
     async def tell(self) -> None:
         count = 0
