@@ -137,7 +137,7 @@ def _kill(mode: str, again: str, rng: random.Random) -> Killed:
         client.kill()
         client.wait()
         began = time.monotonic()
-        while (left := _descendants()) and time.monotonic() - began < GONE_S:
+        while (left := _own_descendants()) and time.monotonic() - began < GONE_S:
             time.sleep(0.05)
         killed.seconds_to_end, killed.left_running = time.monotonic() - began, len(left)
         for pid in left:
@@ -217,11 +217,29 @@ def _adopt() -> None:
         raise OSError(ctypes.get_errno(), "prctl")
 
 
-def _descendants() -> list[int]:
+def _own_descendants() -> list[int]:
     """Processes that live below this one. Those that have ended are buried."""
     with suppress(ChildProcessError):
         while os.waitpid(-1, os.WNOHANG)[0]:
             pass
+    return descendants(os.getpid())
+
+
+def descendants(root: int) -> list[int]:
+    """Processes that live below another one."""
+    parents = _parents()
+    own = {root}
+    while more := {pid for pid, parent in parents.items() if parent in own and pid not in own}:
+        own |= more
+    return sorted(own - {root})
+
+
+def alive() -> set[int]:
+    """All processes that live."""
+    return {*_parents()}
+
+
+def _parents() -> dict[int, int]:
     parents: dict[int, int] = {}
     for folder in Path("/proc").iterdir():
         if folder.name.isdigit():
@@ -229,10 +247,7 @@ def _descendants() -> list[int]:
                 state, parent = (folder / "stat").read_text().rsplit(")", 1)[1].split()[:2]
                 if state != "Z":
                     parents[int(folder.name)] = int(parent)
-    own: set[int] = {os.getpid()}
-    while more := {pid for pid, parent in parents.items() if parent in own and pid not in own}:
-        own |= more
-    return sorted(own - {os.getpid()})
+    return parents
 
 
 if __name__ == "__main__":

@@ -19,7 +19,7 @@ import uvicorn
 from mcp import Client
 
 from atc.faces.mcp_server.gateway import Gateway
-from atc.faces.mcp_server.server import Face
+from atc.faces.mcp_server.http import HttpFace, HttpSettings, Lock, make_app
 from atc.result import Effect
 from benchmarks import codemode_kills
 from tests.support.mcp import entry, raw_server, reading
@@ -135,13 +135,13 @@ def test_it_ends_with_a_server_of_its_own_that_is_stubborn(tmp_path: Path, nothi
     servers.write_text(json.dumps({"mcpServers": {"own": {"command": command[0], "args": command[1:]}}}))
     server = Server(tmp_path, str(servers))
     server.program(2, "answer = own_wait()")
-    codemode_kills._adopt()
-    before = set(codemode_kills._descendants()) - {server.process.pid}
+    below = codemode_kills.descendants(server.process.pid)
     assert server.process.stdin is not None
     server.process.stdin.close()
     assert server.process.wait(60) == 0
     server.ended()
-    assert not {pid for pid in codemode_kills._descendants() if pid in before}
+    assert below
+    assert not codemode_kills.alive() & set(below)
 
 
 def test_a_call_that_the_client_cancels_ends_and_the_server_goes_on(tmp_path: Path, nothing_left: None) -> None:
@@ -172,7 +172,10 @@ def test_a_large_program_is_refused_with_its_size(tmp_path: Path) -> None:
 
 
 def test_clients_that_are_killed_leave_nothing_and_nothing_is_done_twice() -> None:
-    figures = codemode_kills.summed(codemode_kills.measured(4, 7))
+    command = [sys.executable, "-m", "benchmarks.codemode_kills", "--kills", "4", "--seed", "7", "--json"]
+    done = subprocess.run(command, cwd=Path(__file__).parents[2], capture_output=True, text=True, timeout=300)
+    assert done.returncode == 0, done.stdout + done.stderr
+    figures = json.loads(done.stdout)
     assert figures["lines done twice"] == 0
     assert figures["left running"] == 0
 
@@ -194,7 +197,9 @@ def test_a_client_over_http_that_goes_away_has_its_run_ended(tmp_path: Path, mod
         async with gateway_of(book.tool, tool) as gateway, over_http(gateway) as address:
             async with Client(address, mode=mode, elicitation_callback=user) as client:
                 sending = asyncio.create_task(run(client, "answer = send(text='a')"))
-                await begun.wait()
+                beginning = asyncio.create_task(begun.wait())
+                await asyncio.wait({beginning, sending}, return_when=asyncio.FIRST_COMPLETED)
+                assert begun.is_set(), sending.result()
                 sending.cancel()
             while len(gateway.running):  # noqa: ASYNC110 - its task ends by itself
                 await asyncio.sleep(0.01)
@@ -207,7 +212,7 @@ def test_a_client_over_http_that_goes_away_has_its_run_ended(tmp_path: Path, mod
 
 @asynccontextmanager
 async def over_http(gateway: Gateway) -> AsyncIterator[str]:
-    application = Face(gateway).server.streamable_http_app()
+    application = make_app(HttpFace(gateway, 5.0), HttpSettings(Lock()))  # everyone is one principal
     server = uvicorn.Server(uvicorn.Config(application, port=0, log_level="error"))
     serving = asyncio.create_task(server.serve())
     while not server.started:  # noqa: ASYNC110
