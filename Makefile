@@ -34,7 +34,8 @@ test: $(VENV)/.test  ## the tests: quick and offline
 
 test-slow: $(VENV)/.demo $(VENV)/.test services  ## the tests that take long, tasks with the embedded model among them
 	-$(BIN)/atc model pull $(PULL)
-	$(BIN)/python -m pytest -m slow -rs
+	$(BIN)/python -m pytest -m slow -rs tests/growth # in a process of its own: a large heap would be measured, too
+	$(BIN)/python -m pytest -m slow -rs --ignore=tests/growth
 
 services:  ## services and MCP servers of others, from the package index; the tests that need them skip without
 	-@[ -f $(OTHERS)/.done ] || { $(PYTHON) -m venv $(OTHERS) && \

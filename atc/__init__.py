@@ -34,6 +34,7 @@ if TYPE_CHECKING:
         ToolError,
         ToolImportError,
         ToolIndexError,
+        TraceError,
         UsageError,
         WritesPlanned,
     )
@@ -131,6 +132,7 @@ __all__ = [
     "ToolImportError",
     "ToolIndexError",
     "Toolset",
+    "TraceError",
     "Transport",
     "Turn",
     "Usage",
@@ -172,6 +174,7 @@ _MODULES = {
         "ToolError",
         "ToolImportError",
         "ToolIndexError",
+        "TraceError",
         "UsageError",
         "WritesPlanned",
     ),

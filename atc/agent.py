@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
 from collections.abc import AsyncGenerator, AsyncIterator, Callable, Iterable
 from contextlib import AsyncExitStack
@@ -24,7 +25,7 @@ from atc.models.base import Message, Model
 from atc.models.budget import BudgetedModel
 from atc.models.images import Images, read_images
 from atc.permissions import Permissions, of_agent
-from atc.request import Request, checked_task, framed, resumable, resumed_request, settings_of, started
+from atc.request import Request, checked_task, framed, resumable, resumed_journal, resumed_request, settings_of, started
 from atc.result import Result, T
 from atc.retrieval.retriever import Retriever
 from atc.sandboxes.contract import Sandbox
@@ -125,6 +126,7 @@ class Agent(RunsPrograms):
         self._policy = policy or CallPolicy(
             max_calls=self.settings.max_calls,
             call_timeout_s=self.settings.call_timeout_s,
+            max_values=self.settings.max_values,
             repairs=self.settings.repairs,
         )
         self.store = RunStore(self.settings.runs_dir)
@@ -236,7 +238,9 @@ class Agent(RunsPrograms):
             async for event in events:
                 yield event
 
-    def resume(self, run_id: str, *, answer: Any = None, images: Images = (), reply: str | None = None) -> Result[Any]:
+    def resume(
+        self, run_id: str, *, answer: Any = None, images: Images = (), reply: str | None = None, trust_run: bool = False
+    ) -> Result[Any]:
         """Go on with a run that was cut off, by its own strategy: what succeeded comes from the journal.
 
         Args:
@@ -245,20 +249,22 @@ class Agent(RunsPrograms):
                 Without it the value is held to that type's JSON Schema, and is JSON.
             images: those of the run that came as bytes, or whose files have gone. The others are read again.
             reply: the user's answer to the question of a run that ended as ``needs_input``.
+            trust_run: import what its trace names as strategy or type also where others could write to its folder.
 
         Raises:
             UsageError: there is no such run, it has ended with an answer, its strategy or an image cannot be had, it
                 was begun with another ``answer``, or it has asked nothing that ``reply`` could answer.
             JournalError: its journal is damaged, or another process works on the run.
         """
-        return wait_for(self.aresume(run_id, answer=answer, images=images, reply=reply))
+        return wait_for(self.aresume(run_id, answer=answer, images=images, reply=reply, trust_run=trust_run))
 
     async def aresume(
-        self, run_id: str, *, answer: Any = None, images: Images = (), reply: str | None = None
+        self, run_id: str, *, answer: Any = None, images: Images = (), reply: str | None = None, trust_run: bool = False
     ) -> Result[Any]:
         """:meth:`resume` for asynchronous code."""
-        stored = self.store.find(run_id)
-        started = resumable(stored)
+        stored = await asyncio.to_thread(self.store.find, run_id)  # a trace may be long
+        given = self._given_strategy is not None
+        started = await asyncio.to_thread(resumable, stored, trust_run=trust_run, strategy_given=given)
         strategy, name = resumed_strategy(stored.run_id, started, self._given_strategy)
         request = resumed_request(stored, started, answer, self._answer, images, reply)
         return await self._begin(request, resumed=stored, strategy=strategy, opened_by=name)
@@ -338,9 +344,11 @@ class Agent(RunsPrograms):
                 stored.make()
                 stack.callback(prune, self.store, self.settings.runs_kept, at_most=AT_ONCE)  # last, at the run's end
             path = stored.journal if stored else None
-            journal = turn.open_journal(path) if turn is not None else Journal(path)
+            if turn is not None:
+                journal = turn.open_journal(path)
+            else:
+                journal = Journal(path) if resumed is None else await resumed_journal(resumed)
             stack.callback(journal.close)
-            journal.require(resumed.begun_writes() if resumed is not None else ())
             trace = TraceWriter(stored.trace if stored else None)
             stack.callback(trace.close)
             emit = emitter(trace, redactor, self._on_event, listener)
@@ -375,7 +383,6 @@ class Agent(RunsPrograms):
                     if ask_user == "never"
                     else Questions(answerer_of(ask_user), broker, emit, request.given),
                 )
-                await strategy.choose_tools(context, resumed)
                 result = await session.acted(context, strategy, resumed)
             except BaseException as error:
                 self._learn(session.end_with_error(error), request)

@@ -3,7 +3,8 @@
 AtcError
 ├── UsageError              wrong input from the user; says what, where and what to do (also a ValueError)
 │   ├── ToolImportError     a tool document, an OpenAPI file or a function that cannot become a tool
-│   └── SettingsError       a setting with a wrong value
+│   ├── SettingsError       a setting with a wrong value
+│   └── TraceError          a line of a run's trace is damaged
 ├── EnvironmentProblem      something outside is missing; the message says the fix
 │   ├── ModelUnavailable    no model is set up, or its endpoint cannot be used
 │   ├── SandboxUnavailable  the isolation that was asked for cannot be had
@@ -55,6 +56,10 @@ class ToolImportError(UsageError):
 
 class SettingsError(UsageError):
     """A setting has a wrong value."""
+
+
+class TraceError(UsageError):
+    """A line of a run's trace is damaged. The message names the file and the line."""
 
 
 class EnvironmentProblem(AtcError):

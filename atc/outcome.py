@@ -50,6 +50,7 @@ class Outcome:
         stdout, stderr: the program's own, as far as the limit goes.
         seconds: from handing the program over to its end.
         cpu_s: processor time it used; 0 where it is not known.
+        host_s: processor time that the host spent on its behalf.
         memory_bytes: its peak resident memory; 0 where it is not known.
         isolation: the tier that held, of :data:`atc.sandboxes.contract.TIERS`.
     """
@@ -65,3 +66,4 @@ class Outcome:
     cpu_s: float = 0.0
     memory_bytes: int = 0
     isolation: str = ""
+    host_s: float = 0.0

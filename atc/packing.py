@@ -14,9 +14,16 @@ import re
 from typing import Any
 
 TAG = "$bytes"
+SMALL = 50
+"""Values in a value that is visited one by one."""
 SHOWN = 60
 """Bytes of a value that are written out where people and models read."""
 _TAGS = re.compile(r"\$+bytes")
+_WHOLE_FLOAT = re.compile(r"\.0[,\]}]|\.0\Z|e\+")
+"""How every float without a fraction is written."""
+# possessive, and it takes an unterminated string to the end: linear whatever comes
+_STRING = re.compile(r'"(?:[^"\\]++|\\.?)*+(?:"|\Z)', re.DOTALL)
+_ENCODER = json.JSONEncoder(ensure_ascii=False)
 
 
 def pack(value: Any) -> Any:
@@ -24,16 +31,20 @@ def pack(value: Any) -> Any:
 
     What holds no bytes is returned as it is, not copied.
     """
+    return value if _is_same_packed(value) else _packed(value)
+
+
+def _packed(value: Any) -> Any:
     if isinstance(value, bytes | bytearray):
         return {TAG: base64.b64encode(value).decode()}
     if isinstance(value, dict):
         key = _only_tag(value)
         if key is not None:
-            return {f"${key}": pack(value[key])}
-        made = {key: pack(item) for key, item in value.items()}
+            return {f"${key}": _packed(value[key])}
+        made = {key: _packed(item) for key, item in value.items()}
         return made if any(made[key] is not item for key, item in value.items()) else value
     if isinstance(value, list | tuple):
-        items = [pack(item) for item in value]
+        items = [_packed(item) for item in value]
         return items if any(a is not b for a, b in zip(items, value, strict=True)) else value
     return value
 
@@ -44,31 +55,92 @@ def unpack(value: Any) -> Any:
     Raises:
         ValueError: a tag holds anything but the base64 text of bytes, as an encoder writes it.
     """
+    return value if _is_same_packed(value) else _unpacked(value)
+
+
+def _unpacked(value: Any) -> Any:
     if isinstance(value, dict):
         key = _only_tag(value)
         if key == TAG:
             return _bytes(value[key])
         if key is not None:
-            return {key[1:]: unpack(value[key])}
-        made = {key: unpack(item) for key, item in value.items()}
+            return {key[1:]: _unpacked(value[key])}
+        made = {key: _unpacked(item) for key, item in value.items()}
         return made if any(made[key] is not item for key, item in value.items()) else value
     if isinstance(value, list):
-        items = [unpack(item) for item in value]
+        items = [_unpacked(item) for item in value]
         return items if any(a is not b for a, b in zip(items, value, strict=True)) else value
     return value
 
 
 def holds_bytes(value: Any) -> bool:
     """Whether there are bytes anywhere in a value."""
-    if isinstance(value, dict):
-        return any(map(holds_bytes, value.values()))
-    if isinstance(value, list | tuple):
-        return any(map(holds_bytes, value))
-    return isinstance(value, bytes | bytearray)
+    if not isinstance(value, dict | list | tuple):
+        return isinstance(value, bytes | bytearray)
+    if not is_small(value) and json_text(value) is not None:
+        return False
+    return any(map(holds_bytes, value.values() if isinstance(value, dict) else value))
+
+
+def is_small(value: Any) -> bool:
+    """Whether a value holds so few others that to visit each costs less than to write it as text."""
+    waiting, left = [value], SMALL
+    while waiting:
+        at = waiting.pop()
+        if isinstance(at, dict | list | tuple):
+            left -= len(at)
+            if left < 0:
+                return False
+            waiting += at.values() if isinstance(at, dict) else at
+    return True
+
+
+def json_text(value: Any) -> str | None:
+    """A value as JSON text, in which its texts stand as they are; ``None`` where it holds anything but JSON values.
+
+    The encoder is the one walk through a value that is cheap: a search of its text takes the place of others. Numbers
+    that JSON does not have stand in it as Python writes them.
+    """
+    try:
+        return _ENCODER.encode(value)
+    except (TypeError, ValueError, RecursionError):
+        return None
+
+
+def count_values(text: str, enough: int = 0) -> int:
+    """How many values JSON text writes: lists, objects, and what is in them. Keys do not count.
+
+    Where it has space in empty lists or objects, these count twice.
+
+    Args:
+        enough: where there are surely no more, any number up to it may be returned.
+    """
+    most = 1 + text.count("[") + text.count("{") + text.count(",")
+    if most <= enough:
+        return most
+    return values_of(without_strings(text))
+
+
+def values_of(bare: str) -> int:
+    """:func:`count_values` of text without strings. Each value that is not the first of its list follows a comma."""
+    empty = bare.count("[]") + bare.count("{}")
+    return 1 + bare.count(",") + bare.count("[") + bare.count("{") - empty
+
+
+def without_strings(text: str) -> str:
+    """JSON text with a number in place of each string and key. Linear whatever text it is."""
+    return _STRING.sub("0", text)
+
+
+def may_hold_whole_float(text: str) -> bool:
+    """Whether JSON text, as Python writes it, may hold a float without a fraction. A string that looks so counts."""
+    return _WHOLE_FLOAT.search(text) is not None
 
 
 def as_text(value: Any) -> str:
     """JSON text for people and models, in which the first bytes stand as Python writes them: ``b'\\x89PNG'``."""
+    if (text := json_text(value)) is not None:
+        return text
     return _shown(value) if holds_bytes(value) else json.dumps(value, ensure_ascii=False, default=str)
 
 
@@ -82,6 +154,16 @@ def _shown(value: Any) -> str:
         cut = len(value) - SHOWN
         return repr(bytes(value[:SHOWN])) + (f" … ({len(value):,} bytes)" if cut > 0 else "")
     return json.dumps(value, ensure_ascii=False, default=str)
+
+
+def _is_same_packed(value: Any) -> bool:
+    """Whether a value surely has neither bytes nor an object with a tag in it, which a search can tell."""
+    if not isinstance(value, dict | list | tuple):
+        return not isinstance(value, bytes | bytearray)
+    if is_small(value):
+        return False
+    text = json_text(value)
+    return text is not None and f'{TAG}"' not in text
 
 
 def _only_tag(value: dict[Any, Any]) -> str | None:

@@ -7,6 +7,7 @@ from typing import Any
 
 import jinja2
 
+from atc.invisible import legible
 from atc.resources import resource_dir
 
 
@@ -23,5 +24,7 @@ def prompt(name: str, **values: Any) -> str:
 
 
 def fenced(text: str) -> str:
-    """Text from a tool or a document, unable to end the code block that it stands in."""
-    return text.replace("```", "'''")
+    """Text from a tool or a document, unable to end the code block that it stands in, without what nobody would see
+    there (:mod:`atc.invisible`).
+    """
+    return legible(text).replace("```", "'''")

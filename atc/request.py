@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import asyncio
+from asyncio import Future
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -9,12 +11,16 @@ from typing import Any
 from atc.answers.opening import resumed as resumed_answer
 from atc.answers.types import AnswerType
 from atc.calls.ask_user import AskUser, AskUserChoice, checked_reply
+from atc.calls.journal import Journal
 from atc.conversation import Upcoming
-from atc.errors import JournalError, UsageError
+from atc.errors import AtcError, JournalError, UsageError
+from atc.loading import names_code
 from atc.models.base import Model
 from atc.models.images import Image, Images, read_again, read_images
 from atc.settings import MAX_INSTRUCTIONS, Settings
+from atc.strategies.base import BUNDLED
 from atc.strategies.frame import NO_FRAME, Frame
+from atc.traces.reading import FAILS, damaged
 from atc.traces.store import StoredRun
 
 MAX_TASK = 20_000
@@ -124,16 +130,23 @@ def framed(instructions: str, turn: Upcoming | None) -> Frame:
     return Frame(text) if turn is None else Frame(text, turn.turns, turn.number)
 
 
-def resumable(stored: StoredRun) -> dict[str, Any]:
+def resumable(stored: StoredRun, *, trust_run: bool = False, strategy_given: bool = False) -> dict[str, Any]:
     """The ``run_started`` of a stored run that can go on.
 
+    Args:
+        stored: the run.
+        trust_run: code that it names is imported wherever it lies; else as :func:`without_code` says.
+        strategy_given: the user gives its strategy.
+
     Raises:
-        UsageError: its trace has no beginning, or it has ended with an answer.
+        TraceError: a line of its trace is damaged.
+        UsageError: its trace has no beginning, it has ended with an answer, or it names code that is not imported.
         JournalError: it has no journal.
     """
     started, ended = stored.first("run_started"), stored.last("run_ended")
-    if started is None:
-        raise UsageError(f"run {stored.run_id} has no beginning in its trace: it cannot be resumed")
+    if started is None or not isinstance(started.get("task"), str):
+        raise UsageError(f"run {stored.run_id} has no beginning in its trace {stored.trace}: it cannot be resumed")
+    stored.check()
     if not stored.journal.exists():
         raise JournalError(f"run {stored.run_id} has no journal: what it did is not known, so it cannot be resumed")
     if ended is not None and ended.get("status") == "answered":
@@ -141,7 +154,58 @@ def resumable(stored: StoredRun) -> dict[str, Any]:
     if ended is not None and ended.get("status") == "planned":
         how = "run the task without --dry-run (dry_run=True) to do it for real; `atc show` reads what was planned"
         raise UsageError(f"run {stored.run_id} was a dry run and did nothing that could be resumed: {how}")
+    return started if trust_run else without_code(stored, started, strategy_given=strategy_given)
+
+
+def without_code(stored: StoredRun, started: dict[str, Any], *, strategy_given: bool) -> dict[str, Any]:
+    """The ``run_started`` of a run that others may have written: nothing that it names is imported.
+
+    A type of answer becomes its JSON Schema; a strategy must be a bundled one, or be given.
+
+    Raises:
+        UsageError: its strategy is code.
+    """
+    why = stored.why_strange()
+    if not why:
+        return started
+    opened_by = started.get("strategy_given", "chain")
+    if not strategy_given and opened_by is not None and opened_by not in BUNDLED:
+        raise UsageError(
+            f"run {stored.run_id} names code as its strategy ({str(opened_by)[:100]!r}), and {why}: if you know who "
+            "wrote it, say so (`atc resume --trust-run`, trust_run=True); else begin a new run"
+        )
+    answer = started.get("answer")
+    if isinstance(answer, Mapping) and names_code(str(answer.get("opened_by"))):
+        started = started | {"answer": {name: each for name, each in answer.items() if name != "opened_by"}}
     return started
+
+
+async def resumed_journal(stored: StoredRun) -> Journal:
+    """The journal of a run that goes on, read in a thread: it may be long, as the trace that it is held against may be.
+
+    Raises:
+        JournalError: it is damaged or lacks a call, or another process works on the run.
+    """
+
+    def opened() -> Journal:
+        journal = Journal(stored.journal)
+        try:
+            journal.require(stored.begun_writes())
+        except BaseException:
+            journal.close()
+            raise
+        return journal
+
+    def closed(late: Future[Journal]) -> None:
+        if late.exception() is None:
+            late.result().close()
+
+    opening = asyncio.get_running_loop().run_in_executor(None, opened)
+    try:
+        return await asyncio.shield(opening)
+    except asyncio.CancelledError:
+        opening.add_done_callback(closed)  # the run is locked until then
+        raise
 
 
 def resumed_request(
@@ -166,6 +230,22 @@ def resumed_request(
         UsageError: an image cannot be had, another type or image is given, the run has asked nothing that ``reply``
             could answer, or the trace holds something else.
     """
+    try:
+        return _read_back(stored, started, answer, default, images, reply)
+    except AtcError:
+        raise
+    except FAILS as error:
+        raise damaged(stored.trace, 1, error) from None
+
+
+def _read_back(
+    stored: StoredRun,
+    started: Mapping[str, Any],
+    answer: Any,
+    default: AnswerType | None,
+    images: Images,
+    reply: str | None,
+) -> Request:
     run_id = stored.run_id
     return Request(
         started["task"],

@@ -112,7 +112,11 @@ class Revision(Record):
 
 
 class Usage(Record):
-    """What a run used. Seconds are wall time; tokens are as the endpoint counted them."""
+    """What a run used. Seconds are wall time; tokens are as the endpoint counted them.
+
+    ``host_seconds`` is processor time: what the run's own steps took of the event loop. Not in it: an embedded
+    model, what works in threads or other processes, and the user's own functions.
+    """
 
     model_calls: int = 0
     prompt_tokens: int = 0
@@ -121,6 +125,7 @@ class Usage(Record):
     tool_calls: int = 0
     tool_seconds: float = 0.0
     seconds: float = 0.0
+    host_seconds: float = 0.0
 
 
 class Result(Record, Generic[T]):

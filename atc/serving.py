@@ -7,9 +7,12 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import functools
 import ipaddress
+import logging
+import re
 import socket
+import ssl
+from collections.abc import Callable
 from pathlib import Path
 from types import FrameType
 from typing import Any, Protocol
@@ -18,6 +21,7 @@ import h11
 import uvicorn
 from uvicorn.protocols.http.h11_impl import H11Protocol
 
+from atc.accepting import Connection, Crowd, Door, Seldom
 from atc.errors import EnvironmentProblem, UsageError
 
 REQUEST_S = 10.0
@@ -65,17 +69,23 @@ class PromptProtocol(H11Protocol):
 
 
 class CrowdedProtocol(PromptProtocol):
-    """Keeps a crowd of strangers from filling the door: see :func:`crowded`.
+    """One of a :class:`atc.accepting.Crowd`, which it tells whether it owes a request.
 
-    It also drops a caller that does not read what it is written.
+    It takes no request that another reader might divide otherwise, and drops a caller that does not read what it is
+    written.
     """
 
-    waiting: dict[CrowdedProtocol, None]
-    most: int
+    crowd: Crowd
+    connection: Connection
     _unread: asyncio.TimerHandle | None = None
+
+    def __init__(self, *arguments: Any, **named: Any) -> None:
+        super().__init__(*arguments, **named)
+        self.conn = PlainRequests(h11.SERVER)
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
         super().connection_made(transport)
+        self.connection.abort = transport.abort
         self._queue()
 
     def data_received(self, data: bytes) -> None:
@@ -87,19 +97,11 @@ class CrowdedProtocol(PromptProtocol):
         self._queue()
 
     def connection_lost(self, exc: Exception | None) -> None:
-        self.waiting.pop(self, None)
         self.resume_writing()
         super().connection_lost(exc)
 
     def _queue(self) -> None:
-        if self.transport.is_closing() or not self._owes():
-            self.waiting.pop(self, None)
-            return
-        self.waiting.setdefault(self)
-        if len(self.waiting) > self.most:
-            oldest = next(iter(self.waiting))
-            del self.waiting[oldest]
-            oldest.transport.abort()
+        self.crowd.owes(self.connection, self._owes() or self.transport.is_closing())
 
     def pause_writing(self) -> None:
         super().pause_writing()
@@ -113,12 +115,49 @@ class CrowdedProtocol(PromptProtocol):
             self._unread = None
 
 
-def crowded(most: int) -> type[CrowdedProtocol]:
-    """A protocol for one server: of connections that owe a request, at most so many; the oldest gives way.
+def crowded(crowd: Crowd) -> type[CrowdedProtocol]:
+    """The protocol of one server, whose connections are this crowd."""
+    return type("CrowdedProtocol", (CrowdedProtocol,), {"crowd": crowd})
 
-    So whoever sends its request at once is served, however many say nothing.
+
+class PlainRequests(h11.Connection):
+    """Refuses requests of which two readers might see two: what a proxy lets pass may hold another one.
+
+    h11 takes a header line that goes on in the next, lines that end without a carriage return, and a length beside
+    chunks; RFC 9112 lets a server refuse each.
     """
-    return type("CrowdedProtocol", (CrowdedProtocol,), {"waiting": {}, "most": most})
+
+    _searched = 0
+
+    def next_event(self) -> Any:
+        if self.their_state is h11.IDLE:
+            raw = self.trailing_data[0]
+            end = _HEAD_END.search(raw, max(self._searched - 2, 0))
+            self._searched = 0 if end is not None else len(raw)  # a head may come byte by byte
+            if end is not None and (why := _ambiguous(raw[: end.end()])):
+                raise h11.RemoteProtocolError(why, error_status_hint=400)
+        return super().next_event()
+
+
+_HEAD_END = re.compile(rb"\n\r?\n")
+
+
+def _ambiguous(head: bytes) -> str:
+    """What a request's head has that is read in more than one way; empty if nothing."""
+    lines = head.removesuffix(b"\r\n\r\n").split(b"\r\n")
+    if any(b"\n" in line or b"\r" in line for line in lines):
+        return "a line ends in a single CR or LF"
+    names = [line.partition(b":")[0].lower() for line in lines[1:]]
+    if any(line[:1] in (b" ", b"\t") for line in lines[1:]):
+        return "a header goes on in the next line"
+    lengths, codings = names.count(b"content-length"), names.count(b"transfer-encoding")
+    if lengths + codings > 1:
+        return "its length is given twice"
+    if codings and not lines[0].endswith(b"HTTP/1.1"):
+        return "chunks are of HTTP/1.1"
+    if lengths and not lines[1 + names.index(b"content-length")].partition(b":")[2].strip().isdigit():
+        return "its length is no number"
+    return ""
 
 
 class Served(Protocol):
@@ -132,23 +171,38 @@ class Served(Protocol):
 
 
 class DrainingServer(uvicorn.Server):
-    """Drains what it serves on the first signal to end (SIGTERM, Ctrl-C), and ends at once on the second."""
+    """Drains what it serves on the first signal to end (SIGTERM, Ctrl-C), and ends at once on the second.
 
-    def __init__(self, config: uvicorn.Config, served: Served) -> None:
+    Args:
+        config: its protocol is :func:`crowded`, by the same crowd.
+        served: what it serves.
+        crowd: counts its connections.
+    """
+
+    def __init__(self, config: uvicorn.Config, served: Served, crowd: Crowd) -> None:
         super().__init__(config)
-        self._served = served
+        self._served, self._crowd = served, crowd
+        self._seldom = Seldom()
         self._loop: asyncio.AbstractEventLoop | None = None
         self._ending: asyncio.Task[None] | None = None
 
     async def serve(self, sockets: list[socket.socket] | None = None) -> None:
         self._loop = loop = asyncio.get_running_loop()
-        if self.config.is_ssl:  # uvicorn has no setting for it, and asyncio waits a minute for who says nothing
-            in_time = functools.partial(loop.create_server, ssl_handshake_timeout=REQUEST_S)
-            loop.create_server = in_time  # type: ignore[method-assign]
+        loop.create_server = self._open  # type: ignore[assignment, method-assign]  # uvicorn has no other way
+        for name in ("uvicorn.error", "asyncio"):  # they write a line for each thing that a stranger gets wrong
+            logging.getLogger(name).addFilter(self._seldom)
         try:
             await super().serve(sockets)
         finally:
+            del loop.create_server
+            for name in ("uvicorn.error", "asyncio"):
+                logging.getLogger(name).removeFilter(self._seldom)
             await self._served.aclose()
+
+    async def _open(
+        self, factory: Callable[[], Any], *, sock: socket.socket, ssl: ssl.SSLContext | None, backlog: int
+    ) -> Door:
+        return Door(factory, sock, self._crowd, ssl, REQUEST_S)
 
     def handle_exit(self, sig: int, frame: FrameType | None) -> None:
         self.end()

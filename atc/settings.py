@@ -156,8 +156,14 @@ class Settings(BaseSettings):
     sandbox_token: SecretStr | None = Field(None, description="the key of the sandbox service")
     wall_s: float = Field(120.0, gt=0, description="seconds that a program may run")
     cpu_s: int = Field(30, ge=1, description="processor seconds that a program may use")
+    host_s: float = Field(
+        60.0, gt=0, allow_inf_nan=False, description="processor seconds that the host may spend on a program's calls"
+    )
     memory_mb: int = Field(1024, ge=128, description="address space of a program, MiB")
     max_calls: int = Field(200, ge=1, description="tool calls a run")
+    max_values: int = Field(
+        100_000, ge=100, le=200_000, description="values in the arguments of one tool call, and in one response"
+    )
     repairs: int = Field(
         5, ge=0, description="wrong arguments of calls that the model is asked to put right, a run; 0: never"
     )

@@ -21,8 +21,9 @@ from pydantic import BaseModel, ConfigDict, ValidationError
 from pydantic.fields import FieldInfo
 from pydantic_settings import PydanticBaseSettingsSource
 
-from atc.calls.question import visible
 from atc.errors import SettingsError, UsageError
+from atc.invisible import visible
+from atc.private_folders import make_private
 from atc.whole_file import write_whole
 
 FILE = "atc.toml"
@@ -158,7 +159,7 @@ class TrustStore:
     def _write(self, files: Mapping[str, str]) -> None:
         text = _StoredTrust(files=dict(files)).model_dump_json(indent=1) + "\n"
         try:
-            self.path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+            make_private(self.path.parent)
             write_whole(self.path, text)
         except OSError as error:
             raise SettingsError(f"{self.path} cannot be written: {error.strerror}") from None

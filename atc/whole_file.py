@@ -28,6 +28,8 @@ def write_whole(path: Path, text: str, mode: int = 0o600, *, like: os.stat_resul
             if like is not None:
                 _resemble(descriptor, like)
             file.write(text)
+            file.flush()
+            os.fsync(descriptor)  # else a power cut may leave the new name with nothing in it
         os.replace(draft, path)
     except BaseException:
         with suppress(OSError):

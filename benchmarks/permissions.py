@@ -88,7 +88,7 @@ def main(
             {
                 "load": least(lambda: Permissions.load(path)),
                 "tools_graded": least(lambda: permissions.served(many)),
-                "tools_of_a_client": least(lambda: permissions.visible(Who(), many.protocols)),
+                "tools_of_a_client": least(lambda: permissions.offered(Who(), many)),
                 "decision": least(decisions) / CALLS,
                 "guard_of_a_write_with_its_audit_line": least(lambda: asyncio.run(calls())) / CALLS,
             }

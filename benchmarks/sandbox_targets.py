@@ -28,6 +28,7 @@ from atc.sandboxes.channel.descriptors import SocketChannel
 from atc.sandboxes.channel.session import Session
 from atc.sandboxes.contract import Job, Limits, Sandbox
 from atc.sandboxes.process.driver import ProcessSandbox
+from benchmarks.processor_time import children
 
 Tools = Mapping[str, Callable[..., Any]]
 
@@ -44,6 +45,8 @@ class Target(abc.ABC):
     stops_loops = True
     has_calls = True
     """Whether a program can call tools of its host; without, only a whole program's time is measured."""
+    counted = True
+    """Whether all that works for it are this process and its descendants; an engine's daemon is not."""
 
     async def open(self) -> None:
         """Get ready. Raises :class:`Missing`."""
@@ -65,8 +68,8 @@ class Target(abc.ABC):
 class Ours(Target):
     """A driver of ATC."""
 
-    def __init__(self, name: str, make: Callable[[], Sandbox]) -> None:
-        self.name, self._make = name, make
+    def __init__(self, name: str, make: Callable[[], Sandbox], *, counted: bool = True) -> None:
+        self.name, self._make, self.counted = name, make, counted
         self.isolates = "jail"
         self.sandbox: Sandbox | None = None
 
@@ -201,6 +204,7 @@ class DockerRun(Target):
     """``docker run`` for each program, with the usual flags: what most products do."""
 
     name, isolates = "docker run, a container for each program", "container"
+    counted = False
     _FLAGS = (
         "--network=none",
         "--read-only",
@@ -325,15 +329,6 @@ def _handler(tools: Tools) -> Callable[[CallRequest], Any]:
 
 async def _no_tools(request: CallRequest) -> CallReply:
     return CallReply(error="no tools here")
-
-
-def children(pid: int) -> list[int]:
-    """The processes that a process has started and that are still there."""
-    found = []
-    for task in os.listdir(f"/proc/{pid}/task"):
-        with contextlib.suppress(OSError), open(f"/proc/{pid}/task/{task}/children") as file:
-            found += [int(child) for child in file.read().split()]
-    return found
 
 
 def _command(pid: int) -> bytes:

@@ -38,6 +38,8 @@ ZYGOTE_EVERY = 40
 """One kill in so many takes the parent of all programs."""
 MEMORY_GROWTH = 32 << 20
 """Bytes by which the service may have grown: its heap breathes with what is going on."""
+ALL_KINDS_BY = 200
+"""Of so many programs each kind is some."""
 PROGRAMS = {
     "answer": "answer = [{n}, 1]",
     "calls": "answer = [{n}, sum(twice(n={n} + i) for i in range(5))]",
@@ -69,6 +71,7 @@ class Tally:
     """What became of the programs."""
 
     ends: Counter[str] = field(default_factory=Counter)
+    kinds: Counter[str] = field(default_factory=Counter)
     wrong: list[str] = field(default_factory=list)
     seconds: list[float] = field(default_factory=list)
     killed: Counter[str] = field(default_factory=Counter)
@@ -147,9 +150,15 @@ def judge(kind: str, number: int, outcome: Outcome, asked: list[int]) -> str:
     return "" if outcome.kind == "killed" and outcome.detail else f"program {number} ({kind}) ended as {outcome}"
 
 
+def kind_of(number: int) -> str:
+    """The kind of a program: chosen by lot, so that no client and no place in the row gets the same ones again."""
+    return random.Random(number).choice(list(PROGRAMS))
+
+
 async def one(sandbox: ServiceSandbox, number: int, tally: Tally) -> None:
     """Run one program and note what became of it."""
-    kind = list(PROGRAMS)[number % len(PROGRAMS)]
+    kind = kind_of(number)
+    tally.kinds[kind] += 1
     asked: list[int] = []
 
     async def twice(request: CallRequest) -> CallReply:
@@ -244,12 +253,14 @@ async def measure(programs: int, clients: int, kill_ms: float) -> dict[str, Any]
         "programs_a_second": round(programs / seconds, 1),
         "run_ms_p50": round(1e3 * median(tally.seconds), 1),
         "run_ms_p95": round(1e3 * percentile(tally.seconds, 95), 1),
+        "kinds": dict(sorted(tally.kinds.items())),
         "ends": dict(tally.ends),
         "killed": dict(tally.killed),
         "wrong": tally.wrong[:20],
         "memory_mb": [round(size / 1e6, 1) for size in memory],
         "ok": not tally.wrong
         and sum(tally.ends.values()) == programs
+        and (programs < ALL_KINDS_BY or set(tally.kinds) == set(PROGRAMS))
         and last.ends["finished"] == 1
         and memory[-1] - settled <= MEMORY_GROWTH,
     }
@@ -264,6 +275,7 @@ def _print(figures: dict[str, Any]) -> None:
         ("tool call of 1 KB and its answer, µs (p50 / p95)", f"{figures['call_us_p50']} / {figures['call_us_p95']}"),
         ("under load: programs a second", figures["programs_a_second"]),
         ("a run, ms (p50 / p95)", f"{figures['run_ms_p50']} / {figures['run_ms_p95']}"),
+        ("kinds of programs", ", ".join(f"{count} {kind}" for kind, count in figures["kinds"].items())),
         ("how runs ended", ", ".join(f"{count} {end}" for end, count in figures["ends"].items())),
         ("killed meanwhile", ", ".join(f"{count} {what}s" for what, count in figures["killed"].items()) or "none"),
         ("hung, mixed up or without a typed end", len(figures["wrong"])),

@@ -52,6 +52,12 @@ FATAL: dict[str, Numbers] = {
     "keyctl": (250, 219), "init_module": (175, 105), "finit_module": (313, 273), "kexec_load": (246, 104),
     "reboot": (169, 142), "swapon": (167, 224), "acct": (163, 89), "setuid": (105, 146), "setgid": (106, 144),
 }  # fmt: skip
+PARENTS: dict[str, Numbers] = {
+    "wait4": (61, 260), "sendmsg": (46, 211), "recvmsg": (47, 212), "pidfd_open": (434, 434),
+    "pidfd_send_signal": (424, 424), "close_range": (436, 436), "capset": (126, 91), "setresuid": (117, 147),
+}  # fmt: skip
+"""What the parent of all programs needs to fork, lock and end them; no program has any of it."""
+_ALSO_PARENTS = ("clone", "prctl", "prlimit64", "kill", "tgkill")  # of a program by its arguments, of the parent whole
 _ANSWERED: dict[str, tuple[Numbers, int]] = {
     "clone3": ((435, 435), _ENOSYS),  # its flags lie in memory and cannot be read: callers fall back to clone
     "fork": ((57, None), _EAGAIN), "vfork": ((58, None), _EAGAIN),
@@ -123,37 +129,66 @@ def _by_argument(opens: bool) -> dict[str, tuple[Numbers, list[Instruction]]]:
     return rules
 
 
-def compile_filter(machine: str, *, opens: bool) -> bytes:
-    """The filter of all programs but for one number: :func:`for_process` puts it in.
+def compile_filters(machine: str, *, opens: bool) -> tuple[bytes, bytes]:
+    """The list in two filters, which a program has both: a call is allowed if each of them allows it.
+
+    The first is loaded once, by the parent of all programs, and inherited. It is the whole list, but leaves to the
+    parent what it needs itself (:data:`PARENTS`). The second is loaded by each program, so it is short: it holds just
+    those calls to the list, and lets all others pass. :func:`blanks` says where the program's number belongs in it.
 
     Args:
         machine: ``x86_64`` or ``aarch64``.
         opens: whether a program may open files to read.
     """
+    rules = _rules(list(ARCHITECTURES).index(machine), opens)
+    held = {column: rules.get(column, [(_RETURN, 0, 0, _EPERM)]) for column in _of_parent(machine)}
+    allowed: list[Instruction] = [(_RETURN, 0, 0, _ALLOW)]
+    return (
+        _assembled(machine, {**rules, **dict.fromkeys(held, allowed)}, _EPERM),
+        _assembled(machine, held, _ALLOW),
+    )
+
+
+def compile_filter(machine: str, *, opens: bool) -> bytes:
+    """The list in one filter; what :func:`compile_filters` makes comes to the same."""
+    return _assembled(machine, _rules(list(ARCHITECTURES).index(machine), opens), _EPERM)
+
+
+def _of_parent(machine: str) -> list[int]:
     column = list(ARCHITECTURES).index(machine)
+    by_argument = {name: numbers for name, (numbers, _) in _by_argument(opens=True).items() if name in _ALSO_PARENTS}
+    return [number for numbers in {**PARENTS, **by_argument}.values() if (number := numbers[column]) is not None]
+
+
+def _rules(column: int, opens: bool) -> dict[int, list[Instruction]]:
+    """What becomes of each call that has a rule, by its number."""
+    whole = [(numbers, _ALLOW) for numbers in {**ALWAYS, **(LOOKING if opens else {})}.values()]
+    whole += [*_ANSWERED.values(), *((numbers, _KILL) for numbers in FATAL.values())]
+    rules = [(numbers, [(_RETURN, 0, 0, result)]) for numbers, result in whole] + list(_by_argument(opens).values())
+    return {number: body for numbers, body in rules if (number := numbers[column]) is not None}
+
+
+def _assembled(machine: str, rules: dict[int, list[Instruction]], otherwise: int) -> bytes:
     made: list[Instruction] = [
         (_LOAD, 0, 0, _ARCH), (_EQUAL, 1, 0, ARCHITECTURES[machine]), (_RETURN, 0, 0, _KILL),
         (_LOAD, 0, 0, _NUMBER), (_AT_LEAST, 0, 1, _X32), (_RETURN, 0, 0, _KILL),
     ]  # fmt: skip
-    whole = [(numbers, _ALLOW) for numbers in {**ALWAYS, **(LOOKING if opens else {})}.values()]
-    whole += [*_ANSWERED.values(), *((numbers, _KILL) for numbers in FATAL.values())]
-    rules = [(numbers, [(_RETURN, 0, 0, result)]) for numbers, result in whole] + list(_by_argument(opens).values())
-    made += _search(sorted((number, body) for numbers, body in rules if (number := numbers[column]) is not None))
+    made += _search(sorted(rules.items()), otherwise)
     return b"".join(struct.pack("=HBBI", *instruction) for instruction in made)
 
 
-def _search(rules: list[tuple[int, list[Instruction]]]) -> list[Instruction]:
+def _search(rules: list[tuple[int, list[Instruction]]], otherwise: int) -> list[Instruction]:
     """Find the rule of a call by halves: the kernel walks the filter for every number when it is loaded."""
     if len(rules) > 4:
         half = len(rules) // 2
-        below = _search(rules[:half])
-        return [(_AT_LEAST, len(below), 0, rules[half][0]), *below, *_search(rules[half:])]
+        below = _search(rules[:half], otherwise)
+        return [(_AT_LEAST, len(below), 0, rules[half][0]), *below, *_search(rules[half:], otherwise)]
     made: list[Instruction] = []
     for number, body in rules:
         made += [(_EQUAL, 0, len(body), number), *body]
-    return [*made, (_RETURN, 0, 0, _EPERM)]
+    return [*made, (_RETURN, 0, 0, otherwise)]
 
 
-def for_process(compiled: bytes, pid: int) -> bytes:
-    """A compiled filter for the process that calls itself ``pid``: it may signal itself and nobody else."""
-    return compiled.replace(struct.pack("=I", _ITSELF), struct.pack("=I", pid))
+def blanks(compiled: bytes) -> list[int]:
+    """Where in a compiled filter the number stands that its process calls itself: it may signal nobody else."""
+    return [at for at in range(4, len(compiled), 8) if compiled[at : at + 4] == struct.pack("=I", _ITSELF)]

@@ -14,7 +14,6 @@ import sysconfig
 import threading
 from typing import Any
 
-import filter
 import kernel
 
 NOBODY = 65534
@@ -80,7 +79,9 @@ def become_nobody() -> None:
         os.setresuid(NOBODY, NOBODY, NOBODY)
     except PermissionError:
         return  # root in name only, in a container without the right to change users: nothing to give up
-    kernel.set_dumpable(1)  # the kernel took our own /proc entries away with it, and a namespace is set up there
+    kernel.go(
+        [kernel.dumpable(1)]
+    )  # the kernel took our own /proc entries away with it, and a namespace is set up there
 
 
 def reachable_by_anybody(path: str) -> bool:
@@ -132,7 +133,7 @@ def confine_files(readable: list[str]) -> None:
         access = _READ_FILE | _READ_DIR if os.path.isdir(path) else _READ_FILE
         kernel.landlock_allow(ruleset, access, fd)
         os.close(fd)
-    kernel.no_new_privileges()
+    kernel.go([kernel.no_new_privileges()])
     kernel.landlock_restrict(ruleset)
     os.close(ruleset)
 
@@ -188,18 +189,47 @@ def limits_within(settings: dict[str, Any]) -> list[tuple[int, int, int]]:
     return made
 
 
-def lock(limits: list[tuple[int, int, int]], compiled_filter: bytes) -> None:
-    """Close the last doors of this process. Nothing opens them again."""
-    for which, soft, hard in limits:
-        resource.setrlimit(which, (soft, hard))
+class Lock:
+    """What closes the last doors of a program's process. Nothing opens them again.
+
+    It is made, and its way gone through, in the parent of all programs: what a process looks up or builds for the
+    first time is written to pages that it must copy.
+
+    Args:
+        limits: of each resource, (which, soft, hard).
+        last: the filter, loaded when all else is done.
+    """
+
+    def __init__(self, limits: list[tuple[int, int, int]], last: kernel.Filter) -> None:
+        self._last = last
+        self._steps: list[kernel.Step] = [
+            (resource.setrlimit, (which, (soft, hard)), "setrlimit") for which, soft, hard in limits
+        ]
+        self._steps.append((_be_counted, (), ""))
+        self._steps.append(kernel.dumpable(0))  # or a neighbour of the same user reads our descriptors in /proc
+        self._steps += kernel.no_capabilities()
+        self._steps += [kernel.no_new_privileges(), kernel.death_with_parent(signal.SIGKILL)]
+
+    def rehearse(self) -> None:
+        """Go the way of :meth:`close` and change nothing."""
+        kernel.go([(resource.getrlimit, (resource.RLIMIT_CPU,), ""), *[kernel.nothing()] * len(self._steps)])
+
+    def close(self) -> None:
+        """Lock this process.
+
+        Raises:
+            OSError: a door does not close.
+            ValueError: a limit is refused.
+        """
+        kernel.go(self._steps)
+        self._last.load(os.getpid())
+
+
+def _be_counted() -> None:
+    """Give up the user's number that threads are not counted for; files are still read as the user we are."""
     if os.geteuid() == 0:
         with contextlib.suppress(PermissionError):  # root in name only
-            os.setresuid(NOBODY, 0, 0)  # threads are not counted for root; files are still read as the user we are
-    kernel.set_dumpable(0)  # or a neighbour of the same user reads our descriptors in /proc, and a core is written
-    kernel.drop_capabilities()
-    kernel.no_new_privileges()
-    kernel.die_with_parent(signal.SIGKILL)
-    kernel.load_filter(filter.for_process(compiled_filter, os.getpid()))
+            os.setresuid(NOBODY, 0, 0)
 
 
 def spare_memory() -> None:

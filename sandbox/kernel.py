@@ -6,14 +6,18 @@ Numbers: arch/x86/entry/syscalls/syscall_64.tbl and include/uapi/asm-generic/uni
 import ctypes
 import os
 import platform
+import signal
 import struct
 import sys
+from collections.abc import Callable, Iterable, Sequence
 
 MACHINE = platform.machine()
 _COLUMN = {"x86_64": 0, "aarch64": 1}.get(MACHINE)
 _libc = ctypes.CDLL(None, use_errno=True)
-_libc.prctl.argtypes = (ctypes.c_int, *[ctypes.c_ulong] * 4)
+_prctl = _libc.prctl
+_prctl.argtypes = (ctypes.c_int, *[ctypes.c_ulong] * 4)
 _held = ctypes.PyDLL(None, use_errno=True)  # keeps the interpreter's lock across the call: a fork must
+_held.syscall.argtypes = (ctypes.c_long,) * 6
 
 CLONE_THREAD = 0x00010000
 CLONE_NEWNS, CLONE_NEWUTS, CLONE_NEWIPC = 0x00020000, 0x04000000, 0x08000000
@@ -24,15 +28,21 @@ MNT_DETACH = 2
 _MOUNT_ATTR_RDONLY, _MOUNT_ATTR_NOSUID, _MOUNT_ATTR_NODEV, _MOUNT_ATTR_NOEXEC = 1, 2, 4, 8
 _AT_FDCWD, _AT_RECURSIVE = -100, 0x8000
 _PR_SET_PDEATHSIG, _PR_SET_DUMPABLE, _PR_SET_SECCOMP = 1, 4, 22
-_PR_CAPBSET_DROP, _PR_SET_NO_NEW_PRIVS = 24, 38
+_PR_GET_DUMPABLE, _PR_CAPBSET_READ, _PR_CAPBSET_DROP, _PR_SET_NO_NEW_PRIVS = 3, 23, 24, 38
 _SECCOMP_MODE_FILTER = 2
 _LAST_CAPABILITY = 63
 M_ARENA_MAX = -8
+_MADV_COLLAPSE = 25
+_PROT_READ, _PROT_WRITE, _PROT_EXEC = 1, 2, 4
+_MOST_HOLES = 4096  # of one size
 
 # (x86_64, aarch64); newer calls have one number everywhere
-_CLONE, _PIVOT_ROOT, _CAPSET = (56, 220), (155, 41), (126, 91)
+_CLONE, _PIVOT_ROOT = (56, 220), (155, 41)
 _LANDLOCK_CREATE, _LANDLOCK_ADD, _LANDLOCK_RESTRICT, _MOUNT_SETATTR = 444, 445, 446, 442
 _CAPABILITY_VERSION_3 = 0x20080522
+_NUMBER_OF_CLONE = _CLONE[_COLUMN or 0]
+_NUMBER_IN_FILTER = struct.Struct("=I")
+_NO_CAPABILITIES = struct.pack("Ii", _CAPABILITY_VERSION_3, 0), bytes(24)
 
 
 def supported() -> bool:
@@ -56,28 +66,21 @@ def _call(number: int, what: str, *arguments: object) -> int:
     return _must(_libc.syscall(ctypes.c_long(number), *arguments), what)
 
 
-def _prctl(option: int, value: int, what: str) -> None:
-    _must(_libc.prctl(option, value, 0, 0, 0), what)
-
-
 def fork(flags: int = 0) -> int:
-    """As ``os.fork``, into the new namespaces that ``flags`` name.
+    """As ``os.fork``, into the new namespaces that ``flags`` name, for a process of one thread that holds no lock.
+
+    In such a process nothing has to be mended in the child: its locks are free, its one thread is the one that it had.
+    What ``os.fork`` and modules would mend all the same (``os.register_at_fork``) costs each child a few dozen pages.
+    Random numbers alone need it, and get it when the child rehearses.
 
     Raises:
         OSError: the kernel refuses.
     """
-    if not flags:
-        return os.fork()
-    _held.PyOS_BeforeFork()
-    pid = _held.syscall(ctypes.c_long(_number(_CLONE)), ctypes.c_long(flags | 17), *[ctypes.c_long(0)] * 4)  # SIGCHLD
-    if pid == 0:
-        _held.PyOS_AfterFork_Child()
-        return 0
-    error = ctypes.get_errno()
-    _held.PyOS_AfterFork_Parent()
+    pid = int(_held.syscall(_NUMBER_OF_CLONE, flags | signal.SIGCHLD, 0, 0, 0, 0))
     if pid < 0:
+        error = ctypes.get_errno()
         raise OSError(error, f"clone: {os.strerror(error)}")
-    return int(pid)
+    return pid
 
 
 def unshare(flags: int) -> None:
@@ -104,33 +107,68 @@ def unmount(path: str) -> None:
     _must(_libc.umount2(os.fsencode(path), MNT_DETACH), f"umount {path}")
 
 
-def die_with_parent(signum: int) -> None:
+Step = tuple[Callable[..., object], tuple[object, ...], str]
+"""A call, its arguments, and what it is called where a negative result is an error; empty: it is none."""
+
+
+def go(steps: Iterable[Step]) -> None:
+    """Make calls one after the other.
+
+    Raises:
+        OSError: one failed that must not.
+    """
+    for function, arguments, what in steps:
+        result = function(*arguments)
+        if what and result is not None and result < 0:  # type: ignore[operator]
+            _must(-1, what)
+
+
+def death_with_parent(signum: int) -> Step:
     """Be sent a signal when the parent goes, however it goes. A change of user clears it."""
-    _prctl(_PR_SET_PDEATHSIG, signum, "prctl PDEATHSIG")
+    return _prctl, (_PR_SET_PDEATHSIG, signum, 0, 0, 0), "prctl PDEATHSIG"
 
 
-def set_dumpable(value: int) -> None:
-    _prctl(_PR_SET_DUMPABLE, value, "prctl DUMPABLE")
+def dumpable(value: int) -> Step:
+    return _prctl, (_PR_SET_DUMPABLE, value, 0, 0, 0), "prctl DUMPABLE"
 
 
-def no_new_privileges() -> None:
-    _prctl(_PR_SET_NO_NEW_PRIVS, 1, "prctl NO_NEW_PRIVS")
+def no_new_privileges() -> Step:
+    return _prctl, (_PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0), "prctl NO_NEW_PRIVS"
 
 
-def drop_capabilities() -> None:
-    """Give up every capability, for good."""
-    for capability in range(_LAST_CAPABILITY + 1):
-        if _libc.prctl(_PR_CAPBSET_DROP, capability, 0, 0, 0) < 0:
-            break  # this kernel lacks it, or we lack the right: then there is nothing to drop
-    header = struct.pack("Ii", _CAPABILITY_VERSION_3, 0)
-    _call(_number(_CAPSET), "capset", header, bytes(24))
+def nothing() -> Step:
+    """A call as the others, without an effect."""
+    return _prctl, (_PR_GET_DUMPABLE, 0, 0, 0, 0), "prctl DUMPABLE"
 
 
-def load_filter(program: bytes) -> None:
-    """Install a seccomp filter, for good."""
-    buffer = ctypes.create_string_buffer(program, len(program))
-    header = ctypes.create_string_buffer(struct.pack("HxxxxxxP", len(program) // 8, ctypes.addressof(buffer)))
-    _must(_libc.prctl(_PR_SET_SECCOMP, _SECCOMP_MODE_FILTER, ctypes.addressof(header), 0, 0), "prctl SECCOMP")
+def no_capabilities() -> list[Step]:
+    """Give up every capability that this kernel knows, for good."""
+    known = [number for number in range(_LAST_CAPABILITY + 1) if _prctl(_PR_CAPBSET_READ, number, 0, 0, 0) >= 0]
+    # where we lack the right there is nothing to drop
+    drops: list[Step] = [(_prctl, (_PR_CAPBSET_DROP, number, 0, 0, 0), "") for number in known]
+    return [*drops, (_libc.capset, _NO_CAPABILITIES, "capset")]
+
+
+class Filter:
+    """A seccomp filter, laid out once as the kernel takes it: who loads it in a fork has nothing left to build.
+
+    Args:
+        program: its instructions.
+        blanks: offsets of 32-bit numbers in it that are filled in when it is loaded.
+    """
+
+    def __init__(self, program: bytes, blanks: Sequence[int]) -> None:
+        self._blanks = tuple(blanks)
+        self._buffer = ctypes.create_string_buffer(program, len(program))
+        header = struct.pack("HxxxxxxP", len(program) // 8, ctypes.addressof(self._buffer))
+        self._header = ctypes.create_string_buffer(header)
+        self._address = ctypes.addressof(self._header)
+
+    def load(self, number: int) -> None:
+        """Install it in this process, for good, with ``number`` in its blanks."""
+        for offset in self._blanks:
+            _NUMBER_IN_FILTER.pack_into(self._buffer, offset, number)
+        _must(_prctl(_PR_SET_SECCOMP, _SECCOMP_MODE_FILTER, self._address, 0, 0), "prctl SECCOMP")
 
 
 def landlock_abi() -> int:
@@ -154,3 +192,32 @@ def spare_memory() -> None:
     """Have threads share two arenas: the limit counts what is reserved, not what is used."""
     if hasattr(_libc, "mallopt"):
         _libc.mallopt(M_ARENA_MAX, 2)
+
+
+def fill_heap() -> None:
+    """Take up the free memory of the C library's heap below its end (glibc's alone)."""
+    if not hasattr(_libc, "mallopt") or not hasattr(_libc, "sbrk"):
+        return
+    malloc, sbrk = _libc["malloc"], _libc["sbrk"]
+    malloc.argtypes, malloc.restype = (ctypes.c_size_t,), ctypes.c_void_p
+    sbrk.argtypes, sbrk.restype = (ctypes.c_long,), ctypes.c_void_p
+    end = sbrk(0)
+    for size in (1 << 14, *range(1 << 13, 1 << 11, -1024), *range(1 << 11, 0, -16)):
+        for _ in range(_MOST_HOLES):
+            if not 0 < (malloc(size) or 0) < end:
+                break  # the heap has grown: there was no room left in it
+
+
+def make_huge(address: int, size: int) -> bool:
+    """Put memory on huge pages, now; false where the kernel cannot."""
+    return bool(_libc.madvise(ctypes.c_void_p(address), ctypes.c_size_t(size), _MADV_COLLAPSE) == 0)
+
+
+def write_once(begin: int, end: int, *, executable: bool) -> None:
+    """Write the first byte of a read-only area of memory as it is; nothing where the kernel lets nobody."""
+    protection = _PROT_READ | (_PROT_EXEC if executable else 0)
+    area = ctypes.c_void_p(begin), ctypes.c_size_t(end - begin)
+    if _libc.mprotect(*area, protection | _PROT_WRITE) == 0:
+        byte = ctypes.c_ubyte.from_address(begin)
+        byte.value = byte.value
+        _must(_libc.mprotect(*area, protection), "mprotect")

@@ -15,6 +15,7 @@ MAX_CONTAINERS = 200_000
 MAX_STEPS_BACK = 5
 MAX_MESSAGE = 2000  # as many as the host keeps
 MISSING = object()
+_CONTAINERS = (dict, list)  # a response has no other
 _NOT_LOADED = ("failed to map segment", "cannot open shared object file")  # messages of the loader behind the walls
 Place = tuple[int, tuple[object, ...]]
 """The number of a call, and a path in its response."""
@@ -35,10 +36,10 @@ class Origins:
             value, path = todo.pop()
             if isinstance(value, dict):
                 self._known[id(value)] = (call, path)
-                todo += [(item, (*path, key)) for key, item in value.items()]
+                todo += [(item, (*path, key)) for key, item in value.items() if type(item) in _CONTAINERS]
             elif isinstance(value, list):
                 self._known[id(value)] = (call, path)
-                todo += [(item, (*path, index)) for index, item in enumerate(value)]
+                todo += [(item, (*path, index)) for index, item in enumerate(value) if type(item) in _CONTAINERS]
 
     def find(self, value: object) -> Place | None:
         """Return where a list or dict stood in a response, if it did."""

@@ -23,6 +23,10 @@ import planned
 
 PROGRAM = "<program>"
 ALL_PAGES = "all_pages"
+THREADS = 16  # that a `parallel` works with
+SOON_S, QUICK = 0.001, 4
+"""A `parallel` takes more threads once fewer thunks than that ended in so many seconds: a thread costs as much as a
+call, and one that answers at once needs none."""
 Awaited = dict[str, list[planned.Place]]
 """Arguments of a call that rest on planned calls, with the places that they take."""
 PRELOADED = [
@@ -92,7 +96,7 @@ def serve(sock: socket.socket) -> NoReturn:
 
 def rehearse() -> None:
     """Do once what every program does, so that the memory pages it writes to are copied now and not while it runs."""
-    random.seed()  # all children would draw the same numbers
+    _draw_anew()
     ours, theirs = socket.socketpair()
     frames.Frames(theirs).send({"op": "reply", "id": 1, "value": {"items": [{"name": "a"}]}})
     channel = Channel(frames.Frames(ours))
@@ -101,6 +105,13 @@ def rehearse() -> None:
     channel.send({"op": "done", "value": convert.to_json(scope["answer"], "answer")})
     ours.close()
     theirs.close()
+
+
+def _draw_anew() -> None:
+    """Seed the generators that a module holds for all: two programs would draw the same numbers."""
+    random.seed()
+    if (of_numpy := sys.modules.get("numpy.random")) is not None:
+        of_numpy.seed()
 
 
 class ToolError(Exception):
@@ -118,8 +129,9 @@ class Channel:
         self._ends = ends
         self._ids = itertools.count(1)
         self._sending = threading.Lock()
-        self._state = threading.Condition()
+        self._state = threading.Lock()
         self._replies: dict[int, dict[str, object]] = {}
+        self._waiting: dict[int, threading.Lock] = {}  # held until there is its reply, or its turn to read
         self._reading = False
         self.origins = origin.Origins()
 
@@ -156,21 +168,46 @@ class Channel:
 
     def _wait(self, number: int) -> dict[str, object]:
         with self._state:
-            while number not in self._replies and self._reading:
-                self._state.wait()
             if number in self._replies:
                 return self._replies.pop(number)
+            turn = None
+            if self._reading:
+                turn = self._waiting[number] = threading.Lock()
+                turn.acquire()
             self._reading = True
+        if turn is not None:
+            try:
+                turn.acquire()
+            except BaseException:  # the handler of a signal raised: others must not wait for this thread
+                with self._state:
+                    given = self._waiting.pop(number, None) is None and number not in self._replies
+                if given:
+                    self._pass_on()
+                raise
+            with self._state:
+                if number in self._replies:
+                    return self._replies.pop(number)
         try:
             while (reply := self._ends.receive())["id"] != number:  # type: ignore[index]
-                with self._state:
-                    self._replies[reply["id"]] = reply  # type: ignore[index,assignment]
-                    self._state.notify_all()
+                self._keep(reply)  # type: ignore[arg-type]
             return reply  # type: ignore[return-value]
         finally:
-            with self._state:
-                self._reading = False
-                self._state.notify_all()
+            self._pass_on()
+
+    def _keep(self, reply: dict[str, object]) -> None:
+        """Keep a reply for the thread that waits for it."""
+        number: int = reply["id"]  # type: ignore[assignment]
+        with self._state:
+            self._replies[number] = reply
+            if number in self._waiting:
+                self._waiting.pop(number).release()
+
+    def _pass_on(self) -> None:
+        """Let another thread read, if one waits."""
+        with self._state:
+            self._reading = bool(self._waiting)
+            if self._waiting:
+                self._waiting.popitem()[1].release()
 
     def send(self, message: dict[str, object]) -> None:
         """Send the last message of the program."""
@@ -236,13 +273,50 @@ def parallel(*thunks):  # type: ignore[no-untyped-def]
 
     A single list of callables is accepted too. The first exception is raised after all have ended.
     """
-    from concurrent.futures import ThreadPoolExecutor
-
     work = list(thunks[0]) if len(thunks) == 1 and not callable(thunks[0]) else list(thunks)
-    if not work:
-        return []
-    with ThreadPoolExecutor(max_workers=min(16, len(work))) as pool:
-        return [future.result() for future in [pool.submit(thunk) for thunk in work]]
+    results: list[object] = [None] * len(work)
+    errors: dict[int, BaseException] = {}
+    taken = 0
+    taking, at_work = threading.Lock(), threading.Lock()
+
+    def run() -> None:
+        nonlocal taken
+        while True:
+            with taking:
+                number, taken = taken, taken + 1
+            if number >= len(work):
+                return
+            try:
+                results[number] = work[number]()
+            except BaseException as error:
+                errors[number] = error
+
+    def help_later() -> None:
+        ended = 0
+        while True:
+            if at_work.acquire(timeout=SOON_S):
+                return
+            if taken - ended < QUICK:
+                break
+            ended = taken
+        for helper in helpers[1:]:
+            with contextlib.suppress(RuntimeError):  # there is no room for one more: the others do its work
+                helper.start()
+        run()
+
+    helpers = [threading.Thread(target=run) for _ in range(min(THREADS, len(work)) - 1)]
+    if helpers:
+        helpers[0] = threading.Thread(target=help_later)
+    with at_work:
+        for helper in helpers[:1]:
+            helper.start()
+        run()
+    for helper in helpers:
+        if helper.ident is not None:
+            helper.join()
+    if errors:
+        raise errors[min(errors)]
+    return results
 
 
 def run_program(

@@ -4,28 +4,31 @@ Started by the host as ``python -I -S zygote.py SETTINGS_JSON`` with nothing in 
 itself and holds nothing that a program must not see: a child begins as a copy of it.
 
 The host speaks to it over one socket that keeps messages whole: ``spawn`` (with three descriptors: the program's
-channel, its stdout, its stderr), ``kill``; back come ``ready`` or ``failed``, ``spawned``, ``ended``. When that socket
-closes, however the host ended, every program ends with it.
+channel, its stdout, its stderr), ``kill``, each a letter and a number; back come ``ready`` or ``failed``, ``spawned``,
+``ended``. When that socket closes, however the host ended, every program ends with it.
 """
 
 import ctypes  # noqa: F401 - before the library may be loaded no more
+import errno
 import fcntl
 import gc
 import json
 import os
+import resource
 import select
 import signal
 import socket
+import struct
 import sys
 import traceback
 from collections.abc import Sequence
 from typing import Any, NoReturn
 
-# This process has one thread and holds no lock when it forks: what modules would mend in a child is whole, and the
-# mending alone would copy half a megabyte of pages into each. Only random numbers need it, and get it (run.rehearse).
-os.register_at_fork = lambda **_: None
-
 sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
+
+import memory
+
+memory.map_libraries()
 
 import filter
 import inside
@@ -34,8 +37,15 @@ import kernel
 import run
 import selftest
 
-MAX_MESSAGE = 65536
 CHANNEL = 3
+DESCRIPTORS = 3
+MAX_DESCRIPTORS = 1024
+
+# What is said for every program has a form of its own: JSON costs this process pages, which it copies after each fork
+_SHORT, _ENDED = struct.Struct("=cQ"), struct.Struct("=cQidQ")
+_DESCRIPTOR = struct.Struct("i")
+_ROOM_FOR_DESCRIPTORS = socket.CMSG_SPACE(8 * _DESCRIPTOR.size)
+_ASKED = {b"s": "spawn", b"k": "kill"}
 
 
 class Zygote:
@@ -58,13 +68,17 @@ class Zygote:
         """
         if not kernel.supported():
             raise OSError(f"{sys.platform} on {kernel.MACHINE} has no such jail")
-        self._filter = filter.compile_filter(kernel.MACHINE, opens=self._tier != "F")
+        most = resource.getrlimit(resource.RLIMIT_NOFILE)[1]
+        resource.setrlimit(resource.RLIMIT_NOFILE, (min(most, MAX_DESCRIPTORS), most))  # whatever its host's was
+        own, last = filter.compile_filters(kernel.MACHINE, opens=self._tier != "F")
         sys.path += self._settings["packages"]
         run.preload(self._settings["preload"])
         jail.spare_memory()
+        memory.fill_holes()
+        maps = open("/proc/self/maps", "rb", buffering=0)  # noqa: SIM115 - while there is a /proc
         readable = jail.readable_paths(self._settings["packages"])
         self._settings["threads"] = jail.room_for_threads(bool(self._namespaces))
-        self._limits = jail.limits_within(self._settings)
+        self._lock = jail.Lock(jail.limits_within(self._settings), kernel.Filter(last, filter.blanks(last)))
         if self._tier == "N":
             jail.enter_namespaces(readable)
         elif self._tier == "F" or all(map(jail.reachable_by_anybody, readable)):
@@ -72,10 +86,18 @@ class Zygote:
         if self._tier in ("N", "L"):
             jail.confine_files(readable)
         for _ in range(20):
+            self._lock.rehearse()
             run.rehearse()  # the interpreter rewrites code that is run often: here once, and not in every child
-        kernel.set_dumpable(0)  # children of the same user see our descriptors in /proc otherwise, and are as we are
+        kernel.go(
+            [kernel.dumpable(0)]
+        )  # children of the same user see our descriptors in /proc otherwise, and are as we are
         gc.collect()
         gc.freeze()  # a child that collects garbage must not touch, and so copy, what it shares with us
+        memory.make_huge(maps)
+        memory.share_tables(maps)
+        maps.close()
+        kernel.go([kernel.no_new_privileges()])
+        kernel.Filter(own, ()).load(0)
         self._try_the_walls()
 
     def serve(self) -> None:
@@ -85,10 +107,12 @@ class Zygote:
                 if fd in self._children:
                     self._reap(fd)
                     continue
-                body, fds, _, _ = socket.recv_fds(self._control, MAX_MESSAGE, 8)
+                body, ancillary, _, _ = self._control.recvmsg(_SHORT.size, _ROOM_FOR_DESCRIPTORS)
                 if not body:
                     return
-                self._obey(json.loads(body), fds)
+                op, number = _SHORT.unpack(body)
+                fds = [fd for _, _, sent in ancillary for (fd,) in _DESCRIPTOR.iter_unpack(sent)]
+                self._obey({"op": _ASKED[op], "id": number}, fds)
 
     def end(self) -> NoReturn:
         for pidfd in self._children:
@@ -98,6 +122,8 @@ class Zygote:
     def _obey(self, message: dict[str, Any], fds: list[int]) -> None:
         if message["op"] == "spawn":
             try:
+                if len(fds) != DESCRIPTORS:  # the kernel drops those for which this process has no room
+                    raise OSError("its descriptors did not arrive: its parent has none left")
                 self._spawn(message["id"], fds)
             except OSError as error:
                 self.send({"op": "ended", "id": message["id"], "status": None, "why": str(error)})
@@ -112,7 +138,12 @@ class Zygote:
         pid = kernel.fork(self._namespaces)
         if pid == 0:
             self._become_child(fds)
-        pidfd = os.pidfd_open(pid)  # nobody else reaps it: the number is still its own
+        try:
+            pidfd = os.pidfd_open(pid)  # nobody else reaps it: the number is still its own
+        except OSError:
+            os.kill(pid, signal.SIGKILL)  # nothing would tell of its end
+            os.waitpid(pid, 0)
+            raise
         self._children[pidfd] = number, pid
         self._ready.register(pidfd, select.POLLIN)
         self.send({"op": "spawned", "id": number}, [pidfd])
@@ -120,7 +151,7 @@ class Zygote:
     def _become_child(self, fds: list[int]) -> NoReturn:
         try:
             channel = _take_descriptors(fds, self._alive)
-            jail.lock(self._limits, self._filter)
+            self._lock.close()
             if select.select([CHANNEL + 1], [], [], 0)[0]:
                 os._exit(0)  # our parent went before the descriptors came
             os.close(CHANNEL + 1)
@@ -139,8 +170,14 @@ class Zygote:
         self.send({"op": "ended", "id": number, "status": os.waitstatus_to_exitcode(status), **usage})
 
     def send(self, message: dict[str, Any], fds: Sequence[int] = ()) -> None:
+        body = [_encoded(message)]
         try:
-            socket.send_fds(self._control, [json.dumps(message).encode()], fds)
+            try:
+                socket.send_fds(self._control, body, fds)
+            except OSError as error:
+                if not fds or error.errno != errno.ETOOMANYREFS:
+                    raise
+                socket.send_fds(self._control, body, [])  # too many on their way: the host ends it by its number
         except OSError:
             self.end()  # the host is gone
 
@@ -155,7 +192,7 @@ class Zygote:
         if pid == 0:
             report = "it could not lock itself"
             try:
-                jail.lock(self._limits, self._filter)
+                self._lock.close()
                 report = ", ".join(selftest.open_doors(self._tier))
             except OSError as error:
                 report = str(error)
@@ -170,13 +207,21 @@ class Zygote:
             raise OSError(f"the walls do not hold: {report[1:] or 'a program that tried them was ended'}")
 
 
+def _encoded(message: dict[str, Any]) -> bytes:
+    if message["op"] == "spawned":
+        return _SHORT.pack(b"s", message["id"])
+    if message["op"] == "ended" and message["status"] is not None:
+        return _ENDED.pack(b"e", message["id"], message["status"], message["cpu_s"], message["memory_bytes"])
+    return json.dumps(message).encode()
+
+
 def _take_descriptors(fds: list[int], alive: int) -> socket.socket:
     """Leave 1 and 2 (output), 3 (the channel) and 4 (the parent's life, for a moment), and nothing else."""
     channel, stdout, stderr, life = (fcntl.fcntl(fd, fcntl.F_DUPFD, 16) for fd in (*fds, alive))
     for descriptor, number in ((stdout, 1), (stderr, 2), (channel, CHANNEL), (life, CHANNEL + 1)):
         os.dup2(descriptor, number)
     os.close(0)
-    os.closerange(CHANNEL + 2, 1024)  # this process never has more
+    os.closerange(CHANNEL + 2, MAX_DESCRIPTORS)  # this process never has more
     sys.stdin = None
     return socket.socket(fileno=CHANNEL)
 

@@ -151,8 +151,9 @@ class Approving:
                 raise _refused(said or Refusal("the user did not approve this call"))
 
     def _emit_asked(self, record: CallRecord, warnings: Sequence[str], instead_of: Sequence[str]) -> None:
-        asked: ApprovalAsked = {**record.started(), "warnings": list(warnings), "instead_of": list(instead_of)}
-        self.emit("approval_asked", pack(self.redactor.value(asked)))
+        started = record.started(pack(self.redactor.value(record.arguments)))
+        asked: ApprovalAsked = {**started, "warnings": list(warnings), "instead_of": list(instead_of)}
+        self.emit("approval_asked", self.redactor.value(asked))
 
 
 def _not_approved(message: str) -> CallRefused:

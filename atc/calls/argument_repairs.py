@@ -127,7 +127,7 @@ class ArgumentRepairs:
         self, record: CallRecord, tool: Tool, original: dict[str, Any]
     ) -> tuple[dict[str, Any] | None, RepairedFor]:
         """What was sent for the same arguments before, if it still fits and is another call than the gate makes."""
-        key = _key(record.tool, original)
+        key = _key(record.tool, original) if self._journal.has_repaired else None
         before = self._journal.sent_for(key) if key is not None else None
         if (
             before is None

@@ -25,12 +25,14 @@ from atc.calls.journal import CallKey, Entry, Journal, call_key
 from atc.calls.once import refuse_repetition
 from atc.calls.own_exceptions import KeepTraceback, OwnExceptions
 from atc.calls.policy import CallPolicy, check_schemas
-from atc.calls.record import CallRecord, Handled, cut_arguments
+from atc.calls.record import CallRecord, Handled, as_json, cut_arguments
 from atc.calls.redact import Redactor
 from atc.calls.responses import Responses
 from atc.calls.sending import Sender
+from atc.calls.sizes import refuse_too_many
 from atc.errors import CallRefused, ToolError
 from atc.facts import Drift, Replacement
+from atc.host_time import HostTime
 from atc.packing import pack
 from atc.result import Call, Effect
 from atc.schemas.repair import RULES, repair_arguments
@@ -57,6 +59,7 @@ class Broker:
         rules: the ids of the rules that are on (:mod:`atc.programs.rules`): some of them repair arguments.
         clock: of the program that makes the calls (:attr:`atc.sandboxes.contract.Job.clock`), and of their time limits.
         dry_run: a call that is not a read passes the gates and is planned, not made; nobody is asked to approve it.
+        host_time: the run's account: processor time that its calls take at services is added there.
 
     Attributes:
         calls: every call of the run that has ended, in order.
@@ -85,6 +88,7 @@ class Broker:
     warnings: tuple[str, ...] = ()
     rules: frozenset[str] = RULES
     dry_run: bool = False
+    host_time: HostTime = field(default_factory=HostTime)
 
     def __post_init__(self) -> None:
         self.bans = Bans(self.journal.banned)
@@ -93,9 +97,9 @@ class Broker:
         exceptions = OwnExceptions(self.redactor, self.task, self.calls, self.keep_traceback)
         self._approving = Approving(self.bans, exceptions, self.redactor, self.emit, self.waiting)
         self._sender = Sender(
-            self.clock, policy.call_timeout_s, policy.read_attempts, policy.retry_wait_s, self.dry_run
+            self.clock, policy.call_timeout_s, policy.read_attempts, policy.retry_wait_s, self.dry_run, self.host_time
         )
-        self._responses = Responses(self.redactor, exceptions, policy.response_bytes)
+        self._responses = Responses(self.redactor, exceptions, policy.response_bytes, policy.max_values)
         self._numbers = max(self.journal.entries, default=0)
         granted, self.tools = self.tools, Toolset()
         self.grant(granted)
@@ -240,6 +244,7 @@ class Broker:
 
     async def _handle(self, record: CallRecord) -> Any:
         tool = self._granted(record)
+        refuse_too_many(record.arguments, self.policy.max_values)
         if record.unknown:
             self.bans.refuse(record, self.journal, self.redactor)
             self._count()
@@ -315,16 +320,17 @@ class Broker:
 
     async def _make(self, record: CallRecord, tool: Tool, key: CallKey) -> Any:
         planning.refuse_effect(record.effect, dry_run=self.dry_run)
+        masked = self.redactor.value(record.arguments)
         entry = self.journal.begin(
             record.number,
             key,
-            self.redactor.value(record.arguments),
+            masked,
             record.effect,
             None if record.original is None else self.redactor.value(record.original),
             record.repaired_for,
         )
         # only once the call is in the journal: a resume relies on that order
-        self.emit("call_started", pack(self.redactor.value(record.started())))
+        self.emit("call_started", record.started(pack(masked)))
         began = time.perf_counter()
         try:
             answered = await self._sender.send(tool, record, partial(self._mark_sent, entry))
@@ -378,7 +384,7 @@ class Broker:
     def _ended(self, record: CallRecord, reply: CallReply) -> CallReply:
         call = record.finish(reply, self.redactor)
         self.calls.append(call)
-        self.emit("call_ended", call.model_dump(mode="json"))
+        self.emit("call_ended", as_json(call))
         return reply
 
 

@@ -5,8 +5,10 @@ from __future__ import annotations
 import json
 from typing import Any
 
-from atc.packing import pack
+from atc.packing import TAG, is_small, may_hold_whole_float, pack
 from atc.unicode_forms import normalized
+
+_ENCODER = json.JSONEncoder(sort_keys=True, ensure_ascii=False, allow_nan=False, separators=(",", ":"))
 
 
 def canonical(value: Any) -> str:
@@ -18,7 +20,19 @@ def canonical(value: Any) -> str:
     Raises:
         ValueError: NaN or infinity, or two keys of an object that differ only in their Unicode form.
     """
-    return json.dumps(_normal(pack(value)), sort_keys=True, ensure_ascii=False, allow_nan=False, separators=(",", ":"))
+    text = None if is_small(value) else _ready(value)
+    return _ENCODER.encode(_normal(pack(value))) if text is None else text
+
+
+def _ready(value: Any) -> str | None:
+    """The canonical form of a value that is written as it stands; ``None`` where something in it may have to change."""
+    try:
+        text = _ENCODER.encode(value)
+    except (TypeError, ValueError, RecursionError):
+        return None
+    if f'{TAG}"' in text or may_hold_whole_float(text) or normalized("NFC", text) != text:
+        return None
+    return text  # all its texts are in form C, for every part of a text in form C is
 
 
 def _normal(value: Any) -> Any:

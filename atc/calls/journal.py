@@ -241,6 +241,11 @@ class Journal:
                         return entry
         return None
 
+    @property
+    def has_repaired(self) -> bool:
+        """Whether :meth:`sent_for` knows any call."""
+        return bool(self._repaired)
+
     def sent_for(self, key: CallKey) -> Entry | None:
         """The call that was begun with a repair of these arguments, ``key`` being theirs as a program gave them."""
         return self._repaired.get(key)

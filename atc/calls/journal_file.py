@@ -17,6 +17,7 @@ from typing import Any, BinaryIO
 
 from atc.errors import JournalError
 from atc.locks import lock, unlock
+from atc.private_folders import close_file
 
 WHAT_NOW = (
     "calls that were made may be missing from it, and would be made again. See what was done (`atc show`, and at the "
@@ -111,6 +112,7 @@ class JournalFile:
         new = not self.path.exists()
         flags = os.O_RDWR | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC
         self._file = os.fdopen(os.open(self.path, flags, 0o600), "r+b", buffering=0)
+        close_file(self._file.fileno())
         try:
             lock(self._file)
         except BlockingIOError:
@@ -130,9 +132,10 @@ class JournalFile:
         for line_number, line in enumerate(lines, start=1):
             try:
                 apply(json.loads(line))
-            except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
+            except (ValueError, LookupError, TypeError, AttributeError, ArithmeticError, RecursionError) as error:
+                why = f"{type(error).__name__}: {error}"[:200]  # it may hold all of the line
                 raise JournalError(
-                    f"{self.path}, line {line_number} is not a journal record ({error!r}): {WHAT_NOW}"
+                    f"{self.path}, line {line_number} is not a journal record ({why}): {WHAT_NOW}"
                 ) from None
         if last:  # and only now that all of it is understood: what is refused stays as it is
             self._file.truncate(len(content) - len(last) + (0 if torn else len(ended)))

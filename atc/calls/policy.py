@@ -16,6 +16,8 @@ class CallPolicy:
         max_calls: calls a run, replays not counted; a resumed run counts anew.
         call_timeout_s: seconds that one call may take, its retries included.
         response_bytes: size of one response as JSON; a longer text is cut, a larger structure is refused.
+        max_values: values that the arguments of one call may hold, and one response: lists, objects, what is in them.
+            More arguments are refused; more of a response, as what is over ``response_bytes``.
         repairs: how often the model may be asked to put wrong arguments right, B of RETO §3.4; 0: never.
         read_attempts: how often a read that failed in passing is tried in all. A write is tried once.
         retry_wait_s: the first pause between two tries; it doubles, with jitter, unless the service names its own.
@@ -26,6 +28,7 @@ class CallPolicy:
     max_calls: int = 200
     call_timeout_s: float = 30.0
     response_bytes: int = 2_000_000
+    max_values: int = 100_000
     repairs: int = 5
     read_attempts: int = 3
     retry_wait_s: float = 0.3

@@ -16,18 +16,22 @@ import sys
 import threading
 import unicodedata
 from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
+from itertools import islice
 from typing import Any
+
+from atc.calls.abridged import Abridged, abridged
+from atc.invisible import visible
 
 SHOWN = 2_000
 """Characters of all arguments together that a question shows; ``s`` shows the rest."""
+MOST_WHOLE = 200_000
+"""Characters of all arguments together that ``s`` shows: a terminal keeps no more, and nobody reads it."""
 SHOWN_OF_ONE = 80
 """Characters of one argument that are always shown, however many there are."""
 MOST_ARGUMENTS = 40
 MOST_WARNINGS, SHOWN_OF_WARNING = 10, 500
 MOST_LINES = 12
 """Lines that a program's own question may have; what follows stands on the last one."""
-MAX_MARKS = 2
-"""Combining marks on one letter; more of them climb over the lines above."""
 _MAX_ANSWER = 100
 _GUTTER = "  | "  # before every line that an argument can fill: no line of a question begins with text from outside
 _CODE = "    "  # in Markdown a line that begins so is code: nothing in it is a link, an image or bold
@@ -52,11 +56,12 @@ async def ask(heading: str, arguments: Mapping[str, Any], warnings: Sequence[str
             lines += _warned(warnings)
             _show("\n".join([heading, *lines]) + "\n")
             _forget_what_was_typed()
-            _show("[y/N, or s to see all of it]: " if cut else "[y/N]: ")
+            more = cut and not whole
+            _show("[y/N, or s to see all of it]: " if more else "[y/N]: ")
             answer = (await _line()).strip().lower()
             if not _echoes():
                 _show("\n")
-            if not (cut and answer in _WHOLE):
+            if not (more and answer in _WHOLE):
                 return answer in _YES
             whole = True
 
@@ -95,19 +100,6 @@ async def _alone() -> AsyncIterator[None]:
         _one_at_a_time.release()
 
 
-def visible(text: str) -> str:
-    """Return text from outside as one line; every character that could steer a terminal becomes an escape.
-
-    These are control characters, line breaks, what changes the direction of writing, and heaps of combining marks.
-    """
-    shown, marks = [], 0
-    for character in text:
-        marks = marks + 1 if unicodedata.category(character) in ("Mn", "Me") else 0
-        printable = character.isprintable() and marks <= MAX_MARKS
-        shown.append(character if printable else _escaped(character))
-    return "".join(shown)
-
-
 def visible_name(name: str) -> str:
     """Return an ordinary name as it is, any other in quotation marks."""
     return visible(_spelt(name))
@@ -120,6 +112,8 @@ def indented(arguments: Mapping[str, Any]) -> tuple[list[str], bool]:
         The lines, and whether something is not shown.
     """
     texts, cut = _texts(arguments, False)
+    if left := len(arguments) - len(texts):
+        texts.append(_left(left))
     return [_CODE + text for text in texts], cut
 
 
@@ -131,12 +125,7 @@ def indented_warnings(warnings: Sequence[str]) -> list[str]:
 
 
 def _spelt(name: str) -> str:
-    return name if name.isidentifier() else repr(name)
-
-
-def _escaped(character: str) -> str:
-    code = ord(character)
-    return f"\\x{code:02x}" if code < 0x100 else f"\\u{code:04x}" if code < 0x10000 else f"\\U{code:08x}"
+    return name if name.isidentifier() and len(name) <= SHOWN else abridged(name, SHOWN).text
 
 
 def _lines(arguments: Mapping[str, Any], whole: bool) -> tuple[list[str], bool]:
@@ -144,17 +133,33 @@ def _lines(arguments: Mapping[str, Any], whole: bool) -> tuple[list[str], bool]:
     texts, cut = _texts(arguments, whole)
     lines = [_GUTTER + piece for text in texts for piece in _pieces(text)]
     if left := len(arguments) - len(texts):
-        lines.append(f"… and {left:,} more arguments that are not shown")
+        lines.append(_left(left))
+    if whole and cut:
+        lines.append(f"… of all arguments {MOST_WHOLE:,} characters are shown at most: these are not whole")
     return lines, cut
+
+
+def _left(arguments: int) -> str:
+    return f"… and {arguments:,} more arguments that are not shown"
 
 
 def _texts(arguments: Mapping[str, Any], whole: bool) -> tuple[list[str], bool]:
     """A line for each argument that is shown, and whether something is not."""
-    pairs = [(_spelt(name), repr(value)) for name, value in arguments.items()]
-    shown = pairs if whole else pairs[:MOST_ARGUMENTS]
-    limit = sum(map(len, (part for pair in pairs for part in pair))) if whole else _fair_share(shown)
-    texts = [visible(f"{_cut(name, limit)} = {_cut(value, limit)}") for name, value in shown]
-    return texts, len(shown) < len(pairs) or any(len(part) > limit for pair in shown for part in pair)
+    room = MOST_WHOLE if whole else SHOWN
+    given = list(islice(arguments.items(), room // SHOWN_OF_ONE if whole else MOST_ARGUMENTS))
+    lengths = [len(abridged(part, room).text) for pair in given for part in pair]
+    limit = _fair_share(lengths, room)
+    texts, cut = [], len(given) < len(arguments)
+    for name, value in given:
+        shown_name, shown = _name(name, limit), abridged(value, limit)
+        cut = cut or shown.cut or shown_name.cut
+        texts.append(f"{shown_name.text} = {shown.text}")
+    return texts, cut
+
+
+def _name(name: str, limit: int) -> Abridged:
+    ordinary = len(name) <= limit and name.isidentifier()
+    return Abridged(visible(name), False) if ordinary else abridged(name, limit)
 
 
 def _warned(warnings: Sequence[str]) -> list[str]:
@@ -166,20 +171,19 @@ def _warned(warnings: Sequence[str]) -> list[str]:
     return [*lines, f"… and {left} more warnings"] if left > 0 else lines
 
 
-def _fair_share(pairs: Sequence[tuple[str, str]]) -> int:
+def _fair_share(lengths: Sequence[int], left: int) -> int:
     """Characters of one name or value, so that all fit: short ones are whole, the longest share what is left."""
-    lengths = sorted(len(part) for pair in pairs for part in pair)
-    left = SHOWN
-    for number, length in enumerate(lengths):
+    whole = left
+    for number, length in enumerate(sorted(lengths)):
         share = left // (len(lengths) - number)
         if length > share:
             return max(share, SHOWN_OF_ONE)
         left -= length
-    return SHOWN
+    return whole
 
 
 def _cut(text: str, limit: int) -> str:
-    """Head and tail of a long text, and how much of it is between them."""
+    """Head and tail of a long warning, and how much of it is between them."""
     if len(text) <= limit:
         return text
     head = limit * 2 // 3

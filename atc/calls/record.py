@@ -12,11 +12,12 @@ from atc.calls.redact import Redactor
 from atc.dry_run_facts import Feed
 from atc.errors import Cause
 from atc.facts import ArgumentRepair, Drift
-from atc.packing import as_text
+from atc.packing import as_text, pack
 from atc.result import Call, CallStatus, Effect
 from atc.tools.tool import NextPage
 from atc.traces.events import CallStarted
 
+_VALUES = {"arguments", "original", "value"}
 KEPT_OF_REFUSED = 4_000
 """Characters of a refused call's arguments."""
 
@@ -57,12 +58,16 @@ class CallRecord:
     repaired_for: RepairedFor = ""
     repaired_by: int = 0
 
-    def started(self) -> CallStarted:
-        """Return the data of the event ``call_started``; the caller masks it."""
+    def started(self, arguments: dict[str, Any]) -> CallStarted:
+        """Return the data of the event ``call_started``.
+
+        Args:
+            arguments: the call's own, masked and packed.
+        """
         return {
             "index": self.number,
             "tool": self.tool,
-            "arguments": self.arguments,
+            "arguments": arguments,
             "effect": self.effect.value,
             "line": self.line,
         }
@@ -99,6 +104,13 @@ def _masked(repair: ArgumentRepair, redactor: Redactor) -> ArgumentRepair:
     path = tuple(redactor.value(step) for step in repair.path)
     given, sent, name = (redactor.value(each) for each in (repair.given, repair.sent, repair.name))
     return repair.model_copy(update={"path": path, "given": given, "sent": sent, "name": name})
+
+
+def as_json(call: Call) -> dict[str, Any]:
+    """Return a call as JSON values: what :meth:`Call.model_dump` gives, which copies each value in it twice."""
+    made = call.model_dump(mode="json", exclude=_VALUES)
+    given = {name: pack(getattr(call, name)) for name in _VALUES}
+    return {name: given[name] if name in given else made[name] for name in Call.model_fields}
 
 
 def cut_arguments(arguments: dict[str, Any]) -> dict[str, Any]:

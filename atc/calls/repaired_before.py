@@ -15,6 +15,9 @@ class RepairedBefore:
     def __init__(self) -> None:
         self._of_key: dict[CallKey, Entry] = {}
 
+    def __bool__(self) -> bool:
+        return bool(self._of_key)
+
     def note(self, entry: Entry) -> None:
         """Note that a call was begun.
 

@@ -5,13 +5,13 @@ from __future__ import annotations
 import json
 from typing import Any
 
-from atc.calls.json_values import TooMany, to_json_value
+from atc.calls.json_values import TooMany, json_value_and_text
 from atc.calls.mask import masked_text
 from atc.calls.own_exceptions import OwnExceptions, beginning
 from atc.calls.record import CallRecord
 from atc.calls.redact import Redactor
 from atc.errors import CallRefused, Cause, ToolError
-from atc.packing import pack
+from atc.packing import TAG, count_values, pack
 from atc.result import Effect
 from atc.tools.tool import Tool
 
@@ -26,10 +26,12 @@ class Responses:
         redactor: masks the credentials that are known.
         exceptions: masks exceptions of the user's own functions, and keeps their tracebacks.
         response_bytes: size of one response as JSON.
+        most_values: that one response may hold.
     """
 
-    def __init__(self, redactor: Redactor, exceptions: OwnExceptions, response_bytes: int) -> None:
-        self._redactor, self._exceptions, self._limit = redactor, exceptions, response_bytes
+    def __init__(self, redactor: Redactor, exceptions: OwnExceptions, response_bytes: int, most_values: int) -> None:
+        self._redactor, self._exceptions = redactor, exceptions
+        self._limit, self._most_values = response_bytes, most_values
         self._answering: set[str] = set()  # services that answered a call of this run
 
     def service_answered(self, tool: Tool) -> None:
@@ -46,8 +48,13 @@ class Responses:
             ToolError: the response of a read cannot be used.
         """
         try:
-            value = self._redactor.value(to_json_value(value))
-            size = len(json.dumps(pack(value), ensure_ascii=False).encode())
+            value, text = json_value_and_text(value)
+            if f'{TAG}"' in text or not self._redactor.is_clean(text):
+                value = self._redactor.value(value)
+                text = json.dumps(pack(value), ensure_ascii=False)
+            if (count := count_values(text, self._most_values)) > self._most_values:
+                raise TooMany(f"it holds {count:,} values, over the limit of {self._most_values:,}")
+            size = len(text.encode())
             if size <= self._limit:
                 return value
             if isinstance(value, str):

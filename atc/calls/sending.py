@@ -7,8 +7,10 @@ writes that down.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
-from dataclasses import dataclass
+import time
+from collections.abc import Callable, Coroutine
+from dataclasses import dataclass, field
+from typing import Any
 
 import tenacity
 
@@ -17,6 +19,7 @@ from atc.calls.planning import refuse_effect
 from atc.calls.record import CallRecord
 from atc.calls.retries import pause
 from atc.errors import CallRefused, Cause, InputNeeded, ToolError
+from atc.host_time import HostTime
 from atc.result import Effect
 from atc.tools.tool import Answered, Tool, answer_of
 
@@ -31,6 +34,8 @@ class Sender:
         read_attempts: how often a read that failed in passing is tried in all. A write is tried once.
         retry_wait_s: the first pause between two tries.
         reads_only: refuse to send anything but a read: this is a dry run.
+        host_time: the run's account: the steps of a call at a service are added there, in our own code. Those of the
+            user's functions are not: they have the time limit of a call.
     """
 
     clock: Clock
@@ -38,6 +43,7 @@ class Sender:
     read_attempts: int
     retry_wait_s: float
     reads_only: bool = False
+    host_time: HostTime = field(default_factory=HostTime)
 
     async def send(self, tool: Tool, record: CallRecord, mark_sent: Callable[[], None]) -> Answered:
         """Send a call and return what its tool answered.
@@ -65,6 +71,8 @@ class Sender:
         try:
             async with self.clock.timeout(self.timeout_s):
                 trying = self._with_retries(tool, record, mark)
+                if tool.protocol.source.remote:
+                    trying = self._counted(trying)
                 return await asyncio.create_task(trying)  # a tool may cancel its task, never ours
         except (ToolError, InputNeeded):
             raise
@@ -82,10 +90,20 @@ class Sender:
             name = type(error).__name__
             raise ToolError(f"{name}: {error}", status=name, outcome="unknown", raised=error) from error
 
+    async def _counted(self, work: Coroutine[Any, Any, Answered]) -> Answered:
+        return await self.host_time.steps(work)
+
     async def _with_retries(self, tool: Tool, record: CallRecord, mark: _SentMark) -> Answered:
         assert tool.transport is not None
-        attempts = self.read_attempts if record.effect is Effect.READ else 1
-        retrying = tenacity.AsyncRetrying(
+        began = time.monotonic()
+        try:
+            return await answer_of(tool.transport, record.arguments, mark)
+        except ToolError as error:
+            attempts = self.read_attempts if record.effect is Effect.READ else 1
+            if attempts == 1 or not error.transient:
+                raise
+            failed = error
+        retrying = tenacity.AsyncRetrying(  # its own price is that of a call, so the first attempt goes without it
             stop=tenacity.stop_after_attempt(attempts) | tenacity.stop_before_delay(self.timeout_s),
             retry=tenacity.retry_if_exception(lambda error: isinstance(error, ToolError) and error.transient),
             wait=pause(self.retry_wait_s),
@@ -93,8 +111,10 @@ class Sender:
         )
         async for attempt in retrying:
             with attempt:
-                if attempt.retry_state.attempt_number > 1:
-                    record.notes.append(f"tried again after a passing failure ({attempt.retry_state.attempt_number})")
+                if attempt.retry_state.attempt_number == 1:
+                    attempt.retry_state.start_time = began
+                    raise failed
+                record.notes.append(f"tried again after a passing failure ({attempt.retry_state.attempt_number})")
                 return await answer_of(tool.transport, record.arguments, mark)
         raise AssertionError("tenacity ended without a result")
 

@@ -52,17 +52,18 @@ def audit(
             table.add_row(*(Text(short(cell, 100)) for cell in cells))
         print_table(table)
     if damaged:
-        err.print(f"{damaged} lines of {clean(str(path))} cannot be read", markup=False)
+        where, line = damaged[0]
+        what = f"{len(damaged)} lines of {path} cannot be read, the first is line {line} of {where}"
+        err.print(f"{clean(what)}: what was decided there is not known", markup=False)
 
 
 def _found(
     path: Path, last: int, tool: str | None, client: str | None, verdict: str | None, run: str | None
-) -> tuple[list[AuditRecord], int]:
+) -> tuple[list[AuditRecord], list[tuple[Path, int]]]:
     kept: deque[AuditRecord] = deque(maxlen=last)
-    damaged = 0
-    for record in read_audit(path):
+    damaged: list[tuple[Path, int]] = []
+    for record in read_audit(path, lambda *where: damaged.append(where)):
         if record is None:
-            damaged += 1
             continue
         names = (record.principal, record.client)
         if (

@@ -43,6 +43,7 @@ from atc.cli.run import (
 )
 from atc.cli.view import RunView
 from atc.errors import AtcError
+from atc.invisible import visible
 from atc.models.resolve import prepare_model
 
 _COMMANDS = {
@@ -216,9 +217,11 @@ class _Chat:
     def _show(self) -> None:
         for turn in self._conversation.turns:
             came = turn.value if turn.answered else f"{turn.status}: {turn.problem}"
-            self._say(f"{turn.number}. {turn.task}\n   {came}")
+            self._say(f"{turn.number}. {visible(turn.task)}")
+            for line in came.split("\n"):
+                self._say(f"   {visible(line)}")
             for call in (*turn.done, *(f"{call} (in doubt)" for call in turn.in_doubt)):
-                self._say(f"   did {call}")
+                self._say(f"   did {visible(call)}")
         self._say(f"atc show {self._conversation.id} has all of it" if self._conversation.turns else "no task yet")
 
     def _failed(self, code: int, kind: str, message: str) -> None:

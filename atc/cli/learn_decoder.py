@@ -10,7 +10,7 @@ import json
 import math
 import time
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -26,10 +26,12 @@ from atc.retrieval.code_trie import Trie
 from atc.retrieval.codes import Codes
 from atc.retrieval.snapshot import Snapshot, protocol_of
 from atc.settings import Settings
+from atc.traces.reading import FAILS
+from atc.traces.store import RunStore
 
 if TYPE_CHECKING:
     from atc.learn.code_decoder import CodeDecoder, Opened
-    from atc.learn.code_tokens import Example, Writer
+    from atc.learn.code_tokens import Example, Turn, Writer
     from atc.learn.decoder_training import Progress
 
 app = typer.Typer(help="A language model that says tools by their codes, for research: no run uses it.")
@@ -133,8 +135,7 @@ def trajectories(
         raise UsageError(f"{output} holds what stage 1 made: name another folder to write to (-o)")
     snapshot, codes = _opened_index(index)
     from atc.learn.decoder_training import Options, load
-    from atc.learn.decoder_trajectories import read_trajectories, turns_of
-    from atc.traces.store import RunStore
+    from atc.learn.decoder_trajectories import read_trajectories
 
     said = codes_by_tool(snapshot.ids, codes.values)
     names = [protocol_of(snapshot.documents[row]).name for row in range(len(snapshot))]
@@ -143,7 +144,7 @@ def trajectories(
         if times[name] == 1:  # runs know tools by their names
             said.setdefault(name, said[id])
     found = [turns for file in files or () for turns in read_trajectories(file)]
-    found += [turns_of(run) for run in RunStore(Settings.load().runs_dir).list()] if runs else []
+    found += list(_of_runs(RunStore(Settings.load().runs_dir))) if runs else []
     good = [turns for turns in found if known(turns, said)]
     err.print(f"{len(good)} trajectories of {len(found)} call tools of this index", markup=False)
     rank = _facts(begin, snapshot, codes).rank
@@ -258,3 +259,15 @@ def _train(
     else:
         out.print(f"{done.step} of {done.steps} steps; the same command goes on", markup=False)
     raise typer.Exit(SOLVED if done.done else NOT_SOLVED)
+
+
+def _of_runs(store: RunStore) -> Iterator[list[Turn]]:
+    """What each kept run did; one that cannot be read is left out."""
+    from atc.learn.decoder_trajectories import turns_of
+
+    for stored in store.list():
+        try:
+            stored.check()
+            yield turns_of(stored)
+        except (OSError, UsageError, *FAILS) as error:
+            err.print(f"atc: run {stored.run_id} is left out: {clean(str(error))}", markup=False)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import partial
 from typing import Any
@@ -141,16 +140,19 @@ def _tools(runs: RunStore, tools: Sequence[str] | None, given: Mapping[str, Any]
 
 
 def latest_source(runs: RunStore) -> dict[str, Any]:
-    """Where the tools of the latest run are that says so.
+    """Where the tools of the latest run are that says so. What others may have written is not taken for it.
 
     Raises:
         UsageError: none does.
     """
+    strange = ""
     for stored in runs.list():
         try:
-            source = json.loads((stored.first("run_started") or {}).get("source") or "{}")
-        except (OSError, UsageError, ValueError, TypeError):
+            source = options.source_from((stored.first("run_started") or {}).get("source"))
+        except (OSError, UsageError):
             continue
-        if isinstance(source, dict) and source.get("tools"):
-            return source
-    raise UsageError(f"no run in {runs.folder} says where its tools were: name them with --tools")
+        if source.get("tools"):
+            if not (why := stored.why_strange()):
+                return source
+            strange = strange or f" ({stored.run_id} does, but {why})"
+    raise UsageError(f"no run in {runs.folder} says where its tools were{strange}: name them with --tools")

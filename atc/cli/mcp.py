@@ -19,7 +19,6 @@ from atc.settings import Settings
 
 if TYPE_CHECKING:
     from atc.faces.mcp_server.gateway import Gateway
-    from atc.faces.mcp_server.server import Face
 
 Enrich = Annotated[
     bool,
@@ -45,8 +44,7 @@ With = Annotated[
         "--with",
         metavar="NAME",
         help="Offer this, too: run_task (ATC's own model solves a task), resume (go on with a run that was cut off), "
-        "probe (call a tool to see what it answers). "
-        "May be given several times.",
+        "probe (call a tool to see what it answers). May be given several times.",
     ),
 ]
 StubTokens = Annotated[
@@ -121,7 +119,6 @@ def mcp(
     from atc.faces.mcp_server.gateway import Gateway
     from atc.faces.mcp_server.options import Options
     from atc.faces.mcp_server.pipes import taken
-    from atc.faces.mcp_server.stdio import serve_stdio
 
     if unknown := [name for name in extras or () if name not in EXTRAS]:
         raise UsageError(f"--with does not know {unknown[0]!r}: there are {', '.join(EXTRAS)}")
@@ -168,20 +165,24 @@ def mcp(
             ),
         )
         return
-    serve: partial[Any] = partial(serve_stdio, gateway, enriched(gateway) if enrich else None, outgoing=outgoing)
+    _serve_over_pipes(gateway, outgoing, enrich=enrich, probe_reads=probe_reads)
+
+
+def _serve_over_pipes(gateway: Gateway, outgoing: int, *, enrich: bool, probe_reads: bool) -> None:
+    from atc.faces.mcp_server.stdio import serve_stdio
+
+    face = None
+    if enrich:
+        from atc.faces.mcp_server.enrich import EnrichedFace
+
+        face = EnrichedFace(gateway)
+    serve: partial[Any] = partial(serve_stdio, gateway, face, outgoing=outgoing)
     if probe_reads:
         from atc.faces.mcp_server.probing import beside
 
         serve = partial(beside, gateway, serve)
     with leaving(INTERRUPTED):
         anyio.run(serve)
-
-
-def enriched(gateway: Gateway) -> Face:
-    """The face of ``--enrich``."""
-    from atc.faces.mcp_server.enrich import EnrichedFace
-
-    return EnrichedFace(gateway)
 
 
 app.command("login")(mcp_login.login)

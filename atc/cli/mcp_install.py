@@ -11,6 +11,7 @@ import typer
 from atc.cli import options
 from atc.cli.console import NOT_SOLVED, clean, err, guarded, out, print_json, print_table
 from atc.errors import UsageError
+from atc.invisible import visible
 
 if TYPE_CHECKING:  # a server of the same group starts without them
     from atc.faces.mcp_clients.plan import Found, Plan
@@ -125,7 +126,7 @@ def _finish(plan: Plan, what: str, *, yes: bool, dry_run: bool, as_json: bool) -
         if plan.changes and not yes:
             if as_json or not question.has_terminal():
                 raise UsageError("nobody can be asked whether to write it: add --yes, or look at it with --dry-run")
-            if not asyncio.run(question.ask(f"write {question.visible(str(plan.file.target))}?", {})):
+            if not asyncio.run(question.ask(f"write {visible(str(plan.file.target))}?", {})):
                 err.print("atc: nothing was written")
                 raise typer.Exit(NOT_SOLVED)
         copy = plan.carry_out()

@@ -86,6 +86,20 @@ def source_of(
     )
 
 
+def source_from(text: Any) -> dict[str, Any]:
+    """What :func:`source_of` made, read back from a trace; nothing where it is something else."""
+    try:
+        source = json.loads(text or "{}")
+    except (TypeError, ValueError, RecursionError):
+        return {}  # a run that a program of the user's began: its note is its own
+    if not isinstance(source, dict):
+        return {}
+    lists = (source.get(name) for name in ("tools", "only", "openapi"))
+    texts = (source.get(name) for name in ("service_url", "documents"))
+    is_lists = all(each is None or (isinstance(each, list) and all(isinstance(e, str) for e in each)) for each in lists)
+    return source if is_lists and all(each is None or isinstance(each, str) for each in texts) else {}
+
+
 def opened(
     sources: Sequence[str],
     *,

@@ -13,6 +13,7 @@ from rich.text import Text
 from atc.cli import options
 from atc.cli.console import DENIED, clean, guarded, out, print_json, print_table
 from atc.errors import UsageError
+from atc.invisible import visible
 from atc.permissions import Decision, Permissions, Rule, Who, wording
 from atc.permissions.conditions import shown
 from atc.permissions.of_agent import permissions_named
@@ -64,7 +65,7 @@ def check(
         table = Table("tool", "effect", "unasked?", "by", "but", box=None, header_style="bold")
         for row in rows:
             cells = (row["tool"], row["effect"], row["verdict"], row["by"], "; ".join(row["but"]))
-            table.add_row(*(Text(clean(cell)) for cell in cells))
+            table.add_row(*(Text(visible(cell)) for cell in cells))
         print_table(table)
     for number in unused:
         out.print(f"rule {number} fits none of these tools", markup=False)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import json
 from decimal import Decimal
 from typing import Annotated, Any
 
@@ -12,8 +11,9 @@ from rich.table import Table
 from rich.text import Text
 
 from atc.agent import Agent
+from atc.calls import question
 from atc.cli import options
-from atc.cli.console import clean, guarded, out, print_json, print_table, short
+from atc.cli.console import WRONG_USE, clean, err, fail, guarded, out, print_json, print_table, short
 from atc.cli.run import (
     ApproveOption,
     Ask,
@@ -29,10 +29,13 @@ from atc.cli.run import (
     finish,
 )
 from atc.cli.view import RunView
-from atc.errors import UsageError
+from atc.errors import TraceError, UsageError
+from atc.invisible import visible
 from atc.prices import money_text
 from atc.settings import Settings
+from atc.strategies.base import BUNDLED, Strategy, open_strategy
 from atc.traces.events import Event
+from atc.traces.reading import FAILS, damaged
 from atc.traces.retention import Pruned, prune
 from atc.traces.retention import delete as delete_run
 from atc.traces.store import RunStore, StoredRun
@@ -58,6 +61,8 @@ def runs(
         _print_deleted(_deleted(keep, delete or []), as_json=as_json)
         return
     rows = [_summary(stored) for stored in _store().list()[:limit]]
+    for why in (row["damage"] for row in rows if "damage" in row):
+        err.print(Text(f"atc: {clean(why)}", style="yellow"))
     if as_json:
         print_json(rows)
         return
@@ -97,20 +102,36 @@ def _print_deleted(pruned: Pruned, *, as_json: bool) -> None:
 
 @guarded
 def show(run: RunName, verbose: Verbose = False, as_json: options.Json = False) -> None:
-    """Read a run back: its programs, calls, faults and answer, as they happened."""
+    """Read a run back: its programs, calls, faults and answer, as they happened.
+
+    Exit codes: 0 it was read, 2 there is no such run, or a line of its trace is damaged: the others are shown.
+    """
     stored = _store().find(run)
-    events = list(stored.events())
+    damage: list[TraceError] = []
     if as_json:
-        print_json(events)
-        return
+        print_json([event for _, event in stored.numbered(damage.append)])
+    else:
+        _show(stored, damage, verbose=verbose)
+    if damage:
+        more = f" (and {len(damage) - 1} more lines)" if len(damage) > 1 else ""
+        fail(WRONG_USE, f"{damage[0]}{more}")
+
+
+def _show(stored: StoredRun, damage: list[TraceError], *, verbose: bool) -> None:
+    """Print a run; what cannot be read of it goes to ``damage``."""
     view = RunView(out, stored=True, verbose=verbose)
     task = None
-    for event in events:
-        if event["kind"] == "run_started" and (event["data"].get("turn"), event["data"]["task"]) != task:
-            task = (event["data"].get("turn"), event["data"]["task"])  # a conversation has several; a resume none
+    for number, event in stored.numbered(damage.append):
+        kind, data = event["kind"], event["data"]
+        if kind == "run_started" and (data.get("turn"), data["task"]) != task:
+            task = (data.get("turn"), data["task"])  # a conversation has several; a resume none
             view.line(f"task: {task[1]}", "bold")
-        if event["kind"] not in ("indexing", "model_started", "model_waiting", "call_started"):
-            view(Event(event["kind"], event["data"], event["at"]))
+        if kind in ("indexing", "model_started", "model_waiting", "call_started"):
+            continue
+        try:
+            view(Event(kind, data, event["at"]))
+        except FAILS as error:
+            damage.append(damaged(stored.trace, number, error))
     view.close()
 
 
@@ -140,16 +161,25 @@ def resume(
     ] = None,
     sentence: Sentence = None,
     no_learn: NoLearn = False,
+    trust_run: Annotated[
+        bool,
+        typer.Option("--trust-run", help="Load what its trace names, though others could have written to its folder."),
+    ] = False,
     as_json: options.Json = False,
 ) -> None:
     """Go on with a run that was cut off, or that asks you something (`--reply`).
 
-    What succeeded is not done again; a write in doubt is not repeated.
+    What succeeded is not done again; a write in doubt is not repeated. Its tools and its strategy are loaded from where
+    its trace says. If others than you can write to the folder of the run, you are asked before.
 
     Exit codes are those of `atc run`.
     """
     stored = _store().find(run)
-    source = _source(stored) | ({"tools": tools, "only": None, "documents": None} if tools else {})
+    source = _source(stored)
+    strange = "" if trust_run else stored.why_strange()
+    strategy = _asked_for(stored, source, strange) if strange and not tools and source.get("tools") else None
+    if tools:  # of a trace that others may have written, nothing else is taken
+        source = ({} if strange else source) | {"tools": tools, "only": None, "documents": None}
     if not source.get("tools"):
         raise UsageError(f"run {stored.run_id} does not say where its tools were: name them with --tools")
     kept: dict[str, Any] = {name: source.get(name) for name in ("only", "service_url", "documents", "openapi")}
@@ -169,9 +199,12 @@ def resume(
         sentence=sentence,
         learn=False if no_learn else None,
         on_event=view,
+        strategy=strategy,
     )
     try:
-        result = asyncio.run(agent.aresume(stored.run_id, answer=answer, images=image or (), reply=reply))
+        result = asyncio.run(
+            agent.aresume(stored.run_id, answer=answer, images=image or (), reply=reply, trust_run=trust_run)
+        )
     finally:
         if view is not None:
             view.close()
@@ -187,13 +220,28 @@ def _asks(stored: StoredRun) -> bool:
     return (stored.last("run_ended") or {}).get("status") == "needs_input"
 
 
+def _asked_for(stored: StoredRun, source: dict[str, Any], strange: str) -> Strategy | None:
+    """Ask whether what a strange trace names is loaded; the strategy that it names, if that is code.
+
+    What is loaded is what was shown: whoever can write to the trace may do so after the question.
+
+    Raises:
+        UsageError: the answer is no, or nobody can be asked.
+    """
+    name = (stored.first("run_started") or {}).get("strategy_given")
+    code = name if isinstance(name, str) and name not in BUNDLED else None
+    named = {key: value for key, value in (source | {"strategy": code}).items() if value}
+    heading = f"load what run {stored.run_id} names? Its code runs as you; {visible(strange)}"
+    if question.has_terminal() and asyncio.run(question.ask(heading, named)):
+        return None if code is None else open_strategy(code)
+    raise UsageError(
+        f"run {stored.run_id} is not resumed with the tools that it names, for {strange}: name them with --tools, or, "
+        "if you know who wrote it, say --trust-run"
+    )
+
+
 def _source(stored: StoredRun) -> dict[str, Any]:
-    started = stored.first("run_started") or {}
-    try:
-        source = json.loads(started.get("source") or "{}")
-    except ValueError:
-        return {}  # a run that a program of the user's began: its note is its own
-    return source if isinstance(source, dict) else {}
+    return options.source_from((stored.first("run_started") or {}).get("source"))
 
 
 def _summary(stored: StoredRun) -> dict[str, Any]:
@@ -207,21 +255,29 @@ def _summary(stored: StoredRun) -> dict[str, Any]:
         "cost": None,
         "currency": "",
     }
-    for event in stored.events():
-        data = event["data"]
-        match event["kind"]:
-            case "run_started":
-                row |= {"task": data["task"], "model": data["model"], "status": "cut off"}
-            case "call_ended":
-                row["calls"] += 1
-            case "program_written":
-                row["revisions"] = data["attempt"]
-            case "run_ended":
-                row |= {"status": data["status"], "seconds": data["usage"]["seconds"], "answer": data["answer"]}
-                if (cost := data.get("cost")) is not None:  # of each task of a conversation, and of each resume
-                    total = Decimal(str(row["cost"] or 0)) + Decimal(str(cost))
-                    row |= {"cost": float(total), "currency": data.get("currency", "")}
-    return row
+    damage: list[TraceError] = []
+    for number, event in stored.numbered(damage.append):
+        try:
+            _count(row, event["kind"], event["data"])
+        except FAILS as error:
+            damage.append(damaged(stored.trace, number, error))
+    return row | ({"status": "damaged", "damage": str(damage[0])} if damage else {})
+
+
+def _count(row: dict[str, Any], kind: str, data: dict[str, Any]) -> None:
+    """Add an event to the row of its run."""
+    match kind:
+        case "run_started":
+            row |= {"task": data["task"], "model": data["model"], "status": "cut off"}
+        case "call_ended":
+            row["calls"] += 1
+        case "program_written":
+            row["revisions"] = data["attempt"]
+        case "run_ended":
+            row |= {"status": data["status"], "seconds": data["usage"]["seconds"], "answer": data["answer"]}
+            if (cost := data.get("cost")) is not None:  # of each task of a conversation, and of each resume
+                total = Decimal(str(row["cost"] or 0)) + Decimal(str(cost))
+                row |= {"cost": float(total), "currency": data.get("currency", "")}
 
 
 def _cost(row: dict[str, Any]) -> Text:

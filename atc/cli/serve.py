@@ -35,7 +35,7 @@ def serve(
         int, typer.Option(envvar="ATC_SERVE_MAX_RUNS", min=1, help="Programs at once; more are told to come back.")
     ] = 32,
     max_runs_per_tenant: Annotated[
-        int, typer.Option(envvar="ATC_SERVE_MAX_RUNS_PER_TENANT", min=0, help="Of these, one tenant's; 0: all.")
+        int, typer.Option(envvar="ATC_SERVE_MAX_RUNS_PER_TENANT", min=0, help="Of these, one tenant's; 0: its share.")
     ] = 0,
     require: Annotated[
         str | None, typer.Option(help="Least isolation, N, L or F; without it nothing is served. [default: L]")
@@ -67,6 +67,7 @@ def serve(
     from the settings (ATC_WALL_S, ATC_CPU_S, ATC_MEMORY_MB). It ends on SIGTERM, after its runs.
     """
     try:
+        from atc.sandboxes.service.accounts import CountingLoop
         from atc.sandboxes.service.server import serve as run_service
         from atc.sandboxes.service.service import ServiceSettings
         from atc.sandboxes.service.tenants import Tenants, read_tenants, read_token
@@ -96,7 +97,8 @@ def serve(
     if not secure and not is_loopback(host):
         err.print("atc: serving http without --tls-cert: the way to callers must be encrypted by other means")
     logging.basicConfig(format="%(asctime)s %(levelname)s %(name)s %(message)s", level=logging.INFO)
-    asyncio.run(run_service(made, host, port, **secure))
+    with asyncio.Runner(loop_factory=CountingLoop) as runner:
+        runner.run(run_service(made, host, port, **secure))
 
 
 def _address(advertise: str) -> str:

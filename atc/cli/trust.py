@@ -14,6 +14,7 @@ from atc.calls import question
 from atc.cli import options
 from atc.cli.console import NOT_SOLVED, clean, guarded, out, print_json, print_table
 from atc.errors import UsageError
+from atc.invisible import visible
 from atc.trust import FILE, SettingsFile, TrustStore, settings_file
 
 
@@ -48,7 +49,7 @@ def _trust(store: TrustStore, file: SettingsFile, *, yes: bool, as_json: bool) -
         _finish(file.path, "free", as_json=as_json)
     elif store.trusts(file):
         _finish(file.path, "trusted", as_json=as_json)
-    elif yes or asyncio.run(question.ask(f"trust {question.visible(str(file.path))}? It sets", file.shown)):
+    elif yes or asyncio.run(question.ask(f"trust {visible(str(file.path))}? It sets", file.shown)):
         store.add(file)
         _finish(file.path, "trusted", as_json=as_json)
     else:

@@ -279,7 +279,7 @@ class RunView:
             rests = "  (a read)" if call.effect == Effect.READ.value else ""
             self.line(f"  {call.index}. {plans.planned_call(call)}{rests}")
             for feed in call.feeds:
-                self.line(f"       {feed.argument} ← {plans.feed(feed)}", "dim")
+                self.line(f"       {visible_name(feed.argument)} ← {plans.feed(feed)}", "dim")
             for note in call.notes:
                 self.line(f"       note: {note}", "dim")
         if found.stop is not None:

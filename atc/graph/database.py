@@ -18,6 +18,7 @@ from typing import TypeVar
 
 from atc.errors import EnvironmentProblem
 from atc.locks import lock
+from atc.private_folders import make_private
 
 VERSION = 1
 """Of the tables."""
@@ -197,7 +198,7 @@ class Database:
         Raises:
             OSError: it cannot be made, or is another user's.
         """
-        self.path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+        make_private(self.path.parent)
         with suppress(FileExistsError):
             os.close(os.open(self.path, os.O_CREAT | os.O_EXCL | os.O_RDWR | os.O_CLOEXEC, 0o600))
         about = os.stat(self.path)

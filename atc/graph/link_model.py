@@ -21,6 +21,7 @@ from atc.errors import UsageError
 from atc.graph.edges import Path
 from atc.graph.link_features import DIRECTED, FEATURES, LinkFeatures, Matrix
 from atc.graph.tool_graph import ToolGraph
+from atc.private_folders import make_private
 from atc.tools.protocol import Protocol
 from atc.whole_file import write_whole
 
@@ -144,7 +145,7 @@ def write_private(path: File, record: Mapping[str, Any]) -> None:
         UsageError: it cannot be written.
     """
     try:
-        path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+        make_private(path.parent)
         write_whole(path, json.dumps(record))
     except OSError as error:
         raise UsageError(f"{path} cannot be written: {error.strerror}") from None

@@ -44,6 +44,8 @@ MAX_LOOKED_AT = 200
 """Tools that are looked at for a parameter such as ``id``, of which the tools' names must tell what it is of."""
 MAX_WORDS = 12
 """Words of one name that it is found by."""
+MAX_ECHOES = 10_000
+"""Fields of one tool, times arguments that it needs, of which it is asked whether the one repeats the other."""
 BARE = 0.6
 """Affinity of a bare ``id`` to a bare ``id``."""
 _Key = tuple[object, ...]
@@ -113,8 +115,10 @@ class ToolFacts:
     def fields(self, last: str) -> Sequence[Field]:
         """The fields whose names end with a word. What a tool must be given it only repeats: that is no supply."""
         if (kept := self._fields.get(last)) is None:
-            found = (self.field(path, number) for number, path in self._paths.get(last, ()))
-            kept = self._fields[last] = [each for each in found if not self._echoes(last, each)]
+            paths = self._paths.get(last, ())
+            own = [name for name, ends in self._own.items() if last in ends][: MAX_ECHOES // (len(paths) or 1)]
+            found = (self.field(path, number) for number, path in paths)
+            kept = self._fields[last] = [each for each in found if not self._echoes(own, each)]
         return kept
 
     def field(self, path: Path, number: int = 0) -> Field:
@@ -124,11 +128,8 @@ class ToolFacts:
         stated = any(not CONTAINERS.issuperset(words_of(each)) for each in above)
         return Field(number, (*path, *item), name, owner_of(above, self.protocol.name), stated)
 
-    def _echoes(self, last: str, field: Field) -> bool:
-        return any(
-            last in ends and affinity(name, self.protocol.name, field.name, field.owner) >= ECHO
-            for name, ends in self._own.items()
-        )
+    def _echoes(self, own: Sequence[str], field: Field) -> bool:
+        return any(affinity(name, self.protocol.name, field.name, field.owner) >= ECHO for name in own)
 
 
 class _Supply(NamedTuple):

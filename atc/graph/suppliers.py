@@ -17,6 +17,8 @@ LEAST, ECHO = 0.6, 0.85
 """Affinity from which a field is named as the source of a parameter, and from which it only repeats one."""
 MAX_ALTERNATIVES = 50
 """Choices that are followed at one step of a path."""
+MAX_SHOWN = 100
+"""Arguments of a call that are written out where their values are not known."""
 _CHOICES = ("allOf", "anyOf", "oneOf")
 
 
@@ -148,5 +150,7 @@ def expression_of(
         arguments: the names that the call gives.
         values: their source text; ``...`` stands for those that are not given.
     """
-    given = ", ".join(f"{name}={(values or {}).get(name, '...')}" for name in arguments)
+    shown = arguments if values is not None else arguments[:MAX_SHOWN]
+    given = ", ".join(f"{name}={(values or {}).get(name, '...')}" for name in shown)
+    given += ", ..." if len(shown) < len(arguments) else ""
     return f"{tool}({given})" + "".join("[0]" if step == "[]" else f"[{step!r}]" for step in path)

@@ -15,6 +15,7 @@ from pydantic import TypeAdapter, ValidationError
 
 from atc.models.base import Model, WrappedModel
 from atc.models.messages import Message, ModelRequest, Reply
+from atc.private_folders import make_private
 
 _log = logging.getLogger(__name__)
 T = TypeVar("T")
@@ -117,7 +118,7 @@ def _read(path: Path, kind: TypeAdapter[T]) -> T | None:
 
 def _write(path: Path, kind: TypeAdapter[T], value: T) -> None:
     try:
-        path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+        make_private(path.parent)
         with tempfile.NamedTemporaryFile(dir=path.parent, prefix=".new-", delete=False) as out:
             try:
                 out.write(kind.dump_json(value))

@@ -27,6 +27,7 @@ from atc.errors import ModelUnavailable
 from atc.models.machine import needed_bytes, this_machine
 from atc.models.messages import Message
 from atc.models.prompt_cache import Gate, PromptCache
+from atc.private_folders import make_private
 
 _log = logging.getLogger(__name__)
 
@@ -288,7 +289,7 @@ class EmbeddedServer:
 def _private_folder(path: str) -> str:
     """The folder, made for its owner alone, as llama.cpp wants it: with a slash at its end; ``""`` if it cannot be."""
     try:
-        Path(path).mkdir(mode=0o700, parents=True, exist_ok=True)
+        make_private(Path(path))
     except OSError as problem:
         _log.warning("the beginnings of prompts are not kept in %s: %s", path, problem)
         return ""

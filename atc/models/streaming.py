@@ -30,9 +30,11 @@ def split_reasoning(text: str) -> tuple[str, str]:
 
     The tag that begins thoughts may have been the prompt's; then they end in one at the end of a line, before any code.
     """
-    thoughts = ""
-    while match := _BEGINS.match(text):
-        thoughts, text = thoughts + match[2], text[match.end() :]
+    parts, at = list[str](), 0
+    while match := _BEGINS.match(text, at):
+        parts.append(match[2])
+        at = match.end()
+    thoughts, text = "".join(parts), text[at:]
     if not thoughts and (end := _ENDS.search(text)):
         before = text[: end.start()]
         if "```" not in before and not _TAG.search(before):

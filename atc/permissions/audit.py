@@ -10,7 +10,7 @@ import json
 import os
 import stat
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import IO, Any, Literal
@@ -23,6 +23,7 @@ from atc.errors import EnvironmentProblem
 from atc.locks import lock, unlock
 from atc.packing import as_text
 from atc.permissions.facts import Caller
+from atc.private_folders import make_private
 from atc.result import Effect
 
 MAX_BYTES, KEPT = 10_000_000, 4
@@ -120,7 +121,7 @@ class AuditLog:
         return shown
 
     def _append(self, line: bytes) -> None:
-        self.path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+        make_private(self.path.parent)
         with _Locked(self.path.with_name(f"{self.path.name}.lock")):
             with _opened(self.path) as file:
                 turned = os.fstat(file.fileno()).st_size + len(line) > self.max_bytes
@@ -139,8 +140,12 @@ class AuditLog:
         os.replace(self.path, _numbered(self.path, 1))
 
 
-def read_audit(path: Path) -> Iterator[AuditRecord | None]:
+def read_audit(path: Path, tell: Callable[[Path, int], None] | None = None) -> Iterator[AuditRecord | None]:
     """The decisions, the oldest first; ``None`` for a line that cannot be read.
+
+    Args:
+        path: of the log; what was turned over is beside it.
+        tell: is told of each line that cannot be read: its file, and its number from 1.
 
     Raises:
         OSError: a file cannot be read.
@@ -151,10 +156,14 @@ def read_audit(path: Path) -> Iterator[AuditRecord | None]:
         except FileNotFoundError:
             continue
         with file:
+            number = 0
             while line := file.readline(_MAX_LINE):
+                number += 1
                 try:
                     yield AuditRecord.model_validate_json(line)
                 except ValidationError:
+                    if tell is not None:
+                        tell(file_path, number)
                     yield None
 
 

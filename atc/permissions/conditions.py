@@ -66,7 +66,7 @@ class Condition:
         return True if True in verdicts else None if None in verdicts else False
 
     def _within(self, value: Any) -> bool | None:
-        if isinstance(value, bool) or not isinstance(value, int | float) or math.isnan(value):
+        if isinstance(value, bool) or not isinstance(value, int | float) or value != value:  # NaN
             return None
         return (self.low is None or value >= self.low) and (self.high is None or value <= self.high)
 
@@ -178,7 +178,7 @@ def _scalar(value: Any) -> Scalar:
 
 
 def _number(key: str, value: Any) -> float:
-    if isinstance(value, bool) or not isinstance(value, int | float) or not math.isfinite(value):
+    if isinstance(value, bool) or not isinstance(value, int | float) or not abs(value) < math.inf:
         raise ValueError(f"`{key}` takes a number")
     return value
 

@@ -9,6 +9,8 @@ from dataclasses import dataclass
 from fnmatch import translate
 from urllib.parse import unquote
 
+from atc.unicode_forms import normalized
+
 MAX_PATTERN = 200
 """Characters of a pattern."""
 MAX_STARS = 12
@@ -47,7 +49,7 @@ class Patterns:
     def __post_init__(self) -> None:
         made = "|".join(f"(?:{translate(text)})" for text in self.texts)
         object.__setattr__(self, "_exactly", re.compile(made))
-        loose = "|".join(f"(?:{translate(unicodedata.normalize('NFKC', text))})" for text in self.texts)
+        loose = "|".join(f"(?:{translate(normalized('NFKC', text))})" for text in self.texts)
         object.__setattr__(self, "_loosely", re.compile(loose, re.IGNORECASE))
 
     def fit(self, text: str) -> bool:
@@ -58,7 +60,7 @@ class Patterns:
         """Whether one may fit, for a rule that restricts: letter case, and forms of one letter, make no difference."""
         if len(text) > MAX_JUDGED or self._matches("_exactly", text):
             return True
-        return self._matches("_loosely", unicodedata.normalize("NFKC", text))
+        return self._matches("_loosely", normalized("NFKC", text))
 
     def fit_argument(self, text: str) -> bool:
         """:meth:`fit`, for an argument: ``..`` as a step of a path leads out of what a wildcard means."""

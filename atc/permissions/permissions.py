@@ -6,11 +6,12 @@ Where none does, reads are allowed and all else is asked about.
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
+from atc.invisible import is_invisible
 from atc.permissions.document import Section, read_document
 from atc.permissions.effects import effect_of
 from atc.permissions.facts import LOCAL, Caller, Caps, Decision, Restriction, Rule, Verdict, Who
@@ -88,12 +89,8 @@ class Permissions:
             return Decision("allow", effect=effect)
         return Decision("ask", line=allowing(protocol.name, client.principal), effect=effect)
 
-    def visible(self, client: Caller, protocols: Iterable[Protocol]) -> list[Protocol]:
-        """The tools of which a caller can make some call. The others it need not see."""
-        return [protocol for protocol in protocols if self.sees(client, protocol)]
-
     def sees(self, client: Caller, protocol: Protocol) -> bool:
-        """Whether a caller can make some call of a tool."""
+        """Whether a caller can make some call of a tool. Others it need not see."""
         effect = self.effect(protocol)
         if self._barred(client, protocol, effect) is not None:
             return False
@@ -182,6 +179,12 @@ def granting(tool: str, principal: str, section: Section) -> str:
 
 
 def quoted(text: str) -> str:
-    """A text as TOML writes it."""
-    clean = text.encode("utf-8", "replace").decode()
-    return json.dumps(clean, ensure_ascii=False).replace("\x7f", "\\u007f")
+    """A text as TOML writes it; what nobody would see is an escape."""
+    clean = json.dumps(text.encode("utf-8", "replace").decode(), ensure_ascii=False)
+    if clean.isascii() and clean.isprintable():
+        return clean
+    return "".join(c if c.isprintable() and not is_invisible(c) else _escaped(ord(c)) for c in clean)
+
+
+def _escaped(code: int) -> str:
+    return f"\\u{code:04x}" if code < 0x10000 else f"\\U{code:08x}"

@@ -20,7 +20,7 @@ from atc.tools.stubs import render_stub
 
 MAX_REFUSALS = 4
 MAX_HELPERS = 3
-_QUESTION = re.compile(r"\s*#\s*(?:question\s*:?)?\s*(.{3,300})", re.IGNORECASE)
+_QUESTION = re.compile(r"\s*+#\s*+(?:question\s*+:?)?\s*+(.{3,300})", re.IGNORECASE)
 _SENTENCE_CHARACTERS = 200
 _CALL_CHARACTERS = 400
 

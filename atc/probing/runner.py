@@ -66,7 +66,9 @@ class Runner:
         """
         granted = self.tools.only(*(name for name in dict.fromkeys(names) if name in self.tools))
         broker = Broker(granted, Journal(None), self.emit, self.policy, Approval(self.approve))
-        job = Job(program, signatures(granted), limits_from(self.settings), clock=broker.clock)
+        job = Job(
+            program, signatures(granted), limits_from(self.settings), clock=broker.clock, host_time=broker.host_time
+        )
         outcome = await self.sandbox.run(job, broker.call)
         calls = tuple(sorted(broker.calls, key=lambda call: call.index))
         if outcome.kind == "finished":

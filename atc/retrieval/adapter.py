@@ -21,6 +21,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from atc.errors import UsageError
+from atc.private_folders import make_private
 from atc.retrieval.encoder import Floats, normalised
 from atc.retrieval.scorers import Query, Rows
 from atc.scorer_names import ScorerName
@@ -100,7 +101,7 @@ class Adapter:
             "matrix": base64.b64encode(self.matrix.astype("<f2").tobytes()).decode(),
         }
         try:
-            path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+            make_private(path.parent)
             write_whole(path, json.dumps(record))
         except OSError as error:
             raise UsageError(f"{path} cannot be written: {error.strerror}") from None

@@ -40,7 +40,7 @@ _QUERY = re.compile(
     r"<(query|search|search_query)>(.*?)(?:</\1>|<(?=/?(?:query|search|stop|plan)\b)|\Z)", re.DOTALL | re.IGNORECASE
 )
 _STOP = re.compile(
-    r"[<\[]\s*/?\s*stop(?:[_ -]retrieval)?\s*/?\s*[>\]]|(?:^|(?<=[.:!]\s))\W{0,3}stop_retrieval\W*$", re.IGNORECASE
+    r"[<\[]\s*+/?\s*+stop(?:[_ -]retrieval)?+\s*+/?\s*+[>\]]|(?:^|(?<=[.:!]\s))\W{0,3}stop_retrieval\W*$", re.IGNORECASE
 )
 _STOP_WORDS = frozenset(
     {
@@ -65,7 +65,7 @@ _NUMBER = re.compile(
 _BULLET = re.compile(r"^(\s*)[-*•–+](?!\*)\s+(.*)$")
 _LABEL = re.compile(
     r"^(?:(?:the|my|a|your)\s+)?(?:(?:next|first|new|functional|search|tool|final)\s+){0,3}(?:query|queries|search)"
-    r"\s*(?:is)?\s*[:=]\s*",
+    r"\s*+(?:is)?\s*+[:=]\s*+",
     re.IGNORECASE,
 )
 _ROLE_MARK = re.compile(r"\[(/?[A-Z_]{3,20})\]")
@@ -73,8 +73,8 @@ _ECHO = re.compile(r"^[^\n<]*\bor <stop_retrieval>[.:]?", re.MULTILINE | re.IGNO
 """The text of our last turn, repeated by the planner."""
 _INSTRUCTION = "what the tool does, likely parameter names, its category"
 """The first turn's description of a query; a reply that repeats it is no query."""
-_ROLE = re.compile(r"^\s*(?:assistant|user|system|human|found)\s*:", re.MULTILINE | re.IGNORECASE)
-_JSON_LIST = re.compile(r"\[\s*\".*\"\s*\]", re.DOTALL)
+_ROLE = re.compile(r"^[^\S\n]*+(?:assistant|user|system|human|found)\s*:", re.MULTILINE | re.IGNORECASE)
+_JSON_LIST, _JSON_LIST_END = re.compile(r"\[\s*+\""), re.compile(r"\"\s*+\]")
 _INLINE_LIST = re.compile(r"(?<!\S)\d{1,2}[.)]\s+")
 
 
@@ -153,8 +153,7 @@ def _untagged(text: str) -> str:
 
 
 def _goals(body: str) -> tuple[str, ...]:
-    among = _JSON_LIST.search(body)
-    listed = _from_json(among[0] if among else body)
+    listed = _from_json(_json_list(body) or body)
     if listed is not None:
         return _unique(map(_cleaned, listed))
     lines = [line for line in _untagged(_STOP.sub("", body)).splitlines() if line.strip()]
@@ -170,6 +169,13 @@ def _goals(body: str) -> tuple[str, ...]:
     if len(lines) == 1:
         lines = _inline(lines[0]) or re.split(r"(?<=[a-z)\]'\"][.!?;])\s+(?=[A-Z\d])", lines[0])
     return _unique(map(_cleaned, lines))
+
+
+def _json_list(body: str) -> str:
+    """The text from where a JSON list of texts begins to where the last one ends; empty if there is none."""
+    begins = _JSON_LIST.search(body)
+    ends = [found.end() for found in _JSON_LIST_END.finditer(body, begins.end())] if begins else []
+    return body[begins.start() : ends[-1]] if begins and ends else ""
 
 
 def _inline(line: str) -> list[str]:

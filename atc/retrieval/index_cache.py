@@ -16,6 +16,7 @@ from contextlib import suppress
 from pathlib import Path
 
 from atc.errors import ToolIndexError, UsageError
+from atc.private_folders import make_private
 from atc.retrieval.encoder import Encoder
 from atc.retrieval.index import ToolIndex
 from atc.retrieval.index_store import FORMAT, MANIFEST, VERSION
@@ -130,7 +131,7 @@ def prune(cache: Path, *, keep: Path | None = None, most: int = MOST, most_bytes
 
 
 def _make_private(cache: Path) -> None:
-    cache.mkdir(parents=True, exist_ok=True, mode=0o700)
+    make_private(cache)
     if cache.stat().st_mode & 0o077:
         cache.chmod(0o700)
 

@@ -10,6 +10,7 @@ from typing import Any, Self
 from atc.calls.clock import Clock
 from atc.calls.contract import CallHandler, CallReply, CallRequest
 from atc.errors import UsageError
+from atc.host_time import HostTime
 from atc.outcome import Outcome
 from atc.sandboxes.inputs import check_names
 
@@ -30,6 +31,8 @@ class Limits:
         wall_s: from the moment the program is handed over, tools' time included. Time in which the job's clock
             stands still does not count.
         cpu_s: processor time.
+        host_s: processor time that the host spends on the program's behalf: on its frames, the steps of its calls and
+            their replies. What the user's own functions take is not in it.
         memory_bytes: address space; threads' stacks are in it.
         output_bytes: kept of stdout and of stderr, each; more is read and dropped.
         frame_bytes: one message on the channel: a call's arguments, or the answer; and one input.
@@ -47,6 +50,7 @@ class Limits:
     open_files: int = 64
     calls: int = 10_000
     calls_in_flight: int = 64
+    host_s: float = 60.0
 
     def __post_init__(self) -> None:
         for item in fields(self):
@@ -70,6 +74,7 @@ class Job:
         inputs: JSON values and bytes that stand in the program's scope under these names when it starts
             (:mod:`atc.sandboxes.inputs` says which names and sizes).
         clock: stands still while the host waits for a person or a model; the program's wall time with it.
+        host_time: the account of whom the program belongs to, a run: what the host does for it is added there.
         dry_run: calls may be planned and not made (:attr:`CallReply.planned`): the program ends where it needs the
             value of one.
 
@@ -83,6 +88,7 @@ class Job:
     inputs: Mapping[str, Any] = field(default_factory=dict)
     clock: Clock = field(default_factory=Clock, repr=False, compare=False)
     dry_run: bool = False
+    host_time: HostTime = field(default_factory=HostTime, repr=False, compare=False)
 
     def __post_init__(self) -> None:
         check_names(self.inputs, self.tools)

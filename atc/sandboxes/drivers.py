@@ -70,7 +70,12 @@ def open_sandbox(settings: Settings, limits: Limits | None = None) -> Sandbox:
 
 def limits_from(settings: Settings) -> Limits:
     """Return what a program may use at most, by the settings."""
-    return Limits(wall_s=settings.wall_s, cpu_s=settings.cpu_s, memory_bytes=settings.memory_mb << 20)
+    return Limits(
+        wall_s=settings.wall_s,
+        cpu_s=settings.cpu_s,
+        memory_bytes=settings.memory_mb << 20,
+        host_s=settings.host_s,
+    )
 
 
 def _factory(name: str) -> Factory:

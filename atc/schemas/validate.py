@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 from functools import lru_cache
 from itertools import islice
@@ -13,6 +14,7 @@ import jsonschema_rs
 
 from atc.errors import ToolImportError
 from atc.packing import holds_bytes, pack, unpack
+from atc.schemas.cost import MAX_STEPS, Cost, Size, cost_of, steps
 from atc.tools import binary
 from atc.tools.protocol import JsonSchema
 
@@ -22,6 +24,15 @@ MAX_SHOWN = 1_000
 """Items of one list or object in which a problem is looked for, where the whole does not fit."""
 
 MAX_SHOWN_IN_ALL = 10_000
+MAX_LETTERS = 20_000
+"""Of one text in which a problem is looked for."""
+MAX_REASONS = 100_000
+"""Steps (:mod:`atc.schemas.cost`) of the question why a value does not fit. Most of them may end in a reason, which
+takes a thousand times as long as a step."""
+TOO_MUCH = (
+    "whether it fits cannot be told in bounded time: its schema has too many alternatives, references or patterns for "
+    "a value of this size: give less at once"
+)
 _OF_THE_REST = frozenset({"required", "minItems", "minProperties", "contains", "minContains", "dependentRequired"})
 """Keywords that what was left out of an object or list could satisfy."""
 
@@ -51,17 +62,21 @@ def problems(schema: JsonSchema, value: Any) -> list[Problem]:
 
     Bytes fit where the schema says ``{"type": "string", "format": "binary"}``, or nothing of the type. Whether it fits
     is asked of the whole value, and why of one with fewer items: the validator lists every error before it gives the
-    first.
+    first. Where the answer could take more than :data:`atc.schemas.cost.MAX_STEPS`, it is not asked, and that is the
+    problem.
     """
+    text = schema_key(schema)
+    if steps(text, "", value) > MAX_STEPS:
+        return [Problem((), TOO_MUCH, "")]
     with_bytes = holds_bytes(value)
     packed = pack(value) if with_bytes else value
-    checker = validator(schema, with_bytes=with_bytes)
+    checker = _validator(text, with_bytes)
     if checker.is_valid(packed):
         return []
-    shown = _Shown()
+    shown, errors = _reasons(checker, cost_of(text), packed)
     found: list[Problem] = []
     unsure: list[tuple[str | int, ...]] = []
-    for error in checker.iter_errors(shown.of(packed)):
+    for error in errors:
         at, keyword = tuple(error.instance_path), str(error.schema_path[-1]) if error.schema_path else ""
         if not shown.explains(at, keyword):
             unsure.append(at)
@@ -80,21 +95,55 @@ def problems(schema: JsonSchema, value: Any) -> list[Problem]:
     return [Problem(where, "something in it does not fit; it is too large to say what: give less at once", "")]
 
 
+def _reasons(checker: Any, cost: Cost, packed: Any) -> tuple[_Shown, Iterable[Any]]:
+    """Why a value does not fit, asked of as much of it as can be asked in bounded time: all errors, or the first."""
+    for shown in (_Shown(), _Shown(100, 1_000, 2_000, 8), _Shown(20, 100, 500, 4), _Shown(5, 20, 200, 2)):
+        part = shown.of(packed)
+        most = cost.of_reasons(Size.of(part, cost), shown.depth)
+        if most <= MAX_REASONS:
+            return shown, checker.iter_errors(part)
+        if most <= MAX_STEPS and not cost.has_choices:
+            try:
+                checker.validate(part)
+            except jsonschema_rs.ValidationError as error:
+                return shown, [error]
+            return shown, []
+    return shown, []
+
+
 def _path(steps: tuple[str | int, ...]) -> str:
     return "$" + "".join(f"[{step}]" if isinstance(step, int) else f".{step}" for step in steps)
 
 
 @dataclass
 class _Shown:
-    """A value with the first items of its long lists and objects, and where something was left out."""
+    """A value with the first items of its long lists and objects, the beginnings of its long texts, and where something
+    was left out.
 
+    Attributes:
+        most: items of one list or object.
+        left: items that may still be shown, in all.
+        letters: of one text.
+        levels: of lists and objects in one another; what is below them is shown empty.
+        depth: the levels that there are.
+    """
+
+    most: int = MAX_SHOWN
     left: int = MAX_SHOWN_IN_ALL
+    letters: int = MAX_LETTERS
+    levels: int = 1_000
+    depth: int = 0
     cut: set[tuple[str | int, ...]] = field(default_factory=set)
+    cut_texts: set[tuple[str | int, ...]] = field(default_factory=set)
 
     def of(self, value: Any, at: tuple[str | int, ...] = ()) -> Any:
+        if isinstance(value, str) and len(value) > self.letters:
+            self.cut_texts.add(at)
+            return value[: self.letters]
         if not isinstance(value, dict | list):
             return value
-        taken = min(len(value), MAX_SHOWN, self.left)
+        self.depth = max(self.depth, len(at) + 1)
+        taken = min(len(value), self.most, self.left) if len(at) < self.levels else 0
         self.left -= taken
         if taken < len(value):
             self.cut.add(at)
@@ -104,9 +153,11 @@ class _Shown:
 
     def explains(self, at: tuple[str | int, ...], keyword: str) -> bool:
         """Whether an error holds for the whole value, and does not come from what was left out."""
+        if at in self.cut_texts:
+            return keyword in ("type", "maxLength")
         if keyword in _OF_THE_REST:
             return at not in self.cut
-        return keyword in _OF_A_PART or not any(cut[: len(at)] == at for cut in self.cut)
+        return keyword in _OF_A_PART or not any(cut[: len(at)] == at for cut in (*self.cut, *self.cut_texts))
 
 
 def ensure_valid_schema(schema: JsonSchema, what: str) -> None:

@@ -61,7 +61,7 @@ async def _agreed(loop: ProgramLoop, drafts: list[Draft], warnings: Warnings) ->
     values: list[tuple[Draft, Any]] = []
     for draft in drafts:
         outcome = await loop.execute(draft, warnings(draft))
-        if loop.fault_of(draft, outcome) is None:
+        if await loop.traced(draft, outcome) is None:
             values.append((draft, outcome.value))
     if not values:
         return None

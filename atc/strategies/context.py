@@ -168,9 +168,9 @@ class RunContext:
             ToolImportError: a tool's schema is not valid.
         """
         if stored is not None:
-            self.recovery.restore(stored)
-        before = stored.last("tools_chosen") if stored is not None else None
-        fixed = stored.first("tools_chosen") if stored is not None else None
+            await asyncio.to_thread(self.recovery.restore, stored)  # a trace may be long
+        before = await asyncio.to_thread(stored.last, "tools_chosen") if stored is not None else None
+        fixed = await asyncio.to_thread(stored.first, "tools_chosen") if stored is not None else None
         if fixed is not None:
             self.broker.repairs.respellings = read_respellings(fixed.get("respellings"))
         if before is not None and all(name in self.all_tools for name in before["tools"]):
@@ -285,13 +285,14 @@ class RunContext:
         self.emit("program_started", {"attempt": attempt, "warnings": list(warnings)})
         values = self.inputs if inputs is None else inputs
         limits = limits_from(self.settings)
-        job = Job(program, signatures(self.tools), limits, values, broker.clock, broker.dry_run)
+        job = Job(program, signatures(self.tools), limits, values, broker.clock, broker.dry_run, broker.host_time)
         outcome = await self.sandbox.run(job, self._pages.call)
         outcome = self._pages.placed(outcome)
         self.isolation = f"{self.sandbox.name}/{outcome.isolation}"
         ended = {"kind": outcome.kind, "seconds": round(outcome.seconds, 6), "detail": outcome.detail}
         printed = {"stdout": outcome.stdout[-MAX_OUTPUT:], "stderr": outcome.stderr[-MAX_OUTPUT:]}
-        self.emit("program_ended", {"attempt": attempt, **ended, **printed, "isolation": self.isolation})
+        measured = {"isolation": self.isolation, "host_s": round(outcome.host_s, 6)}
+        self.emit("program_ended", {"attempt": attempt, **ended, **printed, **measured})
         if any(call.status == "planned" for call in self.last_calls):
             raise WritesPlanned(program, outcome)
         return outcome

@@ -23,7 +23,7 @@ MAX_COMPLAINT = 1000
 """Characters of a refusal in which names are looked for."""
 MIN_QUOTED = 3
 """Characters of an argument that is known again in a refusal."""
-_COORDINATE = re.compile(r"(?i)(?<![a-z])((?:\w+_)?(?:lat|latitude|lon|lng|longitude))=('[^']*'|-?\d[\d.]*)")
+_COORDINATE = re.compile(r"(?i)(?<![a-z])((?:\w{1,60}_)?(?:lat|latitude|lon|lng|longitude))=('[^']*'|-?\d[\d.]*)")
 _ABOUT_ARGUMENTS = frozenset({"missing_argument", "wrong_type"})
 _COMPLAINTS = frozenset({"invalid_arguments", "refused", "failed"})
 

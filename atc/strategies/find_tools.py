@@ -4,6 +4,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Awaitable, Callable
 from contextlib import AbstractAsyncContextManager
 from typing import Any
@@ -93,6 +94,8 @@ class Finder:
         self._known, self._search = set(offered), search
         self._found: dict[str, Tool] = {}
         self._added = 0
+        self._reserved = 0  # for searches under way, which may add so many
+        self._ended = asyncio.Event()  # of the next search that ends
         self.tool = Tool(_PROTOCOL, self)
 
     async def __call__(self, arguments: dict[str, Any]) -> list[dict[str, str]]:
@@ -101,16 +104,28 @@ class Finder:
         Raises:
             ToolError: this run has added as many tools as it may.
         """
-        room = IN_ALL - self._added
-        if room <= 0:
-            raise ToolError(f"this run has added {IN_ALL} tools already: use those", status="too_many_tools")
-        likely = await self._search(str(arguments["query"]), AT_ONCE + len(self._known))
-        new = [tool for name, tool in likely.items() if name not in self._known][: min(AT_ONCE, room)]
-        for tool in new:
-            self._known.add(tool.name)
-            self._found[tool.name] = tool
-        self._added += len(new)
+        room = await self._reserve()
+        try:
+            likely = await self._search(str(arguments["query"]), AT_ONCE + len(self._known))
+            new = [tool for name, tool in likely.items() if name not in self._known][:room]
+            for tool in new:
+                self._known.add(tool.name)
+                self._found[tool.name] = tool
+            self._added += len(new)
+        finally:
+            self._reserved -= room
+            self._ended.set()
+            self._ended = asyncio.Event()
         return [{"name": tool.name, "stub": render_stub(tool.protocol)} for tool in new]
+
+    async def _reserve(self) -> int:
+        """Room for what one search may add; where searches under way hold the rest of it, wait for one to end."""
+        while (room := min(AT_ONCE, IN_ALL - self._added - self._reserved)) <= 0:
+            if self._added >= IN_ALL:
+                raise ToolError(f"this run has added {IN_ALL} tools already: use those", status="too_many_tools")
+            await self._ended.wait()
+        self._reserved += room
+        return room
 
     def opened(self) -> AbstractAsyncContextManager[Any] | None:
         """Nothing to open."""

@@ -111,7 +111,7 @@ class Given(Strategy):
                 loop.reject(draft, facts.findings)
                 return Ending("unsolved", fault=None)
             outcome = await loop.execute(draft, [each.message for each in facts.findings])
-            fault = loop.fault_of(draft, outcome)
+            fault = await loop.traced(draft, outcome)
             if fault is not None and outcome.answered and fault.case in _ITS_OWN_TO_JUDGE:
                 facts.remark, fault = fault, None
             elif fault is not None:

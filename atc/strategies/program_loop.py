@@ -135,10 +135,13 @@ class ProgramLoop:
         try:
             async with asyncio.TaskGroup() as both:
                 both.create_task(self.context.sandbox.prepare())
-                written = both.create_task(writing)
+                written = both.create_task(self._counted(writing))
         except BaseExceptionGroup as group:
             raise group.exceptions[0] from None
         return written.result()
+
+    async def _counted(self, work: Coroutine[Any, Any, T]) -> T:
+        return await self.context.broker.host_time.steps(work)
 
     # -- check ---------------------------------------------------------------------------------------------------------
 
@@ -150,7 +153,7 @@ class ProgramLoop:
             self._renew_checker()
         if self._checker is None:
             return []
-        known = self._known() if self.ways.author == "model" else None
+        known = await asyncio.to_thread(self._known) if self.ways.author == "model" else None
         found = await self._checker.check(draft.program, known, self.context.inputs, self.answer_type)
         found += broken_tool_findings(draft.program, broken_tools(self.context))
         if self._rests_on_task(draft):
@@ -233,6 +236,10 @@ class ProgramLoop:
             return None  # what it did counts, and it has nothing to hand on
         return fault
 
+    async def traced(self, draft: Draft, outcome: Outcome) -> Fault | None:
+        """:meth:`fault_of`, in a thread: a program and its answers may hold much, and a deadline must be heeded."""
+        return await asyncio.to_thread(self.fault_of, draft, outcome)
+
     def _wrote(self) -> bool:
         return any(call.succeeded and call.effect is not Effect.READ for call in self.grounds)
 
@@ -243,7 +250,7 @@ class ProgramLoop:
             ModelError, ModelUnavailable, BudgetExceeded: from the model, which is asked where structure gives nothing.
         """
         own, way = self.grounds, self.ways.attribution
-        fault = self.fault_of(draft, outcome)
+        fault = await self.traced(draft, outcome)
         if fault is None:
             return None
         if asked := await self.requests.grant():

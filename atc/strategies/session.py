@@ -50,28 +50,41 @@ class Session:
     planned: WritesPlanned | None = None
 
     async def acted(self, context: RunContext, strategy: Strategy, resumed: StoredRun | None = None) -> Result:
-        """Let the strategy act; what stops it from outside becomes the result's status."""
-        settings = context.settings
+        """Let the strategy act; what stops it from outside becomes the result's status.
+
+        Raises:
+            Exception: whatever choosing the tools raised.
+        """
+        budget_s = context.settings.budget_s
+        until = None if budget_s is None else asyncio.get_running_loop().time() + budget_s
+        counted = self.broker.host_time.steps
         ending: Ending | None = None
         sentence_text, fitted = "", None
         try:
-            async with asyncio.timeout(settings.budget_s) as clock:
-                ending = await (strategy.solve(context) if resumed is None else strategy.resume(context, resumed))
+            async with asyncio.timeout_at(until) as clock:
+                await counted(strategy.choose_tools(context, resumed))
+        except TimeoutError:
+            if not clock.expired():
+                raise
+            return self.result(_out_of_time(budget_s))
+        try:
+            async with asyncio.timeout_at(until) as clock:
+                solving = strategy.solve(context) if resumed is None else strategy.resume(context, resumed)
+                ending = await counted(solving)
                 ending = checked(ending, strategy.name)
                 if any(call.status == "planned" for call in self.broker.calls):
                     ending = Ending("planned")  # it went on: what it found rests on what was not done
                 ending, fitted = typed_ending(context, ending)
                 if ending.status == "answered":
                     sentence_text = sentence.value_text(ending.value)  # it stands if the model's fails
-                    said = await _sentence(context, ending.value)
+                    said = await counted(_sentence(context, ending.value))
                     sentence_text, self.ungrounded = said.text, said.ungrounded
         except BudgetExceeded as error:
             ending = Ending("budget", fault=Fault(kind="limit", reason=str(error)))
         except TimeoutError:
             if not clock.expired():
                 raise
-            text = f"the run used up its {settings.budget_s:g} seconds"
-            ending = ending or Ending("budget", fault=Fault(kind="limit", reason=text))
+            ending = ending or _out_of_time(budget_s)
         except WritesPlanned as planned:
             ending, self.planned = Ending("planned"), planned
         except InputNeeded as needed:
@@ -98,6 +111,7 @@ class Session:
             tool_calls=self.broker.made - sum(call.status == "planned" for call in calls),
             tool_seconds=sum(call.seconds for call in calls),
             seconds=time.perf_counter() - self.began,
+            host_seconds=self.broker.host_time.used_s,
         )
         fitted = fitted or Fitted(ending.value, ending.value)
         return Result.typed(
@@ -143,6 +157,10 @@ class Session:
             result = self.result(Ending("failed", fault=fault_of(error)))
             self.end(result, raised=True)
         return result
+
+
+def _out_of_time(budget_s: float | None) -> Ending:
+    return Ending("budget", fault=Fault(kind="limit", reason=f"the run used up its {budget_s or 0:g} seconds"))
 
 
 async def _sentence(context: RunContext, value: Any) -> sentence.Said:

@@ -13,6 +13,7 @@ from atc.answers.types import AnswerType
 from atc.errors import ContextExceeded
 from atc.facts import Replacement
 from atc.graph.tool_graph import ToolGraph
+from atc.invisible import legible
 from atc.models.base import Message, Model, Reply, estimate_tokens
 from atc.models.images import Image
 from atc.models.reply_format import MAX_CHOICE
@@ -271,7 +272,7 @@ class Writer:
         tools = ([name for name in tools if name in program] or tools)[:MAX_ENUM]  # of more, no grammar is made
         if not tools:
             return None
-        text = prompt("attribute", task=self._task, tools=tools, program=fenced(program), error=error[:1500])
+        text = prompt("attribute", task=self._task, tools=tools, program=fenced(program), error=legible(error[:1500]))
         reply = await ask(
             self._model,
             self._emit,

@@ -10,6 +10,7 @@ import ast
 import json
 from typing import Any
 
+from atc.invisible import legible
 from atc.tools.protocol import Example, Protocol
 from atc.tools.types import one_line
 
@@ -41,7 +42,7 @@ def _program_lines(program: str, tool: str) -> list[str]:
         return []
     called = {node.func.id for node in ast.walk(tree) if isinstance(node, ast.Call) and isinstance(node.func, ast.Name)}
     lines = text.split("\n")
-    printable = all(line.isprintable() for line in lines) and '"""' not in text
+    printable = all(line.isprintable() for line in lines) and '"""' not in text and legible(text) == text
     if tool not in called or not printable or len(text) > MAX_PROGRAM or len(lines) > MAX_LINES:
         return []
     return [line.replace("\\", "\\\\") for line in lines]

@@ -9,6 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
+from atc.invisible import written
 from atc.schemas.validate import resolve, types_of
 from atc.tools.binary import takes_bytes
 from atc.tools.protocol import JsonSchema
@@ -94,7 +95,7 @@ class _Writer:
 
     def _key(self, key: str, schema: Any, required: bool, depth: int) -> str:
         self.keys.add(key)
-        text = f"{one_line(repr(key), 200)}{'' if required else '?'}: {self.write(schema, depth + 1)}"
+        text = f"{one_line(written(key), 200)}{'' if required else '?'}: {self.write(schema, depth + 1)}"
         about = resolve(self._root, schema).get("description") if isinstance(schema, dict) else None
         comment = one_line(about, 200) if isinstance(about, str) else ""
         if comment and len(comment) <= self._comment_length:
@@ -104,7 +105,7 @@ class _Writer:
 
 
 def _literal(value: Any) -> str:
-    return one_line(repr(value), 200) if value is None or isinstance(value, str | int | float) else "Any"
+    return one_line(written(value), 200) if value is None or isinstance(value, str | int | float) else "Any"
 
 
 def _union(members: list[str]) -> str:

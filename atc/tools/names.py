@@ -13,7 +13,7 @@ import keyword
 import re
 from collections import Counter
 from collections.abc import Iterable, Sequence
-from itertools import chain
+from itertools import chain, count
 
 from atc.unicode_forms import normalized
 
@@ -135,7 +135,7 @@ class UniqueNames:
 
     def __init__(self, taken: Iterable[str] = ()) -> None:
         self._taken = set(taken)
-        self._next: dict[str, int] = {}
+        self._next: dict[tuple[str, int], int] = {}
 
     def take(self, name: str, *alternatives: str) -> str:
         """Return the first of ``name`` and ``alternatives`` that is free, else ``name`` with a number."""
@@ -143,17 +143,18 @@ class UniqueNames:
             if candidate not in self._taken:
                 self._taken.add(candidate)
                 return candidate
-        number = self._next.get(name, 2)
-        while (candidate := _numbered(name, number)) in self._taken:
-            number += 1
-        self._next[name] = number + 1
+        name = name.rstrip("_")
+        for digits in count(1):  # long names have one counter where they are cut to one: none is tried twice
+            stem, least = name[: MAX_NAME - 1 - digits], 10 ** (digits - 1)
+            number = self._next.get((stem, digits), max(2, least))
+            while number < 10 * least and f"{stem}_{number}" in self._taken:
+                number += 1
+            self._next[stem, digits] = number
+            if number < 10 * least:
+                break
+        candidate = f"{stem}_{number}"
         self._taken.add(candidate)
         return candidate
-
-
-def _numbered(name: str, number: int) -> str:
-    suffix = f"_{number}"
-    return name.rstrip("_")[: MAX_NAME - len(suffix)] + suffix
 
 
 def _snake(text: str, fallback: str, original: str) -> str:

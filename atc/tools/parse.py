@@ -10,11 +10,13 @@ import json
 import math
 import re
 from dataclasses import dataclass, field
+from itertools import islice
 from typing import Any, NoReturn
 
 import yaml
 
 from atc.errors import ToolImportError
+from atc.packing import without_strings
 
 MAX_BYTES = 20_000_000
 """Bytes of one document's text, unless the user sets another bound."""
@@ -25,6 +27,12 @@ MAX_NODES = 2_000_000
 MAX_DEPTH = 120
 """Levels of nesting of one document."""
 
+MAX_ALIASED = 200_000
+"""Values that a document may have beyond its characters: so many more its aliases may make."""
+
+MAX_DIRECTIVES = 20
+"""``%TAG`` lines of one YAML document: each is compared with all before it."""
+
 _LOADER = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 _INT = re.compile(r"[-+]?(0|[1-9][0-9]*)\Z")
 _FLOAT = re.compile(r"[-+]?(\.[0-9]+|[0-9]+(\.[0-9]*)?)([eE][-+]?[0-9]+)?\Z")
@@ -32,6 +40,8 @@ _CONSTANTS: dict[str, bool | None] = {"null": None, "Null": None, "NULL": None, 
 _CONSTANTS.update({"true": True, "True": True, "TRUE": True, "false": False, "False": False, "FALSE": False})
 _TAG = "tag:yaml.org,2002:"
 _MAX_DIGITS = 400
+_EMPTY = re.compile(r"\[\s*+\]|\{\s*+\}")
+_DIRECTIVE = re.compile(r"^%TAG\b", re.MULTILINE)
 
 
 def parse_document(text: str | bytes, where: str, max_bytes: int = MAX_BYTES) -> Any:
@@ -56,8 +66,9 @@ def parse_document(text: str | bytes, where: str, max_bytes: int = MAX_BYTES) ->
         except UnicodeDecodeError as error:
             raise ToolImportError(f"{where} is not UTF-8 text (byte {error.start}): save it as UTF-8") from None
     text = text.removeprefix("\ufeff")
-    value = _from_json(text, where) if text.lstrip()[:1] in ("{", "[") else _from_yaml(text, where)
-    return json_copy(value, where, max(MAX_NODES, max_bytes // 10))
+    most = max(MAX_NODES, max_bytes // 10)
+    value = _from_json(text, where, most) if text.lstrip()[:1] in ("{", "[") else _from_yaml(text, where)
+    return json_copy(value, where, min(most, len(text) + MAX_ALIASED))
 
 
 def too_large(where: str, max_bytes: int) -> ToolImportError:
@@ -74,7 +85,7 @@ def json_copy(value: Any, where: str, max_nodes: int = MAX_NODES) -> Any:
     Raises:
         ToolImportError: a value that JSON does not have, or too many or too deeply nested values.
     """
-    return _Copier(where, max_nodes).copy(value, 0, "")
+    return _Copier(where, max_nodes).copy(value, 0, ())
 
 
 @dataclass
@@ -83,14 +94,13 @@ class _Copier:
     max_nodes: int
     nodes: int = 0
 
-    def copy(self, value: Any, depth: int, path: str) -> Any:
+    def copy(self, value: Any, depth: int, path: tuple[Any, ...]) -> Any:
         self.nodes += 1
         if self.nodes > self.max_nodes:
-            raise ToolImportError(
-                f"{self.where} has more than {self.max_nodes:,} values (aliases counted): cut it down"
-            )
+            raise _too_many(self.where, self.max_nodes)
         if depth > MAX_DEPTH:
-            raise ToolImportError(f"{self.where} is nested deeper than {MAX_DEPTH} levels at {path[:80]}…: flatten it")
+            place = _place(path)[:80]
+            raise ToolImportError(f"{self.where} is nested deeper than {MAX_DEPTH} levels at {place}…: flatten it")
         if isinstance(value, str):
             return _whole_characters(value)
         if value is None or isinstance(value, bool):
@@ -98,28 +108,32 @@ class _Copier:
         if isinstance(value, (int, float)):
             if isinstance(value, float) and not math.isfinite(value):
                 raise ToolImportError(
-                    f"{self.where} has {value} at {path or 'its root'}, which JSON does not have: remove it"
+                    f"{self.where} has {value} at {_place(path)}, which JSON does not have: remove it"
                 )
             return value
         if isinstance(value, dict):
             return {
-                self.key(key, path): self.copy(item, depth + 1, f"{path}/{key}" if depth < 8 else path)
+                self.key(key, path): self.copy(item, depth + 1, (*path, key) if depth < 8 else path)
                 for key, item in value.items()
             }
         if isinstance(value, (list, tuple)):
             return [self.copy(item, depth + 1, path) for item in value]
         raise ToolImportError(
-            f"{self.where} has a {type(value).__name__} at {path or 'its root'}: only JSON values are allowed"
+            f"{self.where} has a {type(value).__name__} at {_place(path)}: only JSON values are allowed"
         )
 
-    def key(self, key: Any, path: str) -> str:
+    def key(self, key: Any, path: tuple[Any, ...]) -> str:
         if isinstance(key, str):
             return _whole_characters(key)
         if key is None or isinstance(key, (bool, int, float)):  # response codes in a dict: {200: …}
             return json.dumps(key)
         raise ToolImportError(
-            f"{self.where} has a key of type {type(key).__name__} at {path or 'its root'}: keys must be strings"
+            f"{self.where} has a key of type {type(key).__name__} at {_place(path)}: keys must be strings"
         )
+
+
+def _place(path: tuple[Any, ...]) -> str:
+    return "".join(f"/{key}" for key in path) or "its root"
 
 
 def _whole_characters(text: str) -> str:
@@ -127,7 +141,13 @@ def _whole_characters(text: str) -> str:
     return text if text.isascii() else text.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
 
 
-def _from_json(text: str, where: str) -> Any:
+def _too_many(where: str, most: int) -> ToolImportError:
+    return ToolImportError(f"{where} has more than {most:,} values (aliases counted): cut it down")
+
+
+def _from_json(text: str, where: str, most: int) -> Any:
+    if _marks_in(text) > most and _marks_in(bare := without_strings(text)) - _empties_in(bare) > most:
+        raise _too_many(where, most)  # before anything is built: a value takes thirty times the memory of its text
     try:
         return json.loads(text, parse_constant=_no_constant)
     except RecursionError:
@@ -137,6 +157,15 @@ def _from_json(text: str, where: str) -> Any:
             return _from_yaml(text, where)
         except ToolImportError:
             raise ToolImportError(f"{where} is not valid JSON: {error}") from None
+
+
+def _marks_in(text: str) -> int:
+    """At least as many as a JSON text has values: marks inside its strings count, too."""
+    return 1 + sum(map(text.count, ",[{"))
+
+
+def _empties_in(text: str) -> int:
+    return sum(1 for _ in _EMPTY.finditer(text))
 
 
 def _no_constant(name: str) -> NoReturn:
@@ -208,7 +237,9 @@ class _Builder:
                 self.fail(event, "a mapping key must be a scalar")
             top.key = value
         elif top.key == _MERGE and isinstance(value, (dict, list)):
-            top.merges.extend(value if isinstance(value, list) else [value])
+            some = value if isinstance(value, list) else [value]
+            self.count_merged(event, len(some))  # the same list may be named in every mapping
+            top.merges.extend(some)
             top.key = None
         else:
             top.value[top.key] = value
@@ -217,11 +248,14 @@ class _Builder:
     def merge(self, event: yaml.Event, into: dict[str, Any], merged: Any) -> None:
         if not isinstance(merged, dict):
             self.fail(event, "'<<' must name a mapping or a list of mappings")
-        self.merged += len(merged)  # the same mapping may be merged into every other one
-        if self.merged > MAX_NODES:
-            self.fail(event, f"more than {MAX_NODES:,} values by '<<': cut it down")
+        self.count_merged(event, len(merged))  # the same mapping may be merged into every other one
         for key, value in merged.items():
             into.setdefault(key, value)
+
+    def count_merged(self, event: yaml.Event, count: int) -> None:
+        self.merged += count + 1
+        if self.merged > MAX_NODES:
+            self.fail(event, f"more than {MAX_NODES:,} values by '<<': cut it down")
 
     def scalar(self, event: yaml.ScalarEvent) -> Any:
         """The value of a scalar, by YAML 1.2's JSON rules: ``no`` and ``2024-01-01`` are strings."""
@@ -241,6 +275,8 @@ class _Builder:
 
 
 def _from_yaml(text: str, where: str) -> Any:
+    if sum(1 for _ in islice(_DIRECTIVE.finditer(text), MAX_DIRECTIVES + 1)) > MAX_DIRECTIVES:
+        raise ToolImportError(f"{where} has more than {MAX_DIRECTIVES} %TAG lines: use plain values without tags")
     builder = _Builder(where)
     documents = 0
     try:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from atc.invisible import written
 from atc.schemas.validate import types_of
 from atc.tools.outline import Outline, Record, target_of
 from atc.tools.protocol import JsonSchema
@@ -114,7 +115,7 @@ def _enumeration(values: list[Any], schema: JsonSchema, about: JsonSchema) -> Js
         return {"enum": values, **about}
     named, room = [], MAX_ENUM - 30
     for value in values:
-        text = one_line(repr(value), 40)
+        text = one_line(written(value), 40)
         if (room := room - len(text) - 2) < 0:
             break
         named.append(text)
@@ -159,5 +160,5 @@ def _keys(root: JsonSchema, schema: Any, met: set[str], depth: int) -> str:
 
 
 def _key(key: str, below: str) -> str:
-    name = key if key.isidentifier() and key.isascii() else repr(key)
+    name = key if key.isidentifier() and key.isascii() else written(key)
     return f"{name}: {below}" if below and below != "[...]" else f"{name}: []" if below else name

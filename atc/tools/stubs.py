@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from atc.errors import ToolImportError
+from atc.invisible import written
 from atc.packing import as_text
 from atc.result import Effect
 from atc.schemas.limits import limits_of
@@ -248,7 +249,7 @@ def _for_instance(schema: dict[str, Any]) -> str:
     listed = schema.get("examples")
     values = listed if isinstance(listed, list) else [schema.get("example")]
     known = "enum" in schema or not values or isinstance(values[0], dict | list | bool | None)
-    return "" if known else f"e.g. {one_line(repr(values[0]), 40)}"
+    return "" if known else f"e.g. {one_line(written(values[0]), 40)}"
 
 
 def _example_of(protocol: Protocol) -> Any:

@@ -13,6 +13,7 @@ from collections.abc import Collection
 from dataclasses import dataclass, field
 from typing import Any
 
+from atc.invisible import JOINERS, legible
 from atc.schemas.validate import resolve, types_of
 from atc.tools.binary import takes_bytes
 from atc.tools.protocol import JsonSchema
@@ -62,6 +63,8 @@ class TypeWriter:
     shared: bool = False
     more: str | None = None
     _by_reference: dict[str, str] = field(default_factory=dict)
+    _referenced: set[str] = field(default_factory=set)
+    _next: dict[str, int] = field(default_factory=dict)
     _nodes: int = 0
     _written: int = 0
 
@@ -114,12 +117,14 @@ class TypeWriter:
             outer, self.prefix = self.prefix, "" if self.shared else self.prefix  # and of all classes inside it
             class_name = self._class_name(reference.rsplit("/", 1)[-1])
             self._by_reference[reference] = class_name
+            self._referenced.add(class_name)
             if self._is_record(target):
                 made = self._record(target, class_name, depth)
                 self.prefix = outer
                 return made
             self.prefix = outer
             del self._by_reference[reference]
+            self._referenced.discard(class_name)
         return self.write({**target, "$ref": None} if "$ref" in target else target, name, depth + 1)
 
     def _typed(self, kind: str, schema: JsonSchema, name: str, depth: int) -> str:
@@ -164,9 +169,10 @@ class TypeWriter:
 
     def _class_name(self, name: str) -> str:
         base = candidate = self.prefix + camel(name)
-        number = 2
-        while candidate in self.taken or candidate in self.classes or candidate in self._by_reference.values():
+        number = self._next.get(base, 2)
+        while candidate in self.taken or candidate in self.classes or candidate in self._referenced:
             candidate, number = f"{base}{number}", number + 1
+        self._next[base] = number
         return candidate
 
     def _literal(self, values: list[Any]) -> str:
@@ -191,6 +197,7 @@ def merge_all_of(root: JsonSchema, schema: JsonSchema, seen: set[str] | None = N
     """One schema for an ``allOf``: properties and required names joined; of other keywords the last one holds."""
     seen = set() if seen is None else seen
     merged: JsonSchema = {key: value for key, value in schema.items() if key != "allOf"}
+    properties, required = dict(_dict(merged.get("properties"))), dict.fromkeys(merged.get("required", ()))
     for part in schema["allOf"]:
         reference = str(part.get("$ref", "")) if isinstance(part, dict) else ""
         if reference and reference in seen:
@@ -198,15 +205,14 @@ def merge_all_of(root: JsonSchema, schema: JsonSchema, seen: set[str] | None = N
         seen.add(reference)
         part = resolve(root, part)
         part = merge_all_of(root, part, seen) if isinstance(part.get("allOf"), list) else part
-        properties = {**_dict(merged.get("properties")), **_dict(part.get("properties"))}
-        required = list(dict.fromkeys([*merged.get("required", ()), *part.get("required", ())]))
-        merged = {
-            **merged,
-            **part,
-            **({"properties": properties} if properties else {}),
-            **({"required": required} if required else {}),
-        }
-    return merged
+        properties.update(_dict(part.get("properties")))
+        required.update(dict.fromkeys(part.get("required", ())))
+        merged.update(part)
+        if properties:
+            merged["properties"] = properties
+        if required:
+            merged["required"] = required
+    return {**merged, "required": list(required)} if required else merged
 
 
 def _dict(value: Any) -> dict[str, Any]:
@@ -221,10 +227,12 @@ def camel(text: str) -> str:
 
 
 def one_line(text: str, limit: int) -> str:
-    """Text from outside as one harmless line: no control character, no quote that could end a docstring."""
-    words = text.split()
+    """Text from outside as one harmless line: no control character, nothing that nobody would see, and no quote that
+    could end a docstring.
+    """
+    words = legible(text).split()
     if not all(map(str.isprintable, words)):
-        words = "".join(c if c.isprintable() else " " for c in text).split()
+        words = "".join(c if c.isprintable() or c in JOINERS else " " for c in " ".join(words)).split()
     flat = " ".join(words)
     flat = flat.replace("\\", "\\\\").replace('"""', "'''").replace('"', "'")
     return flat if len(flat) <= limit else flat[: limit - 2].rstrip("\\ ") + " …"

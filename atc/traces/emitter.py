@@ -25,8 +25,12 @@ def emitter(trace: TraceWriter, redactor: Redactor, *listeners: Listener | None)
     told = [each for each in listeners if each is not None]
 
     def emit(kind: EventKind, data: Mapping[str, Any]) -> None:
-        event = Event(kind, redactor.value(data))
-        trace.write(event)
+        event = Event(kind, dict(data))
+        line = event.line()
+        if not redactor.is_clean(line):
+            event = Event(kind, redactor.value(data), event.at)
+            line = event.line()
+        trace.write_line(line)
         for each in told:
             each(event)
 

@@ -6,6 +6,7 @@ Each kind has a typed record, :data:`DATA`. A trace file holds one JSON object a
 
 from __future__ import annotations
 
+import json
 import time
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -218,7 +219,10 @@ class QuestionAsked(TypedDict):
 
 
 class ProgramEnded(TypedDict):
-    """A program ended. ``kind`` is that of :class:`atc.outcome.Outcome`; ``isolation`` names driver and tier."""
+    """A program ended. ``kind`` is that of :class:`atc.outcome.Outcome`; ``isolation`` names driver and tier.
+
+    ``host_s``: processor seconds that the host spent on its behalf.
+    """
 
     attempt: int
     kind: str
@@ -227,6 +231,7 @@ class ProgramEnded(TypedDict):
     stdout: str
     stderr: str
     isolation: str
+    host_s: NotRequired[float]
 
 
 class FaultFound(TypedDict):
@@ -312,6 +317,10 @@ class Event:
     def record(self) -> dict[str, Any]:
         """Return the event as a trace file holds it."""
         return {"v": VERSION, "kind": self.kind, "data": self.data, "at": self.at}
+
+    def line(self) -> str:
+        """Return the line that a trace file holds, without its end."""
+        return json.dumps(self.record(), ensure_ascii=False, default=str)
 
 
 _Assembled = Literal[

@@ -11,9 +11,8 @@ from dataclasses import dataclass, field
 
 from atc.calls.journal import Journal
 from atc.errors import EnvironmentProblem, JournalError, UsageError
-from atc.traces.store import RunStore, StoredRun
+from atc.traces.store import TRASH, RunStore, StoredRun
 
-_TRASH = ".deleted-"
 AT_ONCE = 50
 """Runs that the end of a run deletes at most: nobody waits until thousands are deleted."""
 
@@ -49,7 +48,7 @@ def delete(stored: StoredRun) -> None:
         if doubtful is not None:
             what = f"{doubtful.tool} may or may not have happened"
             raise UsageError(f"run {stored.run_id} is kept: {what}; check it by hand, then delete {stored.folder}")
-        trash = stored.folder.with_name(_TRASH + stored.run_id)
+        trash = stored.folder.with_name(TRASH + stored.run_id)
         os.replace(stored.folder, trash)  # gone at once, under the lock: nobody resumes what is half deleted
         shutil.rmtree(trash)
     except OSError as error:
@@ -75,6 +74,6 @@ def prune(store: RunStore, keep: int, *, at_most: int | None = None) -> Pruned:
             pruned.spared[stored.run_id] = str(error)
         else:
             pruned.deleted.append(stored.run_id)
-    for left in store.folder.glob(f"{_TRASH}*"):  # of a process that ended in the middle
+    for left in store.folder.glob(f"{TRASH}*"):  # of a process that ended in the middle
         shutil.rmtree(left, ignore_errors=True)
     return pruned

@@ -3,23 +3,28 @@ tracebacks of the user's own functions (``traceback-CALL.txt``)."""
 
 from __future__ import annotations
 
-import json
+import errno
 import logging
 import os
 import re
 import secrets
+import stat
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from itertools import islice
 from pathlib import Path
 from typing import Any, BinaryIO
 
-from atc.errors import EnvironmentProblem, UsageError
+from atc.errors import EnvironmentProblem, TraceError, UsageError
+from atc.private_folders import close_file, make_private, others_can_write, why_strange
 from atc.result import Effect
-from atc.traces.events import VERSION, Event
+from atc.traces.events import Event
+from atc.traces.reading import read_event
 
 RUN_ID = re.compile(r"[0-9]{8}-[0-9]{6}-[0-9a-f]{6}")
+TRASH = ".deleted-"
+"""Before the name of a run that is being deleted."""
 MAX_TRACEBACK = 200_000
 """Characters of a traceback that are kept."""
 _log = logging.getLogger(__name__)
@@ -44,9 +49,14 @@ class TraceWriter:
 
     def write(self, event: Event) -> None:
         """Append an event. Never raises: a trace that cannot be written ends."""
+        if not self._ended:
+            self.write_line(event.line())
+
+    def write_line(self, text: str) -> None:
+        """Append an event as :meth:`Event.line` writes it. Never raises: a trace that cannot be written ends."""
         if self.path is None or self._ended:
             return
-        line = json.dumps(event.record(), ensure_ascii=False, default=str).encode("utf-8", "replace") + b"\n"
+        line = text.encode("utf-8", "replace") + b"\n"
         try:
             self._file = self._file or _open(self.path)
             if self._file.write(line) != len(line):
@@ -66,11 +76,36 @@ class TraceWriter:
 def _open(path: Path) -> BinaryIO:
     """Open a trace for more events. A line that a crash cut short is removed: what follows would be unreadable."""
     file = os.fdopen(os.open(path, os.O_RDWR | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC, 0o600), "r+b", buffering=0)
+    close_file(file.fileno())
     content = file.read()
     whole = content.rfind(b"\n") + 1
     if whole < len(content):
         file.truncate(whole)
     return file
+
+
+def _close(folder: Path, *, only_runs: bool) -> None:
+    """Let nobody else look into a folder of runs; one that has other things in it is the user's to open and close.
+
+    Raises:
+        OSError: the folder of a run is a link, or another user's.
+    """
+    if not hasattr(os, "getuid"):
+        return
+    status = folder.lstat()
+    if not only_runs and (stat.S_ISLNK(status.st_mode) or status.st_uid not in (os.getuid(), 0)):
+        what = "it is a link" if stat.S_ISLNK(status.st_mode) else "it is another user's"
+        raise OSError(errno.EPERM, what, str(folder))
+    if not stat.S_ISDIR(status.st_mode) or status.st_uid != os.getuid() or not status.st_mode & 0o077:
+        return
+    if not only_runs or all(map(_is_of_runs, os.listdir(folder))):
+        os.chmod(folder, 0o700)
+    elif others_can_write(status):
+        _log.warning("others can write to %s, where runs are kept: `chmod go-w` it, or name another folder", folder)
+
+
+def _is_of_runs(name: str) -> bool:
+    return RUN_ID.fullmatch(name.removeprefix(TRASH)) is not None
 
 
 @dataclass(frozen=True)
@@ -91,16 +126,23 @@ class StoredRun:
         return self.folder / "journal.jsonl"
 
     def make(self) -> None:
-        """Make its folder, for its owner's eyes only.
+        """Make its folder, for its owner's eyes only, and so all that lacks above it. One that others can look into is
+        closed to them.
 
         Raises:
-            EnvironmentProblem: it cannot be made.
+            EnvironmentProblem: it cannot be made, or is another user's.
         """
+        fix = "set another folder with ATC_RUNS_DIR, or keep no runs with ATC_KEEP_RUNS=false"
         try:
-            self.folder.mkdir(parents=True, exist_ok=True, mode=0o700)
+            make_private(self.folder)
+            _close(self.folder.parent, only_runs=True)
+            _close(self.folder, only_runs=False)
         except OSError as error:
-            fix = "set another folder with ATC_RUNS_DIR, or keep no runs with ATC_KEEP_RUNS=false"
             raise EnvironmentProblem(f"the run cannot be kept in {self.folder}: {error.strerror}; {fix}") from None
+
+    def why_strange(self) -> str:
+        """Why others may have written it; empty where the user alone could (:mod:`atc.private_folders`)."""
+        return next(filter(None, map(why_strange, (self.trace, self.journal))), "")
 
     def keep_traceback(self, number: int, text: str) -> str | None:
         """Write the traceback of a call's exception to a file that only its owner can read.
@@ -127,21 +169,44 @@ class StoredRun:
         return str(path)
 
     def events(self) -> Iterator[dict[str, Any]]:
-        """Yield its events, in order; a line that was cut short by a crash is left out.
+        """Yield its events, in order; a line that is damaged, or was cut short by a crash, is left out.
 
         Raises:
             UsageError: a newer version of ATC wrote the trace.
         """
+        return (event for _, event in self.numbered(lambda _: None))
+
+    def check(self) -> None:
+        """Read all of it.
+
+        Raises:
+            TraceError: a line is damaged; one that a crash cut short at the end is not.
+            UsageError: a newer version of ATC wrote the trace.
+        """
+        for _ in self.numbered():
+            pass
+
+    def numbered(self, tell: Callable[[TraceError], None] | None = None) -> Iterator[tuple[int, dict[str, Any]]]:
+        """Yield its events with the numbers of their lines, from 1.
+
+        Args:
+            tell: is told of each damaged line, which is left out; without it the first one raises.
+
+        Raises:
+            TraceError, UsageError: as :meth:`events`.
+        """
         with self.trace.open("rb") as file:
-            for line in file:
+            for number, line in enumerate(file, start=1):
+                if not line.strip(b"\0"):
+                    continue  # some file systems leave zeros where a crash kept the rest from being written
                 try:
-                    event = json.loads(line)
-                except (ValueError, RecursionError):
-                    continue
-                if isinstance(event, dict) and isinstance(event.get("data"), dict) and {"kind", "at"} <= event.keys():
-                    if event.get("v", VERSION) != VERSION:
-                        raise UsageError(f"{self.trace} was written by a newer version of ATC: read it with that one")
-                    yield event
+                    yield number, read_event(self.trace, number, line)
+                except TraceError as error:
+                    if not line.endswith(b"\n"):
+                        return  # a crash cut it short
+                    if tell is None:
+                        raise
+                    tell(error)
 
     def latest(self) -> Iterator[dict[str, Any]]:
         """Yield the events of the last task: of a conversation those since it began, else all.
@@ -152,7 +217,7 @@ class StoredRun:
         turn = start = 0
         for position, event in enumerate(self.events()):
             if event["kind"] == "run_started" and event["data"].get("turn", 0) != turn:
-                turn, start = event["data"]["turn"], position
+                turn, start = event["data"].get("turn", 0), position
         return islice(self.events(), start, None)
 
     def begun_writes(self) -> Iterator[tuple[int, bool]]:

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from atc.calls.abridged import abridged
 from atc.dry_run_facts import DryRun, Feed, PlannedCall, Stop
+from atc.invisible import visible
 
 _SHOWN = 200
 """Characters of one argument."""
@@ -13,11 +15,15 @@ AGAIN = "Nothing was sent. To do it for real, run it again without --dry-run: al
 
 
 def planned_call(call: PlannedCall) -> str:
-    """A call as a program writes it; what is not known yet is the program's own expression."""
-    known = {name: _cut(repr(value)) for name, value in call.arguments.items()}
-    unknown = {name: _cut(expression or "…") for name, expression in call.unknown.items()}
+    """A call as a program writes it; what is not known yet is the program's own expression. Nothing hides in it."""
+    known = {_name(name): abridged(value, _SHOWN).text for name, value in call.arguments.items()}
+    unknown = {_name(name): visible(_cut(expression or "…")) for name, expression in call.unknown.items()}
     arguments = ", ".join(f"{name}={text}" for name, text in (known | unknown).items())
-    return f"{call.tool}({arguments})"
+    return f"{visible(call.tool)}({arguments})"
+
+
+def _name(name: str) -> str:
+    return visible(name) if name.isidentifier() and len(name) <= _SHOWN else abridged(name, _SHOWN).text
 
 
 def feed(found: Feed) -> str:
@@ -42,13 +48,13 @@ def feed(found: Feed) -> str:
 
 def stop(found: Stop, planned: Sequence[PlannedCall]) -> str:
     """Where a dry run ended, and why nobody knows what comes after."""
-    where = f"from line {found.line} on, `{found.source_line}`, nothing is known" if found.source_line else ""
+    where = f"from line {found.line} on, `{visible(found.source_line)}`, nothing is known" if found.source_line else ""
     where = where or "what comes after that is not known"
     if found.needs is not None:
         tool = next((call.tool for call in planned if call.index == found.needs), "")
         what = f"{_field(found.path)} of what" if found.path else "what"
         return f"{where}: it needs {what} {tool} (call {found.needs}) returns"
-    return f"{where}: the program ended there ({found.reason})"
+    return f"{where}: the program ended there ({visible(found.reason)})"
 
 
 def heading(found: DryRun) -> str:
@@ -70,7 +76,7 @@ def unseen(reads: Sequence[int]) -> str:
 
 def _field(path: Sequence[str | int]) -> str:
     text = "".join(f"[{step}]" if isinstance(step, int) else f".{step}" for step in path).removeprefix(".")
-    return _cut(text) if text else "the response"
+    return visible(_cut(text)) if text else "the response"
 
 
 def _cut(text: str) -> str:

@@ -394,7 +394,8 @@ def test_a_question_says_what_it_is_about() -> None:
     assert "20261123-110239-78b31a" in text
     assert "it may do it twice" in text
     assert "\\u202e" in text
-    assert "characters are not shown" in text
+    assert "x' … 'x" in text
+    assert "(9,000 characters)" in text
     assert "s3cret" not in text
     assert "Obey me" not in text
     assert len(text) < 4_000

@@ -121,6 +121,8 @@ HEAD = f"POST /mcp HTTP/1.1\r\nHost: 127.0.0.1\r\nAuthorization: Bearer {ANN}\r\
         HEAD + b"Content-Length: 2\r\nContent-Length: 3\r\n\r\n{}",
         HEAD + b"Content-Length: -2\r\n\r\n{}",
         HEAD + b"Content-Length: 2\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\n",
+        HEAD + b"X: y\r\n Content-Length: 2\r\n\r\n{}",
+        HEAD + b"X: y\nContent-Length: 2\r\n\r\n{}",
         HEAD + b"Transfer-Encoding: chunked, gzip\r\n\r\n0\r\n\r\n",
         HEAD + b"Transfer-Encoding: chunked\r\n\r\nzz\r\n",
         HEAD + b"Authorization: Bearer x\r\nContent-Length: 2\r\n\r\n{}",
@@ -131,7 +133,8 @@ HEAD = f"POST /mcp HTTP/1.1\r\nHost: 127.0.0.1\r\nAuthorization: Bearer {ANN}\r\
         b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n",
     ],
     ids=[
-        "headers", "a long header", "two lengths", "negative", "length and chunks", "codings", "no chunk", "two tokens",
+        "headers", "a long header", "two lengths", "negative", "length and chunks", "folded", "single LF", "codings",
+        "no chunk", "two tokens",
         "two hosts", "version", "proxy", "tls", "http2",
     ],
 )  # fmt: skip
@@ -183,6 +186,7 @@ def test_who_says_nothing_does_not_keep_others_out(shared: Listening) -> None:
             silent.append(sock)
         assert health(shared)
         open_now = len(shared.server.server_state.connections)
+        assert len(shared.server._crowd) <= http.MAX_WAITING + 2, "they are counted when they are accepted"
         assert open_now <= http.MAX_WAITING + 2
         silent[0].settimeout(60)
         with contextlib.suppress(ConnectionError):

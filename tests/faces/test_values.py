@@ -125,6 +125,16 @@ def test_the_oldest_goes_first_and_no_client_takes_the_room_of_others() -> None:
     assert sum(link.size for link in shelf.of(ONE)) <= 1_000
 
 
+def test_many_small_values_are_bounded_by_their_number(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("atc.faces.mcp_server.values.MOST_OF_CLIENT", 3)
+    monkeypatch.setattr("atc.faces.mcp_server.values.MOST_TOGETHER", 4)
+    shelf = Shelf(-1)
+    for number in range(9):
+        Values(shelf, ONE).shown(f"{number}", RUN)
+        Values(shelf, OTHER).shown("x", RUN)
+    assert (len(shelf.of(ONE)), len(shelf.of(OTHER))) == (2, 2)
+
+
 def test_the_size_is_that_of_the_json() -> None:
     link = values(large=0).shown(["ä"], RUN)["links"][0]
     assert link.size == len(json.dumps(["ä"], ensure_ascii=False).encode())

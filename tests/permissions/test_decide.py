@@ -56,16 +56,22 @@ def test_read_only_mode_denies_what_rules_allow_and_hides_it(tmp_path: Path) -> 
     permissions = written(tmp_path, text)
     book, look = tool("book"), tool("look", READ)
     assert [verdict(permissions, book, who) for who in ("local", "ann")] == ["allow", "deny"]
-    assert permissions.visible(Who("ann"), [book, look]) == [look]
-    assert permissions.visible(Who("bob"), [book, look]) == [book, look]
+    assert [permissions.sees(Who("ann"), each) for each in (book, look)] == [False, True]
+    assert [permissions.sees(Who("bob"), each) for each in (book, look)] == [True, True]
     assert verdict(permissions.reading_only(), book) == "deny"
     assert verdict(Permissions.load(tmp_path / "permissions.toml", read_only=True), book) == "deny"
 
 
 def test_what_is_denied_as_a_whole_is_not_seen_and_what_is_denied_by_arguments_is(tmp_path: Path) -> None:
     permissions = written(tmp_path, '[[rules]]\ndeny = "drop"\n[[rules]]\ndeny = "book"\narguments = {n = {min = 9}}')
-    assert permissions.visible(Who(), [tool("drop"), tool("book")]) == [tool("book")]
+    assert [permissions.sees(Who(), tool(name)) for name in ("drop", "book")] == [False, True]
     assert [verdict(permissions, tool("book"), n=n) for n in (8, 9, "9", None)] == ["ask", "deny", "deny", "deny"]
+
+
+def test_a_bound_is_held_to_a_number_that_no_float_can_hold(tmp_path: Path) -> None:
+    permissions = written(tmp_path, '[[rules]]\nallow = "book"\narguments = {n = {max = 9}}')
+    asked = [verdict(permissions, tool("book"), n=n) for n in (5, 10**399, -(10**399), float("nan"))]
+    assert asked == ["allow", "ask", "allow", "ask"]
 
 
 def test_grants_are_the_tools_of_a_principal_whatever_rules_allow(tmp_path: Path) -> None:

@@ -13,7 +13,7 @@ import pytest
 from typer.testing import CliRunner
 
 from atc.calls.clock import Clock
-from atc.calls.contract import CallHandler
+from atc.calls.contract import CallHandler, CallReply, CallRequest
 from atc.cli import app
 from atc.cli import sandbox as command
 from atc.errors import SandboxUnavailable, SettingsError
@@ -294,6 +294,28 @@ def test_a_preloaded_package_with_c_parts_works() -> None:
     outcome = run_once(ProcessSandbox(preload=["numpy"]), _NUMPY)
     assert outcome.kind == "finished", outcome
     assert outcome.value == [[38.0, 126.0, 214.0], 8.0, [12.0, 15.0, 18.0, 21.0], 5.5]
+
+
+_DRAWN = """
+import random
+import numpy as np
+answer = [random.random(), np.random.rand(), np.random.default_rng().random()]
+"""
+
+
+@pytest.mark.slow
+def test_two_programs_draw_different_numbers_from_what_was_preloaded() -> None:
+    pytest.importorskip("numpy", reason="numpy is not installed beside ATC")
+
+    async def no_call(request: CallRequest) -> CallReply:
+        raise AssertionError(request)
+
+    async def drawn() -> list[Any]:
+        async with ProcessSandbox(preload=["numpy"]) as sandbox:
+            return [(await sandbox.run(Job(_DRAWN, {}), no_call)).value for _ in range(2)]
+
+    first, second = asyncio.run(drawn())
+    assert all(a != b for a, b in zip(first, second, strict=True))
 
 
 _PANDAS = """

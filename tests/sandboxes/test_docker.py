@@ -125,6 +125,33 @@ answer = {name: tried(what) for name, what in {
     assert {name: said for name, said in outcome.value.items() if said not in refused} == {"write": "OSError"}
 
 
+_IN_A_NAMESPACE = """
+import asyncio, os
+from atc.sandboxes.contract import Job, Limits
+from atc.sandboxes.docker.driver import DockerSandbox
+
+async def none(request): raise AssertionError
+
+async def main():
+    async with DockerSandbox() as sandbox:
+        endless = Job("while True: pass", {}, Limits(wall_s=0.3))
+        ended = await asyncio.gather(sandbox.run(Job("answer = 1", {}), none), sandbox.run(endless, none))
+        print(os.getpid(), [(each.kind, each.value) for each in ended], sandbox._pool._current.running <= 3)
+
+asyncio.run(main())
+"""
+
+
+@slow
+def test_a_host_in_a_process_namespace_of_its_own_ends_programs_by_their_numbers() -> None:
+    """The kernel refuses to signal a process that the host's namespace does not hold (EINVAL): its parent does it."""
+    if os.getuid() != 0:
+        pytest.skip("only root makes a process namespace without a user namespace")
+    own = ["unshare", "--pid", "--fork", "--kill-child", "--mount-proc", sys.executable, "-c", _IN_A_NAMESPACE]
+    ran = subprocess.run(own, capture_output=True, text=True, timeout=120, check=False)
+    assert ran.stdout == "1 [('finished', 1), ('limit', None)] True\n", ran.stderr
+
+
 def _without(key: str) -> Callable[[Options], None]:
     return lambda options: options.pop(key)
 

@@ -14,10 +14,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from atc.errors import FrameError
+from atc.host_time import HostTime
 from atc.outcome import Outcome
 from atc.sandboxes.channel import frames
 from atc.sandboxes.channel.descriptors import SocketChannel
 from atc.sandboxes.channel.session import as_program_error
+from atc.sandboxes.channel.share import HostShare
 from atc.sandboxes.service import messages
 from tests.support.time import little_work
 
@@ -84,6 +86,32 @@ def test_what_is_encoded_is_read_back(message: dict[str, Any]) -> None:
     assert read(frames.encode(message) * 2, 10**7) == [json.loads(text)] * 2
 
 
+def test_a_flood_of_frames_comes_whole_and_in_order() -> None:
+    sent = [{"n": number} for number in range(500)]
+    assert read(b"".join(map(frames.encode, sent))) == sent
+
+
+def test_what_came_before_the_end_of_the_stream_is_handed_over_and_counted() -> None:
+    """A program may end at once after its last frame: what of it waits for its turn is no half frame."""
+    sent, charged = [{"n": number} for number in range(500)], list[float]()
+
+    async def go() -> list[dict[str, Any]]:
+        ours, theirs = socket.socketpair()
+        with ours:
+            with theirs:
+                theirs.sendall(b"".join(map(frames.encode, sent)))
+            channel, kept = SocketChannel(ours, LIMIT), Kept()
+            share = channel.share = HostShare(HostTime(), 60.0, lambda: None)
+            share.charge = charged.append  # type: ignore[method-assign]
+            channel.listen(kept)
+            await kept.over
+            channel.close()
+            return kept.frames
+
+    assert asyncio.run(go()) == sent
+    assert len(charged) >= len(sent) / 32  # each turn
+
+
 @settings(max_examples=150)
 @given(st.binary(max_size=200))
 def test_random_bytes_are_refused_or_read(data: bytes) -> None:
@@ -124,6 +152,74 @@ def test_mutated_frames_are_refused_or_read(message: dict[str, Any], data: st.Da
 def test_json_is_held_to_its_letter(body: bytes, words: str) -> None:
     with pytest.raises(FrameError, match=words):
         frames.decode(body)
+
+
+KEYS = st.text(alphabet='a:" \\\n{', max_size=3)
+BLANK = st.sampled_from(["", "", "", " ", "\n", "\t ", "\r"])
+
+
+@st.composite
+def spelled(draw: st.DrawFn, depth: int = 3) -> str:
+    """JSON as a stranger may write it: keys that stand twice or look like the ends of others, blanks, escapes."""
+    blank = [draw(BLANK) for _ in range(4)]
+    kind = draw(st.integers(0, 5)) if depth else 5
+    if kind <= 2:
+        keys = draw(st.lists(KEYS | st.sampled_from(["a", "b"]), max_size=3))
+        spell = (json.dumps, lambda key: json.dumps(key).replace("a", "\\u0061"))
+        members = [
+            f"{draw(st.sampled_from(spell))(key)}{draw(BLANK)}:{draw(BLANK)}{draw(spelled(depth - 1))}" for key in keys
+        ]
+        return f"{blank[0]}{{{blank[1]}{','.join(members)}}}{blank[2]}"
+    if kind <= 4:
+        return f"[{blank[0]}{','.join(draw(st.lists(spelled(depth - 1), max_size=3)))}]{blank[1]}"
+    odd = [
+        '"\\ud800"',
+        '"\\ud83d\\ude00"',
+        "NaN",
+        "1e999",
+        "9" * 401,
+        "-" + "9" * 400,
+        "1.5",
+        "7",
+        "null",
+        '"\\":"',
+        '" :"',
+    ]
+    return draw(st.sampled_from(odd) | KEYS.map(json.dumps))
+
+
+@settings(max_examples=80)
+@given(spelled())
+def test_a_key_that_stands_twice_is_seen_however_it_is_written(text: str) -> None:
+    def strictly() -> Any:
+        made = json.loads(
+            text, object_pairs_hook=unique, parse_int=integer, parse_float=number, parse_constant=no_constant
+        )
+        json.dumps(made, ensure_ascii=False).encode()
+        return made
+
+    def unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+        assert len({key for key, _ in pairs}) == len(pairs)
+        return dict(pairs)
+
+    def integer(digits: str) -> int:
+        assert len(digits) <= 400
+        return int(digits)
+
+    def number(digits: str) -> float:
+        assert abs(float(digits)) != float("inf")
+        return float(digits)
+
+    def no_constant(name: str) -> None:
+        raise AssertionError(name)
+
+    try:
+        expected = strictly()
+    except (AssertionError, ValueError):
+        with pytest.raises(ValueError, match=r"."):
+            frames.parse(text)
+    else:
+        assert json.dumps(frames.parse(text)) == json.dumps(expected)
 
 
 def test_brackets_inside_strings_are_no_nesting() -> None:

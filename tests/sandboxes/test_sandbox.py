@@ -189,6 +189,27 @@ def test_parallel_calls_run_at_once_and_keep_their_order() -> None:
     assert gate["most"] >= 8
 
 
+def test_what_is_done_in_parallel_may_wait_for_each_other_and_begin_more() -> None:
+    program = """
+import threading
+both, seen = threading.Barrier(16, timeout=20), []
+def meet(n):
+    both.wait()
+    return n
+met = parallel([lambda n=n: meet(n) for n in range(16)])
+inner = parallel(lambda: parallel(lambda: 1, lambda: 2), lambda: 3)
+def fail(n):
+    seen.append(n)
+    raise ValueError(n)
+try:
+    parallel(lambda: seen.append(0), lambda: fail(1), lambda: fail(2), lambda: seen.append(3))
+except ValueError as error:
+    first = error.args[0]
+answer = [met, inner, first, sorted(seen), parallel(), parallel([])]
+"""
+    assert in_sandbox(program).value == [list(range(16)), [[1, 2], 3], 1, [0, 1, 2, 3], [], []]
+
+
 def test_little_memory_is_enough_for_parallel_calls() -> None:
     program = "answer = parallel([lambda n=n: f(n=n) for n in range(40)])"
     assert in_sandbox(program, {"f": lambda a: a["n"]}, memory_bytes=256 << 20).value == list(range(40))

@@ -21,6 +21,7 @@ from atc.outcome import Outcome
 from atc.sandboxes.conformance import host
 from atc.sandboxes.contract import Job, Limits
 from atc.sandboxes.service import messages
+from atc.sandboxes.service.accounts import CountingLoop
 from atc.sandboxes.service.client import ServiceSandbox
 from atc.sandboxes.service.server import make_server
 from atc.sandboxes.service.service import Service, ServiceSettings
@@ -99,7 +100,11 @@ def serving(tenants: dict[str, str] | None = None, **settings: Any) -> Iterator[
         up.set()
         await server.serve([sock])
 
-    thread = threading.Thread(target=lambda: asyncio.run(main()), daemon=True)
+    def run() -> None:
+        with asyncio.Runner(loop_factory=CountingLoop) as runner:
+            runner.run(main())
+
+    thread = threading.Thread(target=run, daemon=True)
     thread.start()
     assert up.wait(30), "the service did not start"
     service, server, loop = running[0]

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 import logging
+import math
 import signal
 import subprocess
 import sys
@@ -14,6 +15,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from mcp_types import CallToolResult
 from typer.testing import CliRunner
 
 from atc import Agent, Toolset
@@ -21,6 +23,9 @@ from atc.cli import app
 from atc.errors import ToolError, ToolImportError
 from atc.models.fake import FakeModel
 from atc.result import Effect
+from atc.tools.mcp.answers import value_of
+from atc.tools.mcp.secrets import Secrets
+from atc.tools.mcp.spec import ServerSpec
 from atc.tools.protocol import Provenance
 from atc.tools.sources import open_tools
 from tests.support.mcp import called, entry, gone, one, raw_server, reading, refused, shop_command, shop_over_http
@@ -352,3 +357,10 @@ def test_probing_calls_what_reads_and_nothing_else(tmp_path: Path, monkeypatch: 
     assert {json.loads(line)["name"] for line in mark.read_text().splitlines()} == {"lakes"}
     written = json.loads(Path("docs/lakes.json").read_text())
     assert written["returns"]["properties"]["lakes"]["items"]["properties"]["lake_id"]["type"] == "integer"
+
+
+def test_what_is_wrong_with_an_answer_is_told_without_its_secrets() -> None:
+    result = CallToolResult(content=[], structuredContent={f"key {SECRET}": math.nan})
+    spec = ServerSpec("a server", Secrets([SECRET]))
+    with pytest.raises(ToolError, match=r"has nan at /key \[redacted\]"):
+        value_of("look", result, spec, True)

@@ -15,6 +15,7 @@ from typing import Any
 import httpx2
 import platformdirs
 import pytest
+from mcp.client.auth import OAuthClientProvider
 from typer.testing import CliRunner
 
 from atc import Toolset
@@ -182,6 +183,13 @@ def test_another_host_gives_no_token_without_a_yes(served: Vault, monkeypatch: p
     monkeypatch.setattr(served, "issuer", "http://login.evil.example")
     with pytest.raises(LoginFailed, match="not reached over https"):
         logged_in(read_specs(served.url)[0])
+
+
+def test_without_a_say_in_who_gives_the_token_nobody_is_logged_in(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The say is a method of the SDK's own that it may drop: then nothing is sent, and not without a question."""
+    monkeypatch.delattr(OAuthClientProvider, "_select_authorization_server")
+    with pytest.raises(LoginFailed, match=r"install mcp 2\.3"):
+        logged_in(read_specs(URL)[0])
 
 
 @pytest.mark.slow

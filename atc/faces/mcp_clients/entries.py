@@ -152,7 +152,7 @@ def _variables(dialect: Dialect, made: Mapping[str, Any], environ: Mapping[str, 
     for text in _texts(made):
         if _OTHERS.search(text) or (dialect.dollar and _DOLLAR.search(text)):
             return "it has variables in a form that ATC does not fill in"
-        for found in _BRACES.finditer(text):
+        for found in _BRACES.finditer(text, 0, text.rfind("}") + 1):
             ours = _FILLED[dialect.variables].fullmatch(found[1]) if dialect.variables else None
             if ours is None:
                 return f"ATC does not fill in {found[0]!r} as the client does"

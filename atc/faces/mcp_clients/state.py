@@ -21,6 +21,7 @@ from atc.errors import EnvironmentProblem, UsageError
 from atc.faces.mcp_clients.document import Edit
 from atc.faces.mcp_clients.records import Client
 from atc.locks import lock
+from atc.private_folders import make_private
 from atc.whole_file import write_whole
 
 MOST_COPIES = 20
@@ -154,7 +155,7 @@ def alone(folder: Path) -> Iterator[None]:
     Raises:
         EnvironmentProblem: another one does.
     """
-    folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+    make_private(folder)
     folder.chmod(0o700)
     with open(folder / ".lock", "a", opener=_private) as file:
         try:

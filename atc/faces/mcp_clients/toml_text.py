@@ -27,6 +27,8 @@ _TEXT = re.compile(
 _PLACE = re.compile(r"\(at line (\d+), column (\d+)\)")
 _PLAIN = re.compile(r"""[^"'\[\]{}#\n]++""")
 _LONGEST_KEY = 50
+MOST_DOTS = 1_000
+"""Dots in one line of a file."""
 
 
 @dataclass(frozen=True)
@@ -46,6 +48,9 @@ class TomlDocument(Document):
 
     def __init__(self, text: str) -> None:
         self.text = text
+        for number, each in enumerate(text.split("\n"), 1):
+            if each.count(".") > MOST_DOTS:  # a key of n parts takes the square of n
+                raise ConfigProblem(f"a line has more than {MOST_DOTS:,} dots, and ATC edits none such", line=number)
         try:
             self.data = tomllib.loads(text)
         except RecursionError:

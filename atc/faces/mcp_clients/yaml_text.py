@@ -72,7 +72,7 @@ class YamlDocument(Document):
         members = node.value if isinstance(node, yaml.MappingNode) and not node.flow_style else []
         at = next((index for index, (each, _) in enumerate(members) if each.value == name), None)
         if missing or at is None:
-            raise ConfigProblem(f"{'.'.join((*path, name))} is written in a way that ATC does not edit")
+            raise ConfigProblem(f"{'.'.join(map(str, (*path, name)))} is written in a way that ATC does not edit")
         start, end = self._lines(members[at])
         if len(members) == 1 and key is not None:
             colon = self.text.index(":", key.end_mark.index) + 1

@@ -30,6 +30,7 @@ from starlette.responses import PlainTextResponse, Response
 from starlette.routing import BaseRoute, Mount, Route, Router
 from starlette.types import ASGIApp
 
+from atc.accepting import Crowd, raise_descriptors
 from atc.faces.mcp_server.gateway import Gateway
 from atc.faces.mcp_server.http_door import MAX_BODY, MAX_FORM, Body, Bounds, Door, Names, cors_of, refusal
 from atc.faces.mcp_server.http_sessions import Sessions
@@ -44,6 +45,10 @@ IDLE_S = 30 * 60.0
 MAX_SESSIONS = 512
 MAX_WAITING = 256
 """Connections that owe a request; of more, the oldest is dropped."""
+MAX_OPEN = 4 * MAX_SESSIONS + MAX_WAITING
+"""Connections at once; where this process may not have so many descriptors, fewer."""
+OTHER_DESCRIPTORS = 512
+"""For programs, tools and files."""
 KEEP_S = 30
 """Seconds that a connection is kept for the next request."""
 AFTER_S = 1.0
@@ -251,9 +256,11 @@ async def serve_http(
 
 def make_server(face: HttpFace, settings: HttpSettings) -> DrainingServer:
     """A server for a face; it closes the gateway when it ends."""
+    there = raise_descriptors(MAX_OPEN + OTHER_DESCRIPTORS)
+    crowd = Crowd(max(min(MAX_OPEN, there - OTHER_DESCRIPTORS), MAX_WAITING), MAX_WAITING)
     config = uvicorn.Config(
         make_app(face, settings),
-        http=crowded(MAX_WAITING),
+        http=crowded(crowd),
         ws="none",
         lifespan="on",
         access_log=False,
@@ -264,4 +271,4 @@ def make_server(face: HttpFace, settings: HttpSettings) -> DrainingServer:
         timeout_keep_alive=KEEP_S,
         **settings.tls,
     )
-    return DrainingServer(config, face)
+    return DrainingServer(config, face, crowd)

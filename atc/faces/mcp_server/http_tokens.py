@@ -11,6 +11,7 @@ from mcp.server.auth.provider import AccessToken
 
 from atc.errors import EnvironmentProblem
 from atc.faces.mcp_server.auth import TOKEN
+from atc.private_folders import make_private
 from atc.sandboxes.service.tenants import Tenants, read_token
 
 
@@ -40,7 +41,7 @@ def kept_token(path: Path) -> str:
         UsageError: it cannot be read.
     """
     try:
-        path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+        make_private(path.parent)
         descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
     except FileExistsError:
         return read_token(path)

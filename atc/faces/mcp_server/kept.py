@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 import heapq
 import json
+import logging
 import os
 import re
 import time
@@ -27,6 +28,7 @@ RECENT_S, MOST_RECENT = 3_600.0, 200
 _RUN_ID = re.compile(r"[0-9]{8}-[0-9]{6}-[0-9a-f]{6}")
 _OUTCOME = re.compile(rb'\{"call": ([0-9]{1,18}), "(value|failed)": ("refused")?')
 _MAX_OWNER = 10_000
+_log = logging.getLogger(__name__)
 
 _Seen = tuple[int, int]
 _Made = dict[CallKey, bool]
@@ -117,17 +119,23 @@ def _made(journal: Path) -> _Made:
     done: set[int] = set()
     refused: set[int] = set()
     with journal.open("rb") as file:
-        for line in file:
+        for number, line in enumerate(file, start=1):
             if outcome := _OUTCOME.match(line):
                 number = int(outcome[1])
                 (done if outcome[2] == b"value" else refused if outcome[3] else set()).add(number)
             elif line.startswith(b'{"call": ') and b', "begin": ' in line[:40]:
                 try:
                     record = json.loads(line)
+                    call, tool, key = record["call"], record["begin"], record["key"]
+                    if not (isinstance(call, int) and isinstance(tool, str) and isinstance(key, str)):
+                        raise ValueError
                     if record["effect"] != Effect.READ.value:
-                        begun[record["call"]] = (record["begin"], record["key"])
+                        begun[call] = (tool, key)
                 except (ValueError, KeyError, TypeError, RecursionError):
-                    continue
+                    if line.endswith(b"\n"):
+                        _log.warning(
+                            "%s, line %d is damaged: nobody is asked whether its call is made again", journal, number
+                        )
     made: _Made = {}
     for number, key in begun.items():
         if number not in refused:

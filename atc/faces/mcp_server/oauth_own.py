@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import hmac
 import json
-import os
 import re
 import secrets
 import time
@@ -30,8 +29,10 @@ from mcp.server.auth.provider import (
 from mcp.shared.auth import OAuthClientInformationFull, OAuthToken
 
 from atc.errors import EnvironmentProblem, UsageError
+from atc.private_folders import make_private
 from atc.sandboxes.service.tenants import digest_of
 from atc.serving import is_loopback
+from atc.whole_file import write_whole
 
 MAX_CLIENTS, MAX_ASKED, MAX_TOKENS = 200, 50, 2000
 """Clients, requests that wait for the owner, and tokens, spent ones too."""
@@ -318,19 +319,11 @@ class OwnServer(OAuthAuthorizationServerProvider[AuthorizationCode, RefreshToken
             "clients": [each.model_dump(mode="json") for name, each in self.clients.items() if name in used],
             "tokens": {key: asdict(each) for key, each in self.tokens.items()},
         }
-        new = self.path.with_name(f"{self.path.name}.new")
-        with open(
-            os.open(new, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600), "w"
-        ) as file:
-            os.fchmod(file.fileno(), 0o600)
-            json.dump(kept, file)
-            file.flush()
-            os.fsync(file.fileno())
-        new.replace(self.path)
+        write_whole(self.path, json.dumps(kept))
 
     def _load(self, path: Path) -> None:
         try:
-            path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+            make_private(path.parent)
             kept = json.loads(path.read_text("utf-8"))
             self.clients = {each["client_id"]: OAuthClientInformationFull(**each) for each in kept["clients"]}
             self.tokens = {key: Grant(**each) for key, each in kept["tokens"].items()}

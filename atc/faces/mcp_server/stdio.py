@@ -5,7 +5,6 @@ from __future__ import annotations
 import signal
 
 import anyio
-from mcp.server import NotificationOptions
 
 from atc.faces.mcp_server.gateway import Gateway
 from atc.faces.mcp_server.pipes import pipes
@@ -26,7 +25,7 @@ async def serve_stdio(gateway: Gateway, face: Face | None = None, *, outgoing: i
     await gateway.prepare()
     face = face or Face(gateway)
     server, asked = face.server, list[signal.Signals]()
-    options = server.create_initialization_options(NotificationOptions(tools_changed=True))
+    options = server.create_initialization_options()
 
     async def end_on_a_signal(scope: anyio.CancelScope) -> None:
         with anyio.open_signal_receiver(signal.SIGTERM, signal.SIGINT) as signals:
@@ -40,7 +39,6 @@ async def serve_stdio(gateway: Gateway, face: Face | None = None, *, outgoing: i
             async with pipes(outgoing=outgoing) as (messages, answers):
                 await server.run(messages, answers, options)
             group.cancel_scope.cancel()
-
     finally:
         await face.aclose()
         await gateway.aclose()

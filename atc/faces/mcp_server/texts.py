@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+from atc.invisible import JOINERS, legible
+
 MORE = "…"
 
 
 def one_line(text: str, limit: int) -> str:
     """A text in one line of so many characters at most: a line break could begin what looks like our own words."""
-    text = text[: 4 * limit]
-    line = " ".join("".join(each if each.isprintable() else " " for each in text).split())
+    text = legible(text[: 4 * limit])
+    line = " ".join("".join(each if each.isprintable() or each in JOINERS else " " for each in text).split())
     return line if len(line) <= limit else f"{line[: limit - 1]}{MORE}"
 
 

@@ -33,6 +33,8 @@ MAX_PREVIEW, MAX_BLOBS = 1_600, 16
 """Characters of a preview, and byte values of an answer that are kept one by one."""
 MAX_OF_CLIENT, MAX_TOGETHER = 32 << 20, 128 << 20
 """Bytes that are kept for one client, and for all."""
+MOST_OF_CLIENT, MOST_TOGETHER = 2_000, 20_000
+"""Values that are kept for one client, and for all: each takes room beside its bytes."""
 MAX_URI = 2_000
 _MAGIC = (
     (b"\x89PNG\r\n\x1a\n", "image/png"),
@@ -87,14 +89,24 @@ class Shelf:
     def __init__(self, large: int = LARGE, of_client: int = MAX_OF_CLIENT, together: int = MAX_TOGETHER) -> None:
         self.large, self._of_client, self._together = large, of_client, together
         self._kept: OrderedDict[str, Kept] = OrderedDict()
+        self._by_owner: dict[ClientId, OrderedDict[str, Kept]] = {}
+        self._used: dict[ClientId, int] = {}
+        self._used_together = 0
 
     def put(self, owner: ClientId, data: bytes, mime_type: str, name: str) -> Link:
         """Keep a value; older ones go where there is no room."""
         uri = f"{SCHEME}://{HOST}/{secrets.token_urlsafe(24)}"
         link = Link(uri=uri, name=name, mime_type=mime_type, size=len(data))
-        self._make_room(lambda each: each.owner == owner, self._of_client - len(data))
-        self._make_room(lambda each: True, self._together - len(data))
-        self._kept[uri] = Kept(owner, link, data)
+        size = len(data)
+        while (own := self._by_owner.get(owner)) and (
+            len(own) >= MOST_OF_CLIENT or self._used[owner] + size > self._of_client
+        ):
+            self._drop(next(iter(own.values())))
+        while self._kept and (len(self._kept) >= MOST_TOGETHER or self._used_together + size > self._together):
+            self._drop(next(iter(self._kept.values())))
+        self._kept[uri] = self._by_owner.setdefault(owner, OrderedDict())[uri] = Kept(owner, link, data)
+        self._used[owner] = self._used.get(owner, 0) + size
+        self._used_together += size
         return link
 
     def get(self, owner: ClientId, uri: str) -> Kept:
@@ -107,20 +119,20 @@ class Shelf:
         if found is None or found.owner != owner:  # to whom it is not, it is not there
             raise UsageError(f"nothing is kept for you at {uri[:100]!r}: run the program again that made it")
         self._kept.move_to_end(uri)
+        self._by_owner[owner].move_to_end(uri)
         return found
 
     def of(self, owner: ClientId) -> list[Link]:
         """What is kept for a client, the latest first."""
-        return [each.link for each in reversed(self._kept.values()) if each.owner == owner]
+        return [each.link for each in reversed(self._by_owner.get(owner, {}).values())]
 
-    def _make_room(self, counts: Callable[[Kept], bool], room: int) -> None:
-        counted = [each for each in self._kept.values() if counts(each)]
-        used = sum(len(each.data) for each in counted)
-        for each in counted:
-            if used <= room:
-                return
-            del self._kept[each.link.uri]
-            used -= len(each.data)
+    def _drop(self, kept: Kept) -> None:
+        owner, size = kept.owner, len(kept.data)
+        del self._kept[kept.link.uri], self._by_owner[owner][kept.link.uri]
+        self._used_together -= size
+        self._used[owner] -= size
+        if not self._by_owner[owner]:
+            del self._by_owner[owner], self._used[owner]
 
 
 @dataclass(frozen=True)

@@ -24,7 +24,9 @@ from atc.programs.analysis.values import (
     Function,
     Origin,
     Scope,
+    TooMuchWork,
     Value,
+    bounded_work,
     join,
     join_derived,
 )
@@ -48,11 +50,12 @@ class Flow(Interpreter):
         self._entered: list[Function] = []
         self._yields: list[list[Value]] = []
         try:
-            statements.block(self, tree.body, self.scope)
-            for function in list(self.functions.values()):  # what nothing called: its own tool calls count too
-                if id(function.node) not in self.visited:
-                    self.enter(function, Arguments(rest=UNKNOWN))
-        except RecursionError:
+            with bounded_work():
+                statements.block(self, tree.body, self.scope)
+                for function in list(self.functions.values()):  # what nothing called: its own tool calls count too
+                    if id(function.node) not in self.visited:
+                        self.enter(function, Arguments(rest=UNKNOWN))
+        except (RecursionError, TooMuchWork):
             self._steps = MAX_STEPS + 1
 
     # -- expressions -----------------------------------------------------------------------------------------------

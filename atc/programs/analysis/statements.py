@@ -9,7 +9,7 @@ from functools import partial
 
 from atc.programs.analysis import builtins as builtins_model
 from atc.programs.analysis.interpreter import Interpreter
-from atc.programs.analysis.values import NOTHING, UNKNOWN, Cell, Function, Scope, Value, join
+from atc.programs.analysis.values import NOTHING, UNKNOWN, Cell, Function, Scope, Value, count, join
 from atc.programs.syntax import as_load, defaults_of, hedges_lookups, names_in, span_of, suppresses_lookups
 
 _TRANSPARENT_DECORATORS = frozenset(
@@ -70,7 +70,7 @@ def _statement(flow: Interpreter, node: ast.stmt, scope: Scope) -> None:
 def _loop(flow: Interpreter, node: ast.For | ast.AsyncFor | ast.While, scope: Scope) -> None:
     """The second time sees what the first left in variables; it may also be walked not at all."""
     for _ in range(2):
-        before = dict(scope.names)
+        before = _names_of(scope)
         if isinstance(node, ast.While):
             flow.expr(node.test, scope)
         else:
@@ -81,7 +81,7 @@ def _loop(flow: Interpreter, node: ast.For | ast.AsyncFor | ast.While, scope: Sc
 
 
 def _branches(flow: Interpreter, scope: Scope, walks: Sequence[Callable[[], object]]) -> None:
-    before = dict(scope.names)
+    before = _names_of(scope)
     ends = []
     for walk in walks:
         scope.names = dict(before)
@@ -91,7 +91,7 @@ def _branches(flow: Interpreter, scope: Scope, walks: Sequence[Callable[[], obje
 
 
 def _try(flow: Interpreter, node: ast.Try | ast.TryStar, scope: Scope) -> None:
-    before, bound = dict(scope.names), dict[str, Value]()
+    before, bound = _names_of(scope), dict[str, Value]()
     flow.trying.append(bound)
     _hedged_block(flow, node.body, scope, hedged=hedges_lookups(node, flow.tools))
     flow.trying.pop()
@@ -113,7 +113,7 @@ def _with(flow: Interpreter, node: ast.With | ast.AsyncWith, scope: Scope) -> No
         made = flow.expr(item.context_expr, scope)
         if item.optional_vars is not None:
             bind(flow, item.optional_vars, made, scope)
-    before = dict(scope.names)
+    before = _names_of(scope)
     _hedged_block(flow, node.body, scope, hedged=suppresses_lookups(node))
     if suppresses_lookups(node):
         _merge(scope, [before, scope.names])
@@ -196,8 +196,15 @@ def _bind_name(flow: Interpreter, name: str, value: Value, scope: Scope) -> None
         bound[name] = join(bound.get(name, NOTHING), value)
 
 
+def _names_of(scope: Scope) -> dict[str, Value]:
+    """The names of a scope as they are now."""
+    count(len(scope.names))
+    return dict(scope.names)
+
+
 def _merge(scope: Scope, ends: Sequence[dict[str, Value]]) -> None:
     """Either of several ends of branches. A name that one of them lacks would fail there."""
+    count(5 * sum(map(len, ends)))
     names = dict.fromkeys(name for end in ends for name in end)
     scope.names = {name: join(*(end[name] for end in ends if name in end)) for name in names}
 

@@ -7,7 +7,9 @@ its own functions, constants (``constant``), and, where it is ``open``, anything
 from __future__ import annotations
 
 import ast
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
 from dataclasses import dataclass, field
 from typing import Literal, NamedTuple
 
@@ -19,6 +21,41 @@ ITEM: Literal[0] = 0
 MEMBER: Literal[1] = 1
 """A path step: some member of an object, or some item; which one is not known."""
 MAX_PATH = 12
+MAX_WORK = 4_000_000
+"""Members of unions, names of scopes and containers that one analysis looks at before it gives up."""
+
+
+class TooMuchWork(Exception):
+    """An analysis has used up :data:`MAX_WORK`. Never leaves it."""
+
+
+class _Work:
+    left = MAX_WORK
+
+
+_WORK: ContextVar[_Work | None] = ContextVar("atc_analysis_work", default=None)
+
+
+@contextmanager
+def bounded_work() -> Iterator[None]:
+    """Within it :func:`count` counts.
+
+    Raises:
+        TooMuchWork: from :func:`count`.
+    """
+    token = _WORK.set(_Work())
+    try:
+        yield
+    finally:
+        _WORK.reset(token)
+
+
+def count(work: int) -> None:
+    """Count what is looked at, where an analysis is under way."""
+    if (of := _WORK.get()) is not None:
+        of.left -= work
+        if of.left < 0:
+            raise TooMuchWork
 
 
 class Origin(NamedTuple):
@@ -89,6 +126,7 @@ class Value:
         while todo:
             cell = todo.pop()
             if cell not in seen:
+                count(10)
                 seen.add(cell)
                 everything = join(cell.everything(), cell.keys or NOTHING)
                 origins |= everything.origins
@@ -109,8 +147,11 @@ UNKNOWN = Value(open=True)
 def join(*values: Value) -> Value:
     """Any of several values."""
     kept = [value for value in values if value is not NOTHING]
+    if len(values) > 2:
+        count(len(values))
     if not kept or all(value is kept[0] for value in kept):
         return kept[0] if kept else NOTHING
+    count(len(kept) + sum(len(value.origins) + len(value.cells) + len(value.functions) for value in kept))
     return Value(
         frozenset[Origin]().union(*(value.origins for value in kept)),
         frozenset[Cell]().union(*(value.cells for value in kept)),

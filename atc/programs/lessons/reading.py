@@ -71,8 +71,10 @@ def all_lessons(run: StoredRun, tools: Mapping[str, Protocol]) -> Iterator[Lesso
     """What each request of a run on disk teaches, in order: a conversation has several.
 
     Raises:
+        TraceError: a line of its trace is damaged.
         UsageError, OSError: as :func:`lessons_of`.
     """
+    run.check()
     for request in _of_events(run.events()):
         yield _lessons(request, tools)
 
@@ -83,8 +85,10 @@ def tasks_of(run: StoredRun) -> Iterator[tuple[str, tuple[str, ...]]]:
     A dry run answers nothing.
 
     Raises:
+        TraceError: a line of its trace is damaged.
         UsageError, OSError: as :func:`lessons_of`.
     """
+    run.check()
     for request in _of_events(run.events()):
         called = dict.fromkeys(call.tool for call in request.own if call.status in _WORKED and call.tool)
         if request.answered and request.program and request.task and called:

@@ -23,8 +23,9 @@ _RESULT_NAMES = ("result", "results", "final_answer", "final_result", "output", 
 def drop_copies(program: Program, context: RepairContext) -> Iterator[Rewrite]:
     """Drop stubs that were copied along, and imports of tools."""
     tree = program.module
+    alone, used = _alone_in(tree), _names_in_use(tree, context.protocols)
     for node in tree.body:
-        if _alone(node, tree) and (reason := _dead_weight(node, tree, context.protocols)):
+        if node in alone and (reason := _dead_weight(node, used, context.protocols)):
             edits = blank(program, lines_of(node))
             yield Rewrite("copied-stubs", f"line {node.lineno}: {reason}", edits)
 
@@ -32,8 +33,9 @@ def drop_copies(program: Program, context: RepairContext) -> Iterator[Rewrite]:
 def take_return(program: Program, context: RepairContext) -> Iterator[Rewrite]:
     """``return x`` at the top level becomes ``answer = x``; what stands after it would never have run."""
     tree = program.module
+    alone = _alone_in(tree)
     for index, node in enumerate(tree.body):
-        if isinstance(node, ast.Return) and node.value is not None and _alone(node, tree):
+        if isinstance(node, ast.Return) and node.value is not None and node in alone:
             after = blank(program, (line for later in tree.body[index + 1 :] for line in lines_of(later)))
             edits = (_as_answer(program, node, node.value), *after)
             yield Rewrite("return-as-answer", f"line {node.lineno}: took `return` as the answer", edits)
@@ -102,18 +104,23 @@ def _answer_is_an_uncalled_function(tree: ast.Module) -> bool:
     return len(defined) == 1 and "answer" not in outside and _needs_nothing(defined[0])
 
 
-def _alone(node: ast.stmt, tree: ast.Module) -> bool:
-    """Whether no other statement stands on its lines."""
-    first, last = node.lineno, node.end_lineno or node.lineno
-    return not any(n is not node and n.lineno <= last and (n.end_lineno or 0) >= first for n in tree.body)
+def _alone_in(tree: ast.Module) -> set[ast.stmt]:
+    """The statements on whose lines no other one stands: they come in order, so that only neighbours count."""
+    ends = [0, *(node.end_lineno or node.lineno for node in tree.body)]
+    begins = [*(node.lineno for node in tree.body[1:]), sys.maxsize]
+    return {
+        node
+        for node, before, after in zip(tree.body, ends, begins, strict=False)
+        if before < node.lineno and (node.end_lineno or node.lineno) < after
+    }
 
 
-def _dead_weight(node: ast.stmt, tree: ast.Module, tools: Collection[str]) -> str | None:
+def _dead_weight(node: ast.stmt, used: Collection[str], tools: Collection[str]) -> str | None:
     given = {*tools, "ToolError", "parallel", ALL_PAGES, "*"}
     match node:
         case ast.FunctionDef(name=name) | ast.AsyncFunctionDef(name=name) if name in tools:
             return f"dropped a copy of {name}"
-        case ast.ClassDef(name=name) if _is_typed_dict(node) and not _is_used(name, tree, tools):
+        case ast.ClassDef(name=name) if _is_typed_dict(node) and name not in used:
             return f"dropped a copy of {name}"
         case ast.ImportFrom(module=str(module), names=names) if module.split(".")[0] not in sys.stdlib_module_names:
             if all(alias.name in given and alias.asname in (None, alias.name) for alias in names):
@@ -128,10 +135,10 @@ def _is_typed_dict(node: ast.stmt) -> bool:
     return isinstance(node, ast.ClassDef) and any(isinstance(b, ast.Name) and b.id == "TypedDict" for b in node.bases)
 
 
-def _is_used(name: str, tree: ast.Module, tools: Collection[str]) -> bool:
-    """Whether the program itself needs a class; other copied stubs do not count, they go too."""
+def _names_in_use(tree: ast.Module, tools: Collection[str]) -> set[str]:
+    """The names that the program itself needs; copied stubs do not count, they go."""
     own = [n for n in tree.body if not _is_typed_dict(n) and getattr(n, "name", None) not in tools]
-    return any(isinstance(n, ast.Name) and n.id == name for statement in own for n in ast.walk(statement))
+    return {n.id for statement in own for n in ast.walk(statement) if isinstance(n, ast.Name)}
 
 
 def _last(tree: ast.Module) -> ast.stmt | None:

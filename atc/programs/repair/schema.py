@@ -37,6 +37,10 @@ MAX_DEPTH = 4
 """Objects inside objects through which a key is looked for."""
 
 
+MAX_UNKNOWN = 50
+"""Unknown arguments of one call of which it is asked what they mean."""
+
+
 class _Shapes:
     """What the expressions of a program surely are, by the tools' response schemas."""
 
@@ -202,9 +206,14 @@ def _ways(shapes: _Shapes, base: Value, key: str, path: tuple[str, ...] = ()) ->
 
 def correct_arguments(program: Program, context: RepairContext) -> Iterator[Rewrite]:
     """An argument in another spelling means the one that exists; ``id`` the one id that is missing."""
+    meant: dict[ast.Call, Mapping[str, str]] = {}
     for keyword, call, parameters, effect in _keywords(program, context):
         given = keyword.arg or ""
-        if given not in parameters and (new := _meant(given, call, parameters, effect)):
+        if given in parameters:
+            continue
+        if call not in meant:
+            meant[call] = _meant(call, parameters, effect)
+        if new := meant[call].get(given):
             start = (keyword.lineno, keyword.col_offset)
             edit = Edit(start, (start[0], start[1] + len(given.encode())), new)
             note = f"line {keyword.lineno}: read the argument {given} as {new}"
@@ -238,13 +247,15 @@ def _keywords(
             yield keyword, call.node, parameters, protocol.effect
 
 
-def _meant(given: str, node: ast.Call, parameters: Mapping[str, Parameter], effect: Effect) -> str | None:
-    """The parameter that an unknown argument means: another spelling of it, or ``id`` for the one missing id."""
+def _meant(node: ast.Call, parameters: Mapping[str, Parameter], effect: Effect) -> Mapping[str, str]:
+    """The parameters that unknown arguments mean: another spelling of them, or ``id`` for the one missing id."""
     used = {k.arg for k in node.keywords if k.arg is not None} | set(list(parameters)[: len(node.args)])
     unknown = [k.arg for k in node.keywords if k.arg is not None and k.arg not in parameters]
+    if len(unknown) > MAX_UNKNOWN:
+        return {}
     required = [name for name, parameter in parameters.items() if parameter.required]
     strict = effect is not Effect.READ
-    return respelt(unknown, parameters, used, required, strict=strict, endings=True).get(given)
+    return respelt(unknown, parameters, used, required, strict=strict, endings=True)
 
 
 def _iterations(nodes: Iterable[ast.AST]) -> Iterator[tuple[ast.expr, set[str], Sequence[ast.AST]]]:

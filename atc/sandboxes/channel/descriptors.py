@@ -9,13 +9,17 @@ import asyncio
 import contextlib
 import os
 import socket
+from collections.abc import Callable
 from typing import Any
 
-from atc.errors import FrameError
+from atc.errors import FrameError, SandboxUnavailable
 from atc.sandboxes.channel import frames
 from atc.sandboxes.channel.session import Channel, Listener
+from atc.sandboxes.channel.share import HostShare
 
 _PART = 1 << 16
+_AT_ONCE = 32
+"""Frames that are handed over without the event loop in between: a flood of calls must not stop all else."""
 
 
 class SocketChannel(Channel):
@@ -33,6 +37,7 @@ class SocketChannel(Channel):
         self._buffer = bytearray()
         self._listener: Listener | None = None
         self._reading = False
+        self._due = False  # whole frames may be left in the buffer: it is their turn soon
         self._writing = asyncio.Lock()
 
     def listen(self, listener: Listener) -> None:
@@ -46,9 +51,13 @@ class SocketChannel(Channel):
 
     def resume(self) -> None:
         if not self._reading:
+            try:
+                self._loop.add_reader(self._sock, self._counted(self._read))
+            except OSError as error:
+                self._end(SandboxUnavailable(f"a program's channel cannot be read: {error.strerror}"))
+                return
             self._reading = True
-            self._loop.add_reader(self._sock, self._read)
-            self._hand_over()  # what had come before the pause
+            self._counted(self._hand_over)()  # what had come before the pause
 
     async def send(self, message: dict[str, Any]) -> None:
         body = frames.encode(message)
@@ -68,7 +77,12 @@ class SocketChannel(Channel):
         self.pause()
         self._listener = None
 
+    def _counted(self, work: Callable[[], None]) -> Callable[[], None]:
+        return work if self.share is None else self.share.counting(work)
+
     def _read(self) -> None:
+        if self._due:  # first what has come: behind the end of the stream nothing is handed over
+            return
         try:
             part = self._sock.recv(_PART)
         except BlockingIOError:
@@ -84,17 +98,23 @@ class SocketChannel(Channel):
 
     def _hand_over(self) -> None:
         """Hand over the frames that are whole, until there is none or enough."""
-        taken = 0
+        taken = count = 0
+        self._due = False
         try:
             while self._reading and (found := frames.next_frame(self._buffer, taken, self._limit)) is not None:
                 message, taken = found
                 if self._listener is not None:
                     self._listener.on_frame(message)
+                count += 1
+                if count == _AT_ONCE:
+                    self._due = True
+                    self._loop.call_soon(self._counted(self._hand_over))
+                    break
         except FrameError as error:
             self._end(error)
         del self._buffer[:taken]
 
-    def _end(self, error: FrameError | None) -> None:
+    def _end(self, error: Exception | None) -> None:
         self.pause()
         if self._listener is not None:
             self._listener.on_end(error)
@@ -103,13 +123,13 @@ class SocketChannel(Channel):
 class Output:
     """Reads what a program prints until it ends, and keeps the first ``keep`` bytes: a flood blocks nothing."""
 
-    def __init__(self, fd: int, max_bytes: int) -> None:
+    def __init__(self, fd: int, max_bytes: int, share: HostShare | None = None) -> None:
         self._loop = asyncio.get_running_loop()
         self._fd, self._max_bytes = fd, max_bytes
         self._output = bytearray()
         self._dropped = 0
         os.set_blocking(fd, False)
-        self._loop.add_reader(fd, self._read)
+        self._loop.add_reader(fd, self._read if share is None else share.counting(self._read))
 
     def close(self) -> str:
         """What was printed. Only what is already in the pipe is still read: the program is gone."""
@@ -142,11 +162,12 @@ class Printed:
     def __init__(self) -> None:
         self._streams: list[Output] = []
 
-    def read(self, stdout: int, stderr: int, max_bytes: int) -> None:
-        """Begin to read, and keep so many bytes of each."""
-        self._streams = [Output(stdout, max_bytes), Output(stderr, max_bytes)]
+    def read(self, stdout: int, stderr: int, max_bytes: int, share: HostShare | None = None) -> None:
+        """Begin to read, and keep so many bytes of each. ``share``: counts what reading costs."""
+        for stream in (stdout, stderr):  # one by one: the first is let go of where the second cannot be read
+            self._streams.append(Output(stream, max_bytes, share))
 
     def close(self) -> tuple[str, str]:
         """What was printed, once the program is gone."""
         texts = [stream.close() for stream in self._streams]
-        return (texts[0], texts[1]) if texts else ("", "")
+        return (texts[0], texts[1]) if len(texts) == 2 else ("", "")

@@ -12,8 +12,11 @@ from typing import Any, Protocol
 
 from atc.calls.contract import CallHandler, CallReply, CallRequest
 from atc.errors import FrameError
+from atc.host_time import HostTime
 from atc.outcome import Outcome, ProgramError
 from atc.packing import pack, unpack
+from atc.sandboxes.channel.first_step import FirstStep
+from atc.sandboxes.channel.share import HostShare
 from atc.sandboxes.contract import Job, Limits
 from atc.sandboxes.inputs import packed
 
@@ -29,9 +32,11 @@ class Channel(abc.ABC):
 
     Attributes:
         received: bytes that came in so far.
+        share: counts what reading costs, once a session has begun.
     """
 
     received: int = 0
+    share: HostShare | None = None
 
     @abc.abstractmethod
     def listen(self, listener: Listener) -> None:
@@ -61,15 +66,28 @@ class Listener(Protocol):
 
 
 class Session:
-    """The session with one program, host side: :meth:`begin`, then :meth:`serve`, once."""
+    """The session with one program, host side: :meth:`begin`, then :meth:`serve`, once.
 
-    def __init__(self, channel: Channel, limits: Limits, call: CallHandler) -> None:
+    Args:
+        channel: to the program.
+        limits: what it may use.
+        call: answers its calls.
+        account: of whom it belongs to: what the host does for it is added there.
+
+    Attributes:
+        share: what the host does for it, against its limit.
+    """
+
+    def __init__(self, channel: Channel, limits: Limits, call: CallHandler, account: HostTime | None = None) -> None:
         self._channel, self._limits, self._call = channel, limits, call
+        self.share = channel.share = HostShare(account or HostTime(), limits.host_s, self._used_up)
         self._loop = asyncio.get_running_loop()
         self._outcome: asyncio.Future[Outcome] = self._loop.create_future()
         self._last_id = 0
         self._count = 0
         self._calls: set[asyncio.Task[None]] = set()
+        self._at_once: FirstStep
+        self._not_begun = 0
         self._full = False
 
     async def begin(self, job: Job) -> None:
@@ -92,6 +110,7 @@ class Session:
             FrameError: it broke the rules of the channel.
             Exception: whatever the call handler raised: the host is broken then, not the program.
         """
+        self._at_once = FirstStep(self._over)
         self._channel.listen(self)
         try:
             return await self._outcome
@@ -105,8 +124,10 @@ class Session:
         """Take a frame; whatever goes wrong with it ends the session."""
         try:
             self._take(frame)
-        except Exception as error:  # serve() raises it
+        except BaseException as error:  # serve() raises it
             self._fail(error)
+            if isinstance(error, KeyboardInterrupt | SystemExit):  # that is the loop's, too, as from a task
+                raise
 
     def on_end(self, error: Exception | None) -> None:
         """End the session: the program is gone, or (``FrameError``) broke the rules of the channel."""
@@ -129,6 +150,9 @@ class Session:
                 self._finish(Outcome("raised", error=as_program_error(frame.get("error"))))
             case op:
                 raise FrameError(f"the sandbox sent an unknown frame {str(op)[:40]!r}")
+
+    def _used_up(self) -> None:
+        self._stop(f"the host spent more than {self._limits.host_s:g} s of processor time on its calls")
 
     def _stop(self, why: str) -> None:
         self._finish(Outcome("limit", detail=why))
@@ -153,30 +177,46 @@ class Session:
             raise FrameError(f"call number {request.number} does not follow {self._last_id}")
         self._last_id = request.number
         self._count += 1
-        task = self._loop.create_task(self._answer(request))
-        self._calls.add(task)
-        task.add_done_callback(self._answered)
-        if len(self._calls) >= self._limits.calls_in_flight:
+        if not self._not_begun and self._at_once.can_begin():  # else it would overtake a call that came before it
+            if self._at_once.begin(self._answer(request)):
+                return
+        else:
+            self._not_begun += 1
+            task = self._loop.create_task(self._begun(request))
+            self._calls.add(task)
+            task.add_done_callback(self._answered)
+        if len(self._calls) + (not self._at_once.idle) >= self._limits.calls_in_flight:
             self._full = True
             self._channel.pause()
 
+    async def _begun(self, request: CallRequest) -> None:
+        self._not_begun -= 1
+        await self._answer(request)
+
     async def _answer(self, request: CallRequest) -> None:
+        await self.share.steps(self._replied(request))
+
+    async def _replied(self, request: CallRequest) -> None:
         reply = await self._call(request)
         await self._channel.send(_reply_frame(request.number, reply))
 
     def _answered(self, task: asyncio.Task[None]) -> None:
         self._calls.discard(task)
-        if not task.cancelled() and (error := task.exception()) is not None:
+        self._over(None if task.cancelled() else task.exception())
+
+    def _over(self, error: BaseException | None) -> None:
+        """A call has ended that had to wait; ``error`` is what its handler raised."""
+        if error is not None:
             self._fail(error)
         elif self._full and not self._outcome.done():
             self._full = False
             self._channel.resume()
 
     async def _end_calls(self) -> None:
-        calls = list(self._calls)
+        calls = [*self._calls, self._at_once.task]
         for task in calls:
             task.cancel()
-        if calls:
+        if self._calls or not self._at_once.idle:
             await asyncio.gather(*calls, return_exceptions=True)
 
 

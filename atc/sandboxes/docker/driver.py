@@ -32,7 +32,7 @@ from atc.sandboxes.docker.hardening import SHARED, Hardening
 from atc.sandboxes.docker.strict import StrictPool
 from atc.sandboxes.process.driver import JailSandbox
 from atc.sandboxes.process.pool import Pool, tiers_from
-from atc.sandboxes.process.zygote import BOOT_S, Jail, Zygote, zygote_settings
+from atc.sandboxes.process.zygote import BOOT_S, Jail, NoRoom, Zygote, zygote_settings
 
 _INSIDE = "/opt/atc"
 """Where the image keeps its ``sandbox`` and its ``packages``."""
@@ -95,7 +95,7 @@ class DockerSandbox(JailSandbox):
             if not asked.cancel() and asked.exception() is None:
                 asked.result().close()  # it was just given
             raise
-        except SandboxUnavailable as error:
+        except (SandboxUnavailable, OSError) as error:
             raise SandboxUnavailable(self._with_advice(str(error))) from None
 
     def _with_advice(self, why: str) -> str:
@@ -203,10 +203,17 @@ def _dial(path: Path, engine: Engine, container: str) -> socket.socket:
     """Connect to the socket that the container makes, when it has.
 
     Raises:
-        SandboxUnavailable: it ended before, or makes no socket.
+        SandboxUnavailable: it ended before, makes no socket, or there are no descriptors left.
     """
-    made = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET)
-    folder = os.open(path.parent, os.O_PATH | os.O_DIRECTORY)
+    try:
+        folder = os.open(path.parent, os.O_PATH | os.O_DIRECTORY)
+        try:
+            made = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+        except OSError:
+            os.close(folder)
+            raise
+    except OSError as error:
+        raise NoRoom(f"its channel cannot be opened: {error.strerror} (see `ulimit -n`)") from None
     deadline = time.monotonic() + BOOT_S
     look = time.monotonic() + 0.25
     try:
@@ -228,6 +235,9 @@ def _dial(path: Path, engine: Engine, container: str) -> socket.socket:
                 look = time.monotonic() + 0.25
             if time.monotonic() > deadline:
                 raise SandboxUnavailable("its container does not answer: does the engine run on this machine?")
+    except OSError as error:
+        made.close()
+        raise NoRoom(f"its channel cannot be opened: {error.strerror}") from None
     except BaseException:
         made.close()
         raise

@@ -201,8 +201,11 @@ class Engine:
                 self.remove(container)
 
         thread = threading.Thread(target=work, name="atc-docker", daemon=True)
+        try:
+            thread.start()
+        except RuntimeError:  # no thread can be started
+            work()
         self._removals = [other for other in self._removals if other.is_alive()] + [thread]
-        thread.start()
 
     def reap(self) -> list[str]:
         """Remove the containers of hosts of this machine that have died; return their ids."""

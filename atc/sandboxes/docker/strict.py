@@ -8,7 +8,7 @@ from concurrent.futures import Future
 
 from atc.errors import SandboxUnavailable
 from atc.sandboxes.process.pool import Pool, Start
-from atc.sandboxes.process.zygote import Jail, Zygote
+from atc.sandboxes.process.zygote import Jail, NoRoom, Zygote
 
 WAITING = 3
 """Containers that wait."""
@@ -106,8 +106,13 @@ class StrictPool(Pool):
         """Have so many on their way. The lock is held."""
         for _ in range(0 if self._closed else wanted - len(self._starting)):
             thread = threading.Thread(target=self._start_one, name="atc-docker", daemon=True)
+            try:
+                thread.start()
+            except RuntimeError as error:
+                if not self._starting:
+                    self._fail(NoRoom(f"no thread can be started: {error}"))
+                return
             self._starting.append(thread)
-            thread.start()
         if self._closed:
             self._fail(SandboxUnavailable("the sandbox was closed"))
 

@@ -7,12 +7,14 @@ travel over a private socket pair; stdout and stderr are the program's own.
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import dataclasses
+import functools
 import signal
 import sys
 import time
 import weakref
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from weakref import WeakKeyDictionary
 
 from atc.calls.contract import CallHandler
@@ -23,7 +25,7 @@ from atc.sandboxes.channel.session import Session
 from atc.sandboxes.contract import Job, Limits, Sandbox
 from atc.sandboxes.process.cgroup import Group, confine, memory_for, tasks_for
 from atc.sandboxes.process.pool import Pool, close_elsewhere, pool_size, tiers_from
-from atc.sandboxes.process.zygote import Exit, Jail, Zygote, start_zygote, zygote_settings
+from atc.sandboxes.process.zygote import Exit, Jail, NoRoom, Zygote, start_zygote, zygote_settings
 
 END_S = 5.0
 """Seconds that a killed program gets to be gone."""
@@ -81,7 +83,12 @@ class JailSandbox(Sandbox):
 
     async def aclose(self) -> None:
         self._closed = True
-        await asyncio.to_thread(self._pool.close)
+        try:
+            closed = asyncio.get_running_loop().run_in_executor(None, self._pool.close)
+        except RuntimeError:  # no thread can be started
+            self._pool.close()
+        else:
+            await asyncio.shield(closed)  # it ends also where nobody waits for it any more
 
     async def _take(self) -> Jail:
         try:
@@ -106,13 +113,15 @@ class JailSandbox(Sandbox):
         """Hand the program over, answer its calls, and return how it ended."""
         began = time.perf_counter()
         limits = _least(job.limits, self.limits)
-        channel = SocketChannel(jail.channel, limits.frame_bytes)
-        session, printed = Session(channel, limits, call), Printed()
+        with _as_unavailable():
+            channel = SocketChannel(jail.channel, limits.frame_bytes)
+        session, printed = Session(channel, limits, call, job.host_time), Printed()
         try:
             try:
                 async with job.clock.timeout(limits.wall_s) as deadline:
                     await session.begin(job)
-                    printed.read(jail.stdout, jail.stderr, limits.output_bytes)  # while it starts
+                    with _as_unavailable():
+                        printed.read(jail.stdout, jail.stderr, limits.output_bytes, session.share)  # while it starts
                     end = await session.serve()
             except TimeoutError:
                 if not deadline.expired():
@@ -126,6 +135,8 @@ class JailSandbox(Sandbox):
             channel.close()
             stdout, stderr = printed.close()
         if end.kind == "killed":
+            if not exit_info.started:
+                raise NoRoom(f"a program's process cannot be started: {exit_info.why}. Nothing was run")
             end = _why_it_ended(exit_info, self.limits, jail.zygote.group)
         return dataclasses.replace(
             end,
@@ -135,6 +146,7 @@ class JailSandbox(Sandbox):
             cpu_s=exit_info.cpu_s,
             memory_bytes=exit_info.memory_bytes,
             isolation=jail.zygote.tier,
+            host_s=session.share.used_s(),
         )
 
     async def _end(self, jail: Jail, *, asked: bool) -> Exit:
@@ -188,8 +200,12 @@ class ProcessSandbox(JailSandbox):
                 raise SandboxUnavailable(f"the process sandbox needs Linux and this is {sys.platform}: use `docker`")
             zygote = start_zygote(zygote_settings(tier, limits, preload, folders))
             if zygote.process is not None:
-                memory = memory_together or memory_for(limits.memory_bytes, MAX_RUNNING)
-                zygote.group = confine(zygote.process.pid, memory_bytes=memory, tasks=tasks_for(MAX_RUNNING))
+                try:
+                    memory = memory_together or memory_for(limits.memory_bytes, MAX_RUNNING)
+                    zygote.group = confine(zygote.process.pid, memory_bytes=memory, tasks=tasks_for(MAX_RUNNING))
+                except BaseException:
+                    zygote.close()
+                    raise
             return zygote
 
         super().__init__(Pool(start, tiers_from(require), pool_size() if pool is None else pool), limits)
@@ -200,10 +216,20 @@ class ProcessSandbox(JailSandbox):
         return self._pool.group
 
 
+@contextlib.contextmanager
+def _as_unavailable() -> Iterator[None]:
+    """For what only fails where descriptors or memory are used up. Nothing was run then."""
+    try:
+        yield
+    except OSError as error:
+        raise NoRoom(f"a program's descriptors cannot be read: {error.strerror}. Nothing was run") from None
+
+
 def _site_packages() -> list[str]:
     return [path for path in sys.path if path.endswith(("site-packages", "dist-packages"))]
 
 
+@functools.lru_cache(maxsize=64)  # each of its values is checked when it is made
 def _least(asked: Limits, most: Limits) -> Limits:
     """Return the limits that were asked for, held to the driver's own."""
     return Limits(

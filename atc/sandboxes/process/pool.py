@@ -13,7 +13,7 @@ from concurrent.futures import Future
 from atc.errors import SandboxUnavailable
 from atc.sandboxes.contract import TIERS
 from atc.sandboxes.process.cgroup import Group
-from atc.sandboxes.process.zygote import Jail, Zygote
+from atc.sandboxes.process.zygote import Jail, NoRoom, Zygote
 
 RECYCLE_PROGRAMS = 1000
 RECYCLE_S = 600.0
@@ -118,7 +118,11 @@ class Pool:
         if self._booting is None or self._booting.done():
             self._booting = Future()
             self._booting.set_running_or_notify_cancel()  # one who waits may give up, the others wait on
-            threading.Thread(target=self._boot, args=(self._booting,), name="atc-sandbox", daemon=True).start()
+            thread = threading.Thread(target=self._boot, args=(self._booting,), name="atc-sandbox", daemon=True)
+            try:
+                thread.start()
+            except RuntimeError as error:
+                self._booting.set_exception(NoRoom(f"no thread can be started: {error}"))
         return self._booting
 
     def _boot(self, booted: Future[None]) -> None:
@@ -150,6 +154,8 @@ class Pool:
         for tier in self._tiers:
             try:
                 return self._start(tier)
+            except NoRoom:
+                raise  # no fault of the tier
             except SandboxUnavailable as error:
                 self.reasons[tier] = str(error)
         raise SandboxUnavailable("; ".join(f"{tier}: {why}" for tier, why in self.reasons.items()))

@@ -8,9 +8,11 @@ from __future__ import annotations
 import contextlib
 import errno
 import json
+import logging
 import os
 import signal
 import socket
+import struct
 import subprocess
 import sys
 import threading
@@ -26,23 +28,33 @@ from atc.resources import resource_dir
 from atc.sandboxes.contract import FIXED, Limits
 from atc.sandboxes.process.cgroup import Group
 
+NO_ROOM = (errno.EMFILE, errno.ENFILE, errno.ENOMEM, errno.EAGAIN, errno.ENOBUFS, errno.ETOOMANYREFS)
+"""What the kernel says where descriptors, memory or processes are used up: for now, and not by a tier's fault."""
 BOOT_S = 30.0
 """Seconds that a zygote gets to load Python and to enter its walls."""
 _MESSAGE = 65536
+_log = logging.getLogger(__name__)
+_SHORT, _ENDED = struct.Struct("=cQ"), struct.Struct("=cQidQ")
+"""What is said for every program: ``spawn``, ``kill`` and ``spawned`` by number; a number, status, seconds, bytes."""
 _GONE = -2
+
+
+class NoRoom(SandboxUnavailable):
+    """Descriptors, memory or processes are used up. No tier is to blame: a weaker one is not tried for that."""
 
 
 @dataclass(frozen=True)
 class Exit:
     """How a program's process ended: its status (negative: a signal), processor seconds, peak resident bytes.
 
-    ``status`` is ``None`` if nobody can know it: its parent ended first, or it was never started (see ``why``).
+    ``status`` is ``None`` if nobody can know it (see ``why``): its parent ended first, or it was never ``started``.
     """
 
     status: int | None = None
     cpu_s: float = 0.0
     memory_bytes: int = 0
     why: str = ""
+    started: bool = True
 
 
 @dataclass
@@ -104,24 +116,33 @@ class Zygote:
         """Wait until it has entered its walls and tried them.
 
         Raises:
-            SandboxUnavailable: they cannot be had, or do not hold; the message says which.
+            SandboxUnavailable: they cannot be had, or do not hold; the message says which. Nothing of it is left.
         """
-        self._control.settimeout(BOOT_S)
         try:
+            self._begin()
+        except BaseException:
+            self.close()
+            raise
+
+    def _begin(self) -> None:
+        try:
+            self._control.settimeout(BOOT_S)
             data = self._control.recv(_MESSAGE)
-        except TimeoutError:
+            self._control.settimeout(None)
+        except OSError as error:  # it took too long, or ended
+            if error.errno in NO_ROOM:
+                raise NoRoom(f"its answer cannot be read: {error.strerror}") from None
             data = b""
         if not data:
-            why = f"it did not come up{_last_words(self.process)}"
-            self.close()
-            raise SandboxUnavailable(why)
+            raise SandboxUnavailable(f"it did not come up{_last_words(self.process)}")
         message = json.loads(data)
         if message["op"] != "ready":
-            self.close()
             raise SandboxUnavailable(str(message.get("why")))
         self.tier, self.ready = message["tier"], message
-        self._control.settimeout(None)
-        self._reader.start()
+        try:
+            self._reader.start()
+        except RuntimeError as error:
+            raise NoRoom(f"no thread can be started for it: {error}") from None
 
     def spawn(self) -> Jail:
         """Fork a jail. It locks itself while its first frame may already be on its way.
@@ -136,10 +157,12 @@ class Zygote:
             self._jails[jail.number] = jail
         try:
             self._send({"op": "spawn", "id": jail.number}, [theirs.fileno(), *passed])
-        except OSError:
-            self.dead = True
+        except OSError as error:
             self._jails.pop(jail.number, None)
             jail.close()
+            if error.errno in NO_ROOM:
+                raise NoRoom(f"a program's process cannot be asked for: {error.strerror}") from None
+            self.dead = True
             raise SandboxUnavailable("the parent of the sandbox's programs is gone") from None
         finally:
             theirs.close()
@@ -157,12 +180,14 @@ class Zygote:
                     signal.pidfd_send_signal(jail.pidfd, signal.SIGKILL)
                 except ProcessLookupError:
                     return  # it is over, and its end is about to be reported
-                except PermissionError:
-                    pass  # of another user, in a container: its parent may
+                except OSError:
+                    pass  # of another user, or (EINVAL) outside our process namespace, in a container: its parent may
                 else:
                     return
-        with contextlib.suppress(OSError):
+        try:
             self._send({"op": "kill", "id": jail.number})
+        except OSError:
+            self._hang_up()  # it ends all its programs then: rather that than one that runs on
 
     def let_go(self, jail: Jail) -> None:
         """Close what is held of a jail here."""
@@ -178,9 +203,7 @@ class Zygote:
 
     def close(self) -> None:
         """End it and all its programs. May be called twice, from any thread."""
-        self.dead = True
-        with contextlib.suppress(OSError):
-            self._control.shutdown(socket.SHUT_RDWR)
+        self._hang_up()
         if self.process is not None:
             try:
                 self.process.wait(1.0)
@@ -198,15 +221,23 @@ class Zygote:
         if self._on_close is not None:
             self._on_close()
 
+    def _hang_up(self) -> None:
+        """End what we say to it: it ends all its programs then, and itself."""
+        self.dead = True
+        with contextlib.suppress(OSError):
+            self._control.shutdown(socket.SHUT_RDWR)
+
     def _send(self, message: dict[str, Any], fds: Sequence[int] = ()) -> None:
-        socket.send_fds(self._control, [json.dumps(message).encode()], fds)
+        socket.send_fds(self._control, [_SHORT.pack(message["op"][:1].encode(), message["id"])], fds)
 
     def _listen(self) -> None:
         try:
             while self._receive():
                 pass
-        finally:  # however it ends: whoever waits for a jail must get an exit
-            self.dead = True
+        except Exception as error:
+            _log.warning("the parent of the sandbox's programs is replaced: %s: %s", type(error).__name__, error)
+        finally:  # however it ends: whoever waits for a jail must get an exit, and no program lives on unheard
+            self._hang_up()
             self._settle()
 
     def _receive(self) -> bool:
@@ -217,7 +248,7 @@ class Zygote:
             return False
         if not data:
             return False
-        message = json.loads(data)
+        message = _decoded(data)
         if message["op"] == "spawned":
             self._spawned(message["id"], fds)
         elif message["op"] == "ended":
@@ -229,6 +260,7 @@ class Zygote:
                         message.get("cpu_s", 0.0),
                         message.get("memory_bytes", 0),
                         message.get("why", ""),
+                        started=message["status"] is not None,
                     )
                 )
         return True
@@ -244,13 +276,25 @@ class Zygote:
 
     def _settle(self) -> None:
         """Give every jail that is left an exit: nobody will report how it ended."""
-        while self._jails:
-            _, jail = self._jails.popitem()
+        with self._lock:
+            left = list(self._jails.values())
+            self._jails.clear()
+        for jail in left:
             jail.exit.set_result(Exit(why="the parent of the sandbox's programs was ended"))
 
     def forget(self) -> None:
         """Close the socket in a fork of this process, without ending anything."""
         self._control.close()
+
+
+def _decoded(data: bytes) -> dict[str, Any]:
+    if data[:1] == b"s":
+        return {"op": "spawned", "id": _SHORT.unpack(data)[1]}
+    if data[:1] == b"e":
+        _, number, status, cpu_s, memory_bytes = _ENDED.unpack(data)
+        return {"op": "ended", "id": number, "status": status, "cpu_s": cpu_s, "memory_bytes": memory_bytes}
+    message: dict[str, Any] = json.loads(data)
+    return message
 
 
 def _ends() -> tuple[socket.socket, socket.socket, int, int, int, int]:
@@ -267,7 +311,7 @@ def _ends() -> tuple[socket.socket, socket.socket, int, int, int, int]:
                 opened.callback(os.close, fd)
             err = os.pipe2(os.O_CLOEXEC)
         except OSError as error:
-            raise SandboxUnavailable(f"its channel cannot be opened: {error.strerror} (see `ulimit -n`)") from None
+            raise NoRoom(f"its channel cannot be opened: {error.strerror} (see `ulimit -n`)") from None
         opened.pop_all()
     return ours, theirs, out[0], err[0], out[1], err[1]
 
@@ -296,10 +340,13 @@ def start_zygote(settings: dict[str, Any]) -> Zygote:
     """Start one on this machine and wait until it is ready. Blocks for a tenth of a second or so.
 
     Raises:
-        SandboxUnavailable: this tier cannot be had here; the message says why.
-        OSError: this process has no descriptors left. That is no fault of the tier: no weaker one may be tried.
+        SandboxUnavailable: this tier cannot be had here; the message says why. Or (:class:`NoRoom`) this process has
+            no descriptors, memory or processes left: no weaker tier may be tried for that.
     """
-    ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+    try:
+        ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+    except OSError as error:
+        raise NoRoom(f"its channel cannot be opened: {error.strerror} (see `ulimit -n`)") from None
     arguments = json.dumps({**settings, "control": theirs.fileno()})
     try:
         process = subprocess.Popen(
@@ -314,8 +361,8 @@ def start_zygote(settings: dict[str, Any]) -> Zygote:
         )
     except OSError as error:
         ours.close()
-        if error.errno in (errno.EMFILE, errno.ENFILE):
-            raise
+        if error.errno in NO_ROOM:
+            raise NoRoom(f"its process cannot be started: {error.strerror}") from None
         raise SandboxUnavailable(f"its process cannot be started: {error}") from None
     finally:
         theirs.close()

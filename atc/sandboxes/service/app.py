@@ -10,12 +10,16 @@ from starlette.responses import JSONResponse, PlainTextResponse, Response
 from starlette.routing import Route, WebSocketRoute
 from starlette.websockets import WebSocket
 
+from atc.sandboxes.service.accounts import Account, visit_of_this
 from atc.sandboxes.service.refusal import Refusal
+from atc.sandboxes.service.runs import RETRY_AFTER_S
 from atc.sandboxes.service.service import Service
 from atc.sandboxes.service.tenants import bearer
 
 MAX_BODY = 4096
 BODY_S = 10.0
+TURN_S = 1.0
+"""Seconds that a request waits until its tenant has its turn."""
 
 
 def make_app(service: Service) -> Starlette:
@@ -45,12 +49,31 @@ class _Face:
         self._service = service
 
     async def grant(self, request: Request) -> Response:
-        tenant = self._service.tenant_of(request.headers.get("authorization", ""))
+        tenant = await self._tenant_of(request)
         return JSONResponse(self._service.grant(tenant, await _body(request)), 201)
 
     async def describe(self, request: Request) -> Response:
-        self._service.tenant_of(request.headers.get("authorization", ""))
+        await self._tenant_of(request)
         return JSONResponse(self._service.description())
+
+    async def _tenant_of(self, request: Request) -> str:
+        """Who asks, when it is his turn.
+
+        Raises:
+            Refusal: nobody that is known, or who takes more than his share.
+        """
+        tenant = self._service.tenant_of(request.headers.get("authorization", ""))
+        account = self._pays(tenant)
+        if not await account.turn(TURN_S):
+            text = "this tenant uses more than its share of this service's time: ask less often"
+            raise Refusal(429, "busy", text, retry_after=RETRY_AFTER_S)
+        return tenant
+
+    def _pays(self, tenant: str) -> Account:
+        account = self._service.accounts.of(tenant)
+        if (visit := visit_of_this()) is not None:
+            visit.belongs_to(account)
+        return account
 
     async def channel(self, socket: WebSocket) -> None:
         try:
@@ -59,6 +82,7 @@ class _Face:
         except Refusal as refusal:
             await socket.send_denial_response(self._answer(refusal))
             return
+        self._pays(run.tenant)
         try:
             await socket.accept()
         except BaseException:

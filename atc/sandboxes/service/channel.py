@@ -100,7 +100,9 @@ class ServiceChannel(Channel):
 
     async def send(self, message: dict[str, Any]) -> None:
         if message["op"] == "run":
-            message = {**message, "limits": dataclasses.asdict(self._limits)}
+            limits = dataclasses.asdict(self._limits)
+            del limits["host_s"]  # the service has a share of its own for each program
+            message = {**message, "limits": limits}
         body = messages.encode(message)
         if why := self._unacceptable(body):
             if message["op"] == "run":

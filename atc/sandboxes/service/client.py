@@ -37,6 +37,10 @@ GRACE_S = 5.0
 KEEP_S = 20.0
 """Seconds that a connection is kept for the next run; the service keeps it longer."""
 RETRY_STATUSES = (429, 503)
+_DROPPED = (httpx.RemoteProtocolError, httpx.ReadError, httpx.WriteError)
+"""How a kept connection fails that the service closed as we wrote: such a request is sent once more."""
+CROWDED_S = 4.0
+"""Seconds for which a crowded service is asked again for the channel of a run; the run lapses soon after."""
 MAX_PAUSE_S = 30.0
 _QUIET = logging.getLogger("atc.service.channel")
 _QUIET.setLevel(logging.WARNING)  # the library's debugging lines hold tokens and tools' responses
@@ -102,7 +106,7 @@ class ServiceSandbox(Sandbox):
         tier = self._accept(granted)
         limits = Limits(**{n: min(getattr(job.limits, n), v) for n, v in dataclasses.asdict(self.limits).items()})
         channel = ServiceChannel(await self._connect(granted, limits), limits, granted["message_bytes"], job.clock)
-        session = Session(channel, limits, call)
+        session = Session(channel, limits, call, job.host_time)
         try:
             async with job.clock.timeout(limits.wall_s + GRACE_S) as deadline:
                 await session.begin(job)
@@ -115,7 +119,8 @@ class ServiceSandbox(Sandbox):
             end = Outcome("violation", detail=f"the service broke the rules of the channel: {error}")
         finally:
             await channel.close()
-        return self._outcome(end, channel, tier, time.perf_counter() - began)
+        outcome = self._outcome(end, channel, tier, time.perf_counter() - began)
+        return dataclasses.replace(outcome, host_s=session.share.used_s())
 
     async def aclose(self) -> None:
         with self._lock:
@@ -132,7 +137,7 @@ class ServiceSandbox(Sandbox):
         while True:
             try:
                 answer = await self._request(method, path, body)
-            except httpx.HTTPError as error:
+            except (httpx.HTTPError, OSError) as error:  # OSError: no descriptor is left for the certificates
                 raise SandboxUnavailable(
                     f"the sandbox service at {self._url} cannot be reached ({_describe(error)}): is it up "
                     "(`atc serve`), and is the address right? Nothing was run"
@@ -155,7 +160,7 @@ class ServiceSandbox(Sandbox):
         headers = {"Authorization": f"Bearer {self._token}"}
         try:
             return await self._http().request(method, self._url + path, json=body, headers=headers)
-        except (httpx.RemoteProtocolError, httpx.ReadError):
+        except _DROPPED:
             return await self._http().request(method, self._url + path, json=body, headers=headers)
 
     def _http(self) -> httpx.AsyncClient:
@@ -199,31 +204,40 @@ class ServiceSandbox(Sandbox):
 
     async def _connect(self, granted: dict[str, Any], limits: Limits) -> ClientConnection:
         """Open the channel of a run that was granted."""
-        from websockets.asyncio.client import connect
         from websockets.exceptions import InvalidStatus, WebSocketException
 
         address = urljoin(self._url + "/", str(granted.get("url")).removeprefix("/"))
         if urlsplit(address).scheme != urlsplit(self._url).scheme:
             raise SandboxUnavailable(f"the sandbox service at {self._url} names a channel less safe than it: {address}")
-        try:
-            return await connect(
-                address.replace("http", "ws", 1),
-                additional_headers={"Authorization": f"Bearer {granted.get('channel_token')}"},
-                ssl=_tls() if address.startswith("https:") else None,
-                compression=None,
-                max_size=messages.most_bytes(limits),
-                open_timeout=ASK_S,
-                close_timeout=2.0,
-                ping_interval=20.0,
-                ping_timeout=60.0,
-                user_agent_header=None,
-                logger=_QUIET,
-            )
-        except InvalidStatus as error:
-            why = f"status {error.response.status_code}: is it behind a balancer without --advertise?"
-        except (OSError, TimeoutError, WebSocketException) as error:
-            why = _describe(error)
-        raise SandboxUnavailable(f"no channel to the sandbox service at {address} ({why}). Nothing was run")
+        until = time.monotonic() + CROWDED_S
+        while True:
+            try:
+                return await self._open(address, granted, limits)
+            except InvalidStatus as error:
+                why = f"status {error.response.status_code}: is it behind a balancer without --advertise?"
+                if error.response.status_code == 503 and time.monotonic() < until:
+                    await asyncio.sleep(random.uniform(0.25, 0.75))
+                    continue
+            except (OSError, TimeoutError, WebSocketException) as error:
+                why = _describe(error)
+            raise SandboxUnavailable(f"no channel to the sandbox service at {address} ({why}). Nothing was run")
+
+    async def _open(self, address: str, granted: dict[str, Any], limits: Limits) -> ClientConnection:
+        from websockets.asyncio.client import connect
+
+        return await connect(
+            address.replace("http", "ws", 1),
+            additional_headers={"Authorization": f"Bearer {granted.get('channel_token')}"},
+            ssl=_tls() if address.startswith("https:") else None,
+            compression=None,
+            max_size=messages.most_bytes(limits),
+            open_timeout=ASK_S,
+            close_timeout=2.0,
+            ping_interval=20.0,
+            ping_timeout=60.0,
+            user_agent_header=None,
+            logger=_QUIET,
+        )
 
     def _outcome(self, end: Outcome, channel: ServiceChannel, tier: str, seconds: float) -> Outcome:
         """Return how the program ended, with the parts that only the service can measure."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-from collections import OrderedDict
+from collections import Counter, OrderedDict
 from collections.abc import AsyncIterator, Callable
 
 from atc.sandboxes.contract import FIXED, Limits
@@ -55,7 +55,10 @@ class Jails:
 
     def _let_go(self) -> None:
         idle = [key for key in self._sandboxes if key not in self._users]
-        for key in idle[: max(len(idle) - self._max_idle, 0)]:
+        while len(idle) > self._max_idle:  # of who has most: one with many kinds of limits does not cost others theirs
+            most, _ = Counter(tenant for tenant, *_ in idle).most_common(1)[0]
+            key = next(key for key in idle if key[0] == most)
+            idle.remove(key)
             task = asyncio.create_task(self._sandboxes.pop(key).aclose())
             self._closing.add(task)
             task.add_done_callback(self._closing.discard)

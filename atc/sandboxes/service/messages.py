@@ -30,6 +30,7 @@ MESSAGE_BYTES = 16 << 20
 MAX_TOOLS = 2_000
 MAX_NAME = 200
 _KINDS = get_args(OutcomeKind)
+_FRACTIONS = ("wall_s", "host_s")
 
 
 def encode(message: dict[str, Any]) -> bytes:
@@ -157,8 +158,8 @@ def _limits_of(raw: Any, most: Limits) -> Limits:
     if unknown := [name for name in raw if name not in known]:
         raise FrameError(f"there is no limit {unknown[0][:40]!r}: the limits are {', '.join(known)}")
     for name, value in raw.items():
-        if type(value) is not int and not (name == "wall_s" and type(value) is float):
-            raise FrameError(f"the limit {name} must be a {'whole ' if name != 'wall_s' else ''}number")
+        if type(value) is not int and not (name in _FRACTIONS and type(value) is float):
+            raise FrameError(f"the limit {name} must be a {'' if name in _FRACTIONS else 'whole '}number")
     try:
         asked = dataclasses.replace(most, **raw)
     except UsageError as error:

@@ -13,6 +13,8 @@ from atc.sandboxes.service.refusal import Refusal
 from atc.sandboxes.service.tenants import digest_of
 
 RETRY_AFTER_S = 1
+LEAST_UNUSED = 4
+"""Grants that a tenant may have unused in any case."""
 
 
 @dataclass
@@ -32,16 +34,20 @@ class Runs:
 
     Args:
         most: runs at the same time.
-        most_per_tenant: of these, one tenant's.
+        most_per_tenant: of these, one tenant's. ``None``: a tenant is granted one more while it has fewer than are
+            free. So one that is greedy has half of all, two have a third each, and another always finds room.
         connect_s: seconds in which a run's caller must connect.
         dropped: is called with each run whose caller never did.
     """
 
-    def __init__(self, most: int, most_per_tenant: int, connect_s: float, dropped: Callable[[Run], None]) -> None:
+    def __init__(
+        self, most: int, most_per_tenant: int | None, connect_s: float, dropped: Callable[[Run], None]
+    ) -> None:
         self._most, self._most_per_tenant, self._connect_s = most, most_per_tenant, connect_s
         self._dropped = dropped
         self._runs: dict[str, Run] = {}
         self._by_tenant: Counter[str] = Counter()
+        self._unused: Counter[str] = Counter()
         self._idle = asyncio.Event()
         self._idle.set()
         self.draining = False
@@ -65,13 +71,18 @@ class Runs:
         if len(self._runs) >= self._most:
             text = f"{self._most} runs are going on, which is all this service does at once: ask again"
             raise Refusal(429, "full", text, retry_after=RETRY_AFTER_S)
-        if self._by_tenant[tenant] >= self._most_per_tenant:
-            text = f"this tenant has {self._most_per_tenant} runs already: wait for one to end"
+        has, most = self._by_tenant[tenant], self._most_of_one
+        if has >= most:
+            text = f"this tenant has {has} runs already, and the others need room: wait for one to end"
             raise Refusal(429, "tenant_full", text, retry_after=RETRY_AFTER_S)
+        if self._unused[tenant] >= max(LEAST_UNUSED, self._most_unused):
+            text = f"this tenant has {self._unused[tenant]} grants that it does not use: connect to them first"
+            raise Refusal(429, "unused", text, retry_after=RETRY_AFTER_S)
         number, token = secrets.token_hex(16), secrets.token_urlsafe(32)
         expiry = asyncio.get_running_loop().call_later(self._connect_s, self._expire, number)
         run = self._runs[number] = Run(number, tenant, digest_of(token), expiry)
         self._by_tenant[tenant] += 1
+        self._unused[tenant] += 1
         self._idle.clear()
         return run, token
 
@@ -90,6 +101,7 @@ class Runs:
         if run.connected:
             raise Refusal(409, "channel_used", "the channel token was used already: ask for a new run")
         run.connected = True
+        self._used(run.tenant)
         run.task = asyncio.current_task()
         run.expiry.cancel()
         return run
@@ -99,6 +111,8 @@ class Runs:
         if self._runs.pop(run.id, None) is None:
             return
         run.expiry.cancel()
+        if not run.connected:
+            self._used(run.tenant)
         self._by_tenant[run.tenant] -= 1
         if not self._by_tenant[run.tenant]:
             del self._by_tenant[run.tenant]
@@ -121,6 +135,23 @@ class Runs:
             await asyncio.gather(*(run.task for run in left if run.task is not None), return_exceptions=True)
             return len(left)
         return 0
+
+    @property
+    def _most_of_one(self) -> int:
+        free = self._most - len(self._runs)
+        return free if self._most_per_tenant is None else self._most_per_tenant
+
+    @property
+    def _most_unused(self) -> int:
+        """Of one tenant: half of what it may have at all, where others wait for it; else all."""
+        if self._most_per_tenant is None:
+            return self._most // 4
+        return self._most if self._most_per_tenant >= self._most else self._most_per_tenant // 2
+
+    def _used(self, tenant: str) -> None:
+        self._unused[tenant] -= 1
+        if not self._unused[tenant]:
+            del self._unused[tenant]
 
     def _expire(self, number: str) -> None:
         run = self._runs.get(number)

@@ -9,12 +9,14 @@ from dataclasses import dataclass, field
 
 from starlette.websockets import WebSocket
 
+from atc.accepting import Crowd
 from atc.calls.contract import CallHandler
 from atc.errors import FrameError, SandboxUnavailable, UsageError
 from atc.outcome import Outcome
 from atc.sandboxes.contract import FIXED, TIERS, Job, Limits
 from atc.sandboxes.process.driver import ProcessSandbox
 from atc.sandboxes.service import messages
+from atc.sandboxes.service.accounts import Accounts
 from atc.sandboxes.service.jails import Jails
 from atc.sandboxes.service.metrics import Metrics
 from atc.sandboxes.service.refusal import Refusal
@@ -23,6 +25,11 @@ from atc.sandboxes.service.runs import Run, Runs
 from atc.sandboxes.service.tenants import Tenants
 
 log = logging.getLogger("atc.service")
+
+STRANGERS = 256
+"""Connections beside those of runs."""
+UNUSED_S = 5.0
+"""Seconds after which a grant lapses that nobody has connected to: it takes the room of a run."""
 
 
 @dataclass(frozen=True)
@@ -34,8 +41,11 @@ class ServiceSettings:
         limits: what one program may use at most; callers may ask for less.
         require: the least isolation; without it the service does not start.
         preload: packages that programs may use beside the standard library.
-        max_runs: at the same time, of all tenants; ``max_runs_per_tenant`` of one (0: as many as of all).
-        connect_s: in which a caller must connect to a run that was granted, and send the program.
+        max_runs: at the same time, of all tenants.
+        max_runs_per_tenant: of one. 0: all where there is one tenant; of several, each only while it has fewer than
+            are free (:class:`atc.sandboxes.service.runs.Runs`).
+        connect_s: in which a caller must connect to a run that was granted (``UNUSED_S`` at most), and send the
+            program.
         drain_s: that runs get to end when the service ends.
         message_bytes: the largest message that is taken.
         pause_s: for which a caller may stop the clock of one program, because it waits for a person; 0: not at all.
@@ -68,9 +78,11 @@ class Service:
     def __init__(self, settings: ServiceSettings) -> None:
         self.settings = settings
         self.tier = ""
-        self.runs = Runs(
-            settings.max_runs, settings.max_runs_per_tenant or settings.max_runs, settings.connect_s, self._dropped
-        )
+        alone = settings.max_runs if len(settings.tenants) == 1 else None
+        self.connect_s = min(settings.connect_s, UNUSED_S)
+        self.runs = Runs(settings.max_runs, settings.max_runs_per_tenant or alone, self.connect_s, self._dropped)
+        self.accounts = Accounts(settings.tenants)
+        self.crowd = Crowd(4 * settings.max_runs + STRANGERS)  # those of runs, as many that begin, and others
         self._jails = Jails(self._sandbox, max_idle=max(4, len(settings.tenants)))
 
     async def start(self) -> None:
@@ -82,7 +94,7 @@ class Service:
         settings = self.settings
         async with ProcessSandbox(settings.limits, settings.require, preload=settings.preload, pool=0) as sandbox:
             self.tier = await sandbox.isolation()
-        self.metrics = Metrics(lambda: self.runs.connected, self.tier)
+        self.metrics = Metrics(lambda: self.runs.connected, self.tier, self.accounts.items, self.crowd)
 
     @property
     def ready(self) -> bool:
@@ -129,7 +141,7 @@ class Service:
             "run_id": run.id,
             "channel_token": token,
             "url": f"{self.settings.advertise}/v1/runs/{run.id}/channel",
-            "connect_s": self.settings.connect_s,
+            "connect_s": self.connect_s,
             **self.description(),
         }
 

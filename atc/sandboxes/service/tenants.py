@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import hmac
 import re
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 
 from atc.errors import UsageError
@@ -48,6 +48,9 @@ class Tenants:
 
     def __len__(self) -> int:
         return len(self._digests)
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._digests)
 
     def named_by(self, authorization: str) -> str | None:
         """The tenant whose token an ``Authorization`` header shows. All are compared, whichever fits."""

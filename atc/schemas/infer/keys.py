@@ -94,7 +94,7 @@ def _surely_codes(keys: str, names: list[str]) -> bool:
         return len(names) >= 5 and len({len(name) for name in names}) == 1
     if keys == "languages":
         return len(names) >= 3 and not _LANGUAGES.isdisjoint(names) and all(n[:2] in _LANGUAGES for n in names)
-    stems = {re.sub(r"\d+$", "", name) for name in names}
+    stems = {re.sub(r"(?<!\d)\d++$", "", name) for name in names}
     return len(names) >= 8 and len(stems) == 1
 
 

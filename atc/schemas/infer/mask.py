@@ -25,13 +25,14 @@ MAX_MASK_BYTES = 48
 
 _SECRET_WORDS = listed(
     "password passwd passphrase pwd secret secrets credential credentials authorization cookie cookies jwt bearer otp "
-    "cvv cvc csrf xsrf pin"
+    "cvv cvc csrf xsrf pin dsn"
 )
 _TOKENS = frozenset(("token", "tokens"))
 _TOKEN_OF_PAGES = frozenset(("next", "page", "prev", "previous", "continuation", "cursor", "sync", "pagination"))
 _KEYS_OF_SECRETS = listed(
     "api access private secret signing encryption auth consumer client subscription master service ssh license"
 )
+_LOCATIONS = frozenset(("database url", "database uri", "connection string", "connectionstring", "databaseurl"))
 _LONG_SECRETS = frozenset(("session id", "session key", "sessionid", "php sess id", "auth", "set cookie", "key", "sid"))
 """Names that hold a secret only if the value looks random: ``key`` is often the key of a song or of a record."""
 
@@ -40,7 +41,7 @@ _LONG_SECRETS = frozenset(("session id", "session key", "sessionid", "php sess i
 def is_secret_name(name: str) -> bool:
     """Whether a field of this name holds a credential, whatever its value looks like."""
     parts = words(name)
-    if not _SECRET_WORDS.isdisjoint(parts):
+    if not _SECRET_WORDS.isdisjoint(parts) or " ".join(parts[-2:]) in _LOCATIONS:
         return True
     if not _TOKENS.isdisjoint(parts):
         return _TOKEN_OF_PAGES.isdisjoint(parts)

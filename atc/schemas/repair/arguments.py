@@ -21,8 +21,9 @@ from atc.facts import ArgumentRepair, RepairKind
 from atc.packing import as_text
 from atc.result import Effect
 from atc.schemas.repair.formats import MISSING, as_type, holds_whole_float, in_date_form, in_format
-from atc.schemas.repair.places import Gate, Place, gate_of
+from atc.schemas.repair.places import Gate, Place, TooMuch, gate_of
 from atc.schemas.repair.problems import argument_problems, slip_of
+from atc.schemas.repair.shown import MAX_SHOWN, cut
 from atc.schemas.repair.spelling import MAX_NEAR, is_spelling, kinship, nearest, respelt
 from atc.schemas.validate import Problem
 from atc.tools.protocol import JsonSchema
@@ -37,13 +38,13 @@ MAX_DEPTH = 24
 """Objects and lists inside one another that are repaired."""
 MAX_TRIALS = 200
 """Alternatives of a schema that are tried for one call, in all."""
-MAX_SHOWN = 200
-"""Characters of a value or a name in a repair."""
-MAX_VISITS = 20_000
+MAX_VISITS = 6_000
 """Values of one call that a step looks at."""
+MAX_UNKNOWN = 1_000
+"""Unknown keys of one object that are respelt."""
 MAX_COMPARED = 100_000
 """Texts that are compared with a value of an enumeration, for one call, in all."""
-MAX_FIELDS, _FEW = 50, 8
+MAX_FIELDS = 50
 Path = tuple[str | int, ...]
 _Step = Callable[[Place, Any, Path], Any]
 
@@ -90,6 +91,8 @@ def repair_arguments(
         made = repair.made(arguments)
         wrong = () if repair.is_settled(made) else tuple(argument_problems(Place.of(schema), made))
         return Repaired(made, tuple(repair.repairs), wrong, repair.more)
+    except TooMuch as error:
+        return Repaired(arguments, problems=(Problem((), str(error), ""),))
     except RecursionError:
         return Repaired(arguments, problems=(Problem((), "they are too deeply nested: give less at once", ""),))
     except (ValueError, TypeError) as error:  # the schema is none, or a key is no text
@@ -117,13 +120,23 @@ class Repair:
         self.more = 0
         self._respellings, self._rules, self._masked = respellings, rules, masked
         self._spelt: dict[Path, str] = {}
+        self._asked: dict[tuple[str, int], tuple[Any, bool]] = {}  # with the value, which so keeps its identity
         self._trials, self._visits, self._compared = MAX_TRIALS, MAX_VISITS, 0
 
     def is_settled(self, arguments: dict[str, Any]) -> bool:
         """Whether the gate accepts arguments and knows them all."""
         if not self.root.is_open and not arguments.keys() <= self.root.members.keys():
             return False
-        return self.gate.accepts(self.root, arguments)
+        return self._accepts(self.root, arguments)
+
+    def _accepts(self, place: Place, value: Any) -> bool:
+        """:meth:`Gate.accepts`, which is asked once about a list, object or text: each step asks about all of them."""
+        if not isinstance(value, dict | list | str):
+            return self.gate.accepts(place, value)
+        key = place.pointer, id(value)
+        if key not in self._asked:
+            self._asked[key] = value, self.gate.accepts(place, value)
+        return self._asked[key][1]
 
     def made(self, arguments: dict[str, Any]) -> dict[str, Any]:
         """Return the repaired arguments: the object itself where nothing is wrong."""
@@ -140,6 +153,7 @@ class Repair:
             if not rule or rule in self._rules:
                 self._visits = MAX_VISITS
                 arguments = self._walk(self.root, arguments, (), step)
+        self._visits = MAX_VISITS
         if self._has_dates() or holds_whole_float(arguments):
             arguments = self._walk_one(self.root, arguments, (), self._polish)
         return arguments
@@ -149,7 +163,7 @@ class Repair:
     def _walk(self, place: Place, value: Any, path: Path, step: _Step) -> Any:
         """Take a step wherever something does not fit."""
         self._visits -= 1
-        if self._visits < 0 or len(path) > MAX_DEPTH or (path and self.gate.accepts(place, value)):
+        if self._visits < 0 or len(path) > MAX_DEPTH or (path and self._accepts(place, value)):
             return value
         options = place.alternatives
         if len(options) > 1 and isinstance(value, dict | list):
@@ -165,12 +179,23 @@ class Repair:
         onward = self._onward if step == self._polish else self._walk
         if isinstance(made, dict):
             members, others = place.members, place.below("additionalProperties")
-            parts = {key: members.get(key, others) for key in made}
-            new = {k: v if (p := parts[k]) is None else onward(p, v, (*path, k), step) for k, v in made.items()}
-            return new if any(new[key] is not item for key, item in made.items()) else made
+            new: dict[str, Any] = {}
+            for key, item in made.items():
+                if self._visits < 0:
+                    break
+                if (part := members.get(key, others)) is not None:
+                    value = onward(part, item, (*path, key), step)
+                    if value is not item:
+                        new[key] = value
+            return {**made, **new} if new else made
         if isinstance(made, list) and (items := place.items) is not None:
-            listed = [onward(items, item, (*path, i), step) for i, item in enumerate(made)]
-            return listed if any(a is not b for a, b in zip(listed, made, strict=True)) else made
+            listed: list[Any] = []
+            for item in made:
+                if self._visits < 0:
+                    break
+                listed.append(onward(items, item, (*path, len(listed)), step))
+            is_new = any(a is not b for a, b in zip(listed, made, strict=False))
+            return listed + made[len(listed) :] if is_new else made
         return made
 
     def _onward(self, place: Place, value: Any, path: Path, step: _Step) -> Any:
@@ -206,7 +231,7 @@ class Repair:
             return value
         members = place.members
         unknown = [key for key in value if key not in members]
-        if not unknown:
+        if not 0 < len(unknown) <= MAX_UNKNOWN:
             return value
         given = {key for key in value if key in members}
         required = [name for name in place.required if name in members]
@@ -372,8 +397,8 @@ class Repair:
             ArgumentRepair(
                 kind=kind,
                 path=where,
-                given=_cut(self._masked(given)),
-                sent=_cut(self._masked(sent)),
+                given=cut(self._masked(given)),
+                sent=cut(self._masked(sent)),
                 name=name and name[:MAX_SHOWN],
             )
         )
@@ -382,19 +407,3 @@ class Repair:
 def _name(path: Path) -> str:
     """The name of the argument or field that a path leads to, or lies in."""
     return next((step for step in reversed(path) if isinstance(step, str)), "")
-
-
-def _cut(value: Any, depth: int = 0) -> Any:
-    """A value without what is long in it."""
-    if isinstance(value, str):
-        return value if len(value) <= MAX_SHOWN else value[:MAX_SHOWN] + " …"
-    if isinstance(value, bytes):
-        return value[:MAX_SHOWN]
-    if isinstance(value, dict | list) and depth > 2:
-        return "…"
-    if isinstance(value, list | tuple):
-        return [_cut(item, depth + 1) for item in value[:_FEW]] + ["…"] * (len(value) > _FEW)
-    if isinstance(value, dict):
-        few = {key[:MAX_SHOWN]: _cut(item, depth + 1) for key, item in islice(value.items(), _FEW)}
-        return {**few, "…": "…"} if len(value) > _FEW else few
-    return value

@@ -14,6 +14,7 @@ from decimal import Decimal
 from math import isfinite
 from typing import Any, Final, NoReturn
 
+from atc.packing import is_small, json_text, may_hold_whole_float
 from atc.schemas.repair.places import Place
 from atc.tools import binary
 
@@ -179,6 +180,10 @@ def _as_number(digits: str, place: Place, *, lossless: bool) -> Any:
 
 def holds_whole_float(value: Any) -> bool:
     """Whether a value is, or has in it, a float without a fraction."""
+    if isinstance(value, dict | list) and not is_small(value):
+        text = json_text(value)
+        if text is not None and not may_hold_whole_float(text):
+            return False
     if isinstance(value, dict):
         return any(map(holds_whole_float, value.values()))
     if isinstance(value, list | tuple):

@@ -9,7 +9,8 @@ from functools import cached_property, lru_cache
 from typing import Any
 
 from atc.packing import holds_bytes, pack
-from atc.schemas.validate import part_validator, pointed, schema_key, types_of
+from atc.schemas.cost import MAX_STEPS, steps
+from atc.schemas.validate import TOO_MUCH, part_validator, pointed, schema_key, types_of
 from atc.tools.protocol import JsonSchema
 
 MAX_FOLLOWED = 20
@@ -146,6 +147,10 @@ class Place:
         return not is_root or not (has_members or self.members)
 
 
+class TooMuch(ValueError):
+    """Whether a value fits cannot be told in bounded time."""
+
+
 def gate_of(schema: JsonSchema) -> Gate:
     """The gate of a schema, kept for the next time.
 
@@ -182,7 +187,10 @@ class Gate:
         Raises:
             ValueError: the whole is no JSON Schema, or the value holds a key that is no text.
             RecursionError: the value is too deeply nested.
+            TooMuch: it cannot be told in bounded time.
         """
+        if steps(self._text, place.pointer, value) > MAX_STEPS:
+            raise TooMuch(TOO_MUCH)
         with_bytes = holds_bytes(value)
         try:
             checker = part_validator(self._text, place.pointer, with_bytes=with_bytes)

@@ -48,8 +48,8 @@ def value_of(label: str, result: CallToolResult | InputRequiredResult, spec: Ser
         values = [_block(block) for block in result.content]
         value = values[0] if len(values) == 1 else values or None
     try:
-        return spec.secrets.value(json_copy(value, "the answer"))
-    except ToolImportError as error:  # nested without end, NaN
+        return json_copy(spec.secrets.value(value), "the answer")  # secrets first: what is wrong is told with its keys
+    except (ToolImportError, RecursionError) as error:  # nested without end, NaN
         raise ToolError(f"{label}: {error}", status="bad_response", outcome=did, cause="bad_response") from None
 
 

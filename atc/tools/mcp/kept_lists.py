@@ -12,6 +12,7 @@ from pathlib import Path
 
 from pydantic import BaseModel, ConfigDict, ValidationError
 
+from atc.private_folders import make_private
 from atc.tools.mcp.spec import ServerSpec
 from atc.tools.protocol import Protocol
 from atc.whole_file import write_whole
@@ -110,7 +111,7 @@ class KeptLists:
         if len(body) > MAX_FILE_BYTES:
             return
         try:
-            self._folder.mkdir(parents=True, exist_ok=True, mode=0o700)
+            make_private(self._folder)
             write_whole(self._path(key), _head(key, body).decode() + "\n" + body.decode())
             self._prune()
         except OSError as error:

@@ -191,6 +191,11 @@ async def log_in_by_credentials(spec: ServerSpec, *, timeout_s: float = 60.0) ->
 
 
 def _provider(spec: ServerSpec, address: str, guard: _Guard) -> _Provider:
+    if not hasattr(OAuthClientProvider, "_select_authorization_server"):  # it is the SDK's own: one day it may go
+        raise LoginFailed(
+            "the installed package `mcp` gives no say in which host gives the token, so nobody could be asked about "
+            "another one: install mcp 2.3"
+        )
     options = spec.oauth
     metadata = OAuthClientMetadata(
         client_name="ATC",

@@ -16,6 +16,7 @@ import platformdirs
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from atc.locks import lock
+from atc.private_folders import make_private
 from atc.whole_file import write_whole
 
 FOLDER = "mcp-logins"
@@ -125,7 +126,7 @@ class Logins:
         Raises:
             OSError: the disk takes none.
         """
-        self._folder.mkdir(parents=True, exist_ok=True, mode=0o700)
+        make_private(self._folder)
         write_whole(self._path(login.url), login.model_dump_json())
 
     def forget(self, url: str) -> bool:
@@ -138,7 +139,7 @@ class Logins:
     @asynccontextmanager
     async def held(self, url: str) -> AsyncIterator[None]:
         """Keep other processes from renewing the same login: a refresh token often works once only."""
-        self._folder.mkdir(parents=True, exist_ok=True, mode=0o700)
+        make_private(self._folder)
         with self._path(url).with_suffix(".lock").open("a") as file:
             deadline = time.monotonic() + _PATIENCE_S
             while time.monotonic() < deadline:

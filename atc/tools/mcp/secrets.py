@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-import json
 import logging
 import os
 import re
 import weakref
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
-from urllib.parse import parse_qsl, quote, quote_plus, urlsplit, urlunsplit
+from urllib.parse import parse_qsl, urlsplit, urlunsplit
+
+from atc.secret_forms import SecretForms, without_scheme
 
 REDACTED = "[redacted]"
 _SECRET_NAME = re.compile(r"key|token|secret|passw|passphrase|credential|auth|bearer|cookie|_pat$|_pwd$", re.IGNORECASE)
@@ -28,35 +29,31 @@ class Secrets:
     """
 
     def __init__(self, certain: Iterable[str] = (), likely: Iterable[str] = ()) -> None:
-        self._forms: list[str] = []
-        self._long: list[str] = []
+        self._known: set[str] = set()
+        self._forms = self._long = SecretForms(())
         self.add([*certain, *(value for value in likely if len(value.strip()) >= _LONG)])
         _LOG_FILTER.watch(self)
 
     def add(self, certain: Iterable[str]) -> None:
         """Credentials that came to be known only now: a token, say."""
-        known = {value for value in certain if len(value.strip()) >= _SHORTEST}
-        forms = {form for value in known for form in _spellings(value.strip())} | set(self._forms)
-        self._forms = sorted(forms, key=lambda form: (-len(form), form))
-        self._long = [form for form in self._forms if len(form) >= _LONG]
+        given = {value.strip() for each in certain for value in without_scheme(each)}
+        self._known |= {value for value in given if len(value) >= _SHORTEST}
+        self._forms = SecretForms(self._known)
+        self._long = SecretForms(value for value in self._known if len(value) >= _LONG)
 
     def __repr__(self) -> str:
-        return f"Secrets({len(self._forms)})"
+        return f"Secrets({len(self._known)})"
 
     def text(self, text: str) -> str:
         """A message without them."""
-        for form in self._forms:
-            text = text.replace(form, REDACTED)
-        return text
+        return self._forms.masked(text, REDACTED)
 
     def value(self, value: Any) -> Any:
         """A JSON value without them, in keys too."""
         if not self._long:
             return value
         if isinstance(value, str):
-            for form in self._long:
-                value = value.replace(form, REDACTED)
-            return value
+            return self._long.masked(value, REDACTED)
         if isinstance(value, list):
             return [self.value(item) for item in value]
         if isinstance(value, dict):
@@ -108,14 +105,6 @@ def shown_url(url: str) -> str:
 
 def _is_path(value: str) -> bool:
     return all(os.path.exists(part) for part in value.split(os.pathsep)) if "\0" not in value else False
-
-
-def _spellings(value: str) -> set[str]:
-    """A value as it is, inside JSON text, in a URL; and a credential without the word before it."""
-    first, _, rest = value.partition(" ")
-    raw = {value, rest} if first.lower() in ("basic", "bearer", "token", "apikey") else {value}
-    forms = {form for v in raw for form in (v, quote(v, safe=""), quote_plus(v), json.dumps(v)[1:-1])}
-    return {form for form in forms if len(form) >= _SHORTEST}
 
 
 _FORMATTER = logging.Formatter()

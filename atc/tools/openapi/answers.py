@@ -12,7 +12,7 @@ from urllib.parse import urlsplit
 import httpx
 
 from atc.errors import TRANSIENT_STATUSES, Cause, Outcome, ToolError
-from atc.tools.openapi.contents import Unreadable, decoded, value_in
+from atc.tools.openapi.contents import Unreadable, charset_in, decoded, is_read, value_in
 from atc.tools.openapi.media import NAMES, content_kind, essence
 from atc.tools.openapi.plan import ContentKind, Operation
 from atc.tools.openapi.security import Credentials
@@ -58,7 +58,8 @@ def value_of(operation: Operation, response: httpx.Response, body: bytes, creden
         return None
     label = response.headers.get("content-type", "")
     kind = content_kind(label) if label else "text"
-    text = decoded(body, response.charset_encoding, is_xml=kind == "xml")
+    charset = charset_in(label)
+    text = decoded(body, charset, is_xml=kind == "xml")
     declared = {content_kind(media_type) for media_type in operation.accepts}
     anything = not declared or any("*" in media_type for media_type in operation.accepts)
     if kind == "binary" and kind in declared:
@@ -155,7 +156,9 @@ def _unreadable(
 ) -> ToolError:
     kind = response.headers.get("content-type", "no content type")[:100]
     expected = NAMES[operation.returns or "json"]
-    shown = f": {clean(credentials.redacted(text), _SHOWN)!r}" if text is not None else " (binary)"
+    charset = charset_in(kind) or "utf-8"
+    nothing = " (binary)" if is_read(charset) else f" (in the character set {charset[:40]!r}, which is not read)"
+    shown = f": {clean(credentials.redacted(text), _SHOWN)!r}" if text is not None else nothing
     return ToolError(
         credentials.redacted(f"{operation.label} answered with {kind} instead of {expected}{shown}"),
         status=response.status_code,

@@ -21,6 +21,12 @@ from atc.tools.openapi.text import clean
 MAX_PARAMETERS = 500
 """Parameters (or body properties) of one operation."""
 
+MAX_LISTED = 2 * MAX_PARAMETERS
+"""Parameters that an operation and its path list, those twice that both have."""
+
+MAX_ARGUMENTS = 300_000
+"""Arguments of all operations of one document: a path may be referred to thousands of times."""
+
 MAX_ARGUMENT_TEXT = 1_000
 """Characters of an argument's description."""
 
@@ -72,6 +78,7 @@ class ArgumentReader:
         self._converter = converter
         self._examples = Examples(resolver)
         signed = any(scheme.kind == "sigv4" for scheme in schemes.values())
+        self._arguments = 0
         self._own_headers = _OWN_HEADERS | aws.OWN_HEADERS if signed else _OWN_HEADERS
         self._keys = {(s.location, s.wire.lower()): name for name, s in schemes.items() if s.wire != "Authorization"}
 
@@ -90,6 +97,7 @@ class ArgumentReader:
         nodes = self._parameters(path, shared, operation)
         if len(nodes) > MAX_PARAMETERS:
             raise ToolImportError(f"it has more than {MAX_PARAMETERS} parameters")
+        self._count(0)
         for (location, name), node in nodes.items():
             scheme = self._keys.get((location, name.lower()))
             if scheme is not None and location != "path":
@@ -101,10 +109,20 @@ class ArgumentReader:
             plan = read_body(body, self._converter, self._examples, set(found.properties))
             if plan is not None:
                 _join(found, names, plan)
+        self._count(len(found.properties))
         return found
+
+    def _count(self, arguments: int) -> None:
+        self._arguments += arguments
+        if self._arguments > MAX_ARGUMENTS:
+            raise ToolImportError(
+                f"it and the operations before it have more than {MAX_ARGUMENTS:,} arguments: choose some with only= "
+                "(on the command line: --only)"
+            )
 
     def _parameters(self, path: str, shared: list[Any], operation: dict[str, Any]) -> dict[tuple[Location, str], Any]:
         in_path = list(dict.fromkeys(_TEMPLATE.findall(path)))
+        check_listed(shared, operation)
         nodes: dict[tuple[Location, str], Any] = {("path", name): {"schema": {"type": "string"}} for name in in_path}
         own = operation.get("parameters")
         for raw in [*shared, *(own if isinstance(own, list) else [])]:
@@ -145,6 +163,17 @@ class ArgumentReader:
         example = self._examples.of_media({**holder, **{k: node[k] for k in ("example", "examples") if k in node}})
         if example is not MISSING:
             found.example[argument] = example
+
+
+def check_listed(shared: list[Any], operation: dict[str, Any]) -> None:
+    """Refuse an operation by the length of its lists of parameters, before any of them is looked at.
+
+    Raises:
+        ToolImportError: they are too long.
+    """
+    own = operation.get("parameters")
+    if len(shared) + (len(own) if isinstance(own, list) else 0) > MAX_LISTED:
+        raise ToolImportError(f"it has more than {MAX_PARAMETERS} parameters")
 
 
 def _join(found: Arguments, names: UniqueNames, plan: BodyPlan) -> None:

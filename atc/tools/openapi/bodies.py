@@ -17,6 +17,9 @@ from atc.tools.openapi.text import clean
 MAX_PROPERTIES = 500
 """Properties of a body that become arguments of their own."""
 
+MAX_TOGETHER = 40_000
+"""Arguments, times those of them that must be given as soon as any is: as many names are written."""
+
 _MAX_TEXT = 1_000
 _FLATTENS = frozenset(
     """
@@ -78,8 +81,9 @@ def read_body(node: dict[str, Any], converter: SchemaConverter, examples: Exampl
     sent = _sent(media_type, kind)
     plan = BodyPlan(Body(kind, sent, None, {}, required, fields), {}, whole=True)
     example = examples.of_media(media)
-    if kind not in ("text", "binary") and _can_flatten(schema, taken):
-        _take_apart(plan, schema, example, optional=node.get("required") is False)
+    optional = node.get("required") is False
+    if kind not in ("text", "binary") and _can_flatten(schema, taken, optional):
+        _take_apart(plan, schema, example, optional=optional)
         return plan
     if description := clean(node.get("description"), _MAX_TEXT):
         schema.setdefault("description", description)
@@ -113,14 +117,17 @@ def _take_apart(plan: BodyPlan, schema: dict[str, Any], example: Any, *, optiona
         plan.example = {name: value for name, value in example.items() if name in plan.schemas}
 
 
-def _can_flatten(schema: dict[str, Any], taken: set[str]) -> bool:
+def _can_flatten(schema: dict[str, Any], taken: set[str], optional: bool) -> bool:
     """Whether an object says nothing that a list of arguments could not say."""
     properties, types = schema.get("properties"), schema.get("type", "object")
+    needed = len(schema.get("required", ()))
     return (
         schema.keys() <= _FLATTENS
         and (types == "object" or (isinstance(types, list) and "object" in types))
         and isinstance(properties, dict)
         and 0 < len(properties) <= MAX_PROPERTIES
+        and needed <= MAX_PROPERTIES
+        and (not optional or needed * (needed + len(properties)) <= MAX_TOGETHER)
         and schema.get("additionalProperties", False) is False
         and not any(parameter_name(name) in taken for name in properties)
     )

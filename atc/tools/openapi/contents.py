@@ -8,8 +8,9 @@ import json
 import math
 import re
 from collections.abc import Callable
+from email.message import Message
 from typing import Any
-from xml.parsers.expat import ExpatError
+from xml.parsers import expat
 
 import xmltodict
 
@@ -20,6 +21,9 @@ from atc.tools.parse import parse_document
 
 MAX_DEPTH = 200
 """Levels of nesting of an answer."""
+
+MAX_LABEL = 1_000
+"""Characters of a content type in which its character set is looked for."""
 
 MAX_YAML, MAX_XML = 1_000_000, 2_000_000
 """Characters of an answer of these kinds, which take a second or two each."""
@@ -43,6 +47,20 @@ class Unreadable(ValueError):
     """What is wrong with an answer. Never leaves the transport."""
 
 
+class _PlainXml:
+    """Makes parsers that take no declared attributes: each is compared with all others, and added to every element."""
+
+    @staticmethod
+    def ParserCreate(encoding: str | None, separator: str | None) -> Any:
+        parser = expat.ParserCreate(encoding, separator)
+        parser.AttlistDeclHandler = _no_declarations
+        return parser
+
+
+def _no_declarations(*_: object) -> None:
+    raise ValueError("it declares attributes of its own, which is not read")
+
+
 def decoded(body: bytes, charset: str | None, *, is_xml: bool = False) -> str | None:
     """The text of a body; ``None`` if it is none, or in a character set that is not read.
 
@@ -53,11 +71,27 @@ def decoded(body: bytes, charset: str | None, *, is_xml: bool = False) -> str | 
     """
     if charset is None and is_xml and (declared := _XML_ENCODING.match(body)):
         charset = declared[1].decode()
-    codec = _CODECS.get((charset or "utf-8").strip("\"' ").lower().replace("_", "-"))
+    codec = _codec(charset or "utf-8")
     try:
         return body.decode(codec) if codec else None
     except UnicodeDecodeError:
         return None
+
+
+def charset_in(label: str) -> str | None:
+    """The character set that a ``Content-Type`` names."""
+    header = Message()
+    header["content-type"] = label[:MAX_LABEL]
+    return header.get_content_charset()
+
+
+def is_read(charset: str) -> bool:
+    """Whether texts in a character set are read."""
+    return _codec(charset) is not None
+
+
+def _codec(charset: str) -> str | None:
+    return _CODECS.get(charset.strip("\"' ").lower().replace("_", "-"))
 
 
 def value_in(kind: ContentKind, text: str, media_type: str = "") -> Any:
@@ -78,7 +112,7 @@ def value_in(kind: ContentKind, text: str, media_type: str = "") -> Any:
             _check_depth(value)
     except RecursionError:
         raise Unreadable("nested too deeply") from None
-    except (ValueError, csv.Error, ExpatError, ToolImportError) as error:
+    except (ValueError, csv.Error, expat.ExpatError, ToolImportError) as error:
         raise Unreadable(str(error)[:_SHOWN]) from None
     return value
 
@@ -104,7 +138,7 @@ def _yaml(text: str) -> Any:
 def _xml(text: str) -> Any:
     if len(text) > MAX_XML:
         raise Unreadable(f"XML of more than {MAX_XML:,} characters: ask for less, or for JSON")
-    return xmltodict.parse(text, disable_entities=True)  # a document that declares entities is refused
+    return xmltodict.parse(text, disable_entities=True, expat=_PlainXml)
 
 
 def _csv(text: str, delimiter: str = "") -> list[dict[str, str]]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from itertools import takewhile
 from typing import Any
 
 from atc.errors import ToolImportError
@@ -26,6 +27,7 @@ class Examples:
     def __init__(self, resolver: Resolver) -> None:
         self._resolver = resolver
         self._steps = 0
+        self._made: dict[int, tuple[Any, Any]] = {}
 
     def of_media(self, media: dict[str, Any]) -> Any:
         """The example of a media type or parameter: its own, its schema's, or one made of its properties' examples.
@@ -36,13 +38,19 @@ class Examples:
         try:
             found = self._own(media)
             if found is _MISSING:
-                self._steps = _MAX_STEPS
-                found = self._of_schema(media.get("schema"), 0)
+                found = self._of_whole(media.get("schema"))
         except ToolImportError:  # an example behind a reference that cannot be followed is no loss
             return MISSING
         if isinstance(found, str) and self._is_structured(media.get("schema")):
             found = _parsed(found)
         return _bounded(found)
+
+    def _of_whole(self, node: Any) -> Any:
+        schema = self._resolver.follow(node)
+        if id(schema) not in self._made:  # many operations may share it; it is kept, so its id stays its own
+            self._steps = _MAX_STEPS
+            self._made[id(schema)] = (schema, self._of_schema(schema, 0))
+        return self._made[id(schema)][1]
 
     def _own(self, node: dict[str, Any]) -> Any:
         if "example" in node:
@@ -66,7 +74,8 @@ class Examples:
         if own is not _MISSING:
             return own
         if isinstance(schema.get("properties"), dict):
-            made = {name: self._of_schema(item, depth + 1) for name, item in schema["properties"].items()}
+            some = takewhile(lambda _: self._steps > 0, schema["properties"].items())
+            made = {name: self._of_schema(item, depth + 1) for name, item in some}
             known = {name: value for name, value in made.items() if value is not _MISSING}
             return known or _MISSING
         if isinstance(schema.get("items"), dict):
@@ -96,10 +105,31 @@ def _parsed(text: str) -> Any:
 
 
 def _bounded(value: Any) -> Any:
-    if value is _MISSING or len(json.dumps(value)) <= MAX_EXAMPLE:
+    if value is _MISSING or _is_short(value):
         return value
-    value = _with_short_lists(value)
-    return value if len(json.dumps(value)) <= MAX_EXAMPLE else _MISSING
+    value = _with_short_lists(value) if _is_short(value, _SHORT_LIST) else _MISSING
+    return value if value is not _MISSING and _is_short(value) else _MISSING
+
+
+def _is_short(value: Any, items: int | None = None) -> bool:
+    """Whether a value has at most :data:`MAX_EXAMPLE` characters as JSON; of one without end no more is looked at.
+
+    Args:
+        items: of each list, that count; then it is only whether it may be short.
+    """
+    left, waiting = MAX_EXAMPLE, [value]
+    while waiting:
+        part = waiting.pop()
+        left -= 1 + (len(part) if isinstance(part, str) else 0)
+        if isinstance(part, list):
+            waiting += part[: min(left + 1, len(part) if items is None else items)]
+        elif isinstance(part, dict) and len(part) <= left:
+            waiting += [*part, *part.values()]
+        elif isinstance(part, dict):
+            return False
+        if left < 0:
+            return False
+    return items is not None or len(json.dumps(value)) <= MAX_EXAMPLE
 
 
 def _with_short_lists(value: Any) -> Any:
@@ -122,9 +152,11 @@ def completed(root: dict[str, Any], schema: Any, example: Any, depth: int = _MAX
     known, items = node.get("properties"), node.get("items")
     if depth and isinstance(example, dict) and isinstance(known, dict) and known:
         new = {name: _shape(value, depth - 1) for name, value in example.items() if name not in known}
-        same = {name: completed(root, part, example.get(name), depth - 1) for name, part in known.items()}
-        if new or any(same[name] is not part for name, part in known.items()):
-            return {**node, "properties": {**same, **new}}
+        same = {
+            name: completed(root, known[name], value, depth - 1) for name, value in example.items() if name in known
+        }
+        if new or any(part is not known[name] for name, part in same.items()):
+            return {**node, "properties": {**known, **same, **new}}
     if depth and isinstance(example, list) and example and isinstance(items, dict):
         item = completed(root, items, example[0], depth - 1)
         return schema if item is items else {**node, "items": item}

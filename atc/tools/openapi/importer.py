@@ -260,9 +260,11 @@ def _say_what_is_not_signed(schemes: dict[str, Scheme], credentials: Credentials
 
 
 def _check_variables(given: dict[str, str], document: Document, operations: list[_Chosen]) -> None:
+    if not given:
+        return
     known = variables_of(document.root.get("servers"))
-    for chosen in operations:
-        known |= variables_of(chosen.found.servers)
+    for servers in {id(chosen.found.servers): chosen.found.servers for chosen in operations}.values():
+        known |= variables_of(servers)
     unknown = [name for name in given if name not in known]
     if unknown:
         listed = ", ".join(map(repr, sorted(known))) or "none"

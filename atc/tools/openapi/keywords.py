@@ -43,19 +43,15 @@ ANNOTATIONS = frozenset(
 """Keywords that never make a value invalid here."""
 
 
-def subschemas(schema: Any) -> Iterator[Any]:
-    """The schemas directly inside ``schema``; never what only looks like one, in an enum or an example."""
-    if not isinstance(schema, dict):
-        return
-    for key in SUBSCHEMA:
-        if key in schema:
-            yield schema[key]
-    for key in SUBSCHEMA_LISTS:
-        if isinstance(schema.get(key), list):
-            yield from schema[key]
-    for key in SUBSCHEMA_MAPS:
-        if isinstance(schema.get(key), dict):
-            yield from schema[key].values()
+def groups_of(schema: dict[str, Any]) -> Iterator[list[Any] | dict[str, Any]]:
+    """The schemas directly inside ``schema``, in lists and mappings; never what only looks like one, in an enum or an
+    example."""
+    if alone := [schema[key] for key in SUBSCHEMA if key in schema]:
+        yield alone
+    for keys, kind in ((SUBSCHEMA_LISTS, list), (SUBSCHEMA_MAPS, dict)):
+        for key in keys:
+            if isinstance(group := schema.get(key), kind):
+                yield group
 
 
 def json_types(value: Any) -> list[str]:
@@ -79,7 +75,7 @@ def is_pattern(pattern: str) -> bool:
 
 
 def _is_number(value: Any) -> bool:
-    return isinstance(value, (int, float)) and not isinstance(value, bool) and math.isfinite(value)
+    return isinstance(value, (int, float)) and not isinstance(value, bool) and abs(value) < math.inf
 
 
 def _is_count(value: Any) -> bool:

@@ -25,35 +25,60 @@ def merged(schemas: list[Any]) -> dict[str, Any] | None:
     Args:
         schemas: converted schemas; what the later ones say in annotations (description, default) wins.
     """
-    result: dict[str, Any] = {}
-    for schema in schemas:
-        if schema is True:
-            continue
-        if not isinstance(schema, dict) or not _join(result, schema):
-            return None
-    return result
+    return _Merger().whole(schemas)
 
 
-def _join(result: dict[str, Any], schema: dict[str, Any]) -> bool:
-    if result and schema and (_BOUND_TO_NEIGHBOURS & (result.keys() | schema.keys())):
-        return False
-    if not _extras_agree(result, schema):
-        return False
-    for key, value in schema.items():
-        if key not in result or key in ANNOTATIONS:
-            result[key] = dict(value) if key == "properties" else value
-        elif key == "properties":
-            for name, item in value.items():
-                known = result["properties"].get(name, item)
-                both = known if known == item else merged([known, item])
-                if both is None:
-                    return False
-                result["properties"][name] = both
-        elif key == "required":
-            result[key] = list(dict.fromkeys([*result[key], *value]))
-        elif result[key] != value:
+class _Merger:
+    """Merges into schemas of its own, so that what was merged is not copied for each further member."""
+
+    def __init__(self) -> None:
+        self._own: dict[int, dict[str, Any]] = {}
+        self._required: dict[int, dict[str, None]] = {}
+
+    def whole(self, schemas: list[Any]) -> dict[str, Any] | None:
+        result = self._new()
+        for schema in schemas:
+            if schema is True:
+                continue
+            if not isinstance(schema, dict) or not self._join(result, schema):
+                return None
+        for key, names in self._required.items():
+            self._own[key]["required"] = list(names)
+        return result
+
+    def _new(self) -> dict[str, Any]:
+        made: dict[str, Any] = {}
+        self._own[id(made)] = made
+        return made
+
+    def _join(self, result: dict[str, Any], schema: dict[str, Any]) -> bool:
+        if result and schema and (_BOUND_TO_NEIGHBOURS & (result.keys() | schema.keys())):
             return False
-    return True
+        if not _extras_agree(result, schema):
+            return False
+        for key, value in schema.items():
+            if key == "required":
+                result.setdefault(key, value)
+                self._required.setdefault(id(result), {}).update(dict.fromkeys(value))
+            elif key not in result or key in ANNOTATIONS:
+                result[key] = dict(value) if key == "properties" else value
+            elif key == "properties":
+                if not all(self._property(result[key], name, item) for name, item in value.items()):
+                    return False
+            elif result[key] != value:
+                return False
+        return True
+
+    def _property(self, properties: dict[str, Any], name: str, item: Any) -> bool:
+        known = properties.setdefault(name, item)
+        if known is item or known == item:
+            return True
+        if id(known) not in self._own:
+            whole = self._new()
+            if known is not True and not (isinstance(known, dict) and self._join(whole, known)):
+                return False
+            properties[name] = known = whole
+        return item is True or (isinstance(item, dict) and self._join(known, item))
 
 
 def _extras_agree(first: dict[str, Any], second: dict[str, Any]) -> bool:

@@ -11,7 +11,7 @@ from atc.result import Effect
 from atc.schemas.validate import problems
 from atc.tools.names import tool_name
 from atc.tools.openapi import swagger2
-from atc.tools.openapi.arguments import ArgumentReader
+from atc.tools.openapi.arguments import ArgumentReader, check_listed
 from atc.tools.openapi.effects import effect_of
 from atc.tools.openapi.examples import MISSING, Examples, completed
 from atc.tools.openapi.load import Document
@@ -28,6 +28,12 @@ from atc.tools.protocol import Example, Protocol, Provenance, Source, Status
 METHODS = ("get", "head", "options", "post", "put", "patch", "delete")
 MAX_OPERATIONS = 5_000
 """Operations of one document."""
+
+MAX_SECURITY, MAX_TOGETHER = 100, 20
+"""Alternatives of an operation's security that are looked at, and schemes of one."""
+
+MAX_CHECKED = 5_000_000
+"""Values of schemas that examples are held to, of one document; further examples are taken without arguments."""
 
 MAX_TOOL_TEXT = 4_000
 """Characters of a tool's description."""
@@ -120,6 +126,9 @@ class OperationReader:
         self._examples = Examples(resolver)
         self._arguments = ArgumentReader(resolver, self._converter, schemes)
         root = document.root
+        self._checking = MAX_CHECKED
+        self._server_urls: dict[int, tuple[str | None, str]] = {}
+        self._alternatives: dict[int, tuple[tuple[str, ...], ...]] = {}
         self._servers = swagger2.servers(root) if document.is_swagger2 else root.get("servers")
 
     def read(self, found: Found) -> tuple[Protocol, Operation]:
@@ -132,6 +141,7 @@ class OperationReader:
         if found.problem:
             raise ToolImportError(found.problem)
         node, shared = found.node, found.shared
+        check_listed(shared, node)
         if self._document.is_swagger2:
             node, shared = swagger2.operation(self._document.root, node, shared, self._resolver)
         arguments = self._arguments.read(found.path, shared, node)
@@ -166,11 +176,21 @@ class OperationReader:
             returns=None if returns is None else self._described(returns, response_example),
             statuses=_statuses(responses),
             effect=effect,
-            examples=_examples(parameters, arguments.example, response_example),
+            examples=self._given(parameters, arguments.example, response_example),
             source=Source(kind="openapi", location=self._document.location, operation=found.original),
             provenance=Provenance.IMPORTED,
         )
         return protocol, operation
+
+    def _given(self, parameters: dict[str, Any], arguments: dict[str, Any], response: Any) -> tuple[Example, ...]:
+        """The document's example; its arguments only where they could really be given."""
+        if arguments:
+            self._checking -= self._converter.size_of(parameters)
+        fits = bool(arguments) and self._checking >= 0 and not problems(parameters, arguments)
+        given = arguments if fits else {}
+        if response is MISSING and not given:
+            return ()
+        return (Example(arguments=given, response=None if response is MISSING else response),)
 
     def _described(self, returns: dict[str, Any], example: Any) -> dict[str, Any]:
         closed = self._converter.closed(returns, "response")
@@ -209,15 +229,21 @@ class OperationReader:
     def _server(self, found: Found) -> tuple[str | None, str]:
         if self._base_url is not None:
             return self._base_url, ""
-        return server_url(found.servers or self._servers, self._document.url, self._variables)
+        servers = found.servers or self._servers
+        if id(servers) not in self._server_urls:  # of the document, which outlives this
+            self._server_urls[id(servers)] = server_url(servers, self._document.url, self._variables)
+        return self._server_urls[id(servers)]
 
     def _security(self, node: dict[str, Any], key_schemes: list[str]) -> tuple[tuple[str, ...], ...]:
         raw = node.get("security", self._document.root.get("security"))
-        listed = [tuple(item) for item in raw if isinstance(item, dict)] if isinstance(raw, list) else []
-        alternatives = list(dict.fromkeys(listed))
+        if id(raw) not in self._alternatives:
+            some = raw[:MAX_SECURITY] if isinstance(raw, list) else []
+            listed = [tuple(item) for item in some if isinstance(item, dict) and len(item) <= MAX_TOGETHER]
+            self._alternatives[id(raw)] = tuple(dict.fromkeys(listed))
+        alternatives = self._alternatives[id(raw)]
         if key_schemes and not any(alternatives):  # the key is only declared as a parameter
             return (tuple(key_schemes), ())
-        return tuple(alternatives)
+        return alternatives
 
 
 def _success(responses: dict[str, dict[str, Any]]) -> list[tuple[str, dict[str, Any]]]:
@@ -247,14 +273,6 @@ def _statuses(responses: dict[str, dict[str, Any]]) -> tuple[Status, ...]:
         for code, response in list(responses.items())[:50]
         if len(code) <= 20
     )
-
-
-def _examples(parameters: dict[str, Any], arguments: dict[str, Any], response: Any) -> tuple[Example, ...]:
-    """The document's example; its arguments only where they could really be given."""
-    given = {} if arguments and problems(parameters, arguments) else arguments
-    if response is MISSING and not given:
-        return ()
-    return (Example(arguments=given, response=None if response is MISSING else response),)
 
 
 def _description(node: dict[str, Any], label: str) -> str:

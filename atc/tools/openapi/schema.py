@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 import re
+from collections.abc import Iterable
 from typing import Any, Literal
 from urllib.parse import unquote
 
@@ -18,9 +19,9 @@ from atc.tools.openapi.keywords import (
     SUBSCHEMA,
     SUBSCHEMA_LISTS,
     SUBSCHEMA_MAPS,
+    groups_of,
     is_pattern,
     json_types,
-    subschemas,
 )
 from atc.tools.openapi.merge import merged
 from atc.tools.openapi.refs import Resolver
@@ -34,6 +35,14 @@ MAX_DEFINITIONS = 2_000
 MAX_SCHEMA_TEXT = 1_000
 """Characters of a description inside a schema."""
 
+MAX_MERGED = 5_000_000
+"""Values of schemas that are merged for ``allOf``, of one document; what is beyond stays ``allOf``, which is the same.
+Else a few lines could say that thousands of schemas hold thousands of properties each."""
+
+MAX_HINTED = 200
+"""Values of a discriminator that are named in one branch."""
+
+_MANY = 20  # schemas beside each other whose references are kept
 _MAX_EXAMPLE = 1_000
 _INLINE_DEPTH = 40
 _DEFS = "#/$defs/"
@@ -56,6 +65,10 @@ class SchemaConverter:
         self._bodies: dict[tuple[str, Direction], Any] = {}
         self._inside: set[tuple[str, Direction]] = set()
         self._edges: dict[tuple[str, Direction], list[str]] = {}
+        self._below: dict[int, tuple[Any, frozenset[str]]] = {}
+        self._sizes: dict[int, int] = {}
+        self._lasting: set[int] = set()
+        self._merging = MAX_MERGED
         self._converted: dict[tuple[int, Direction], tuple[Any, dict[str, Any]]] = {}
 
     def convert(self, node: Any, direction: Direction) -> dict[str, Any]:
@@ -88,7 +101,7 @@ class SchemaConverter:
             ToolImportError: a reference cannot be followed, or it reaches more than :data:`MAX_DEFINITIONS`.
         """
         reached: dict[str, Any] = {}
-        waiting = _references(schema)
+        waiting = self._references(schema)
         while waiting:
             name = waiting.pop()
             if name in reached:
@@ -98,7 +111,7 @@ class SchemaConverter:
             reached[name] = self._definition(name, direction, 0)
             edge = (name, direction)
             if edge not in self._edges:
-                self._edges[edge] = _references(reached[name])
+                self._edges[edge] = self._references(reached[name])
             waiting.extend(target for target in self._edges[edge] if target not in reached)
         return {**schema, "$defs": {name: reached[name] for name in sorted(reached)}} if reached else schema
 
@@ -107,7 +120,9 @@ class SchemaConverter:
         if key not in self._bodies:
             self._inside.add(key)
             try:
-                self._bodies[key] = self._schema(self._resolver.lookup(self._refs[name]), direction, depth)
+                made = self._schema(self._resolver.lookup(self._refs[name]), direction, depth)
+                self._bodies[key] = made
+                self._lasting.add(id(made))
             finally:
                 self._inside.discard(key)
         return self._bodies[key]
@@ -187,12 +202,49 @@ class SchemaConverter:
     def _merge_all_of(self, out: dict[str, Any], direction: Direction, depth: int) -> dict[str, Any]:
         members = [self._inlined(member, direction, depth) for member in out["allOf"]]
         rest = {key: value for key, value in out.items() if key != "allOf"}
-        whole = merged([*members, rest])
+        self._merging -= sum(self._size(part) for part in (*members, rest))
+        whole = merged([*members, rest]) if self._merging >= 0 else None
         if whole is not None:
             return whole
         if len(out["allOf"]) == 1 and isinstance(out["allOf"][0], dict) and not (out["allOf"][0].keys() & rest.keys()):
             return {**out["allOf"][0], **rest}
         return out
+
+    def size_of(self, closed: dict[str, Any]) -> int:
+        """About how many values a schema has that :meth:`closed` gave: its definitions are counted once each."""
+        own = {key: value for key, value in closed.items() if key != "$defs"}
+        return _values_in(own) + sum(self._size(body) for body in closed.get("$defs", {}).values())
+
+    def _size(self, schema: Any) -> int:
+        """How many values a schema has, without what it refers to."""
+        if (known := self._sizes.get(id(schema))) is None:
+            known = _values_in(schema)
+            if id(schema) in self._lasting:
+                self._sizes[id(schema)] = known
+        return known
+
+    def _references(self, schema: Any) -> list[str]:
+        """The definitions that a converted schema names, sorted: every run must give the same names."""
+        return sorted(self._named_in([schema]))
+
+    def _named_in(self, schemas: Iterable[Any]) -> set[str]:
+        names: set[str] = set()
+        waiting = [*schemas]
+        while waiting:
+            node = waiting.pop()
+            if not isinstance(node, dict):
+                continue
+            if isinstance(node.get("$ref"), str):
+                names.add(node["$ref"].removeprefix(_DEFS))
+            for group in groups_of(node):
+                if len(group) <= _MANY:
+                    waiting += group.values() if isinstance(group, dict) else group
+                    continue
+                if id(group) not in self._below:  # many operations may share it; it is kept, so its id stays its own
+                    below = frozenset(self._named_in(group.values() if isinstance(group, dict) else group))
+                    self._below[id(group)] = (group, below)
+                names |= self._below[id(group)][1]
+        return names
 
     def _inlined(self, member: Any, direction: Direction, depth: int) -> Any:
         """What a bare reference names; the reference itself where it leads back here or too deep."""
@@ -218,7 +270,7 @@ class SchemaConverter:
             for index, branch in enumerate(node[key] if isinstance(node.get(key), list) else []):
                 ref = branch.get("$ref") if isinstance(branch, dict) else None
                 named = values.get(ref.rsplit("/", 1)[-1]) if isinstance(ref, str) else None
-                if named:
+                if named and len(named) <= MAX_HINTED:
                     hint = {"const": named[0]} if len(named) == 1 else {"enum": named}
                     out[key][index] = {**out[key][index], "properties": {name: hint}}
 
@@ -272,13 +324,11 @@ def _fits(value: Any, types: list[str]) -> bool:
     return ("string" if isinstance(value, str) else "array" if isinstance(value, list) else "object") in types
 
 
-def _references(schema: Any) -> list[str]:
-    """The definitions that a converted schema names, sorted: every run must give the same names."""
-    names: set[str] = set()
-    waiting = [schema]
+def _values_in(schema: Any) -> int:
+    count, waiting = 0, [schema]
     while waiting:
         node = waiting.pop()
-        if isinstance(node, dict) and isinstance(node.get("$ref"), str):
-            names.add(node["$ref"].removeprefix(_DEFS))
-        waiting.extend(subschemas(node))
-    return sorted(names)
+        count += 1
+        if isinstance(node, dict | list):
+            waiting += node.values() if isinstance(node, dict) else node
+    return count

@@ -15,11 +15,12 @@ import weakref
 from collections.abc import Mapping
 from typing import Any
 from typing import Protocol as Interface
-from urllib.parse import quote, quote_plus, urlsplit
+from urllib.parse import urlsplit
 
 import httpx
 
 from atc.errors import UsageError
+from atc.secret_forms import SecretForms, without_scheme
 from atc.tools.openapi import aws
 from atc.tools.openapi.oauth import TokenSource
 from atc.tools.openapi.plan import Operation
@@ -99,8 +100,9 @@ class Credentials:
     def learn(self, *secrets: str) -> None:
         """Take strings for secrets: :meth:`redacted` finds them from now on."""
         self._plain |= set(secrets)
-        self._secrets = _spellings(self._plain)
-        self._long_secrets = [secret for secret in self._secrets if len(secret) >= _LONG_SECRET]
+        known = {each for value in self._plain for each in without_scheme(value) if len(each) >= _SHORTEST_SECRET}
+        self._secrets = SecretForms(known)
+        self._long_secrets = SecretForms(secret for secret in known if len(secret) >= _LONG_SECRET)
 
     def has(self, scheme: str) -> bool:
         """Whether there is a credential for a scheme."""
@@ -147,15 +149,11 @@ class Credentials:
 
     def redacted(self, text: str) -> str:
         """``text`` with every spelling of a credential replaced."""
-        for secret in self._secrets:
-            text = text.replace(secret, REDACTED)
-        return text
+        return self._secrets.masked(text, REDACTED)
 
     def redacted_bytes(self, body: bytes) -> bytes:
         """Bytes with every credential in them replaced, as :meth:`redacted_value` does it."""
-        for secret in self._long_secrets:
-            body = body.replace(secret.encode(), REDACTED.encode())
-        return body
+        return self._long_secrets.masked_bytes(body, REDACTED)
 
     def redacted_value(self, value: Any) -> Any:
         """A JSON value with every credential in it replaced, in keys too.
@@ -165,9 +163,7 @@ class Credentials:
         if not self._long_secrets:
             return value
         if isinstance(value, str):
-            for secret in self._long_secrets:
-                value = value.replace(secret, REDACTED)
-            return value
+            return self._long_secrets.masked(value, REDACTED)
         if isinstance(value, list):
             return [self.redacted_value(item) for item in value]
         if isinstance(value, dict):
@@ -225,22 +221,6 @@ def _header_value(scheme: Scheme, given: str) -> str:
     if scheme.prefix == "Basic ":
         given = base64.b64encode(given.encode()).decode()
     return scheme.prefix + given
-
-
-def _spellings(secrets: set[str]) -> list[str]:
-    """Every way in which a credential may be echoed, the longest first."""
-    raw = set(secrets)
-    for value in secrets:
-        words = value.split(" ")
-        if len(words) == 2 and words[0].lower() in ("basic", "bearer", "token", "apikey"):
-            raw.add(words[1])
-    spelled = {
-        form
-        for value in raw
-        for form in (value, quote(value, safe=""), quote_plus(value), json.dumps(value)[1:-1])
-        if len(form) >= _SHORTEST_SECRET
-    }
-    return sorted(spelled, key=lambda form: (-len(form), form))
 
 
 class _LogFilter(logging.Filter):

@@ -10,6 +10,7 @@ from urllib.parse import urljoin, urlsplit
 from atc.errors import UsageError
 
 _VARIABLE = re.compile(r"\{([^{}]{1,200})\}")
+_MAX_URL = 8_000
 _PASS_BASE_URL = "pass base_url='https://…' to the import"
 
 
@@ -97,7 +98,9 @@ def _absolute(url: str, document_url: str | None) -> str:
 
 def _filled(server: dict[str, Any], given: dict[str, str]) -> tuple[str, str]:
     variables = server.get("variables")
-    url = server["url"]
+    url, values, size = server["url"], dict[str, str](), 0
+    if len(url) > _MAX_URL:
+        return url[:_MAX_URL], f"is longer than {_MAX_URL:,} characters"
     for name in dict.fromkeys(_VARIABLE.findall(url)):
         declared = variables.get(name) if isinstance(variables, dict) else None
         declared = declared if isinstance(declared, dict) else {}
@@ -108,8 +111,11 @@ def _filled(server: dict[str, Any], given: dict[str, str]) -> tuple[str, str]:
             raise UsageError(f"server_variables[{name!r}] is {given[name]!r}; the document allows {choices}")
         if value is None or isinstance(value, (dict, list)):
             return url, f"has the variable {name!r} without a default (server_variables can give it)"
-        url = url.replace(f"{{{name}}}", str(value))
-    return url, ""
+        values[name] = str(value)
+        size += len(values[name]) * url.count(f"{{{name}}}")
+        if size > _MAX_URL:
+            return url, f"is longer than {_MAX_URL:,} characters, its variables filled in"
+    return _VARIABLE.sub(lambda found: values[found[1]], url), ""
 
 
 def _problem(url: str) -> str:

@@ -14,6 +14,8 @@ _COLLECTIONS: dict[str, tuple[str, bool]] = {
     "multi": ("form", True),
 }
 _NOT_SCHEMA = frozenset({"name", "in", "description", "required", "collectionFormat", "allowEmptyValue", "schema"})
+MAX_MEDIA_TYPES = 100
+"""Media types that one operation takes, or gives."""
 _FORM, _MULTIPART = "application/x-www-form-urlencoded", "multipart/form-data"
 
 
@@ -62,9 +64,9 @@ def operation(
     consumes = _media_types(raw.get("consumes", root.get("consumes")))
     produces = _media_types(raw.get("produces", root.get("produces"))) or ["application/json"]
     own = [resolver.mapping(node, "a parameter") for node in _listed(raw.get("parameters"))]
-    named = {(node.get("name"), node.get("in")) for node in own}
+    named = {(str(node.get("name")), str(node.get("in"))) for node in own}
     inherited = [resolver.mapping(node, "a parameter") for node in shared]
-    every = [*(node for node in inherited if (node.get("name"), node.get("in")) not in named), *own]
+    every = [*(node for node in inherited if (str(node.get("name")), str(node.get("in"))) not in named), *own]
     made = {**raw, "responses": _responses(raw.get("responses"), produces, resolver)}
     made["parameters"] = [_parameter(node) for node in every if node.get("in") not in ("body", "formData")]
     body = next((node for node in every if node.get("in") == "body"), None)
@@ -138,4 +140,4 @@ def _listed(value: Any) -> list[Any]:
 
 
 def _media_types(value: Any) -> list[str]:
-    return [item for item in _listed(value) if isinstance(item, str)]
+    return [item for item in _listed(value)[:MAX_MEDIA_TYPES] if isinstance(item, str)]

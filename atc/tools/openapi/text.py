@@ -25,6 +25,7 @@ _STRONG = re.compile(r"\*\*([^*\n]{1,300})\*\*")
 _RULE = re.compile(r"^(?:[-=_*] ?){3,80}$", re.MULTILINE)
 _SPACES = re.compile(r"[^\S\n]+")
 _BLANKS = re.compile(r"\n{3,}")
+_MOST_LOST = 10
 _CONTROLS = re.compile(r"[\x00-\x08\x0b-\x1f\x7f]")
 
 
@@ -47,13 +48,43 @@ def clean(text: object, limit: int) -> str:
     return text if len(text) <= limit else text[: limit - 2].rstrip() + " …"
 
 
-class _Stripper(HTMLParser):
-    """Drops the tags of HTML and keeps what only looks like one (``<id>`` in a path)."""
+class _NoHtml(ValueError):
+    """A text has so many beginnings of tags without an end that it is none."""
 
-    def __init__(self) -> None:
+
+class _Stripper(HTMLParser):
+    """Drops the tags of HTML and keeps what only looks like one (``<id>`` in a path).
+
+    Args:
+        lost: characters that may be looked at in vain, for tags that do not end: each is sought to the end of the text.
+    """
+
+    def __init__(self, lost: int) -> None:
         super().__init__(convert_charrefs=True)
         self.parts: list[str] = []
-        self._skipping = 0
+        self._skipping, self._lost = 0, lost
+
+    def _counted(self, start: int, end: int) -> int:
+        if end < 0:
+            self._lost -= len(self.rawdata) - start
+            if self._lost < 0:
+                raise _NoHtml
+        return end
+
+    def parse_starttag(self, i: int) -> int:
+        return self._counted(i, super().parse_starttag(i))
+
+    def parse_endtag(self, i: int) -> int:
+        return self._counted(i, super().parse_endtag(i))
+
+    def parse_comment(self, i: int, report: bool = True) -> int:
+        return self._counted(i, super().parse_comment(i, report))
+
+    def parse_pi(self, i: int) -> int:
+        return self._counted(i, super().parse_pi(i))
+
+    def parse_html_declaration(self, i: int) -> int:
+        return self._counted(i, super().parse_html_declaration(i))
 
     def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
         if tag in _DROPPED:
@@ -75,10 +106,10 @@ class _Stripper(HTMLParser):
 
 
 def _without_html(text: str) -> str:
-    stripper = _Stripper()
+    stripper = _Stripper(_MOST_LOST * len(text))
     try:
         stripper.feed(text)
         stripper.close()
-    except (AssertionError, ValueError):  # html.parser raises these on some broken declarations
+    except (AssertionError, ValueError):  # html.parser raises these on some broken declarations, and _NoHtml is one
         return text
     return "".join(stripper.parts)

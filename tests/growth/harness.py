@@ -1,0 +1,71 @@
+"""What holds work to be linear in its input: its processor time for n, 2n and 4n, and the exponent of its growth."""
+
+from __future__ import annotations
+
+import contextlib
+import gc
+import math
+import time
+from collections.abc import Callable
+from typing import TypeVar
+
+import pytest
+
+T = TypeVar("T")
+
+LEAST_S = 0.005
+"""Processor seconds that the smallest input must take: less is not measured exactly."""
+MOST_EXPONENT = 1.3
+REPEATS = 3
+"""It fails only if so many repeats agree, each with inputs twice as large as the one before. What outgrows the
+processor's caches takes more than twice the time for once; the square does so at any size."""
+RUNS = 5
+"""Of which the best counts."""
+ENOUGH_S = 0.1
+"""Processor seconds of all runs of one input after which two of them are enough: what takes long is measured well."""
+
+
+def assert_linear(
+    make: Callable[[int], T], run: Callable[[T], object], *, n: int = 1_000, most: int = 4_000_000
+) -> None:
+    """``run(make(n))`` must grow like ``n``: slower than ``n ** 1.3``.
+
+    Args:
+        make: makes an input of size ``n``; its time is not counted.
+        run: the work. It may raise: a refusal takes time, too. It must leave its input as it is.
+        n: where to begin; it is doubled until the work takes 5 ms.
+        most: the largest size tried. Work that stays below 5 ms up to there is bounded, which passes.
+    """
+    while (least := _seconds(make(n), run, runs=2)) < LEAST_S:
+        if 2 * n > most:
+            return
+        n *= 2
+    found = []
+    for size in (n << repeat for repeat in range(REPEATS)):
+        times = [_seconds(made, run) for made in (make(size), make(2 * size), make(4 * size))]
+        exponent = math.log(times[2] / times[0], 4)
+        if exponent < MOST_EXPONENT:
+            return
+        found.append((exponent, times))
+    shown = "; ".join(f"{exponent:.2f} ({', '.join(f'{1e3 * t:.1f} ms' for t in times)})" for exponent, times in found)
+    pytest.fail(f"from n = {n:,} ({1e3 * least:.1f} ms) on it grows like n to the {shown}")
+
+
+def _seconds(made: T, run: Callable[[T], object], runs: int = RUNS) -> float:
+    """The best of some runs, in seconds of this process; garbage is not collected meanwhile."""
+    best, spent = math.inf, 0.0
+    collecting = gc.isenabled()
+    gc.disable()
+    try:
+        for number in range(1, runs + 1):
+            began = time.process_time()
+            with contextlib.suppress(Exception):  # a refusal is an end, too
+                run(made)
+            took = time.process_time() - began
+            best, spent = min(best, took), spent + took
+            if number > 1 and spent > ENOUGH_S:
+                break
+    finally:
+        if collecting:
+            gc.enable()
+    return best

@@ -1,0 +1,159 @@
+"""What clients, their configurations, permissions, traces and terminals are given: time that grows with the text."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from atc.calls.mask import masked_exception, masked_text
+from atc.cli.console import clean, short
+from atc.faces.mcp_clients.editor import Editor
+from atc.faces.mcp_clients.records import clients
+from atc.faces.mcp_server.client import ClientId
+from atc.faces.mcp_server.pipes import TooLong
+from atc.faces.mcp_server.values import Shelf, Values
+from atc.models.streaming import split_reasoning
+from atc.permissions.conditions import condition_of
+from atc.permissions.patterns import climbs, patterns_of
+from atc.probing.asking import _QUESTION
+from atc.probing.error_messages import read_error_message
+from atc.retrieval.dialogue import parse_plan, parse_query, visible_reply
+from atc.strategies.previews import preview
+from atc.tools.parse import json_copy
+from atc.traces.store import StoredRun
+from tests.growth.harness import assert_linear
+
+pytestmark = pytest.mark.slow
+
+_ME = ClientId("me")
+
+
+def test_values_are_kept_for_a_client() -> None:
+    def put(n: int) -> None:
+        shelf = Shelf()
+        for _ in range(n):
+            shelf.put(_ME, b"x", "text/plain", "a value")
+
+    assert_linear(lambda n: n, put, n=500, most=20_000)
+
+
+def test_answers_are_shown_to_a_client() -> None:
+    values = Values(Shelf(), _ME)
+    for value in ([b""], {"a": {}}):
+        assert_linear(
+            lambda n, value=value: [value] * n, lambda answer: values.shown(answer, "a run"), n=2_000, most=8_000
+        )
+    assert_linear(lambda n: {f"k{number}": {} for number in range(n)}, lambda value: preview(value, 1_600))
+
+
+def test_the_id_of_a_message_that_cannot_be_read_is_looked_for() -> None:
+    for text in (b'"id"', b'"id": ', b"1 ", b'"id":"a'):
+        assert_linear(lambda n, text=text: TooLong(text * n, text * n, n), TooLong.request_id, n=2_000)
+
+
+_CONFIGURATIONS = {
+    "jsonc": [
+        '{"a": /* /* ',
+        '{"servers": {"a": [',
+        '{"a":1} //',
+        '"\\',
+        "{,",
+        '{"servers": {}} /**',
+        '{"a": 1, /* x */ ',
+    ],
+    "json": ['{"a":', "[", '{"mcpServers": {"a": {}}, '],
+    "toml": ["[a]\n[a.b]\n", 'a = "', "a = [", "'''", 'a."b".', "a = 1 # x\n", "[[mcp_servers]]\n", "a = { b = "],
+    "yaml": ["- ", "? ", "a: &b *b\n", "- - a\n", "'", "!!str "],
+}
+
+
+@pytest.mark.parametrize("form", _CONFIGURATIONS)
+def test_the_configuration_of_a_client_is_read(form: str) -> None:
+    client = next(each for each in clients().values() if each.form == form)
+    for text in _CONFIGURATIONS[form]:
+        assert_linear(
+            lambda n, text=text: text * (n // len(text)), lambda whole: Editor(client, whole), n=2_000, most=30_000
+        )
+
+
+def test_servers_in_a_configuration_are_listed_and_one_is_added() -> None:
+    client = clients()["claude-code"] if "claude-code" in clients() else next(iter(clients().values()))
+
+    def made(n: int) -> str:
+        servers: Any = {f"s{number}": {"command": "x", "env": {"A": "${x"}} for number in range(n)}
+        for key in reversed(client.key):
+            servers = {key: servers}
+        return json.dumps(servers, indent=1)
+
+    assert_linear(made, lambda text: Editor(client, text).put("atc", {"command": "y"}), n=50, most=1_000)
+
+
+def test_patterns_and_conditions_judge_arguments() -> None:
+    patterns = patterns_of(["*a*a*a*a*b", "a?a?a*[!x]c"])
+    for text in ("a", "a\u0301\u0327", "\u0301\u0327", "%25", "../"):
+        assert_linear(lambda n, text=text: text * n, lambda value: (patterns.may_fit(value), patterns.fit(value)))
+        assert_linear(lambda n, text=text: text * n, climbs)
+    condition = condition_of("a.b", {"max": 5})
+    lists = condition_of("a.b", ["*x*", 3, True])
+    for each in (condition, lists):
+        assert_linear(lambda n: {"a": [{"b": [[1] * n] * 9}] * n}, each.restricts, n=100, most=20_000)
+        assert_linear(lambda n: {"a": {"b": 10 ** (n % 4_000)}}, each.restricts, n=200, most=3_000)
+
+
+def test_text_is_shown_on_a_terminal_and_masked() -> None:
+    for text in ("\x1b[2J", " \u202e"):
+        assert_linear(lambda n, text=text: text * n, clean)
+        assert_linear(lambda n, text=text: text * n, lambda value: short(value, 80))
+    for text in (
+        "-----BEGIN PRIVATE KEY-----",
+        "-----BEGIN PRIVATE KEY-----a",
+        "eyJaaaaaaaa-",
+        "token=",
+        "://a",
+        "?key=a&",
+    ):
+        for mask in (masked_text, masked_exception):
+            assert_linear(lambda n, text=text: text * (n // len(text)), mask, n=2_000, most=50_000)
+
+
+def test_replies_of_planners_and_thinkers_are_read() -> None:
+    pieces = (
+        "<think></think>",
+        "<think>",
+        '["',
+        "< ",
+        "\n",
+        "query ",
+        "<query>",
+        "<plan>\n1. a\n",
+        "1. a 2. b ",
+        "a:",
+        "[[",
+    )
+    for text in pieces:
+        for read in (split_reasoning, visible_reply, parse_query, parse_plan):
+            assert_linear(lambda n, text=text: text * (n // len(text)), read, n=1_000, most=40_000)
+    assert_linear(lambda n: "#" + "\n" * n, _QUESTION.match)
+
+
+def test_the_error_of_a_service_is_read() -> None:
+    for text in ("is required, ", "{", "field a must be one of 'a' or ", "a.b: ", "<", "'a', ", "missing a and "):
+        assert_linear(lambda n, text=text: text * (n // len(text)), read_error_message, n=1_000, most=40_000)
+
+
+def test_long_keys_stand_above_many_values() -> None:
+    assert_linear(lambda n: {"k" * n: {f"a{number}": 1 for number in range(n)}}, lambda value: json_copy(value, "it"))
+
+
+def test_a_trace_is_read(tmp_path: Path) -> None:
+    def made(n: int) -> StoredRun:
+        event = {"v": 1, "kind": "call_started", "data": {"index": 1}, "at": 1.0}
+        run = StoredRun("run", tmp_path)
+        turns = [json.dumps({**event, "kind": "run_started", "data": {"turn": number}}) for number in range(n)]
+        run.trace.write_text("\n".join([*turns, "{" * n, json.dumps(event)]))
+        return run
+
+    assert_linear(made, lambda run: (list(run.latest()), list(run.begun_writes()), run.programs()), n=500, most=20_000)

@@ -1,0 +1,47 @@
+"""What a model's reply costs the host, by its worst known kinds."""
+
+from __future__ import annotations
+
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from atc.models.reply_format import ReplyFormat
+from atc.models.streaming import StreamAccumulator, split_reasoning
+from atc.programs.extract import extract
+from tests.growth.harness import assert_linear
+
+pytestmark = pytest.mark.slow
+
+
+@pytest.mark.parametrize("piece", ["`", "```\na=1\n", " ", "a=(\n", "a b\n"])
+def test_the_program_in_a_reply(piece: str) -> None:
+    assert_linear(lambda n: piece * n, lambda reply: extract(reply, ["find"]), most=60_000 // len(piece))
+
+
+@pytest.mark.parametrize("piece", ["<think>a</think>\n", "\n "])
+def test_the_thoughts_in_a_reply(piece: str) -> None:
+    assert_linear(lambda n: piece * n, split_reasoning, most=100_000)
+
+
+@pytest.mark.parametrize("piece", ["{", "```json\n"])
+def test_json_in_a_reply(piece: str) -> None:
+    wanted = ReplyFormat.of(schema={"type": "object", "properties": {"a": {"type": "string"}}})
+    assert wanted is not None
+    assert_linear(lambda n: piece * n, wanted.read, most=50_000)
+
+
+def test_a_reply_that_comes_in_pieces() -> None:
+    def read(pieces: list[Any]) -> None:
+        accumulator = StreamAccumulator(1, 10**9, None)
+        for piece in pieces:
+            accumulator.add(piece)
+        assert accumulator.parts[0].text
+
+    def make(n: int) -> list[Any]:
+        deltas = (SimpleNamespace(content=f"a b {i}", tool_calls=None) for i in range(n))
+        choices = ([SimpleNamespace(index=0, delta=delta, finish_reason=None)] for delta in deltas)
+        return [SimpleNamespace(choices=some, usage=None) for some in choices]
+
+    assert_linear(make, read, most=5_000)
